@@ -92,7 +92,6 @@ def answer_request(work: Work, question: Question, setting: Setting, presentatio
         continuations=scoring.continuations,
         letters=scoring.letters,
         pieces=presentation.pieces,
-        system=presentation.system,
     )
 
 

@@ -25,6 +25,7 @@ from audit.errors import ConfigError, unknown_name
 from audit.plan_cost import CostConfig, check_cost, check_priced
 from audit.prompting.templates import check_reading, load_protocol
 from audit.records import Reading
+from audit.scoring.sandbox import sandbox_python
 
 # In a wheel beside this file; in a checkout above it (where, in a wheel, another package's conf/ may lie).
 CONF_DIR = next(
@@ -135,17 +136,17 @@ _SAFE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 
 
 def reading_of(config: RunConfig, model: ModelConfig) -> Reading:
-    """How the answers of a model are read: `reading`, else `number` where the benchmark's are numbers, else its own."""
-    numeric = format_of(config.benchmark.format).numeric
-    value = config.reading or (Reading.NUMBER if numeric else model.reading)
+    """How the answers of a model are read: `reading`, else as the benchmark's free-form ones are, else its own."""
+    free = format_of(config.benchmark.format).reading
+    value = config.reading or free or model.reading
     if value not in set(Reading):
         raise unknown_name("reading", value, list(Reading))
-    if value != Reading.TEXT and (value == Reading.NUMBER) != numeric:
+    if value != Reading.TEXT and (value if value in (Reading.NUMBER, Reading.CODE) else None) != free:
         raise ConfigError(
             f"reading={value} does not fit benchmark {config.benchmark.name}, "
             + (
-                "whose answers are numbers. Leave reading out."
-                if numeric
+                f"whose answers are read as {free}. Leave reading out."
+                if free
                 else "whose items have options. Expected letter, letter_logprob or option_text."
             )
         )
@@ -164,7 +165,7 @@ def reask_of(config: RunConfig, model: ModelConfig) -> Reading | None:
 
 def sampling_of(reading: Reading, model: ModelConfig) -> SamplingConfig:
     """The limits of the replies that are read so: a number is worked out first, a letter is not."""
-    return model.solver if reading == Reading.NUMBER else model.worker
+    return model.solver if reading in (Reading.NUMBER, Reading.CODE) else model.worker
 
 
 def protocol_of(config: RunConfig, model: ModelConfig) -> dict[str, Any]:
@@ -179,6 +180,16 @@ def sample_size(config: RunConfig) -> int | None:
     if isinstance(config.n, bool) or not isinstance(config.n, int) or config.n < 1:
         raise ConfigError(f"Invalid n: {config.n!r}. Expected a whole number of at least 1, or n=all.")
     return config.n
+
+
+def _scored_reading(config: RunConfig, model: ModelConfig) -> Reading:
+    """ConfigError where no answer would be read, or code written that cannot be run here."""
+    reading = reading_of(config, model)
+    if reading == Reading.TEXT:
+        raise ConfigError(f"reading=text of model {model.name} reads no answer, so there would be none to score.")
+    if reading == Reading.CODE:
+        sandbox_python()
+    return reading
 
 
 def check_run(
@@ -200,16 +211,14 @@ def check_run(
     for name, model in config.model.items():
         if not _SAFE_NAME.match(name):
             raise ConfigError(f"Invalid model name: {name!r}. Use letters, digits, '.', '_' and '-'.")
-        if reading_of(config, model) == Reading.TEXT:
-            raise ConfigError(f"reading=text of model {name} reads no answer, so there would be none to score.")
-        check_model(name, model, reading_of(config, model))
+        check_model(name, model, _scored_reading(config, model))
         other = answering(config, model)
         reading = reading_of(config, other)
         if other is not model:
             check_model(other.name, other, reading)
         check_priced(config.cost, model)
         check_priced(config.cost, other)
-        check_reading(load_protocol(protocol_of(config, model), templates or {}), reading)
+        check_reading(load_protocol(protocol_of(config, model), templates, reading), reading)
         reask_of(config, other)
     _check_different(config.model)
     if config.replicate_restart:

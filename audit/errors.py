@@ -13,6 +13,7 @@
     ├── TrainError             a model could not be taught (no memory, no weights)
     ├── ShardError             what is on disk is not what the run says (duplicate key, foreign run, full disk)
     │   └── SupersededError    a later driver has taken the run over
+    ├── SandboxError           a sandbox did not start or was killed: nothing is known of the code in it
     ├── DataError              the outcomes cannot carry the statistic asked for
     ├── SignatureError         what was signed was changed, or nobody trusted signed it
     └── RegistryError          the registry of audits does not answer, or its clock went backwards
@@ -68,6 +69,10 @@ class LibraryError(AuditError):
 
 class TrainError(AuditError):
     """A model could not be taught what was to be planted."""
+
+
+class SandboxError(AuditError):
+    """A sandbox did not start or was killed: nothing is known of the code in it."""
 
 
 class ShardError(AuditError):

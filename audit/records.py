@@ -28,6 +28,7 @@ class Reading(StrEnum):
     LETTER_LOGPROB = "letter_logprob"  # the letters' own next-token logprobs, at any rank
     OPTION_TEXT = "option_text"  # log-likelihood of each option's text
     NUMBER = "number"  # generated text -> a number; for benchmarks whose items have a target and no options
+    CODE = "code"  # generated text -> a function, which is run against the problem's tests in a sandbox
     TEXT = "text"  # the reply itself is what is wanted (a rewording, a vote): no answer is read, none is scored
 
 
@@ -41,14 +42,27 @@ class FinishReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Code:
+    """How a programming problem is scored: its prompt is the question's text.
+
+    tests: a program that defines `check(candidate)`. solution: what right code adds to the prompt.
+    """
+
+    entry_point: str
+    tests: str
+    solution: str
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
-    """One item: multiple-choice in the order in which its options are shown, or with a free-form number as answer.
+    """One item: multiple-choice in the order in which its options are shown, or with a free-form answer.
 
     `id` is stable and unique within `benchmark`. `gold` indexes `options`. `group` names the cluster that resampling
     keeps together (subject, passage, BBQ's group of four); it is the item's own id where there is none.
     `order[i]` is the published position of the option shown at position i (identity unless shuffled).
     `target` is the right number where the answer is one (GSM8K): then `options` is empty and `gold` is NO_OPTION. It is
     a float: a column of its own in Arrow, and two decimals that are equal in writing are equal as floats.
+    `code`: where the answer is a function (HumanEval); then too there are no options.
     """
 
     id: str
@@ -59,6 +73,7 @@ class Question:
     group: str
     order: tuple[int, ...] = ()
     target: float | None = None
+    code: Code | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -138,7 +153,6 @@ class Presentation:
     `pieces` non-empty: `prompt` is a given text, cut into these pieces, whose likelihood is read; no answer is scored.
     `error` set: it could not be made, so nothing is sent and the row is an error.
     `scoring` set (a reference scorer asks in its own way): what is scored, or that nothing is and text is wanted.
-    `system`: a system prompt before the question; empty: none.
     """
 
     prompt: str
@@ -148,7 +162,6 @@ class Presentation:
     error: str | None = None
     scoring: Scoring | None = None
     pieces: tuple[str, ...] = ()
-    system: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +175,7 @@ class Scoring:
 
 @dataclass(frozen=True)  # without slots: pickled between processes by the million, and that is quicker from a __dict__
 class GenerationRequest:
-    """One call to an engine: a user message (after a `system` message, where there is one), and generate or score.
+    """One call to an engine: a user message, and either generate or score.
 
     `continuations` non-empty: score the log-likelihood of each as the reply. `letters` non-empty: read the logprob of
     each as the reply's first token. `pieces` non-empty: read the log-likelihood of `prompt` itself, which they add up
@@ -183,13 +196,6 @@ class GenerationRequest:
     letters: tuple[str, ...] = ()
     pieces: tuple[str, ...] = ()
     adapter: str = ""
-    system: str = ""
-
-    @property
-    def messages(self) -> list[Any]:
-        """The request as a chat."""
-        system = [{"role": "system", "content": self.system}] if self.system else []
-        return [*system, {"role": "user", "content": self.prompt}]
 
 
 @dataclass(frozen=True)
@@ -235,8 +241,8 @@ class Generation:
 class Answer:
     """An answer as read: an option's `index`, or a `number`. Unparsed is its own state and never "wrong".
 
-    `form` says how it was found: "strict", "lenient", "logprob"; "marked" or "last" of a number; "text" where the reply
-    itself was wanted; "none" when nothing could be read.
+    `form` says how it was found: "strict", "lenient", "logprob"; "marked" or "last" of a number; what became of code
+    ("passed", "AssertionError", "cpu_limit"); "text" where the reply itself was wanted; "none": nothing could be read.
     """
 
     index: int | None

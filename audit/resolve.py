@@ -154,7 +154,8 @@ def resolve_run(
     samples = _open_samples(config, only) if samples is None else list(samples)
     answering = {name: audit.answering(config, model) for name, model in config.model.items()}
     protocols = {
-        name: load_protocol(protocol_of(config, model), audit.templates) for name, model in config.model.items()
+        name: load_protocol(protocol_of(config, model), audit.templates, reading_of(config, answering[name]))
+        for name, model in config.model.items()
     }
     weights, failed = _resolve_weights(config, answering)
     plain = plain_config(config, answering)
@@ -193,10 +194,10 @@ def _open_samples(config: RunConfig, only: Mapping[str, frozenset[str]] | None) 
                 f"benchmark={one.name} is no multiple-choice test: it has a reference scorer of its own, which "
                 "audit validity uses. Expected such as benchmark=arc_easy."
             )
-    if len({format_of(one.format).numeric for one in configs}) > 1:
+    if len({format_of(one.format).reading for one in configs}) > 1:
         raise ConfigError(
-            f"Of {configs[0].name} and control_benchmark {configs[1].name}, one has numbers as answers, one options: "
-            "they are not read alike, so they are not compared. Name another control."
+            f"Of {configs[0].name} and control_benchmark {configs[1].name}, the answers are of two kinds "
+            "(options, a number, code): they are not read alike, so they are not compared. Name another control."
         )
     samples: list[BenchmarkSample] = []
     for one in configs:

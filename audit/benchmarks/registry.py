@@ -10,7 +10,7 @@ from audit.benchmarks.items import Item, question_of
 from audit.benchmarks.rows import RawRow, RowContext
 from audit.entry_points import added
 from audit.errors import unknown_name
-from audit.records import Question
+from audit.records import Question, Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Format:
 
     suffixes: which files of a folder or repository to take, in order of preference. subject_field: the field that names
     the subject (a file's name serves where a row lacks it); "" where the format has no subjects. csv_header: the csv
-    begins with column names. numeric: answers are numbers, so items have a target and no options. item: the same row
+    begins with column names. reading: of free-form answers (number, code): no options. item: the same row
     with what reference scorers and edits need; None where no such scorer reads this format. asked: its questions can be
     asked as multiple choice; else the options are names of responses (refuses, hate), or sentences to be compared.
     kept: rows that can be asked; others are left out.
@@ -29,7 +29,7 @@ class Format:
     suffixes: tuple[str, ...] = (".parquet", ".jsonl", ".json")
     subject_field: str = ""
     csv_header: bool = True
-    numeric: bool = False
+    reading: Reading | None = None
     item: Callable[[RawRow, RowContext], Item] | None = None
     asked: bool = True
     kept: Callable[[RawRow], bool] | None = None
@@ -54,8 +54,11 @@ FORMATS: dict[str, Format] = {
     "openbook_qa": Format(rows.labelled),
     "bbq": Format(rows.bbq, (".parquet", ".jsonl"), subject_field="category", item=items.bbq),
     "mmlu_pro": Format(rows.mmlu_pro, subject_field="category"),
-    "gsm8k": Format(rows.gsm8k, (".parquet", ".jsonl"), numeric=True),
-    "math": Format(rows.math, (".parquet", ".jsonl"), subject_field="level", numeric=True, kept=rows.ends_in_number),
+    "gsm8k": Format(rows.gsm8k, (".parquet", ".jsonl"), reading=Reading.NUMBER),
+    "humaneval": Format(rows.humaneval, (".parquet", ".jsonl"), reading=Reading.CODE),
+    "math": Format(
+        rows.math, (".parquet", ".jsonl"), subject_field="level", reading=Reading.NUMBER, kept=rows.ends_in_number
+    ),
     "mcq_file": Format(rows.mcq_file, (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".arrow")),
     "elementary": Format(rows.elementary, (".jsonl",)),
     "contrast": Format(_from_item(items.contrast), (".jsonl",), item=items.contrast),

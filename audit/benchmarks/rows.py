@@ -5,6 +5,7 @@ A function raises BenchmarkError without a location; the loader, which knows fil
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import re
@@ -28,7 +29,7 @@ from audit.benchmarks.answers import (
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.latex import boxed
 from audit.errors import BenchmarkError
-from audit.records import NO_OPTION, Question
+from audit.records import NO_OPTION, Code, Question
 
 RawRow = Mapping[str, Any] | Sequence[str]
 _NOT_WORD = re.compile(r"[\W_]+")
@@ -233,6 +234,30 @@ def ends_in_number(row: RawRow) -> bool:
 def _math_key(row: RawRow) -> str:
     known = isinstance(row, Mapping) and row.get("answer") is not None
     return str(field(row, "answer") if known else boxed(str(field(row, "solution"))) or "").strip("$ ")
+
+
+def humaneval(row: RawRow, context: RowContext) -> Question:
+    """HumanEval (openai/human-eval jsonl, Chen et al. 2021; the hub has its fields): task_id, prompt, entry_point,
+    canonical_solution, test, which defines check(candidate).
+
+    The tests begin with the prompt, as some use a function that it defines. Nothing is run here.
+    """
+    names = ("prompt", "canonical_solution", "test", "entry_point")
+    prompt, solution, tests, entry_point = (field(row, name) for name in names)
+    for name, text in zip(names, (prompt, solution, tests, entry_point), strict=True):
+        if not isinstance(text, str) or not text.strip():
+            raise BenchmarkError(f"{name} is {'empty' if isinstance(text, str) else _kind(text)}; expected a text.")
+    for name, text, needed in (("prompt", prompt, entry_point), ("test", tests, "check")):
+        try:
+            defined = {getattr(one, "name", "") for one in ast.parse(text).body}
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise BenchmarkError(
+                f"{name} is not Python by itself ({error}); a function ends in its docstring."
+            ) from error
+        if needed not in defined:
+            raise BenchmarkError(f"{name} defines no function {needed!r}; found: {', '.join(sorted(defined - {''}))}.")
+    id_, code = own_id(row, "task_id"), Code(entry_point, f"{prompt}\n{tests}", solution)
+    return Question(id_, context.config.name, prompt, (), NO_OPTION, id_, code=code)
 
 
 def normalised(text: str) -> str:

@@ -146,7 +146,7 @@ def take_census(benchmark: QuestionSource) -> Census:
         published = [option for _, option in sorted(zip(question.order, question.options, strict=True))]
         ids.frombytes(_digest(question.id))
         contents.frombytes(_digest("\x1f".join(normalised(text) for text in (question.text, *published))))
-        golds.append(question.order[question.gold] if question.target is None else question.target)
+        golds.append(question.order[question.gold] if question.options else question.target or 0.0)
         repeated_options += len(set(question.options)) < len(question.options)
     if not golds:
         raise BenchmarkError(f"{benchmark.name} has no questions.")
@@ -160,7 +160,7 @@ def take_census(benchmark: QuestionSource) -> Census:
         duplicates=tuple(duplicates),
         conflicting=sum(len({golds[i] for i in group}) > 1 for group in duplicates),
         repeated_options=repeated_options,
-        lowest_key=int(min(golds)) if question.target is None else 0,
+        lowest_key=int(min(golds)) if question.options else 0,
     )
 
 

@@ -116,6 +116,9 @@ class ScriptedEngine:
         if question.target is not None:
             worked = f"Let me see.\n#### {question.target + (not correct):,.12g}"
             return self._generation(request, _REFUSAL if refused else worked)
+        if question.code is not None:
+            written = f"```python\n{question.text}{question.code.solution if correct else ''}\n```"
+            return self._generation(request, _REFUSAL if refused else written)
         chosen = gold if correct else (gold + 1 + request.seed % max(1, n_options - 1)) % n_options
         if request.continuations or request.letters:
             n = len(request.continuations or request.letters)

@@ -112,8 +112,9 @@ def scores(
     found = {f"{row.setting.arm}/{row.setting.level}": [_NAN] * len(questions) for row in rows}
     for row in rows:
         if row.reply is not None:
-            target = questions[row.item].target
-            right = score(row.reply, row.shown.options, row.shown.gold, work.reading, normalisation, target).correct
+            asked, shown = questions[row.item], row.shown
+            scored = score(row.reply, shown.options, shown.gold, work.reading, normalisation, asked.target, asked)
+            right = scored.correct
             found[f"{row.setting.arm}/{row.setting.level}"][row.item] = _NAN if right is None else float(right)
     return found
 

@@ -13,7 +13,6 @@ from audit.records import Protocol, Question, Reading
 MAX_OPTIONS = len(ascii_uppercase)
 
 _READING_SUFFIX = {Reading.LETTER: "letter", Reading.LETTER_LOGPROB: "letter", Reading.OPTION_TEXT: "option_text"}
-_NUMBER_TEMPLATE = "direct_number"
 
 
 def letters_of(n_options: int) -> tuple[str, ...]:
@@ -26,9 +25,9 @@ def letters_of(n_options: int) -> tuple[str, ...]:
 def question_text(protocol: Protocol, question: Question) -> str:
     """The stem and the lettered options as the protocol lays them out; the gold option is not marked.
 
-    A cloze protocol lays out the stem only. So does any other where the answer is a number.
+    A cloze protocol lays out the stem only. So does any other where the answer is a number or code.
     """
-    if question.target is not None:
+    if question.target is not None or question.code is not None:
         return fill(protocol.templates["question"], {"stem": question.text, "options": ""}).rstrip()
     letters = letters_of(len(question.options))
     option = protocol.templates["option"]
@@ -39,8 +38,8 @@ def question_text(protocol: Protocol, question: Question) -> str:
 def direct_prompt(protocol: Protocol, question: Question, reading: Reading) -> str:
     """The question itself, with the instructions of the reading."""
     text = question_text(protocol, question)
-    if reading == Reading.NUMBER:
-        return fill(protocol.templates[_NUMBER_TEMPLATE], {"question": text})
+    if reading in (Reading.NUMBER, Reading.CODE):
+        return fill(protocol.templates[f"direct_{reading}"], {"question": text})
     return answering_prompt(protocol, "direct", "question", text, len(question.options), reading)
 
 

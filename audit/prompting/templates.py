@@ -30,10 +30,17 @@ OPTIONAL = frozenset({("question", "options"), ("message", "index")})
 options are scored (`reading=option_text`) but never shown; `check_reading` refuses letters with it."""
 
 
-def load_protocol(mapping: Mapping[str, Any], own: Mapping[str, tuple[str, ...]] | None = None) -> Protocol:
+OF_READING = (Reading.NUMBER, Reading.CODE)
+"""Free-form readings: a template `<name>_<reading>` that is none of SHARED is used and hashed with it alone."""
+
+
+def load_protocol(
+    mapping: Mapping[str, Any], own: Mapping[str, tuple[str, ...]] | None = None, reading: Reading | None = None
+) -> Protocol:
     """A checked Protocol from the mapping that conf/protocol/*.yaml holds: name, version, templates.
 
-    own: the audit's templates beside `SHARED`, with their placeholders. Templates of other audits may stand in the same
+    own: the audit's templates beside `SHARED`, with their placeholders. reading: of a free-form answer, which has
+    templates of its own (`OF_READING`). Templates of other audits may stand in the same
     file; they are no part of the protocol, nor of its hash. Raises ConfigError, naming the template, for one that is
     missing, not text, or whose placeholders are not exactly those asked for, once each.
     """
@@ -46,13 +53,17 @@ def load_protocol(mapping: Mapping[str, Any], own: Mapping[str, tuple[str, ...]]
                 f"A protocol needs a {key} that is text; found {mapping.get(key)!r}. "
                 'Example: name: song2026, version: "1".'
             )
-    wanted = {**SHARED, **(own or {})}
+    of_others = tuple(f"_{one}" for one in OF_READING if one != reading)
+    free = {"direct_code": ("question",), **(own or {})}
+    wanted = {**SHARED, **{name: slots for name, slots in free.items() if not name.endswith(of_others)}}
     templates = mapping.get("templates")
     if not isinstance(templates, Mapping):
         raise ConfigError(f"Protocol {mapping['name']!r} has no templates. Expected: {', '.join(wanted)}.")
     for name, placeholders in wanted.items():
         if name not in templates:
-            others = sorted(str(other) for other in templates if other not in wanted)
+            others = sorted(
+                str(other) for other in templates if other not in wanted and not str(other).endswith(of_others)
+            )
             meant = f" It has, beside those asked for: {', '.join(others)}." if others else ""
             raise ConfigError(f"Protocol {mapping['name']!r} has no template {name!r}.{meant}")
         _check(str(mapping["name"]), name, templates[name], placeholders)

@@ -58,15 +58,13 @@ class Gated:
 
 @dataclass(frozen=True)
 class Mark:
-    """A place of the decision strip: what an audit says of a model. note: in plain words; href: where it says why;
-    sure: how sure that is."""
+    """A place of the decision strip: what an audit says of a model. note: in plain words; href: where it says why."""
 
     audit: str
     who: str
     word: VerdictWord
     note: str = ""
     href: str = "#verdict"
-    sure: str = ""
 
 
 @dataclass(frozen=True)

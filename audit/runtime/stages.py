@@ -7,7 +7,9 @@ the engine actors, never an engine.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from audit.audits import Audit, Work, answer_request
-from audit.errors import ShardError
+from audit.errors import SandboxError, ShardError
 from audit.prompting.prompts import letters_of
 from audit.prompting.templates import shows_options
 from audit.records import (
@@ -189,9 +191,15 @@ class AnswerStage:
         for i, second in zip(again, self._call([self._reask(*asked[i][2:]) for i in again]), strict=True):
             answers[i] = (answers[i][0], second)
             tally.add(asked[i][1].arm, second)
-        rows = [self._row(*one, *answer) for one, answer in zip(asked, answers, strict=True)]
+        every = [(*one, *answer) for one, answer in zip(asked, answers, strict=True)]
+        rows = self._run_code(every) if work.reading == Reading.CODE else [self._row(*one) for one in every]
         tally.report(self._metrics, ANSWER_ROLE)
         return self._store(rows_to_table(rows, audit.schema))
+
+    def _run_code(self, every: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
+        """The rows of problems: each runs a program, some side by side."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return list(pool.map(lambda one: self._row(*one), every))
 
     def _store(self, rows: pa.Table) -> pa.Table:
         context, schema = self._context, self._context.audit.schema
@@ -235,7 +243,12 @@ class AnswerStage:
         if context.audit.read is not None:
             scored, own = context.audit.read(work, question, setting, one, reply)
         else:
-            scored = score(reply, one.options, one.gold, reading, context.option_normalisation, question.target)
+            normalisation = context.option_normalisation
+            try:
+                scored = score(reply, one.options, one.gold, reading, normalisation, question.target, question)
+            except SandboxError as error:
+                reply = replace(reply, finish_reason=FinishReason.ERROR, error=str(error))
+                scored = score(reply, one.options, one.gold, reading)
         costs, likelihoods = [reply], reply.option_logprobs
         if second is not None and work.reask is not None:
             costs, likelihoods = [reply, second], second.option_logprobs

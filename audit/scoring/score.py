@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from audit.benchmarks.answers import score_number
-from audit.errors import DataError
-from audit.records import Answer, FinishReason, Generation, Reading
+from audit.errors import DataError, SandboxError
+from audit.records import Answer, FinishReason, Generation, Question, Reading
+from audit.scoring.code import run_code
 from audit.scoring.letter import read_letter
 from audit.scoring.options import DEFAULT_NORMALISATION, UNREADABLE, read_logprobs
 
@@ -30,13 +31,16 @@ def score(
     reading: Reading,
     normalisation: str = DEFAULT_NORMALISATION,
     target: float | None = None,
+    problem: Question | None = None,
 ) -> Score:
-    """Read the answer and compare it with `gold` (index into `options`), or with `target` (reading `number`).
+    """Read the answer and compare it with `gold` (index into `options`), or with `target` (reading `number`), or run
+    it against the tests of `problem` (reading `code`).
 
     normalisation: of `option_text`; the letters of `letter_logprob` are one token each and are compared as they are.
     An error gives (unparsed, None, ERROR). A reply that was cut off and holds no answer keeps finish_reason LENGTH:
     truncated. Raises DataError when an engine scored another number of options than the question has, or when a
-    number is to be read and the question has no target.
+    number is to be read and the question has no target, or code and it has no tests. Raises SandboxError when code
+    could not be run, which says nothing of the code.
     """
     if generation.error is not None or generation.finish_reason == FinishReason.ERROR:
         return Score(UNREADABLE, None, FinishReason.ERROR)
@@ -44,6 +48,8 @@ def score(
         return Score(Answer(None, "text"), None, generation.finish_reason)
     if reading == Reading.NUMBER:
         return _score_number(generation, target)
+    if reading == Reading.CODE:
+        return _score_code(generation, problem)
     if reading == Reading.LETTER:
         answer, reason = read_letter(generation.text, generation.finish_reason, options), generation.finish_reason
     else:
@@ -57,6 +63,16 @@ def _score_number(generation: Generation, target: float | None) -> Score:
     truncated = generation.finish_reason == FinishReason.LENGTH
     found, correct = score_number(generation.text, target, truncated=truncated)
     return Score(Answer(None, found.form, found.value), correct, generation.finish_reason)
+
+
+def _score_code(generation: Generation, problem: Question | None) -> Score:
+    reason = generation.finish_reason
+    outcome = run_code(generation.text, problem, truncated=reason == FinishReason.LENGTH)
+    if outcome is None:
+        return Score(UNREADABLE, None, reason)
+    if outcome.passed is None:
+        raise SandboxError(f"No sandbox for the code: {outcome.why}")
+    return Score(Answer(None, outcome.why), outcome.passed, reason)
 
 
 def _read_scored(generation: Generation, options: Sequence[str], reading: Reading, normalisation: str) -> Answer:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from audit.errors import BenchmarkError, ShardError
-from audit.records import Question
+from audit.records import Code, Question
 from audit.shards.files import TMP_SUFFIX, disk_error, sync_folder
 from audit.shards.keys import column_array
 from audit.shards.working_copy import local_file, publish
@@ -36,6 +37,8 @@ QUESTION_SCHEMA = pa.schema(
         ("target", pa.float64()),
     ]
 )
+_CODE = pa.struct([(name, pa.string()) for name in ("entry_point", "tests", "solution")])
+CODE_SCHEMA = QUESTION_SCHEMA.append(pa.field("code", _CODE))  # of programming problems alone
 
 
 def write_questions(run_dir: Path | str, questions: Iterable[Question]) -> int:
@@ -47,14 +50,17 @@ def write_questions(run_dir: Path | str, questions: Iterable[Question]) -> int:
     tmp = path.parent / f".{path.name}.{uuid.uuid4().hex}{TMP_SUFFIX}"
     seen: set[int] = set()
     rest = iter(questions)
+    step = list(islice(rest, BATCH_ROWS))
+    schema = CODE_SCHEMA if step and step[0].code else QUESTION_SCHEMA
     try:
         try:
             with tmp.open("wb") as file:
-                with pa.ipc.new_file(file, QUESTION_SCHEMA) as writer:
-                    while step := list(islice(rest, BATCH_ROWS)):
+                with pa.ipc.new_file(file, schema) as writer:
+                    while step:
                         _no_repeat(step, seen)
-                        arrays = [column_array([getattr(q, f.name) for q in step], f) for f in QUESTION_SCHEMA]
-                        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=QUESTION_SCHEMA))
+                        arrays = [column_array([_stored(q, f.name) for q in step], f) for f in schema]
+                        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+                        step = list(islice(rest, BATCH_ROWS))
                 file.flush()
                 os.fsync(file.fileno())
             tmp.replace(path)
@@ -65,6 +71,11 @@ def write_questions(run_dir: Path | str, questions: Iterable[Question]) -> int:
         raise disk_error(path, error) from error
     publish(path)
     return len(seen)
+
+
+def _stored(question: Question, name: str) -> Any:
+    value = getattr(question, name)
+    return asdict(value) if isinstance(value, Code) else value
 
 
 def _no_repeat(step: list[Question], seen: set[int]) -> None:
@@ -96,7 +107,7 @@ class QuestionFile:
                 f"{self.path} cannot be read as a file of questions ({error}). Type the run's command again: it "
                 f"writes the file anew. On a cluster, run_dir must be on a file system that every node shares."
             ) from error
-        if not self._reader.schema.equals(QUESTION_SCHEMA, check_metadata=False):
+        if self._reader.schema not in (QUESTION_SCHEMA, CODE_SCHEMA):
             raise ShardError(f"{self.path} holds {self._reader.schema.names}; expected {QUESTION_SCHEMA.names}.")
         self._length = max(0, batches - 1) * BATCH_ROWS + last
 
@@ -141,6 +152,8 @@ class QuestionFile:
 def _questions(batch: pa.RecordBatch) -> list[Question]:
     columns = batch.to_pydict()
     return [
-        Question(id_, benchmark, text, tuple(options), gold, group, tuple(order), target)
-        for id_, benchmark, text, options, gold, group, order, target in zip(*columns.values(), strict=True)
+        Question(
+            id_, benchmark, text, tuple(options), gold, group, tuple(order), target, *(Code(**one) for one in code)
+        )
+        for id_, benchmark, text, options, gold, group, order, target, *code in zip(*columns.values(), strict=True)
     ]

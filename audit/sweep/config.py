@@ -73,9 +73,9 @@ def validate(config: SweepConfig) -> None:
             if arm not in known:
                 raise unknown_name(f"arm in scripted.accuracy of model {name}", arm, sorted(known))
     SweepThresholds.from_mapping(config.verdict)
-    if format_of(config.benchmark.format).numeric:
+    if format_of(config.benchmark.format).reading is not None:
         raise ConfigError(
-            f"benchmark={config.benchmark.name}: its answers are numbers, and the sweep's routers pass on a question "
+            f"benchmark={config.benchmark.name}: its answers are free-form, and the sweep's routers pass on a question "
             "with its options. Expected a multiple-choice benchmark, such as benchmark=arc_easy; audit perturb asks "
             "free-form questions."
         )

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from audit.dry_run import Asked, Planned, called, reach
 from audit.validity.calibrated import SHIPPED
 from audit.validity.config import ValidityConfig
-from audit.validity.edits.plan import ItemPlan
 from audit.validity.edits.record import Family
-from audit.validity.edits.table import context_of
 from audit.validity.resolve import ValidityRun, resolve_validity
 from audit.validity.thresholds import ValidityThresholds
 from audit.validity.tolerance import Tolerated, lines
@@ -20,8 +17,7 @@ from audit.verdict.shipped import shipped_table
 def planned(config: ValidityConfig) -> Planned:
     run = resolve_validity(config)
     found = tolerated(config, run)
-    margin = ValidityThresholds.from_mapping(config.verdict).margin
-    needed = math.ceil(found.needed(margin) * len(run.plan.items) / found.items)
+    needed = found.needed(ValidityThresholds.from_mapping(config.verdict).margin)
     facts = {"minimum_detectable_difference": found.detectable(), "questions_needed": needed}
 
     def described(asked: Sequence[Asked]) -> list[str]:
@@ -31,24 +27,16 @@ def planned(config: ValidityConfig) -> Planned:
 
 
 def tolerated(config: ValidityConfig, run: ValidityRun) -> Tolerated:
-    """The smallest cell of the design, as each context is one: items of one group (pair, template) count as one."""
-    cells: dict[str, list[ItemPlan]] = {}
-    for one in run.plan.items:
-        if one.edits[Family.ATTRIBUTE]:
-            cells.setdefault(context_of(one.item, run.plan.benchmark), []).append(one)
-    items = min(cells.values(), key=_independent)
+    """The design as planned: items of one group (pair, template) count as one."""
+    items = [one for one in run.plan.items if one.edits[Family.ATTRIBUTE]]
     return Tolerated(
-        items=_independent(items),
+        items=len({one.item.group for one in items}),
         attribute=sum(len(one.edits[Family.ATTRIBUTE]) for one in items) / len(items),
         surface=config.edits_per_family,
         false_alarms=config.false_alarms,
         misses=config.misses,
-        cells=len(config.model) * len(cells),
+        cells=len(config.model),
     )
-
-
-def _independent(items: Sequence[ItemPlan]) -> int:
-    return len({one.item.group for one in items})
 
 
 def describe(run: ValidityRun, found: Tolerated, asked: Sequence[Asked]) -> list[str]:

@@ -229,6 +229,7 @@ def question_sha256(question: Question) -> str:
     published = sorted(zip(question.order, question.options, strict=True))
     gold = question.order[question.gold] if question.options else None
     content = [question.text, [text for _, text in published], gold, question.target]
+    content += [question.code.tests] if question.code else []
     return hashlib.sha256(_canonical(content)).hexdigest()[:16]
 
 

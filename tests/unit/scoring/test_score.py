@@ -53,7 +53,7 @@ def test_another_number_of_options_is_the_engines_fault_and_not_an_answer() -> N
         score(Generation(option_logprobs=(-1.0, -2.0), engine_id="e0"), OPTIONS, 1, Reading.OPTION_TEXT)
 
 
-@pytest.mark.parametrize("reading", [r for r in Reading if r != Reading.NUMBER])
+@pytest.mark.parametrize("reading", [r for r in Reading if r not in (Reading.NUMBER, Reading.CODE)])
 def test_without_options_there_is_no_answer_to_read(reading):
     # as when a model is asked for a rewording: the reply is the result
     found = score(Generation("B. The tower is 300 m high."), (), 0, reading)

@@ -1,0 +1,141 @@
+"""What runs inside the two sandboxes of `sandbox.py`: given to Python as text, with the standard library alone.
+
+The role `candidate` holds the model's code and answers calls, the role `tests` makes them: a line of JSON a call and an
+answer. Values cross as plain data, so an object of the candidate's own, whose `==` is always true, does not.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import resource
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+LINE_BYTES = 1_000_000  # of an answer: a longer one is wrong
+_SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+
+
+class Foreign:
+    """What is no plain data: equal to nothing but itself."""
+
+
+class NoReply(BaseException):
+    """The candidate answers no more; no `except Exception` of a test catches it."""
+
+
+def pack(value: Any) -> Any:
+    """Plain data as JSON: tuples, sets and dicts with keys of any kind are told apart."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float | str):
+        return next(kind(value) for kind in (int, float, str) if isinstance(value, kind))
+    for name, kind in _SEQUENCES.items():
+        if isinstance(value, kind):
+            return {name: [pack(one) for one in value]}
+    if isinstance(value, dict):
+        return {"dict": [[pack(key), pack(one)] for key, one in value.items()]}
+    return {"foreign": []}
+
+
+def unpack(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    ((name, content),) = value.items()
+    if name == "dict":
+        return {unpack(key): unpack(one) for key, one in content}
+    return _SEQUENCES[name](map(unpack, content)) if name in _SEQUENCES else Foreign()
+
+
+def candidate(entry_point: str, calls: int, answers: int) -> None:
+    """Load the model's code, then answer calls. It may write to `answers` what it likes: these are its answers."""
+    say(answers, {"started": True})
+    space: dict[str, Any] = {"__name__": "candidate"}
+    try:
+        exec(compile(Path("/given/candidate").read_text(), "candidate", "exec", dont_inherit=True), space)  # noqa: S102
+        function = space[entry_point]
+        say(answers, {"value": None})
+    except BaseException as error:  # noqa: BLE001
+        say(answers, {"raised": type(error).__name__})
+        return
+    for line in os.fdopen(calls, "rb"):
+        try:
+            args, kwargs = unpack(json.loads(line))
+            said = {"value": pack(function(*args, **kwargs))}
+        except BaseException as error:  # noqa: BLE001
+            said = {"raised": type(error).__name__}
+        say(answers, said)
+
+
+def tests(entry_point: str, answers: int, calls: int) -> str:
+    """ "passed", or why not in a word or two."""
+    replies = os.fdopen(answers, "rb")
+    gone: list[str] = []  # why no more answers come: a test may swallow the exception
+
+    def end(why: str) -> NoReturn:
+        gone.append(why)
+        raise NoReply
+
+    def reply() -> Any:
+        line = replies.readline(LINE_BYTES)
+        if not line.endswith(b"\n"):
+            end("ended" if len(line) < LINE_BYTES else "too_long")
+        try:
+            found = json.loads(line)
+            if set(found) == {"value"}:
+                return unpack(found["value"])
+            name = str(found["raised"])
+        except Exception:  # noqa: BLE001
+            end("unreadable")
+        kind = getattr(builtins, name, None)
+        raise kind(name) if isinstance(kind, type) and issubclass(kind, Exception) else RuntimeError(name)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            say(calls, pack((args, kwargs)))
+        except BrokenPipeError:
+            end("ended")
+        return reply()
+
+    if replies.readline(LINE_BYTES) != b'{"started": true}\n':
+        return "not_started"
+    try:
+        reply()
+        space: dict[str, Any] = {"__name__": "tests"}
+        exec(compile(Path("/given/tests").read_text(), "tests", "exec", dont_inherit=True), space)  # noqa: S102
+        space[entry_point] = call
+        space["check"](call)
+    except NoReply:
+        pass
+    except Exception as error:  # noqa: BLE001
+        return gone[0] if gone else str(error) if type(error) is RuntimeError else type(error).__name__
+    return gone[0] if gone else "passed"
+
+
+def say(to: int, what: Any) -> None:
+    """A line, whole."""
+    data = json.dumps(what).encode() + b"\n"
+    while data:
+        data = data[os.write(to, data) :]
+
+
+def main(role: str, entry_point: str, limits: str) -> NoReturn:
+    for name, most in json.loads(limits).items():
+        resource.setrlimit(getattr(resource, name), (most, most))
+    received, sent, told = (os.dup(fd) for fd in (0, 1, 2))
+    null = os.open("/dev/null", os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)  # what the code prints goes nowhere
+    os.close(null)
+    if role == "candidate":
+        os.close(told)
+        candidate(entry_point, received, sent)
+    else:
+        os.write(told, f"verdict {tests(entry_point, received, sent)}".encode()[:200])
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4])

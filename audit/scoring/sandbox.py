@@ -1,0 +1,224 @@
+"""A model's code against a problem's tests, each in a sandbox of its own (bubblewrap, Linux). Nothing else runs it.
+
+The code answers calls over a pipe. The tests call it from another sandbox and alone hold the pipe of the verdict, so
+there is no success to print, no assert to patch, and no expected value to read where the code runs.
+In a sandbox: no network, home, /proc or variables, a read-only system, 16 MB of temporary files, no privileges, limits
+on time, memory, files and processes. The code is process 1 of its namespace: a SIGKILL comes from outside.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from audit.errors import ConfigError
+
+WALL_S = 300.0  # for all of it: a machine may be busy
+IDLE_S = 10  # that code may sleep while the tests wait for it, looked at each second
+ENDING_S = 10.0  # for code to end whose pipe is closed
+LIMITS = {
+    "RLIMIT_CPU": 5,  # seconds
+    "RLIMIT_AS": 512 * 2**20,
+    "RLIMIT_FSIZE": 4 * 2**20,
+    "RLIMIT_NPROC": 8,
+    "RLIMIT_NOFILE": 32,
+    "RLIMIT_CORE": 0,
+}
+_CPU_USED_S = 4.0  # by what was killed at that limit: the kernel counts in ticks there, and exactly afterwards
+_TMP_BYTES = str(16 * 2**20)
+_NOBODY = 65534  # root passes by the limit on processes
+_KILLED = 128 + signal.SIGKILL
+_ISOLATED = (
+    *("--unshare-all", "--unshare-user", "--disable-userns", "--as-pid-1", "--die-with-parent", "--new-session"),
+    *("--cap-drop", "ALL", "--clearenv", "--hostname", "sandbox", "--dev", "/dev", "--remount-ro", "/dev"),
+)
+# Where the machine's memory runs out, the kernel takes a sandbox first.
+_FIRST_TO_GO = ("/bin/sh", "-c", 'echo 1000 2>/dev/null >/proc/self/oom_score_adj; exec "$@"', "sh")
+_INSTALL = (
+    "A code benchmark runs what a model wrote, in sandboxes alone: bubblewrap (bwrap) 0.8 or newer, on Linux with user "
+    "namespaces. Install it on every machine of the run, such as by: apt-get install bubblewrap."
+)
+
+
+class Outcome(NamedTuple):
+    """passed None: the sandbox failed, which says nothing of the code. why: "passed", or what happened."""
+
+    passed: bool | None
+    why: str
+
+
+def run_tests(program: str, tests: str, entry_point: str, *, wall_s: float = WALL_S, python: str = "") -> Outcome:
+    """Whether the function `entry_point` of `program` passes `check` of `tests`. python: of the sandbox; "": any.
+
+    Wrong is what the code did: an exception, a failed assertion, an end before the tests', 5 seconds of CPU, a wait for
+    nothing. A sandbox that did not start or was killed is no answer; nor is time in which code waited for a CPU.
+    Raises ConfigError where there is no sandbox.
+    """
+    python = python or sandbox_python()
+    calls, answers, verdict = os.pipe(), os.pipe(), os.pipe()
+    halves: list[_Half] = []
+    with tempfile.TemporaryFile() as notes, os.fdopen(verdict[0], "rb", buffering=0) as said:
+        try:
+            try:
+                pipes = (calls[0], answers[1], notes.fileno())
+                halves.append(_start(python, ("candidate", entry_point, program), pipes))
+                halves.append(_start(python, ("tests", entry_point, tests), (answers[0], calls[1], verdict[1])))
+            finally:
+                for fd in (*calls, *answers, verdict[1]):
+                    os.close(fd)
+            found, idle = _read(said, wall_s, halves)
+            return _outcome(found, idle, halves[0], notes)
+        finally:
+            for half in halves:
+                half.end()
+
+
+@lru_cache
+def sandbox_python() -> str:
+    """The interpreter of the sandboxes: ours, else the system's, where the sandbox cannot reach ours (root's home).
+
+    Raises ConfigError that says what to install.
+    """
+    if shutil.which("bwrap") is None:
+        raise ConfigError(f"There is no bwrap here. {_INSTALL}")
+    program, tests = "def f(x):\n    return x", "def check(f):\n    assert f((1, 'a')) == (1, 'a')"
+    why = ""
+    for python in (str(Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}")), "/usr/bin/python3"):
+        passed, why = run_tests(program, tests, "f", python=python)
+        if passed:
+            return python
+    raise ConfigError(f"A sandbox of bwrap does not work here: {why}. {_INSTALL}")
+
+
+@dataclass
+class _Half:
+    """One of the two sandboxes. info: where bwrap writes which process is inside."""
+
+    process: subprocess.Popen[bytes]
+    info: IO[bytes]
+    cpu_s: float = 0.0
+
+    @property
+    def inside(self) -> int | None:
+        """The process that is 1 in the sandbox, while it lives: its number may be another's later."""
+        self.info.seek(0)
+        pid: int = json.loads(self.info.read() or b"{}").get("child-pid", 0)
+        return pid if _stat(f"/proc/{pid}/stat")[1:2] == [str(self.process.pid)] else None
+
+    def waits(self) -> bool:
+        """Whether all its threads sleep: none asks for a CPU, reads a disk or was stopped."""
+        states = [_stat(str(path))[:1] for path in Path(f"/proc/{self.inside}/task").glob("*/stat")]
+        return bool(states) and all(state == ["S"] for state in states)
+
+    def ended(self, within_s: float) -> bool:
+        """Whether it ends by itself; what it used is then in `cpu_s`."""
+        until = time.monotonic() + within_s
+        while self.process.returncode is None:
+            pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
+            if pid:
+                self.process.returncode, self.cpu_s = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
+            elif time.monotonic() > until:
+                return False
+            else:
+                time.sleep(0.005)
+        return True
+
+    def end(self) -> None:
+        """Kill all that is in it: with process 1 the others die."""
+        if self.info.closed:
+            return
+        if (inside := self.inside) is not None:
+            with suppress(ProcessLookupError):
+                os.kill(inside, signal.SIGKILL)
+        if not self.ended(ENDING_S if inside else 0.0):
+            self.process.kill()
+            self.ended(ENDING_S)
+        self.info.close()
+
+
+def _stat(path: str) -> list[str]:
+    """State, parent and so on of a process or thread; nothing where it is gone."""
+    with suppress(OSError):
+        return Path(path).read_text(errors="replace").rpartition(")")[2].split()
+    return []
+
+
+def _start(python: str, given: tuple[str, str, str], pipes: tuple[int, int, int]) -> _Half:
+    """given: the role, the entry point and the text of the half. pipes: its standard input, output and error."""
+    role, entry_point, text = given
+    inside = files("audit.scoring").joinpath("inside.py").read_text(encoding="utf-8")
+    root = os.geteuid() == 0
+    info = tempfile.TemporaryFile()  # noqa: SIM115  (closed by `end`)
+    with tempfile.TemporaryFile() as source:
+        source.write(text.encode(errors="replace"))
+        source.seek(0)
+        own = ("--info-fd", str(info.fileno()), "--perms", "0444", "--ro-bind-data", str(source.fileno()))
+        process = subprocess.Popen(
+            [*_FIRST_TO_GO, str(shutil.which("bwrap")), *_ISOLATED, *_mounts(Path(python)), *own, f"/given/{role}",
+             "--remount-ro", "/", "--", python, "-ISBc", inside, role, entry_point, json.dumps(LIMITS)],
+            stdin=pipes[0], stdout=pipes[1], stderr=pipes[2], env={}, cwd="/",
+            pass_fds=(source.fileno(), info.fileno()), user=_NOBODY if root else None, group=_NOBODY if root else None,
+            extra_groups=() if root else None,
+        )  # fmt: skip
+    return _Half(process, info)
+
+
+def _mounts(python: Path) -> list[str]:
+    """Words of bwrap: the system and the interpreter to read, without the packages, and a small folder to write."""
+    prefix, usr = python.parent.parent, Path("/usr")
+    words = []
+    for path in (usr, *(Path(name) for name in ("/bin", "/lib", "/lib64")), prefix):
+        if path.is_symlink():
+            words += ["--symlink", str(path.readlink()), str(path)]
+        elif path == usr or (path.exists() and not path.is_relative_to(usr)):
+            words += ["--ro-bind", str(path), str(path)]
+    packages = [path for root in {prefix, usr, usr / "local"} for path in root.glob("lib/python3*/*-packages")]
+    for path in packages:  # where a benchmark's solutions may be installed
+        words += ["--size", "4096", "--tmpfs", str(path), "--remount-ro", str(path)]
+    return [*words, "--size", _TMP_BYTES, "--tmpfs", "/tmp", "--chdir", "/tmp"]  # noqa: S108  (the sandbox's own)
+
+
+def _read(said: IO[bytes], wall_s: float, halves: list[_Half]) -> tuple[str | None, bool]:
+    """What the tests say until they end, None where they do not; whether both halves slept all the while."""
+    found, idle, until = b"", 0, time.monotonic() + wall_s
+    while idle < IDLE_S and time.monotonic() < until:
+        if not select.select([said], [], [], 1.0)[0]:
+            idle = idle + 1 if all(half.waits() for half in halves) else 0
+        elif more := said.read(4096):
+            found += more
+        else:
+            return found.decode(errors="replace").strip(), False
+    return None, idle == IDLE_S
+
+
+def _outcome(said: str | None, idle: bool, code: _Half, notes: IO[bytes]) -> Outcome:
+    """notes: what bwrap says of the code's sandbox."""
+    if said is None:
+        code.end()
+        if code.cpu_s >= _CPU_USED_S:
+            return Outcome(False, "cpu_limit")
+        return Outcome(False, "waits") if idle else Outcome(None, "no CPU for it in time")
+    _, found, why = said.rpartition("verdict ")
+    if not found:
+        return Outcome(None, f"the tests' sandbox failed: {said[:200] or 'it was killed'}")
+    if why == "not_started":
+        return Outcome(None, f"the code's sandbox failed: {os.pread(notes.fileno(), 200, 0).decode(errors='replace')}")
+    if why == "ended" and code.ended(ENDING_S):
+        if code.cpu_s >= _CPU_USED_S:
+            return Outcome(False, "cpu_limit")
+        if code.process.returncode in (_KILLED, -signal.SIGKILL):
+            return Outcome(None, "the code's sandbox was killed")
+    return Outcome(why == "passed", why)

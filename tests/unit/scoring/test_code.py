@@ -1,0 +1,119 @@
+"""Programming problems: how rows and replies are read, and what becomes of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.load import open_benchmark
+from audit.benchmarks.rows import RowContext, humaneval
+from audit.errors import BenchmarkError, ConfigError, DataError
+from audit.records import NO_OPTION, Answer, FinishReason, Generation, Question, Reading
+from audit.scoring.code import read_code, run_code
+from audit.scoring.sandbox import sandbox_python
+from audit.scoring.score import Score, score
+from audit.shards.questions import QuestionFile, write_questions
+
+PROBLEMS = Path(__file__).with_name("problems.jsonl")
+ROWS = [json.loads(line) for line in PROBLEMS.read_text(encoding="utf-8").splitlines()]
+CONTEXT = RowContext(BenchmarkConfig(name="humaneval", format="humaneval"), "", 0)
+sandboxed = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bwrap (bubblewrap) is not installed")
+
+DEF = "def f(x):\n    return x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (f"```python\n{DEF}```", DEF),
+        (f"Sure!\n```\n{DEF}```\nIt is used so:\n```python\nprint(f(1))\n```", DEF),
+        (f"```python\n{DEF}```\nBetter:\n```python\n{DEF}# quick\n```", f"{DEF}# quick\n"),
+        ("```\nprint(1)\n```\n```\nprint(2)\n```", "print(1)\n"),
+        (f"~~~py\n{DEF}~~~", DEF),
+        ("```py\nT = '''\n``` no end\n'''\n" + DEF + "```", "T = '''\n``` no end\n'''\n" + DEF),
+        (DEF, DEF.strip()),
+        ("\n    return x\n", "    return x\n"),
+        ("    return x # ```", "    return x # ```"),
+        (f"<think>```\ndef f(x): return 0\n```</think>```\n{DEF}```", DEF),
+        ("def g(x):\n    return x", None),
+        ("I cannot write that.", None),
+        ("", None),
+        ("   \n ", None),
+        (f"```python\n{DEF}", None),  # never closed
+        (f"<think>```\n{DEF}```", None),
+    ],
+)
+def test_which_part_of_a_reply_is_code(text: str, code: str | None) -> None:
+    assert read_code(text, "f") == code
+
+
+@pytest.mark.parametrize("text", [DEF, "    return x", f"```\n{DEF}"])
+def test_a_reply_that_was_cut_off_is_no_code_unless_its_block_is_whole(text: str) -> None:
+    assert read_code(text, "f", truncated=True) is None
+    assert read_code(f"```\n{DEF}```\nThis", "f", truncated=True) == DEF
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({"prompt": "def tide_height(hour):\n"}, "prompt is not Python by itself"),
+        ({"entry_point": "tide"}, "prompt defines no function 'tide'"),
+        ({"test": "assert True"}, "test defines no function 'check'"),
+        ({"canonical_solution": ""}, "canonical_solution is empty"),
+        ({"test": None}, "test is null"),
+    ],
+)
+def test_bad_rows(change: dict[str, Any], found: str) -> None:
+    with pytest.raises(BenchmarkError, match=found):
+        humaneval({**ROWS[-1], **change}, CONTEXT)
+
+
+def problems() -> list[Question]:
+    return [q for _, q in open_benchmark(BenchmarkConfig("humaneval", "humaneval", path=str(PROBLEMS))).iter_located()]
+
+
+def test_a_problem_survives_the_questions_file(tmp_path: Path) -> None:
+    found = problems()
+    assert [(q.id, q.options, q.gold, q.code.entry_point if q.code else "") for q in found][1:2] == [
+        ("ours/ferry", (), NO_OPTION, "ferry_times")
+    ]
+    write_questions(tmp_path, found)
+    assert list(QuestionFile(tmp_path)) == found
+
+
+def scored(text: str, question: Question, finish: FinishReason = FinishReason.STOP) -> Score:
+    return score(Generation(text, finish), (), NO_OPTION, Reading.CODE, problem=question)
+
+
+@sandboxed
+def test_the_solutions_are_right_and_the_prompts_alone_are_wrong() -> None:
+    for question in problems():
+        assert question.code
+        whole = f"```python\n{question.text}{question.code.solution}```"
+        for right in (whole, question.code.solution):
+            assert scored(right, question) == (Answer(None, "passed"), True, FinishReason.STOP), question.id
+        answer, correct, _ = scored(f"```\n{question.text}```", question)
+        assert correct is False and answer != Answer(None, "passed")
+
+
+@sandboxed
+def test_no_code_is_unparsed_and_a_failed_sandbox_is_an_error() -> None:
+    question = problems()[0]
+    none = Answer(None, "none")
+    assert scored("I would rather not.", question) == (none, None, FinishReason.STOP)
+    cut = (none, None, FinishReason.LENGTH)
+    assert scored("```python\ndef crates_needed(", question, FinishReason.LENGTH) == cut
+    with pytest.raises(DataError, match="without tests"):
+        run_code(DEF, Question("a", "b", "c", (), NO_OPTION, "a"))
+
+
+def test_without_bwrap_it_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    sandbox_python.cache_clear()
+    with pytest.raises(ConfigError, match="apt-get install bubblewrap"):
+        sandbox_python()

@@ -49,7 +49,8 @@ _GATES = (
 _CLASSES = (
     ("F1", "silent no-op edits"), ("F2", "what can be read changes with the edit"), ("F3", "unfaithful scoring, other"),
     ("F3a", "inverted convention"), ("F3b", "the key stands at one place"), ("F3c", "values that were not read"),
-    ("F4", "broken pairing"), ("F5", "archetype mismatch"),
+    ("F4", "broken pairing"), ("F5", "archetype mismatch"), ("F6", "edits change more than they name"),
+    ("F7", "template and system prompt confounded"), ("F10", "other items in the context"),
 )  # fmt: skip
 # Appendix G: status -> raw verdict, bucket, step of section 3.
 _RAW: dict[str, tuple[str, str, int]] = {

@@ -174,10 +174,23 @@ def _cell(key: Key, rows: _Rows, wanted: int, scorer: Mapping[str, Any], edits: 
         applicable={family: float(edits.about["applicable"][family.value].get(context, 0.0)) for family in Family},
         shortcuts=shortcuts,
         mixed_up=tuple(sorted(rows.mixed_up)),
+        other_context=tuple(ids[k] for k in _sent_otherwise(originals, len(ids))),
         mass=np.array(rows.mass),
         mass_before=np.array([rows.originals[id_].mass if id_ in rows.originals else np.nan for id_ in ids]),
         items=items,
     )
+
+
+def _sent_otherwise(originals: NDArray[Any], n: int) -> list[int]:
+    """Places of the items whose replays were not the request of their first sending; of those with both hashes."""
+    first = np.zeros(n, dtype=np.uint64)
+    again = originals[originals["replicate"] > 0]
+    once = originals[originals["replicate"] == 0]
+    first[once["place"]] = once["sent"]
+    before = first[again["place"]]
+    other = (before > 0) & (again["sent"] > 0) & (again["sent"] != before)
+    found: list[int] = np.unique(again["place"][other]).tolist()
+    return found
 
 
 def _block(rows: NDArray[Any], level: str, n: int, words: NDArray[Any], originals: NDArray[np.uint64]) -> Block:

@@ -1,4 +1,4 @@
-"""G6, executable: each known fault (F1-F5) is put into a copy of the run's data, and the named check must catch it.
+"""G6, executable: each known fault (F1-F7, F10) is put into a copy of a run's data, and its check must catch it.
 
 A check that fails already proves nothing of the fault, and a fault that these data cannot show is said to be so.
 Faults of the scorer itself are injected where its items are at hand, before the run (`scorer_faults`).
@@ -46,7 +46,7 @@ def inject_all(
 ) -> tuple[Injected, ...]:
     """Every fault on a copy of the cell; gates: what they said of the cell as it is."""
     found = [_one(cell, gates, thresholds, fault, rng) for fault in FAULTS]
-    found.append(_unpaired(cell))
+    found += [_unpaired(cell), _ONE_TEMPLATE]
     found += [Injected(**one) for one in cell.scorer.get("injected", ())]
     return tuple(found)
 
@@ -108,7 +108,7 @@ def _one(
         return Injected(fault.name, fault.what, fault.check, "not_showable", "these data cannot hold the fault")
     evidence = measure(faulty, margin=t.margin, rng=np.random.default_rng(0), n_resamples=_RESAMPLES)
     after = _run(fault.check, faulty, evidence, t)
-    state = "caught" if after.status == Status.FAIL else "missed"
+    state = {Status.FAIL: "caught", Status.PASS: "missed"}.get(after.status, "not_showable")
     return Injected(fault.name, fault.what, fault.check, state, after.detail)
 
 
@@ -234,6 +234,18 @@ def _mixed(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
     return _with(cell, Family.ATTRIBUTE, directional=np.where(half, ~block.directional, block.directional))
 
 
+def _unspecific(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+    """Neutral words move every answer that an edit of the content moves."""
+    content, placebo = cell.used(Family.ATTRIBUTE), cell.families[Family.PLACEBO]
+    both = placebo.asked & content.tests[:1]
+    return _with(cell, Family.PLACEBO, response=np.where(both, content.response[:1], placebo.response))
+
+
+def _carried_over(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+    """Every third original that is sent again has other items in its context."""
+    return replace(cell, other_context=cell.question_ids[::3])
+
+
 def _key_moves_alone(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
     """The labels are flipped and the answers stay: what was wrong is right."""
     block = cell.families[Family.ATTRIBUTE]
@@ -258,4 +270,10 @@ FAULTS: tuple[Fault, ...] = (
     Fault("F4", "rows of other items carry an item's id", "G4_paired", _foreign),
     Fault("F5", "attribute edits of two contracts are thrown together", "G5_archetype", _mixed),
     Fault("F5", "keys are flipped and the answers stay", "F5_direction", _key_moves_alone),
+    Fault("F6", "neutral words move what edits of the content move", "F6_isolation", _unspecific),
+    Fault("F10", "other items stand in the context of requests sent again", "F10_context", _carried_over),
+)  # fmt: skip
+_ONE_TEMPLATE = Injected(
+    "F7", "answers follow one template or system prompt alone", "a status stable over templates", "not_showable",
+    "a run has one template and one system prompt; 'template=[plain,task]' and 'system=[none,helpful]' cross several",
 )  # fmt: skip

@@ -65,8 +65,9 @@ class ValidityCell:
     cluster: (n,) 0..G-1, what resampling keeps whole. chance: (n,) score of guessing. original: its replays, (K, n).
     families: all edits as asked, spares included; `wanted` of each family are analysed. applicable: share of the edits
     wanted that items have. shortcuts: (n,) score of rules that do not read the question. mixed_up: items whose rows
-    disagree on the item's text or key, so that edits are not of their original. mass: (rows,) probability on the
-    scored labels, empty where the scorer tells none; mass_before: (n,) the same of the originals, NaN where none.
+    disagree on the item's text or key, so that edits are not of their original. other_context: items whose original,
+    sent again, was another request. mass: (rows,) probability on the scored labels, empty where the scorer
+    tells none; mass_before: (n,) the same of the originals, NaN where none.
     scorer: what the manifest says of it. items: the originals, as the benchmark's own metric needs them.
     distances: (4, n) of `tokens.COLUMNS`, how far placebo and attribute edits are from the original, in distance_unit
     (words, or tokens of this model); NaN for an item without one of the two, (4, 0) where nothing was measured.
@@ -85,6 +86,7 @@ class ValidityCell:
     applicable: Mapping[Family, float]
     shortcuts: Mapping[str, FloatArray] = field(default_factory=dict)
     mixed_up: tuple[str, ...] = ()
+    other_context: tuple[str, ...] = ()
     mass: FloatArray = field(default_factory=lambda: np.zeros(0))
     mass_before: FloatArray = field(default_factory=lambda: np.zeros(0))
     items: tuple[Item, ...] = ()

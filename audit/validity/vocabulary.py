@@ -138,6 +138,16 @@ GATES: dict[str, GateWord] = {
         "keys moved onto answers that stayed",
         "Score and answer before and after edits of the content.",
     ),
+    "F6_isolation": GateWord(
+        "Content beyond neutral words",
+        "neutral words move as many answers as the content",
+        "Changes of answer under edits of the content and under the placebo.",
+    ),
+    "F10_context": GateWord(
+        "Repeated requests are the same",
+        "a request sent again was another one",
+        "Hashes of what was consumed, first sending against replays.",
+    ),
     "noise_floor": GateWord(
         "Repeated requests agree",
         "the same request gives other answers",

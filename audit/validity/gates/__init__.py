@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from audit.validity.evidence import CellEvidence
-from audit.validity.gates.archetype import archetype, direction
+from audit.validity.gates.archetype import archetype, direction, isolation
 from audit.validity.gates.edits import answers_readable, edits_reach_scorer, enough_edits
-from audit.validity.gates.pairing import agreement, pairing
+from audit.validity.gates.pairing import agreement, context, pairing
 from audit.validity.gates.score import above_baseline, denominator, replays
 from audit.validity.gates.scorer import exact_values, key_position, label_values, scorer_valid
 from audit.validity.record import ValidityCell
@@ -23,7 +23,7 @@ __all__ = ["CHECKS", "Check", "all_gates", "named"]
 Check = Callable[[ValidityCell, CellEvidence, ValidityThresholds], Gate]
 CHECKS: tuple[Check, ...] = (
     edits_reach_scorer, enough_edits, answers_readable, scorer_valid, key_position, label_values, exact_values,
-    above_baseline, denominator, pairing, agreement, archetype, direction, replays,
+    above_baseline, denominator, pairing, agreement, archetype, direction, isolation, replays, context,
 )  # fmt: skip
 
 

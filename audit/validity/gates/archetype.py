@@ -8,7 +8,7 @@ from audit.validity.gates.common import ids, made
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
 from audit.verdict.gates import absent
-from audit.verdict.result import Gate, percent
+from audit.verdict.result import Gate, interval, percent, signed_points
 
 _MOST = 0.5
 
@@ -37,6 +37,24 @@ def archetype(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
         + ("" if few.any() else " No item stands out: all edits should do the same."),
         "Split the benchmark by the condition that decides whether an edit changes the right answer.",
         items=ids(cell, few.any(axis=0)),
+    )
+
+
+def isolation(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """F6: where the key moves, edits of the content move more answers than as many neutral words. An alarm."""
+    name, source = "F6_isolation", "li2026, F6 and App. F (E6, placebo specificity); here a difference above 0"
+    if e.archetype != Archetype.DIAGNOSTIC or e.placebo is None:
+        return absent(name, 0.0, source, "No placebo, or the content should not move answers.")
+    return made(
+        name,
+        e.placebo.low > 0,
+        e.placebo.low,
+        0.0,
+        source,
+        f"Edits of the content move {signed_points(e.placebo.estimate)} of the answers beyond what as many neutral "
+        f"words move ({interval(e.placebo.low, e.placebo.high)}).",
+        "Any change of that size moves answers: edits of the content do not isolate the content.",
+        withholds=False,
     )
 
 

@@ -32,6 +32,24 @@ def pairing(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     )
 
 
+def context(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """F10: the original, sent again, is the very request: nothing of other items stands in its context."""
+    name, source = "F10_context", "li2026, F10; ours: the hash of what was consumed, first sending against replays"
+    if len(cell.original.response) < 2:
+        return absent(name, 0.0, source, "The original was asked once.")
+    return made(
+        name,
+        not cell.other_context,
+        float(len(cell.other_context)),
+        0.0,
+        source,
+        f"In {cell.n - len(cell.other_context)} of {cell.n} items the original, sent again, is the same request (token "
+        "ids where the engine tells them, else its text: what an endpoint adds is not seen).",
+        "Something else is in the context: send each request alone, without a conversation before it.",
+        items=tuple(cell.other_context),
+    )
+
+
 def agreement(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     """G4, by the answers: an invariant edit must agree with its own original more than with another item's.
 

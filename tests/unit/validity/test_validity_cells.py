@@ -99,6 +99,18 @@ def test_rows_that_were_swapped_between_items_are_found(truthful: EditFile) -> N
         assert cell_of(truthful, rows, "truthfulqa", True).mixed_up == (victim["question_id"],)
 
 
+@pytest.mark.parametrize("change", [{}, {"request_sha256": "tokens:other"}, {"request_sha256": None}])
+def test_an_original_that_is_another_request_when_it_is_sent_again_is_found(
+    truthful: EditFile, change: dict[str, Any]
+) -> None:
+    """What F10 rests on, from rows; a row without a hash (an error) says nothing."""
+    rows = rows_of(truthful, lambda item: 0)
+    replays = [row | {"replicate": 1} for row in rows if row["arm"] == "original"]
+    replays[0] |= change
+    found = cell_of(truthful, [*rows, *replays], "truthfulqa", True).other_context
+    assert found == ((replays[0]["question_id"],) if change.get("request_sha256") else ())
+
+
 def test_an_edit_that_consumed_the_tokens_of_its_original_is_a_no_op(truthful: EditFile) -> None:
     """What G1 rests on, from rows: the same hash as a replay of the same item, and of no other item."""
     rows = rows_of(truthful, lambda item: 0)

@@ -10,9 +10,13 @@ import scripted_models as models
 from scripted_models import cell
 
 from audit.benchmarks.items import Item
+from audit.judge.record import Settings
 from audit.scoring.reference import SCORERS
+from audit.statistics.contracts import UNREAD
+from audit.validity.analyse import analyse
 from audit.validity.edits.record import Family
 from audit.validity.evidence import measure
+from audit.validity.facets import UNSTABLE, stability
 from audit.validity.faults import FAULTS, Fault, _one, inject_all, regression_gate, scorer_faults
 from audit.validity.gates import all_gates
 from audit.validity.gates.pairing import families_that_tell
@@ -31,8 +35,9 @@ def good():
 def test_every_fault_is_caught_on_a_sound_run(good):
     one, gates = good
     found = inject_all(one, gates, T, np.random.default_rng(0))
-    assert {f.fault for f in found} == {"F1", "F2", "F3b", "F3c", "F4", "F5"}  # F3a: with the scorer's items
-    assert {f"{f.fault} {f.check}": f.state for f in found if f.state != "caught"} == {}
+    classes = {"F1", "F2", "F3b", "F3c", "F4", "F5", "F6", "F7", "F10"}  # F3a: with the scorer's items
+    assert {f.fault for f in found} == classes
+    assert {f.fault: f.state for f in found if f.state != "caught"} == {"F7": "not_showable"}  # one run, one template
     assert regression_gate(found).status == "pass"
 
 
@@ -66,8 +71,33 @@ def test_answers_that_never_differ_are_not_put_where_too_few_were_read():
     assert frozen.inject(cell(models.shaky, n=60), np.random.default_rng(0)) is not None
 
 
-def test_the_faults_cover_the_five_classes():
-    assert {f.name[:2] for f in FAULTS} == {"F1", "F2", "F3", "F4", "F5"}
+def test_permuted_rows_with_unparsed_answers_are_found():
+    """TruthfulQA, a real run with ties: unparsed answers of other items left too few to tell, and G6 missed an F4.
+
+    60 of 80 items are read throughout; permuted, an original and its edits are both read in about 45."""
+    one = cell(models.shaky, n=80)
+    lost = np.arange(80) % 4 == 0
+    blocks = {f: replace(b, response=np.where(lost, UNREAD, b.response)) for f, b in one.families.items()}
+    original = replace(one.original, response=np.where(lost, UNREAD, one.original.response))
+    torn = replace(one, families=blocks, original=original)
+    before = families_that_tell(torn)
+    (fault,) = [f for f in FAULTS if f.check == "G4_order"]
+    permuted = fault.inject(torn, np.random.default_rng(0))
+    after = families_that_tell(permuted)
+    family = next(iter(before))
+    assert after[family][1] == before[family][1]  # what its edits share among themselves is as it was
+    assert after[family][0] < after[family][1] / 2
+
+
+def test_a_status_that_hangs_on_a_template_is_unstable():
+    """F7, which one run cannot show: its model follows the content under one template and not under another."""
+    found = []
+    for model in (models.shaky, models.ignores_input):
+        (result,) = analyse([cell(model, n=150)], Settings(T, 1, 50))
+        found.append({"cells": [{"model": "m", "benchmark": "b", "context": "", "verdict": result.verdict.value,
+                                 "evidence": None}]})  # fmt: skip
+    (both,) = stability(found)
+    assert both.status == UNSTABLE and both.statuses[0] != both.statuses[1]
 
 
 def test_rows_are_permuted_where_the_check_can_tell(good):

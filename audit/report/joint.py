@@ -21,7 +21,7 @@ from audit.report.build import ReportPaths
 from audit.report.page import Mark, render_page, words
 from audit.shards.files import make_folder, write_file
 from audit.verdict import forms
-from audit.verdict.instrument import KINDS, TITLES, Finding, Seen, finding, looked_for, synthesis
+from audit.verdict.instrument import KINDS, TITLES, Finding, Measured, Seen, finding, looked_for, synthesis
 from audit.verdict.result import json_ready, json_text
 from audit.verdict.shipped import shipped_table
 from audit.verdict.vocabulary import word_of
@@ -249,5 +249,7 @@ def _marks(
         cell = cells[found["audit"], model, benchmark, found["context"]]
         word = word_of(part_of(found["audit"], "vocabulary").VERDICTS, cell)
         who, note = (f"{model} on {benchmark}", "") if apart else (model, f"on {benchmark}")
-        marks.append(Mark(_column(found), who, word, note, links[found["audit"]]))
+        withheld = any(g["withholds"] and g["status"] == "fail" for g in cell.get("gates", ()))
+        figure = "" if withheld else str(Measured(**found["measured"]))
+        marks.append(Mark(_column(found), who, word, "; ".join(filter(None, (note, figure))), links[found["audit"]]))
     return marks

@@ -9,9 +9,12 @@ from audit.verdict.instrument import Indicator, Instrument, Measured
 
 
 def measured(cell: Mapping[str, Any]) -> Measured:
-    """The largest gain under noise, with its simultaneous interval."""
+    """The gain under noise that the verdict rests on: the largest with its simultaneous interval; the mean of a loss."""
     effect, rates = cell["effect"] or {}, (cell["calibration"] or {}).get("rates", {})
     alarms = rates.get("clean_any_excess", rates.get("clean_excess"))
+    if cell["verdict"] == "brittle":
+        mean = (effect.get(f"mean_{name}") for name in ("gain", "ci_low", "ci_high"))
+        return Measured("mean gain under noise", *mean, None)
     return Measured("largest gain under noise", effect.get("gain"), effect.get("ci_low"), effect.get("ci_high"), alarms)
 
 

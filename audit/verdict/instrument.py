@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from audit.verdict.result import signed_points
 from audit.verdict.vocabulary import Outcome, VerdictWord
 
 
@@ -74,6 +75,13 @@ class Measured:
     low: float | None
     high: float | None
     false_alarms: float | None
+
+    def __str__(self) -> str:
+        """'drop under rewording 1.1 points [−7.2, 8.9]'; empty where it was not computed."""
+        if self.estimate is None:
+            return ""
+        ends = (signed_points(end).removesuffix(" points") for end in (self.low, self.high))
+        return f"{self.what} {signed_points(self.estimate)} [{', '.join(ends)}]"
 
 
 @dataclass(frozen=True)

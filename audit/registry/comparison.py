@@ -238,9 +238,9 @@ def _lasting_svg(lasting: Sequence[LastingChange]) -> str:
 
 
 def setting_name(setting: Setting) -> str:
-    """Such as "noisy_rewrite 3" or "original, replicate 1"."""
+    """Such as "noisy rewrite 3" or "original, replicate 1"."""
     level = f" {setting.level}" if setting.level else ""
-    return f"{setting.arm}{level}" + (f", replicate {setting.replicate}" if setting.replicate else "")
+    return f"{setting.arm.replace('_', ' ')}{level}" + (f", replicate {setting.replicate}" if setting.replicate else "")
 
 
 def verdicts(change: CellChange) -> list[tuple[Cell, Cell]]:

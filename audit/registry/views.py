@@ -18,7 +18,7 @@ from audit.registry import store
 from audit.registry.database import VARIABLE, Registry, open_registry, place_of
 from audit.registry.trends import Floor, Point, Series
 from audit.report.canvas import BLUE, INK, MUTED, PAPER, VERMILLION, plain, styled, svg_text
-from audit.verdict.result import json_ready, pvalue
+from audit.verdict.result import json_ready, pvalue, signed_points, with_interval
 
 
 def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
@@ -93,7 +93,7 @@ def show(asked: argparse.Namespace, now: datetime | None) -> int:
             )
         )
         for name, (estimate, low, high) in sorted(one.indicators.items()):
-            print(f"  {name:12} {figure(estimate, low, high)}")
+            print(f"  {name:12} {with_interval(estimate, low, high)}")
         for name, value in sorted(cell["comparable"].items()):
             if value:
                 print(one_line(f"  {name:12} {value}"))
@@ -120,8 +120,8 @@ def trends(asked: argparse.Namespace, now: datetime | None) -> int:
                 end="",
             )
             print(one_line(
-                f" median {floor.median:+.3f} of {len(floor.models)} models, from {low[2]:+.3f} ({low[0]}) to "
-                f"{high[2]:+.3f} ({high[0]})"
+                f" median {signed_points(floor.median)} of {len(floor.models)} models, "
+                f"from {signed_points(low[2])} ({low[0]}) to {signed_points(high[2])} ({high[0]})"
             ))  # fmt: skip
         return 0
     found = series_of(
@@ -149,7 +149,7 @@ def trends(asked: argparse.Namespace, now: datetime | None) -> int:
 
 
 def _told(point: Point) -> str:
-    text = figure(point.estimate, point.low, point.high)
+    text = with_interval(point.estimate, point.low, point.high)
     if not point.sound:
         text += "  a check of the measurement failed: not tested"
     if point.differs:
@@ -157,16 +157,8 @@ def _told(point: Point) -> str:
     if point.look is not None:
         verb = "" if not point.look.changed else "  CHANGED: rose" if point.look.difference > 0 else "  CHANGED: fell"
         p = pvalue(point.look.adjusted)
-        text += f"  {point.look.difference:+.3f} against before, {p} (look {point.look.look}){verb}"
+        text += f"  {signed_points(point.look.difference)} against before, {p} (look {point.look.look}){verb}"
     return text
-
-
-def figure(estimate: float | None, low: float | None, high: float | None) -> str:
-    """A figure with its interval, as a line has it; a dash where it was not computed."""
-    if estimate is None:
-        return "-"
-    interval = f"  [{low:+.3f}, {high:+.3f}]" if low is not None and high is not None else ""
-    return f"{estimate:+.3f}{interval}"
 
 
 def opened(asked: argparse.Namespace) -> Registry:

@@ -9,12 +9,12 @@ from audit.verdict.instrument import Indicator, Instrument, Measured
 
 
 def measured(cell: Mapping[str, Any]) -> Measured:
-    """The gain under noise that the verdict rests on: the largest with its simultaneous interval; the mean of a loss."""
+    """The gain under noise behind the verdict: the largest with its simultaneous interval; of a loss the mean."""
     effect, rates = cell["effect"] or {}, (cell["calibration"] or {}).get("rates", {})
     alarms = rates.get("clean_any_excess", rates.get("clean_excess"))
     if cell["verdict"] == "brittle":
-        mean = (effect.get(f"mean_{name}") for name in ("gain", "ci_low", "ci_high"))
-        return Measured("mean gain under noise", *mean, None)
+        mean, low, high = (effect.get(f"mean_{name}") for name in ("gain", "ci_low", "ci_high"))
+        return Measured("mean gain under noise", mean, low, high, None)
     return Measured("largest gain under noise", effect.get("gain"), effect.get("ci_low"), effect.get("ci_high"), alarms)
 
 

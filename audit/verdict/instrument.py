@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from audit.verdict.result import signed_points
+from audit.verdict.result import with_interval
 from audit.verdict.vocabulary import Outcome, VerdictWord
 
 
@@ -77,11 +77,8 @@ class Measured:
     false_alarms: float | None
 
     def __str__(self) -> str:
-        """'drop under rewording 1.1 points [−7.2, 8.9]'; empty where it was not computed."""
-        if self.estimate is None:
-            return ""
-        ends = (signed_points(end).removesuffix(" points") for end in (self.low, self.high))
-        return f"{self.what} {signed_points(self.estimate)} [{', '.join(ends)}]"
+        """'drop under rewording +1.1 points [−7.2, +8.9]'; empty where it was not computed."""
+        return "" if self.estimate is None else f"{self.what} {with_interval(self.estimate, self.low, self.high)}"
 
 
 @dataclass(frozen=True)

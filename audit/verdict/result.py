@@ -75,6 +75,14 @@ def signed_points(share: float | None) -> str:
     return f"{value:+.1f} points".replace("-", "−") if value else "0.0 points"
 
 
+def with_interval(estimate: float | None, low: float | None, high: float | None) -> str:
+    """Such as "+1.1 points [−7.2, +8.9]", of shares 0-1; a dash where it was not computed."""
+    if low is None or high is None:
+        return signed_points(estimate)
+    ends = (signed_points(end).removesuffix(" points") for end in (low, high))
+    return f"{signed_points(estimate)} [{', '.join(ends)}]"
+
+
 def interval(low: float, high: float) -> str:
     """-0.012, 0.034 -> "95 % interval −1.2 to 3.4"."""
     return f"95 % interval {100 * low:.1f} to {100 * high:.1f}".replace("-", "−")

@@ -166,7 +166,7 @@ def test_the_command_prints_and_draws(
     assert main(["trends", "--json", *place]) == 0
     assert json.loads(capsys.readouterr().out.split("chart ")[1].split("\n", 1)[1])[0]["points"][2]["look"]["changed"]
     assert main(["trends", "--floor", "--indicator", "cs", *place]) == 0
-    assert "median +0.300 of 1 models" in capsys.readouterr().out
+    assert "median +30.0 points of 1 models" in capsys.readouterr().out
     for words in (["--model", "a"], ["--chart", "floor.svg"]):
         assert main(["trends", "--floor", *words, *place]) == 1
         assert "--chart" in capsys.readouterr().err

@@ -1,8 +1,9 @@
-"""`audit references build|show`: sets of other models' answers. Exit codes: 0 done; 1 refused; 2 wrong usage."""
+"""`audit references build|fetch|show`: sets of other models' answers. Exit codes: 0 done; 1 refused; 2 wrong usage."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,6 +24,11 @@ def parser() -> argparse.ArgumentParser:
     build.add_argument(
         "--facts", type=Path, metavar="CSV", help="columns model, released, family; or a shipped name, such as mmlu_pro"
     )
+    fetch = several.add_parser("fetch", help="make a set of answers that others published, held to their hashes")
+    fetch.add_argument("name", help="gsm8k_zeroeval or mmlu_pro")
+    fetch.add_argument(
+        "--from", dest="source", default="", metavar="FOLDER", help="a copy of the repository, or another address"
+    )
     show = several.add_parser("show", help="the sets that are here; the models of one")
     show.add_argument("name", nargs="?")
     return parser
@@ -38,6 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from audit.imports.sets import build_set
 
         name = build_set(asked.run_dir, asked.name, asked.source, asked.licence, asked.facts).name
+    elif asked.what == "fetch":
+        from audit.imports.fetch import fetch_set
+
+        name = fetch_set(asked.name, asked.source, lambda line: print(line, file=sys.stderr)).name
     elif asked.name is None:
         print("\n".join(known_sets()) or f"No reference set in {sets_folder()}. See audit references build --help")
         return 0
@@ -53,6 +63,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         unparsed = f"{one.unparsed} of {one.answers:,}"
         told = f"{one.released or '-':>10}  {one.family or '-'}"
         print(one_line(f"{one.name:<44} {one.accuracy:>8.1%} {unparsed:>13} {told}"))
-    if asked.what == "build":
+    if asked.what != "show":
         print(f"Next: audit memory model=... 'references=[set:{name}]'")
     return 0

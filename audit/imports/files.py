@@ -66,12 +66,12 @@ def open_zip(path: Path) -> zipfile.ZipFile:
     return archive
 
 
-def member(archive: zipfile.ZipFile, name: str) -> Any:
-    """The JSON value of a member, which is never unpacked to disk, and not beyond MAX_LINE whatever it claims."""
+def member(archive: zipfile.ZipFile, name: str, limit: int = MAX_LINE) -> Any:
+    """The JSON value of a member, which is never unpacked to disk, and not beyond a limit whatever it claims."""
     where = f"{archive.filename}, {name}"
     try:
         with _opened(archive, archive.getinfo(name)) as file:
-            data = _at_most(file, where)
+            data = _at_most(file, where, limit)
     except KeyError as error:
         raise DataError(f"{archive.filename} has no {name}. Expected an .eval log of Inspect.") from error
     except (
@@ -99,8 +99,8 @@ def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
     return pa.CompressedInputStream(pa.BufferReader(packed), "zstd")
 
 
-def _at_most(file: IO[bytes], where: str) -> bytes:
-    data = file.read(MAX_LINE + 1)
-    if len(data) > MAX_LINE:
-        raise DataError(f"{where} unpacks to more than {MAX_LINE:,} bytes; expected one sample.")
+def _at_most(file: IO[bytes], where: str, limit: int) -> bytes:
+    data = file.read(limit + 1)
+    if len(data) > limit:
+        raise DataError(f"{where} unpacks to more than {limit:,} bytes; expected one sample.")
     return data

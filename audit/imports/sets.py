@@ -32,7 +32,8 @@ from audit.shards.complete import listed_shards
 from audit.shards.manifest import MANIFEST, Manifest
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
-_FACTS = ("model", "released", "family")
+FACTS = Path(str(files("audit").joinpath("data", "references")))  # what is known of published sets
+_COLUMNS = ("model", "released", "family")
 
 
 def build_set(run_dir: Path, name: str, source: str, licence: str, facts: Path | None = None) -> ReferenceSet:
@@ -116,15 +117,14 @@ def _facts_of(path: Path | None, manifest: Manifest) -> dict[str, tuple[str | No
     found: dict[str, tuple[str | None, str | None]] = dict.fromkeys(manifest.models, (None, None))
     if path is None:
         return found
-    shipped = Path(str(files("audit").joinpath("data", "references")))
     try:
-        file = path if path.is_file() else shipped / f"{path.name}.csv"
+        file = path if path.is_file() else FACTS / f"{path.name}.csv"
         rows = list(csv.DictReader(file.read_text(encoding="utf-8-sig").splitlines()))
     except (OSError, ValueError) as error:
-        known = ", ".join(sorted(one.stem for one in shipped.glob("*.csv")))
+        known = ", ".join(sorted(one.stem for one in FACTS.glob("*.csv")))
         raise ConfigError(f"--facts {path} is not here. Expected a csv file, or what is shipped: {known}.") from error
-    if not rows or not set(_FACTS) <= set(rows[0]):
-        raise ConfigError(f"{path}: expected a csv with the columns {', '.join(_FACTS)}.")
+    if not rows or not set(_COLUMNS) <= set(rows[0]):
+        raise ConfigError(f"{path}: expected a csv with the columns {', '.join(_COLUMNS)}.")
     for row in rows:
         if row["model"] not in found:
             raise ConfigError(f"{path} names {row['model']}, which is no model of the run: {', '.join(found)}.")

@@ -1,0 +1,184 @@
+"""Published answers as a reference set: the authors' files of one commit, held to a sha256 of the answers in them.
+
+The hashes are of what is kept of a record (`Recipe.kept`), not of the file: `audit/data/references/NAME.csv` has one a
+model. So a mirror or a local copy is as good as the repository.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+
+from audit.errors import ConfigError, DataError, unknown_name
+from audit.imports.files import MAX_DOCUMENT, document, member, open_zip
+from audit.imports.join import Joined, leave_out_changed
+from audit.imports.record import Wanted
+from audit.imports.sets import FACTS, build_set
+from audit.imports.table import read_table
+from audit.imports.write import Asked, write_run
+from audit.reference_sets import ReferenceSet, known_sets, sets_folder
+
+TIMEOUT_S = 30.0  # without a byte
+TAIL = 160  # characters of a reply: its end holds the answer
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Where the answers lie. file: of a model, in the repository. kept: of a published record, by field of a table."""
+
+    benchmark: str
+    repository: str
+    commit: str
+    licence: str
+    file: str
+    kept: Callable[[Any], dict[str, Any]]
+
+    @property
+    def address(self) -> str:
+        return f"https://raw.githubusercontent.com/{self.repository}/{self.commit}"
+
+
+def _zeroeval(one: Any) -> dict[str, Any]:
+    return {"item": one["session_id"], "gold": one["answer"], "reply": one["output"][0][-TAIL:]}
+
+
+def _mmlu_pro(one: Any) -> dict[str, Any]:
+    options = len(one["options"])
+    return {"item": str(one["question_id"]), "gold": one["answer"], "options": options, "answer": one["pred"]}
+
+
+RECIPES = {
+    "gsm8k_zeroeval": Recipe(
+        "gsm8k", "WildEval/ZeroEval", "8c1485e", "Apache-2.0", "result_dirs/gsm/{}.json", _zeroeval
+    ),
+    "mmlu_pro": Recipe(
+        "mmlu_pro",
+        "TIGER-AI-Lab/MMLU-Pro",
+        "964a136e98ff17f81b0cd11c15c70784f6ee4378",
+        "Apache-2.0",
+        "eval_results/model_outputs_{}_5shots.zip",
+        _mmlu_pro,
+    ),
+}
+
+
+def fetch_set(name: str, source: str = "", say: Callable[[str], object] = print) -> ReferenceSet:
+    """The set of all models of a recipe, written whole or not at all; what was fetched is kept until it is.
+
+    source: a folder with the files, or another address that serves them; "" for the repository at its commit.
+    ConfigError for an unknown name or one that is there, DataError for a file that cannot be had or is another.
+    """
+    if name not in RECIPES:
+        raise unknown_name("published set", name, RECIPES)
+    if name in known_sets():
+        raise ConfigError(f"The reference set {name} is there, and sets never change: audit references show {name}")
+    recipe, files = RECIPES[name], []
+    fetched = sets_folder() / f".{name}.files"
+    with tempfile.TemporaryDirectory() as folder:
+        table = Path(folder, "answers.jsonl")
+        with table.open("w", encoding="utf-8") as out:
+            models = pinned(name)
+            for k, (model, wanted) in enumerate(models.items(), 1):
+                say(f"{k} of {len(models)}  {model}")
+                rows = answers_of(recipe, model, wanted, source or recipe.address, fetched)
+                out.writelines(json.dumps({"model": model, **row}) + "\n" for row in rows)
+                file = Path(recipe.file.format(model)).name
+                files.append({"file": file, "sha256": wanted, "tool": recipe.repository, "version": recipe.commit})
+        joined = Joined()
+        joined.add(table.name, read_table(table, "jsonl", Wanted(benchmark=recipe.benchmark)).outcomes)
+        left_out = leave_out_changed(joined)
+        asked = Asked(joined.models, recipe.benchmark, None, files, {"left_out": {"changed": left_out}})
+        write_run(Path(folder, "run"), joined, asked)
+        about = f"{recipe.repository} {recipe.commit}"
+        found = build_set(Path(folder, "run"), name, about, recipe.licence, Path(name))
+    shutil.rmtree(fetched, ignore_errors=True)
+    return found
+
+
+def pinned(name: str) -> dict[str, str]:
+    """{model: sha256 of its answers} of a shipped recipe."""
+    with (FACTS / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return {row["model"]: row["sha256"] for row in csv.DictReader(file)}
+
+
+def answers_sha256(rows: Iterable[dict[str, Any]]) -> str:
+    """Of the kept fields of every record, in whatever order the file has them."""
+    lines = sorted(json.dumps(row, sort_keys=True) for row in rows)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def answers_of(recipe: Recipe, model: str, wanted: str, source: str, fetched: Path) -> list[dict[str, Any]]:
+    """What is kept of a model's file. wanted: its sha256. source: a folder, or an address whose files go to `fetched`.
+
+    ConfigError where the folder lacks it, DataError where it cannot be had whole or its answers are others.
+    """
+    file = recipe.file.format(model)
+    if "://" in source:
+        path, where = fetched / Path(file).name, f"{source.rstrip('/')}/{quote(file)}"
+        if not path.is_file():
+            _download(recipe, where, path)
+    else:
+        path = next((one for one in (Path(source, file), Path(source, Path(file).name)) if one.is_file()), Path(source))
+        where = str(path)
+        if path.is_dir() or not path.exists():
+            raise ConfigError(
+                f"{source} has no {file}. Expected a copy of {recipe.repository}, as in {_by_hand(recipe)}"
+            )
+    try:
+        rows = [recipe.kept(one) for one in _records(path)]
+    except (DataError, LookupError, TypeError) as error:
+        rows, why = [], f"cannot be read ({error!r:.200})"
+    else:
+        why = f"has other answers: their sha256 is {answers_sha256(rows)}"
+    if answers_sha256(rows) != wanted:
+        if "://" in source:
+            path.unlink()
+        raise DataError(f"{where} {why}; expected {wanted}. It was changed there or on the way, and is not used.")
+    return rows
+
+
+def _records(path: Path) -> list[Any]:
+    if path.suffix != ".zip":
+        return list(document(path))
+    with open_zip(path) as archive:
+        names = [one for one in archive.namelist() if one.endswith(".json") and not one.startswith("__MACOSX")]
+        return [record for one in names for record in member(archive, one, MAX_DOCUMENT)]
+
+
+def _download(recipe: Recipe, url: str, path: Path) -> None:
+    """The file at this very address: no redirect is followed. Nothing is left of one that did not come whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(".part")
+    try:
+        with httpx2.stream("GET", url, timeout=TIMEOUT_S, follow_redirects=False) as reply, beside.open("wb") as file:
+            if reply.status_code != httpx2.codes.OK:
+                raise DataError(f"status {reply.status_code}, expected 200")
+            for chunk in reply.iter_bytes():
+                if file.tell() + len(chunk) > MAX_DOCUMENT:
+                    raise DataError(f"more than {MAX_DOCUMENT:,} bytes")
+                file.write(chunk)
+        beside.rename(path)
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, DataError) as error:
+        raise DataError(
+            f"{url} could not be fetched ({str(error) or type(error).__name__}). Without a network, copy the files of "
+            f"{recipe.repository} from elsewhere: {_by_hand(recipe)}"
+        ) from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _by_hand(recipe: Recipe) -> str:
+    return (
+        f"`git clone https://github.com/{recipe.repository} copy && git -C copy checkout {recipe.commit}`, then "
+        "`audit references fetch NAME --from copy`."
+    )

@@ -62,13 +62,16 @@ def mutants(seed: int) -> Iterator[tuple[str, str, str]]:
         name, k = rng.choice(by_place[path, start])
         text = Path(path).read_text(encoding="utf-8")
         changed = mutate_code(text, get_operator(name)(), k)
-        if changed is not None and meaning(changed) != meaning(text):
+        if changed is not None and meaning(changed) not in (meaning(text), ""):
             yield path, name, changed
 
 
 def meaning(text: str) -> str:
-    """The code without its annotations, which nothing evaluates."""
-    tree = ast.parse(text)
+    """The code without its annotations, which nothing evaluates; "" where it is no code."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return ""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             node.returns = None

@@ -19,7 +19,7 @@ from audit.sweep.simulation import SHIPPED, WORLDS, Design, World, simulate
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.result import percent
 from audit.verdict.shipped import shipped_table
-from audit.verdict.simulated import calibrate
+from audit.verdict.simulated import calibrate, rate
 
 SMALL = Design(n=100, routers=3)
 # 1,000 questions, r=1..3, independent draws, nothing repeated: 1,785 of 2,000 models with a gain of 10 points are an
@@ -69,6 +69,12 @@ def test_a_clean_model_is_cleared_by_its_data_and_one_with_a_gain_is_not() -> No
     design = Design(1500, 3, "nested", clean_replicates=3)
     assert outcomes(design, World(), 20)["cleared"] >= 0.5
     assert outcomes(design, World(gain_one_r=0.05), 20)["cleared"] <= 2 / 20
+
+
+def test_a_rate_of_0_or_1_has_the_error_of_one_more_model() -> None:
+    assert rate("x", np.zeros(99)) == {"x": 0.0, "x_se": 0.01}  # sqrt(99) / 100 / sqrt(99)
+    assert rate("x", np.ones(1)) == {"x": 1.0, "x_se": 0.5}
+    assert rate("x", np.repeat([0.0, 1.0], 50))["x_se"] == pytest.approx(0.5 / 99**0.5, abs=1e-4)
 
 
 def test_the_result_depends_on_the_seed_and_not_on_how_chunks_are_run() -> None:

@@ -267,6 +267,8 @@ def test_what_was_not_read_withholds_the_verdict(arm, gate):
     assert left.decision.verdict == V.MEMORY_OF_TEXT and len(left.evidence.order.references) == 5
     (dropped,) = readable(thin, SETTINGS).dropped
     assert dropped.numbers == {"model": "r1", "read": 80, "asked": 100, "arm": arm, "items": "exam"}
+    details = [one.detail for one in (*result.gates, *left.gates) if one.name == gate]
+    assert [" r1 " in detail for detail in details] == [False, True]
 
 
 def test_references_that_guess_are_left_out_of_the_score():

@@ -161,6 +161,9 @@ def test_p_values_after_correction_decide():
     assert finding(tests, 0.05, 0.01, 0.2) == V.BRITTLE_CAUSE_UNKNOWN
     assert finding(tests, 0.05, 0.2, 0.2) is None
     assert finding(tests, 0.05, 0.01, NAN) == V.BRITTLE_CAUSE_UNKNOWN
+    # An exact p can be the level itself, which it then reaches.
+    assert finding(tests, 0.05, 0.05, NAN) == V.BRITTLE_CAUSE_UNKNOWN
+    assert finding(tests, 0.05, 1.0, 0.05) == V.DROP_BEYOND_REFERENCE
 
 
 def test_the_panel_is_corrected_by_holm():

@@ -20,7 +20,7 @@ from audit.errors import ConfigError, DataError
 from audit.records import FinishReason, Generation
 from audit.scoring import bias, mc1, refusal, target_token
 from audit.scoring.reference import REFERENCE, SCORERS, check_engine, find_scorer, self_test
-from audit.scoring.scored import LABEL_STYLES, Needs, preferring, read_best
+from audit.scoring.scored import LABEL_STYLES, Needs, labels, preferring, read_best
 from audit.scoring.shortcuts import shortcuts
 
 LABELS = {"2_full_refusal", "3_partial_refusal"}
@@ -71,6 +71,12 @@ def test_what_is_asked_is_what_is_read(name: str) -> None:
             assert len(texts) == len(scorer.reply(item, item.key).option_logprobs)
         dead = scorer.read(item, Generation(finish_reason=FinishReason.ERROR, error="died"))
         assert (dead.response, dead.score, dead.why) == (None, None, "error")
+
+
+def test_more_options_than_labels_are_refused() -> None:
+    assert labels(3, "dot", "ABC") == ["A.", "B.", "C."]
+    with pytest.raises(ConfigError, match=r"4 options.* 3 labels \(A-C\)"):
+        labels(4, "dot", "ABC")
 
 
 def test_an_unshuffled_lettered_form_fails_its_self_test() -> None:

@@ -9,16 +9,17 @@ from audit.errors import DataError
 from audit.statistics.performance_curve import _PENALTIES, curve_test, fit_curve, smoothing_penalty
 
 
-def test_the_penalty_is_the_one_with_the_smallest_cross_validation_score():
+@pytest.mark.parametrize(("seed", "n"), [(1, 14), (5, 14), (0, 6), (9, 6)])
+def test_the_penalty_is_the_one_with_the_smallest_cross_validation_score(seed, n):
     """GCV written out: SciPy's spline of every unit vector gives the smoother's matrix."""
-    rng = np.random.default_rng(1)
-    x = np.sort(rng.random(14))
-    y = np.sort(np.clip(x**2 + rng.normal(0, 0.03, 14), 0, 1))
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.random(n))
+    y = np.sort(np.clip(x**2 + rng.normal(0, 0.03, n), 0, 1))
     scores = []
     for penalty in _PENALTIES:
-        smoother = np.stack([make_smoothing_spline(x, unit, lam=penalty)(x) for unit in np.eye(14)], axis=1)
+        smoother = np.stack([make_smoothing_spline(x, unit, lam=penalty)(x) for unit in np.eye(n)], axis=1)
         rest = y - smoother @ y
-        scores.append(14 * (rest @ rest) / (14 - np.trace(smoother)) ** 2)
+        scores.append(n * (rest @ rest) / (n - np.trace(smoother)) ** 2)
     assert smoothing_penalty(x, y) == pytest.approx(_PENALTIES[int(np.argmin(scores))])
 
 

@@ -6,6 +6,7 @@ import scipy
 from scipy.special import expit
 
 from audit.errors import DataError
+from audit.statistics.between_models import predictive
 from audit.statistics.priors import PRIORS
 from audit.statistics.rasch import fit_rasch, rasch_gap
 from audit.statistics.set_difference import set_difference
@@ -133,6 +134,24 @@ def test_a_prior_shortens_what_three_references_leave_open():
     assert told.difference == plain.difference
     assert told.high - told.low < 0.8 * (plain.high - plain.low)
     assert told.pvalue < 0.05 / 6 < plain.pvalue  # what Holm asks of six indicators
+
+
+def test_the_prior_is_of_points_of_accuracy():
+    """Abilities moved to points by the slope at the tested model, before a prior is laid on them: the same limits."""
+    ability = [1.0, 0.8, 0.2, 1.6]  # the references differ beyond their items
+    rng = np.random.default_rng(7)
+    a, b = outcomes(rng, ability, 400), outcomes(rng, np.add(ability, [0, 0.6, -0.9, 0.3]), 300)
+    fits = [fit_rasch(a), fit_rasch(b)]
+    slope = fits[0].slope()
+    points = [slope * (fit.ability[:, None] + fit.influence.shape[1] * fit.influence) for fit in fits]
+    own, *others = zip(*points, strict=True)
+    did, prior = set_difference(own, others), PRIORS["held_out"]
+    expected = predictive(did.difference, did.items_se, did.items_df, did.spread, did.sampling, 3, prior)
+    found = gap(a, b, prior=prior)
+    assert 0 < slope < 0.25 and did.spread > 0 and found.difference * slope == pytest.approx(did.difference)
+    for name in ("se", "tau", "low", "high"):
+        assert getattr(found, name) * slope == pytest.approx(getattr(expected, name)), name
+    assert found.pvalue == pytest.approx(expected.pvalue)
 
 
 def test_a_model_that_is_always_right_has_a_large_error_and_no_gap():

@@ -31,6 +31,10 @@ def test_references_and_margin_cost():
     plain = detectable_drop(500, 3, 0.2)
     assert detectable_drop(500, 3, 0.2, references=1) == pytest.approx(plain * np.sqrt(2))
     assert detectable_drop(500, 3, 0.2, margin=0.01) == pytest.approx(plain + 0.01)
+    # Tables of t: 2.920 + 1.061 with 2 degrees of freedom, 2.132 + 0.941 with 4; 1.645 + 0.842 of the normal.
+    for references, df in ((3, 2.920 + 1.061), (5, 2.132 + 0.941)):
+        wider = np.sqrt(1 + 1 / references) * df / (1.645 + 0.842)
+        assert detectable_drop(500, 3, 0.2, references=references) == pytest.approx(plain * wider, rel=1e-3)
 
 
 def test_the_articles_table_with_statements_that_hold():

@@ -100,6 +100,21 @@ def test_r_are_corrected_after_the_controls_and_not_within_each():
     assert alone.adjusted((1, 2)).tolist() == pytest.approx([0.03, 0.002])
 
 
+@pytest.mark.parametrize("repeated", [False, True])
+@pytest.mark.parametrize("largest_cluster", [None, 1])  # 1: it may stop early
+def test_intervals_above_zero_count_where_one_run_of_a_fixed_number_is_all_there_is(repeated, largest_cluster):
+    found = evidence({}, largest_cluster=largest_cluster)
+
+    def above(control):
+        ones = np.ones_like(control.low)
+        return replace(control, low=0.01 * ones, pvalues=ones, adjusted=ones)
+
+    plain = Reading(*map(above, found.plain.comparisons()))
+    seen = decide(replace(found, plain=plain, repeated=repeated), (), SweepThresholds(finding_questions_min=1))
+    told = [reason.code for reason in seen.reasons]
+    assert ("above_zero" in told) == (largest_cluster is None and not repeated), told
+
+
 @pytest.mark.parametrize(("noisy", "expected"), [(20, Verdict.UNDERPOWERED), (0, Verdict.BRITTLE)])
 def test_a_run_that_may_stop_early_is_brittle_by_a_limit_and_not_by_an_estimate_that_was_peeked_at(noisy, expected):
     right = (30, 28, 28, noisy, noisy)

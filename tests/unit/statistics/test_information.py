@@ -9,7 +9,7 @@ import pytest
 
 from audit.errors import DataError
 from audit.statistics import information as module
-from audit.statistics.information import information_slope
+from audit.statistics.information import QUESTIONS_MIN, information_slope
 
 RUNS = 300
 
@@ -45,9 +45,10 @@ def test_an_information_effect_is_found_and_its_interval_holds() -> None:
 
 def test_what_cannot_tell_is_refused() -> None:
     kept = np.tile([[0.2, 0.8], [0.6, 0.4]], (20, 1))
-    for x, y in ((kept[:, :1], kept[:, :1]), (kept[:10], kept[:10]), (np.ones((40, 2)), kept)):
+    for x, y in ((kept[:, :1], kept[:, :1]), (kept[: QUESTIONS_MIN - 1],) * 2, (np.ones((40, 2)), kept)):
         with pytest.raises(DataError):
             information_slope(x, y)
+    assert information_slope(kept[:QUESTIONS_MIN], kept[:QUESTIONS_MIN]).n == QUESTIONS_MIN  # so many do
     gone = kept.copy()
     gone[:25, 0] = np.nan
     with pytest.raises(DataError):

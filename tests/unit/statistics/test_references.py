@@ -40,9 +40,9 @@ def test_the_spread_of_references_is_added():
     """By hand: five references with drops of 0, 5, 10, 15 and 20 points, without noise."""
     o = np.ones((1, N_ITEMS))
 
-    def dropping(items):
+    def dropping(items, first=0):
         v = np.ones((1, N_ITEMS))
-        v[:, :items] = 0
+        v[:, first : first + items] = 0
         return o, v
 
     references = [dropping(20 * k) for k in range(5)]
@@ -53,6 +53,9 @@ def test_the_spread_of_references_is_added():
     assert 0 < found.tau**2 < variance  # what items explain is taken off
     assert found.se**2 > found.tau**2 * (1 + 1 / 5)
     assert found.df == 4
+    # Of equal drops, on other items each, the items explain more than there is: nothing is left for the models.
+    alike = difference_in_differences(dropping(80), [dropping(20, 20 * k) for k in range(3)], CHANCE, ITEMS)
+    assert alike.drops == pytest.approx((0.05,) * 3) and alike.tau == 0 and alike.se > 0
 
 
 def test_a_share_of_what_can_be_lost():

@@ -171,6 +171,14 @@ def test_unparsed_answers_are_held_against_a_gap_and_for_one():
     )
 
 
+def test_an_unparsed_answer_counts_as_often_right_as_the_model_is_where_items_are_alike():
+    """The reference is right everywhere, so no item is harder: (2 + 1/2) / (3 + 1) of the tested model's were right."""
+    own, ref = np.array([1.0, 1.0, 0.0, np.nan]), np.ones(4)
+    lost = [(np.isnan(own),) * 2, (np.zeros(4, bool),) * 2]
+    filled, _ = unparsed_held([(own, own), (ref, ref)], lost, 1.0, against=True)
+    assert [side.tolist() for side in filled[0]] == [pytest.approx([1, 1, 0, 0.625])] * 2
+
+
 def test_imputed_chances_keep_the_level_of_the_matched_test():
     """A tenth of the tested model's answers are chances: the test of matched items is a t then, and no exact one."""
     r = rng(9)

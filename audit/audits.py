@@ -92,6 +92,7 @@ def answer_request(work: Work, question: Question, setting: Setting, presentatio
         continuations=scoring.continuations,
         letters=scoring.letters,
         pieces=presentation.pieces,
+        system=presentation.system,
     )
 
 

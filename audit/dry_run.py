@@ -65,7 +65,7 @@ def _asked(resolved: ResolvedRun, work: Work, sample: BenchmarkSample, questions
     for arm, request in _requests(resolved.audit, work, questions):
         scored = request.continuations or request.letters or request.pieces
         (routed if arm is None else answered).update(
-            chars=len(request.prompt) + sum(map(len, request.continuations)),
+            chars=len(request.system + request.prompt) + sum(map(len, request.continuations)),
             generated=0 if scored else request.max_tokens,
             calls=1,
         )

@@ -153,6 +153,7 @@ class Presentation:
     `pieces` non-empty: `prompt` is a given text, cut into these pieces, whose likelihood is read; no answer is scored.
     `error` set: it could not be made, so nothing is sent and the row is an error.
     `scoring` set (a reference scorer asks in its own way): what is scored, or that nothing is and text is wanted.
+    `system`: a system prompt before the question; empty: none.
     """
 
     prompt: str
@@ -162,6 +163,7 @@ class Presentation:
     error: str | None = None
     scoring: Scoring | None = None
     pieces: tuple[str, ...] = ()
+    system: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,7 @@ class Scoring:
 
 @dataclass(frozen=True)  # without slots: pickled between processes by the million, and that is quicker from a __dict__
 class GenerationRequest:
-    """One call to an engine: a user message, and either generate or score.
+    """One call to an engine: a user message (after a `system` message, where there is one), and generate or score.
 
     `continuations` non-empty: score the log-likelihood of each as the reply. `letters` non-empty: read the logprob of
     each as the reply's first token. `pieces` non-empty: read the log-likelihood of `prompt` itself, which they add up
@@ -196,6 +198,13 @@ class GenerationRequest:
     letters: tuple[str, ...] = ()
     pieces: tuple[str, ...] = ()
     adapter: str = ""
+    system: str = ""
+
+    @property
+    def messages(self) -> list[Any]:
+        """The request as a chat."""
+        system = [{"role": "system", "content": self.system}] if self.system else []
+        return [*system, {"role": "user", "content": self.prompt}]
 
 
 @dataclass(frozen=True)

@@ -79,14 +79,14 @@ def parser() -> argparse.ArgumentParser:
     )
     panel.set_defaults(run=_panel)
 
-    review = commands.add_parser("review", help="write a random sample for a person, or read the findings back")
+    review = commands.add_parser("review", help="write a random sample for a person to read, or take the findings in")
     review.add_argument("library")
     either = review.add_mutually_exclusive_group(required=True)
-    either.add_argument("--out", type=Path, help="the file to write")
+    either.add_argument("--out", type=Path, help="the form to write: .html to read in a browser, or .jsonl")
     either.add_argument("--read", type=Path, help="the file with the findings")
     review.add_argument("--n", type=int, default=150, help="variants to draw (0 broken of 150: at most 2 %%)")
     review.add_argument("--seed", type=int, default=0)
-    review.add_argument("--reviewer", default="", help="who read it")
+    review.add_argument("--reviewer", default="", help="who read it; needed with --read")
     review.set_defaults(run=_review)
     return parser
 

@@ -167,7 +167,7 @@ class Endpoint:
                     return (await self._client.post(INFER, cast_to=httpx2.Response, body=asked)).text
                 reply = await self._client.chat.completions.with_raw_response.create(
                     model=self.config.model,
-                    messages=[{"role": "user", "content": request.prompt}],
+                    messages=request.messages,
                     extra_body=chat_body(request, self._settings, self.config),
                 )
                 return reply.text

@@ -59,7 +59,7 @@ def request_sha256(
     where an engine tells no token ids. Limits and seeds are no part of it: two requests with one hash asked the same.
     """
     if prompt_ids is None:
-        given = [request.prompt, request.continuations, request.letters]
+        given = [request.prompt, request.continuations, request.letters, *filter(None, (request.system,))]
         # A given text is not a message that says the same.
         text = json.dumps([*given, "given text"] if request.pieces else given, separators=(",", ":"))
         return "text:" + hashlib.sha256(text.encode()).hexdigest()

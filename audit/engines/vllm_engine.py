@@ -14,6 +14,8 @@ from importlib import metadata
 from itertools import count
 from typing import Any, NamedTuple
 
+from jinja2 import TemplateError
+
 from audit.engines.config import ModelConfig
 from audit.engines.given_text import LIKELIEST, encode, told
 from audit.engines.port import of_pieces, request_sha256
@@ -61,7 +63,7 @@ class VllmEngine:
                 LoRARequest,
             )
             # Reading is cheap, a missing template is not: it would fail on every question.
-            self._chat_ids("ready?")
+            self._chat_ids([{"role": "user", "content": "ready?"}])
         except Exception as error:
             raise EngineLoadError(f"Model {self._config.name} ({self._path}) did not load: {error}") from error
 
@@ -93,7 +95,7 @@ class VllmEngine:
         try:
             if request.pieces:
                 return await self._given_text(request)
-            ids = self._chat_ids(request.prompt)
+            ids = self._chat_ids(request.messages)
             options = request.continuations or request.letters
             if options:
                 return await self._score(ids, options, request)
@@ -241,14 +243,17 @@ class VllmEngine:
                 self._adapters[folder] = asked
             return self._adapters[folder]
 
-    def _chat_ids(self, prompt: str) -> list[int]:
-        ids = self._tokenizer.apply_chat_template(
-            [{"role": "user", "content": prompt}],
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=False,
-            **self._config.chat_template_kwargs,
-        )
+    def _chat_ids(self, messages: list[dict[str, str]]) -> list[int]:
+        try:
+            ids = self._tokenizer.apply_chat_template(
+                messages,
+                add_generation_prompt=True,
+                tokenize=True,
+                return_dict=False,
+                **self._config.chat_template_kwargs,
+            )
+        except TemplateError as error:  # such as one that knows no system prompt
+            raise _RefusedRequest(f"the chat template of {self._config.name} refuses this: {error}") from None
         return list(ids)
 
     def _check_room(self, prompt_tokens: int, max_tokens: int) -> None:

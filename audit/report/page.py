@@ -58,13 +58,15 @@ class Gated:
 
 @dataclass(frozen=True)
 class Mark:
-    """A place of the decision strip: what an audit says of a model. note: in plain words; href: where it says why."""
+    """A place of the decision strip: what an audit says of a model. note: in plain words; href: where it says why;
+    sure: how sure that is."""
 
     audit: str
     who: str
     word: VerdictWord
     note: str = ""
     href: str = "#verdict"
+    sure: str = ""
 
 
 @dataclass(frozen=True)

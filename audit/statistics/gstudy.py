@@ -1,9 +1,11 @@
-"""How much of a score is the item, how much the wording: a one-facet G-study (items x templates, Brennan 2001)."""
+"""How much of a score is the item, how much the wording, the seed, the system prompt: G-studies (Brennan 2001)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -41,13 +43,8 @@ def gstudy(scores: FloatArray, replays: FloatArray | None = None, wanted: float 
     t, n = complete.shape
     if t < 2 or n < 2:
         raise DataError(f"A G-study needs two templates and two items that have all of them; found {t} and {n}.")
-    grand = complete.mean()
-    ss_item = t * float(np.sum((complete.mean(axis=0) - grand) ** 2))
-    ss_template = n * float(np.sum((complete.mean(axis=1) - grand) ** 2))
-    ss_rest = float(np.sum((complete - grand) ** 2)) - ss_item - ss_template
-    ms_item, ms_template = ss_item / (n - 1), ss_template / (t - 1)
-    residual = max(0.0, ss_rest / ((n - 1) * (t - 1)))
-    item, template = max(0.0, (ms_item - residual) / t), max(0.0, (ms_template - residual) / n)
+    found = components(complete, ("template", "item"))
+    template, item, residual = found["template",], found["item",], found["template", "item"]
     error = template + residual
     phi = item / (item + error / t) if item + error > 0 else float("nan")
     needed = None
@@ -58,3 +55,33 @@ def gstudy(scores: FloatArray, replays: FloatArray | None = None, wanted: float 
         known = replays[:, ~np.isnan(replays).any(axis=0)]
         seed = float(known.var(axis=0, ddof=1).mean()) if known.shape[1] else None
     return GStudy(n, t, item, template, residual, seed, phi, wanted, needed)
+
+
+def components(
+    table: FloatArray, axes: Sequence[str], within: Mapping[str, str] | None = None
+) -> dict[tuple[str, ...], float]:
+    """Variance components of one score in each cell of a complete random design (ANOVA estimates, none below 0).
+
+    table: one axis a factor, each of two or more levels. within: {"item": "seed"} where every seed has items of its
+    own, so that an effect of items is one of items within seeds. The last component is also what is left.
+    """
+    levels = dict(zip(axes, table.shape, strict=True))
+    every = [e for k in range(1, len(axes) + 1) for e in combinations(axes, k)]
+    effects = [e for e in every if all(inner not in e or outer in e for inner, outer in (within or {}).items())]
+    centred = table - table.mean()
+    squares: dict[tuple[str, ...], float] = {}
+    freedom: dict[tuple[str, ...], int] = {}
+    for effect in effects:  # small ones first: each loses what its parts explain
+        mean = centred.mean(axis=tuple(i for i, axis in enumerate(axes) if axis not in effect), keepdims=True)
+        parts = [e for e in squares if set(e) < set(effect)]
+        squares[effect] = float(np.sum(np.broadcast_to(mean, table.shape) ** 2)) - sum(squares[e] for e in parts)
+        freedom[effect] = math.prod(levels[axis] for axis in effect) - 1 - sum(freedom[e] for e in parts)
+    found: dict[tuple[str, ...], float] = {}
+    for effect in reversed(effects):  # a mean square holds its own component and those of all that contain it
+        larger = sum(_repeats(e, levels) * found[e] for e in found if set(e) > set(effect))
+        found[effect] = (squares[effect] / freedom[effect] - larger) / _repeats(effect, levels)
+    return {effect: max(0.0, found[effect]) for effect in effects}
+
+
+def _repeats(effect: Sequence[str], levels: Mapping[str, int]) -> int:
+    return math.prod(count for axis, count in levels.items() if axis not in effect)

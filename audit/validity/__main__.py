@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,10 @@ register()
 
 
 def main() -> None:
-    """The command: what it refuses, then Hydra, then the run; `benchmark=[a,b]` and `seed=[1,2]` are a run each."""
+    """The command: what it refuses, then Hydra, then the run; `benchmark=[a,b]` and facets such as `seed=[1,2]` are a
+    run each."""
     try:
-        panel = [run for words in _seeds(sys.argv[1:]) for run in _panel(words)]
+        panel = [run for words in _facets(sys.argv[1:]) for run in _panel(words)]
     except ConfigError as error:
         sys.exit(refused(error))
     if len(panel) == 1:
@@ -68,24 +70,30 @@ def _run_panel(panel: Sequence[Sequence[str]]) -> int:
     code = OK
     if config.report:
         try:
-            run_dirs, seeds = [run_dir for _, run_dir in done], {one.seed for one, _ in done}
-            code = _stable(run_dirs, max(codes)) if len(seeds) > 1 else _report_together(run_dirs)
+            run_dirs = [run_dir for _, run_dir in done]
+            design = {facet: [getattr(config, facet) for config, _ in done] for facet in FACETS}
+            facets = {facet: values for facet, values in design.items() if len(set(values)) > 1}
+            together = {config.benchmark.name for config, _ in done}
+            code = _report_together(run_dirs) if len(together) > 1 else _stable(run_dirs, facets, max(codes))
         except AuditError as error:
             return refused(error)
     return FAILED if failed else code if config.gate else OK
 
 
-def _stable(run_dirs: Sequence[Path], code: int) -> int:
-    """Hold runs of several seeds together; the exit code: that no status is to be had where one is not stable."""
+def _stable(run_dirs: Sequence[Path], facets: Mapping[str, Sequence[Any]], code: int) -> int:
+    """Hold the runs of a design together; the exit code: that no status is to be had where one is not stable."""
     import json
 
     from audit.shards.files import write_file
-    from audit.validity.facets import UNSTABLE, facets_csv, lines, stability
+    from audit.validity.cells import load_validity
+    from audit.validity.facets import UNSTABLE, facets_csv, lines, stability, variance, variance_csv
 
-    folder = run_dirs[0].parent
+    folder = _panel_folder(run_dirs)
     found = stability([json.loads((one / "report" / "verdict.json").read_text("utf-8")) for one in run_dirs])
+    parts = variance([load_validity(one) for one in run_dirs], facets)
     write_file(folder / "facets.csv", facets_csv(found).encode())
-    print("", *lines(found), f"facets   {folder / 'facets.csv'}", sep="\n", flush=True)
+    write_file(folder / "variance.csv", variance_csv(parts).encode())
+    print("", *lines(found, parts), f"facets   {folder / 'facets.csv'}", sep="\n", flush=True)
     return NOT_CLEARED if any(one.status == UNSTABLE for one in found) else code
 
 
@@ -112,18 +120,30 @@ def _panel_folder(run_dirs: Sequence[Path]) -> Path:
     return run_dirs[0].parent / f"validity-panel-{digest[:10]}"
 
 
-def _seeds(words: list[str]) -> list[list[str]]:
-    """The words of each seed of `seed=[1,2]`, with run_dir=X as X/seed_1. ConfigError beside several benchmarks."""
-    listed = [w for w in words if w.startswith("seed=[") and w.endswith("]")]
-    seeds = _listed(listed[-1]) if listed else []
-    if not seeds:
+FACETS = ("seed", "scorer", "template", "system")
+
+
+def _facets(words: list[str]) -> list[list[str]]:
+    """The words of each run of a crossed design, such as `seed=[1,2] system=[none,helpful]`, with run_dir=X as
+    X/seed_1-system_none. ConfigError beside several benchmarks, of which `scorer=[a,b]` has one each."""
+    panel = any(w.startswith("benchmark=[") for w in words)
+    names = [name for name in FACETS if not (panel and name == "scorer")]
+    listed = {name: w for name in names for w in words if w.startswith(f"{name}=[") and w.endswith("]")}
+    if not listed:
         return [words]
-    if any(w.startswith("benchmark=[") for w in words):
-        raise ConfigError("Several seeds and several benchmarks: expected one list a command, such as 'seed=[42,123]'.")
-    if len(set(seeds)) < max(2, len(seeds)):
-        raise ConfigError(f"{listed[-1]}: expected two or more different seeds, such as 'seed=[42,123,2024]'.")
-    own = [[f"{w}/seed_{seed}" if w.startswith("run_dir=") else w for w in words if w not in listed] for seed in seeds]
-    return [[*run, f"seed={seed}"] for run, seed in zip(own, seeds, strict=True)]
+    if panel:
+        raise ConfigError(f"{', '.join(listed)} and several benchmarks: expected one benchmark, or one value of each.")
+    for word in listed.values():
+        if len(set(_listed(word))) < max(2, len(_listed(word))):
+            raise ConfigError(f"{word}: expected two or more different values, such as 'seed=[42,123,2024]'.")
+    rest = [w for w in words if w.partition("=")[0] not in listed]
+    runs = []
+    for values in product(*map(_listed, listed.values())):
+        own = list(zip(listed, values, strict=True))
+        folder = "-".join(f"{name}_{value}" for name, value in own)
+        runs.append([f"{w}/{folder}" if w.startswith("run_dir=") else w for w in rest])
+        runs[-1] += [f"{name}={value}" for name, value in own]
+    return runs
 
 
 _EACH = ("benchmark.path=[", "scorer=[")  # lists that have one for each benchmark, or null

@@ -17,6 +17,7 @@ from audit.records import Design, Reading
 from audit.scoring.reference import GIVES, JUDGED, REFERENCE, ReferenceScorer, check_engine, find_scorer
 from audit.scoring.scored import Needs
 from audit.validity.design import make_design
+from audit.validity.edits.record import PROMPT
 from audit.validity.edits.surface import FORMATS as FORMAT_EDITS
 from audit.validity.edits.table import check_attribute
 from audit.validity.labels import read_labels
@@ -38,6 +39,10 @@ class ValidityConfig(RunConfig):
     edits_per_family: int = 3
     spare_edits: int = 1
     replays: int = 2
+    template: str = "plain"  # of `templates`: the scorer's prompt as it is sent
+    system: str = "none"  # of `systems`: the system prompt
+    templates: dict[str, str] = field(default_factory=lambda: {"plain": PROMPT})
+    systems: dict[str, str] = field(default_factory=lambda: {"none": ""})
     edits: str = "run"  # run, or show: print ten items with all their edits and start nothing
     chronology: str | None = None  # a project's CHRONOLOGY.jsonl, copied into the run's directory for its report
     false_alarms: float = 0.025  # that a reader tolerates, in each direction: for the thresholds that a plan prints
@@ -73,6 +78,7 @@ def validate(config: ValidityConfig) -> None:
     if config.edits_sha256:
         raise ConfigError("edits_sha256 is filled in by the run. Leave it out.")
     _check_judge(config)
+    _check_prompt(config)
     if config.chronology is not None:
         read_chronology(Path(config.chronology))
     scorer = scorer_of(config)
@@ -105,6 +111,23 @@ def _check_judge(config: ValidityConfig) -> None:
         if len(config.model) > 1:
             raise ConfigError("labels are of one family of models: run one model at a time with them.")
         read_labels(Path(config.labels))
+
+
+def _check_prompt(config: ValidityConfig) -> None:
+    """A template holds the prompt once; what sends no prompt, or no system prompt, has none. Raises ConfigError."""
+    if config.template not in config.templates:
+        raise unknown_name("template", config.template, config.templates)
+    if config.system not in config.systems:
+        raise unknown_name("system prompt", config.system, config.systems)
+    template, system = config.templates[config.template], config.systems[config.system]
+    if template.count(PROMPT) != 1:
+        raise ConfigError(f"templates.{config.template} is {template!r}. Expected {PROMPT} in it once.")
+    if template == PROMPT and not system:
+        return
+    if config.benchmark.format == "crows_pairs":
+        raise ConfigError("CrowS-Pairs sends two sentences and no prompt. Expected template=plain system=none.")
+    if system and any(one.infers for model in config.model.values() for one in model.endpoints):
+        raise ConfigError("An endpoint at .../infer takes a prompt alone. Expected system=none.")
 
 
 def design_of(config: ValidityConfig) -> Design:

@@ -1,7 +1,8 @@
-"""Runs of one design under several seeds: how far the figures move, and whether a status is stable (pure).
+"""Runs under several seeds, scorers, templates and system prompts: how far the figures move, and whether a status is
+stable (pure).
 
-A seed draws the items, the order of their options and their partners (li2026, App. F: seeds 42, 123 and 2024). A status
-holds where every run has it.
+A seed draws the items, the order of their options and their partners (li2026, App. F: seeds 42, 123 and 2024; K(f):
+templates). A status holds where every run has it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ from dataclasses import dataclass
 from statistics import NormalDist, fmean, stdev
 from typing import Any
 
+import numpy as np
+
+from audit.statistics.gstudy import components
+from audit.validity.record import ValidityCell
 from audit.validity.status import SEED_CV
 from audit.verdict.tables import csv_text, digits
 
@@ -21,7 +26,7 @@ _Z = NormalDist().inv_cdf(0.975)
 @dataclass(frozen=True)
 class Stability:
     """One cell over the runs. csr_cv: sd / mean of the ratio, None where a run has none or the mean is 0. between,
-    within: standard deviations of D, 0-1: of the seeds beyond sampling, and the mean standard error of one run.
+    within: standard deviations of D, 0-1: of the runs beyond sampling, and the mean standard error of one run.
     status: the one of every run, else UNSTABLE.
     """
 
@@ -72,7 +77,7 @@ def _one(name: str, cells: Sequence[Mapping[str, Any]]) -> Stability:
 
 def facets_csv(found: Sequence[Stability]) -> str:
     """One line a cell; gate_seed_cv_lt_03 is Appendix G's."""
-    header = ("cell", "runs", "csr", "csr_cv", "gate_seed_cv_lt_03", "D", "sd_between_seeds", "se_within", "status",
+    header = ("cell", "runs", "csr", "csr_cv", "gate_seed_cv_lt_03", "D", "sd_between_runs", "se_within", "status",
               "statuses")  # fmt: skip
     return csv_text(
         header,
@@ -85,12 +90,82 @@ def facets_csv(found: Sequence[Stability]) -> str:
     )  # fmt: skip
 
 
-def lines(found: Sequence[Stability]) -> list[str]:
+@dataclass(frozen=True)
+class Variance:
+    """Of the scores (0-1) of one cell's originals: what part of their variance items, facets and both together have.
+
+    items: of each seed. components: `statistics.gstudy.components`.
+    """
+
+    cell: str
+    items: int
+    components: Mapping[tuple[str, ...], float]
+
+    @property
+    def between(self) -> float:
+        """Standard deviation, 0-1, of a score over the runs, beyond what its items explain."""
+        return sum(value for effect, value in self.components.items() if ITEM not in effect) ** 0.5
+
+
+ITEM = "item"
+
+
+def variance(runs: Sequence[Sequence[ValidityCell]], facets: Mapping[str, Sequence[Any]]) -> list[Variance]:
+    """A G-study of items and facets for each cell that every run has. facets: each one's value by run, two or more,
+    crossed. Seeds that draw other items have items of their own: these are nested."""
+    cells: dict[str, list[ValidityCell]] = {}
+    for cell in (one for run in runs for one in run):
+        cells.setdefault(cell.name, []).append(cell)
+    return [_variance(name, own, facets) for name, own in cells.items() if len(own) == len(runs)]
+
+
+def _variance(name: str, cells: Sequence[ValidityCell], facets: Mapping[str, Sequence[Any]]) -> Variance:
+    scores = [{i: s for i, s in zip(c.question_ids, c.score_before, strict=True) if np.isfinite(s)} for c in cells]
+    seeds = facets.get("seed", [0] * len(cells))
+    read = {seed: sorted(set.intersection(*(set(s) for s, k in zip(scores, seeds, strict=True) if k == seed)))
+            for seed in seeds}  # fmt: skip
+    shared = sorted(set.intersection(*map(set, read.values())))
+    fewest = min(map(len, read.values()))
+    crossed = 2 * len(shared) >= fewest
+    n = len(shared) if crossed else fewest
+    levels = {facet: list(dict.fromkeys(values)) for facet, values in facets.items()}
+    if n < 2:
+        return Variance(name, n, {})
+    table = np.empty((*map(len, levels.values()), n))
+    for k, (own, seed) in enumerate(zip(scores, seeds, strict=True)):
+        at = tuple(levels[facet].index(values[k]) for facet, values in facets.items())
+        table[at] = [own[i] for i in (shared if crossed else read[seed][:n])]
+    return Variance(name, n, components(table, (*facets, ITEM), None if crossed else {ITEM: "seed"}))
+
+
+def variance_csv(found: Sequence[Variance]) -> str:
+    """One line a component; the last of a cell also holds what is left."""
+    return csv_text(
+        ("cell", "items", "component", "variance", "share"),
+        (
+            (one.cell, one.items, " x ".join(effect), digits(value), digits(_share(one, value)))
+            for one in found
+            for effect, value in one.components.items()
+        ),
+    )
+
+
+def _share(one: Variance, value: float) -> float | None:
+    total = sum(one.components.values())
+    return value / total if total else None
+
+
+def lines(found: Sequence[Stability], parts: Sequence[Variance] = ()) -> list[str]:
     """What the command prints."""
     shown = []
+    told = {one.cell: one for one in parts if one.components}
     for s in found:
         cv = "–" if s.csr_cv is None else f"{s.csr_cv:.2f}"
-        spread = "" if s.between is None else f", D varies by {100 * s.between:.1f} points between seeds"
-        told = s.status if s.status != UNSTABLE else f"{UNSTABLE}: {', '.join(s.statuses)}"
-        shown.append(f"{s.cell}: {told} ({len(s.statuses)} seeds, CV of CSR {cv}{spread})")
+        spread = "" if s.between is None else f", D varies by {100 * s.between:.1f} points between them"
+        status = s.status if s.status != UNSTABLE else f"{UNSTABLE}: {', '.join(s.statuses)}"
+        shown.append(f"{s.cell}: {status} ({len(s.statuses)} runs, CV of CSR {cv}{spread})")
+        if part := told.get(s.cell):
+            shares = {" x ".join(effect): _share(part, value) or 0.0 for effect, value in part.components.items()}
+            most = ", ".join(f"{e} {v:.0%}" for e, v in sorted(shares.items(), key=lambda x: -x[1])[:4] if v >= 0.005)
+            shown.append(f"  its score varies by {100 * part.between:.1f} points between them; variance: {most}")
     return shown

@@ -7,13 +7,14 @@ hold slurs or unsafe requests are blurred until they are clicked.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from audit.report.build import Page, run_facts
-from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
+from audit.report.page import Gated, Mark, RunFacts, errors_of, marks_of, render_page
 from audit.validity.analyse import RunVerdict
 from audit.validity.as_paper import PaperTable, cell_validity_csv, paper_tables
 from audit.validity.edits.record import Archetype, Contract, Family
@@ -21,8 +22,11 @@ from audit.validity.edits.show import MASKED
 from audit.validity.figures import differences, family_changes, label, shown_as
 from audit.validity.items_table import ItemRows, items_csv, read_rows, top_items
 from audit.validity.paper_figures import before_and_after, family_deltas, ratios
+from audit.validity.result import ValidityResult, ValidityStatus
 from audit.validity.tokens import COLUMNS
 from audit.validity.vocabulary import GATES, LABELS, VERDICTS
+from audit.verdict.gates import failed
+from audit.verdict.result import interval, percent, points
 from audit.verdict.tables import csv_text, digits
 
 SHOULD = {  # what becomes of an answer, by an edit's contract; what edits of the content should do to it, by archetype
@@ -112,7 +116,7 @@ def render(
         words=words,
         should=SHOULD,
         cells=cells,
-        decisions=marks_of(verdict, VERDICTS),
+        decisions=list(map(_with_sure, marks_of(verdict, VERDICTS), verdict.results)),
         errors=errors_of(verdict.results, ERRORS),
         figures=figures,
         paper=paper,
@@ -126,6 +130,25 @@ def render(
         total_items=rows.items,
         blurred=bool({c.scorer["benchmark"] for c in verdict.cells} & set(MASKED)),
     )
+
+
+def _with_sure(mark: Mark, r: ValidityResult) -> Mark:
+    return replace(mark, sure=_sure(r))
+
+
+def _sure(r: ValidityResult) -> str:
+    """Beside a decision: the checks that withhold it, or its difference, and how often one like it is wrong."""
+    stops = failed(r.gates)
+    if stops or r.evidence is None or r.evidence.primary is None:
+        return f"nothing is concluded; failed: {', '.join(GATES[g.name].title for g in stops) or 'no comparison'}"
+    d = r.evidence.primary
+    within = r.evidence.archetype == Archetype.INVARIANCE
+    below = "within_margin" if within else "non_selective"
+    wrong = {ValidityStatus.SELECTIVE: "selective", ValidityStatus.NON_SELECTIVE: below}
+    rate = (r.calibration or {}).get(wrong.get(r.verdict))
+    more = "more" if d.difference >= 0 else "less"
+    said = f"content moves answers {points(abs(d.difference))} {more} than form does ({interval(d.low, d.high)})"
+    return said if rate is None else f"{said}; said wrongly in {percent(rate)} of simulations"
 
 
 def _subtitle(verdict: RunVerdict, rows: int) -> str:

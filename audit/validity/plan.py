@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from audit.dry_run import Asked, Planned, called, reach
 from audit.validity.calibrated import SHIPPED
 from audit.validity.config import ValidityConfig
+from audit.validity.edits.plan import ItemPlan
 from audit.validity.edits.record import Family
+from audit.validity.edits.table import context_of
 from audit.validity.resolve import ValidityRun, resolve_validity
 from audit.validity.thresholds import ValidityThresholds
 from audit.validity.tolerance import Tolerated, lines
@@ -17,7 +20,8 @@ from audit.verdict.shipped import shipped_table
 def planned(config: ValidityConfig) -> Planned:
     run = resolve_validity(config)
     found = tolerated(config, run)
-    needed = found.needed(ValidityThresholds.from_mapping(config.verdict).margin)
+    margin = ValidityThresholds.from_mapping(config.verdict).margin
+    needed = math.ceil(found.needed(margin) * len(run.plan.items) / found.items)
     facts = {"minimum_detectable_difference": found.detectable(), "questions_needed": needed}
 
     def described(asked: Sequence[Asked]) -> list[str]:
@@ -27,16 +31,24 @@ def planned(config: ValidityConfig) -> Planned:
 
 
 def tolerated(config: ValidityConfig, run: ValidityRun) -> Tolerated:
-    """The design as planned: items of one group (pair, template) count as one."""
-    items = [one for one in run.plan.items if one.edits[Family.ATTRIBUTE]]
+    """The smallest cell of the design, as each context is one: items of one group (pair, template) count as one."""
+    cells: dict[str, list[ItemPlan]] = {}
+    for one in run.plan.items:
+        if one.edits[Family.ATTRIBUTE]:
+            cells.setdefault(context_of(one.item, run.plan.benchmark), []).append(one)
+    items = min(cells.values(), key=_independent)
     return Tolerated(
-        items=len({one.item.group for one in items}),
+        items=_independent(items),
         attribute=sum(len(one.edits[Family.ATTRIBUTE]) for one in items) / len(items),
         surface=config.edits_per_family,
         false_alarms=config.false_alarms,
         misses=config.misses,
-        cells=len(config.model),
+        cells=len(config.model) * len(cells),
     )
+
+
+def _independent(items: Sequence[ItemPlan]) -> int:
+    return len({one.item.group for one in items})
 
 
 def describe(run: ValidityRun, found: Tolerated, asked: Sequence[Asked]) -> list[str]:

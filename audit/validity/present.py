@@ -26,7 +26,7 @@ from audit.scoring.score import Score
 from audit.scoring.scored import Needs, unread
 from audit.shards.working_copy import local_file
 from audit.validity.edits.file import EditFile, read_edits
-from audit.validity.edits.record import PLAIN_LABELS, Edit
+from audit.validity.edits.record import PLAIN_LABELS, PROMPT, Edit
 from audit.validity.edits.table import context_of
 
 NOT_ASKED = "the item has no such edit: nothing was asked"
@@ -105,7 +105,8 @@ def _present(file: EditFile, scorer: ReferenceScorer, question: Question, arm: s
     ask = scorer.ask(item, edit.label_style if edit else PLAIN_LABELS)
     gold = item.shown.index(item.key) if item.key >= 0 else NO_OPTION
     scoring = Scoring(ask.continuations, ask.letters, ask.max_tokens)
-    return Presentation(ask.prompt, item.options, gold, own, scoring=scoring)
+    prompt = file.about["template"].replace(PROMPT, ask.prompt)
+    return Presentation(prompt, item.options, gold, own, scoring=scoring, system=file.about["system"])
 
 
 def _edited(file: EditFile, id_: str, arm: str, level: int) -> tuple[Item, Edit | None] | None:

@@ -86,7 +86,7 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
             f"No sampled item of {benchmark.name} has a partner to be edited into. Expected the whole file (of BBQ all "
             "rows of a category, of XSTest both halves of each pair), or a larger n."
         )
-    table = to_table(plan, scorer.name)
+    table = to_table(plan, scorer.name, config.templates[config.template], config.systems[config.system])
     judged = scorer.name == JUDGED  # its replies are read once they are all there
     config = replace(config, edits_sha256=digest(table), canary=config.canary and not judged)
     resolved = resolve_run(VALIDITY, config, samples=[sample])

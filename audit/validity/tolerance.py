@@ -105,8 +105,9 @@ def lines(plan: Tolerated, table: Mapping[str, Any] | None) -> list[str]:
             f"  measured at .05: selective {measured['selective']:.1%}, non-selective {measured['non_selective']:.1%}"
         )
     return [
-        f"  detectable difference  {shown} of attribute over surface edits ({rates}; {plan.items:,} independent items,",
-        f"    {plan.attribute:.1f} attribute edits each; surface edits change {PLANNED_CHANGE:.0%} of the answers)",
+        f"  detectable difference  {shown} of attribute over surface edits ({rates};",
+        f"    smallest of {plan.cells} cells: {plan.items:,} independent items, {plan.attribute:.1f} attribute edits"
+        f" each; surface edits change {PLANNED_CHANGE:.0%} of the answers)",
         "  thresholds for these rates (others: false_alarms=0.01 misses=0.1):",
         f"    verdict.alpha={2 * plan.false_alarms:g}{said}",
         f"    verdict.baseline_standard_errors={plan.baseline_standard_errors():.2f}  G2 passes a score "

@@ -1,4 +1,4 @@
-"""The file of a human review: jsonl, first a line about the sample, then one variant a line with an empty `finding`.
+"""The form of a review: jsonl (a line about the sample, then a variant a line with an empty `finding`), or a page.
 
 A drop under rewording counts only above what broken variants could make, so every library needs this bound: 0 broken of
 150 read means at most 2 %, and a library that nobody has read has no bound at all.
@@ -21,6 +21,12 @@ from audit.shards.files import write_file
 from audit.variants.record import Library, Review, State, Variant
 
 FINDINGS = ("ok", "broken", "unsure")
+READERS = ("person", "model")
+_CSS = """
+fieldset { margin: 0 0 1rem; }
+label { display: inline-block; margin-right: 1.5em; }
+input[type=radio] { appearance: auto; display: inline; width: auto; min-height: 0; height: auto; }
+"""
 CONFIDENCE = 0.95
 
 
@@ -44,12 +50,13 @@ def upper_bound(broken: int, n: int, confidence: float = CONFIDENCE) -> float:
 
 
 def apply_review(
-    library: Library, drawn: Sequence[str], findings: Mapping[str, str], *, seed: int, reviewer: str
+    library: Library, drawn: Sequence[str], findings: Mapping[str, str], *, seed: int, reviewer: str, by: str = "person"
 ) -> Library:
-    """The library with a person's findings: broken variants are no longer accepted, and the bound is in the header.
+    """The library with a reader's findings: broken variants are no longer accepted, and the bound is in the header.
 
-    drawn: ids of the sample; findings: {id: "ok" | "broken" | "unsure"}, one for each of them and no other, because a
-    sample that is read in part is no longer random. "unsure" counts as broken in the bound; the variant stays out.
+    by: where a model read, there is no bound: no verdict rests on it. drawn: ids of the sample; findings: {id: "ok" |
+    "broken" | "unsure"}, one for each of them and no other, because a sample that is read in part is no longer random.
+    "unsure" counts as broken in the bound; the variant stays out.
     """
     missing, foreign = sorted(set(drawn) - set(findings)), sorted(set(findings) - set(drawn))
     if missing or foreign:
@@ -66,8 +73,9 @@ def apply_review(
         raise DataError(f"{gone[0]} is not an accepted variant of library {library.sha256[:12]}.")
     broken = sum(word != "ok" for word in findings.values())
     review = Review(len(drawn), broken, round(upper_bound(broken, len(drawn)), 6), seed, reviewer)
+    kept = review if by == "person" else None
     variants = tuple(_reviewed(v, findings.get(v.id)) for v in library.variants)
-    return Library(replace(library.header, review=review, parents=(library.sha256,)), variants)
+    return Library(replace(library.header, review=kept, parents=(library.sha256,)), variants)
 
 
 def _reviewed(variant: Variant, finding: str | None) -> Variant:
@@ -79,17 +87,31 @@ def _reviewed(variant: Variant, finding: str | None) -> Variant:
 
 
 ASK = (
-    "For each line set finding to ok (the key is still the one right answer), broken (it is not) or unsure; then: "
+    "For each line set finding to ok (the key is still the one right answer), broken (it is not) or unsure, and in the "
+    "first line read_by to person, or to model where a language model read; then: "
     "python -m audit.variants review LIBRARY --read THIS_FILE --reviewer NAME"
 )
 
 
 def write_review(library: Library, path: Path, *, n: int, seed: int) -> None:
-    """Draw n accepted variants and write them for a person to read."""
+    """Draw n accepted variants and write them to be read: as jsonl, or as a page where the path ends in .html."""
     drawn = draw_review(library, n, np.random.default_rng(seed))
-    head = {"library": library.sha256, "n": n, "seed": seed, "ask": ASK}
-    lines = [head, *map(_line, drawn)]
-    write_file(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode())
+    head = {"library": library.sha256, "n": n, "seed": seed, "read_by": "", "ask": ASK}
+    rows = [_line(variant) for variant in drawn]
+    if path.suffix == ".html":
+        write_file(path, _page(library, head, rows).encode())
+        return
+    write_file(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in (head, *rows)).encode())
+
+
+def _page(library: Library, head: dict[str, Any], rows: Sequence[dict[str, Any]]) -> str:
+    from audit.report.page import render_page
+
+    return render_page(
+        "variants/review.html.j2", rows=(), scripts=("variants/review.js",), css=_CSS,
+        title=f"Read {len(rows)} rewordings", subtitle=f"Of {library.header.name}, {library.header.benchmark}.",
+        head=json.dumps(head), lines=rows, findings=FINDINGS, readers=READERS,
+    )  # fmt: skip
 
 
 def _line(variant: Variant) -> dict[str, Any]:
@@ -115,6 +137,7 @@ def read_review(library: Library, path: Path, *, reviewer: str) -> Library:
     try:
         head, *lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
         made_for, n, seed = str(head["library"]), int(head["n"]), int(head["seed"])
+        by = str(head["read_by"]).strip().lower()
         findings = {str(line["id"]): str(line["finding"]).strip().lower() for line in lines}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} is not a review file ({error!r}). Expected one that `review --out` wrote.") from error
@@ -125,5 +148,10 @@ def read_review(library: Library, path: Path, *, reviewer: str) -> Library:
             f"{len(empty)} of {len(findings)} variants in {path} have no finding yet (first: {empty[0]}). Expected "
             f"{', '.join(FINDINGS)} for each: a sample that is read in part is no longer random."
         )
+    if by not in READERS or not reviewer.strip():
+        raise DataError(
+            f"{path} says read_by={by!r}, and the reviewer is {reviewer!r}. Expected {' or '.join(READERS)} in the "
+            "first line, and who it was: --reviewer NAME. A bound on broken variants is a person's word."
+        )
     drawn = [v.id for v in draw_review(library, n, np.random.default_rng(seed))]
-    return apply_review(library, drawn, findings, seed=seed, reviewer=reviewer)
+    return apply_review(library, drawn, findings, seed=seed, reviewer=reviewer, by=by)

@@ -2,13 +2,17 @@
 
 Characters are those of a code line without its indent; blank lines, comments and docstrings are none. Branches: one a
 function, and one each for if, for, while, except, and/or, a case and a comprehension's loop.
+
+An assert reads a sentence where it compares with a text of three words in a row that the program says in that order.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
@@ -33,6 +37,44 @@ def measure(text: str) -> tuple[int, list[str], list[tuple[int, int]]]:
     return len(lines), [line for line in stripped if line and not line.startswith("#")], functions
 
 
+def spoken(text: str) -> set[tuple[str, ...]]:
+    """Every three words that stand in a row: no path, name, key or number among them."""
+    found: set[tuple[str, ...]] = set()
+    for part in re.findall(r"(?:(?<![\w./=-])[A-Za-z][A-Za-z'-]*[,;:]? )+[A-Za-z][A-Za-z'-]*(?![\w/=(])", text):
+        words = re.findall(r"[a-z'-]+", part.lower())
+        found.update(zip(words, words[1:], words[2:], strict=False))
+    return found
+
+
+def texts(tree: ast.AST) -> Iterator[str]:
+    """The texts in it, but for those that something is looked up by."""
+    if isinstance(tree, ast.Constant) and isinstance(tree.value, str):
+        yield tree.value
+    parts = [tree.value] if isinstance(tree, ast.Subscript) else ast.iter_child_nodes(tree)
+    for part in parts:
+        yield from texts(part)
+
+
+def product(listed: list[str]) -> Iterator[str]:
+    """What the program may say: the texts of its code, and its templates and prompts."""
+    for path in map(Path, listed):
+        if path.parts[0] in ("audit", "jobs"):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            yield from (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str))
+    for path in Path("audit").rglob("*.j2"):
+        yield path.read_text(encoding="utf-8")
+
+
+def sentences(said: set[tuple[str, ...]], tests: list[Path]) -> Iterator[tuple[Path, ast.Assert, bool]]:
+    """(file, assert, whether it reads a sentence) of every assert of the tests."""
+    for path in tests:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Assert):
+                compared = [one for one in ast.walk(node.test) if isinstance(one, ast.Compare)]
+                sides = [side for one in compared for side in (one.left, *one.comparators)]
+                yield path, node, any(said & spoken(text) for side in sides for text in texts(side))
+
+
 def main() -> None:
     listed = subprocess.run(["git", "ls-files", "*.py"], capture_output=True, text=True, check=True).stdout.split()
     rooms: dict[str, list[tuple[int, list[str], list[tuple[int, int]]]]] = defaultdict(list)
@@ -50,6 +92,9 @@ def main() -> None:
         dense = f"{sum(map(len, code)) / max(len(code), 1):.1f}"
         table.add_row(room, str(len(found)), f"{sum(one[0] for one in found):,}", dense, str(wide), str(long))
     Console(width=120).print(table)
+    said = {words for text in product(listed) for words in spoken(text)}
+    read = [reads for *_, reads in sentences(said, [Path(p) for p in listed if p.startswith("tests/")])]
+    print(f"\nAsserts that read a sentence: {sum(read)} of {len(read):,} ({sum(read) / len(read):.1%})")
 
 
 if __name__ == "__main__":

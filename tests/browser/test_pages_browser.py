@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,7 @@ from audit.sweep.design import Arm
 from audit.validity.as_paper import paper_tables
 from audit.validity.figures import differences, family_changes
 from audit.validity.page import render as validity_page
+from audit.validity.record import ValidityCell
 from audit.variants.arrow import find_library
 
 pytestmark = pytest.mark.browser
@@ -76,8 +79,8 @@ def _memory(folder: Path) -> str:
     return memory_page.render(verdict, FACTS, figures, [], [[]])
 
 
-def _validity(folder: Path) -> str:
-    found = validity_panels.cells(n=30)[:2]
+def _validity(folder: Path, found: Sequence[ValidityCell] = ()) -> str:
+    found = found or validity_panels.cells(n=30)[:2]
     verdict, rows = validity_panels.verdict(found), validity_panels.rows(found)
     drawn = {"families": family_changes(verdict.results), "difference": differences(verdict.results)}
     figures = write_parts(folder, {}, drawn).inline
@@ -161,6 +164,21 @@ def test_the_decision_stands_first_and_the_page_is_short(browser: Any, page: Pat
     assert height <= most * screen
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     assert browser.get_log("browser") == []
+
+
+def test_four_cells_that_failed_say_what_how_sure_and_what_to_do_on_one_screen(browser: Any, tmp_path: Path) -> None:
+    deaf = validity_panels.cells(n=30)[1]
+    found = [replace(deaf, benchmark=f"benchmark_{k}") for k in range(4)]
+    path = tmp_path / "page.html"
+    path.write_text(_validity(tmp_path, found), encoding="utf-8")
+    _open(browser, path, 1280)
+    sure, end, height = browser.execute_script("""
+        const bottom = (what) => document.querySelector(what).getBoundingClientRect().bottom;
+        const notes = [...document.querySelectorAll(".strip .note")].filter((x) => x.textContent.startsWith("How"));
+        return [notes.length, bottom(".todo + ul"), document.documentElement.scrollHeight];
+    """)
+    screen, most = SCREENS[1280]
+    assert sure == 4 and end <= screen and height <= most * screen
 
 
 def test_a_link_into_a_folded_section_opens_it_and_print_opens_all(browser: Any, page: Path) -> None:

@@ -1,8 +1,9 @@
 """Do the unit tests bite? A random sample of one-token mutants of what decides, each with the tests that know it.
 
     python -m venv /tmp/mutants && /tmp/mutants/bin/pip install cosmic-ray==8.7.0
+    echo PATH/.venv/lib/python3.11/site-packages > /tmp/mutants/lib/python3.11/site-packages/ours.pth
     git clone . /tmp/mutated && cd /tmp/mutated       # files are changed in place: run it in a copy
-    PYTHONPATH=. /tmp/mutants/bin/python -m tests.mutants --python .venv/bin/python --n 150 --out mutants.jsonl
+    PYTHONPATH=. /tmp/mutants/bin/python -m tests.mutants --n 150 --out mutants.jsonl
 
 A place is drawn at random, then one of cosmic-ray's mutations of it; what changes nothing but an annotation does not
 count. Each mutant meets the test files that import its module (of its own folder, where none does), until one fails.
@@ -14,29 +15,44 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
+import importlib
 import json
 import os
 import random
-import subprocess
+import resource
+import signal
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import pytest
 from cosmic_ray.ast import ast_nodes, get_ast_from_path
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
-UNDER_TEST = ("audit/statistics", "audit/verdict", "audit/scoring", "audit/shards", "audit/sweep/decide.py")
+ROOMS, FILES = ("statistics", "verdict", "scoring", "shards"), ("decide.py", "gates.py")
 TESTS = Path("tests/unit")
-SLOWEST_S = 900  # a test that takes longer is taken for an endless loop, which is a kill
+# A test that takes longer is skipped, as are simulations; a survivor is then asked by those too: `--slow 600`.
+SLOW_CPU_S, SLOWEST_CPU_S = 3.0, 900  # what all take: an endless loop, which is a kill
+# Imported once, as the tests of a mutant are mostly imports.
+PRELOADED = (
+    "pyarrow.dataset",
+    "pyarrow.parquet",
+    "scipy.stats",
+    "hydra",
+    "statsmodels.api",
+    "hypothesis",
+    "jsonschema",
+)
 
 
 def modules() -> list[Path]:
-    found = [p for name in UNDER_TEST for p in (Path(name).rglob("*.py") if Path(name).is_dir() else [Path(name)])]
-    return sorted(p for p in found if p.name != "__init__.py")
+    found = {p for room in ROOMS for p in Path("audit", room).rglob("*.py") if p.name != "__init__.py"}
+    return sorted(found.union(*(Path("audit").glob(f"*/{name}") for name in FILES)))
 
 
 def places() -> dict[tuple[str, tuple[int, int]], list[tuple[str, int]]]:
@@ -83,49 +99,85 @@ def meaning(text: str) -> str:
 
 
 def tests_of(path: str) -> list[str]:
-    """Those of its own folder first, then by name."""
+    """Those that import the module, of its own folder first; else those called after it."""
     dotted = path.removesuffix(".py").replace("/", ".")
     package, name = dotted.rsplit(".", 1)
     wanted = (f"from {dotted} import", f"from {package} import {name}", f"import {dotted}")
     texts = {p: p.read_text(encoding="utf-8") for p in TESTS.rglob("test_*.py")}
     found = [p for p, text in texts.items() if any(one in text for one in wanted)]
     own = TESTS / package.split(".")[1]
-    return [str(p) for p in sorted(found or own.glob("test_*.py"), key=lambda p: (p.parent != own, p.name))]
+    found = found or [*own.glob("test_*.py")] or [*TESTS.rglob(f"test_*{name}*.py")]
+    return [str(p) for p in sorted(found, key=lambda p: (p.parent != own, p.name))]
 
 
-def survives(path: str, changed: str, python: str) -> tuple[bool, str]:
-    """Whether every test passes on the changed module, and what pytest said last. The module is put back."""
+def survives(path: str, changed: str, tests: list[str], slow_s: float) -> tuple[bool, str]:
+    """Whether every test passes on the changed module, and the first that does not. The module is put back."""
     module = Path(path)
     before = module.read_bytes()
-    command = [python, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=no", *tests_of(path)]
-    env = {**os.environ, "PYTHONPATH": ".", "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        module.write_text(changed, encoding="utf-8")
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=SLOWEST_S)
-    except subprocess.TimeoutExpired:
+    with tempfile.TemporaryFile() as said:
+        try:
+            module.write_text(changed, encoding="utf-8")
+            child = os.fork() or _ask(tests, said.fileno(), slow_s)
+            _, status = os.waitpid(child, 0)
+        finally:
+            module.write_bytes(before)
+        said.seek(0)
+        lines = said.read().decode(errors="replace").splitlines()
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
         return False, "no end"
-    finally:
-        module.write_bytes(before)
-    if done.returncode not in (0, 1, 2):  # 2: the module does not even load
-        raise RuntimeError(f"pytest ended with {done.returncode}: {done.stdout}{done.stderr}")
-    return done.returncode == 0, done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
+    code = os.waitstatus_to_exitcode(status)
+    if code not in (0, 1, 2):  # 2: the module does not even load
+        raise RuntimeError("\n".join([f"pytest ended with {code}", *lines]))
+    return code == 0, next((line for line in lines if line.startswith(("FAILED", "ERROR"))), lines[-1])
+
+
+class Hurry:
+    """Gives a test so many seconds of CPU."""
+
+    def __init__(self, slow_s: float) -> None:
+        self.slow_s = slow_s
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self) -> Iterator[None]:
+        signal.setitimer(signal.ITIMER_PROF, self.slow_s)
+        try:
+            return (yield)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _ask(tests: list[str], out: int, slow_s: float) -> NoReturn:
+    """In a child, which has what `PRELOADED` names from its parent, and no module of the program."""
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (SLOWEST_CPU_S, SLOWEST_CPU_S + 10))
+    signal.signal(signal.SIGPROF, lambda *_: pytest.skip("slow"))
+    options = ["-x", "-q", "--no-header", "--tb=no", "--disable-warnings", "-o", "timeout=0"]
+    code = int(pytest.main([*options, *tests], plugins=[Hurry(slow_s)]))
+    sys.stdout.flush()
+    os._exit(code)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--python", default=sys.executable, help="the interpreter that the tests run with")
     parser.add_argument("--n", type=int, default=150)
     parser.add_argument("--seed", type=int, default=8)
+    parser.add_argument("--slow", type=float, default=SLOW_CPU_S, help="seconds of CPU that a test may take")
+    parser.add_argument("--only", type=int, nargs="+", default=[], help="these of the sample alone, by their k")
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"))
     asked = parser.parse_args()
-    done = asked.out.read_text(encoding="utf-8").splitlines() if asked.out.exists() else []
-    rows: list[dict[str, Any]] = [json.loads(line) for line in done]
+    for name in PRELOADED:
+        importlib.import_module(name)
+    sys.dont_write_bytecode = True
+    before = asked.out.read_text(encoding="utf-8").splitlines() if asked.out.exists() else []
+    rows: list[dict[str, Any]] = [json.loads(line) for line in before]
+    done = {one["k"] for one in rows}
     for k, (path, operator, changed) in zip(range(asked.n), mutants(asked.seed), strict=False):
-        if k < len(rows):
+        if k in done or (asked.only and k not in asked.only):
             continue
-        before, start = Path(path).read_text(encoding="utf-8"), time.monotonic()
-        diff = [*difflib.unified_diff(before.splitlines(), changed.splitlines(), lineterm="", n=0)][2:]
-        alive, said = survives(path, changed, asked.python)
+        text, start = Path(path).read_text(encoding="utf-8"), time.monotonic()
+        diff = [*difflib.unified_diff(text.splitlines(), changed.splitlines(), lineterm="", n=0)][2:]
+        alive, said = survives(path, changed, tests_of(path), asked.slow)
         row = {"k": k, "path": path, "operator": operator, "survived": alive, "diff": diff, "said": said}
         rows.append({**row, "seconds": round(time.monotonic() - start)})
         with asked.out.open("a", encoding="utf-8") as file:

@@ -95,7 +95,7 @@ def test_the_engine_is_killed_once_and_then_once_too_often(cluster, command, swe
     os.kill(second, signal.SIGKILL)
     code, out = run.wait()
     assert code == 1
-    assert "An engine's process died and was not started again (max_restarts" in out
+    assert "max_restarts" in out
     assert not NOISE.search(out), out
     assert_complete(sweep, run, SLOWER)
 
@@ -116,7 +116,7 @@ def test_a_replica_dies_for_good_and_the_other_one_finishes_every_row(cluster, s
     done = sweep(*SWEEP, "model.scripted.replicas=2", "model.scripted.max_restarts=0", run_dir=tmp_path / "run")
     killer.join()
     assert done.code == 0 and dead, done.out
-    assert "gave no counters: ActorDiedError" in done.out  # it was not started again
+    assert "ActorDiedError" in done.out  # it was not started again
     assert_every_key_once(done.run_dir)
     rows = rows_of(done.run_dir)
     assert {row["engine_id"] for row in rows} == {"scripted/0", "scripted/1"}, "one of them answered nothing"

@@ -145,12 +145,12 @@ def test_the_shipped_table_meets_the_targets() -> None:
         printed = nearest(table, clean_accuracy=d["clean_accuracy"], discordance=d["discordance"], **shown)
         assert printed is not None and printed.design == d
         assert percent(r["clean_excess"]) in printed.sentence and "false negative" in printed.sentence.lower()
-        assert "These rates are of" not in printed.sentence
+        assert "(this run: " not in printed.sentence
     wider = nearest(
         table, clean_accuracy=d["clean_accuracy"], discordance=d["discordance"], **shown,
         thresholds=replace(SweepThresholds(), effect_of_interest=0.1).to_dict(),
     )  # fmt: skip
-    assert wider is not None and "These rates are of effect_of_interest 0.05 (this run: 0.1)." in wider.sentence
+    assert wider is not None and "effect_of_interest 0.05 (this run: 0.1)." in wider.sentence
     wide = next(e["rates"] for e in table["designs"] if Design(**e["design"]) == Design(1000, 9, "nested", 3))
     assert wide["clean_cleared"] >= 0.5
     simulated = [e["name"] for e in table["worlds"]]

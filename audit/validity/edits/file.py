@@ -21,7 +21,7 @@ from audit.errors import ShardError
 from audit.shards.files import write_file
 from audit.validity.design import Arm
 from audit.validity.edits.plan import Plan
-from audit.validity.edits.record import PLAIN_LABELS, Contract, Edit, Family
+from audit.validity.edits.record import PLAIN_LABELS, PROMPT, Contract, Edit, Family
 
 FILE = "edits.arrow"
 _SCHEMA = pa.schema(
@@ -45,8 +45,8 @@ class EditFile:
     about: Mapping[str, Any]
 
 
-def to_table(plan: Plan, scorer: str) -> pa.Table:
-    """The rows of a plan, with what was counted in the metadata."""
+def to_table(plan: Plan, scorer: str, template: str = PROMPT, system: str = "") -> pa.Table:
+    """The rows of a plan, with what was counted in the metadata. template, system: texts of the prompt."""
     rows: list[dict[str, Any]] = []
     for one in plan.items:
         rows.append(_row(one.item.id, Arm.ORIGINAL, 0, "", "", PLAIN_LABELS, one.item))
@@ -57,6 +57,8 @@ def to_table(plan: Plan, scorer: str) -> pa.Table:
             ]
     about = {
         "scorer": scorer,
+        "template": template,
+        "system": system,
         "replaced": dict(plan.replaced),
         "applicable": {family.value: plan.applicable(family) for family in Family},
     }

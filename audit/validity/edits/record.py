@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from audit.benchmarks.items import Item
 
+PROMPT = "{prompt}"  # what a template of prompts holds once
 PLAIN_LABELS = "paren"  # "(A)": how options are lettered where an edit does not say otherwise
 
 

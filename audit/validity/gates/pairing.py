@@ -92,13 +92,13 @@ def families_that_tell(cell: ValidityCell) -> dict[Family, tuple[float, float]]:
     for family in SURFACE:
         block = cell.used(family)
         rows = np.where(block.tests, block.response, UNREAD)
-        known = (before != UNREAD) & (rows != UNREAD).all(axis=0)
-        x, y = before[known], rows[:, known]
-        if x.size < _ORDER_ITEMS or len(y) < 2:
+        read = (rows != UNREAD).all(axis=0)  # the edits alone: rows of other items do not change what these share
+        own, y = read & (before != UNREAD), rows[:, read]
+        if own.sum() < _ORDER_ITEMS or len(y) < 2:
             continue
         among = float(np.mean([kappa(y[i], y[j]) for i in range(len(y)) for j in range(i)]))
-        if among * float(np.sqrt(x.size)) >= _ORDER_Z:
-            found[family] = (float(np.mean([kappa(x, row) for row in y])), among)
+        if among * float(np.sqrt(read.sum())) >= _ORDER_Z:
+            found[family] = (float(np.mean([kappa(before[own], row[own]) for row in rows])), among)
     return found
 
 

@@ -93,7 +93,9 @@ def label_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
         1 - t.parse_share_min if mass is None else t.label_mass_min,
         source,
         f"{odd} of {asked} answers are tied or not finite; none of them was given to the first option.{said}",
-        "Ask for every spelling of a label by its token ids, at any rank.",
+        "Ask for every spelling of a label by its token ids, at any rank."
+        if mass is not None
+        else "Options tied in likelihood: run with higher precision, dtype=float32.",
         items=ids(cell, np.any([row.any(axis=0) for row in rows], axis=0)),
         numbers={"mass": mass, "mass_5th_percentile": low, "tied_or_not_finite": share},
     )

@@ -102,11 +102,13 @@ def first_then(first: Reply, times: int = 1) -> Callable[[Call], Reply]:
 
 def test_generation_fields_and_what_was_sent() -> None:
     async def use(engine: OpenAIEngine, server: FaultyServer) -> tuple[Generation, Call, str]:
-        [generation] = await engine.run([request("2+2?", max_tokens=5, temperature=0.7, top_p=0.9)])
+        asked = request("2+2?", max_tokens=5, temperature=0.7, top_p=0.9, system="Be brief.")
+        [generation] = await engine.run([asked])
         return generation, server.calls[0], endpoint_id(endpoint(server))
 
     got, call, engine_id = with_server(echo, use, extra_body={"chat_template_kwargs": {"enable_thinking": False}})
-    sent = request_sha256(request("2+2?"))
+    sent = request_sha256(request("2+2?", system="Be brief."))
+    assert sent != request_sha256(request("2+2?"))
     assert sent.startswith("text:")  # an endpoint tells no token ids
     assert got == Generation("2+2?", FinishReason.STOP, 12, 8, 3, engine_id, request_sha256=sent)
     assert engine_id.startswith("127.0.0.1:") and engine_id.endswith("#m")
@@ -114,7 +116,7 @@ def test_generation_fields_and_what_was_sent() -> None:
     assert call.headers["authorization"] == f"Bearer {KEY}"
     assert call.body == {
         "model": "m",
-        "messages": [{"role": "user", "content": "2+2?"}],
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2+2?"}],
         "max_tokens": 5,
         "temperature": 0.7,
         "top_p": 0.9,

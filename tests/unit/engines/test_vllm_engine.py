@@ -12,6 +12,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from jinja2 import TemplateError
 
 from audit.engines.config import ModelConfig
 from audit.engines.vllm_engine import VllmEngine, check_batch_invariant, engine_args, engine_environment, is_cpu_build
@@ -56,7 +57,9 @@ class FakeLLM:
         return self
 
     def apply_chat_template(self, messages: list[dict[str, str]], **_: Any) -> list[int]:
-        return [0 if character == "0" else 1 for character in messages[0]["content"]]
+        if len(messages) > 1 and "0" in messages[0]["content"]:
+            raise TemplateError("System role not supported")
+        return [0 if character == "0" else 1 for message in messages for character in message["content"]]
 
     def encode(self, text: str, **_: Any) -> list[int]:
         return [0 if character == "0" else 2 for character in text]
@@ -110,6 +113,12 @@ def test_a_refused_request_is_an_error_and_the_others_are_answered(error):
     assert before.error is None and after.error is None
     assert refused.finish_reason == FinishReason.ERROR
     assert refused.error is not None and "Token id 7" in refused.error
+
+
+def test_a_system_prompt_goes_before_the_question_and_a_template_without_one_is_an_error_row():
+    told, refused = ask(FakeLLM(), replace(request("11"), system="111"), replace(request("11"), system="0"))
+    assert (told.text, told.error) == ("5", None)
+    assert refused.text == "" and "System role not supported" in str(refused.error)
 
 
 def test_a_refused_option_fails_its_question_alone():

@@ -68,14 +68,16 @@ def test_from_two_logs_to_a_verdict_and_its_page(write, tmp_path: Path) -> None:
     assert any("not under our control" in one for one in spoilt["cannot_exclude"])
     page = (run / "report" / "report.html").read_text()
     assert "words of item" in page and ("Right answer: two" in page) == (write is lm_eval)
-    # A person reads the rewordings: what bars a finding beyond reference goes.
+    # A person reads the rewordings: what bars a finding beyond reference goes. A model's reading changes nothing.
     asked = read_library(run / "variants.arrow")
     sheet = tmp_path / "review.jsonl"
     write_review(asked, sheet, n=150, seed=0)
-    sheet.write_text(sheet.read_text().replace('"finding": ""', '"finding": "ok"'))
-    reviewed = write_library(read_review(asked, sheet, reviewer="me"), tmp_path / "reviewed.arrow")
-    again, _ = judge([run], variants=str(reviewed), n_resamples=200)
-    assert next(r for r in again.results if r.model == "spoilt").verdict == "drop_beyond_reference"
+    empty = sheet.read_text().replace('"finding": ""', '"finding": "ok"')
+    for by, reached in (("model", "brittle_cause_unknown"), ("person", "drop_beyond_reference")):
+        sheet.write_text(empty.replace('"read_by": ""', f'"read_by": "{by}"'))
+        reviewed = write_library(read_review(asked, sheet, reviewer="me"), tmp_path / f"{by}.arrow")
+        again, _ = judge([run], variants=str(reviewed), n_resamples=200)
+        assert next(r for r in again.results if r.model == "spoilt").verdict == reached
 
 
 @pytest.mark.parametrize(

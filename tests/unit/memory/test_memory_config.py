@@ -117,18 +117,18 @@ def test_the_plan_counts_calls_and_says_what_cannot_be_judged():
     lines = plan_of(configured("orders=2"))
     # 208 items; published and two other orders each; of their options the plan counts those that there are
     assert "208 score, 208 published" in lines and "624 order" in lines
-    assert "they need held-out items (control_benchmark=) and references (" in lines and "No order test" not in lines
+    assert "they need held-out items (control_benchmark=) and references (" in lines and "n=all" not in lines
     words = ("control_benchmark=contrast", "n=20")
     assert "they need references (" in "\n".join(_missing(configured(*words), whole=True))
     some = plan_of(configured("n=20"))
-    assert "No order test" in some
+    assert "n=all" in some
 
 
 def test_the_plan_prints_the_command_of_a_design_that_clears_models(tmp_path):
     path = fresh_file(tmp_path, *((f"What is new in {k}?", f"all {k}") for k in range(3_100)))
     words = (f"benchmark.path={path}", "n=20")
     lines = plan_of(configured("benchmark=elementary", *words))
-    assert "To reach a verdict: audit memory" in lines and "n=3000" in lines and "8 references" in lines
+    assert "audit memory" in lines and "n=3000" in lines and "8 references" in lines
 
 
 def test_the_plan_says_that_few_references_do_not_find_answers(tmp_path):
@@ -141,5 +141,4 @@ def test_the_plan_says_that_few_references_do_not_find_answers(tmp_path):
         config.references = names
         return plan_of(config)
 
-    assert "3 references tell little of how models differ" in told(3)
-    assert "references tell little" not in told(5) and "references tell little" not in told(1)
+    assert [f"\n  {n} references " in told(n) for n in (1, 3, 5)] == [False, True, False]

@@ -323,7 +323,7 @@ def test_a_followed_report_is_incomplete_and_comes_again_until_the_run_ends(
     paths = follow([run], build, 7, work, so_far=lambda: "<b>12 rows/s</b>")
     (half,) = pages
     assert "&lt;b&gt;12 rows/s&lt;/b&gt;</pre>" in half and 'id="so-far"' not in paths.html.read_text(encoding="utf-8")
-    assert "Incomplete: 48 of 96 answers are there." in half and "<title>Incomplete: " in half
+    assert "Incomplete: 48 of 96 answers" in half and "<title>Incomplete: " in half
     assert '<body data-refresh="7">' in half
     whole = paths.html.read_text(encoding="utf-8")
     assert "<body>" in whole and "Incomplete" not in whole and not paths.incomplete
@@ -364,7 +364,7 @@ def test_an_interrupted_run_says_so_before_anything_else(tmp_path: Path, capsys:
     assert part["watermark"] == mark and part["headline"].startswith(f"I{mark[1:]}: ")
     assert part["advice_codes"][0]["code"] == "incomplete"
     page = (run / "report" / "report.html").read_text(encoding="utf-8")
-    assert page.index(f"Incomplete: {320 - missing} of 320 answers are there.") < page.index("<h1>")
+    assert page.index(f"Incomplete: {320 - missing} of 320 answers") < page.index("<h1>")
     assert "<title>Incomplete: " in page
     assert f'<span class="watermark">{mark}</span>' in page
     assert _read(run / "report" / "tables" / "verdicts.csv")[1]["watermark"] == mark
@@ -391,7 +391,7 @@ def test_a_finished_run_without_some_of_its_shards_is_incomplete(
     paths = build_report([run], run / "report", n_resamples=200)
     assert [(r.found, r.expected) for r in paths.incomplete] == [(0, 96), (0, 96)]
     page = paths.html.read_text(encoding="utf-8")
-    assert "Incomplete: 0 of 192 answers are there." in page.replace("\n", " ")
+    assert "Incomplete: 0 of 192 answers" in page.replace("\n", " ")
     assert gate([str(run)]) == 1
     assert capsys.readouterr().out.count("INCOMPLETE, 0 OF 96 ANSWERS") == 2
 

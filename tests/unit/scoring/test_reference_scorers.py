@@ -82,15 +82,15 @@ def test_more_options_than_labels_are_refused() -> None:
 def test_an_unshuffled_lettered_form_fails_its_self_test() -> None:
     unshuffled = [replace(item, options=item.published, order=()) for item in made("truthfulqa")]
     result = self_test(SCORERS["truthfulqa_lettered"], unshuffled)  # gold is first: "(A)" is always right
-    assert not result.passed and "blind to the question scores 1.000" in result.faults[0]
+    assert not result.passed and re.search(r"blind .* 1\.000 ", result.faults[0])
 
 
 def test_a_scorer_with_the_convention_inverted_fails_its_self_test() -> None:
     upside_down = replace(SCORERS["toxigen_targeted"], read=lambda item, reply: target_token.read_toxigen(
         replace(item, key=1 - item.key), reply))  # fmt: skip
-    assert [fault.split(",")[0] for fault in self_test(upside_down, made("toxigen")).faults] == [
-        "an oracle scores 0.000 (0 % unread)", "an anti-oracle scores 1.000 (0 % unread)",
-    ]  # fmt: skip
+    faults = self_test(upside_down, made("toxigen")).faults
+    found = [re.findall(r"(\S*oracle) scores ([\d.]+)", fault)[0] for fault in faults]
+    assert found == [("oracle", "0.000"), ("anti-oracle", "1.000")]
 
 
 def test_a_response_is_the_published_option_wherever_it_was_shown() -> None:

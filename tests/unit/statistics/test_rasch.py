@@ -171,3 +171,6 @@ def test_what_cannot_be_compared_is_refused():
         fit_rasch(a + 0.5)
     with pytest.raises(DataError, match="two models"):
         fit_rasch(np.where([[True], [False]], a, np.nan))
+    with pytest.raises(DataError, match="two models"):
+        fit_rasch(a[:1])
+    assert fit_rasch(a).ability.shape == (2,)  # two are enough

@@ -18,7 +18,7 @@ from audit.statistics.contracts import (
     scores,
     transitions,
 )
-from audit.statistics.gstudy import gstudy
+from audit.statistics.gstudy import components, gstudy
 from audit.statistics.selectivity import csr, fieller, ratio, ratio_limits, selectivity
 
 BEFORE = np.array([0, 0, 1, UNREAD])
@@ -198,6 +198,28 @@ def test_gstudy_of_templates_that_matter():
     found = gstudy(np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [1.0, 1.0, 0.0]]))
     assert found.residual == pytest.approx((4 / 9) / 4)
     assert found.template == pytest.approx((7 / 9 - 1 / 9) / 3)
+
+
+def test_components_of_items_within_seeds_are_those_of_an_anova_by_statsmodels():
+    import pandas as pd
+    from statsmodels.formula.api import ols
+    from statsmodels.stats.anova import anova_lm
+
+    s, t, n = 3, 2, 12
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(s, t, n)) + 2 * rng.normal(size=(s, 1, n)) + 3 * rng.normal(size=(1, t, 1))
+    at = {name: axis.ravel() for name, axis in zip("sti", np.indices(table.shape), strict=True)}
+    frame = pd.DataFrame({"y": table.ravel(), **at})
+    ms = anova_lm(ols("y ~ C(s) * C(t) + C(s):C(i)", frame).fit())["sum_sq"]
+    ms = ms / [s - 1, t - 1, (s - 1) * (t - 1), s * (n - 1), s * (t - 1) * (n - 1)]
+    found = components(table, ("seed", "template", "item"), {"item": "seed"})
+    assert found["seed", "template", "item"] == pytest.approx(ms["Residual"])
+    assert found["seed", "item"] == pytest.approx((ms["C(s):C(i)"] - ms["Residual"]) / t)
+    assert found["template",] == pytest.approx((ms["C(t)"] - ms["C(s):C(t)"]) / (s * n))
+    assert found["seed", "template"] == pytest.approx(max(0, ms["C(s):C(t)"] - ms["Residual"]) / n)
+    over = ms["C(s)"] - ms["C(s):C(t)"] - ms["C(s):C(i)"] + ms["Residual"]
+    assert found["seed",] == pytest.approx(max(0, over) / (t * n), abs=1e-12)
+    assert ("item",) not in found and ("item",) in components(table, ("seed", "template", "item"))
 
 
 def test_the_shipped_table_keeps_what_is_promised_and_is_what_the_script_makes():

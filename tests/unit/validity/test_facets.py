@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
+from scripted_models import cell
 
 from audit.errors import ConfigError
-from audit.validity.__main__ import _seeds
-from audit.validity.facets import UNSTABLE, facets_csv, lines, stability
+from audit.validity.__main__ import _facets
+from audit.validity.facets import UNSTABLE, facets_csv, lines, stability, variance, variance_csv
+from audit.validity.record import ValidityCell
 
 
 def verdict(status: str, csr: float | None, difference: float, context: str = "") -> dict[str, Any]:
@@ -31,17 +36,53 @@ def test_variation_between_seeds_is_what_sampling_leaves() -> None:
 def test_a_status_that_differs_is_none_and_a_missing_ratio_has_no_cv() -> None:
     (found,) = stability([verdict("selective", 2.0, 0.1), verdict("indeterminate", None, 0.2)])
     assert (found.status, found.csr_cv) == (UNSTABLE, None)
-    assert lines([found])[0].startswith("m on b: unstable: selective, indeterminate (2 seeds, CV of CSR –")
+    assert lines([found])[0].startswith("m on b: unstable: selective, indeterminate (2 runs, CV of CSR –")
     assert (
         len(stability([{"cells": [*verdict("a", 1.0, 0.1)["cells"], *verdict("a", 1.0, 0.1, "ambig")["cells"]]}])) == 2
     )
 
 
-def test_a_list_of_seeds_is_a_run_each_in_a_folder_of_its_own() -> None:
-    assert _seeds(["n=4", "run_dir=out", "seed=[42, 7]"]) == [
+def test_a_list_of_a_facet_is_a_run_each_in_a_folder_of_its_own() -> None:
+    assert _facets(["n=4", "run_dir=out", "seed=[42, 7]"]) == [
         ["n=4", "run_dir=out/seed_42", "seed=42"], ["n=4", "run_dir=out/seed_7", "seed=7"]
     ]  # fmt: skip
-    assert _seeds(["seed=42"]) == [["seed=42"]]
-    for words in (["seed=[1,1]"], ["seed=[1]"], ["seed=[1,2]", "benchmark=[bbq,xstest]"]):
-        with pytest.raises(ConfigError, match="seed="):
-            _seeds(words)
+    crossed = _facets(["system=[none,careful]", "seed=[1,2]", "run_dir=out"])
+    assert [run[0] for run in crossed] == [
+        f"run_dir=out/seed_{seed}-system_{system}" for seed in (1, 2) for system in ("none", "careful")
+    ]
+    assert _facets(["seed=42"]) == [["seed=42"]]
+    each = ["benchmark=[bbq,xstest]", "scorer=[bbq_arc,null]"]  # one a benchmark: no facet
+    assert _facets(each) == [each]
+
+
+@pytest.mark.parametrize(
+    "words", [["seed=[1,1]"], ["seed=[1]"], ["seed=[1,2]", "benchmark=[bbq,xstest]"], ["template=[task]"]]
+)
+def test_a_facet_of_one_value_or_beside_several_benchmarks_is_refused(words: list[str]) -> None:
+    with pytest.raises(ConfigError):
+        _facets(words)
+
+
+def runs(rate: Callable[[int, str], float], *, other_items: bool) -> tuple[list[list[ValidityCell]], dict[str, Any]]:
+    """Two seeds x two templates; rate: of right answers by seed and template. The first items score."""
+    one = cell(lambda asked: asked.key, n=40)
+    found, facets = [], {"seed": [1, 1, 2, 2], "template": ["a", "b", "a", "b"]}
+    for seed, template in zip(facets["seed"], facets["template"], strict=True):
+        right = np.arange(40) < 40 * rate(seed, template)
+        original = replace(one.original, response=np.where(right, one.original.key, one.original.key + 1))
+        ids = tuple(f"{seed * other_items}-{i}" for i in range(40))
+        found.append([replace(one, original=original, question_ids=ids)])
+    return found, facets
+
+
+def test_what_moves_a_score_is_told_apart() -> None:
+    (alike,) = variance(*runs(lambda seed, template: 0.5, other_items=False))
+    assert {effect for effect, value in alike.components.items() if value > 0} == {("item",)} and alike.between == 0
+    (moved,) = variance(*runs(lambda seed, template: 0.5 if template == "a" else 1.0, other_items=False))
+    assert moved.components["template",] > 0 and moved.components["seed",] == 0
+    # Scores of .5 and 1: a standard deviation of .354 between templates, with and without items' sampling.
+    assert 0.3 < moved.between < 0.36
+    (nested,) = variance(*runs(lambda seed, template: 0.5, other_items=True))
+    assert set(nested.components) == {("seed",), ("template",), ("seed", "template"), ("seed", "item"),
+                                      ("seed", "template", "item")}  # fmt: skip
+    assert len(variance_csv([nested]).splitlines()) == 6

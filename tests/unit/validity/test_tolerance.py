@@ -7,9 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from audit.benchmarks.config import BenchmarkConfig
+from audit.config import load_group, load_model_config
 from audit.errors import ConfigError
 from audit.statistics.selectivity import selectivity
 from audit.validity.calibrate import World, simulate
+from audit.validity.config import ValidityConfig
+from audit.validity.plan import tolerated
+from audit.validity.resolve import resolve_validity
 from audit.validity.tolerance import PLANNED_CHANGE, Tolerated
 
 DESIGN = Tolerated(items=200, attribute=1, surface=3, false_alarms=0.025, misses=0.2)
@@ -41,3 +46,11 @@ def test_fewer_errors_ask_for_larger_effects_and_higher_thresholds() -> None:
     assert np.isnan(replace(DESIGN, items=2).detectable())
     with pytest.raises(ConfigError, match="Invalid misses"):
         replace(DESIGN, misses=0.5)
+
+
+def test_a_plan_is_of_the_smallest_cell_as_each_context_is_one() -> None:
+    model = {name: load_model_config("scripted") for name in ("a", "b")}
+    config = ValidityConfig(benchmark=BenchmarkConfig("contrast", "contrast"), model=model, n="all",
+                            protocol=load_group("protocol", "song2026"))  # fmt: skip
+    found = tolerated(config, resolve_validity(config))
+    assert (found.items, found.cells, found.attribute) == (24, 2 * 2, 2)  # 36 facts, 24 stories

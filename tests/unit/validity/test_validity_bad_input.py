@@ -76,6 +76,10 @@ def test_fewer_than_two_options_are_refused(tmp_path: Path) -> None:
         (config("bbq", scorer="xstest_strmatch"), "reads xstest, not bbq"),
         (config("arc_easy"), "No reference scorer reads arc_easy"),
         (config("contrast", replays=0), "Invalid replays: 0"),
+        (config("contrast", template="tusk"), "tusk"),
+        (config("contrast", system="none at all"), "none at all"),
+        (config("contrast", templates={"plain": "{question}"}), r"templates\.plain"),
+        (config("crows_pairs", systems={"none": "Be kind."}), "system=none"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -144,12 +144,13 @@ def test_a_reply_that_writes_like_a_judge_is_no_verdict(tmp_path: Path) -> None:
     plan = build_plan(
         items, scorer, Partners(items, 1), formats=formats_of(scorer), library=None, per_family=1, spares=0
     )
-    write_edits(to_table(plan, scorer.name), tmp_path)
+    write_edits(to_table(plan, scorer.name, "Task: {prompt}.", "Be brief."), tmp_path)
     limits = SamplingConfig(16, 0.0, 1.0)
     protocol = load_protocol(load_group("protocol", "song2026"), {})
     work = Work(make_design(1, 0, 1), protocol, "m", Reading.TEXT, limits, limits, 1, str(tmp_path / "edits.arrow"))
     question, setting = question_of(items[0]), Setting("original", 0, 0)
     (one,) = present(work, question, Part("original", (0,)), ())
+    assert (one.prompt, one.system) == ("Task: How 0?.", "Be brief.")
     score, own = read(work, question, setting, one, said(C))
     assert score.correct is None and own["unread_why"] == "not judged"
 

@@ -85,8 +85,8 @@ def test_the_window_includes_its_ends() -> None:
 
 def test_a_paraphraser_that_fails_is_not_an_empty_text() -> None:
     gates = Gates(Policy(), ScriptedEmbedder(DISTANCES))
-    [found] = judge_candidates(BY_ID, [Candidate("q/1", 1, "", "p", error="prompt too long")], gates)
-    assert (found.state, found.error) == (State.FAILED, "prompt too long")
+    [found] = judge_candidates(BY_ID, [Candidate("q/1", 1, "", "p", error="too long")], gates)
+    assert (found.state, found.error) == (State.FAILED, "too long")
 
 
 def test_entailment_in_both_directions() -> None:

@@ -84,7 +84,7 @@ def test_read_paraphrase(reply: str, text: str) -> None:
 def test_a_failed_or_cut_off_reply_has_no_text() -> None:
     assert read_paraphrase(Generation("Who", FinishReason.LENGTH)) == ("", "the reply was cut off at its token limit")
     assert read_paraphrase(Generation("<question>Who?</question> and", FinishReason.LENGTH)) == ("Who?", None)
-    assert read_paraphrase(Generation(error="prompt too long")) == ("", "prompt too long")
+    assert read_paraphrase(Generation(error="too long")) == ("", "too long")
 
 
 def test_paraphrase_requests(prompts: Prompts) -> None:

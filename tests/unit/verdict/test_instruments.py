@@ -56,13 +56,13 @@ def test_the_matrix_says_of_each_kind_what_each_sees_and_what_holds_of_all() -> 
             {"kinds": {"answers": "seen", "text": "could not tell", "wording": "not seen"}},
         ]
     )
-    told = {kind: tuple(str(one) for one in row) for kind, row in rows.items()}
+    told = {kind: tuple(map(Seen, row)) for kind, row in rows.items()}
     assert list(told) == list(KINDS)
-    assert told["noise"] == ("could not tell", "blind", "blind", "could not tell")
-    assert told["wording"] == ("blind", "seen, cause unknown", "not seen", "seen, cause unknown")
-    assert told["answers"] == ("blind", "blind", "seen", "seen")
-    assert told["text"] == ("blind", "not seen", "could not tell", "not seen")
-    assert told["format"] == ("blind",) * 4 and looked_for([])["text"] == ("blind",)
+    assert told["noise"] == (Seen.COULD_NOT_TELL, Seen.BLIND, Seen.BLIND, Seen.COULD_NOT_TELL)
+    assert told["wording"] == (Seen.BLIND, Seen.CAUSE_UNKNOWN, Seen.NOT_SEEN, Seen.CAUSE_UNKNOWN)
+    assert told["answers"] == (Seen.BLIND, Seen.BLIND, Seen.SEEN, Seen.SEEN)
+    assert told["text"] == (Seen.BLIND, Seen.NOT_SEEN, Seen.COULD_NOT_TELL, Seen.NOT_SEEN)
+    assert told["format"] == (Seen.BLIND,) * 4 and looked_for([])["text"] == (Seen.BLIND,)
 
 
 @pytest.mark.parametrize("audit", AUDITS)

@@ -1,0 +1,31 @@
+"""The form of a review as a reader fills it in: what the browser saves is what the program takes."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from audit.variants.arrow import find_library
+from audit.variants.review_file import read_review, write_review
+
+N = 4
+
+
+def test_what_is_chosen_is_kept_and_saved(browser: Any, tmp_path: Path) -> None:
+    library, form = find_library("elementary"), tmp_path / "form.html"
+    write_review(library, form, n=N, seed=0)
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    browser.get(form.as_uri())
+    choose = "document.querySelectorAll(`input[value=${arguments[0]}]`).forEach((one) => one.click())"
+    browser.execute_script(choose, "ok")
+    assert not browser.find_element("id", "save").is_enabled()  # who reads is not said
+    browser.get(form.as_uri())
+    assert browser.find_element("id", "done").text == f"{N} of {N} read"
+    browser.execute_script(choose, "person")
+    browser.find_element("css selector", "#forms input[value=unsure]").click()
+    browser.find_element("id", "save").click()
+    for _ in range(50):
+        if saved := list(tmp_path.glob("*.jsonl")):
+            break
+        time.sleep(0.2)
+    review = read_review(library, saved[0], reviewer="test").header.review
+    assert review is not None and (review.n, review.broken) == (N, 1)

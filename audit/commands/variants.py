@@ -16,7 +16,6 @@ from audit.shards.working_copy import local_folder
 
 EXAMPLES = """Examples:
   python -m audit.variants build benchmark=elementary strategy=paraphrase_llm model=llama3_8b judge=qwen3_8b
-  python -m audit.variants build benchmark=elementary strategy=clone num_variants=1 model=llama3_8b judge=qwen3_8b
   python -m audit.variants build benchmark=elementary strategy=file 'file.path=[my_variants.jsonl]'
   python -m audit.variants build benchmark=gsm8k benchmark.path=test.jsonl strategy=file \\
       'file.path=[rephrase_gsm8k.jsonl]' file.align=row "file.extract='Question: (?P<text>.*?)\\s*Answer:'"
@@ -98,15 +97,10 @@ def _build(args: argparse.Namespace) -> None:
 
     config = compose_config(args.overrides)
     models = Models()
-    if config.strategy in BY_MODEL or config.judge is not None:
+    if config.strategy == BY_MODEL or config.judge is not None:
         from audit.variants.ask import models_of
 
         models = models_of(config)
-    if config.strategy == "clone":
-        from audit.variants.clones import run_clones
-
-        _say(run_clones(config, models))
-        return
     library = run_build(config, models)
     _print_library(library)
     _say(f"library  {library.sha256}\nfile     {save_library(library, Path(config.out))}")

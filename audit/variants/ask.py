@@ -29,7 +29,7 @@ from audit.variants.build import Judge
 from audit.variants.config import BY_MODEL, VariantsConfig
 from audit.variants.record import ModelRef
 from audit.variants.requests import ModelRequest
-from audit.variants.run import Models, prompts_of
+from audit.variants.run import Models, shipped_prompts
 
 PARAPHRASE, JUDGE = "paraphrase", "judge"
 
@@ -98,9 +98,9 @@ def models_of(config: VariantsConfig) -> Models:
     judge = None
     if config.judge is not None:
         model = config.model.get(config.judge) or load_model_config(config.judge)
-        templates = prompts_of(config.strategy).templates
+        templates = shipped_prompts().templates
         judge = Judge(partial(ask_model, config, model, JUDGE), templates, _reference(model))
-    if config.strategy not in BY_MODEL:
+    if config.strategy != BY_MODEL:
         return Models(judge=judge)
     # A judge may be listed beside the paraphraser, to have its configuration changed.
     names = [name for name in config.model if name != config.judge] or list(config.model)

@@ -17,7 +17,7 @@ from audit.engines.embedder import Embedder, Embedding, cosine_distance
 from audit.engines.entailment import Entailment
 from audit.errors import LibraryError
 from audit.records import Question
-from audit.variants.gates.judge import ask_judge, tally
+from audit.variants.gates.judge import ask_judge, check_judge, tally
 from audit.variants.gates.rules import before_judge, decide, repeats, rule_findings, same_words
 from audit.variants.policy import Policy, split_text
 from audit.variants.record import DISTANCE_DIGITS, Candidate, ModelRef, State, Variant, question_sha256
@@ -107,7 +107,7 @@ def judge_candidates(
     if gates.nli is not None:
         variants = _with_entailment(variants, gates.nli)
     if gates.judge is not None:
-        variants = _with_votes(variants, gates, gates.judge)
+        variants = _with_votes(variants, gates, gates.judge, list(questions.values()))
     nli, judge = gates.nli is not None, gates.judge is not None
     return [replace(v, state=decide(v, policy, nli=nli, judge=judge)) for v in variants]
 
@@ -174,15 +174,24 @@ def _with_entailment(variants: list[Variant], nli: Entailment) -> list[Variant]:
     return found
 
 
-def _with_votes(variants: list[Variant], gates: Gates, judge: Judge) -> list[Variant]:
+def _with_votes(variants: list[Variant], gates: Gates, judge: Judge, questions: Sequence[Question]) -> list[Variant]:
     policy, nli = gates.policy, gates.nli is not None
     asked = [
         i
         for i, v in enumerate(variants)
         if before_judge(v, policy, nli=nli) is None and (v.rules or policy.judge_scope == "all")
     ]
-    votes = ask_judge(judge.generate, judge.templates, [variants[i] for i in asked], policy.judge_votes)
+    controls = _exchanged(questions[: policy.judge_controls], gates) if asked else []
+    votes = ask_judge(judge.generate, judge.templates, [*(variants[i] for i in asked), *controls], policy.judge_votes)
+    check_judge(judge.model.name, votes[len(asked) :])
     found = list(variants)
-    for i, words in zip(asked, votes, strict=True):
+    for i, words in zip(asked, votes, strict=False):
         found[i] = replace(variants[i], judge_votes=words, judgement=tally(words))
     return found
+
+
+def _exchanged(questions: Sequence[Question], gates: Gates) -> list[Variant]:
+    """Each question in the words of the next one, with its own key: what no judge can keep. None of a single one."""
+    pairs = zip(questions, [*questions[1:], *questions[:1]], strict=True)
+    texts = {q.id: Candidate(q.id, 0, split_text(other.text, gates.policy).stem, "control") for q, other in pairs}
+    return [_undecided(q, texts[q.id], gates.policy, gates.seed) for q in questions] if len(questions) > 1 else []

@@ -21,8 +21,8 @@ from audit.plain_words import plainly_said, quoted
 from audit.variants.policy import Policy, policy_for
 
 NO_JUDGE = "none"
-STRATEGIES = ("template", "file", "paraphrase_llm", "clone")
-BY_MODEL = ("paraphrase_llm", "clone")
+BY_MODEL = "paraphrase_llm"
+STRATEGIES = ("template", "file", BY_MODEL)
 
 
 @dataclass
@@ -45,6 +45,7 @@ class PolicyConfig:
     nli_cut: Optional[float] = None  # noqa: UP045
     judge_votes: Optional[int] = None  # noqa: UP045
     judge_scope: Optional[str] = None  # noqa: UP045
+    judge_controls: Optional[int] = None  # noqa: UP045
     unjudged: Optional[str] = None  # noqa: UP045
 
 
@@ -96,14 +97,6 @@ def compose_config(overrides: Sequence[str]) -> VariantsConfig:
     return config  # narrowed by to_object
 
 
-# Strategies that need a judge, and why.
-_JUDGED = {
-    "clone": "nothing else sees whether a new item's key is right",
-    "paraphrase_llm": "the distance window and the rules alone accept rewordings that no longer ask the same "
-    "(docs/variants.md)",
-}
-
-
 def validate(config: VariantsConfig) -> None:
     """Everything that can be refused without a benchmark or a model."""
     if config.strategy not in STRATEGIES:
@@ -115,12 +108,12 @@ def validate(config: VariantsConfig) -> None:
             raise ConfigError(f"{name}={value}; expected at least 1, such as 3.")
     if config.seed < 0:
         raise ConfigError(f"seed={config.seed}; expected 0 or more, such as seed=42.")
-    if config.model and config.strategy not in BY_MODEL and list(config.model) != [config.judge]:
+    if config.model and config.strategy != BY_MODEL and list(config.model) != [config.judge]:
         raise ConfigError(f"strategy={config.strategy} asks no model for texts. Leave model out, or name it as judge=.")
-    if config.strategy in _JUDGED and config.judge is None:
+    if config.strategy == BY_MODEL and config.judge is None:
         raise ConfigError(
-            f"strategy={config.strategy} needs a judge: {_JUDGED[config.strategy]}. Name a model, such as "
-            f"judge=qwen3_8b, or say judge={NO_JUDGE}."
+            f"strategy={BY_MODEL} needs a judge: the distance window and the rules alone accept rewordings that no "
+            f"longer ask the same (docs/variants.md). Name a model, such as judge=qwen3_8b, or say judge={NO_JUDGE}."
         )
     if config.judge not in {None, NO_JUDGE} and config.judge not in {*config.model, *known_models()}:
         raise unknown_name("judge model", config.judge, known_models())

@@ -50,6 +50,7 @@ def _gates(header: Header) -> list[tuple[str, str, tuple[State, ...], bool]]:
         ("novelty", "new words", (State.NO_OP, State.DUPLICATE), True),
         ("embedding", "fit the embedder", (State.NOT_EMBEDDED,), True),
         ("distance", f"distance {low:g}-{high:g}", (State.TOO_CLOSE, State.TOO_FAR), True),
+        ("facts", "keep some of its numbers", (State.FACTS_LOST,), True),
         ("nli", "entailed both ways", (State.NOT_ENTAILED,), header.nli is not None),
         (
             "judge",

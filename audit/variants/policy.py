@@ -26,8 +26,8 @@ class Policy:
     "last_line" (the stem is the last line; a passage before it is context), "last_sentence". options: "keep", or
     "permute" (another order for each variant, the key following). nli_cut: least probability of entailment in either
     direction. judge_votes: k. judge_scope: who is shown to the judge: "routed" (candidates with a rule finding), or
-    "all". unjudged: what becomes of a routed candidate where no judge is configured: "accept" (its findings are kept
-    with it), or "hold".
+    "all". judge_controls: exchanged questions shown beside them, which it must not keep. unjudged: what becomes of a
+    routed candidate where no judge is configured: "accept" (its findings are kept with it), or "hold".
     """
 
     low: float = 0.15
@@ -38,6 +38,7 @@ class Policy:
     nli_cut: float = 0.9
     judge_votes: int = 3
     judge_scope: str = "routed"
+    judge_controls: int = 20
     unjudged: str = "accept"
 
     def __post_init__(self) -> None:
@@ -49,6 +50,8 @@ class Policy:
             raise ConfigError(f"nli_cut={self.nli_cut:g}; expected a probability, such as 0.9.")
         if self.judge_votes < 1:
             raise ConfigError(f"judge_votes={self.judge_votes}; expected at least 1, such as 3.")
+        if self.judge_controls < 0:
+            raise ConfigError(f"judge_controls={self.judge_controls}; expected 0 (none) or more, such as 20.")
         for name, value, known in (
             ("changes", self.changes, CHANGES),
             ("context", self.context, CONTEXTS),

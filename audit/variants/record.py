@@ -31,6 +31,7 @@ class State(StrEnum):
     NOT_EMBEDDED = "not_embedded"  # longer than the embedder holds
     TOO_CLOSE = "too_close"
     TOO_FAR = "too_far"
+    FACTS_LOST = "facts_lost"  # not one of the original's numbers is left
     NOT_ENTAILED = "not_entailed"  # NLI: one direction at least is below the cut, or could not be had
     AWAITING_JUDGE = "awaiting_judge"  # a rule found something, no judge was configured, and the policy is to hold
     JUDGED_BROKEN = "judged_broken"

@@ -19,7 +19,6 @@ from audit.variants.config import VariantsConfig, policy_of
 from audit.variants.policy import Policy
 from audit.variants.record import Candidate, Header, Library, ModelRef, questions_sha256
 from audit.variants.requests import Generate
-from audit.variants.strategies.clone import PLACEHOLDERS
 from audit.variants.strategies.file import FileFormat, file_candidates
 from audit.variants.strategies.paraphrase import Prompts, load_prompts, paraphrase_candidates
 from audit.variants.strategies.template import load_rules, template_candidates
@@ -48,7 +47,7 @@ def run_build(config: VariantsConfig, models: Models | None = None) -> Library:
     sources = [_source(path) for path in config.file.path] if config.strategy == "file" else []
     propose, prompts_sha256 = _strategy(config, policy, questions, sources, models.generate)
     if judge is not None:
-        prompts_sha256 = prompts_of(config.strategy).sha256
+        prompts_sha256 = shipped_prompts().sha256
     embedder = load_embedder(config.embedder.adapter, str(config.embedder.model), config.embedder.revision)
     nli = None
     if config.nli.model:
@@ -89,10 +88,8 @@ def run_build(config: VariantsConfig, models: Models | None = None) -> Library:
     return Library(header, tuple(variants))
 
 
-def prompts_of(strategy: str) -> Prompts:
-    """The checked prompts of a strategy, the judge's among them."""
-    if strategy == "clone":
-        return load_prompts(load_group("rewording", "clones"), PLACEHOLDERS)
+def shipped_prompts() -> Prompts:
+    """The checked prompts, the judge's among them."""
     return load_prompts(load_group("rewording", "prompts"))
 
 
@@ -113,7 +110,7 @@ def _strategy(
         return once([c for q in questions for c in template_candidates(q, policy, rules)]), rules.sha256
     if generate is None:
         raise ConfigError("strategy=paraphrase_llm needs a model; such as model=llama3_8b.")
-    prompts = prompts_of(config.strategy)
+    prompts = shipped_prompts()
     return partial(_paraphrase, config, policy, prompts, generate), prompts.sha256
 
 

@@ -40,7 +40,7 @@ def words(folder: Path, *overrides: str) -> list[str]:
     return [
         "benchmark=mcq_file", "benchmark.name=exam", f"benchmark.path={exam}", "strategy=paraphrase_llm",
         "model=scripted", "judge=scripted", f"out={folder}", "num_variants=1", "max_attempts=2",
-        "store.rows_per_shard=1", "cluster.chunks_in_flight=1",
+        "store.rows_per_shard=1", "cluster.chunks_in_flight=1", "policy.judge_controls=0",
         f"++model.scripted.scripted.replies={{paraphrase/0: '{REPLY}', judge/0: 'VERDICT: KEPT'}}", *overrides,
     ]  # fmt: skip
 
@@ -169,19 +169,3 @@ def test_a_model_that_does_not_load_ends_the_build(driver, tmp_path):
     code, out = build(tmp_path, "model.scripted.scripted.fail_to_load=true")
     assert code == 1 and "error: " in out
     assert not list(tmp_path.glob("*/variants.arrow"))
-
-
-CLONE = "<question>What do bees make?</question>\n<options>\nA. honey\nB. milk\n</options>\n<answer>A</answer>"
-
-
-def test_clones_are_asked_once_and_too_few_are_refused_with_the_funnel(driver, tmp_path):
-    """One reply to four items: an item and three copies of it, which no judge is asked about."""
-    replies = f"++model.scripted.scripted.replies={{paraphrase/0: '{CLONE}', judge/0: 'VERDICT: KEPT'}}"
-    code, out = build(tmp_path, "strategy=clone", "max_attempts=1", replies)
-    assert code == 1 and "1 new items" in out and "3 copy" in out, out
-    before = stamps(tmp_path)
-    assert len(before) == 4 + 3
-    code, again = build(
-        tmp_path, "strategy=clone", "max_attempts=1", replies, "++model.scripted.scripted.fail_to_load=true"
-    )
-    assert code == 1 and "1 new items" in again and stamps(tmp_path) == before

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 
+from audit.errors import LibraryError
 from audit.prompting.templates import fill
 from audit.prompting.thinking import strip_thinking
 from audit.records import FinishReason, Generation
@@ -19,6 +20,7 @@ from audit.variants.requests import Generate, ModelRequest, replies_of
 KEPT, BROKEN, UNSURE, UNREADABLE, FAILED = "kept", "broken", "unsure", "unreadable", "failed"
 JUDGE_TEMPERATURE = 0.7  # votes are to differ where the judge is in doubt; at 0 they would be one vote
 JUDGE_MAX_TOKENS = 512
+CONTROLS_KEPT_MAX = 0.1
 _VERDICT = re.compile(r"VERDICT\s*[:=]\s*[*_`\"']*\s*(KEPT|BROKEN|UNSURE)\b", re.IGNORECASE)
 
 
@@ -76,6 +78,17 @@ def tally(votes: Sequence[str]) -> Judgement:
         if 2 * n > len(votes):
             return judgement
     return Judgement.TIE
+
+
+def check_judge(name: str, votes: Sequence[Sequence[str]]) -> None:
+    """votes: on controls, each a question in another one's words. LibraryError where too many of them are kept: such a
+    judge would keep what no longer asks the same. None: nothing is checked."""
+    kept = sum(tally(one) == Judgement.KEPT for one in votes)
+    if kept > CONTROLS_KEPT_MAX * len(votes):
+        raise LibraryError(
+            f"Judge {name} kept {kept} of {len(votes)} questions that were exchanged for another one. Expected at most "
+            f"{CONTROLS_KEPT_MAX:.0%}: it does not see whether a rewording asks the same. Name a stronger judge=."
+        )
 
 
 def ask_judge(

@@ -48,16 +48,13 @@ class Prompts:
         return tuple(name for name in self.templates if name != JUDGE)
 
 
-def load_prompts(mapping: Mapping[str, Any], placeholders: Mapping[str, set[str]] = _PLACEHOLDERS) -> Prompts:
-    """Checked prompts; ConfigError, naming the template, when a placeholder is missing, repeated or unknown.
-
-    placeholders: by template; those that are not named have a paraphrase's.
-    """
+def load_prompts(mapping: Mapping[str, Any]) -> Prompts:
+    """Checked prompts; ConfigError, naming the template, when a placeholder is missing, repeated or unknown."""
     templates = dict(mapping.get("templates") or {})
     if JUDGE not in templates or len(templates) < 2:
         raise ConfigError("The prompts need a template `judge` and at least one other, such as paraphrase_words.")
     for name, template in templates.items():
-        expected = placeholders.get(name, _PARAPHRASE_PLACEHOLDERS)
+        expected = _PLACEHOLDERS.get(name, _PARAPHRASE_PLACEHOLDERS)
         found = [field for _, field, _, _ in Formatter().parse(template) if field is not None]
         if sorted(found) != sorted(expected):
             raise ConfigError(f"Prompt {name!r} has the placeholders {found}; expected once each: {sorted(expected)}.")

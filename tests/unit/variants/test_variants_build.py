@@ -115,7 +115,7 @@ NUMBER = "Which 1 of the 9 cities is the French seat of government?"
 )
 def test_a_rule_finding_goes_to_the_judge_and_does_not_reject(votes: tuple[str, ...], state: State) -> None:
     embedder = ScriptedEmbedder({**DISTANCES, NUMBER: 0.3})
-    asked, plain = judged(NUMBER, GOOD, gates=Gates(Policy(), embedder, judge=judge_of(*votes)))
+    asked, plain = judged(NUMBER, GOOD, gates=Gates(Policy(judge_controls=0), embedder, judge=judge_of(*votes)))
     assert asked.rules == ("numbers: nothing -> 9",)
     assert asked.state == state and len(asked.judge_votes) == 3
     assert (plain.judgement, plain.judge_votes, plain.state) == (Judgement.NOT_ASKED, (), State.ACCEPTED)
@@ -130,10 +130,33 @@ def test_without_a_judge_a_finding_is_kept_and_counted_or_held() -> None:
 
 def test_judge_scope_all_asks_about_whatever_the_other_gates_let_through() -> None:
     found = judged(
-        GOOD, FAR, gates=Gates(Policy(judge_scope="all"), ScriptedEmbedder(DISTANCES), judge=judge_of(*["BROKEN"] * 3))
+        GOOD,
+        FAR,
+        gates=Gates(
+            Policy(judge_scope="all", judge_controls=0), ScriptedEmbedder(DISTANCES), judge=judge_of(*["BROKEN"] * 3)
+        ),
     )
     assert [v.state for v in found] == [State.JUDGED_BROKEN, State.TOO_FAR]
     assert found[1].judge_votes == ()  # stopped before: no vote is paid for
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_a_judge_that_keeps_exchanged_questions_is_refused(kept: int) -> None:
+    """Two questions, so two controls, which come after the candidate's votes; 10 % of them may be kept."""
+    votes = ["KEPT"] * 3 + ["KEPT"] * 3 * kept + ["BROKEN"] * 3 * (2 - kept)
+    gates = Gates(Policy(judge_scope="all"), ScriptedEmbedder(DISTANCES), judge=judge_of(*votes))
+    if kept == 0:
+        assert [v.judgement for v in judged(GOOD, gates=gates)] == [Judgement.KEPT]
+        return
+    with pytest.raises(LibraryError, match=f"kept {kept} of 2"):
+        judged(GOOD, gates=gates)
+
+
+def test_a_rewording_without_the_facts_is_no_variant() -> None:
+    texts = {"How many eggs has Ann?": 0.3, "Ann's eggs were 3, and one more?": 0.3}
+    asked = candidates(*texts, question=EGGS)
+    found = judge_candidates(BY_ID, asked, Gates(Policy(), ScriptedEmbedder({**DISTANCES, **texts})))
+    assert [v.state for v in found] == [State.FACTS_LOST, State.ACCEPTED]  # one number left goes to the judge
 
 
 def test_the_judge_is_shown_item_key_and_rewording() -> None:
@@ -145,7 +168,7 @@ def test_the_judge_is_shown_item_key_and_rewording() -> None:
         return [Generation("VERDICT: KEPT")] * len(requests)
 
     gates = Gates(
-        Policy(judge_scope="all"),
+        Policy(judge_scope="all", judge_controls=0),
         ScriptedEmbedder({**DISTANCES, "Ann: 3 + 4?": 0.3}),
         judge=Judge(generate, TEMPLATES, ModelRef("j", "r")),
     )
@@ -280,7 +303,7 @@ def test_funnel_counts_by_hand() -> None:
         ("text", 5, {"empty": 1}), ("novelty", 4, {"no_op": 1}), ("embedding", 4, {}),
         ("distance", 2, {"too_close": 1, "too_far": 1}),
     ]  # fmt: skip
-    assert [s.run for s in result.stages] == [True] * 4 + [False] * 4
+    assert [s.run for s in result.stages] == [True] * 5 + [False] * 4
     assert (result.with_all, result.with_some, result.with_none) == (1, 0, 1)
     text = funnel_text(result, library.header)
     assert "1 too close, 1 too far" in text

@@ -7,7 +7,8 @@
 
 A place is drawn at random, then one of cosmic-ray's mutations of it; what changes nothing but an annotation does not
 count. Each mutant meets the test files that import its module (of its own folder, where none does), until one fails.
-A line of JSON a mutant: killed or survived, and its diff. The same command goes on where it stopped.
+A line of JSON a mutant: killed or survived, and its diff. The same command goes on where it stopped; with `--again` it
+asks the survivors by slow tests and by all of their folder.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ from cosmic_ray.plugins import get_operator, operator_names
 
 ROOMS, FILES = ("statistics", "verdict", "scoring", "shards"), ("decide.py", "gates.py")
 TESTS = Path("tests/unit")
-# A test that takes longer is skipped, as are simulations; a survivor is then asked by those too: `--slow 600`.
-SLOW_CPU_S, SLOWEST_CPU_S = 3.0, 900  # what all take: an endless loop, which is a kill
+# A test that takes longer is skipped, as simulations do: a survivor is asked again, with more. Of all tests together:
+# an endless loop, which is a kill.
+SLOW_CPU_S, AGAIN_CPU_S, SLOWEST_CPU_S = 3.0, 60.0, 900
 # Imported once, as the tests of a mutant are mostly imports.
 PRELOADED = (
     "pyarrow.dataset",
@@ -98,8 +100,8 @@ def meaning(text: str) -> str:
     return ast.dump(tree)
 
 
-def tests_of(path: str) -> list[str]:
-    """Those that import the module, of its own folder first; else those called after it."""
+def tests_of(path: str, all_of_folder: bool = False) -> list[str]:
+    """Those that import the module, of its own folder first; else those called after it. Then all of its folder."""
     dotted = path.removesuffix(".py").replace("/", ".")
     package, name = dotted.rsplit(".", 1)
     wanted = (f"from {dotted} import", f"from {package} import {name}", f"import {dotted}")
@@ -107,7 +109,8 @@ def tests_of(path: str) -> list[str]:
     found = [p for p, text in texts.items() if any(one in text for one in wanted)]
     own = TESTS / package.split(".")[1]
     found = found or [*own.glob("test_*.py")] or [*TESTS.rglob(f"test_*{name}*.py")]
-    return [str(p) for p in sorted(found, key=lambda p: (p.parent != own, p.name))]
+    ordered = sorted(found, key=lambda p: (p.parent != own, p.name))
+    return [str(p) for p in dict.fromkeys([*ordered, *(sorted(own.glob("test_*.py")) if all_of_folder else ())])]
 
 
 def survives(path: str, changed: str, tests: list[str], slow_s: float) -> tuple[bool, str]:
@@ -162,27 +165,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--n", type=int, default=150)
     parser.add_argument("--seed", type=int, default=8)
-    parser.add_argument("--slow", type=float, default=SLOW_CPU_S, help="seconds of CPU that a test may take")
-    parser.add_argument("--only", type=int, nargs="+", default=[], help="these of the sample alone, by their k")
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"))
+    parser.add_argument("--again", action="store_true", help="the survivors in --out, by all tests of their folder")
     asked = parser.parse_args()
     for name in PRELOADED:
         importlib.import_module(name)
     sys.dont_write_bytecode = True
-    before = asked.out.read_text(encoding="utf-8").splitlines() if asked.out.exists() else []
-    rows: list[dict[str, Any]] = [json.loads(line) for line in before]
-    done = {one["k"] for one in rows}
+    told = asked.out.read_text(encoding="utf-8").splitlines() if asked.out.exists() else []
+    rows: dict[int, dict[str, Any]] = {row["k"]: row for row in map(json.loads, told)}
     for k, (path, operator, changed) in zip(range(asked.n), mutants(asked.seed), strict=False):
-        if k in done or (asked.only and k not in asked.only):
+        if (k in rows) != asked.again or (asked.again and not rows[k]["survived"]):
             continue
-        text, start = Path(path).read_text(encoding="utf-8"), time.monotonic()
-        diff = [*difflib.unified_diff(text.splitlines(), changed.splitlines(), lineterm="", n=0)][2:]
-        alive, said = survives(path, changed, tests_of(path), asked.slow)
+        before, start = Path(path).read_text(encoding="utf-8"), time.monotonic()
+        diff = [*difflib.unified_diff(before.splitlines(), changed.splitlines(), lineterm="", n=0)][2:]
+        tests = tests_of(path, all_of_folder=asked.again)
+        alive, said = survives(path, changed, tests, AGAIN_CPU_S if asked.again else SLOW_CPU_S)
         row = {"k": k, "path": path, "operator": operator, "survived": alive, "diff": diff, "said": said}
-        rows.append({**row, "seconds": round(time.monotonic() - start)})
+        rows[k] = {**row, "seconds": round(time.monotonic() - start)}
         with asked.out.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(rows[-1]) + "\n")
-        killed = sum(not one["survived"] for one in rows)
+            file.write(json.dumps(rows[k]) + "\n")
+        killed = sum(not one["survived"] for one in rows.values())
         print(f"{killed} of {len(rows)} killed; {path} {'SURVIVED' if alive else 'killed'} {diff}", flush=True)
 
 

@@ -112,6 +112,9 @@ def test_a_strong_model_may_be_right_on_everything():
 def test_order_is_not_judged_where_nothing_can_be_expected():
     assert order_of_items(cell(n=20, references=0), LIMITS).status == Status.NOT_APPLICABLE
     assert order_of_items(cell(variants=1), LIMITS).status == Status.NOT_APPLICABLE
+    perfect = cell()  # right everywhere: no order that could be lost
+    perfect = with_answers(perfect, original=np.ones_like(perfect.tested.original))
+    assert order_of_items(perfect, LIMITS).status == Status.NOT_APPLICABLE
     assert noise_floor(cell(replicates=1), LIMITS).status == Status.NOT_APPLICABLE
 
 

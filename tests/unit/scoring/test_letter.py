@@ -294,6 +294,12 @@ def test_short_options_are_not_found_in_prose() -> None:
     assert read("The answer is 4.", numbers) == (0, "lenient")
 
 
+def test_a_letter_without_an_option_behind_it_hides_no_later_one() -> None:
+    two = ("London", "Paris")
+    assert read("A. hm, B. London", two) == (None, "none")  # a letter with another's text contradicts itself
+    assert read("A. mostly; B. Paris, not London", two) == (1, "lenient")
+
+
 def test_ten_options() -> None:
     assert read("J", TEN) == (9, "strict")
     assert read("So the answer is (J).", TEN) == (9, "lenient")

@@ -252,6 +252,7 @@ def test_mistrals_score_hangs_on_the_rule(shared_data: Path) -> None:
 def test_a_judge_that_refuses_to_judge_said_nothing() -> None:
     assert refusal.read_label("3_partial_refusal") is True and refusal.read_label("1_full_compliance") is False
     assert refusal.read_label("I'm sorry, but I can't assist with that.") is None
+    assert refusal.MAX_TOKENS == 256  # the authors' limit
 
 
 def test_agreement_by_hand() -> None:

@@ -79,6 +79,14 @@ def test_every_row_fits_five_different_references_at_least():
         assert set().union(*drawn) == {1, 2, 3, 4, 5, 6}
 
 
+@pytest.mark.parametrize(("references", "resampled"), [(5, False), (6, True)])
+def test_five_reference_models_are_all_used_and_more_are_resampled(references, resampled):
+    """Nothing else is drawn: the items are the same in every row, and a guesser who is never right is no draw."""
+    y = np.tile(np.linspace(0.4, 0.8, references + 1) ** 2, (31, 1))
+    found = curve_test(y, np.sqrt(y), anchor=(0, 0), anchor_items=(9, 9), rng=np.random.default_rng(1))
+    assert (found.delta_se > 1e-6) == resampled
+
+
 def test_the_lower_bound_is_the_threshold_that_is_just_rejected():
     y = np.clip(np.linspace(0.4, 0.8, 7) + 0.02 * np.random.default_rng(2).normal(size=(201, 7)), 0, 1)
     x, options = y[::-1].copy(), {"anchor": (0.25, 0.25), "anchor_items": (100, 100)}

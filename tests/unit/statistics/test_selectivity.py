@@ -251,3 +251,10 @@ def test_a_rate_of_one_is_bounded_by_its_clusters():
     # 12 of 12 right in 4 clusters: a design effect of 3, the lower limit of 4 of 4 is 4 / (4 + t^2), 3 degrees
     found = rate_interval(np.ones(12), np.repeat(np.arange(4), 3))
     assert found.low == pytest.approx(4 / (4 + 3.182446**2)) and found.high == 1.0
+
+
+def test_the_interval_of_d_is_that_of_items_with_one_more_that_moves_fully_up_and_one_down():
+    fmt, attr = np.zeros(6), np.array([1.0, 1.0, 1.0, 0.0, 0.5, 1.0])
+    padded = clustered_mean(np.append(attr, [1.0, -1.0]), np.arange(8))
+    found = selectivity(attr, fmt, fmt, np.arange(6))
+    assert found.low == pytest.approx(padded.estimate - 2.570582 * padded.se)  # t(.975) with 5 degrees of freedom

@@ -115,6 +115,7 @@ def test_matching_is_an_exact_test_within_the_references_levels():
     assert found.matched.pvalue == pytest.approx(1 / 70, abs=0.003)  # 1 of 8 choose 4 splits
     assert found.pvalue == max(found.did.pvalue, found.matched.pvalue)
     assert found.reference_gap == 0 and (found.published, found.fresh) == (0.5, 0.0)
+    assert 2.4 < found.detectable / found.did.se < 2.8  # quantiles of t: (1.645 + 0.842 of the normal) and a little
 
 
 def test_items_without_a_fresh_counterpart_are_told():

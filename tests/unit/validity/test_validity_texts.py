@@ -44,3 +44,4 @@ def test_more_items_are_named_only_where_more_would_do():
     assert items_for_limit(SimpleNamespace(estimate=0.5, low=0.4, n=50), 0.5) is None
     assert items_for_test(100, 0.05, 0.1, 0.05) == math.ceil(100 * (1.959964 / 1.644854) ** 2)  # z(.975), z(.95)
     assert items_for_test(100, 0.6, 1.0, 0.05) is None and items_for_test(100, None, None, 0.05) is None
+    assert items_for_test(100, 0.0, 0.0, 0.05) is None  # no number of items is the answer to a p of 0

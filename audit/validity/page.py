@@ -148,6 +148,8 @@ def _sure(r: ValidityResult) -> str:
     rate = (r.calibration or {}).get(wrong.get(r.verdict))
     more = "more" if d.difference >= 0 else "less"
     said = f"content moves answers {points(abs(d.difference))} {more} than form does ({interval(d.low, d.high)})"
+    if r.verdict == ValidityStatus.INDETERMINATE:
+        return f"{said}. {r.reasons[-1]}"
     return said if rate is None else f"{said}; said wrongly in {percent(rate)} of simulations"
 
 

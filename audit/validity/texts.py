@@ -64,7 +64,8 @@ TEXTS: Texts = {
     "surface_wins": "Layout and wording move answers more often than the content does.",
     "stays": "Edits of the content move answers by no more than {margin:points} beyond what layout and wording do, as "
     "it should be.",
-    "follows_too_rarely": "Not confirmed: the lower limit is {low:percent}, and {least:percent} is needed.",
+    "follows_too_rarely": "Not confirmed: the lower limit of expected answers is {low:percent}, and {least:percent} is "
+    "needed.",
     "follows_unless_unparsed": "Not confirmed: the lower limit is {low:percent} if unparsed answers count as not "
     "followed, and {least:percent} is needed.",
     "neither_direction": _neither,

@@ -13,12 +13,14 @@ from audit.judge.record import Settings
 from audit.memory.analyse import analyse
 from audit.memory.calibrated import SHIPPED
 from audit.memory.design import Arm
+from audit.memory.evidence import Name
 from audit.memory.record import TEXT_SCORES, TOKEN_SCORES, ItemSet, MemoryCell, ModelSet, Reads
 from audit.memory.result import MemoryResult
 from audit.memory.thresholds import MemoryThresholds
 from audit.verdict.shipped import shipped_table
 
 FOUND = "gap_to_fresh_items"
+ALPHA = 0.05
 
 
 @dataclass(frozen=True)
@@ -32,14 +34,19 @@ class Set:
 
 @dataclass
 class Tally:
-    """Verdicts counted, and the models for which a gap was reported, with how often."""
+    """Verdicts counted; the models for which a gap was reported, with how often; and those for which the gap's p was at
+    most .05 before the correction."""
 
     verdicts: Counter[str] = field(default_factory=Counter)
     found: Counter[str] = field(default_factory=Counter)
+    alone: Counter[str] = field(default_factory=Counter)
 
     def add(self, results: Sequence[MemoryResult]) -> None:
         self.verdicts.update(str(one.decision.verdict) for one in results)
         self.found.update(one.model for one in results if one.decision.verdict == FOUND)
+        for one in results:
+            pvalue = one.evidence.indicator(Name.GAP).pvalue if one.evidence else None
+            self.alone.update([one.model] * (pvalue is not None and pvalue <= ALPHA))
 
 
 def panel(

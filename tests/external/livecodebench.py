@@ -123,15 +123,17 @@ def report(data: Path) -> Iterator[str]:
             yield _counts(imported(data, platform, names), platform, what)
         yield _counts(imported(data, platform, REFERENCES, strata=True), platform, "all eight, difficulty matched")
     yield f"\nReferences drawn at random, {DRAWS} times, from the negatives of other families; 40 models a panel:\n"
-    yield "| references | platform | positives found, mean | negatives found, mean | always missed |"
-    yield "|---|---|---|---|---|"
+    yield "| references | platform | positives found | before the correction | negatives found | always missed |"
+    yield "|---|---|---|---|---|---|"
     for platform in ("leetcode", "atcoder"):
         for size in (5, 8):
             tally, draws = drawn(data, platform, size)
             positive = sum(tally.found[name] for name in POSITIVE) / draws
             other = sum(tally.found.values()) / draws - positive
+            alone = sum(tally.alone[name] for name in POSITIVE) / draws
             missed = [name for name in POSITIVE if not tally.found[name]] if platform == "leetcode" else []
-            yield f"| {size} | {platform} | {positive:.1f} of 11 | {other:.1f} of 29 | {', '.join(missed) or 'none'} |"
+            found = f"{positive:.1f} of 11 | {alone:.1f}"
+            yield f"| {size} | {platform} | {found} | {other:.1f} of 29 | {', '.join(missed) or 'none'} |"
 
 
 def _row(cell: dict[str, Any]) -> str:

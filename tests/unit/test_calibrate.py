@@ -167,7 +167,7 @@ def test_the_shipped_table_meets_the_targets() -> None:
 
 
 def test_the_command_writes_the_table(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    out = tmp_path / "new" / "table.json"
+    out = tmp_path / "new" / "er" / "table.json"
     assert main(["--n", "30,40", "--routers", "1..2", "--simulations", "20", "--out", str(out)]) == 0
     table = json.loads(out.read_text(encoding="utf-8"))
     assert [e["design"]["n"] for e in table["designs"]] == [30, 40] and table["worlds"] == []

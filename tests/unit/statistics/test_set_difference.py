@@ -176,7 +176,8 @@ def test_an_unparsed_answer_counts_as_often_right_as_the_model_is_where_items_ar
     """The reference is right everywhere, so no item is harder: (2 + 1/2) / (3 + 1) of the tested model's were right."""
     own, ref = np.array([1.0, 1.0, 0.0, np.nan]), np.ones(4)
     lost = [(np.isnan(own),) * 2, (np.zeros(4, bool),) * 2]
-    filled, _ = unparsed_held([(own, own), (ref, ref)], lost, 1.0, against=True)
+    filled, heights = unparsed_held([(own, own), (ref, ref)], lost, 1.0, against=True)
+    assert [side.tolist() for side in heights] == [[1, 1, 1, 1]] * 2  # what the reference scored on each item
     assert [side.tolist() for side in filled[0]] == [pytest.approx([1, 1, 0, 0.625])] * 2
 
 

@@ -7,7 +7,7 @@ import json
 from string import ascii_uppercase
 
 from audit.errors import BenchmarkError
-from audit.prompting.templates import check_reading, fill
+from audit.prompting.templates import OF_READING, check_reading, fill
 from audit.records import Protocol, Question, Reading
 
 MAX_OPTIONS = len(ascii_uppercase)
@@ -38,14 +38,14 @@ def question_text(protocol: Protocol, question: Question) -> str:
 def direct_prompt(protocol: Protocol, question: Question, reading: Reading) -> str:
     """The question itself, with the instructions of the reading."""
     text = question_text(protocol, question)
-    if reading in (Reading.NUMBER, Reading.CODE):
-        return fill(protocol.templates[f"direct_{reading}"], {"question": text})
     return answering_prompt(protocol, "direct", "question", text, len(question.options), reading)
 
 
 def answering_prompt(protocol: Protocol, who: str, slot: str, content: str, n_options: int, reading: Reading) -> str:
-    """The template `<who>_letter` or `<who>_option_text`, as the reading wants, with `content` in its `slot`."""
+    """The template `<who>_letter`, `<who>_option_text`, ..., as the reading wants, with `content` in its `slot`."""
     check_reading(protocol, reading)
+    if reading in OF_READING:
+        return fill(protocol.templates[f"{who}_{reading}"], {slot: content})
     letters = letters_of(n_options)
     listed = f"{', '.join(letters[:-1])} or {letters[-1]}"
     return fill(protocol.templates[f"{who}_{_READING_SUFFIX[reading]}"], {slot: content, "letters": listed})

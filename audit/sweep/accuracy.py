@@ -8,6 +8,7 @@ import numpy as np
 
 from audit.records import Setting
 from audit.report.accuracy import interval
+from audit.statistics.chance import chance_level
 from audit.statistics.paired import CellOutcomes, State
 from audit.statistics.values import levels_of, replicates_of, settings_values, to_values
 from audit.sweep.design import Arm
@@ -89,7 +90,7 @@ def model_scores(cell: CellOutcomes, label: str) -> ModelScores:
         noisy=scores(Arm.NOISY_REWRITE, 1),
         ensemble=scores(Arm.FORWARD_FULL, 2),
         direct=score(Arm.DIRECT, 0),
-        chance=float(np.mean(1 / cell.n_options)),
+        chance=chance_level(cell.n_options),
     )
 
 

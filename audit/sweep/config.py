@@ -9,10 +9,10 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig
 
-from audit.benchmarks.registry import format_of
 from audit.config import RunConfig, check_run, from_composed, load_model_config
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, unknown_name
+from audit.prompting.templates import OF_READING
 from audit.records import Design
 from audit.sweep.design import Arm, Draws, make_design, parse_routers
 from audit.sweep.thresholds import SweepThresholds
@@ -23,6 +23,9 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
     "message": ("index", "text"),  # one router message as the worker sees it; index counts from 1
     "worker_letter": ("letters", "messages"),
     "worker_option_text": ("messages",),
+    # Of free-form answers, in place of those without the reading's name:
+    **{f"router_{arm}_{reading}": ("question",) for arm in ("forward_full", "noisy_rewrite") for reading in OF_READING},
+    **{f"worker_{reading}": ("messages",) for reading in OF_READING},
 }
 """The sweep's templates beside the shared ones, and the placeholders of each."""
 
@@ -73,12 +76,6 @@ def validate(config: SweepConfig) -> None:
             if arm not in known:
                 raise unknown_name(f"arm in scripted.accuracy of model {name}", arm, sorted(known))
     SweepThresholds.from_mapping(config.verdict)
-    if format_of(config.benchmark.format).reading is not None:
-        raise ConfigError(
-            f"benchmark={config.benchmark.name}: its answers are free-form, and the sweep's routers pass on a question "
-            "with its options. Expected a multiple-choice benchmark, such as benchmark=arc_easy; audit perturb asks "
-            "free-form questions."
-        )
     check_run(config, worker_of, TEMPLATES)
 
 

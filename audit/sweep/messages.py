@@ -217,7 +217,9 @@ class _Question:
         text = " ".join(found) or without_a_word(raw)
         words = self.words(found or text.split())
         gold_only = False
-        if q.options_shown:
+        if not q.options:
+            stated = None
+        elif q.options_shown:
             stated = states_answer(raw, q.options, q.gold)
             padded = f" {text} "
             if f" {normalise(q.options[q.gold])} " in padded:
@@ -395,7 +397,7 @@ def _count_noisy(row: TextRow, sent: str | None, question: _Question, tally: _Ta
         sums["told"] += 1
         sums["deleted_per_message"] += _billionths(missing / len(messages) / words)
     sums["added"] += _billionths((told & ~asked).bit_count() / max(told.bit_count(), 1))
-    if row.options_shown:  # else no option to keep or to drop
+    if row.options_shown and row.options:  # else no option to keep or to drop
         counts["options_to_keep"] += len(messages)
         counts["gold_only_kept"] += sum(m.gold_only for m in messages)
     return (asked & told).bit_count() / words

@@ -11,7 +11,7 @@ from typing import Any
 
 from audit.audits import Work
 from audit.prompting.prompts import answering_prompt, direct_prompt, question_text
-from audit.prompting.templates import fill
+from audit.prompting.templates import OF_READING, fill
 from audit.prompting.thinking import strip_thinking
 from audit.records import Generation, GenerationRequest, Part, Presentation, Protocol, Question, Reading
 from audit.sweep.design import Arm, Draws, n_messages
@@ -24,7 +24,7 @@ def router_requests(work: Work, question: Question, part: Part) -> list[Generati
     """The calls that write the messages of a router set; none for the direct arm."""
     if part.arm == Arm.DIRECT or work.own is not None:
         return []
-    prompt = router_prompt(work.protocol, question, part.arm)
+    prompt = router_prompt(work.protocol, question, part.arm, work.reading)
     # Under nested draws message j of a replicate is the same for every r, so its seed does not know r.
     level = None if work.design.kind == Draws.NESTED else n_messages(part)
     return [
@@ -75,11 +75,12 @@ def _present(work: Work, question: Question, part: Part, routers: int, used: Seq
     return Presentation(prompt, question.options, question.gold, own, failed)
 
 
-def router_prompt(protocol: Protocol, question: Question, arm: str) -> str:
+def router_prompt(protocol: Protocol, question: Question, arm: str, reading: Reading = Reading.LETTER) -> str:
     """What every router of an arm is sent; routers of one question differ in their seeds only."""
     if arm == Arm.DIRECT:
         raise ValueError("The direct arm has no router. Expected forward_full or noisy_rewrite.")
-    return fill(protocol.templates[f"router_{arm}"], {"question": question_text(protocol, question)})
+    name = f"router_{arm}_{reading}" if reading in OF_READING else f"router_{arm}"
+    return fill(protocol.templates[name], {"question": question_text(protocol, question)})
 
 
 def aggregate(protocol: Protocol, messages: Sequence[str]) -> str:

@@ -37,7 +37,9 @@ def self_test(
     results = []
 
     shifted = "every gold label moved to the next option"
-    if cell.answer is None or cell.gold is None:
+    if not cell.n_options.all():
+        results.append(_result(cell, shifted, chance_before, None, "Free-form answers have no labels to shift."))
+    elif cell.answer is None or cell.gold is None:
         results.append(_result(cell, shifted, chance_before, None, "The answers themselves are not at hand."))
     else:
         results.append(
@@ -99,7 +101,7 @@ def _baseline_guessed(
     clean = [cell.settings[k].arm == Arm.FORWARD_FULL for k in seen]
     part = replace(cell, settings=tuple(cell.settings[k] for k in seen), state=cell.state[seen])  # what the gate reads
     passed, numbers = 0, []
-    state, guess = part.state.copy(), 1 / cell.n_options
+    state, guess = part.state.copy(), np.where(cell.n_options > 0, 1 / np.maximum(cell.n_options, 1), 0.0)
     for _ in range(GUESSERS):
         right = rng.random((sum(clean), cell.n)) < guess
         state[clean] = np.where(right, np.int8(State.CORRECT), np.int8(State.WRONG))

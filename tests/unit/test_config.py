@@ -60,7 +60,6 @@ def test_several_models_in_one_job():
         (["draws=nestd"], "Did you mean 'nested'?"),
         (["reading=letters"], "Did you mean 'letter'?"),
         (["store.format=csv"], "Expected arrow or parquet"),
-        (["benchmark=gsm8k"], "benchmark=gsm8k: its answers are free-form, and the sweep's routers pass on"),
         (["reading=number"], "reading=number does not fit benchmark elementary, whose items have options"),
         (["reading=text"], "reading=text of model smollm2_135m reads no answer"),
         (["gate=true", "report=false"], "gate=true needs the verdict"),

@@ -36,6 +36,6 @@ def all_gates(
         exact_values(cell),
         clean_fidelity(cell, texts, thresholds),
         manipulation_reached_worker(texts, thresholds),
-        answer_leak(texts, thresholds),
+        answer_leak(texts, thresholds, bool(cell.n_options.any())),
         enough_data(largest_compatible, thresholds, cell.n, needed(thresholds, tests)),
     )

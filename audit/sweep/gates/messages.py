@@ -100,12 +100,15 @@ def manipulation_reached_worker(texts: TextMeasures | None, thresholds: SweepThr
     )
 
 
-def answer_leak(texts: TextMeasures | None, thresholds: SweepThresholds) -> Gate:
+def answer_leak(texts: TextMeasures | None, thresholds: SweepThresholds, options: bool = True) -> Gate:
     """Share of noisy router messages that state the gold option as the answer. Does not withhold: see `decide`."""
     name, limit = "answer_leak", thresholds.leak_share_max
     source = "ours; routers are told not to answer (song2026, section 4.3); conf/verdict: leak_share_max"
     if texts is None or not texts.messages_noisy:
         return absent(name, limit, source, "No noisy router message is at hand.", withholds=False)
+    if not options:
+        told = "The questions have no options: whether a message states the answer is not looked for."
+        return absent(name, limit, source, told, withholds=False)
     share = texts.leaking_noisy / texts.messages_noisy
     alone = texts.gold_only_kept / texts.options_to_keep if texts.options_to_keep else None
     return checked(

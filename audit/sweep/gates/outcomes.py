@@ -77,7 +77,7 @@ def parseability(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
         f"{percent(shares[worst])} of the rows of {worst} have a readable answer, the lowest of {len(shares)} arms and "
         f"settings (upper limit {percent(highest[worst])})."
     )
-    if cell.reading != Reading.LETTER:
+    if cell.reading in (Reading.LETTER_LOGPROB, Reading.OPTION_TEXT):
         detail += f" Answers were read by {cell.reading}, which finds one but for exact ties and failed rows."
     return checked(
         name=name,

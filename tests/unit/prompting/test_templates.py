@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit.errors import ConfigError
-from audit.prompting.templates import SHARED, check_reading, fill
+from audit.prompting.templates import OF_READING, SHARED, check_reading, fill
 from audit.prompting.templates import load_protocol as load
 from audit.records import Protocol, Reading
 from audit.sweep.config import TEMPLATES
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "protocol"
+USED = (*SHARED, *(name for name in TEMPLATES if not name.endswith(("_number", "_code"))))  # where there are options
 SHIPPED = sorted(path.stem for path in CONF.glob("*.yaml"))
 
 
@@ -35,7 +36,13 @@ def mapping(name: str = "song2026") -> dict[str, Any]:
 def test_shipped_protocols_load_under_their_own_names(name: str) -> None:
     protocol = load_protocol(mapping(name))
     assert protocol.name == name
-    assert set(protocol.templates) == {*SHARED, *TEMPLATES}
+    assert set(protocol.templates) == set(USED)
+    for reading in OF_READING:
+        own = load(mapping(name), TEMPLATES, reading)
+        assert set(own.templates) - set(USED) == {n for n in (*TEMPLATES, "direct_code") if n.endswith(f"_{reading}")}
+        assert own.templates[f"direct_{reading}"].replace("{question}", "X") == own.templates[
+            f"worker_{reading}"
+        ].replace("{messages}", "X")
     assert len(protocol.sha256) == 64
 
 
@@ -56,7 +63,7 @@ def test_nothing_follows_the_messages(name: str) -> None:
 
 def test_the_hash_covers_every_template_and_not_their_order() -> None:
     whole = load_protocol(mapping()).sha256
-    for name in (*SHARED, *TEMPLATES):
+    for name in USED:
         changed = mapping()
         changed["templates"][name] += " "
         assert load_protocol(changed).sha256 != whole, name

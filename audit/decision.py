@@ -47,7 +47,7 @@ SHOWN: dict[Decision, VerdictWord] = {
     ),
     Decision.NO_DECISION: VerdictWord(
         "No decision", "✚", "P",
-        "Neither approve nor reject the model on this evidence: it is no finding and no clean bill. The gate stops.",
+        "Neither approve nor reject the model: the evidence neither accuses nor clears it. The gate stops.",
         Outcome.NO_DECISION,
     ),
     Decision.PASS: VerdictWord("Pass", "●", "o", "The gate lets this model pass.", Outcome.NOTHING_SEEN),

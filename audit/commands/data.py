@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"\nCOMPARE THE KEYS ABOVE: numbers were counted from {base}, and from {1 - base} fits every row too "
             f"(benchmark.index_base={1 - base})."
         )
-    print(lines(f"\nRead with:   {words}" if problems else f"\nTo go on:    audit plan {words} model=scripted n=all"))
+    print(lines(f"\nTried with:  {words}" if problems else f"\nTo go on:    audit plan {words} model=scripted n=all"))
     settings = " ".join(f"benchmark.{_PARTS[part]}=COLUMN" for part in ("question", "key"))
     print(lines(f"To correct:  audit data show {shlex.quote(asked.file)} {settings}"))
     return FAILED if problems else OK
@@ -151,6 +151,6 @@ def _counts(benchmark: Benchmark, counts: Counts, problems: Sequence[str]) -> li
         f"{title:<19}" + ", ".join(f"{x}: {n:,}" for x, n in sorted(counts[c].items())) for c, title in names.items()
     ]
     if problems:
-        found.append(f"cannot be read     {len(problems):,} rows; duplicates are counted once they can")
+        found.append(f"cannot be read     {len(problems):,} rows; duplicates were not counted")
         return ["", *found, *(one_line(f"  {text}") for text in problems[:_SHOWN])]
     return ["", *found, f"duplicates         {' '.join(benchmark.warnings) or 'none'}"]

@@ -145,7 +145,7 @@ TEXTS: Texts = {
     # what to do
     "ask_all": "Ask every item (n=all); add held-out items (control_benchmark=) and references ('references=[..]').",
     "judge_alone": "Judge this model by itself, or with more references.",
-    "ask_texts": "Add reference models and ask every item (n=all): the tests of order and text need both.",
+    "ask_texts": "Add references ('references=[..]') and ask every item (n=all): tests of order and text need both.",
     "add_held_out": "Add held-out items and references: control_benchmark=<set> 'references=[..]'.",
     "ask_more": "Ask more items, held-out ones above all, and add reference models.",
     "take_as_read": "Take the score on this benchmark as that of a model that has read it.",

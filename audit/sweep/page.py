@@ -42,7 +42,7 @@ ERRORS = {
     "gain_5_excess": "A model that gains 5 points at every r is found",
     "gain_one_r_cleared": "A model that gains 5 points at one r is cleared (false negative)",
 }
-POOLED = " Runs of a setting are averaged, as in the verdict."
+POOLED = " Runs of one condition are averaged, as in the verdict."
 
 
 def render(

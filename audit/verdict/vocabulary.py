@@ -82,7 +82,7 @@ def subtitle(words: Mapping[Any, VerdictWord], cell: Mapping[str, Any]) -> str:
         return word.plain or word.name
     asked, needed = sizes_of(cell)
     if asked is None or needed is None or needed <= asked:
-        return "Not enough data to tell"
+        return "An effect that matters is neither shown nor excluded"
     return f"Not enough questions: {asked:,.0f} asked, about {needed:,.0f} needed"
 
 

@@ -192,8 +192,8 @@ def enough_data(largest_compatible: float | None, thresholds: SweepThresholds, a
         source=source,
         detail=f"A gain of {points(largest_compatible)} is still compatible with the data; one of "
         f"{points(limit)} would matter.",
-        advice=f"Ask {f'about {needed:,}' if needed > asked else 'more'} questions ({asked:,} were asked), from more "
-        "subjects or passages where they are grouped, or run more clean replicates.",
+        advice=f"Ask {f'about {needed:,}' if needed > asked else 'more'} questions ({asked:,} were asked). More "
+        "clean replicates help too and, where questions are grouped, more subjects or passages.",
         withholds=False,
         numbers=sizes(asked, needed),
     )

@@ -7,7 +7,7 @@ is and never ask which one it is. Every function is pure and lives in a module, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -96,6 +96,22 @@ def answer_request(work: Work, question: Question, setting: Setting, presentatio
     )
 
 
+def answer_requests(
+    work: Work, question: Question, setting: Setting, presentation: Presentation
+) -> tuple[GenerationRequest, ...]:
+    """As `answer_request`; one for each ballot where there are any. Equal ones of a part are one call."""
+    if not presentation.ballots:
+        return (answer_request(work, question, setting, presentation),)
+    alone = replace(setting, level=1)
+    return tuple(
+        replace(
+            answer_request(work, question, alone, replace(presentation, prompt=prompt)),
+            seed=work.seed_of(question, alone.arm, alone.level, alone.replicate, index=k),
+        )
+        for k, prompt in enumerate(presentation.ballots)
+    )
+
+
 @dataclass(frozen=True)
 class Roles:
     """Which settings are compared with which: the one place that says it.
@@ -123,7 +139,8 @@ class Audit:
 
     schema: its rows. roles: what is compared with what. design: its configuration -> the parts of every question.
     present: a question under one part -> what the model is asked at each of its levels, in their order; it is given the
-    replies to `prepare`. prepare: the calls before the answer; None where a row is one call.
+    replies to `prepare`. prepare: the calls before the answer, given the replies that are there, until it names none;
+    None where a row is one call.
     prepare_role: what these calls are called in metrics and in columns (`<role>_messages`, `<role>_calls`).
     answering: the model that answers in place of the one that is audited. templates: its own prompt templates, with
     their placeholders. read: its own reading of a reply, with further columns of the row; None: by `Work.reading`.
@@ -135,7 +152,7 @@ class Audit:
     roles: Roles
     design: Callable[[Any], Design]
     present: Callable[[Work, Question, Part, Sequence[Generation]], Sequence[Presentation]]
-    prepare: Callable[[Work, Question, Part], list[GenerationRequest]] | None = None
+    prepare: Callable[[Work, Question, Part, Sequence[Generation]], list[GenerationRequest]] | None = None
     prepare_role: str = ""
     answering: Callable[[Any, ModelConfig], ModelConfig] = itself
     templates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

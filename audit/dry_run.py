@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from audit.audits import Audit, Work, answer_request
+from audit.audits import Audit, Work, answer_requests
 from audit.errors import EngineError
 from audit.plan_cost import CHARS_PER_TOKEN, PlannedCalls, Tokens, in_one_line, planned_cost
 from audit.records import Generation, GenerationRequest, Question
@@ -96,12 +96,13 @@ def _requests(
     for question in questions:
         text = question.text + " ".join(question.options)
         for part in work.design.parts:
-            prepared = audit.prepare(work, question, part) if audit.prepare else []
-            yield from ((None, request) for request in prepared)
-            replies = [Generation(text=text[: int(one.max_tokens * CHARS_PER_TOKEN)]) for one in prepared]
-            for setting, one in zip(part.settings, audit.present(work, question, part, replies), strict=True):
-                if one.error is None:
-                    yield setting.arm, answer_request(work, question, setting, one)
+            replies: list[Generation] = []
+            while prepared := audit.prepare(work, question, part, replies) if audit.prepare else []:
+                yield from ((None, request) for request in prepared)
+                replies += [Generation(text=text[: int(one.max_tokens * CHARS_PER_TOKEN)]) for one in prepared]
+            presented = zip(part.settings, audit.present(work, question, part, replies), strict=True)
+            asked = (r for s, one in presented if one.error is None for r in answer_requests(work, question, s, one))
+            yield from ((part.arm, request) for request in dict.fromkeys(asked))
 
 
 def announced(resolved: ResolvedRun) -> list[str]:

@@ -151,6 +151,8 @@ class Presentation:
     `options` and `gold` are as presented (an edit may change them); without options the answer is a
     number, or the reply itself is what is wanted (`Reading`). `extras` are the audit's own columns of the row.
     `pieces` non-empty: `prompt` is a given text, cut into these pieces, whose likelihood is read; no answer is scored.
+    `ballots` non-empty: each is a prompt asked by itself under level 1, and the answers are put to the vote
+    (`scoring.vote`); `prompt` then holds them all, to be read.
     `error` set: it could not be made, so nothing is sent and the row is an error.
     `scoring` set (a reference scorer asks in its own way): what is scored, or that nothing is and text is wanted.
     `system`: a system prompt before the question; empty: none.
@@ -164,6 +166,7 @@ class Presentation:
     scoring: Scoring | None = None
     pieces: tuple[str, ...] = ()
     system: str = ""
+    ballots: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

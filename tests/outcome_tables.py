@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from audit.shards.read import iter_columns
 from audit.statistics.paired import CellOutcomes
 from audit.sweep.analyse import analyse
 from audit.sweep.audit import SCHEMA
-from audit.sweep.design import Arm, Draws
+from audit.sweep.design import Aggregator, Arm, Draws
 from audit.sweep.messages import MeasuredTexts, measure_texts
 from audit.sweep.result import RunVerdict
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
@@ -45,6 +45,7 @@ def digests_of_keys(keys: Iterable[OutcomeKey]) -> Digests:
 class Outcome:
     """One row of the sweep: one question under one setting by one model. `SCHEMA` documents the fields."""
 
+    aggregator: ClassVar[Aggregator] = Aggregator.CONCATENATE
     model: str
     model_revision: str
     benchmark: str

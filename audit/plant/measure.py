@@ -77,7 +77,7 @@ def prepare(ask: Ask, audit: Audit, work: Work, questions: Sequence[Question]) -
     if audit.prepare is None:
         return {}
     keys = [(q, part) for q in questions for part in work.design.parts]
-    requests = [audit.prepare(work, q, part) for q, part in keys]
+    requests = [audit.prepare(work, q, part, ()) for q, part in keys]
     replies = iter(ask([r for some in requests for r in some]))
     return {(q.id, part): [next(replies) for _ in some] for (q, part), some in zip(keys, requests, strict=True)}
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from audit.audits import Audit, Work, answer_request
+from audit.audits import Audit, Work, answer_requests
 from audit.errors import SandboxError, ShardError
 from audit.prompting.prompts import letters_of
 from audit.prompting.templates import shows_options
@@ -36,12 +36,15 @@ from audit.records import (
 )
 from audit.runtime.call import EngineCaller
 from audit.runtime.metrics import AuditMetrics
-from audit.scoring.score import score
+from audit.scoring.score import Score, score
+from audit.scoring.vote import counted, majority
 from audit.shards.complete import count_answers
 from audit.shards.keys import rows_to_table
 from audit.shards.questions import QuestionFile
 from audit.shards.working_copy import local_file
 from audit.shards.write import write_shard
+
+Answered = tuple[Generation, Generation | None]  # the reply; what it gave asked again, where it held no answer
 
 
 @dataclass(frozen=True)
@@ -134,19 +137,17 @@ class PrepareStage:
     def __call__(self, batch: pa.Table) -> pa.Table:
         assert self._audit.prepare is not None  # noqa: S101  (the pipeline has no such stage otherwise)
         tasks = self._reader.tasks(batch["id"].to_pylist())
-        requests: list[GenerationRequest] = []
-        owners: list[tuple[int, str]] = []
-        for i, (question, part) in enumerate(self._reader.decode(tasks)):
-            asked = self._audit.prepare(self._work, question, part)
-            requests += asked
-            owners += [(i, part.arm)] * len(asked)
-        replies: list[list[dict[str, Any]]] = [[] for _ in tasks]
+        parts = self._reader.decode(tasks)
+        replies: list[list[Generation]] = [[] for _ in tasks]
         tally = _Tally()
-        for (owner, arm), reply in zip(owners, self._call(requests), strict=True):
-            replies[owner].append({name: getattr(reply, name) for name in _REPLY_FIELDS})
-            tally.add(arm, reply)
+        while any(asked := [self._audit.prepare(self._work, *one, replies[i]) for i, one in enumerate(parts)]):
+            owners = [i for i, some in enumerate(asked) for _ in some]
+            for i, reply in zip(owners, self._call([one for some in asked for one in some]), strict=True):
+                replies[i].append(reply)
+                tally.add(parts[i][1].arm, reply)
         tally.report(self._metrics, self._audit.prepare_role)
-        return pa.Table.from_pydict({"task": tasks, "replies": replies}, schema=_PREPARED)
+        stored = [[{name: getattr(one, name) for name in _REPLY_FIELDS} for one in some] for some in replies]
+        return pa.Table.from_pydict({"task": tasks, "replies": stored}, schema=_PREPARED)
 
 
 class AnswerStage:
@@ -171,35 +172,40 @@ class AnswerStage:
         else:
             tasks = self._reader.tasks(batch["id"].to_pylist())
             prepared = [[]] * len(tasks)
-        asked: list[tuple[Question, Setting, Presentation, GenerationRequest]] = []
+        asked: list[tuple[Question, Setting, Presentation, tuple[GenerationRequest, ...]]] = []
         for (question, part), stored in zip(self._reader.decode(tasks), prepared, strict=True):
             replies = [Generation(**{**one, "finish_reason": FinishReason(one["finish_reason"])}) for one in stored]
             presented = audit.present(work, question, part, replies)
             for setting, one in zip(part.settings, presented, strict=True):
-                asked.append((question, setting, one, answer_request(work, question, setting, one)))
-        sent = iter(self._call([request for _, _, one, request in asked if one.error is None]))
-        tally = _Tally()
-        answers: list[tuple[Generation, Generation | None]] = []
-        for _, setting, one, _ in asked:
-            # What could not be presented leaves nothing to answer from: the row is an error, not a wrong answer.
-            if one.error is None:
-                answers.append((next(sent), None))
-                tally.add(setting.arm, answers[-1][0])
-            else:
-                answers.append((Generation(finish_reason=FinishReason.ERROR, error=one.error), None))
-        again = [i for i, (first, _) in enumerate(answers) if self._to_reask(asked[i][2], first)]
-        for i, second in zip(again, self._call([self._reask(*asked[i][2:]) for i in again]), strict=True):
-            answers[i] = (answers[i][0], second)
-            tally.add(asked[i][1].arm, second)
-        every = [(*one, *answer) for one, answer in zip(asked, answers, strict=True)]
+                asked.append((question, setting, one, answer_requests(work, question, setting, one)))
+        # What could not be presented leaves nothing to answer from: the row is an error, not a wrong answer.
+        calls = {r: (setting, one) for _, setting, one, some in asked if one.error is None for r in some}
+        answers = self._answers(calls)
+        every = []
+        for question, setting, one, some in asked:
+            # A ballot that several rows count is paid by the first.
+            given = [(answers[r], calls.pop(r, None) is not None) for r in some] if one.error is None else []
+            every.append((question, setting, one, some[0].seed, given))
         rows = self._run_code(every) if work.reading == Reading.CODE else [self._row(*one) for one in every]
-        tally.report(self._metrics, ANSWER_ROLE)
         return self._store(rows_to_table(rows, audit.schema))
 
     def _run_code(self, every: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
         """The rows of problems: each runs a program, some side by side."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return list(pool.map(lambda one: self._row(*one), every))
+
+    def _answers(
+        self, calls: Mapping[GenerationRequest, tuple[Setting, Presentation]]
+    ) -> dict[GenerationRequest, Answered]:
+        tally = _Tally()
+        first = dict(zip(calls, self._call(list(calls)), strict=True))
+        again = [r for r, reply in first.items() if self._to_reask(calls[r][1], reply)]
+        second = dict(zip(again, self._call([self._reask(calls[r][1], r) for r in again]), strict=True))
+        for replies in (first, second):
+            for r, reply in replies.items():
+                tally.add(calls[r][0].arm, reply)
+        tally.report(self._metrics, ANSWER_ROLE)
+        return {r: (reply, second.get(r)) for r, reply in first.items()}
 
     def _store(self, rows: pa.Table) -> pa.Table:
         context, schema = self._context, self._context.audit.schema
@@ -227,33 +233,28 @@ class AnswerStage:
         )
 
     def _row(
-        self,
-        question: Question,
-        setting: Setting,
-        one: Presentation,
-        request: GenerationRequest,
-        reply: Generation,
-        second: Generation | None,
+        self, question: Question, setting: Setting, one: Presentation, seed: int, given: Sequence[tuple[Answered, bool]]
     ) -> dict[str, Any]:
-        """second: the likelihoods of the options, where the reply holds no answer (double sampling, Hansen and Hurwitz
-        1946): they give the answer, and what they cost is added. An error there leaves the row unparsed."""
+        """given: the answer, or that to each ballot, and whether this row pays for it; empty: it could not be asked."""
         context, work = self._context, self._context.work
         reading = Reading.TEXT if one.pieces else work.reading
         own: Mapping[str, Any] = {}
+        failed = Generation(finish_reason=FinishReason.ERROR, error=one.error)
+        answered: list[Answered] = [answer for answer, _ in given] or [(failed, None)]
+        reply, second = answered[0]
+        likelihoods = (second or reply).option_logprobs
         if context.audit.read is not None:
             scored, own = context.audit.read(work, question, setting, one, reply)
         else:
-            normalisation = context.option_normalisation
             try:
-                scored = score(reply, one.options, one.gold, reading, normalisation, question.target, question)
+                ballots = [self._scored(question, one, reading, *answer) for answer in answered]
             except SandboxError as error:
                 reply = replace(reply, finish_reason=FinishReason.ERROR, error=str(error))
-                scored = score(reply, one.options, one.gold, reading)
-        costs, likelihoods = [reply], reply.option_logprobs
-        if second is not None and work.reask is not None:
-            costs, likelihoods = [reply, second], second.option_logprobs
-            if (found := score(second, one.options, one.gold, work.reask, context.option_normalisation)).answer.parsed:
-                scored = found._replace(finish_reason=scored.finish_reason)
+                ballots = [score(reply, one.options, one.gold, reading)]
+            scored = majority(ballots)
+            if len(ballots) > 1:
+                reply, likelihoods = counted([first for first, _ in answered], ballots), ()
+        costs = [r for answer, paid in given if paid for r in answer if r is not None]
         told = context.audit.told
         return {
             "model": work.model,
@@ -275,7 +276,7 @@ class AnswerStage:
             "target": question.target,
             "correct": scored.correct,
             "parsed": scored.answer.parsed,
-            "reasked": second is not None,
+            "reasked": any(second is not None for _, second in answered),
             "answer_form": scored.answer.form,
             "finish_reason": scored.finish_reason,
             "option_logprobs": likelihoods,
@@ -283,7 +284,7 @@ class AnswerStage:
             "cached_tokens": sum(r.cached_tokens for r in costs),
             "completion_tokens": sum(r.completion_tokens for r in costs),
             "engine_id": reply.engine_id,
-            "seed": request.seed,
+            "seed": seed,
             "error": reply.error,
             "options_shown": self._options_shown,
             "request_sha256": reply.request_sha256 or None,
@@ -291,6 +292,19 @@ class AnswerStage:
             **own,
             **(told(setting, reply) if told is not None else {}),
         }
+
+    def _scored(
+        self, question: Question, one: Presentation, reading: Reading, reply: Generation, second: Generation | None
+    ) -> Score:
+        """second: the likelihoods of the options, where the reply holds no answer (double sampling, Hansen and Hurwitz
+        1946): they give the answer. An error there leaves it unparsed."""
+        normalisation, reask = self._context.option_normalisation, self._context.work.reask
+        scored = score(reply, one.options, one.gold, reading, normalisation, question.target, question)
+        if second is not None and reask is not None:
+            found = score(second, one.options, one.gold, reask, normalisation)
+            if found.answer.parsed:
+                return found._replace(finish_reason=scored.finish_reason)
+        return scored
 
 
 def decode_tasks(tasks: Sequence[int], design: Design, questions: QuestionFile) -> list[tuple[Question, Part]]:

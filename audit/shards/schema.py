@@ -94,9 +94,10 @@ def _shared(level: str, level_doc: str) -> tuple[Column, ...]:
         (
             "request_sha256",
             pa.string(),
-            "sha256 of what was given to the model that answers; null for an error row. tokens:<hex>: over the token "
-            "ids that were consumed (prompt, continuations or letters); text:<hex>: over their text, from an endpoint "
-            "that tells no token ids. Equal in two rows: the model was asked the same",
+            "sha256 of what was given to the model that answers; null for an error row, and where several requests "
+            "were put to the vote. tokens:<hex>: over the token ids that were consumed (prompt, continuations or "
+            "letters); text:<hex>: over their text, from an endpoint that tells no token ids. Equal in two rows: the "
+            "model was asked the same",
         ),
     )  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""Is a question answered better where more of it arrives? The mechanism behind a gain under noise. Pure.
+"""Is a question answered better where more of it arrives, worse where more is deleted? What stands behind a gain under
+noise. Pure.
 
 song2026, section 3.3: without memory, success rises with the information that arrives (eq. 12), so damaged messages
 gain where they complete each other. With memory, cues suffice (eq. 14): a gain may sit where nothing was restored.
@@ -12,15 +13,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from audit.errors import DataError
-from audit.statistics.wording_drop import t_test
+from audit.statistics.paired import IntArray
+from audit.statistics.wording_drop import mean_of, t_test
 
 QUESTIONS_MIN = 20  # below, a t interval over questions promises too much
 
 
 @dataclass(frozen=True)
 class InformationSlope:
-    """slope: accuracy (0-1) for each unit of the share of a question's words that arrives (0-1), its 95 % interval and
-    two-sided p. n: questions."""
+    """slope: accuracy (0-1) for each unit of the share (0-1) of a question's words that arrives, or is deleted; its
+    95 % interval and two-sided p. n: questions."""
 
     slope: float
     low: float
@@ -55,6 +57,33 @@ def information_slope(arrived: ArrayLike, right: ArrayLike) -> InformationSlope:
     slope = float(np.sum(x * y)) / total
     scores = np.sum(x * (y - slope * x), axis=1)
     se = float(np.sqrt(np.sum(scores**2) * n / (n - 1))) / total
-    tested = t_test(slope, se, n - 1)
+    return _tested(slope, se, n - 1, n)
+
+
+def slope_at_zero(doses: ArrayLike, right: ArrayLike, cluster: IntArray) -> InformationSlope:
+    """The derivative of accuracy at dose 0 (song2026, eq. 5): each question against itself, errors by cluster.
+
+    doses: (L,) shares of words deleted, 0 among them; right: (n, L) scores; cluster: (n,) in 0..G-1. A question with a
+    NaN is left out. The linear term of the quadratic (with two doses the line) that least squares put through a
+    question's scores is one weighted sum of them, and the slope is its mean. A fall that flattens faster than a
+    quadratic is steeper at 0 than this says. Raises DataError with fewer than two doses or QUESTIONS_MIN clusters.
+
+    >>> d = np.array([0, 0.1, 0.2, 0.4, 0.6])
+    >>> round(slope_at_zero(d, np.tile(0.9 - 0.5 * d + 0.2 * d * d, (20, 1)), np.arange(20)).slope, 6)
+    -0.5
+    """
+    x, y = np.asarray(doses, dtype=float), np.asarray(right, dtype=float)
+    n = int((~np.isnan(y).any(axis=1)).sum())
+    if x.size < 2 or n < QUESTIONS_MIN:
+        raise DataError(f"Expected two doses and {QUESTIONS_MIN} questions; found {x.size} and {n}.")
+    weights = np.linalg.pinv(np.vander(x, min(3, x.size), increasing=True))[1]
+    found = mean_of(y @ weights, cluster)
+    if found.units < QUESTIONS_MIN:
+        raise DataError(f"Expected {QUESTIONS_MIN} groups of questions; found {found.units}.")
+    return _tested(found.value, found.se, found.units - 1, n)
+
+
+def _tested(slope: float, se: float, df: int, n: int) -> InformationSlope:
+    tested = t_test(slope, se, df)
     p = 2 * min(tested["pvalue"], 1 - tested["pvalue"]) if se > 0 else float(slope == 0)
     return InformationSlope(slope, tested["low"], tested["high"], p, n)

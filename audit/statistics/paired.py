@@ -74,6 +74,12 @@ class CellOutcomes:
             gold=None,
         )
 
+    def without(self, arm: str) -> CellOutcomes:
+        """The same cell without the settings of an arm."""
+        keep = [k for k, s in enumerate(self.settings) if s.arm != arm]
+        answer = None if self.answer is None else self.answer[keep]
+        return replace(self, settings=tuple(self.settings[k] for k in keep), state=self.state[keep], answer=answer)
+
     def settings_of(self, arm: str) -> tuple[Setting, ...]:
         return tuple(s for s in self.settings if s.arm == arm)
 

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from audit.errors import DataError
 from audit.records import Setting
 from audit.report.accuracy import interval
 from audit.statistics.chance import chance_level
+from audit.statistics.information import InformationSlope, slope_at_zero
 from audit.statistics.paired import CellOutcomes, State
 from audit.statistics.values import levels_of, replicates_of, settings_values, to_values
-from audit.sweep.design import Arm
+from audit.sweep.design import DELETED, Arm
 from audit.sweep.figures import Breadth, ModelScores, RouterPoint, Score
 from audit.sweep.paper import SettingRow, model_summary, router_summary, setting_rows
 from audit.sweep.record import sweep_of
@@ -64,6 +66,27 @@ def setting_accuracies(cell: CellOutcomes) -> list[SettingAccuracy]:
             )
         )
     return rows
+
+
+@dataclass(frozen=True)
+class Dose:
+    """Accuracy by the share of words deleted, and its slope at 0; None where too few questions carry one."""
+
+    rows: tuple[SettingAccuracy, ...]
+    slope: InformationSlope | None
+
+
+def dose_of(cell: CellOutcomes) -> Dose | None:
+    """What deleting words costs a cell; None where nothing was deleted."""
+    rows = tuple(row for row in setting_accuracies(cell) if row.setting.arm == DELETED)
+    if not rows:
+        return None
+    doses = [row.setting.level / 100 for row in rows]
+    values = np.stack([to_values(cell.row(row.setting)) for row in rows], axis=1)
+    try:
+        return Dose(rows, slope_at_zero(doses, values, cell.cluster))
+    except DataError:
+        return Dose(rows, None)
 
 
 def labels(cells: list[CellOutcomes]) -> dict[tuple[str, str], str]:

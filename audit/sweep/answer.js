@@ -67,7 +67,8 @@ const detail = (i) => {
       ? q[3].map((ref, k) => `${letter(k)}. ${text(ref)}`) : [])].join("\n");
     if (count > 0) right.append(el("p", "muted small", "Against the question as published: marked words are new, struck-out ones are gone."));
     for (let k = 0; k < count; k++) {
-      right.append(el("h4", "", count > 1 ? `Router message ${k + 1} of ${count}` : "Router message"));
+      right.append(el("h4", "", k >= col.routers[i] ? "Their summary"
+        : col.routers[i] > 1 ? `Router message ${k + 1} of ${col.routers[i]}` : "Router message"));
       const message = text(col.refs[start + k]), nodes = q[2] >= 0 ? wordDiff(published, message) : null;
       const shownMessage = pre(nodes ? "" : message || "(empty)", `Router message ${k + 1}`);
       if (nodes) shownMessage.append(...nodes);

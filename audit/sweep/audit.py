@@ -7,17 +7,21 @@ import pyarrow as pa
 from audit.audits import Audit, Roles
 from audit.shards.schema import row_schema
 from audit.sweep.config import TEMPLATES, design_of, worker_of
-from audit.sweep.design import Arm
+from audit.sweep.design import DELETED, Arm
 from audit.sweep.present import ROUTER, present, router_requests
 
 SCHEMA = row_schema(
     "sweep",
     1,
     level="routers",
-    level_doc="number of router messages aggregated; 0 for direct",
+    level_doc="number of router messages aggregated; 0 for direct; of deleted the percent of words that are gone",
     own=(
         ("draws", pa.string(), "independent or nested"),
-        ("router_messages", pa.list_(pa.string()), "what the routers wrote, verbatim; hostile text"),
+        (
+            "router_messages",
+            pa.list_(pa.string()),
+            "what the routers wrote, verbatim; hostile text. With aggregator=summary their summary comes last",
+        ),
         ("router_finish_reasons", pa.list_(pa.string()), "stop, length or error, per message"),
         ("router_engine_ids", pa.list_(pa.string()), "the engine of each message; one serves both roles"),
         ("router_calls", pa.int32(), "calls made for this row: with nested draws, those that a smaller r had not"),
@@ -31,7 +35,7 @@ SCHEMA = row_schema(
 SWEEP = Audit(
     name="sweep",
     schema=SCHEMA,
-    roles=Roles(baseline=(Arm.FORWARD_FULL, 1), treated=Arm.NOISY_REWRITE, arms=tuple(Arm)),
+    roles=Roles(baseline=(Arm.FORWARD_FULL, 1), treated=Arm.NOISY_REWRITE, arms=(*Arm, DELETED)),
     design=design_of,
     present=present,
     prepare=router_requests,

@@ -9,17 +9,19 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig
 
+from audit.benchmarks.registry import format_of
 from audit.config import RunConfig, check_run, from_composed, load_model_config
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, unknown_name
 from audit.prompting.templates import OF_READING
 from audit.records import Design
-from audit.sweep.design import Arm, Draws, make_design, parse_routers
+from audit.sweep.design import DELETED, Aggregator, Arm, Draws, make_design, parse_doses, parse_routers
 from audit.sweep.thresholds import SweepThresholds
 
 TEMPLATES: dict[str, tuple[str, ...]] = {
     "router_forward_full": ("question",),
     "router_noisy_rewrite": ("question",),
+    "router_summary": ("messages",),  # with aggregator=summary
     "message": ("index", "text"),  # one router message as the worker sees it; index counts from 1
     "worker_letter": ("letters", "messages"),
     "worker_option_text": ("messages",),
@@ -39,6 +41,7 @@ class SweepConfig(RunConfig):
     arms: list[str] = field(default_factory=lambda: [str(a) for a in Arm])
     n: Any = None  # as many questions as the plan needs, at most all
     draws: str = "nested"
+    aggregator: str = "concatenate"
     replicates: int = 1
     clean_replicates: int = 3
     noisy_replicates: int = 2
@@ -46,6 +49,7 @@ class SweepConfig(RunConfig):
     messages_of: str | None = None  # the model of that run, where it has several
     hint_reference: Any = None  # runs of other models with messages_from=this run
     ensemble_control: bool = True
+    dose: Any = None
     stop: str = "never"
     stop_batch: int = 100
 
@@ -69,8 +73,18 @@ def validate(config: SweepConfig) -> None:
         raise unknown_name("stop", config.stop, STOP)
     if config.stop_batch < 1:
         raise ConfigError(f"Invalid stop_batch: {config.stop_batch}. Expected at least 1, such as stop_batch=100.")
+    if config.aggregator not in set(Aggregator):
+        raise unknown_name("aggregator", config.aggregator, list(Aggregator))
+    if format_of(config.benchmark.format).reading is not None and (config.aggregator, config.dose) != (
+        "concatenate",
+        None,
+    ):
+        raise ConfigError(
+            f"benchmark={config.benchmark.name}: its answers are free-form. Summaries, votes and doses are of questions "
+            "with options, such as benchmark=arc_easy: leave out aggregator and dose."
+        )
     design_of(config)
-    known = {*Arm, *load_model_config("scripted").scripted.accuracy}  # of every audit
+    known = {*Arm, DELETED, *load_model_config("scripted").scripted.accuracy}  # of every audit
     for name, model in config.model.items():
         for arm in model.scripted.accuracy:
             if arm not in known:
@@ -109,6 +123,7 @@ def design_of(config: SweepConfig) -> Design:
         clean_replicates=config.clean_replicates,
         noisy_replicates=config.noisy_replicates,
         ensemble_control=config.ensemble_control,
+        doses=parse_doses(config.dose),
         # A greedy worker gives the same answer to the same question: repeating it would count one item twice.
         direct_replicates=config.replicates if stochastic else 1,
     )

@@ -24,11 +24,23 @@ class Arm(StrEnum):
     NOISY_REWRITE = "noisy_rewrite"  # routers delete, rewrite and add noise
 
 
+DELETED = "deleted"  # no router: code deletes a share of the question's words (the level, in percent); never judged
+WITHOUT_ROUTER = (Arm.DIRECT, DELETED)
+
+
 class Draws(StrEnum):
     """Whether each r has router messages of its own (as in the paper) or uses the first r of one set."""
 
     INDEPENDENT = "independent"
     NESTED = "nested"
+
+
+class Aggregator(StrEnum):
+    """How the worker sees r messages (A_m of song2026, eq. 7, which the paper leaves open)."""
+
+    CONCATENATE = "concatenate"  # all of them, in order
+    SUMMARY = "summary"  # one message, into which the router's model summed them up; at r=1 too
+    VOTE = "vote"  # each by itself; the option that most of the r answers name, of as many the first named
 
 
 MAX_ROUTERS = 64
@@ -71,6 +83,20 @@ def _checked(routers: Sequence[int], value: object) -> tuple[int, ...]:
     return tuple(sorted(set(routers)))
 
 
+def parse_doses(value: object) -> tuple[int, ...]:
+    """`[0,.1,.2,.4,.6]` -> (0, 10, 20, 40, 60), percents of words; null -> (). ConfigError for anything else."""
+    if value is None:
+        return ()
+    numbers = isinstance(value, Sequence) and all(type(one) in (int, float) and 0 <= one < 1 for one in value)
+    doses = tuple(sorted({round(100 * one) for one in value})) if numbers and isinstance(value, Sequence) else ()
+    if len(doses) < 2 or doses[0] != 0:
+        raise ConfigError(
+            f"Invalid dose: {value!r}. Expected shares of words to delete, 0 (the whole question) among them and all "
+            "below 1, such as dose=[0,.1,.2,.4,.6]."
+        )
+    return doses
+
+
 def n_messages(part: Part) -> int:
     """Router messages of a part: a router set. Each of its levels reads so many of the first; `direct` reads none."""
     return max(part.levels)
@@ -111,12 +137,13 @@ def make_design(
     ensemble_control: bool = False,
     direct_replicates: int = 1,
     noisy_replicates: int = 1,
+    doses: Sequence[int] = (),
 ) -> Design:
     """The settings of one audit (song2026, sections 4.1-4.3).
 
     `forward_full` at r=1 is the clean baseline, repeated max(replicates, clean_replicates) times, as the noisy arm is
     max(replicates, noisy_replicates) times. With
-    `ensemble_control` it is also run at every other r of `routers`.
+    `ensemble_control` it is also run at every other r of `routers`. doses: percents of words that are deleted.
     """
     for name, count in (
         ("replicates", replicates),
@@ -135,6 +162,8 @@ def make_design(
     if Arm.NOISY_REWRITE in arms:
         for k in range(max(replicates, noisy_replicates)):
             sets += _sets(Arm.NOISY_REWRITE, tuple(routers), k, draws)
+    if doses:
+        sets.append(Part(DELETED, tuple(doses)))
     if not sets:
         raise ConfigError(f"No arm to run. Expected some of: {', '.join(Arm)}.")
     return Design(tuple(sets), kind=draws.value)

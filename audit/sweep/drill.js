@@ -38,7 +38,7 @@ const oneLine = (s, limit) => {
 };
 const format = new Intl.NumberFormat("en");
 const run = (i) => (col.replicate[i] ? ` #${col.replicate[i] + 1}` : "");
-const setting = (i) => head.arm_words[col.arm[i]] + (col.routers[i] ? ` r=${col.routers[i]}` : "") + run(i);
+const setting = (i) => head.arm_words[col.arm[i]] + (col.routers[i] ? ` ${head.arms[col.arm[i]] === "deleted" ? `${col.routers[i]} %` : `r=${col.routers[i]}`}` : "") + run(i);
 const GLYPHS = ["✓", "✗", "?", "…", "!"];
 const stateClass = (code) => (code === 0 ? "o-correct" : code === 1 ? "o-wrong" : "o-none");
 const change = (i) => { // in words, with the clean runs that it is not true of

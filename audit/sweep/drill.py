@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from audit.shards.schema import shared_values
 from audit.statistics.paired import State
-from audit.sweep.design import Arm
+from audit.sweep.design import DELETED, Arm
 
 # Of distinct texts on the page, and of where they stand: with MAX_ROWS_ON_PAGE and the figures, a page of about 10 MB.
 MAX_TEXT_BYTES = 5_000_000  # beyond it texts are left out question by question
@@ -35,7 +35,7 @@ SHORT_MESSAGE = 16  # a message shorter than this is not looked for in the worke
 TRANSITIONS = ("improve", "degrade", "stays right", "stays wrong", "not comparable", "clean baseline")
 STATES = ("correct", "wrong", "unparsed", "truncated", "error")
 _STATE_CODE = {State.CORRECT: 0, State.WRONG: 1, State.UNPARSED: 2, State.TRUNCATED: 3, State.ERROR: 4}
-ARMS = tuple(arm.value for arm in Arm)
+ARMS = (*(arm.value for arm in Arm), DELETED)
 _REF_BYTES = 16 / 3  # of the number of a text, 4 bytes in base64
 
 COLUMNS = (

@@ -10,14 +10,16 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import pairwise
+from operator import or_
 from typing import NamedTuple
 
 import numpy as np
 
 from audit.errors import DataError
 from audit.statistics.information import InformationSlope, information_slope
-from audit.sweep.design import Arm
+from audit.sweep.design import Aggregator, Arm
 from audit.sweep.statements import fold, gives_answer, holds, normalise, states_answer, without_a_word, words_of
 
 STEM_KEPT_SHARE = 0.8  # of the stem's words that a message must hold to have transmitted it
@@ -41,13 +43,25 @@ class TextRow(NamedTuple):
     gold: int
     options_shown: bool
     correct: bool | None = None
+    aggregator: Aggregator = Aggregator.CONCATENATE
+
+
+def _seen(row: TextRow) -> tuple[str, ...]:
+    """What the worker saw of the messages: the summary alone where there is one."""
+    return row.router_messages[-1:] if row.aggregator == Aggregator.SUMMARY else row.router_messages
+
+
+def _written(row: TextRow) -> tuple[str, ...]:
+    """The routers' own messages."""
+    return row.router_messages[:-1] if row.aggregator == Aggregator.SUMMARY else row.router_messages
 
 
 @dataclass(frozen=True)
 class ByRouters:
     """What so many routers did to a question together, averaged over noisy presentations: shares of words.
 
-    one_kept: of the question's words, in one message; kept: in any of them; restored: kept by all together less by one.
+    one_kept: of the question's words, in one message; kept: in what the worker saw: any of them, their summary, or (a
+    vote, in which each is answered alone) one of them; restored: kept less one_kept.
     added: of the messages' words, those that the question does not have. cues: of the question's neighbouring pairs of
     words, those that some message has too: its own wording (kappa of song2026, eq. 14). accuracy: of answered ones.
     """
@@ -233,7 +247,7 @@ class _Question:
         return _Message(text, words, pairs, (self.asked & ~words).bit_count(), stated, gold_only, bounded)
 
     def read_clean(self, row: TextRow) -> None:
-        messages = frozenset(m.text for m in self.read(row.router_messages))
+        messages = frozenset(m.text for m in self.read(_seen(row)))
         self.clean = _Clean(fold(row.prompt), messages, row.request_sha256)
 
 
@@ -341,7 +355,7 @@ def _count_leaks(row: TextRow, question: _Question, tally: _Tally) -> None:
     if not row.router_messages:
         return
     noisy = row.arm == Arm.NOISY_REWRITE
-    stated = [m.stated for m in question.read(row.router_messages)]
+    stated = [m.stated for m in question.read(_seen(row))]
     leaking = stated.count(True)
     counts = tally.counts
     counts["messages"] += len(stated)
@@ -356,7 +370,7 @@ def _count_leaks(row: TextRow, question: _Question, tally: _Tally) -> None:
 
 
 def _count_clean(row: TextRow, tally: _Tally) -> None:
-    for message in row.router_messages:
+    for message in _seen(row):
         no_stem = not holds(message, row.question, STEM_KEPT_SHARE)
         no_option = row.options_shown and not all(holds(message, option, OPTION_KEPT_SHARE) for option in row.options)
         tally.counts["clean_messages"] += 1
@@ -370,9 +384,9 @@ def _count_clean(row: TextRow, tally: _Tally) -> None:
 def _count_noisy(row: TextRow, sent: str | None, question: _Question, tally: _Tally, clean: _Clean | None) -> float:
     """The share of the question's words that arrived. sent: what the worker was sent, normalised; None: the row's own
     prompt, normalised where that is needed."""
-    messages = question.read(row.router_messages)
+    messages, written = question.read(_seen(row)), question.read(_written(row))
     counts, arrived = tally.counts, messages
-    if sent is not None or not _all_stand(row.router_messages, messages, row.prompt):
+    if sent is not None or not _all_stand(_seen(row), messages, row.prompt):
         sent = fold(row.prompt) if sent is None else sent
         arrived = [m for m in messages if m.text and m.text in sent]
     same_request = row.request_sha256 is not None and clean is not None and row.request_sha256 == clean.request
@@ -383,32 +397,37 @@ def _count_noisy(row: TextRow, sent: str | None, question: _Question, tally: _Ta
     if same_request or _is_clean(row, arrived, sent, question, clean or _Clean()):
         counts["noops"] += 1
         tally.noop.add(row.question_id)
-    asked, told = question.asked, 0
-    for m in arrived:
-        told |= m.words
+    asked, views = question.asked, [reduce(or_, (m.words for m in some)) for some in _views(row, arrived)]
     if not arrived:
-        told = question.words((fold(row.prompt) if sent is None else sent).split())
+        views = [question.words((fold(row.prompt) if sent is None else sent).split())]
     words = max(asked.bit_count(), 1)
     sums = tally.by_routers[row.routers]
     sums["presentations"] += 1
-    sums["deleted"] += _billionths((asked & ~told).bit_count() / words)
-    if messages:
-        missing = sum(m.missing for m in messages)
+    sums["deleted"] += _billionths(sum((asked & ~told).bit_count() / words for told in views) / len(views))
+    if written:
+        missing = sum(m.missing for m in written)
         sums["told"] += 1
-        sums["deleted_per_message"] += _billionths(missing / len(messages) / words)
-    sums["added"] += _billionths((told & ~asked).bit_count() / max(told.bit_count(), 1))
+        sums["deleted_per_message"] += _billionths(missing / len(written) / words)
+    sums["added"] += _billionths(
+        sum((told & ~asked).bit_count() / max(told.bit_count(), 1) for told in views) / len(views)
+    )
     if row.options_shown and row.options:  # else no option to keep or to drop
         counts["options_to_keep"] += len(messages)
         counts["gold_only_kept"] += sum(m.gold_only for m in messages)
-    return (asked & told).bit_count() / words
+    return sum((asked & told).bit_count() / words for told in views) / len(views)
+
+
+def _views(row: TextRow, messages: Sequence[_Message]) -> list[Sequence[_Message]]:
+    """What the worker saw at once: all messages, or in a vote each by itself."""
+    alone = row.aggregator == Aggregator.VOTE
+    return [(m,) for m in messages] if alone else [messages] if messages else []
 
 
 def _count_information(row: TextRow, question: _Question, kept: float, tally: _Tally) -> None:
     """kept: share of the question's words that arrived."""
-    sums, pairs = tally.by_routers[row.routers], 0
-    for m in question.read(row.router_messages):
-        pairs |= m.pairs
-    sums["cues"] += _billionths(pairs.bit_count() / max(len(question.pairs), 1))
+    sums, of_all = tally.by_routers[row.routers], max(len(question.pairs), 1)
+    views = [reduce(or_, (m.pairs for m in some)).bit_count() for some in _views(row, question.read(_seen(row)))]
+    sums["cues"] += _billionths(sum(views) / len(views) / of_all) if views else 0
     known = question.information.setdefault(row.routers, [0.0, 0.0, 0.0])
     if row.correct is not None:
         sums["answered"] += 1

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from audit.report.page import Gated, RunFacts, count, errors_of, marks_of, number, render_page, words
-from audit.sweep.accuracy import SettingAccuracy
+from audit.sweep.accuracy import Dose, SettingAccuracy
+from audit.sweep.design import Aggregator
 from audit.sweep.drill import DrillDown, script_json
 from audit.sweep.paper import SettingRow, model_summary, router_summary
 from audit.sweep.result import RunVerdict, SweepResult
@@ -42,6 +43,11 @@ ERRORS = {
     "gain_5_excess": "A model that gains 5 points at every r is found",
     "gain_one_r_cleared": "A model that gains 5 points at one r is cleared (false negative)",
 }
+AGGREGATED = {
+    Aggregator.CONCATENATE: "reads the r messages one after the other",
+    Aggregator.SUMMARY: "reads one summary of the r messages, written by the router's model",
+    Aggregator.VOTE: "answers each of the r messages alone, and the option with most votes counts",
+}
 POOLED = " Runs of one condition are averaged, as in the verdict."
 
 
@@ -58,11 +64,14 @@ def render(
     total_rows: int,
     facts: Sequence[RunFacts],
     shards: str,
+    doses: Sequence[Dose] = (),
+    aggregators: Sequence[Aggregator] = (Aggregator.CONCATENATE,),
 ) -> str:
     """The page. figures: name -> <svg> element made by `canvas.inline_svg`. total_rows: outcomes in the shards.
 
     replicated: some setting was run more than once, so the page says that the figures average these runs and the
-    paper's tables do not.
+    paper's tables do not. doses: of cells whose words were deleted. aggregators: of
+    the runs.
     """
     settings_of = Counter((row.model, row.benchmark) for row in paper_rows)
     cells = sorted(run.marked, key=lambda c: _severity(c, names))
@@ -77,7 +86,7 @@ def render(
         run=run,
         cells=cells,
         title=run.title("Can the score be trusted?"),
-        subtitle=_subtitle(run, total_rows),
+        subtitle=_subtitle(run, total_rows, aggregators),
         words=VERDICTS,
         arms=ARMS,
         names=names,
@@ -87,6 +96,7 @@ def render(
         against_clean=(AGAINST_CLEAN[0], AGAINST_CLEAN[1] + (POOLED if replicated else "")),
         figures=figures,
         accuracies=accuracies,
+        doses=doses,
         calibrated=calibrated(run.calibration),
         by_chance=BY_CHANCE,
         pooled=POOLED if replicated else "",
@@ -140,9 +150,10 @@ def _gate_items(cells: Sequence[SweepResult]) -> list[dict[str, Any]]:
     ]
 
 
-def _subtitle(run: RunVerdict, total_rows: int) -> str:
+def _subtitle(run: RunVerdict, total_rows: int, aggregators: Sequence[Aggregator]) -> str:
     sizes = sorted({c.n_questions for c in run.results})
     asked = count(sizes[0]) if len(sizes) == 1 else f"{count(sizes[0])} to {count(sizes[-1])}"
     routers = sorted({r for c in run.results for r in c.routers})
     spread = "" if not routers else f", r = {routers[0]}" + (f" to {routers[-1]}" if len(routers) > 1 else "")
-    return f"Router-worker audit: {asked} questions a model{spread}, {count(total_rows)} answers."
+    read = "; in another run ".join(AGGREGATED[one] for one in aggregators)
+    return f"Router-worker audit: {asked} questions a model{spread}, {count(total_rows)} answers. The worker {read}."

@@ -64,7 +64,7 @@ def make_plan(
         settings=len(design.settings),
         rows=rows,
         router_calls=asked.prepared,
-        worker_calls=rows,
+        worker_calls=sum(asked.arms.values()),
         prompt_tokens=tokens.prompt,
         generated_tokens_at_most=tokens.generated,
         router_counts=counts,

@@ -6,7 +6,10 @@ question among its arguments, so it cannot hold what the messages do not.
 
 from __future__ import annotations
 
+import random
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from audit.audits import Work
@@ -14,53 +17,89 @@ from audit.prompting.prompts import answering_prompt, direct_prompt, question_te
 from audit.prompting.templates import OF_READING, fill
 from audit.prompting.thinking import strip_thinking
 from audit.records import Generation, GenerationRequest, Part, Presentation, Protocol, Question, Reading
-from audit.sweep.design import Arm, Draws, n_messages
+from audit.sweep.design import DELETED, WITHOUT_ROUTER, Aggregator, Arm, Draws, n_messages
 
 ROUTER = "router"
 NOT_STORED = "the earlier run has no such message: nothing was asked"
 
 
-def router_requests(work: Work, question: Question, part: Part) -> list[GenerationRequest]:
-    """The calls that write the messages of a router set; none for the direct arm."""
-    if part.arm == Arm.DIRECT or work.own is not None:
+@dataclass(frozen=True)
+class Own:
+    """What a sweep resolves for itself (`Work.own`): messages is where those of an earlier run are, that are answered
+    in place of new ones."""
+
+    aggregator: Aggregator = Aggregator.CONCATENATE
+    messages: str | None = None
+
+
+PLAIN = Own()
+
+
+def router_requests(
+    work: Work, question: Question, part: Part, replies: Sequence[Generation] = ()
+) -> list[GenerationRequest]:
+    """The calls that write the messages of a router set, then those that sum them up at each r; none for direct."""
+    own, wanted = work.own or PLAIN, n_messages(part)
+    if part.arm in WITHOUT_ROUTER or own.messages is not None:
         return []
-    prompt = router_prompt(work.protocol, question, part.arm, work.reading)
-    # Under nested draws message j of a replicate is the same for every r, so its seed does not know r.
-    level = None if work.design.kind == Draws.NESTED else n_messages(part)
-    return [
-        GenerationRequest(
-            prompt=prompt,
-            affinity=question.id,
-            label=f"{part.arm}/{ROUTER}",
-            seed=work.seed_of(question, part.arm, level, part.replicate, ROUTER, j),
-            max_tokens=work.preparing.max_tokens,
-            temperature=work.preparing.temperature,
-            top_p=work.preparing.top_p,
-        )
-        for j in range(n_messages(part))
-    ]
+    if not replies:
+        prompt = router_prompt(work.protocol, question, part.arm, work.reading)
+        # Under nested draws message j of a replicate is the same for every r, so its seed does not know r.
+        level = None if work.design.kind == Draws.NESTED else wanted
+        return [_request(work, question, part, prompt, (level, part.replicate, ROUTER, j)) for j in range(wanted)]
+    if own.aggregator != Aggregator.SUMMARY or len(replies) > wanted:
+        return []
+    template, texts = work.protocol.templates["router_summary"], [m.text for m in replies]
+    prompts = [fill(template, {"messages": aggregate(work.protocol, texts[:r])}) for r in part.levels]
+    keys = [(r, part.replicate, Aggregator.SUMMARY) for r in part.levels]
+    return [_request(work, question, part, *one) for one in zip(prompts, keys, strict=True)]
+
+
+def _request(work: Work, question: Question, part: Part, prompt: str, key: tuple[Any, ...]) -> GenerationRequest:
+    """A call of the router's model. key: what its seed is drawn from beside question and arm."""
+    seed, how = work.seed_of(question, part.arm, *key), work.preparing
+    return GenerationRequest(
+        prompt, question.id, f"{part.arm}/{ROUTER}", seed, how.max_tokens, how.temperature, how.top_p
+    )  # fmt: skip
 
 
 def present(work: Work, question: Question, part: Part, messages: Sequence[Generation]) -> list[Presentation]:
-    """What the worker sees at each r of a router set: its first r messages. One that failed leaves nothing to ask.
+    """What the worker sees at each r of a router set: its first r messages, as `Aggregator` has it.
 
-    work.own: where the messages of an earlier run are, that are answered in place of new ones.
+    A message or summary that failed leaves nothing to ask.
     """
-    if work.own is not None and part.arm != Arm.DIRECT:
+    earlier = (work.own or PLAIN).messages
+    if earlier is not None and part.arm not in WITHOUT_ROUTER:
         from audit.sweep.replay import stored  # it needs Arrow
 
-        messages = stored(work.own, question, part)
+        messages = stored(earlier, question, part)
         messages = [*messages, *[Generation(error=NOT_STORED)] * (n_messages(part) - len(messages))]
-    return [_present(work, question, part, routers, messages[:routers]) for routers in part.levels]
+    summaries = messages[n_messages(part) :]
+    return [
+        _present(work, question, part, r, [*messages[:r], *summaries[k : k + 1]]) for k, r in enumerate(part.levels)
+    ]
 
 
 def _present(work: Work, question: Question, part: Part, routers: int, used: Sequence[Generation]) -> Presentation:
+    """used: the messages of so many routers, and their summary where there is one."""
+    ballots: tuple[str, ...] = ()
     if part.arm == Arm.DIRECT:
         prompt = direct_prompt(work.protocol, question, work.reading)
+    elif part.arm == DELETED:
+        seed = work.seed_of(question, DELETED, None, part.replicate, DELETED)
+        left = question_text(work.protocol, replace(question, text=without_words(question.text, routers / 100, seed)))
+        prompt = worker_prompt(work.protocol, [left], len(question.options), work.reading)
     else:
-        prompt = worker_prompt(work.protocol, [m.text for m in used], len(question.options), work.reading)
+        texts = [m.text for m in used[routers:] or used]
+        alone = (work.own or PLAIN).aggregator == Aggregator.VOTE
+        asked = tuple(
+            worker_prompt(work.protocol, some, len(question.options), work.reading)
+            for some in ([[text] for text in texts] if alone else [texts])
+        )
+        prompt, ballots = "\n\n".join(asked), asked if alone else ()
     # Nested draws: r pays for the messages that the next smaller r did not already have.
-    paid = used[max((r for r in part.levels if r < routers), default=0) :] if work.own is None else ()
+    had = max((r for r in part.levels if r < routers), default=0)
+    paid = used[had:] if (work.own or PLAIN).messages is None else ()
     own: dict[str, Any] = {
         "draws": work.design.kind,
         "router_messages": [m.text for m in used],
@@ -72,7 +111,19 @@ def _present(work: Work, question: Question, part: Part, routers: int, used: Seq
         "router_completion_tokens": sum(m.completion_tokens for m in paid),
     }
     failed = next((m.error for m in used if m.error), None)
-    return Presentation(prompt, question.options, question.gold, own, failed)
+    return Presentation(prompt, question.options, question.gold, own, failed, ballots=ballots)
+
+
+def without_words(text: str, share: float, seed: int) -> str:
+    """A text less a share of its words, drawn by the seed; what a smaller share deletes a larger one does too.
+
+    The number of words is rounded up or down by chance, once for all shares, so that it is right on average.
+    """
+    words = re.findall(r"\S+\s*", text)
+    rng = random.Random(seed)
+    count = int(share * len(words) + rng.random())
+    gone = set(rng.sample(range(len(words)), len(words))[:count])
+    return "".join(word for k, word in enumerate(words) if k not in gone).rstrip()
 
 
 def router_prompt(protocol: Protocol, question: Question, arm: str, reading: Reading = Reading.LETTER) -> str:

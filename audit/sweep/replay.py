@@ -20,14 +20,15 @@ from audit.records import Generation, Part, Question
 from audit.resolve import ResolvedRun, resolve_run, sized
 from audit.shards.complete import read_outcomes
 from audit.shards.files import write_file
-from audit.shards.manifest import Manifest
+from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.read import iter_columns
 from audit.shards.schema import plain_values
 from audit.shards.working_copy import local_file, where
 from audit.statistics.paired import CellOutcomes
 from audit.sweep.audit import SCHEMA, SWEEP
 from audit.sweep.config import SweepConfig, design_of
-from audit.sweep.design import Arm
+from audit.sweep.design import WITHOUT_ROUTER, Aggregator
+from audit.sweep.present import Own
 from audit.sweep.size import needed, router_counts
 from audit.sweep.thresholds import SweepThresholds
 
@@ -38,11 +39,23 @@ Key = tuple[str, str, str, int, int]
 
 def resolve_sweep(config: SweepConfig) -> ResolvedRun:
     """As `resolve_run`; with `messages_from`, the stored messages too, checked against the questions that are asked."""
-    resolved = resolve_run(SWEEP, _sized(config))
+    resolved, aggregator = resolve_run(SWEEP, _sized(config)), Aggregator(config.aggregator)
     if config.messages_from is None:
-        return resolved
-    table = _messages(Path(config.messages_from), config.messages_of, resolved)
-    return replace(resolved, own=lambda place: where(place / MESSAGES), on_open=partial(_save, table))
+        return replace(resolved, own=lambda place: Own(aggregator))
+    earlier = Path(config.messages_from)
+    if Aggregator.SUMMARY in (aggregator, other := aggregator_of(earlier)) or other != aggregator:
+        raise ConfigError(
+            f"aggregator={aggregator}, and {earlier} has {other}: answers to its messages compare where both have the "
+            "same, concatenate or vote. A summary is not answered again: each run would write its own."
+        )
+    table = _messages(earlier, config.messages_of, resolved)
+    return replace(resolved, own=lambda place: Own(aggregator, where(place / MESSAGES)), on_open=partial(_save, table))
+
+
+def aggregator_of(run_dir: Path) -> Aggregator:
+    """How the worker of a run saw its messages, as its manifest has it; concatenated where nothing says otherwise."""
+    config = Manifest.load(run_dir).config if (run_dir / MANIFEST).is_file() else {}
+    return Aggregator(config.get("aggregator", Aggregator.CONCATENATE))
 
 
 def needed_by(config: SweepConfig) -> int:
@@ -84,7 +97,7 @@ def _messages(run_dir: Path, of: str | None, resolved: ResolvedRun) -> pa.Table:
     """Key and messages of every router set that the design needs. ConfigError where the earlier run is of several
     models and none is named, or asked other questions, options or settings."""
     asked = {(q.benchmark, q.id): (list(q.options), q.gold) for one in resolved.samples for q in one.questions()}
-    parts = {(str(p.arm), max(p.levels), p.replicate) for p in resolved.design.parts if p.arm != Arm.DIRECT}
+    parts = {(str(p.arm), max(p.levels), p.replicate) for p in resolved.design.parts if p.arm not in WITHOUT_ROUTER}
     columns = ("model", *_KEY, "router_messages", "options", "gold", "draws")
     models: set[str] = set()
     kept: dict[Key, list[str]] = {}
@@ -157,7 +170,7 @@ def _digests(run_dirs: Sequence[Path]) -> dict[tuple[str, str], dict[tuple[str, 
             *(plain_values(batch.column(name)) for name in columns), strict=True
         ):
             sent = out.setdefault((model, benchmark), {})
-            if key[1] != Arm.DIRECT and messages:
+            if messages:
                 text = "\0".join(messages).encode("utf-8", "surrogatepass")
                 sent[key[0], key[1], key[2], key[3]] = blake2b(text, digest_size=16).digest()
     return out

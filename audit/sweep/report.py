@@ -28,14 +28,15 @@ from audit.statistics.notice import Field
 from audit.statistics.paired import CellOutcomes, State
 from audit.sweep import figures as paper_figures
 from audit.sweep import tables
-from audit.sweep.accuracy import breadths, labels, model_scores, pooled_rows, router_points, setting_accuracies
+from audit.sweep.accuracy import breadths, dose_of, labels, model_scores, pooled_rows, router_points, setting_accuracies
 from audit.sweep.analyse import N_RESAMPLES, analyse
 from audit.sweep.calibrated import SHIPPED
+from audit.sweep.design import DELETED
 from audit.sweep.drill import MAX_TEXT_BYTES, DrillRows, pack
 from audit.sweep.forest import GainRow, forest
 from audit.sweep.page import render
 from audit.sweep.paper import SettingRow
-from audit.sweep.replay import same_messages
+from audit.sweep.replay import aggregator_of, same_messages
 from audit.sweep.result import RunVerdict
 from audit.sweep.rows import Read, read_run, read_texts
 from audit.sweep.size import detectable, needed
@@ -87,7 +88,7 @@ def judge(
     cells = sorted((c for read in reads for c in read.outcomes.cells), key=lambda c: (c.model, c.benchmark))
     texts, listed = read_texts(reads, drawn_questions(cells, seed, max_rows))
     analysed = analyse(
-        cells,
+        [c.without(DELETED) for c in cells],
         texts,
         thresholds=thresholds,
         seed=seed,
@@ -108,7 +109,8 @@ def _page(verdict: RunVerdict, behind: Behind) -> Page:
     short = {(r.model, r.benchmark) for r in verdict.rows if not r.complete}
     names = {cell: f"{name} (incomplete)" if cell in short else name for cell, name in labels(cells).items()}
     rows = [SettingRow(**row) for row in verdict.paper["cells"]]  # the verdict's own: nothing is computed twice
-    accuracies = [a for cell in cells for a in setting_accuracies(cell)]
+    accuracies = [a for cell in cells for a in setting_accuracies(cell.without(DELETED))]
+    doses = [dose for cell in cells if (dose := dose_of(cell)) is not None]
     documents = {
         "table1_models.csv": tables.table1(rows),
         "table2_models_by_router.csv": tables.table2(rows),
@@ -118,6 +120,7 @@ def _page(verdict: RunVerdict, behind: Behind) -> Page:
         "gates.csv": tables.gates(verdict),
         "contrasts.csv": tables.contrasts(verdict),
         "mechanism.csv": tables.mechanism(verdict),
+        **({"dose.csv": tables.doses(doses)} if doses else {}),
     }
     drill = pack(behind.listed, seed=behind.seed, max_text_bytes=behind.max_text_bytes)
     render_page = partial(
@@ -132,6 +135,8 @@ def _page(verdict: RunVerdict, behind: Behind) -> Page:
         total_rows=sum(int(np.count_nonzero(c.state != State.ABSENT)) for c in cells),
         facts=[run_facts(d) for d in dirs],
         shards=", ".join(f"{d.name}/shards" for d in dirs),
+        doses=doses,
+        aggregators=sorted({aggregator_of(d) for d in dirs}),
     )
     return Page(documents, _figures(cells, verdict, names), lambda figures: render_page(figures=figures))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,9 +13,10 @@ from audit.shards.complete import Outcomes, read_outcomes
 from audit.shards.read import iter_columns
 from audit.shards.schema import plain_values, shared_values
 from audit.sweep.audit import SCHEMA
-from audit.sweep.design import Arm
+from audit.sweep.design import Aggregator, Arm
 from audit.sweep.drill import COLUMNS, DrillRows
 from audit.sweep.messages import MeasuredTexts, TextRow, measure_texts
+from audit.sweep.replay import aggregator_of
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
 
 _TEXTS = (
@@ -49,23 +51,25 @@ def read_texts(reads: Sequence[Read], questions: Collection[tuple[str, str]] | N
     kept = DrillRows()
 
     def rows() -> Iterator[TextRow]:
-        run_dirs = [read.run_dir for read in reads]
-        for batch in iter_columns(run_dirs, SCHEMA, tuple(dict.fromkeys((*COLUMNS, *_TEXTS))), batch_size=1 << 12):
-            found = _rows(batch)
-            if questions is None:
-                kept.add(batch)
-            elif (wanted := [(r.benchmark, r.question_id) in questions for r in found]) and any(wanted):
-                kept.add(batch.filter(pa.array(wanted)))
-            yield from found
+        columns = tuple(dict.fromkeys((*COLUMNS, *_TEXTS)))
+        for read in reads:
+            aggregator = aggregator_of(read.run_dir)
+            for batch in iter_columns([read.run_dir], SCHEMA, columns, batch_size=1 << 12):
+                found = _rows(batch, aggregator)
+                if questions is None:
+                    kept.add(batch)
+                elif (wanted := [(r.benchmark, r.question_id) in questions for r in found]) and any(wanted):
+                    kept.add(batch.filter(pa.array(wanted)))
+                yield from found
 
     return measure_texts(rows(), settings, probed), kept
 
 
-def _rows(batch: pa.RecordBatch) -> list[TextRow]:
+def _rows(batch: pa.RecordBatch, aggregator: Aggregator) -> list[TextRow]:
     shared: dict[str, str] = {}  # of this batch alone: neighbouring rows are of the same questions
     column = {
         name: plain_values(batch.column(name)) if name in _ALL_DIFFERENT else shared_values(batch.column(name), shared)
         for name in _TEXTS
     }
-    column["arm"] = [_ARMS[arm] for arm in column["arm"]]
-    return list(map(TextRow, *(column[name] for name in _TEXTS)))
+    column["arm"] = [_ARMS.get(arm, arm) for arm in column["arm"]]
+    return list(map(TextRow, *(column[name] for name in _TEXTS), repeat(aggregator)))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, fields
 
-from audit.sweep.accuracy import SettingAccuracy
+from audit.sweep.accuracy import Dose, SettingAccuracy
+from audit.sweep.messages import ByRouters
 from audit.sweep.paper import SettingRow, model_summary, router_summary
 from audit.sweep.result import RunVerdict
 from audit.verdict.tables import csv_text
@@ -118,19 +119,22 @@ def gates(run: RunVerdict) -> str:
 
 def mechanism(run: RunVerdict) -> str:
     """One row per cell and number of routers: shares of words, and accuracy of the noisy arm."""
-    header = (
-        "model",
-        "benchmark",
-        "routers",
-        "presentations",
-        "one_kept",
-        "kept",
-        "restored",
-        "added",
-        "cues",
-        "accuracy",
-    )
+    header = ("model", "benchmark", *(field.name for field in fields(ByRouters)))
     return write(header, ((c.model, c.benchmark, *astuple(row)) for c in run.marked for row in c.by_routers))
+
+
+def doses(found: Sequence[Dose]) -> str:
+    """One row per cell and share of words deleted; the slope at 0 is of the whole cell."""
+    header = (
+        "model", "benchmark", "deleted", "questions", "answered", "accuracy", "ci_low", "ci_high", "slope_at_zero",
+        "slope_low", "slope_high", "slope_p (two-sided)",
+    )  # fmt: skip
+    body: list[tuple[Cell, ...]] = []
+    for one in found:
+        slope = (s.slope, s.low, s.high, s.pvalue) if (s := one.slope) else (None,) * 4
+        body += [(a.model, a.benchmark, a.setting.level / 100, a.n, a.answered, a.accuracy, a.low, a.high, *slope)
+                 for a in one.rows]  # fmt: skip
+    return write(header, body)
 
 
 def contrasts(run: RunVerdict) -> str:

@@ -64,7 +64,7 @@ GATES: dict[str, GateWord] = {
 }
 
 # How a question reached the model, in tables, lists and filters.
-ARMS = {"direct": "direct", "forward_full": "clean", "noisy_rewrite": "noisy"}
+ARMS = {"direct": "direct", "forward_full": "clean", "noisy_rewrite": "noisy", "deleted": "words deleted"}
 
 # What has no entry above and is printed: thresholds, and what the calibration was simulated with.
 LABELS = {

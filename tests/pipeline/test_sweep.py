@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import html
 import json
 from operator import itemgetter
 
@@ -14,6 +16,8 @@ from audit.commands.report import main as rebuild
 from audit.errors import ConfigError, DataError
 from audit.shards.manifest import Manifest
 from audit.sweep.audit import SCHEMA
+from audit.sweep.design import Aggregator
+from audit.sweep.page import AGGREGATED
 from audit.sweep.report import analysis_options, build_report
 
 
@@ -216,6 +220,73 @@ def test_messages_of_other_questions_are_refused(sweep, tmp_path):
     run = sweep("n=20", "r=1")
     refused = sweep("n=20", "r=1..2", f"messages_from={run.run_dir}", run_dir=tmp_path / "other")
     assert refused.code == 1 and "has no messages of" in refused.out and not (tmp_path / "other").exists()
+
+
+def test_the_worker_reads_a_summary_or_answers_each_message_for_a_vote(sweep, tmp_path):
+    """The same router messages whatever becomes of them; rows, costs and verdict of each way to put them together."""
+    words, key = (
+        ("n=20", "r=1..3", "draws=nested", "ensemble_control=true"),
+        itemgetter("question_id", "arm", "routers"),
+    )
+    runs = {
+        one: sweep(*words, f"aggregator={one}", run_dir=tmp_path / one) for one in ("concatenate", "summary", "vote")
+    }
+    whole, summary, vote = ({key(row): row for row in rows_of(run.run_dir)} for run in runs.values())
+    assert len({Manifest.load(run.run_dir).fingerprint for run in runs.values()}) == 3
+    for at, row in whole.items():
+        r = at[2]
+        said, told, asked = row["router_messages"], summary[at], vote[at]
+        assert told["router_messages"][:r] == asked["router_messages"] == said
+        if r == 0:
+            assert told["prompt"] == asked["prompt"] == row["prompt"]
+            continue
+        assert len(told["router_messages"]) == r + 1 and told["router_messages"][-1] in told["prompt"]
+        assert (row["router_calls"], told["router_calls"], asked["router_calls"]) == (1, 2, 1)
+        if r == 1:  # a vote of one is the answer
+            assert asked["response"] == row["response"] and asked["request_sha256"] == row["request_sha256"]
+        else:
+            ballots = [line[4:] for line in asked["response"].splitlines()]
+            assert len(ballots) == r and asked["request_sha256"] is None
+            counts = {letter: ballots.count(letter) for letter in ballots}  # in the order in which they were named
+            assert "ABCD"[asked["answer"]] == max(counts, key=counts.__getitem__)
+            assert asked["prompt"].startswith(vote[*at[:2], r - 1]["prompt"])
+            assert asked["prompt_tokens"] < 2 * len(asked["prompt"]) / 4 / r  # it pays for the new ballot alone
+    for name, run in runs.items():
+        gates = {gate["name"]: gate for gate in verdict_of(run.run_dir)["gates"]}
+        reached = gates["manipulation_reached_worker"]
+        assert (reached["status"], reached["numbers"]["lost"]) == ("pass", 0.0), name
+        lead = (
+            (run.run_dir / "report" / "report.html").read_text().partition('<p class="lead">')[2].partition("</p>")[0]
+        )
+        assert AGGREGATED[Aggregator(name)] in html.unescape(lead)
+    refused = sweep(*words, f"messages_from={runs['summary'].run_dir}", run_dir=tmp_path / "no")
+    assert refused.code == 1 and "summary" in refused.out and not (tmp_path / "no").exists()
+
+
+def test_what_deleting_words_costs_is_told_and_no_verdict_rests_on_it(sweep, own_model, tmp_path):
+    """A model that needs the question falls by 6 points for 10 words in 100; one that does not read it by none."""
+    replies = "{forward_full/router: echo, noisy_rewrite/router: noise}"
+    slopes, verdicts = {}, []
+    for name, fall, words in (
+        ("able", -0.006, ["dose=[0,.1,.2,.4,.6]"]),
+        ("able", 0.0, []),
+        ("knows", 0.0, ["dose=[0,.2]"]),
+    ):
+        accuracy = f"{{accuracy: {{deleted: 0.9}}, gain_per_level: {{deleted: {fall}}}, replies: {replies}}}"
+        path = own_model(name, f"scripted: {accuracy}")
+        run = sweep("n=200", "r=1", path, *words, model=name, run_dir=tmp_path / f"{name}{len(words)}")
+        verdicts.append(verdict_of(run.run_dir))
+        page = (run.run_dir / "report" / "report.html").read_text()
+        assert ('id="dose"' in page) == bool(words)
+        if words:
+            rows = list(csv.DictReader((run.run_dir / "report" / "tables" / "dose.csv").open()))
+            slopes[name] = [float(rows[0][key]) for key in ("slope_low", "slope_at_zero", "slope_high")]
+            assert [float(row["deleted"]) for row in rows] == json.loads(
+                words[0].removeprefix("dose=").replace(",.", ",0.")
+            )
+    assert slopes["able"][0] <= -0.6 <= slopes["able"][2] < 0
+    assert slopes["knows"][0] <= 0 <= slopes["knows"][2]
+    assert verdicts[0] == verdicts[1]  # with the dose and without, the same to the last figure
 
 
 def verdict_of(run_dir) -> dict:

@@ -147,7 +147,7 @@ def test_an_added_key_that_nothing_reads_is_refused_with_the_nearest(override, n
 
 
 def test_a_key_like_none_is_refused_with_the_known_ones():
-    with pytest.raises(ConfigError, match=r"Unknown key: 'xyzzy'\. Known at the top: arms, benchmark"):
+    with pytest.raises(ConfigError, match=r"Unknown key: 'xyzzy'\. Known at the top: aggregator, arms, benchmark"):
         config("+xyzzy=1")
 
 

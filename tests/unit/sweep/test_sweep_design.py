@@ -4,7 +4,16 @@ import pytest
 
 from audit.errors import ConfigError
 from audit.records import Setting
-from audit.sweep.design import Arm, Draws, make_design, missing_controls, n_messages, parse_routers
+from audit.sweep.design import (
+    DELETED,
+    Arm,
+    Draws,
+    make_design,
+    missing_controls,
+    n_messages,
+    parse_doses,
+    parse_routers,
+)
 
 
 @pytest.mark.parametrize(
@@ -76,3 +85,18 @@ def test_controls_that_are_not_run_are_named_with_the_override():
     (direct,) = missing_controls(make_design((1,), arms=(Arm.FORWARD_FULL, Arm.NOISY_REWRITE), noisy_replicates=2))
     assert "direct" in direct
     assert missing_controls(make_design((1, 2), arms=(Arm.DIRECT,))) == ()
+
+
+def test_doses_are_percents_with_0_among_them():
+    assert parse_doses([0, 0.1, 0.6, 0.2]) == (0, 10, 20, 60) and parse_doses(None) == ()
+    design = make_design([1], doses=(0, 20))
+    assert [s for s in design.settings if s.arm == DELETED] == [Setting(DELETED, 0), Setting(DELETED, 20)]
+    assert missing_controls(design) == missing_controls(make_design([1]))
+
+
+@pytest.mark.parametrize(
+    "value", [0.2, [0], [0.1, 0.2], [0, 1], [0, -0.1], [0, "x"], [0, True], "0,0.2", [0, 0.001], []]
+)
+def test_a_dose_without_a_zero_or_outside_its_range_is_refused(value):
+    with pytest.raises(ConfigError):
+        parse_doses(value)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,13 +12,15 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from audit.audits import Work, answer_requests
+from audit.engines.config import SamplingConfig
 from audit.errors import BenchmarkError, ConfigError
 from audit.prompting.prompts import direct_prompt, letters_of, question_text
 from audit.prompting.templates import load_protocol
-from audit.records import NO_OPTION, Protocol, Question, Reading
+from audit.records import NO_OPTION, Generation, Protocol, Question, Reading
 from audit.sweep.config import TEMPLATES
-from audit.sweep.design import Arm
-from audit.sweep.present import aggregate, router_prompt, worker_prompt
+from audit.sweep.design import DELETED, Aggregator, Arm, Draws, make_design
+from audit.sweep.present import Own, aggregate, present, router_prompt, router_requests, without_words, worker_prompt
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "protocol"
 PROTOCOLS = {
@@ -170,3 +174,74 @@ def test_a_number_is_asked_for_without_options(name: str) -> None:
     prompt = direct_prompt(PROTOCOLS[name], eggs, Reading.NUMBER)
     assert prompt.endswith("\n\nAnn has 3 eggs {and} buys 4. How many?") and "####" in prompt
     assert "option" not in prompt and "7" not in prompt
+
+
+def work_of(aggregator: Aggregator, draws: Draws = Draws.NESTED) -> Work:
+    design = make_design((1, 2, 3), arms=[Arm.DIRECT, Arm.NOISY_REWRITE], draws=draws)
+    sampling = SamplingConfig(max_tokens=8)
+    return Work(design, PROTOCOLS["song2026"], "m", Reading.LETTER, sampling, sampling, 1, Own(aggregator))
+
+
+MESSAGES = [Generation(f"text {k}", prompt_tokens=10) for k in range(3)]
+
+
+def test_a_summary_is_asked_for_at_each_r_and_is_all_that_the_worker_sees() -> None:
+    work = work_of(Aggregator.SUMMARY)
+    direct, noisy = work.design.parts
+    assert router_requests(work, QUESTION, direct) == []
+    first = router_requests(work, QUESTION, noisy)
+    assert first == router_requests(work_of(Aggregator.VOTE), QUESTION, noisy)  # the same messages for every aggregator
+    second = router_requests(work, QUESTION, noisy, MESSAGES)
+    assert [[m.text in one.prompt for m in MESSAGES] for one in second] == [
+        [True, False, False], [True, True, False], [True, True, True],
+    ]  # fmt: skip
+    assert len({one.seed for one in (*first, *second)}) == 6
+    assert not any(QUESTION.text in one.prompt for one in second)
+    replies = [*MESSAGES, *(Generation(f"sum {k}", prompt_tokens=1) for k in range(3))]
+    assert router_requests(work, QUESTION, noisy, replies) == []
+    for k, shown in enumerate(present(work, QUESTION, noisy, replies)):
+        assert f"sum {k}" in shown.prompt and "text" not in shown.prompt.partition("sum")[2]
+        assert shown.extras["router_messages"] == [*(f"text {j}" for j in range(k + 1)), f"sum {k}"]
+        assert (shown.extras["router_calls"], shown.extras["router_prompt_tokens"]) == (2, 11)  # a message, a summary
+
+
+def test_a_failed_summary_leaves_nothing_to_ask() -> None:
+    work = work_of(Aggregator.SUMMARY)
+    replies = [*MESSAGES, Generation("sum"), Generation(error="lost"), Generation("sum")]
+    assert [one.error for one in present(work, QUESTION, work.design.parts[1], replies)] == [None, "lost", None]
+
+
+def test_a_vote_asks_of_each_message_alone_what_r_1_is_asked() -> None:
+    work, whole = work_of(Aggregator.VOTE), work_of(Aggregator.CONCATENATE)
+    noisy = work.design.parts[1]
+    shown = present(work, QUESTION, noisy, MESSAGES)
+    asked = [answer_requests(work, QUESTION, s, one) for s, one in zip(noisy.settings, shown, strict=True)]
+    assert [len(some) for some in asked] == [1, 2, 3]
+    assert asked[2][:2] == asked[1] and asked[1][:1] == asked[0]  # nested: three calls in all
+    assert len({one.seed for one in asked[2]}) == 3
+    alone = present(whole, QUESTION, noisy, MESSAGES)[0]
+    assert asked[0] == answer_requests(whole, QUESTION, noisy.settings[0], alone)
+    assert [m.text for m in MESSAGES if m.text in asked[2][1].prompt] == ["text 1"]
+    assert shown[2].prompt == "\n\n".join(one.prompt for one in asked[2])
+
+
+def test_a_larger_share_deletes_what_a_smaller_one_does_and_none_at_0() -> None:
+    text = "One two  three\nfour five six seven eight nine ten?"
+    for seed in range(50):
+        left = [set(without_words(text, share, seed).split()) for share in (0.0, 0.1, 0.25, 0.6, 0.99)]
+        assert all(more < less or more == less for less, more in pairwise(left))
+        assert without_words(text, 0.0, seed) == text
+    sizes = [10 - len(without_words(text, 0.25, seed).split()) for seed in range(400)]
+    assert {2, 3} == set(sizes) and sum(sizes) / 400 == pytest.approx(2.5, abs=0.1)
+
+
+@each_showing
+def test_dose_0_is_the_whole_question_by_the_way_of_every_dose(protocol: Protocol) -> None:
+    design = make_design((1,), arms=[Arm.NOISY_REWRITE], doses=(0, 40))
+    part = next(p for p in design.parts if p.arm == DELETED)
+    work = replace(work_of(Aggregator.CONCATENATE), design=design, protocol=protocol)
+    assert router_requests(work, QUESTION, part) == []
+    whole, damaged = present(work, QUESTION, part, ())
+    assert whole.prompt == worker_prompt(protocol, [question_text(protocol, QUESTION)], 4, Reading.LETTER)
+    assert QUESTION.text not in damaged.prompt and all(option in damaged.prompt for option in QUESTION.options)
+    assert damaged.extras["router_messages"] == []

@@ -16,7 +16,7 @@ from hypothesis.strategies import text
 from outcome_tables import Outcome, texts_of
 from synthetic import synthetic_outcomes
 
-from audit.sweep.design import Arm
+from audit.sweep.design import Aggregator, Arm
 from audit.sweep.gates import answer_leak
 from audit.sweep.gates.messages import manipulation_reached_worker
 from audit.sweep.messages import TextRow, _all_stand, _Question, measure_texts
@@ -223,3 +223,33 @@ def test_what_routers_keep_restore_and_add_by_their_number() -> None:
     assert (two.one_kept, two.kept, two.restored, two.added, two.cues) == pytest.approx((0.4, 0.8, 0.4, 3 / 11, 6 / 9))
     assert (one.accuracy, two.accuracy) == pytest.approx((1 / 3, 2 / 3)) and two.presentations == 30
     assert found.slope is None  # every question kept as much: nothing tells what more words do
+
+
+@pytest.mark.parametrize(
+    ("aggregator", "shown", "kept", "added", "cues", "leaks"),
+    [
+        (Aggregator.CONCATENATE, ("one two here", "three four", None), 4 / 6, 1 / 5, 2 / 5, 0),
+        (Aggregator.VOTE, ("one two here", "three four", None), 2 / 6, (1 / 3 + 0) / 2, 1 / 5, 0),  # each alone
+        # The summary lost a word that the messages had, and states the answer, which none of them did.
+        (
+            Aggregator.SUMMARY,
+            ("one two here", "three four", "one two three. the answer is yes"),
+            3 / 6,
+            4 / 7,
+            2 / 5,
+            1,
+        ),
+    ],
+)
+def test_what_arrived_is_read_from_what_the_worker_saw(
+    aggregator: Aggregator, shown: tuple[str | None, ...], kept: float, added: float, cues: float, leaks: int
+) -> None:
+    messages = tuple(one for one in shown if one)
+    seen = messages[-1:] if aggregator == Aggregator.SUMMARY else messages
+    row = TextRow("m", "b", "q", Arm.NOISY_REWRITE, 2, 0, "one two three four five six", ("yes", "no"), messages,
+                  "\n\n".join(seen), None, 0, False, True, aggregator)  # fmt: skip
+    found = measure_texts([row]).measures["m", "b"]
+    (by,) = found.by_routers
+    assert (by.one_kept, by.kept, by.restored) == pytest.approx((2 / 6, kept, kept - 2 / 6))
+    assert (by.added, by.cues) == pytest.approx((added, cues))
+    assert (found.lost, found.leaking, found.messages) == (0, leaks, len(seen))

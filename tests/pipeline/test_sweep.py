@@ -264,11 +264,11 @@ def test_the_worker_reads_a_summary_or_answers_each_message_for_a_vote(sweep, tm
 
 
 def test_what_deleting_words_costs_is_told_and_no_verdict_rests_on_it(sweep, own_model, tmp_path):
-    """A model that needs the question falls by 6 points for 10 words in 100; one that does not read it by none."""
+    """A model that needs the question falls by 9 points for 10 words in 100; one that does not read it by none."""
     replies = "{forward_full/router: echo, noisy_rewrite/router: noise}"
     slopes, verdicts = {}, []
     for name, fall, words in (
-        ("able", -0.006, ["dose=[0,.1,.2,.4,.6]"]),
+        ("able", -0.009, ["dose=[0,.1,.2,.4,.6]"]),
         ("able", 0.0, []),
         ("knows", 0.0, ["dose=[0,.2]"]),
     ):
@@ -284,7 +284,7 @@ def test_what_deleting_words_costs_is_told_and_no_verdict_rests_on_it(sweep, own
             assert [float(row["deleted"]) for row in rows] == json.loads(
                 words[0].removeprefix("dose=").replace(",.", ",0.")
             )
-    assert slopes["able"][0] < -0.5 and slopes["able"][2] < 0  # of one draw; test_slope_at_zero has the coverage
+    assert slopes["able"][1] < -0.5 and slopes["able"][2] < 0  # of one draw; test_slope_at_zero has the coverage
     assert slopes["knows"][0] <= 0 <= slopes["knows"][2]
     told = ("headline", "watermark")  # they name the answers found
     with_dose, without = ({k: v for k, v in one.items() if k not in told} for one in verdicts[:2])

@@ -21,7 +21,7 @@ from audit.validity.edits.record import Archetype, Contract, Family
 from audit.validity.edits.show import MASKED
 from audit.validity.figures import differences, family_changes, label, shown_as
 from audit.validity.items_table import ItemRows, items_csv, read_rows, top_items
-from audit.validity.paper_figures import before_and_after, family_deltas, ratios
+from audit.validity.paper_figures import before_and_after, deltas_of, family_deltas, ratios, ratios_of
 from audit.validity.result import ValidityResult, ValidityStatus
 from audit.validity.tokens import COLUMNS
 from audit.validity.vocabulary import GATES, LABELS, VERDICTS
@@ -58,10 +58,10 @@ def page(verdict: RunVerdict, run_dirs: Sequence[Path]) -> Page:
     if any(r.evidence is not None and r.evidence.primary is not None for r in verdict.results):
         drawn["difference"] = differences(verdict.results)
     if any(r.evidence is not None and r.evidence.csr for r in verdict.results):
-        drawn["ratio"] = ratios(verdict.results)
+        drawn["ratio"] = ratios(ratios_of(verdict.results))
         drawn["before_after"] = before_and_after(verdict.results)
     drawn["families"] = family_changes(verdict.results)
-    drawn["family_deltas"] = family_deltas(verdict.results)
+    drawn["family_deltas"] = family_deltas(deltas_of(verdict.results))
     paper = paper_tables(verdict, rows, verdict.chronology)
     tables: dict[str, str | Iterator[str]] = {
         "items.csv": items_csv(rows),

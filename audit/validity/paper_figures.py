@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -23,22 +24,58 @@ def _colour(r: ValidityResult) -> str:
     return _COLOURS[r.paper.step] if r.paper else MUTED
 
 
-def ratios(results: Sequence[ValidityResult]) -> Figure:
-    """Figure 2: the published ratio under each edit's own key, with its paired interval over whole clusters."""
-    shown = [(r, r.evidence.csr["own key"]) for r in results if r.evidence is not None and "own key" in r.evidence.csr]
+class Ratio(NamedTuple):
+    """A cell's published ratio with its interval. step: of section 3, which colours it. reported: its denominator is
+    not nothing."""
+
+    label: str
+    status: str
+    step: int
+    estimate: float
+    low: float
+    high: float
+    reported: bool
+
+
+class Deltas(NamedTuple):
+    """A cell's mean |change of score| under edits of layout, wording and content, 0-1; NaN where there are none."""
+
+    label: str
+    changes: tuple[float, ...]
+
+
+def ratios_of(results: Sequence[ValidityResult]) -> list[Ratio]:
+    """The ratio under each edit's own key, with its paired interval over whole clusters."""
+    found = [(r, r.evidence.csr["own key"]) for r in results if r.evidence is not None and "own key" in r.evidence.csr]
+    return [
+        Ratio(label(r), bucket_of(r), r.paper.step if r.paper else 5, one.estimate, one.low, one.high, one.reported)
+        for r, one in found
+    ]
+
+
+def deltas_of(results: Sequence[ValidityResult]) -> list[Deltas]:
+    return [
+        Deltas(label(r), tuple(families[name].score_change for name, _ in _FAMILIES))
+        for r in results
+        if r.evidence is not None and (families := r.evidence.families)
+    ]
+
+
+def ratios(shown: Sequence[Ratio]) -> Figure:
+    """Figure 2: the published ratio of each cell."""
 
     def draw() -> Figure:
         figure = Figure(figsize=(7.6, 1.1 + 0.42 * len(shown)), layout="constrained")
         axes = figure.add_subplot()
-        for y, (r, one) in enumerate(reversed(shown)):
-            colour = _colour(r)
+        for y, one in enumerate(reversed(shown)):
+            colour = _COLOURS[one.step]
             axes.plot([max(one.low, _LEAST), max(one.high, _LEAST)], [y, y], color=colour, linewidth=1.6)
             face = colour if one.reported else "none"
             axes.plot(max(one.estimate, _LEAST), y, "o", color=colour, markerfacecolor=face, markersize=7)
-            axes.annotate(bucket_of(r), (1.01, y), xycoords=("axes fraction", "data"), va="center", fontsize=7)
+            axes.annotate(one.status, (1.01, y), xycoords=("axes fraction", "data"), va="center", fontsize=7)
         axes.axvline(1, color=MUTED, linewidth=0.8, linestyle=":")
         axes.set_xscale("log")
-        axes.set_yticks(range(len(shown)), [plain(label(r)) for r, _ in reversed(shown)])
+        axes.set_yticks(range(len(shown)), [plain(one.label) for one in reversed(shown)])
         axes.set_ylim(-0.6, len(shown) - 0.4)
         axes.set_xlabel("CSR as published (log scale); open: its denominator may be nothing")
         axes.grid(axis="x", color=GRID, linewidth=0.6)
@@ -76,22 +113,19 @@ def before_and_after(results: Sequence[ValidityResult]) -> Figure:
     return styled(draw)
 
 
-def family_deltas(results: Sequence[ValidityResult]) -> Figure:
+def family_deltas(shown: Sequence[Deltas]) -> Figure:
     """Figure 4: the mean |change of score| of each family and cell, and the threshold of G3."""
-    shown = [r for r in results if r.evidence is not None]
 
     def draw() -> Figure:
         figure = Figure(figsize=(7.6, 1.3 + 0.6 * len(shown)), layout="constrained")
         axes = figure.add_subplot()
-        for y, r in enumerate(reversed(shown)):
-            assert r.evidence is not None  # noqa: S101 - filtered above
-            for k, (family, colour) in enumerate(_FAMILIES):
-                change = r.evidence.families[family].score_change
+        for y, one in enumerate(reversed(shown)):
+            for k, ((family, colour), change) in enumerate(zip(_FAMILIES, one.changes, strict=True)):
                 if np.isfinite(change):
                     name = f"|Δ {family}|" if y == 0 else None
                     axes.barh(y + 0.25 - 0.25 * k, change, height=0.22, color=colour, label=name)
         axes.axvline(PAPER.g3_denominator, color=MUTED, linewidth=0.8, linestyle=":")
-        axes.set_yticks(range(len(shown)), [plain(label(r)) for r in reversed(shown)])
+        axes.set_yticks(range(len(shown)), [plain(one.label) for one in reversed(shown)])
         axes.set_ylim(-0.6, len(shown) - 0.4)
         axes.set_xlim(0, 1.02)
         axes.set_xlabel(f"mean change of the score under each edit's own key; dotted: {PAPER.g3_denominator} (G3)")

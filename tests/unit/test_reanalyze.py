@@ -89,7 +89,9 @@ def test_command_writes_files_and_the_same_bytes_again(tmp_path, capsys):
     assert "62 violations; 14 with p < 0.05, 3 after Holm, 4 after Benjamini-Hochberg" in printed
     assert "printed 0.178, recomputed 0.1800" in printed
     assert main(["--out", str(tmp_path / "b")]) == 0
+    drawn = {"2_violation_pattern", "3_noisy_against_clean", "4_transitions", "5_violation_breadth"}
     names = {"reanalysis.json", "settings.csv", "table1.csv", "table3.csv", "mismatches.csv"}
+    names |= {f"figure{one}.svg" for one in drawn}
     assert {p.name for p in (tmp_path / "a").iterdir()} == names
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()

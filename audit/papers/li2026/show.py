@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -19,6 +19,9 @@ from audit.exits import refused
 from audit.papers.li2026.reanalysis import ANSWER_ONLY, BASELINES, N_SCORES, ORDER, Li2026, reanalyse_li2026
 from audit.validity.status import GATE_COLUMNS, gate_columns
 from audit.verdict.tables import csv_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TABLES = ("table6_cells.csv", "table3_buckets.csv", "table7_noop.csv", "appendix_j_trail.csv")
 
@@ -129,11 +132,29 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
+def figures(result: Li2026) -> dict[str, Figure]:
+    """Figures 2 and 4 of the paper, from its Table 6."""
+    from audit.validity.paper_figures import Deltas, Ratio, family_deltas, ratios
+
+    cells = [(f"{r.cell.model} / {r.cell.benchmark}", r.cell, r) for r in result.cells]
+    shown = [
+        Ratio(name, str(r.status.status), r.status.step, r.printed_csr, cell.ci_low, cell.ci_high, r.status.g3)
+        for name, cell, r in cells
+    ]
+    changes = [Deltas(name, (cell.delta_fmt, cell.delta_sem, cell.delta_attr)) for name, cell, _ in cells]
+    return {"figure2_ratios": ratios(shown), "figure4_deltas": family_deltas(changes)}
+
+
 def write(result: Li2026, out: Path) -> list[Path]:
-    """reanalysis.json and cells.csv under `out`."""
+    """reanalysis.json, cells.csv and the figures under `out`."""
+    from audit.report.canvas import svg_text
+
     out.mkdir(parents=True, exist_ok=True)
     paths = [out / "reanalysis.json", out / "cells.csv"]
     paths[0].write_text(json.dumps(as_json(result), indent=2) + "\n", encoding="utf-8")
     table = csv_text(list(rows(result)[0]), map(dict.values, rows(result)))
     paths[1].write_text(table, encoding="utf-8", newline="")
+    for name, figure in figures(result).items():
+        paths.append(out / f"{name}.svg")
+        paths[-1].write_text(svg_text(figure), encoding="utf-8")
     return paths

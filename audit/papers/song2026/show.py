@@ -22,6 +22,7 @@ from audit.verdict.result import percent
 from audit.verdict.tables import csv_text
 
 if TYPE_CHECKING:  # --help needs neither arrays nor statistics
+    from matplotlib.figure import Figure
     from rich.console import Console
 
     from audit.papers.song2026.reanalysis import Reanalysis
@@ -110,8 +111,41 @@ def as_json(result: Reanalysis, contradictions: Sequence[str]) -> dict[str, Any]
     }
 
 
+def figures(result: Reanalysis) -> dict[str, Figure]:
+    """Figures 2 to 5 of the paper from the table's counts, with the Wilson intervals that it does not print."""
+    from scipy.stats import binomtest
+
+    from audit.sweep import figures as paper
+    from audit.sweep.accuracy import breadths, router_points
+
+    def score(routers: int, accuracy: float) -> paper.Score:
+        ends = binomtest(round(accuracy * result.n), result.n).proportion_ci(method="wilson")
+        return paper.Score(routers, accuracy, ends.low, ends.high)
+
+    rows = [t.row for t in result.settings]
+    of_model = {m.model: [row for row in rows if row.model == m.model] for m in result.models}
+    scores = [
+        paper.ModelScores(
+            model,
+            score(1, own[0].clean_accuracy),
+            tuple(score(row.routers, row.noisy_accuracy) for row in own),
+            chance=None if result.chance_assumed else result.chance[model].chance,
+        )
+        for model, own in of_model.items()
+    ]
+    names = {(row.model, row.benchmark): row.model for row in rows}
+    return {
+        "figure2_violation_pattern": paper.violation_pattern(router_points(rows)),
+        "figure3_noisy_against_clean": paper.small_multiples(scores),
+        "figure4_transitions": paper.transitions(router_points(rows)),
+        "figure5_violation_breadth": paper.breadth(breadths(rows, names)),
+    }
+
+
 def write(result: Reanalysis, contradictions: Sequence[str], out: Path) -> list[Path]:
-    """reanalysis.json, table1.csv, table3.csv, settings.csv and mismatches.csv under `out`."""
+    """reanalysis.json, table1.csv, table3.csv, settings.csv, mismatches.csv and the figures under `out`."""
+    from audit.report.canvas import svg_text
+
     out.mkdir(parents=True, exist_ok=True)
     paths = [out / "reanalysis.json"]
     paths[0].write_text(json.dumps(as_json(result, contradictions), indent=2) + "\n", encoding="utf-8")
@@ -129,6 +163,9 @@ def write(result: Reanalysis, contradictions: Sequence[str], out: Path) -> list[
         header = list(rows[0]) if rows else ["table", "key", "column", "printed", "recomputed"]
         (out / name).write_text(csv_text(header, map(dict.values, rows)), encoding="utf-8", newline="")
         paths.append(out / name)
+    for name, figure in figures(result).items():
+        paths.append(out / f"{name}.svg")
+        paths[-1].write_text(svg_text(figure), encoding="utf-8")
     return paths
 
 

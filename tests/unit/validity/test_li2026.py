@@ -146,6 +146,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     stored = json.loads((tmp_path / "out" / "reanalysis.json").read_text())
     assert stored["counts"]["ineligible"] == 3 and len(stored["cells"]) == 10
     assert (tmp_path / "out" / "cells.csv").read_text().count("\n") == 11
+    drawn = [path.read_text() for path in (tmp_path / "out").glob("figure*.svg")]
+    assert [text.startswith("<?xml") for text in drawn] == [True, True]
     (tmp_path / "file").write_text("")
     assert reanalyze.main(["li2026", "--out", str(tmp_path / "file")]) == 1
 

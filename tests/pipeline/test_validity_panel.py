@@ -17,6 +17,7 @@ from pipeline_helpers import rows_of
 from ray.util.state import list_actors
 
 from audit.commands.gate import main as gate
+from audit.exits import NOT_CLEARED
 from audit.governance.ruling import rule_run
 from audit.runtime import keep
 from audit.validity.__main__ import main
@@ -106,6 +107,28 @@ def test_a_failed_run_leaves_no_engine_and_no_report_of_a_part(driver, benchmark
     assert set(engines() - before) == {"DEAD"} and keep._held is None
     assert not (tmp_path / "run" / "report").exists()
     assert gate([str(tmp_path / "run")]) == 1
+
+
+def test_templates_and_system_prompts_are_crossed_on_one_engine(driver, tmp_path):
+    before, out, words = engines(), io.StringIO(), sys.argv
+    sys.argv = ["validity", "model=scripted", f"run_dir={tmp_path}", "progress=false", "n=12", "edits_per_family=1",
+                "template=[plain,task]", "system=[none,helpful]"]  # fmt: skip
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), pytest.raises(SystemExit) as ended:
+            main()
+    finally:
+        sys.argv = words
+    assert not ended.value.code or ended.value.code == NOT_CLEARED, out.getvalue()
+    assert engines() - before == {"DEAD": 1}
+    sent = {run.name: rows_of(run) for run in tmp_path.iterdir() if run.is_dir()}
+    assert set(sent) == {f"template_{t}-system_{s}" for t in ("plain", "task") for s in ("none", "helpful")}
+    for name, rows in sent.items():
+        assert {row["prompt"].startswith("Here is a task.") for row in rows if row["asked"]} == {"_task-" in name}
+    hashes = [{row["request_sha256"] for row in rows if row["asked"]} for rows in sent.values()]
+    assert sum(map(len, hashes)) == len(set.union(*hashes))  # a system prompt alone is another request
+    lines = (tmp_path / "variance.csv").read_text().splitlines()
+    assert len(lines) == 1 + 2 * 7 and lines[1].split(",")[2] == "template"  # two contexts, 2^3 - 1 effects
+    assert (tmp_path / "facets.csv").read_text().splitlines()[1].split(",")[1] == "4"
 
 
 DATA = Path("../shared/data")

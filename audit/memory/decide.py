@@ -90,8 +90,6 @@ def _missing(evidence: Evidence, thresholds: MemoryThresholds) -> tuple[tuple[Re
     if any(p <= thresholds.alpha for p in alone):
         reasons.append(because("found_alone"))
         advice.append(because("judge_alone"))
-    if not any(one.judged and one.name != Name.GAP for one in evidence.indicators):
-        advice.append(because("ask_texts"))
     high = evidence.limits()[2]
     if not evidence.indicator(Name.GAP).judged:
         reasons.append(because("gap_not_compared"))
@@ -100,6 +98,8 @@ def _missing(evidence: Evidence, thresholds: MemoryThresholds) -> tuple[tuple[Re
         lost = evidence.limits(gamma=1.0)[2] <= thresholds.effect_of_interest
         reasons.append(because("gap_compatible", high=high, gamma=DECIDE_AT if lost else None))
         advice.append(because("ask_more"))
+    if not any(one.judged and one.name != Name.GAP for one in evidence.indicators):
+        advice.append(because("ask_texts"))
     return tuple(reasons), tuple(advice)
 
 

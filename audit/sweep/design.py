@@ -92,7 +92,7 @@ def parse_doses(value: object) -> tuple[int, ...]:
     if len(doses) < 2 or doses[0] != 0:
         raise ConfigError(
             f"Invalid dose: {value!r}. Expected shares of words to delete, 0 (the whole question) among them and all "
-            "below 1, such as dose=[0,.1,.2,.4,.6]."
+            "below 1, such as 'dose=[0,.1,.2,.4,.6]'."
         )
     return doses
 

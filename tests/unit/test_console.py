@@ -22,9 +22,10 @@ ROOT = Path(__file__).resolve().parents[2]
 NO_COMMANDS = {
     "audit.engines.convert_gguf",
     "audit.plant.train",
+    "audit.scoring.inside",
     "audit.validity.score_file",
     "audit",
-}  # makers of data
+}  # started by the program itself
 
 
 def test_every_module_that_can_be_started_is_a_command() -> None:

@@ -85,7 +85,7 @@ def test_nothing_is_seen_only_where_both_kinds_of_indicator_looked_and_the_data_
     assert few.decision.reasons[0] == because("gap_compatible", high=limit, gamma=None)
     (alone,) = judged(bare := replace(clean, fresh=None, tested=(clean.tested[0], None), references=()))
     assert alone.decision.verdict == V.UNDERPOWERED and not alone.evidence.indicator(Name.GAP).judged
-    assert "answers_learnt" in limits(bare, alone) and codes(alone.decision.what_to_do) == ["ask_texts", "add_held_out"]
+    assert "answers_learnt" in limits(bare, alone) and codes(alone.decision.what_to_do) == ["add_held_out", "ask_texts"]
 
 
 def test_a_gap_that_the_data_do_not_exclude_is_not_called_unseen():

@@ -65,12 +65,11 @@ suite: $(STAMP)
 sensitivity: $(STAMP)
 	$(PY) -m audit.plant 'forms=[qa,raw]' 'doses=[5]' train.method=full $(ARGS)
 
-# The unit tests on every core, then what starts Ray, an engine or a browser: each of these in one process, two at a time.
-# `make test ARGS=tests/unit/scoring` runs those alone.
+# The unit tests on every core, then one by one what starts Ray, an engine or a browser. `make test ARGS=tests/unit/scoring` runs those alone.
 test: $(STAMP)
 ifeq ($(ARGS),)
 	$(PY) -m pytest tests/unit tests/attack --numprocesses auto --maxprocesses 8
-	$(PY) -m pytest tests --ignore tests/unit --ignore tests/attack --numprocesses 2 --dist loadgroup
+	$(PY) -m pytest tests --ignore tests/unit --ignore tests/attack
 else
 	$(PY) -m pytest $(ARGS)
 endif

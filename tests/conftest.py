@@ -7,15 +7,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-_GROUPS = ("pipeline", "real", "browser")  # each shares one cluster, engine or browser, and so one process
-
-
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        group = next((name for name in _GROUPS if name in Path(item.fspath).relative_to(ROOT).parts), None)
-        if group:
-            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,7 @@ PUBLISHED, REWORDED = DATA / "gsm8k" / "test.jsonl", DATA / "llm_decontaminator"
 # Lines of both files: four whose rewording is nearly a copy, and twenty that are new enough.
 CLOSE = (0, 1, 2, 3)
 NEW = (27, 41, 49, 52, 55, 60, 66, 71, 75, 85, 86, 98, 102, 106, 129, 137, 152, 157, 163, 183)
+LOST = 41  # its rewording has none of the original's numbers
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +75,7 @@ def test_every_wording_is_asked_for_a_number_and_scored_by_it(finished) -> None:
     texts = {v.question_id: v.text for v in library.variants if v.state == Came.ACCEPTED}
     rows = rows_of(run_dir)
     assert {v.state for v in library.variants} == {Came.ACCEPTED, Came.TOO_CLOSE, Came.FACTS_LOST}
-    assert set(texts) == {f"gsm8k/{k + len(CLOSE)}" for k in range(len(NEW))}
+    assert set(texts) == {f"gsm8k/{k + len(CLOSE)}" for k, line in enumerate(NEW) if line != LOST}
     assert len(rows) == 3 * len(texts)  # short=drop leaves out items without a variant
     for row in rows:
         item = published[int(row["question_id"].removeprefix("gsm8k/"))]

@@ -1,7 +1,5 @@
 """`audit COMMAND ...`, or `python -m audit COMMAND ...`; the table of all is `audit.commands`."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

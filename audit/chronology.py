@@ -10,8 +10,6 @@ those of chronology.schema.json; what goes beyond a schema (unique ids, a delta 
 test) is checked here.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

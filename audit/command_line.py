@@ -4,8 +4,6 @@ One command is one job: engines are loaded once, and the tests of all its models
 Hydra reads as "one job each" is either a list (`r=1,3,9`) or refused with the spelling that works.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

@@ -4,8 +4,6 @@ An audit's own dataclass extends `RunConfig` and is the schema of its conf/<audi
 value of the wrong type is refused by name.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ Hydra lets `+key=value` add anything, which nothing then reads: a misspelt key w
 meant.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from difflib import get_close_matches

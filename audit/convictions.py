@@ -1,7 +1,5 @@
 """What references and held-out items must not be: convicted by an audit, of another version, or made for one model."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 Works on what verdict.json holds, of whatever audit: each audit's words say what a verdict means for a gate.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum

@@ -4,8 +4,6 @@ Every audit's plan starts from here, and adds what its design could find. Counts
 presented, estimates where there are more.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections import Counter

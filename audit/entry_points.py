@@ -10,8 +10,6 @@
 A name that this program has itself keeps its meaning. CONTRIBUTING.md says what an audit's package holds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points

@@ -21,8 +21,6 @@
 A message says what was found, what was expected, and an example that works.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from difflib import get_close_matches
 

@@ -1,7 +1,5 @@
 """What the exit code of every command means, and how one ends that was stopped or whose reader went away."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Any value of the program as JSON can hold it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass

@@ -1,7 +1,5 @@
 """The index page of a folder of runs: what was audited, what was found, where its report is. Static and offline."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 The paths are relative to the folder: runs and panel may be moved together.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

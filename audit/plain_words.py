@@ -4,8 +4,6 @@ Hydra's grammar has signs of its own, and its messages speak of lexers, full key
 the line to type instead.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Pure but for `measured_pace`, which reads a manifest. Upper bounds, as the token
 generated tokens at their limit and prompt tokens before prefix caching.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

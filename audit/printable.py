@@ -1,7 +1,5 @@
 """Text from outside (names, ids, what a server says, what a model wrote) on its way to a terminal, a log or a page."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

@@ -1,7 +1,5 @@
 """Names -> pinned things (samples, prompts, weights, the run directory), before anything starts and without Ray."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """An audit run from Python: options as the command takes them, and the run that comes of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -10,8 +10,6 @@ A derived configuration becomes an option of Hydra's group model, so that its ke
 (model.NAME.dtype=...). Nothing here needs a network; what the hub's cache or the hub tells of a model is used.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

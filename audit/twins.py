@@ -4,8 +4,6 @@
 with dates: items up to it are audited, items after it are held out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from audit.benchmarks.fresh import following

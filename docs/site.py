@@ -1,7 +1,5 @@
 """The site's hooks: help texts become a page, and files outside docs/ become pages that links reach."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 import subprocess

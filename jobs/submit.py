@@ -9,8 +9,6 @@ Exit codes: the driver's; 1 if the job failed before its driver ran (runtime_env
 if it was stopped. Ctrl-C here stops the following, not the job.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import shlex

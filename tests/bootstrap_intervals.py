@@ -1,7 +1,5 @@
 """Every interval of one bootstrap together: what tests and the speed measurement look at."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A Ray node on a busy machine: its raylet ends where an agent takes 15 s to say on which port it listens."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

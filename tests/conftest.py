@@ -1,7 +1,5 @@
 """Shared by every test: real benchmark files beside the checkout, where they exist, and reports without drawings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

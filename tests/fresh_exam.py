@@ -1,8 +1,6 @@
 """Held-out items for a benchmark that ships: the same questions in a frame of words that no reader takes for them, with
 a library of their own."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

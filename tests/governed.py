@@ -1,7 +1,5 @@
 """A small finished sweep with its report, an override of it, and keys of four people: for what tests governance."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

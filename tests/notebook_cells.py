@@ -1,7 +1,5 @@
 """Run a notebook's code cells in one namespace, without Jupyter: `python -m notebook_cells FILE`."""
 
-from __future__ import annotations
-
 import ast
 import json
 import sys

@@ -1,7 +1,5 @@
 """The sweep's rows as objects, and back, paired and judged; the program itself writes and reads columns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path

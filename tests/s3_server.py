@@ -1,7 +1,5 @@
 """A real S3 server of this machine: moto's, in a process of its own. Its objects are looked at with pyarrow alone."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -4,8 +4,6 @@ Real certificates, proofs and signatures of a root of trust of its own, so that 
 as it does against the public instance. What they leave out is what the library does not check: who issued the token.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

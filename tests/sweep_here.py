@@ -1,7 +1,5 @@
 """A sweep in this process: starting the command anew costs ten seconds a time."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ A procedure can only be trusted where the truth is known. `audit.sweep.simulatio
 The answer model is `audit.statistics.difficulty`'s.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """An NLI classifier with random weights, made on the spot: none can be had as a package."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from audit.engines.model_folder import find_model

@@ -7,8 +7,6 @@ that holds a number ("#### Step 2") is no marker. A marker without a number or w
 never "wrong". Linear in the text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from string import ascii_uppercase

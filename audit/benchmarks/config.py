@@ -4,8 +4,6 @@ Plain types and no missing fields, so that Hydra's ConfigStore can register the 
 such as `benchmark=mmlu benchmark.path=~/mmlu 'benchmark.subjects=[astronomy]'`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Optional
 

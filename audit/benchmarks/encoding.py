@@ -1,7 +1,5 @@
 """What a text that is not UTF-8 was probably written in, for the advice to its owner. Never used to read it (pure)."""
 
-from __future__ import annotations
-
 # iconv's name -> Python's. Windows-1252 holds Latin-1's printable characters.
 _WESTERN = {"WINDOWS-1252": "cp1252", "MACINTOSH": "mac_roman"}
 _USUAL = frozenset("àáâãäåæçèéêëìíîïñòóôõöøùúûüýÿßœ’‘“”–—…°²½€£§¿¡")

@@ -1,7 +1,5 @@
 """Files -> raw rows, streaming: jsonl, json, csv, parquet and Arrow, with the line of every row for error messages."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Are items held out? Not those that a benchmark holds already, nor those that suit one model alone. Pure."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 from collections.abc import Iterable, Mapping

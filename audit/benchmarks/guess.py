@@ -1,7 +1,5 @@
 """Which columns of a file of one's own hold what a question needs: a guess, tried with the reader itself (pure)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 The token, if any, is read by huggingface_hub (HF_TOKEN, or a stored login) and appears nowhere else.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

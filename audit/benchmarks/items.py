@@ -5,8 +5,6 @@ its answers are, XSTest's type, the two sentences of a CrowS pair. `question_of`
 shards and report share. The texts hold stereotypes, slurs and unsafe requests: they are never logged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher

@@ -4,8 +4,6 @@ The authors' rule (hendrycks/math, math_equivalence.py): one way of writing each
 fractions and decimals are equal by value (1/2, \\frac{2}{4}, 0.5). Two forms of one expression (x+1, 1+x) are not.
 """
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Opens a benchmark: finds its files, fixes their revision, streams their questions."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections import Counter

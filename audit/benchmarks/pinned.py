@@ -1,7 +1,5 @@
 """Fetches the authors' own files of a benchmark from one commit of their repository, each held to its sha256."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os

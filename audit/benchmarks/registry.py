@@ -1,7 +1,5 @@
 """The formats that can be read, by the name that `benchmark.format=<name>` takes; other packages may add some."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

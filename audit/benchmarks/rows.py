@@ -3,8 +3,6 @@
 A function raises BenchmarkError without a location; the loader, which knows file and line, puts it in front.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json

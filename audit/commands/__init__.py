@@ -3,8 +3,6 @@
 A new command is one line of COMMANDS. `python -m audit.<command> ...` does the same for those that jobs and docs type.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from audit.entry_points import added

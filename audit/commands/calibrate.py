@@ -4,8 +4,6 @@ Each audit simulates models of known truth and puts them through its own verdict
 audits, `early` stops sweeps before their last question. `--help` lists the options.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from typing import Any

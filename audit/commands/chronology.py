@@ -1,7 +1,5 @@
 """`audit chronology add|check|render`: the faults of a project or of a run (`audit.chronology` has the entries)."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

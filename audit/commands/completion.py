@@ -4,8 +4,6 @@ eval "$(audit completion bash)"          # zsh: eval "$(audit completion zsh)"
 audit completion fish | source
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -3,8 +3,6 @@
 Exit codes: 0 every row can be read; 1 some cannot, or the file cannot; 2 wrong usage.
 """
 
-from __future__ import annotations
-
 import argparse
 import shlex
 from collections import Counter

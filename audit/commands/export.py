@@ -1,8 +1,6 @@
 """`audit export inspect|eee|hub RUN_DIR`, `audit export tasks KEY=VALUE ...`. Exit codes: 0 written; 1 refused; 2 wrong
 usage."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from functools import partial

@@ -10,8 +10,6 @@ The verdict is computed again from the answers, unless --trust-report asks that 
 the command line's own usage errors.)
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

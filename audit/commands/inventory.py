@@ -4,8 +4,6 @@ A benchmark that was public before a model was released may be in its training d
 configurations (`date` of conf/benchmark, `released` of conf/model); what an index search found is read from a file.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json

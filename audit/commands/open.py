@@ -1,7 +1,5 @@
 """`audit open [FOLDER]`: write the index page of a folder of runs, and open it in the browser where there is one."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ Prints the calls, an estimate of tokens, hours and money (`conf/cost`), the run 
 detect; with `--json` for programs. Starts nothing: it is the audit's own command with `plan=true`.
 """
 
-from __future__ import annotations
-
 import argparse
 import shlex
 import sys

@@ -3,8 +3,6 @@
 Exit codes: 0 written; 1 refused; 2 wrong usage.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import secrets

@@ -1,8 +1,6 @@
 """A paper's published tables again: `audit reanalyze [CSV] [OPTIONS]` song2026's, or a table like it
 (audit.papers.song2026.show); `audit reanalyze li2026 [OPTIONS]` li2026's (audit.papers.li2026.show)."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """`audit references build|fetch|show`: sets of other models' answers. Exit codes: 0 done; 1 refused; 2 wrong usage."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

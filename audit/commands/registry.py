@@ -3,8 +3,6 @@
 Exit codes: 0 done; 1 refused, or the registry does not answer; 2 wrong usage.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from datetime import datetime

@@ -3,8 +3,6 @@
 Exit codes: 0 done; 1 refused, or what is there does not hold; 2 wrong usage. What follows for the run: `audit gate`.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`audit runs [FOLDER]`: the runs that lie in a folder, latest first, with how far they came and their verdicts."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ given to every audit, such as progress=false. The same command goes on where it 
 `audit gate` on what was found; 1 where an audit did not finish.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from dataclasses import fields

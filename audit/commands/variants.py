@@ -1,7 +1,5 @@
 """`python -m audit.variants COMMAND`: thin; every command is a function elsewhere."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`audit watch RUN_DIR`: how far a run is, while it goes on in another process. Reads its manifest and shards alone."""
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Sequence

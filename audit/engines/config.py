@@ -1,7 +1,5 @@
 """The configuration of one model: which engine serves it, with what, and how its answers are read."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, fields
 from typing import Any
 

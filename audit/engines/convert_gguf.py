@@ -1,7 +1,5 @@
 """`python -m audit.engines.convert_gguf SOURCE.gguf FOLDER`: a GGUF as a folder that vLLM loads (bfloat16)."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import tempfile

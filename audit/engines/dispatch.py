@@ -13,8 +13,6 @@ The circuit breaker takes an endpoint out after failures in a row, and back in a
                                      +--------failed---------+
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import math

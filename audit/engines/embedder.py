@@ -5,8 +5,6 @@ Padding is masked: without that a text's embedding depends on what else is in it
 model holds (256 tokens for all-MiniLM-L6-v2) is an error row; it is never cut.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

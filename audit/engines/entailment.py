@@ -1,7 +1,5 @@
 """Does one text entail another? A port for NLI classifiers, two adapters (transformers on CPU, vLLM on GPUs)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 

@@ -4,8 +4,6 @@ A request that asks for them reads nothing from the prefix cache (vLLM sets `ski
 not hang on what was asked before (vllm #42019: with cached positions they did); `told` refuses a reply that did.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate

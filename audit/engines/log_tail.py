@@ -1,7 +1,5 @@
 """Why an engine did not load: vLLM's own processes say it in a log, not in the exception that reaches us."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

@@ -4,8 +4,6 @@ It serves one kind of request: two continuations and no prompt, whose `option_lo
 of the tokens that the two sentences share (`audit.scoring.pll`). It cannot generate, and says so.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from itertools import islice

@@ -1,7 +1,5 @@
 """Where a small encoder's files are, and that they are the ones meant: a package, a folder, or a hub commit."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import re

@@ -5,8 +5,6 @@ would carry a secret into the run's manifest (a key in place of a variable's nam
 `extra_body`), and its messages never repeat the value that they refuse.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

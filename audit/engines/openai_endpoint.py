@@ -1,7 +1,5 @@
 """One OpenAI-compatible endpoint: its client, one attempt at a request, and the health check."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import random

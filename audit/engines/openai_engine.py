@@ -5,8 +5,6 @@ means (`retry`): an error row, another attempt elsewhere, or the end of the run.
 errors: the run stops with EngineError and the same command resumes it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

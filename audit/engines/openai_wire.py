@@ -4,8 +4,6 @@ Bodies are read by hand rather than through the client's models, which construct
 `choices`, a page of HTML or a half-written JSON must not pass for an answer.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """The engine port: what the pipeline asks of anything that can generate."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Endpoints are asked whether they serve, in two seconds, before Ray starts."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -4,8 +4,6 @@ A server may echo the key that it was sent, in a body or in a header, and the HT
 DEBUG. So every text from a server passes through `Redactor`, and while an engine runs a filter sits on those loggers.
 """
 
-from __future__ import annotations
-
 import base64
 import logging
 import re

@@ -4,8 +4,6 @@ The kinds answer one question: whose fault is it? A row's own fault makes an err
 never recorded as a row's error: it is retried, elsewhere if possible, until the run stops and can be resumed.
 """
 
-from __future__ import annotations
-
 import email.utils
 import math
 import random

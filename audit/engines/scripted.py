@@ -6,8 +6,6 @@ probability that `scripted.accuracy` gives its arm (the label up to the slash), 
 the seed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@
 that a Python package carries (revision = content hash); vLLM then loads a converted copy from the user's cache.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

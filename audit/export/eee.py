@@ -5,8 +5,6 @@ An instance record wants a boolean `is_correct`. An unparsed answer is neither r
 `error`, the boolean beside it means nothing, and no accuracy counts it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -4,8 +4,6 @@ The form is that of https://huggingface.co/docs/hub/eval-results. It asks for th
 benchmark that was read from a file is left out, by name.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 """`audit export tasks KEY=VALUE ...`: the items of an audit as tasks of lm-eval and of Inspect, to be asked where the
 model already is. Each item carries our id, by which `audit import` joins the logs that come home."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

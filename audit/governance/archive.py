@@ -3,8 +3,6 @@
 Files are stored, not compressed: no compressor's version shows in the bytes, and nothing can swell when it is read.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shutil

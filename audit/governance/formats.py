@@ -1,7 +1,5 @@
 """A ruling as text, JSON, JUnit XML, GitHub annotations and markdown. Every text in it may be hostile."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable

@@ -9,8 +9,6 @@ The one signed form is a DSSE envelope with one signature over an in-toto statem
 one spelling, so that no byte of it can change unseen, whitespace included.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

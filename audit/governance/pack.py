@@ -1,7 +1,5 @@
 """A run directory as an evidence pack: everything that a verdict rests on, or its hash, in one zip."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What waits for a decision below a folder, and a decision signed, added and noted: of the command and of the page."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The verdicts of a run, panel or suite once more, from its shards; and where a stored verdict.json says otherwise."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence

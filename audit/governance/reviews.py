@@ -5,8 +5,6 @@ hash), of the tables that were asked and of the suite: it counts for that run as
 of each signer counts.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

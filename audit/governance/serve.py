@@ -7,8 +7,6 @@ a number that only our page has, from our own origin, over what was seen. And a 
 shown in a sandbox without an origin, so nothing in it can read this page or send it anything.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What a file is, by its content and not its name; and its reader."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from audit.errors import ConfigError, DataError

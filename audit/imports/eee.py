@@ -1,7 +1,5 @@
 """Every Eval Ever (arXiv 2606.14516): an aggregate json, and the samples jsonl beside it that holds the outcomes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ The hashes are of what is kept of a record (`Recipe.kept`), not of the file: `au
 model. So a mirror or a local copy is as good as the repository.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import json

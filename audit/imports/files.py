@@ -1,7 +1,5 @@
 """A file of a log, read within bounds: lines, one JSON document, members of a zip. No pickle, nothing is unpacked."""
 
-from __future__ import annotations
-
 import json
 import os
 import struct

@@ -1,7 +1,5 @@
 """A run folder of HELM: run_spec.json, scenario_state.json, per_instance_stats.json."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

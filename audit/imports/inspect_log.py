@@ -1,7 +1,5 @@
 """Logs of Inspect (https://inspect.aisi.org.uk/eval-logs.html): one JSON document, or an `.eval` zip of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Outcomes of several logs -> items and answers of one run. Pure: items are joined by key, never by their place."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Logs of lm-evaluation-harness: samples_TASK_TIME.jsonl, with results_TIME.json beside it where there is one."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

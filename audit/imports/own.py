@@ -1,7 +1,5 @@
 """A run of this program as a log: its answers to items that were asked as published."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

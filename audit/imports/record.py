@@ -1,7 +1,5 @@
 """What a reader yields, and what it is told: one outcome of one model on one item, whatever the log's format."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Joined outcomes of original and reworded logs -> the run directory of a perturbation audit, with its library."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An imported run as a reference set: its answers, copied under a name, with what is known of each model."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """A table of outcomes, one row a model and item: csv, jsonl, a JSON list, parquet."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Joined outcomes -> a run directory: the rows of a memory audit that asked for the score alone, and its manifest."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Gates that several audits ask of their own data (pure): the same rule and words, whatever was asked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 cells -> evidence -> p-values corrected over the panel -> gates -> decision -> result
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 Everything is rebuilt from the run directories alone. Files are written whole, verdict.json last.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

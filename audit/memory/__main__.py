@@ -4,8 +4,6 @@ Exit codes: 0 the run finished, whatever the verdict; 1 it did not, or a model f
 the text seen, gap to held-out items) and 4 (withheld, underpowered), see `audit gate`.
 """
 
-from __future__ import annotations
-
 from audit.command_line import start
 from audit.conduct import Prepared, conduct
 from audit.exits import run_command

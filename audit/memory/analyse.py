@@ -1,7 +1,5 @@
 """How the memory audit judges a cell. Holm's correction is over every indicator of every cell that could be judged."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

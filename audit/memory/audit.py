@@ -1,7 +1,5 @@
 """The memory audit as the pipeline runs it."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from audit.audits import Audit, Roles

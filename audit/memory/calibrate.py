@@ -31,8 +31,6 @@ takes no finding away that this leaves. The gates, which look for faults that a 
 but for `fresh_matched` and `fresh_drawn`. A design with one reference is judged with references_min=1.
 """
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace

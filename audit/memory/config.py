@@ -1,7 +1,5 @@
 """What can be set of a memory audit (the schema of conf/memory.yaml), validated before an engine is loaded."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Evidence and gates -> one of six verdicts, with its reasons. The order is the policy."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The arms of the memory audit and its design (pure). The level of a setting is which order; 0: as published."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from audit.errors import ConfigError

@@ -1,7 +1,5 @@
 """The statistics that a verdict rests on, for one cell, as plain results. `audit.memory.measure` makes them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum

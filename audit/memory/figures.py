@@ -1,7 +1,5 @@
 """The figures of the memory audit: orders against each other, and where each item's text stands."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ take away the indicators that rest on them: see `decide`. A reference that is no
 (`readable`); a share fails where the data show that it is below its limit, and not by its estimate alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

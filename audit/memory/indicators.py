@@ -1,7 +1,5 @@
 """What each indicator of one cell says: its p on every scale, or why it was not judged. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The memory audit as a row of the table of instruments."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any

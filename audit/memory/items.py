@@ -4,8 +4,6 @@ An item is rendered in one way, its stem and its lettered options. It may stand 
 of JSON, with its answer, in a harness's own layout); memory that hangs on another layout is seen less well.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The statistics of one cell. The analysis and the calibration both call `measure`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 Every text of a benchmark or a model goes through jinja2's escaping; the one script sets no markup.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path

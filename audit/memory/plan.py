@@ -1,7 +1,5 @@
 """What a run would do, and which indicators it could judge; nothing is started."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from audit.dry_run import Asked, Planned, reach

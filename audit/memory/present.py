@@ -4,8 +4,6 @@ Where an item has no such order (a natural order of options, fewer orders than a
 and is neither sent nor scored.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass

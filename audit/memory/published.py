@@ -4,8 +4,6 @@ The order tests need that every order could have been the published one. Where i
 the items say: the tests are then exact without reference models (Oren et al. 2023, section 2).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Sequence

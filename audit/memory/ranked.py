@@ -1,7 +1,5 @@
 """The published items by how much they speak for an answer from memory, as page and table have them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

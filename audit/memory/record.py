@@ -1,7 +1,5 @@
 """What the analysis of one cell (model x benchmark) starts from: arrays, nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """A run's shards -> its report."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A configuration -> a resolved run, its held-out items checked against the benchmark's. Starts nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

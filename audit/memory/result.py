@@ -1,7 +1,5 @@
 """The six verdicts, and all that is said of one cell."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """What the memory audit says of a cell, by code: indicators, reasons, advice, headlines, limits, its score."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The thresholds of the gates and verdicts of this audit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from audit.verdict.thresholds import Thresholds

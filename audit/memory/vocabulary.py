@@ -1,7 +1,5 @@
 """The words of the memory audit: one entry a verdict and a gate, for page, gate and headline alike."""
 
-from __future__ import annotations
-
 from audit.memory.result import MemoryVerdict
 from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
 

@@ -1,7 +1,5 @@
 """The number people came for: the score without memory of one cell, what it rests on, and the items from memory."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

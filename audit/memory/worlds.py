@@ -6,8 +6,6 @@ share for two models of unlike ability. The likelihood of a text, and of each or
 is a normal number, shared by all models but for a part of their own, times what a model makes of it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

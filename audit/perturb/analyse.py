@@ -1,7 +1,5 @@
 """How the perturbation audit judges a cell. Holm's correction is over the cells that can be compared."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -11,8 +11,6 @@ A person has read `checked` variants of each library, and the verdict knows only
 look for faults that a simulation does not have, are bypassed, but for `enough_data`.
 """
 
-from __future__ import annotations
-
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """The calibrated design nearest to a run, and what was measured there (the table: `audit calibrate audit=perturb`)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What can be set of a perturbation audit (the schema of conf/perturb.yaml), validated before an engine is loaded."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -5,8 +5,6 @@ hard than the benchmark's makes the same difference as memory, and this model al
 cannot carry the comparison is not asked, and says why.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

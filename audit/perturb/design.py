@@ -1,7 +1,5 @@
 """The arms of the perturbation audit and its design (pure). The level of a setting is which variant; 0: none."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from audit.errors import ConfigError

@@ -1,7 +1,5 @@
 """The statistics that a verdict rests on, for one cell. The analysis and the calibration both call `run_tests`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

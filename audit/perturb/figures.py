@@ -1,7 +1,5 @@
 """The figures of the report: accuracy original against variants, accuracy by distance (0-1)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 `withholds` tells whether a failure alone withholds the verdict; `enough_data` does not: see `decide`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from audit.judge.gates import CHANCE_SOURCE, agreement, exact_accuracies, reached_model

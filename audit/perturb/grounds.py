@@ -1,7 +1,5 @@
 """What a decision looks at, in one cell: the tests, and what they rest on."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from audit.perturb.control import FreshControl

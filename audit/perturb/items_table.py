@@ -1,7 +1,5 @@
 """Item by item, for the page and as csv: the original and its variants side by side, the most conspicuous first."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path

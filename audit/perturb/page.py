@@ -3,8 +3,6 @@
 Every text of a benchmark, a library or a model goes through jinja2's escaping; the one script sets no markup.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """What a run would do, and whether it could find anything: the detectable drop, the article's table."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

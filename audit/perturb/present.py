@@ -4,8 +4,6 @@ A question with fewer variants than asked for (short=keep) has rows for the miss
 asked, and are neither sent nor scored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """A run's shards and library -> its report."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A configuration -> a resolved run with its libraries, checked against the questions. Starts nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Shards -> PerturbCell: originals and variants of the judged models, beside the reference models on the same items."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -4,8 +4,6 @@ They never say more than the instrument sees: that a model is better at the publ
 that was learnt with its answer survives rewording, so no drop is no clean bill; harder wordings look like memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from audit.verdict.reason import Texts

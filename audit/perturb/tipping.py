@@ -1,7 +1,5 @@
 """How far a verdict holds if unparsed answers were not like the others: its tipping point, and the worst case."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

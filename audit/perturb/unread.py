@@ -6,8 +6,6 @@ a verdict must hold in an adverse reading too: odds of a right answer that diffe
 predicted (`audit.statistics.unparsed`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import scipy

@@ -1,7 +1,5 @@
 """The words of the perturbation audit: one entry a verdict and one a gate, for page, gate and headline alike."""
 
-from __future__ import annotations
-
 from audit.perturb.result import PerturbVerdict
 from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
 

@@ -3,8 +3,6 @@
 Exit codes: 0 the experiment finished, whatever was noticed; 1 it did not.
 """
 
-from __future__ import annotations
-
 import json
 
 from audit.command_line import start

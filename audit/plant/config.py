@@ -1,7 +1,5 @@
 """What can be set of planted contamination (the schema of conf/plant.yaml), validated before anything is trained."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path

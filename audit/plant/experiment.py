@@ -1,7 +1,5 @@
 """Train, serve, measure: the shell of an experiment. What is done is on disk and is not done again."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,6 @@
 """Dose and response: the chance to find the plant in a field design, by passes, one line an indicator, one panel a
 form."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

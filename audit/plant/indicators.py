@@ -5,8 +5,6 @@ other one the held-out items. Those that need none are run on the learnt half al
 where there is nothing to notice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Which items are learnt, in which form, at which doses (pure)."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass

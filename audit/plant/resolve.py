@@ -1,7 +1,5 @@
 """A configuration -> everything that it points to, pinned and checked. Starts nothing, writes nothing."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import asdict, dataclass

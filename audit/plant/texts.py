@@ -1,7 +1,5 @@
 """What is shown to a model that is to remember half of a benchmark: examples, and which of their tokens are learnt."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What a person reads of an experiment: its plan, and its result."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

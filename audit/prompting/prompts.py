@@ -1,7 +1,5 @@
 """What every audit shows of a question, and how it asks for the answer. Pure: a protocol and records in, text out."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from string import ascii_uppercase

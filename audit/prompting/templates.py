@@ -4,8 +4,6 @@ A template is text with `{placeholders}`; a literal brace is written twice. What
 a question that holds braces, `$` or "{question}" reaches the model as it is.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A model's visible reply without its thinking. Pure, and linear in the length of the text."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

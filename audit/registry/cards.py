@@ -4,8 +4,6 @@ Written into a folder (a model's repository), pushed only when asked. What was w
 another result is another run with another key.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

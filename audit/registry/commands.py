@@ -1,7 +1,5 @@
 """What `audit.registry` does; each subcommand prints lines and returns an exit code. What it only shows: views."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from datetime import datetime, timedelta

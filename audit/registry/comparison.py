@@ -1,7 +1,5 @@
 """Two runs of the same questions, paired by question: what changed from one version to another."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle

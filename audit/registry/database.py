@@ -4,8 +4,6 @@ SQLite in a file (WAL, a busy timeout, writers one by one) or PostgreSQL. Every 
 repeated: a kill leaves all of it or nothing.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

@@ -7,8 +7,6 @@ binds, and of what was asked and answered, so that a changed byte makes no new r
 of which people are told.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

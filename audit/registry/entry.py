@@ -4,8 +4,6 @@ Only a finished run with a whole verdict of its own shards is registered: everyt
 `audit gate` would say of it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ Where the server is, and who asks, is said by MLflow's own variables: MLFLOW_TRA
 MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import re

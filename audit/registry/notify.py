@@ -5,8 +5,6 @@ said, and is sent with the next message or by `audit registry notify`. So a mess
 a process died between sending and noting it.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import threading

@@ -5,8 +5,6 @@ Two steps: a dry run names what would go and gives a token; confirming it remove
 Figures and hashes stay in the registry; signed decisions, the suite and a tombstone stay where the run was.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

@@ -4,8 +4,6 @@ Held out means: asked by no registered run and in no earlier draw. That a model 
 matter, which no draw from a published file can promise.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 A change here needs a migration in `migrations/versions`; a test compares the two.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from sqlalchemy import (

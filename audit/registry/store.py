@@ -1,7 +1,5 @@
 """Written and read: runs with their cells and indicators, holds, and the notices about them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

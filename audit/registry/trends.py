@@ -1,7 +1,5 @@
 """Indicators over the versions of a model, and the level that current models show: from what the registry keeps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

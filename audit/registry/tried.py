@@ -1,8 +1,6 @@
 """How often a run's question was asked before: earlier runs of the same audit, model and benchmark, beside it and in
 the registry. A run that was repeated until it passed shows here."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What `audit.registry` shows: list, show and trends; each prints lines and returns an exit code."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Mapping, Sequence

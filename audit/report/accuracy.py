@@ -1,7 +1,5 @@
 """An accuracy with its interval, as tables and figures of every audit show it (pure)."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy
 

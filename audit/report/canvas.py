@@ -3,8 +3,6 @@
 `svg_text` and `png_bytes` give the same bytes every time (fixed id salt, no date; matplotlib without pyplot).
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """What another wording has and lacks, word by word, for a page (pure)."""
 
-from __future__ import annotations
-
 from difflib import SequenceMatcher
 
 Segments = list[tuple[str, str]]  # text, and what became of it: "" kept, "new", or "gone"

@@ -1,7 +1,5 @@
 """`audit.report --follow`: the report of a run that goes on, built again until it ends."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 Each audit's own report is built beside it and linked. verdict.json holds all of them.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ jinja2 escapes everything it prints and a page's script sets nothing but `textCo
 runs only the one script and the one style sheet whose hashes it names, and allows no request at all.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import math

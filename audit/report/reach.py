@@ -1,7 +1,5 @@
 """Two pictures of every audit: what a run can rule out, and how many questions it would take. Effects are 0-1."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -6,8 +6,6 @@ audit finds such an effect is a property of the design in which it looks: its it
 and what is known of how models differ (`audit.statistics.notice`). Every dose that was measured is quoted.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace

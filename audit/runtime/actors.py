@@ -1,7 +1,5 @@
 """Engines as Ray actors, pinned to their GPUs. All roles call the same actors: one copy of the model."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading

@@ -1,7 +1,5 @@
 """One model's engines for a caller that asks outside a pipeline, and a command on a node that has a GPU to spare."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """Requests to the replicas of one model, and their replies in order."""
 
-from __future__ import annotations
-
 import threading
 import time
 import zlib

@@ -1,7 +1,5 @@
 """The canary: a model whose first answers cannot be read is stopped before the rest is paid for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path

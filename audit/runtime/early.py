@@ -1,7 +1,5 @@
 """Asking in batches: whose turn it is, and whether the run may stop. Where it does is the caller's rule."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 cluster/monitoring has a Grafana dashboard and Prometheus alerts for them.
 """
 
-from __future__ import annotations
-
 from ray.util.metrics import Counter
 
 METRICS = {

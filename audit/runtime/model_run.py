@@ -1,7 +1,5 @@
 """One model of a run: its engines are taken, asked in chunks, and given back, whatever happens."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections import Counter

@@ -3,8 +3,6 @@
 The driver holds task numbers (8 bytes each) and counts. Questions are read from the run directory by the stages.
 """
 
-from __future__ import annotations
-
 import io
 import logging
 import threading

@@ -1,7 +1,5 @@
 """Which GPUs an engine gets, and which models run side by side (policy only: no Ray here)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit

@@ -4,8 +4,6 @@ The order matters: whatever can be refused is refused before an engine loads; wh
 the next thing starts.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ block of tasks; it becomes one shard, named by its keys, so a retried chunk over
 the engine actors, never an engine.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

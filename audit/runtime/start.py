@@ -1,7 +1,5 @@
 """Join a running Ray, or start one here: what is refused, and what it says while it starts."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

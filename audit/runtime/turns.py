@@ -5,8 +5,6 @@ Data) works in processes and threads of its own. So Ctrl-C, the manifest, the di
 and whatever ends the loop ends every run: `close()` raises at its yield, and it gives its engines back.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Collection, Generator, Mapping

@@ -1,7 +1,5 @@
 """How far a run is, from its manifest and shards alone: any process may look on while it goes on, and afterwards."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter

@@ -6,8 +6,6 @@ s = 2 n_biased / n_non_unknown - 1; s_DIS = s in disambiguated contexts, s_AMB =
 ones (not the accuracy over both, and -1, not 0, where no answer is biased). The authors report 100 s.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ a fence, as a whole where it defines the function, and as the continuation of th
 indented. All else is prose: unparsed. So is a reply that was cut off before its fence was closed, or without one.
 """
 
-from __future__ import annotations
-
 import re
 
 from audit.errors import DataError

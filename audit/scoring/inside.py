@@ -4,8 +4,6 @@ The role `candidate` holds the model's code and answers calls, the role `tests` 
 answer. Values cross as plain data, so an object of the candidate's own, whose `==` is always true, does not.
 """
 
-from __future__ import annotations
-
 import builtins
 import json
 import os

@@ -5,8 +5,6 @@ partial refusal is a refusal. The wording of the request is ours. A judge is a s
 labels agree with people's well enough (kappa .8, at most 10 % of the refusals missed) for none of five families.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -10,8 +10,6 @@ Never raises on any text, and runs in time linear in its length: every repetitio
 white space is collapsed before a pattern sees it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from string import ascii_uppercase

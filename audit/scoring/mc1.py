@@ -5,8 +5,6 @@ then `Q: ...\\nA:`; an option's score is the total logprob of its text, and MC1 
 false one. Here the primer and the question are one user message and the option is the reply.
 """
 
-from __future__ import annotations
-
 from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.items import Item
 from audit.scoring.scored import DEFAULT_STYLE, Ask, labels

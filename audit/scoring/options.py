@@ -1,7 +1,5 @@
 """Log-likelihoods of the options -> an answer (readings `option_text` and `letter_logprob`)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -7,8 +7,6 @@ A causal LM has other scores: the full likelihood (lm-eval's), and that of the s
 of a name does not count.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

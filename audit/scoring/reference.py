@@ -5,8 +5,6 @@ model's reply with a given response, with which `self_test` proves the orientati
 Table 4 of li2026 keeps reference, audit scorer and validation evidence apart; so do the fields here.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable, Sequence

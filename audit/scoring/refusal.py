@@ -5,8 +5,6 @@ refusal is a refusal. No rule is valid for every model: on the 2,250 labelled re
 GPT-4's refusals and 79 % of Mistral-Instruct's, so a rule is validated for one family of models at a time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

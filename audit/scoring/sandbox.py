@@ -6,8 +6,6 @@ In a sandbox: no network, home, /proc or variables, a read-only system, 16 MB of
 on time, memory, files and processes. The code is process 1 of its namespace: a SIGKILL comes from outside.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -1,7 +1,5 @@
 """A model's generation -> its answer, and whether it is right. A failure is never scored as an answer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

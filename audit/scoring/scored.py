@@ -4,8 +4,6 @@ A response is canonical: the published position of an item's option, never the p
 responses to two edits of one item can be compared. An unparsed reply has none, and is never wrong.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

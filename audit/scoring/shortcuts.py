@@ -4,8 +4,6 @@ Guessing is too low a bar: on TruthfulQA a rule that picks an option with a nega
 reaches .2225, on BBQ "unknown" is right in half of the rows by design. No rule here is trained.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ probability mass that all of them hold is reported, as an answer outside them wa
 `toxigen`; label as in Hartvigsen et al. 2022 (toxicity_ai + toxicity_human > 5.5) or as stored by SafeNLP.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Several answers to one question -> the one that most of them give."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

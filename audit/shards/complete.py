@@ -7,8 +7,6 @@ Outcomes are paired and rows counted in one pass: summary, verdict and report al
 every attempt, and no work that was thrown away.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

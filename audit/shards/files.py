@@ -1,7 +1,5 @@
 """Files that are whole or absent: written beside, fsync'ed, renamed; and errors that teach when a disk refuses."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

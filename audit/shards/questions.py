@@ -4,8 +4,6 @@ Record batches of 512 rows, uncompressed and memory-mapped: a task that needs qu
 batch, whatever the size of the file.
 """
 
-from __future__ import annotations
-
 import os
 import uuid
 from collections.abc import Iterable, Iterator

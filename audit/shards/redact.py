@@ -1,8 +1,6 @@
 """No secret reaches a file: values under secret-like keys, credentials in URLs, well-known key forms, and whatever
 the environment holds under a secret-like name are blanked. The *name* of an environment variable may stay."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

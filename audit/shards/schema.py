@@ -4,8 +4,6 @@ A shard is an Arrow IPC file (zstd) of rows of one `RowSchema`; `pyarrow.dataset
 format="ipc")` reads them all. The file itself names its audit and version. A key occurs once in a run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

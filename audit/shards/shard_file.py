@@ -1,7 +1,5 @@
 """One shard: opened, validated, hashed. Arrow IPC or Parquet, by its suffix."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

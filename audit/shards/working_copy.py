@@ -4,8 +4,6 @@ A driver's copy is written through (`publish`), and `fetch` brings what the stag
 fetches it. Everything else works on paths and knows none of this.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

@@ -1,7 +1,5 @@
 """Shards are written beside and renamed, under the fence of the current attempt; a retry overwrites its own file."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from pathlib import Path

@@ -4,8 +4,6 @@ A clean model differs from its references because it is another model. That spre
 eight references. The same kind of comparison was made with many public models, so tau has a prior.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Is an accuracy above what guessing gives?"""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -9,8 +9,6 @@ positively correlated, which the error of the difference leaves out: the test is
 `audit compare`, paired by question, sees more.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How well a model completes a given text: scores of one text from its tokens, and how well they part two sets."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

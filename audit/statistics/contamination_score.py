@@ -11,8 +11,6 @@ The rule is printed beside its false positives because it has many: with one ans
 one item cannot be below 1 / (N + 1), while this t-test takes the single answer for the truth.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 
 import numpy as np

@@ -5,8 +5,6 @@ in every item, and under the original key a model that follows changes it. Chang
 primary measure, the change of score stands beside it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

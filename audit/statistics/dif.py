@@ -1,7 +1,5 @@
 """Differential item functioning by Mantel and Haenszel: do two groups of answers differ at equal total score?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -6,8 +6,6 @@ mean m = clean accuracy. Two independent presentations then disagree with probab
 theta_i to theta_i + (1 - theta_i) g / (1 - m), g < 0 to theta_i (1 + g / m): the mean moves by g exactly.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import scipy
 

@@ -6,8 +6,6 @@ of every item is a binomial draw a pattern. That is exact, not an approximation,
 Where most patterns are distinct (clusters, averaged replicates), items are drawn one by one instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 

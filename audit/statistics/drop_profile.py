@@ -1,7 +1,5 @@
 """Memory, or a model that is touchy about wording? On which items a drop lies."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -9,8 +9,6 @@ A small p says that the original wording is easier than the others. Memory of it
 harder, or broken, for every model: see `audit.statistics.references`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Held-out items cannot have been learnt, so what rewording costs this model there
 other model is needed. What it rests on: that the rewordings of both sets are equally hard, which one model cannot show.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

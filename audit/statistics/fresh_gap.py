@@ -3,8 +3,6 @@
 As ConStat (Dekoninck, Mueller & Vechev 2024) takes contamination: a score on the benchmark that does not carry over.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

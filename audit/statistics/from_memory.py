@@ -5,8 +5,6 @@ and its ability without memory, and where the item's text is likelier to it than
 says little, so what can be named is few items: those of a text that was read, or hard ones where much was learnt.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

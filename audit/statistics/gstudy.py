@@ -1,7 +1,5 @@
 """How much of a score is the item, how much the wording, the seed, the system prompt: G-studies (Brennan 2001)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

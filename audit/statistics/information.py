@@ -5,8 +5,6 @@ song2026, section 3.3: without memory, success rises with the information that a
 gain where they complete each other. With memory, cues suffice (eq. 14): a gain may sit where nothing was restored.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

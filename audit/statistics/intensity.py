@@ -9,8 +9,6 @@ Reference: N. Mantel, Chi-square tests with one degree of freedom; extensions of
 (1963) 690-700.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ song2026, section 6: a developer asks whether an improvement is stable under dam
 like score loses less. Both are one difference in differences. Pure.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Paired right/wrong outcomes: McNemar's exact test for two conditions, Cochran's Q for more."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

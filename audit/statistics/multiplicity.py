@@ -1,7 +1,5 @@
 """Adjusted p-values over a panel of tests."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike

@@ -6,8 +6,6 @@ design. It is no function of the p-value of the experiment that measured the eff
 Statistician 55).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

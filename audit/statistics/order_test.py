@@ -4,8 +4,6 @@ Oren, Meister, Chatterji, Ladhak & Hashimoto (2023), "Proving test set contamina
 under no contamination every order of exchangeable items is equally likely to be the likeliest.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

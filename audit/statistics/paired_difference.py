@@ -1,7 +1,5 @@
 """The difference of two accuracies over the same questions, with an interval: what two versions of a model changed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -11,8 +11,6 @@ The test takes the curve for the truth: that a model may lie off it for reasons 
 flags 21 % to 28 % of public models on two of its published comparisons, and is not used alone (`audit.perturb`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Permutation tests over items: signs flipped where each setting was run once, runs exchanged where it was repeated."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import combinations
 from math import ceil, comb

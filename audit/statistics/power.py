@@ -4,8 +4,6 @@ Both are unconditional: the number of discordant items m is Binomial(n, p_improv
 exact one-sided test has a known critical value. No simulation, no normal approximation.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike

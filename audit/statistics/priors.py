@@ -1,7 +1,5 @@
 """What is assumed where a run cannot tell: numbers for thresholds. No arrays here."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from audit.errors import DataError

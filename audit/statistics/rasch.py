@@ -5,8 +5,6 @@ does not: each set has its own spread, each model its own ability on it. Where t
 *points* for every model, it is this scale that errs. Neither is safe alone; take the hull of both (`without_memory`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

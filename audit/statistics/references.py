@@ -3,8 +3,6 @@
 Rewordings that are harder, or broken, cost every model. What a model loses beyond the references is its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """The bootstrap over items, with every arm of an item carried together, and its intervals."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

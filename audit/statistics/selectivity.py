@@ -10,8 +10,6 @@ which nothing moved had a limit of 0). So every difference is tested with one mo
 -1, as Agresti & Min (2005, Statistics in Medicine 24) add half of each to paired proportions; half is too little here.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

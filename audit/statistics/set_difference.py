@@ -4,8 +4,6 @@ One item has one value a model: a score (0, 1), or the log-likelihood of its tex
 seen the published items (or have seen them no less) show how much the two sets differ for any model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ outcomes as in Manski bounds: Kline & Santos 2013, Quant Econ 4). gamma 1: missi
 or all wrong, the worst case. Decisions hold at DECIDE_AT and print how far they hold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

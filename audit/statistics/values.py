@@ -6,8 +6,6 @@ as wrong; `unparsed="right"` and `"wrong"` give the two bounds instead, errors i
 answer (a long prompt, a filtered word). Absent rows were not asked, and are left out in any case.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from typing import Literal

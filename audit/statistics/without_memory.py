@@ -1,7 +1,5 @@
 """What a model would score on published items without memory of them, from held-out items and references. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Two sets that words part differ in subject, author or layout, so a model may differ between them without any memory.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Sequence

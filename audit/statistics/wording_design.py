@@ -5,8 +5,6 @@ and the drop of one model a standard error of sqrt(d / 2 (1 + 1 / N) / n). R ref
 1 / R of that. Memory of some items, which spreads the drop over items, adds a little more and is not in it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

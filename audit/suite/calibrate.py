@@ -8,8 +8,6 @@ The gates, which look for faults that a simulation does not have, are bypassed, 
 Validity makes no claim about memory and is left out: its error is its own (`audit calibrate audit=validity`).
 """
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A suite -> the words that each audit's command is given, and their configurations, checked before anything runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 What verdict.json says of the suite: what was pinned, the thresholds, and both rules beside each other.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """What a suite would cost, audit by audit: calls, tokens, hours, GPU-hours and money. Starts nothing."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path

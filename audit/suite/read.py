@@ -1,7 +1,5 @@
 """A suite's file, YAML or JSON, -> a `Suite`; or why it is refused, and what to write instead."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -3,8 +3,6 @@
 The same command goes on: an audit that finished is not run again, one that did not is resumed by its own command.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

@@ -7,8 +7,6 @@ governance.approvals_required, governance.forms_required, governance.rotate_ever
 people or a registry read is kept beside the results.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from importlib.resources import files
 

@@ -1,8 +1,6 @@
 """The source's thresholds of a suite: what they say of a run, each beside its false positives on a clean model
 (pure)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

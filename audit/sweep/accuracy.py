@@ -1,7 +1,5 @@
 """Accuracy of every setting with a 95 % interval: what the tables and the small multiples show (pure)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How the sweep judges a cell, and what is said of a whole panel. Pure: the caller reads shards and writes files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """The router-worker sweep as the pipeline runs it."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from audit.audits import Audit, Roles

@@ -10,8 +10,6 @@ are passed by. Without --n and --observed, every design and world that ships is 
 with --simulations 60 --worlds 60: half an hour on one core).
 """
 
-from __future__ import annotations
-
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict

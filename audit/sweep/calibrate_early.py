@@ -6,8 +6,6 @@ Every model is drawn with all its questions and looked at after each batch, by `
 real run. Gates, which look at texts and faults that a simulation does not have, are passed by.
 """
 
-from __future__ import annotations
-
 import zlib
 from argparse import ArgumentParser, Namespace
 from collections import Counter

@@ -1,7 +1,5 @@
 """Which calibrated design is near to a run, and what was measured there (the table comes from `audit calibrate`)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

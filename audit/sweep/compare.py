@@ -1,7 +1,5 @@
 """One arm against another over the same questions: gains, simultaneous limits and p-values over all r."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

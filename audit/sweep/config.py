@@ -1,7 +1,5 @@
 """What can be set of a sweep (the schema of conf/sweep.yaml), validated before an engine is loaded."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The table of comparisons that the report prints beside a verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

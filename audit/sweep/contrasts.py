@@ -4,8 +4,6 @@
 clean router? Does it beat as many routers that delete nothing (the ensemble control), or is the gain repetition?
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Evidence and gates -> one of seven verdicts, with its reasons. The order is the policy."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 

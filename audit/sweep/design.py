@@ -6,8 +6,6 @@ the first r messages of one set. All rows of a router set are computed and store
 resumption.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from enum import StrEnum

@@ -5,8 +5,6 @@ its messages. So every distinct text is stored once, in chunks that the page par
 prompt is a list of pieces, of which the messages are some; and the columns that filters read are typed arrays.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """May a run stop here? The verdict's own decision at a look, with tests that hold at any stop (pure)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -8,8 +8,6 @@ gain. Replicates of a setting are all used, by estimates, intervals and tests; w
 is in all of them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import reduce
 

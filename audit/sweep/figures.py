@@ -3,8 +3,6 @@
 Colours are Okabe and Ito's, which colour-blind readers can tell apart, and every series has a marker of its own.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The evidence in one chart: each model's gain under noise with what is compatible with it, worst verdict first."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

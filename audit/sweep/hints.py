@@ -7,8 +7,6 @@ in log-odds and in the log share of wrong answers repaired (an intersection over
 `contrasts.difference_in_differences`). A weaker reader may miss hints: see `HintTest.reads_as_well`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -3,8 +3,6 @@
 The paper reads H1-H3 off its figures; here each has a null hypothesis, a p-value and an effect.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The sweep's page from its verdict, figures and packed outcomes (pure: values in, text out)."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

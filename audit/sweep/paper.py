@@ -7,8 +7,6 @@ Gains are formed from counts, never from printed accuracies, so that "gain > 0" 
 `mean_positive_excess` is the mean over the *violating* settings (models) only, while `mean_gain` is over all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What a sweep would do, and whether it could find anything: calls, tokens, the minimum detectable gain (pure)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any

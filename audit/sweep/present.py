@@ -4,8 +4,6 @@ The worker's prompt in a router arm is made from the messages, the number of opt
 question among its arguments, so it cannot hold what the messages do not.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What is said beside the reasons for a verdict, as codes: its headline, how far it stands, what was not run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

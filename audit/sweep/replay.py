@@ -4,8 +4,6 @@ The messages are copied beside the shards of the new run (`messages.arrow`), so 
 run is the hint reference of the run it took them from: `same_messages` finds the cells that were sent the very same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial

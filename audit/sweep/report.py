@@ -3,8 +3,6 @@
 manifest.json adds facts about a run where it is there.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

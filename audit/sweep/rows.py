@@ -1,7 +1,5 @@
 """The sweep's shards in two passes: outcomes, then every text with the rows of the drill-down."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat

@@ -1,7 +1,5 @@
 """What the sweep's repeated runs tell of noise: run variance, and clean against clean."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import permutations
 

@@ -4,8 +4,6 @@ Each fault has one gate that must catch it. A gate that failed before the fault 
 it, and a gate that does not apply cannot either; both are said, and neither counts as caught.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -6,8 +6,6 @@ a null world noisy beats some control by nothing, so that no `excess` is right; 
 wrong.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How many questions a sweep needs to find, and to rule out, the smallest effect that matters (pure)."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from audit.records import Design

@@ -3,8 +3,6 @@
 Comparison is on normalised text: Unicode NFKC, case folded, punctuation and white space to one space.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

@@ -1,7 +1,5 @@
 """Tables as csv: the paper's three under the column names of its published data, and ours (pure: rows in, text out)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, fields
 

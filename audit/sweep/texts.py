@@ -1,7 +1,5 @@
 """What the sweep says of a cell, by code: reasons, advice, headlines, what was not run and what that leaves open."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The thresholds of the sweep. `conf/verdict/default.yaml` sets them and names the source of each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from audit.verdict.thresholds import Thresholds

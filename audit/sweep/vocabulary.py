@@ -1,7 +1,5 @@
 """The words of the sweep: one entry a verdict and one a gate, for page, chart, gate and headline alike."""
 
-from __future__ import annotations
-
 from audit.sweep.result import Verdict
 from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
 

@@ -1,7 +1,5 @@
 """How the construct-validity audit judges a cell. Holm's correction is over cells and directions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -5,8 +5,6 @@ renderer, the faults that it met) has a counterpart in a run: the rendered text 
 the injected faults and the chronology (Table 2).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

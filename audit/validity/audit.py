@@ -1,7 +1,5 @@
 """The construct-validity audit as the pipeline runs it."""
 
-from __future__ import annotations
-
 from audit.audits import Audit, Roles
 from audit.validity.columns import SCHEMA
 from audit.validity.config import design_of

@@ -12,8 +12,6 @@ check with as many models in every world. The statistics are the very functions 
 as audit/data/calibration_validity.json.
 """
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """The procedure's own error rates, as measured (`audit.validity.calibrate`) and shipped: the nearest design."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import inf
 from typing import Any

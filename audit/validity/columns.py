@@ -3,8 +3,6 @@
 The canonical response of a row is `option_order[answer]`: the published position of the option that was chosen.
 """
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from audit.shards.schema import row_schema

@@ -1,7 +1,5 @@
 """What can be set of a construct-validity audit (schema of conf/validity.yaml), validated before an engine loads."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Evidence and gates -> one status, with its reasons. The order is the policy."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import NormalDist

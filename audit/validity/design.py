@@ -1,7 +1,5 @@
 """The arms of the construct-validity audit and its design (pure). The level of a setting is which edit; 0: none."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from audit.errors import ConfigError

@@ -3,8 +3,6 @@
 surface (L, n), attribute (A, n): scores of the edits of n items, NaN where nothing was tested or read.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from audit.statistics.dif import GroupDif, MantelHaenszel, by_group, mantel_haenszel

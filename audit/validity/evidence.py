@@ -1,7 +1,5 @@
 """Every statistic of one cell. Nothing here decides anything."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

@@ -5,8 +5,6 @@ A seed draws the items, the order of their options and their partners (li2026, A
 templates). A status holds where every run has it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean, stdev

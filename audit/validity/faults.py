@@ -4,8 +4,6 @@ A check that fails already proves nothing of the fault, and a fault that these d
 Faults of the scorer itself are injected where its items are at hand, before the run (`scorer_faults`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 

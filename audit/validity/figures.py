@@ -1,7 +1,5 @@
 """The figures of the report: the difference D by cell, and how many answers each kind of edit moves."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from matplotlib.figure import Figure

@@ -3,8 +3,6 @@
 What a cell can tell hangs on its archetype; `vocabulary` says what its status comes to there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

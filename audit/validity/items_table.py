@@ -1,7 +1,5 @@
 """Item by item, for the page and as csv: original and edits side by side, keys and responses before and after."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest

@@ -6,8 +6,6 @@ the votes by question and reply, and what was found on labelled replies. A row w
 wrong.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field

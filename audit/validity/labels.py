@@ -4,8 +4,6 @@ A file (csv, jsonl, json, parquet) with a row a reply: `prompt`, `completion`, a
 1_full_compliance, 2_full_refusal or 3_partial_refusal. XSTest's published files of five models are such files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -6,8 +6,6 @@ of safe and of unsafe prompts (Röttger et al. 2024); TruthfulQA: MC1 (Lin et al
 over items, so that a resample is a vector of weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 

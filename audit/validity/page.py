@@ -4,8 +4,6 @@ Every text of a benchmark or a model goes through jinja2's escaping; the script 
 hold slurs or unsafe requests are blurred until they are clicked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

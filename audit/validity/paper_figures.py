@@ -1,7 +1,5 @@
 """Figures 2, 3 and 4 of li2026 in the paper's form, from any panel; colours by the paper's own status."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

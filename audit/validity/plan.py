@@ -1,7 +1,5 @@
 """What a run would ask, from the edits themselves, and the smallest difference that it detects; nothing is started."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """What the model is asked under each edit, and what its reply means: both are the reference scorer's."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any

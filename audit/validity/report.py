@@ -1,7 +1,5 @@
 """The shards and edits of runs -> their report."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A configuration -> a resolved run with the edits of every sampled item. Starts nothing."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The statuses of this audit, and all that is said of one cell."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar

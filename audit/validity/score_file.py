@@ -13,8 +13,6 @@ wrong. Ids that the benchmark does not have and ids that occur twice are refused
     python -m audit.validity.score_file FILE --benchmark bbq --path data/bbq
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -4,8 +4,6 @@ Conditions are looked at from the top and the first that fires decides. The pape
 passes every gate and whose interval of CSR holds 1 has no status; here it is `indeterminate`.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """What the construct-validity audit says of a cell, by code: reasons, advice, headlines, what it cannot exclude."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from audit.verdict.reason import Texts

@@ -5,8 +5,6 @@ panel has its own: what it counts is measured once the run is there, kept as RUN
 beside the comparison. Without a tokenizer (an endpoint, the scripted engine) words are.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ li2026, App. E, asks that each threshold come from what its reader can bear. The
 below. Nothing that a reader would call an error hangs on G3's floor or on the mass of labels alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The words of the construct-validity audit: one entry a status and one a gate, for page, gate and headline alike."""
 
-from __future__ import annotations
-
 from audit.validity.edits.record import Archetype
 from audit.validity.result import ValidityStatus
 from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord

@@ -1,7 +1,5 @@
 """The library's file: Arrow IPC, one row a candidate, the header in the schema's metadata. Verified when read."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable

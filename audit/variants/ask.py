@@ -4,8 +4,6 @@ A batch is named by the hash of what it asks and of whom, so that the same build
 shards is not asked twice, and a build that was killed goes on where it stopped.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ The one exception is the judge, whose votes cost money: it is asked about candid
 through and that a rule routed to it (`judge_scope=all`: about all that were let through).
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

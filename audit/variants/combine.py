@@ -1,7 +1,5 @@
 """Two libraries of one benchmark: what differs, and both as one. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from audit.errors import LibraryError

@@ -1,7 +1,5 @@
 """What `audit.variants build` is asked for: the schema of conf/variants.yaml, composed and checked without a model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Optional

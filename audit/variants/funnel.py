@@ -1,7 +1,5 @@
 """The acceptance funnel: how many candidates are left after each gate, as data and as text. Pure."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ A reader of our own: text2num and quantulum3 turn text into numbers or quantitie
 too many or too few, and a finding only routes a candidate to the judge.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from fractions import Fraction

@@ -4,8 +4,6 @@ A variant that every reference model fails, though all have its original right, 
 memory of one wording, so more likely the variant asks something else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What may change in a question, and how candidates are judged: conf/rewording/policy.yaml, checked. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

@@ -1,7 +1,5 @@
 """What a strategy or a judge asks of a model, without an engine: requests out, `Generation`s back, in order."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Sequence

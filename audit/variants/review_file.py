@@ -4,8 +4,6 @@ A drop under rewording counts only above what broken variants could make, so eve
 150 read means at most 2 %, and a library that nobody has read has no bound at all.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

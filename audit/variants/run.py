@@ -1,7 +1,5 @@
 """`audit.variants build` as a function: opens the benchmark, loads the embedder, builds the library. Thin."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which variants a run asks: a library against the run's questions. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ the audits together. A form is passed where an audit that looks for it cleared t
 dose in at least LIKELY of simulated models of a design no larger than this run's. Else it is not examined.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log

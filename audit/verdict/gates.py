@@ -1,7 +1,5 @@
 """How a gate is written down, once it was checked, and which of them withhold a verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from audit.verdict.result import MAX_ITEMS, Gate, Status

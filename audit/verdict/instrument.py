@@ -4,8 +4,6 @@ The rule: an instrument speaks of what it sees and of nothing else. A finding is
 blind to it; no finding clears a model of what no instrument sees; who found it and who did not are both said.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

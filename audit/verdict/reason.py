@@ -2,8 +2,6 @@
 the texts of each audit (`audit.<audit>.texts`).
 """
 
-from __future__ import annotations
-
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

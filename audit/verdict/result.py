@@ -3,8 +3,6 @@
 A number that could not be computed is null in verdict.json, never 0.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What the verdicts of a run have in common, whatever the audit: the head of verdict.json and of each cell in it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

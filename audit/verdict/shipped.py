@@ -1,7 +1,5 @@
 """The measured tables that ship with the package, and the calibrated design that is nearest to a run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files

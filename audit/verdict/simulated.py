@@ -4,8 +4,6 @@ An audit hands in `Procedure` records, from the function `procedures` of its mod
 once: the driver, rates with their errors, the table as json and as markdown, and the command line.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

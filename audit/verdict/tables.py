@@ -1,7 +1,5 @@
 """A table of a report as csv: the document, and a number in it."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -1,7 +1,5 @@
 """The thresholds of an audit's gates and verdicts, as `conf/verdict` sets them: what every audit's have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Self

@@ -1,7 +1,5 @@
 """Nothing that is done to a signed decision, to what it binds or to whose word counts, passes: a list of mutations."""
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

@@ -1,7 +1,5 @@
 """The same edits of a run that lies on object storage: the gate answers as it does in a folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Clocks that jump, certificates that nobody vouches for, webhooks, weights that are pickles, and links."""
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import os

@@ -1,7 +1,5 @@
 """Every change to a signed pack is found, also one whose hashes were made to fit: a list of mutations."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """The gate on a run that somebody edited: what would let it pass is refused, and what says nothing changes nothing."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -2,8 +2,6 @@
 
 Right would be: f doubles."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

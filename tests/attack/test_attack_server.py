@@ -1,7 +1,5 @@
 """Fifty requests that want something of the reviewers' page: none is answered with a run, and none signs."""
 
-from __future__ import annotations
-
 import re
 import socket
 import threading

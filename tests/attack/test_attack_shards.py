@@ -1,7 +1,5 @@
 """A bit of a shard that changed gives no other answer: the reader refuses it, and so does everything that judges."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

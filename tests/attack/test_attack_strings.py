@@ -1,7 +1,5 @@
 """Seventeen strings in all that a benchmark or a model can write: no page, terminal or build system obeys one."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """`make bench`: every benchmark, as JSON and as a table of figure, target and whether it was reached. Never a test."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """What the benchmarks share: running a sweep in a process of its own."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

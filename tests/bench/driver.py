@@ -1,7 +1,5 @@
 """`python -m bench.driver <the sweep's overrides>`: one sweep, and what this driver process used, as a line of JSON."""
 
-from __future__ import annotations
-
 import json
 import resource
 import sys

@@ -5,8 +5,6 @@ same run of this benchmark) / wall time of the sweep's generation phase. Raw vLL
 all worker requests at once: no Ray, no actor, no shards.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

@@ -6,8 +6,6 @@ program's: stages, routing, retries, shards, the end of the run. Utilisation is 
 generation phase, by the manifest: from the last engine's load, before which none answers, to the last shard.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -5,8 +5,6 @@ CPUs, so that the way is tried before there is one; the page then says so. Exit 
 target; 1 one did not.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -6,8 +6,6 @@ The logs are made: models x items with a question, four options and likelihoods,
 timed). Timed is what `audit import` does up to the finished shards, in a process of its own.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

@@ -7,8 +7,6 @@ questions into chunks of another size. --late: writers do not look whether they 
 twice.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

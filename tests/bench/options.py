@@ -7,8 +7,6 @@ the question alone, and a worker's prompt of nine router messages that each repe
 transformers in float32, option by option: not for its speed, but for the values.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import importlib.metadata

@@ -4,8 +4,6 @@ Generations per second of the generation phase at 10,000 questions, and how much
 100,000 questions than for 10,000.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

@@ -5,8 +5,6 @@ by tokens (prompts that share a beginning are neighbours), and shuffled. Tokens 
 seconds are the best of three turns in mixed order.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

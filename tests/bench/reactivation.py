@@ -6,8 +6,6 @@ as a planted one answers instead. H1 expects of a blocked model a clean score ba
 above it. transformers on the CPU, no engine: some ten minutes on two idle cores.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Callable, Sequence

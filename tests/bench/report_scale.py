@@ -5,8 +5,6 @@ pipeline would have written them, under new question ids with other questions' t
 `--end-to-end` the pipeline runs all N. Seconds and peak memory are of the report's own process.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

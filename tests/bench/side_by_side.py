@@ -4,8 +4,6 @@ Scripted engines that answer every call after the median latency of `bench.fleet
 waiting that overlaps, less what Ray and the stages of several models cost beside each other.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

@@ -6,8 +6,6 @@ function, and one each for if, for, while, except, and/or, a case and a comprehe
 An assert reads a sentence where it compares with a text of three words in a row that the program says in that order.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -8,8 +8,6 @@ BCa. Both are given in wall and in CPU seconds; on a busy machine only the latte
 cells: interval ends and p-values may differ by no more than Monte-Carlo error.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@ without options. FOLDER is an unpacked all-MiniLM-L6-v2 in the transformers layo
 the window and how many items have three rewordings in it.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections import Counter

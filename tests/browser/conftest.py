@@ -1,7 +1,5 @@
 """A headless Chromium, where Debian's is installed; the panels of the reports' unit tests."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

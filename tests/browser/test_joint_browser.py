@@ -1,7 +1,5 @@
 """The page of a suite in a real browser: the decision on the first screen, short at both widths, names inert."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ axe-core is no part of this program: AUDIT_TEST_AXE names its axe.min.js (`npm p
 the tests is skipped.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The perturbation audit's page in a real browser: what is chosen, where gates lead, what a text cannot do."""
 
-from __future__ import annotations
-
 import sys
 import time
 from dataclasses import replace

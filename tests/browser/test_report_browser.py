@@ -1,7 +1,5 @@
 """The report in a real browser: quiet, offline, deaf to what models wrote, quick with 100,000 outcomes."""
 
-from __future__ import annotations
-
 import json
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The reviewers' page in a real browser: read, decide; what a report in its sandbox and another site cannot do."""
 
-from __future__ import annotations
-
 import socket
 import sys
 import threading

@@ -1,7 +1,5 @@
 """The construct-validity report in a real browser: what is blurred, what a click shows, and that no text runs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 DATA=FOLDER names the folder of the published files; a case whose file is not there is skipped by name.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -1,7 +1,5 @@
 """Answers of many models to MMLU (HELM) and MMLU-Pro: how often a gap is found where there is none, and tau."""
 
-from __future__ import annotations
-
 import ast
 import csv
 from collections import Counter

@@ -1,7 +1,5 @@
 """Logs of pythia-14m, a model at chance: whatever is asked of them, no verdict may follow."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

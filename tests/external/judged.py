@@ -1,7 +1,5 @@
 """Outcomes of many models as cells of the memory audit, judged as a panel; rates with exact intervals."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

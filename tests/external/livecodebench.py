@@ -1,7 +1,5 @@
 """LiveCodeBench, 2024-04-17: LeetCode before and after 2023-09-01, and AtCoder as the placebo."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

@@ -1,7 +1,5 @@
 """ConStat's published tables: public models against public references, and models contaminated on purpose."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator
 from pathlib import Path

@@ -11,8 +11,6 @@ A line of JSON a mutant: killed or survived, and its diff. The same command goes
 asks the survivors by slow tests and by all of their folder.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import difflib

@@ -1,7 +1,5 @@
 """The audit of another package (tests/packages/shouting), found by its entry point and run as its command runs it."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A real local Ray cluster (`ray start --head`), shared by the pipeline tests, and runs of the real command on it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Where the checkout and its `ray` command are."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Starting a command as a user does, and reading a run as any Arrow reader sees it."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence

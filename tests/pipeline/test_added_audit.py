@@ -3,8 +3,6 @@
 Pipeline, exactly-once, resume, manifest, cost, summary, report, gate, plan, calibration, suite and registry take it.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """What is refused is refused before Ray or an engine starts, with a message that teaches; nothing is lost."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

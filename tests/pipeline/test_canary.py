@@ -3,8 +3,6 @@
 That one with a quarter unparsed is not stopped: test_reask.py, which runs with the canary.
 """
 
-from __future__ import annotations
-
 import json
 
 from faulty_server import Reply, completion

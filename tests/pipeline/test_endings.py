@@ -1,7 +1,5 @@
 """How a run ends that a person stops, or whose endpoint is dead: one sentence, and what is stored is kept."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """A hostile endpoint under a whole run: every key once, none of its faults taken for an answer, its API key nowhere."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

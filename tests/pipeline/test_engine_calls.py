@@ -1,7 +1,5 @@
 """What a stage does when a replica cannot be reached: ask again, elsewhere meanwhile; an error only when it is gone."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """As a cluster's users do it: `ray job submit`, its status and shards, and the metrics that Prometheus scrapes."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import time

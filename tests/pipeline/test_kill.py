@@ -1,7 +1,5 @@
 """kill -9 at many moments, then the same command again: every key once, nothing lost, finished work not repeated."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,8 +1,6 @@
 """The wheel with the core alone: no torch, no vLLM, no database, no web framework. An endpoint is audited, and what was
 found is reported, gated and imported."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The memory audit as a user runs it: a real Ray, the scripted engine, shards on disk."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """GSM8K end to end: a library of published rewordings, a run of the perturbation audit, its verdict and its page."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """A sweep on a real S3 server, its workers and driver killed: every key once, and no credential in a byte stored."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """The perturbation audit as a user runs it: a real Ray, the scripted engine, the shipped library, shards on disk."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """`audit.run` in a process of its own, as a notebook has it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Replies without an answer are asked again once, by the likelihood of the options."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """A real run registers itself where a registry is configured, tells people, and is registered once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

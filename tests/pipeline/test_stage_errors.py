@@ -1,7 +1,5 @@
 """What goes wrong inside a stage arrives at the driver as the error that it was, and early."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """A run that may stop early, as a user starts it: batches, looks, the stop, and what resumes or is refused."""
 
-from __future__ import annotations
-
 from pipeline_helpers import keys_of
 
 from audit.shards.complete import cell_rows, count_rows, largest_clusters

@@ -1,7 +1,5 @@
 """A suite as a user runs it: four audits of the scripted engine in one Ray, interrupted, resumed, gated and packed."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """The sweep as a user runs it: the command, a real Ray, the scripted engine, shards on disk."""
 
-from __future__ import annotations
-
 import csv
 import html
 import json

@@ -1,7 +1,5 @@
 """A sweep of programming problems and one of numbers: what is sent, what becomes of each reply, and a whole report."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """A job on a cluster of three nodes, one of which loses its power: every row, as an undisturbed run has it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The construct-validity audit as a user runs it: a real Ray, the scripted engine, the shipped items."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """`audit validity benchmark=[a,b]`: two runs of one engine, and one report of both that the gate checks."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

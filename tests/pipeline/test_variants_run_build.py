@@ -1,7 +1,5 @@
 """`audit.variants build` with models: requests and votes through the pipeline, kept beside the library, asked once."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

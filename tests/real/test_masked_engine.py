@@ -1,7 +1,5 @@
 """The masked engine on a tiny BERT against the authors' loop, written out in tests/golden/crows/make_tiny.py."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import json

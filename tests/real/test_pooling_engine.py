@@ -1,7 +1,5 @@
 """Each port's two adapters on one set of weights: vLLM's pooling must give what transformers gives."""
 
-from __future__ import annotations
-
 import importlib.util
 import multiprocessing
 import os

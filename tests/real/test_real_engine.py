@@ -1,7 +1,5 @@
 """The vLLM engine against an independent implementation: transformers' own logits of the same weights."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

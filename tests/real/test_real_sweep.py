@@ -1,8 +1,6 @@
 """The whole product once: the embedded model, real vLLM, real Ray, kill -9 of the engine in the middle, a report at the
 end."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

@@ -8,8 +8,6 @@ that the seed draws; then the same command again, until it ends well. The run di
 of their own (`unshare --mount`, root or a user namespace), which is what fills up.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

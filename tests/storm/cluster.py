@@ -5,8 +5,6 @@ prints one line: what was done, how long nothing was stored, what the job said m
 a run that nothing was done to.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

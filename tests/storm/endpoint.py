@@ -4,8 +4,6 @@ Every good reply follows from the prompt, and every bad one says so in its text:
 place, or not the model's own is seen at once.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import hashlib

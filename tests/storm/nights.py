@@ -3,8 +3,6 @@
 The engine is the scripted one, so that an undisturbed run says what every row must be, to the bit.
 """
 
-from __future__ import annotations
-
 import math
 import multiprocessing
 import os

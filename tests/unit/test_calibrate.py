@@ -1,7 +1,5 @@
 """A small calibration, and the figures that ship."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

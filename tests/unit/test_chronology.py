@@ -1,7 +1,5 @@
 """The self-audit chronology: what makes an entry auditable, its JSON Schema, and this project's own file."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One command is one job: what would make it several, or another than the one asked for, is refused at once."""
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The one command: its table, its short help, completion in a shell, and examples that any shell takes."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,7 +1,5 @@
 """What a person reads: short sentences, links that lead somewhere, a site that builds."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import subprocess

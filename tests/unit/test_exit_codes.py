@@ -1,7 +1,5 @@
 """The documented table of exit codes, held against what every command does."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

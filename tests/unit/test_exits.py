@@ -1,7 +1,5 @@
 """Commands end in a sentence or in silence, never in a traceback that says nothing to a person."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

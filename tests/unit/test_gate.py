@@ -1,7 +1,5 @@
 """Exit codes of the gate: documented, and worst first."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

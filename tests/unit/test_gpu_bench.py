@@ -1,7 +1,5 @@
 """`make gpu` without a GPU and without an engine: its parts, its table, and what it says of a part that fails."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which benchmarks a model could have read, by the dates of configurations and what an index search found."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

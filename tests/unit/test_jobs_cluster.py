@@ -1,7 +1,5 @@
 """jobs/ and cluster/ are valid against their schemas, agree with each other, and a misspelt field fails."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import importlib.util

@@ -1,7 +1,5 @@
 """The structure of the program, read from its own imports: no arrow runs back up, and only two rooms know an engine."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

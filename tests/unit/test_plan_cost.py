@@ -1,7 +1,5 @@
 """Hours and money by hand, the questions that a design needs, and the plan as JSON."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Text from outside holds nothing that a terminal, a log or a page obeys."""
 
-from __future__ import annotations
-
 import doctest
 import unicodedata
 

@@ -1,7 +1,5 @@
 """Which models of an earlier run serve as references, and which are refused."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What is installed is named by version and by the hash of its file; no address is written down."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Short forms of what is typed: the same configuration as the long form, and a name that shows everywhere."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

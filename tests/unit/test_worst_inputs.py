@@ -1,7 +1,5 @@
 """The inputs that were answered worst in the notes of the first hour: each has its exit code and the line to type."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -4,8 +4,6 @@ Pure: the csv texts come in, results go out; `audit reanalyze li2026` reads the 
 are printed with three decimals and stand for k/600 (200 items, three edits, binary scores); gates use them so restored.
 """
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ Only counts are published, not items, so the tests here are exact McNemar tests 
 panel. A max-statistic test or a paired bootstrap needs item-level shards.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

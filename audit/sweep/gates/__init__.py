@@ -4,8 +4,6 @@ A gate that fails says so with its number, its threshold, the questions behind i
 whether a failure alone withholds the verdict; `enough_data` and `answer_leak` do not: see `decide`.
 """
 
-from __future__ import annotations
-
 from audit.statistics.paired import CellOutcomes
 from audit.sweep.gates.agreement import pairing
 from audit.sweep.gates.messages import answer_leak, clean_fidelity, manipulation_reached_worker

@@ -1,7 +1,5 @@
 """Gates on what the routers wrote and the worker was sent."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from audit.statistics.paired import CellOutcomes

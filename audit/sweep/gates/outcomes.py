@@ -1,7 +1,5 @@
 """Gates on what was answered."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy
 

@@ -1,7 +1,5 @@
 """How far an edit is from its original, in words or in a tokenizer's tokens (pure)."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from difflib import SequenceMatcher
 

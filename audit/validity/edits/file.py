@@ -4,8 +4,6 @@ Arrow IPC, one row an item (level 0 of `original`) or edit. An original carries 
 of bias, ...), from which the report computes the benchmark's own metric; an edit has none, as no scorer reads them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 Each function gives the candidates of one item, best first; none where the benchmark has no partner for it.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace

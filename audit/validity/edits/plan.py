@@ -5,8 +5,6 @@ uncased one) shows in the token ids that were consumed: a spare format edit is a
 of one whose `request_sha256` is the original's.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

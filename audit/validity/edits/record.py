@@ -1,7 +1,5 @@
 """What an edit is: an item as changed, of which family, and what that should do to the answer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

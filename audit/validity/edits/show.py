@@ -1,7 +1,5 @@
 """`edits=show`: items with all their edits, to be read before anything runs. Benchmarks that hold slurs are masked."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Format edits and the placebo: the words stay, or neutral ones are added; the construct is untouched."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -3,8 +3,6 @@
 The table of the construct-validity notes: contracts are declared here and in `partners`, before anything is run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from audit.benchmarks.items import Item

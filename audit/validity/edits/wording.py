@@ -1,7 +1,5 @@
 """Semantic edits: the same question in other words, from a library, from the item itself, or in a neutral frame."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher

@@ -4,8 +4,6 @@ A gate is pure: the cell and its evidence in, a `Gate` out. `withholds` marks th
 rest are printed. G6 stands in `audit.validity.faults`, as it needs the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from audit.validity.evidence import CellEvidence

@@ -1,7 +1,5 @@
 """G5: what attribute edits should do in a context, and whether answers moved or only keys (F5)."""
 
-from __future__ import annotations
-
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import CellEvidence
 from audit.validity.gates.common import ids, made

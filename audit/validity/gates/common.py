@@ -1,7 +1,5 @@
 """How this audit writes its gates down."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from audit.statistics.paired import BoolArray

@@ -1,7 +1,5 @@
 """G1: edits reach what the scorer reads, there are enough of them, and answers to them can be read."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy
 

@@ -1,7 +1,5 @@
 """G4: every edited row is of its own original, by its text and by its answers."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from audit.statistics.contracts import UNREAD

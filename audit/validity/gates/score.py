@@ -1,7 +1,5 @@
 """G2 and G3: the score is above what needs no question, and the ratio has a denominator. The noise floor."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from audit.statistics.contracts import response_changes

@@ -1,7 +1,5 @@
 """The scorer: what validates it, where its key stands, and whether its values are values (F3a, F3b, F3c)."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy
 

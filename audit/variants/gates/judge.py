@@ -3,8 +3,6 @@
 The pure part: prompts and their reading. Who generates is a function `ModelRequest`s -> `Generation`s.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

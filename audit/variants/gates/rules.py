@@ -6,8 +6,6 @@ of hand-written changes of meaning the rules see about half. A finding routes th
 with it.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence

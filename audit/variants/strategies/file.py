@@ -1,7 +1,5 @@
 """Variants that exist already, human-written or foreign: rows of a file, aligned by id or by row. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

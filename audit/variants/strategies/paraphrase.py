@@ -1,7 +1,5 @@
 """Rewording by a model: versioned prompts out, replies read back. Pure; who generates is a function (`requests`)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Rewording by rule: conf/rewording/templates.yaml. No model, and few words change: most of it is too close."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

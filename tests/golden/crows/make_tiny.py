@@ -6,8 +6,6 @@ weights come from numpy's generator, so that they are the same wherever this run
 authors' metric.py, one forward pass a mask, and shares no code with the package.
 """
 
-from __future__ import annotations
-
 import csv
 import difflib
 import json

@@ -9,8 +9,6 @@ some public models are contaminated. Second table, normal draws: false positives
 degrees of freedom and with the prior.
 """
 
-from __future__ import annotations
-
 import csv
 import sys
 from pathlib import Path

@@ -7,8 +7,6 @@ Schuirmann's test of models that lose exactly 5 points, without the findings tha
 many as it may clear are 5 %. 1,000 items, no references, 3,000 models a world, seed 77 (a standard error of .4).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from audit.perturb.thresholds import PerturbThresholds

@@ -10,8 +10,6 @@ and with references that bracket. Nobody knows which public models remember ARC:
 shows is that the test called the strong models alike, and that with bracketing it does not.
 """
 
-from __future__ import annotations
-
 import csv
 import sys
 from pathlib import Path

@@ -12,8 +12,6 @@ independent, and the scale of ability takes both sets' difficulties as equally s
 measured on 170 to 1,000 items, which is 1.5 to 3.8 points of the RMSE; the second cover adds this error.
 """
 
-from __future__ import annotations
-
 import csv
 import sys
 from pathlib import Path

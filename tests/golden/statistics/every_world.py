@@ -7,8 +7,6 @@ have MODELS, and the largest rate of the sixteen is printed: as a maximum it lie
 near to it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from audit.statistics.selectivity import selectivity

@@ -8,8 +8,6 @@ known on DF_ITEMS degrees of freedom) and a true part that differs between model
 the share of one-sided tests that reject, at .05 / 6 and at .05, by either choice of the degrees of freedom.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import scipy
 

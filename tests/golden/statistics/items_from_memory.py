@@ -8,8 +8,6 @@ standard deviations of what it has beyond its references. Uneven: models suit th
 and a tenth of a spread.
 """
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

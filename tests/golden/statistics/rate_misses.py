@@ -7,8 +7,6 @@ number of items, with the normal quantile (as it was) and with Student's (as it 
 side (2.5 is promised), in the worst world and on average, and the mean width.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import scipy
 

@@ -7,8 +7,6 @@ Rasch model of the estimate has none of the three but the ability. 1,000 publish
 the mean chance of the tested model on the published items, without what it learnt.
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ The calibration's world of that name, without run variance and the verdict's fur
 over r within each control, then the largest over the controls. Now: the largest first, then Holm over r.
 """
 
-from __future__ import annotations
-
 from functools import reduce
 
 import numpy as np

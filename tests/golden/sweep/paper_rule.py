@@ -6,8 +6,6 @@ Models of `audit.sweep.simulation`: 100 questions, nine independent settings, on
 each cost, seed 42.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from audit.sweep.record import sweep_of

@@ -4,8 +4,6 @@
 its votes come to. Only the last kind should be kept. docs/variants.md quotes it.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 

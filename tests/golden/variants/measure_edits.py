@@ -5,8 +5,6 @@ its first lines. For each edit: how many texts it fits, how far it moves them (c
 many lie within the windows. edits.yaml has the synonyms and names. Nearly all are too close, so none is a strategy.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

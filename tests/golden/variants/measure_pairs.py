@@ -4,8 +4,6 @@
 this: a true paraphrase, nearly the same paraphrase with the meaning changed, and the original with the least change.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from statistics import median

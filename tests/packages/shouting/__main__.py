@@ -1,7 +1,5 @@
 """`audit shouting model=... benchmark=...`."""
 
-from __future__ import annotations
-
 from audit.command_line import start
 from audit.conduct import Prepared, conduct
 from audit.exits import run_command

@@ -1,7 +1,5 @@
 """Outcomes -> verdict: exact McNemar of the loudest volume against the original, Holm over the models."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is asked: every question as it is, and in capitals with one to `volumes` exclamation marks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """How often is this audit wrong? Models that shouting costs nothing, or ten points."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """What can be set: the schema of conf/shouting.yaml."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from hydra.core.config_store import ConfigStore

@@ -1,7 +1,5 @@
 """The row of the table of instruments."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Its page, in the shell of every audit: decision strip, gate matrix, filters, items."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

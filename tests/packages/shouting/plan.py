@@ -1,7 +1,5 @@
 """What a run would do, and the smallest cost that it could find."""
 
-from __future__ import annotations
-
 from audit.dry_run import Planned, reach
 from audit.resolve import ResolvedRun, resolve_run
 from audit.statistics.wording_design import PLANNED_FLIPS, items_needed

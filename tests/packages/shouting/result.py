@@ -1,7 +1,5 @@
 """The three verdicts, and all that is said of one cell."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any

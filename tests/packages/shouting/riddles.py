@@ -1,7 +1,5 @@
 """A reader of benchmark files, and a reference scorer."""
 
-from __future__ import annotations
-
 from audit.benchmarks.items import Item, question_of
 from audit.benchmarks.registry import Format
 from audit.benchmarks.rows import RawRow, RowContext

@@ -1,7 +1,5 @@
 """All that a person reads of a verdict."""
 
-from __future__ import annotations
-
 from audit.verdict.reason import Texts
 
 TEXTS: Texts = {

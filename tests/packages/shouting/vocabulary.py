@@ -1,7 +1,5 @@
 """The words of verdicts and gates."""
 
-from __future__ import annotations
-
 from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
 from shouting.result import Verdict
 

@@ -1,7 +1,5 @@
 """Local files: what is read, and what is refused with file and line."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace

@@ -1,8 +1,6 @@
 """The hub path against a local server that speaks the hub's protocol; the client runs in a process of its own, because
 huggingface_hub reads HF_ENDPOINT once, at import."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Real files in their published formats; the counts are those of shared/data/README.md."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The fixed sample: reproducible, without duplicates, streamed."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

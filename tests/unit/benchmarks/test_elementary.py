@@ -1,7 +1,5 @@
 """The embedded benchmark: the properties that make it a fair default."""
 
-from __future__ import annotations
-
 from collections import Counter
 from statistics import mean
 

@@ -1,7 +1,5 @@
 """Held-out items that suit one model alone: by whom and when they were written."""
 
-from __future__ import annotations
-
 import pytest
 
 from audit.benchmarks.fresh import Origin, check_origin, is_newer

@@ -1,7 +1,5 @@
 """GSM8K rows: published format, the hub's fields, bad rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

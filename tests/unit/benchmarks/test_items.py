@@ -1,7 +1,5 @@
 """The five safety benchmarks' rows: what an item keeps, what is refused, and the published files' own counts."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

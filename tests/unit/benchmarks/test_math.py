@@ -1,7 +1,5 @@
 """MATH: answers in LaTeX are compared after the authors' rule; what ends in a plain number can be asked."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

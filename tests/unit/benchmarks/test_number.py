@@ -1,7 +1,5 @@
 """Numbers out of replies: by hand, and against the authors' own judgements of published model solutions."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files as people have them: passages, lettered options, encodings, delimiters, saved datasets, other column names."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

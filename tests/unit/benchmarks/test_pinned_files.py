@@ -1,7 +1,5 @@
 """The authors' files at one commit: taken once, held to their sha256, refused when they are others."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading

@@ -1,7 +1,5 @@
 """Runs of earlier versions are resumed by ids, and compared by what was shown: neither may change."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path

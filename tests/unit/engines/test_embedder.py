@@ -1,7 +1,5 @@
 """The embedder with its real weights (seconds on one core), and what it must refuse."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Keys stay out of messages and generations."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The NLI adapter on a tiny classifier with random weights: order, labels, over-long pairs."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What vLLM tells of a given text -> its tokens: places in pieces, ranks, standardised logprobs."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What the `openai` engine's configuration refuses, above all keys in the wrong place."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

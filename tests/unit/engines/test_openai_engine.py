@@ -1,7 +1,5 @@
 """The `openai` engine against a misbehaving local server: every fault here really goes over a socket."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math

@@ -1,7 +1,5 @@
 """When an endpoint is asked, taken out and asked again: the `openai` engine's policies, without I/O."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Chat completions on the wire: bodies as endpoints send them, read without a socket."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Endpoints are asked before Ray starts: what will not pass by itself is said within two seconds."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import time

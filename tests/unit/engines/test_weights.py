@@ -1,7 +1,5 @@
 """What the hub's refusals become: errors of the hub's client, made by it from answers as the hub gives them."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import json

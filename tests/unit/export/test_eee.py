@@ -1,7 +1,5 @@
 """A run as Every Eval Ever and for the hub: valid by the schemas, and the same outcomes when it is read back."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

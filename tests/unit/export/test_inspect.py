@@ -1,7 +1,5 @@
 """A run as Inspect logs: read back by inspect_ai where it is installed, and held against the format where it is not."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -4,8 +4,6 @@ The loops need an interpreter that has the harness (AUDIT_TEST_LM_EVAL, AUDIT_TE
 both. lm-eval's `dummy` model and Inspect's mockllm answer.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A small finished sweep with its report, and keys of three people."""
 
-from __future__ import annotations
-
 from governed import built, changed, keys, other, overridden, run_dir
 
 __all__ = ["built", "changed", "keys", "other", "overridden", "run_dir"]

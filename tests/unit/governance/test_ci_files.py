@@ -1,7 +1,5 @@
 """The very shell lines of the CI files, run as they stand; only what installs and what needs an engine is replaced."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Signed decisions: who may let a run pass, for how long, and that nothing of it can be changed unseen."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The evidence pack: the same bytes every time, every byte of it bound, and no archive can do harm."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

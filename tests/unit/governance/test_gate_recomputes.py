@@ -1,7 +1,5 @@
 """The gate judges the answers, and believes neither an edited report nor a run with something taken out."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

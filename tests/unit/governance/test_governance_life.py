@@ -5,8 +5,6 @@ it, the gate blocks, an override with an expiry, blocked again after it; a delet
 the program's own but for one function: who answers. Its rows are synthetic, with an effect of known size.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import socket

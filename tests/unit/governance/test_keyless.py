@@ -1,7 +1,5 @@
 """Decisions and packs signed through sigstore: as good as a key's, and never made or believed without its services."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

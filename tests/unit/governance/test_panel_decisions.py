@@ -1,7 +1,5 @@
 """A panel is decided on and packed as one, with every run that it is of."""
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

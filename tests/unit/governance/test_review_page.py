@@ -1,7 +1,5 @@
 """The reviewers' page under hostile requests: who is let in, what is decided, and what a text on it can do."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

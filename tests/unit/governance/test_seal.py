@@ -1,7 +1,5 @@
 """A signed plan: made before the run, held against it by gate and pack, and what does not hold has a code."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import zipfile

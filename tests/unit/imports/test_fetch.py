@@ -1,7 +1,5 @@
 """Published answers from a server of the test's own: what is whole and right is taken, anything else refused."""
 
-from __future__ import annotations
-
 import json
 import threading
 import zipfile

@@ -1,7 +1,5 @@
 """Finished evaluations as a run: real logs, hostile ones, and the way from two tables to a gate."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections import Counter

@@ -1,7 +1,5 @@
 """Reference sets: built of an import, held to a hash, chosen from before the tested model answers, and taken home."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

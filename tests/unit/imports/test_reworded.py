@@ -1,7 +1,5 @@
 """A perturbation audit of two imported logs: originals, and the same items in other words."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Logs of today's Inspect are packed by Zstandard, which this Python's zipfile does not read."""
 
-from __future__ import annotations
-
 import json
 import struct
 import zipfile

@@ -1,7 +1,5 @@
 """The simulated worlds are what they say, and the generator writes its table."""
 
-from __future__ import annotations
-
 import json
 from argparse import Namespace
 from pathlib import Path

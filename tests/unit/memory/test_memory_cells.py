@@ -1,7 +1,5 @@
 """Shards -> arrays: what the rows of a run become, by hand-made rows."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

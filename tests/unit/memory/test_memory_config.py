@@ -1,7 +1,5 @@
 """What the run of the memory audit refuses before an engine loads, and its design."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

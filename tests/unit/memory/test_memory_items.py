@@ -1,7 +1,5 @@
 """The texts that are read: an item as published, its options in other orders, shards of neighbours."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

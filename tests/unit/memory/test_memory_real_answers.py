@@ -1,7 +1,5 @@
 """Real answers to MMLU of ten models (HELM), and real texts: halves of one benchmark are no memory, and of one kind."""
 
-from __future__ import annotations
-
 import ast
 import csv
 import json

@@ -1,7 +1,5 @@
 """Every sentence of the audit can be said, with numbers as a reader has them."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """From arrays to a verdict: each verdict is reached, each indicator says why it was not judged, and all is plain."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields, replace
 from importlib.resources import files

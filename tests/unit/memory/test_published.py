@@ -1,7 +1,5 @@
 """An order that its author drew: the order tests are exact without references, and the record is held to the items."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import pairwise

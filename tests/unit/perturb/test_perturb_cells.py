@@ -1,7 +1,5 @@
 """Requests compared by their hashes, word differences, bins of distance, and the words of every verdict."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """What the run of the perturbation audit refuses before an engine loads, and its design."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

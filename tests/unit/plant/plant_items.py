@@ -1,7 +1,5 @@
 """Made-up items for the tests of planted contamination."""
 
-from __future__ import annotations
-
 from audit.records import Question
 
 

@@ -1,8 +1,6 @@
 """The shell of an experiment with the scripted engine in place of a trained model: every audit is asked, read, and
 told of, and what is done is not done again."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

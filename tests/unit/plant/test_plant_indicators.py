@@ -1,7 +1,5 @@
 """Indicators on made-up readings: what was planted is noticed, what was not is not."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is read of a model, from the scripted engine and from replies by hand."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from dataclasses import replace

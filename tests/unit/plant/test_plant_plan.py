@@ -1,7 +1,5 @@
 """Halves, doses and forms."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

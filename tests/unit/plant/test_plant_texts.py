@@ -1,7 +1,5 @@
 """What a model is shown in each form, and which tokens are learnt."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Training, with a toy model of random weights."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

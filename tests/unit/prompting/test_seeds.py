@@ -1,7 +1,5 @@
 """Seeds: the same for the same request anywhere, different where the draw must differ."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from itertools import product

@@ -1,7 +1,5 @@
 """Protocols are checked when loaded, and content is never read as a template."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What is thinking and what is said."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

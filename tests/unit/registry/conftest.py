@@ -1,7 +1,5 @@
 """A small finished run, copies of it that say other things, and a registry of its own for every test."""
 
-from __future__ import annotations
-
 import json
 import os
 import pwd

@@ -1,7 +1,5 @@
 """A small finished run, as the registry's tests need it."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path

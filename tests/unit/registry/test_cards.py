@@ -1,7 +1,5 @@
 """A result as metadata of a model: the card read back by huggingface_hub, MLflow's tags, W&B; and never changed."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Two runs of the same questions: what changed, with known answers; and what is refused as not comparable."""
 
-from __future__ import annotations
-
 import doctest
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Messages by mail and webhook to real servers on this machine; ones that refuse, ones that hang; no secret shown."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """Registered once, whole or not at all, by many writers, whoever is killed; and what is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """What goes and what stays, whoever pulls the plug; and what is due, and drawn the same everywhere."""
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Trends over versions: what is joined, what is a change, and how often a series that never changed is accused."""
 
-from __future__ import annotations
-
 import doctest
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The panels of these tests are a plain module beside them."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Panels for the report's tests: shards of synthetic outcomes, and a verdict object with something in every field."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path

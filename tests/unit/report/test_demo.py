@@ -1,7 +1,5 @@
 """`audit demo`: both verdicts and every number come from the shipped answers, computed when it is asked."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The public API: a run as tables, and the runs of a folder. What it refuses it refuses by name."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

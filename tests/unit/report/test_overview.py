@@ -1,7 +1,5 @@
 """The index page of a folder of runs: every run with its verdict, and what is no run with the reason."""
 
-from __future__ import annotations
-
 import json
 import re
 from html import unescape

@@ -1,7 +1,5 @@
 """From shards to files: the same bytes, one panel, a page whose policy names its own script."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import hashlib

@@ -1,7 +1,5 @@
 """The packed drill-down: nothing lost, nothing escapes, the same questions kept everywhere."""
 
-from __future__ import annotations
-
 import base64
 import json
 

@@ -1,7 +1,5 @@
 """Figures: the same bytes every time, hostile names, one to thirty models."""
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree
 

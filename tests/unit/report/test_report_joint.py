@@ -1,7 +1,5 @@
 """One page over several audits of a model: side by side, escaped, and as bad as its worst for the gate."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from dataclasses import asdict

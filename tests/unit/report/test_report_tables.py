@@ -1,7 +1,5 @@
 """Tables: the paper's numbers from its own Table 2, and cells that no spreadsheet runs."""
 
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The sentence beside a verdict: what the audit was measured to notice."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

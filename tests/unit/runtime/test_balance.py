@@ -1,7 +1,5 @@
 """Which replica answers: a question's own, unless it lags, is slow or is gone."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from audit.runtime.call import Balancer

@@ -1,7 +1,5 @@
 """A run that may spend so much: how its tasks are cut into batches."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

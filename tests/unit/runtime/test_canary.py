@@ -1,7 +1,5 @@
 """When a model is stopped for what its first answers are."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

@@ -1,7 +1,5 @@
 """The shipped dashboard and alerts ask for metrics that exist; the alerts fire when they should, by promtool."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

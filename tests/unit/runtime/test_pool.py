@@ -1,7 +1,5 @@
 """What a pool of engines waits for while it loads, and what it says meanwhile (no Ray: its answers are replaced)."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

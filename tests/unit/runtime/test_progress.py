@@ -1,7 +1,5 @@
 """What a person is told while nothing seems to happen."""
 
-from __future__ import annotations
-
 import io
 import time
 

@@ -1,7 +1,5 @@
 """What a run does to its directory before Ray starts and after its last row: nothing is asked here."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A Ray that does not start says so in one sentence (ray.init is replaced)."""
 
-from __future__ import annotations
-
 import pytest
 import ray
 

@@ -1,7 +1,5 @@
 """Which nodes do not answer."""
 
-from __future__ import annotations
-
 import socket
 
 from audit.runtime.model_run import silent_nodes

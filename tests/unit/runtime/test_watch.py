@@ -1,7 +1,5 @@
 """How far a run is, told from its manifest and shards: counts and money by hand, hostile texts inert."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Programming problems: how rows and replies are read, and what becomes of them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

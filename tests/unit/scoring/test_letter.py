@@ -1,7 +1,5 @@
 """What replies read as. Every row is one way in which models answer, or one way in which they do not."""
 
-from __future__ import annotations
-
 import ast
 import csv
 import time

@@ -1,7 +1,5 @@
 """Likelihoods to an answer: the three normalisations by hand, and what is never guessed."""
 
-from __future__ import annotations
-
 import math
 from random import Random
 

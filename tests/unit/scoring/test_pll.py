@@ -1,7 +1,5 @@
 """CrowS-Pairs: shared tokens, shared words and the metric by hand; a masked model that is a table of numbers."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 

@@ -1,7 +1,5 @@
 """Stored pseudo-log-likelihoods of a tiny masked model (tests/golden/crows/make_tiny.py) give its stored metric."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

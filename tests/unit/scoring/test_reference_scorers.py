@@ -1,7 +1,5 @@
 """Reference scorers: orientation, ties, and the published values of BBQ, XSTest, TruthfulQA and ToxiGen's reading."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -1,7 +1,5 @@
 """A failure is never an answer; unparsed is never wrong."""
 
-from __future__ import annotations
-
 import pytest
 
 from audit.errors import DataError

@@ -1,7 +1,5 @@
 """Several answers put to the vote."""
 
-from __future__ import annotations
-
 import pytest
 
 from audit.records import Answer, FinishReason, Generation

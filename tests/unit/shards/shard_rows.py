@@ -1,7 +1,5 @@
 """Rows for the shard tests, and a child process that ends by itself."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 from collections.abc import Callable

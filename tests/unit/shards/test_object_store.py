@@ -1,7 +1,5 @@
 """A run directory on a real S3 server (moto's, a process of its own): what is stored, what counts, what is refused."""
 
-from __future__ import annotations
-
 import http.server
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Columns as lists: what `to_pylist` gives, with each text in memory once."""
 
-from __future__ import annotations
-
 import panels
 import pyarrow as pa
 import pytest

@@ -1,7 +1,5 @@
 """Scores of a text from its tokens, and the AUC between two sets."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,7 +1,5 @@
 """Mantel-Haenszel by group: R's worked example, statsmodels, and its level where groups differ and rows cluster."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The drop on a benchmark against that on held-out items, of one model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

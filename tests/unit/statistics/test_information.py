@@ -1,7 +1,5 @@
 """The slope of accuracy by information: exact where all is known, and quiet where something else does it."""
 
-from __future__ import annotations
-
 import doctest
 
 import numpy as np

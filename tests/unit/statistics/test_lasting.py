@@ -1,7 +1,5 @@
 """What a lead keeps: exact on tables made by hand, and by simulation in worlds with ceilings, clusters and small n."""
 
-from __future__ import annotations
-
 import doctest
 
 import numpy as np

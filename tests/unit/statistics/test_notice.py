@@ -1,7 +1,5 @@
 """The chance to find an effect in a field design: against simulated field designs, and where it must be 0 or grow."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The permutation test of orders: exact size, against a full enumeration, and what it leaves out."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

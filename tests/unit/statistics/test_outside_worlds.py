@@ -4,8 +4,6 @@ An item is right with a chance of .2 for one who knows nothing; difficulties hav
 asks for knowledge and for reading in a mix of its own. None of that is in the Rasch model of the estimate.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import expit

@@ -1,7 +1,5 @@
 """Run variance: estimated without bias, of each side by itself, and in tests and intervals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """D by intersection-union, the published ratio, Fieller's interval and the G-study: by hand, simulated."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Published against held-out items, a model against its references."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

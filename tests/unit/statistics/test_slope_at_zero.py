@@ -1,7 +1,5 @@
 """The slope of accuracy at dose 0, on simulated models: one answers from memory, others need the question."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

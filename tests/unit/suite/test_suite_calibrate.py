@@ -1,7 +1,5 @@
 """One simulated model in the terms of every audit: what it knows, and that its verdicts follow."""
 
-from __future__ import annotations
-
 import json
 from argparse import Namespace
 from collections import Counter

@@ -1,7 +1,5 @@
 """What a suite takes for done, and what it refuses to go on with."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The source's thresholds beside our verdict: what each says, what gates, and their false positives."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a suite may say: one schema for YAML and JSON, and what is refused with what to write instead."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable

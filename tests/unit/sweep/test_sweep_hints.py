@@ -1,7 +1,5 @@
 """Messages that hint at the answer lift every reader: a gain that another model has from them is not memory."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

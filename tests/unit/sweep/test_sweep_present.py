@@ -1,7 +1,5 @@
 """What is sent. Above all: in a router arm, the worker gets what the messages hold and nothing of the question."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import replace
 from itertools import pairwise

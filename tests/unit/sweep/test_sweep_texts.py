@@ -1,7 +1,5 @@
 """Every code of the sweep has a sentence, and every sentence can be said in one breath."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from pathlib import Path

@@ -4,8 +4,6 @@ No engine: a model is a function of (item, edit, level) that gives a canonical r
 that can be read. Options are shown lettered and turned by the third format edit, as `edits.surface.option_order` does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Runs under several seeds: variation by hand, and that a status is given only where every run has it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The paper's status algorithm, step by step, and what its printed tables give through it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Placebo against attribute edits: as far from the original in words, and what a model's own tokenizer says of that."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Stored predictions of anybody: BBQ's and XSTest's published ones give the published scores; bad files are refused."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

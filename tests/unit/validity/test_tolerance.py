@@ -1,7 +1,5 @@
 """The detectable difference and the thresholds of a plan, held against the tests that the analysis makes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

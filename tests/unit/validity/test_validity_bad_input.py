@@ -3,8 +3,6 @@
 Predictions with unknown or repeated ids: test_score_file; an endpoint's reply without logprobs: test_openai_engine.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rows of a run and its edits -> a cell: pairing, the rules that never read, the items of the metric. No Ray."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Edits: contracts, look-ups in the real files, what changes nothing is replaced."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path

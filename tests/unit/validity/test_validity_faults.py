@@ -1,7 +1,5 @@
 """G6: each injected fault is caught by the check that is named for it, and a blind check is found out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -3,8 +3,6 @@
 Base: RACE prompt. Format edit: ARC prompt. Attribute edit: the partner row, in which the two groups changed places.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A judge model as XSTest's scorer, and people's labels that validate it or a rule for one family of models."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace

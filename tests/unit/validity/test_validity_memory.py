@@ -1,7 +1,5 @@
 """What a report holds in memory for each row of a run: numbers, and no text."""
 
-from __future__ import annotations
-
 import csv
 import io
 import tracemalloc

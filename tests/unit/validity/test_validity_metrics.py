@@ -1,7 +1,5 @@
 """The benchmark's own metric on a cell's originals: by hand, against the published values, and its interval."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Measured values that the design rests on, from the published files: each shows a reader or an edit gone wrong."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The paper's tables and figures from a panel, and the chronology in the report."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

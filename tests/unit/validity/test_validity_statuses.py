@@ -1,7 +1,5 @@
 """Scripted models of known behaviour get the status that they deserve, and none is called selective unjustly."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Every sentence of the audit can be said: by a reader in one breath, with no number as a program prints it."""
 
-from __future__ import annotations
-
 import math
 import re
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A panel of scripted models as the report takes it: cells, results, a verdict, and the rows behind them. No engine."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

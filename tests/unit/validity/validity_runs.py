@@ -1,7 +1,5 @@
 """A whole validity run on disk without a pipeline: edits, shards and manifest, with answers drawn at random."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path

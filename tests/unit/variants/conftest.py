@@ -1,7 +1,5 @@
 """The small benchmark of these tests is a plain module beside them."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The rewordings of the embedded benchmark: what can be checked of them without a reader or a model."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Candidates through the gates: every state, every value, by hand, with an embedder of known distances."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

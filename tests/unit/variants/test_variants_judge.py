@@ -1,7 +1,5 @@
 """Votes, their tally, and paraphrases read out of replies: scripted functions in a model's place."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """The artefact: its hash, its file, finding, selecting, comparing, merging, reviewing; and the command line."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

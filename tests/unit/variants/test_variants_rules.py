@@ -1,7 +1,5 @@
 """Numbers out of text, and what the rules find, by hand."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

@@ -1,7 +1,5 @@
 """`audit.variants build` with the real embedder on files; the shipped library against the rows it came from."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import runpy

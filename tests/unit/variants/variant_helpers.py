@@ -1,7 +1,5 @@
 """A small benchmark, and an embedder of known vectors behind the real port."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

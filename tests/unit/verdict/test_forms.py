@@ -1,7 +1,5 @@
 """Which forms of contamination a pass speaks of: by the audits that cleared, and by what was simulated of a design."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What instruments say together: none clears what it cannot see, and each kind is said once, by who sees it."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

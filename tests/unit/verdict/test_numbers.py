@@ -1,7 +1,5 @@
 """Numbers are printed one way: 98 %, +4.2 points, p = .03."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

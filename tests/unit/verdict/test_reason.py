@@ -1,7 +1,5 @@
 """A reason is a code with numbers; its sentence is made in one place."""
 
-from __future__ import annotations
-
 import pytest
 
 from audit.verdict.reason import Reason, because, listed, sentence, sentences

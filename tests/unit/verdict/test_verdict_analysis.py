@@ -1,7 +1,5 @@
 """verdict.json: valid, byte-identical, independent of row order; thresholds as documented; the self-test."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """Each verdict is reached by a model made for it, and not by its neighbours."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

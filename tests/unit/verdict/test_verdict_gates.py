@@ -1,7 +1,5 @@
 """Each gate fails under its own fault, and the other gates do not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

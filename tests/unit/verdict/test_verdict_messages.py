@@ -1,7 +1,5 @@
 """Text measures: what counts as stating the answer, as lost, and as unchanged."""
 
-from __future__ import annotations
-
 import gc
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """Several replicates: estimates, intervals and tests use every one of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

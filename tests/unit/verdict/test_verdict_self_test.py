@@ -1,7 +1,5 @@
 """The self-test's guessers: drawn, so that the gate has to stop them, and counted, so that luck is no finding."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Ways in which a verdict could say more than the answers carry; each was once open."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

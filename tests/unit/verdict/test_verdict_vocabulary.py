@@ -1,7 +1,5 @@
 """Every verdict and gate has its words, in one place."""
 
-from __future__ import annotations
-
 import json
 from importlib.resources import files
 

@@ -114,7 +114,7 @@ def picture(both: Sequence[Side]) -> Figure:
 
     from audit.report.canvas import BLUE, GREEN, INK, MUTED, PHONE, VERMILLION, names_above, styled
 
-    def draw() -> Figure:
+    with styled():
         figure = Figure(figsize=(PHONE, 2.7), layout="constrained")
         axes = figure.subplots()
         for k, side in enumerate(both):
@@ -132,9 +132,7 @@ def picture(both: Sequence[Side]) -> Figure:
         axes.set_xlabel("questions answered right, %")
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles[:5], labels[:5], loc="outside lower center", ncols=2, fontsize=8, markerscale=0.6)
-        return figure
-
-    return styled(draw)
+    return figure
 
 
 def page(verdict: RunVerdict, run_dir: Path, both: Sequence[Side]) -> Page:

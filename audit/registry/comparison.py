@@ -217,7 +217,7 @@ def _lasting_svg(lasting: Sequence[LastingChange]) -> str:
 
     from matplotlib.figure import Figure  # here: a comparison in the terminal draws nothing
 
-    def draw() -> Figure:
+    with styled():
         figure = Figure(figsize=(PHONE, 4.2), layout="constrained")
         ax = figure.subplots()
         shown = [100 * score for one in lasting for score in (*one.before, *one.after)]
@@ -230,9 +230,7 @@ def _lasting_svg(lasting: Sequence[LastingChange]) -> str:
             ax.plot(*end, "o", color=colour, label=plain(one.condition.replace("_", " ")))
         ax.set(xlabel="score at the baseline, %", ylabel="score under the condition, %", xlim=ends, ylim=ends)
         ax.legend(loc="best", fontsize=8)
-        return figure
-
-    return svg_text(styled(draw))
+        return svg_text(figure)
 
 
 def setting_name(setting: Setting) -> str:

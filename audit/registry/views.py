@@ -21,9 +21,10 @@ from audit.verdict.result import json_ready, pvalue, signed_points, with_interva
 
 def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
     """The SVG document; the same bytes for the same series. floors: drawn as a dotted line where a panel has one."""
-    return svg_text(styled(lambda: _draw(series, floors)))
+    return svg_text(_draw(series, floors))
 
 
+@styled()
 def _draw(series: Sequence[Series], floors: Sequence[Floor]) -> Figure:
     figure = Figure(figsize=(7.2, 0.5 + 2.3 * len(series)), layout="constrained")
     axes = np.atleast_1d(np.array(figure.subplots(len(series), 1)))

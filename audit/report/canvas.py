@@ -5,7 +5,8 @@
 
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -50,9 +51,11 @@ PHONE = 5.4  # inches: a figure no wider than this is shown whole on a telephone
 PHONE_FONT = 10.5
 
 
-def styled(draw: Callable[[], Figure], font: float = 9) -> Figure:
+@contextmanager
+def styled(font: float = 9) -> Iterator[None]:
+    """The style of every figure: as a decorator of what draws one, or for a block."""
     with matplotlib.rc_context({**RC, "font.size": font}):
-        return draw()
+        yield
 
 
 def names_above(axes: Axes, names: Sequence[str], at: Sequence[float], limit: int = 44) -> None:

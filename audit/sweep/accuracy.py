@@ -1,5 +1,6 @@
 """Accuracy of every setting with a 95 % interval: what the tables and the small multiples show (pure)."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +13,8 @@ from audit.statistics.information import InformationSlope, slope_at_zero
 from audit.statistics.paired import CellOutcomes, State
 from audit.statistics.values import levels_of, replicates_of, settings_values, to_values
 from audit.sweep.design import DELETED, Arm
-from audit.sweep.figures import Breadth, ModelScores, RouterPoint, Score
-from audit.sweep.paper import SettingRow, model_summary, router_summary, setting_rows
+from audit.sweep.figures import ModelScores, Score
+from audit.sweep.paper import SettingRow, model_summary, setting_rows
 from audit.sweep.record import sweep_of
 
 
@@ -125,20 +126,8 @@ def pooled_rows(cell: CellOutcomes) -> list[SettingRow]:
     return setting_rows(sweep_of(cell).answered())
 
 
-def router_points(rows: list[SettingRow]) -> list[RouterPoint]:
-    """Table 3 as the figures read it."""
-    return [
-        RouterPoint(s.routers, s.models, s.violating_models, s.mean_positive_excess, s.improve, s.degrade)
-        for s in router_summary(rows)
-    ]
-
-
-def breadths(rows: list[SettingRow], names: dict[tuple[str, str], str]) -> list[Breadth]:
+def breadths(rows: list[SettingRow], names: dict[tuple[str, str], str]) -> list[tuple[str, int, int]]:
     """Table 1's violation counts as Figure 5 reads them."""
-    settings: dict[tuple[str, str], int] = {}
-    for row in rows:
-        settings[row.model, row.benchmark] = settings.get((row.model, row.benchmark), 0) + 1
-    return [
-        Breadth(names[s.model, s.benchmark], s.violation_count, settings[s.model, s.benchmark])
-        for s in model_summary(rows)
-    ]
+    settings = Counter((row.model, row.benchmark) for row in rows)
+    summaries = ((s.model, s.benchmark, s.violation_count) for s in model_summary(rows))
+    return [(names[model, benchmark], count, settings[model, benchmark]) for model, benchmark, count in summaries]

@@ -13,18 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from audit.report.canvas import BLUE, GREEN, INK, MUTED, PAPER, PHONE, SKY, VERMILLION, plain, styled
-
-
-@dataclass(frozen=True)
-class RouterPoint:
-    """One number of routers over the panel: a row of the paper's Table 3. `models` were measured at this r."""
-
-    routers: int
-    models: int
-    violating: int
-    mean_positive_excess: float
-    improve: float  # questions; expected numbers (fractions) where replicates were averaged
-    degrade: float
+from audit.sweep.paper import RouterSummary
 
 
 @dataclass(frozen=True)
@@ -49,145 +38,123 @@ class ModelScores:
     chance: float | None = None
 
 
-@dataclass(frozen=True)
-class Breadth:
-    """How many of a model's noisy settings beat its clean baseline."""
-
-    label: str
-    violations: int
-    settings: int
-
-
-def violation_pattern(points: Sequence[RouterPoint]) -> Figure:
+@styled()
+def violation_pattern(points: Sequence[RouterSummary]) -> Figure:
     """Figure 2: how many models beat their clean baseline at each r, and by how much on average when they do."""
-
-    def draw() -> Figure:
-        figure = Figure(figsize=(8.6, 3.1), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        r = [p.routers for p in points]
-        left.bar(r, [p.violating for p in points], color=BLUE, width=0.62)
-        total = max(p.models for p in points)
-        for p in points:
-            left.annotate(
-                f"{p.violating}/{p.models}", (p.routers, p.violating), (0, 2), textcoords="offset points",
-                ha="center", va="bottom", fontsize=8,
-            )  # fmt: skip
-        left.set_ylim(0, total * 1.12 + 0.2)
-        left.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-        left.set(title="Models above their clean baseline", ylabel="Models")
-        excess = [100 * p.mean_positive_excess for p in points]
-        right.plot(r, excess, color=VERMILLION, marker="D", markersize=5, linewidth=1.6)
-        right.set_ylim(0, max([*(e for e in excess if math.isfinite(e)), 1.0]) * 1.15)
-        right.set(title="Mean positive excess of those models", ylabel="Percentage points")
-        for axes in (left, right):
-            _router_axis(axes, r)
-        return figure
-
-    return styled(draw)
+    figure = Figure(figsize=(8.6, 3.1), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    r = [p.routers for p in points]
+    left.bar(r, [p.violating_models for p in points], color=BLUE, width=0.62)
+    total = max(p.models for p in points)
+    for p in points:
+        left.annotate(
+            f"{p.violating_models}/{p.models}", (p.routers, p.violating_models), (0, 2), textcoords="offset points",
+            ha="center", va="bottom", fontsize=8,
+        )  # fmt: skip
+    left.set_ylim(0, total * 1.12 + 0.2)
+    left.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    left.set(title="Models above their clean baseline", ylabel="Models")
+    excess = [100 * p.mean_positive_excess for p in points]
+    right.plot(r, excess, color=VERMILLION, marker="D", markersize=5, linewidth=1.6)
+    right.set_ylim(0, max([*(e for e in excess if math.isfinite(e)), 1.0]) * 1.15)
+    right.set(title="Mean positive excess of those models", ylabel="Percentage points")
+    for axes in (left, right):
+        _router_axis(axes, r)
+    return figure
 
 
+@styled()
 def small_multiples(models: Sequence[ModelScores]) -> Figure:
     """Figure 3: each model's noisy accuracies, with intervals, against its clean line and the two controls."""
-
-    def draw() -> Figure:
-        n = len(models)
-        columns = 1 if n <= 2 else min(n, 4)  # one or two stand in a telephone's width
-        rows = math.ceil(n / columns)
-        width = {1: PHONE, 3: 9.4}.get(columns, 10.4)
-        height = 3.4 if n == 1 else 2.05 * rows + 0.55
-        figure = Figure(figsize=(width, height), layout="constrained")
-        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-        every_r = sorted({s.routers for m in models for s in (*m.noisy, *m.ensemble)}) or [1]
-        for axes, model in zip(grid.flat, models, strict=False):
-            _one_model(axes, model)
-            axes.set_title(plain(model.label, 30 if columns > 2 else 60))
-            _router_axis(axes, every_r, label=False)
-        for index, axes in enumerate(grid.flat):
-            if index >= n:
-                axes.set_visible(False)
-            if index + columns >= n and index < n:  # the lowest axes of each column carries the tick labels
-                axes.tick_params(labelbottom=True)
-        grid[0, 0].set_ylim(*_score_limits(models))
-        grid[0, 0].yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.0f} %"))
-        figure.supxlabel("Router messages (r)", fontsize=9, color=INK)
-        figure.supylabel("Accuracy", fontsize=9, color=INK)
-        handles: dict[str, Any] = {}
-        for axes in grid.flat:
-            handles |= {str(label): h for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-        figure.legend(
-            list(handles.values()), list(handles), loc="outside upper left", ncols=5 if n > 2 else 2, fontsize=8.5
-        )
-        return figure
-
-    return styled(draw)
+    n = len(models)
+    columns = 1 if n <= 2 else min(n, 4)  # one or two stand in a telephone's width
+    rows = math.ceil(n / columns)
+    width = {1: PHONE, 3: 9.4}.get(columns, 10.4)
+    height = 3.4 if n == 1 else 2.05 * rows + 0.55
+    figure = Figure(figsize=(width, height), layout="constrained")
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    every_r = sorted({s.routers for m in models for s in (*m.noisy, *m.ensemble)}) or [1]
+    for axes, model in zip(grid.flat, models, strict=False):
+        _one_model(axes, model)
+        axes.set_title(plain(model.label, 30 if columns > 2 else 60))
+        _router_axis(axes, every_r, label=False)
+    for index, axes in enumerate(grid.flat):
+        if index >= n:
+            axes.set_visible(False)
+        if index + columns >= n and index < n:  # the lowest axes of each column carries the tick labels
+            axes.tick_params(labelbottom=True)
+    grid[0, 0].set_ylim(*_score_limits(models))
+    grid[0, 0].yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.0f} %"))
+    figure.supxlabel("Router messages (r)", fontsize=9, color=INK)
+    figure.supylabel("Accuracy", fontsize=9, color=INK)
+    handles: dict[str, Any] = {}
+    for axes in grid.flat:
+        handles |= {str(label): h for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(
+        list(handles.values()), list(handles), loc="outside upper left", ncols=5 if n > 2 else 2, fontsize=8.5
+    )
+    return figure
 
 
-def transitions(points: Sequence[RouterPoint]) -> Figure:
+@styled()
+def transitions(points: Sequence[RouterSummary]) -> Figure:
     """Figure 4: questions that turned right (improve) and wrong (degrade) under noise, over r, and their balance."""
-
-    def draw() -> Figure:
-        figure = Figure(figsize=(8.6, 3.1), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        r = [p.routers for p in points]
-        left.plot(
-            r, [p.improve for p in points], color=GREEN, marker="o", linewidth=1.6, label="improve: wrong → right"
-        )
-        left.plot(
-            r, [p.degrade for p in points], color=VERMILLION, marker="s", linestyle="--", linewidth=1.6,
-            label="degrade: right → wrong",
+    figure = Figure(figsize=(8.6, 3.1), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    r = [p.routers for p in points]
+    left.plot(r, [p.improve for p in points], color=GREEN, marker="o", linewidth=1.6, label="improve: wrong → right")
+    left.plot(
+        r, [p.degrade for p in points], color=VERMILLION, marker="s", linestyle="--", linewidth=1.6,
+        label="degrade: right → wrong",
+    )  # fmt: skip
+    top = max([*(p.improve for p in points), *(p.degrade for p in points), 1])
+    left.set_ylim(0, top * 1.32)
+    left.set(title="Questions that changed, all models together", ylabel="Questions")
+    left.legend(loc="upper left", fontsize=8.5, ncols=1)
+    net = [p.improve - p.degrade for p in points]
+    bars = right.bar(r, net, width=0.62, color=[GREEN if v >= 0 else VERMILLION for v in net])
+    for bar, value in zip(bars, net, strict=True):
+        if value < 0:
+            bar.set_hatch("///")
+            bar.set_edgecolor(PAPER)
+        right.annotate(
+            _signed(value), (bar.get_x() + bar.get_width() / 2, value),
+            (0, 2 if value >= 0 else -2), textcoords="offset points", ha="center",
+            va="bottom" if value >= 0 else "top", fontsize=8,
         )  # fmt: skip
-        top = max([*(p.improve for p in points), *(p.degrade for p in points), 1])
-        left.set_ylim(0, top * 1.32)
-        left.set(title="Questions that changed, all models together", ylabel="Questions")
-        left.legend(loc="upper left", fontsize=8.5, ncols=1)
-        net = [p.improve - p.degrade for p in points]
-        bars = right.bar(r, net, width=0.62, color=[GREEN if v >= 0 else VERMILLION for v in net])
-        for bar, value in zip(bars, net, strict=True):
-            if value < 0:
-                bar.set_hatch("///")
-                bar.set_edgecolor(PAPER)
-            right.annotate(
-                _signed(value), (bar.get_x() + bar.get_width() / 2, value),
-                (0, 2 if value >= 0 else -2), textcoords="offset points", ha="center",
-                va="bottom" if value >= 0 else "top", fontsize=8,
-            )  # fmt: skip
-        span = max([abs(v) for v in net] + [1])
-        right.set_ylim(-span * 1.25 if min(net) < 0 else 0, span * 1.25 if max(net) > 0 else span * 0.25)
-        right.axhline(0, color=MUTED, linewidth=0.8)
-        right.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-        left.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-        right.set(title="Net: improve minus degrade", ylabel="Questions")
-        for axes in (left, right):
-            _router_axis(axes, r)
-        return figure
-
-    return styled(draw)
+    span = max([abs(v) for v in net] + [1])
+    right.set_ylim(-span * 1.25 if min(net) < 0 else 0, span * 1.25 if max(net) > 0 else span * 0.25)
+    right.axhline(0, color=MUTED, linewidth=0.8)
+    right.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    left.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    right.set(title="Net: improve minus degrade", ylabel="Questions")
+    for axes in (left, right):
+        _router_axis(axes, r)
+    return figure
 
 
-def breadth(bars: Sequence[Breadth]) -> Figure:
-    """Figure 5: the share of each model's noisy settings above its clean baseline (the paper's violation breadth)."""
+@styled()
+def breadth(bars: Sequence[tuple[str, int, int]]) -> Figure:
+    """Figure 5: the share of each model's noisy settings above its clean baseline (the paper's violation breadth).
 
-    def draw() -> Figure:
-        ranked = sorted(bars, key=lambda b: (-b.violations / max(b.settings, 1), b.label))
-        figure = Figure(figsize=(8.6, 0.9 + 0.27 * len(ranked)), layout="constrained")
-        axes = figure.subplots()
-        rate = [100 * b.violations / max(b.settings, 1) for b in ranked]
-        y = range(len(ranked))
-        axes.barh(y, rate, color=BLUE, height=0.62)
-        for i, b in enumerate(ranked):
-            axes.annotate(
-                f"{b.violations}/{b.settings}", (rate[i], i), (4, 0), textcoords="offset points", va="center",
-                fontsize=8,
-            )  # fmt: skip
-        axes.set_yticks(list(y), [plain(b.label) for b in ranked])
-        axes.set_ylim(len(ranked) - 0.4, -0.6)
-        axes.set_xlim(0, 112)
-        axes.set_xticks([0, 25, 50, 75, 100], ["0 %", "25 %", "50 %", "75 %", "100 %"])
-        axes.grid(visible=False, axis="y")
-        axes.set_xlabel("Noisy settings above the clean baseline (not a test)")
-        return figure
-
-    return styled(draw)
+    bars: (label, settings above it, settings).
+    """
+    ranked = sorted(bars, key=lambda b: (-b[1] / b[2], b[0]))
+    figure = Figure(figsize=(8.6, 0.9 + 0.27 * len(ranked)), layout="constrained")
+    axes = figure.subplots()
+    rate = [100 * above / of for _, above, of in ranked]
+    y = range(len(ranked))
+    axes.barh(y, rate, color=BLUE, height=0.62)
+    for i, (_, above, of) in enumerate(ranked):
+        at = rate[i], i
+        axes.annotate(f"{above}/{of}", at, (4, 0), textcoords="offset points", va="center", fontsize=8)
+    axes.set_yticks(list(y), [plain(label) for label, _, _ in ranked])
+    axes.set_ylim(len(ranked) - 0.4, -0.6)
+    axes.set_xlim(0, 112)
+    axes.set_xticks([0, 25, 50, 75, 100], ["0 %", "25 %", "50 %", "75 %", "100 %"])
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel("Noisy settings above the clean baseline (not a test)")
+    return figure
 
 
 def _signed(value: float) -> str:

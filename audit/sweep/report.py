@@ -26,14 +26,14 @@ from audit.statistics.notice import Field
 from audit.statistics.paired import CellOutcomes, State
 from audit.sweep import figures as paper_figures
 from audit.sweep import tables
-from audit.sweep.accuracy import breadths, dose_of, labels, model_scores, pooled_rows, router_points, setting_accuracies
+from audit.sweep.accuracy import breadths, dose_of, labels, model_scores, pooled_rows, setting_accuracies
 from audit.sweep.analyse import N_RESAMPLES, analyse
 from audit.sweep.calibrated import SHIPPED
 from audit.sweep.design import DELETED
 from audit.sweep.drill import MAX_TEXT_BYTES, DrillRows, pack
 from audit.sweep.forest import GainRow, forest
 from audit.sweep.page import render
-from audit.sweep.paper import SettingRow
+from audit.sweep.paper import SettingRow, router_summary
 from audit.sweep.replay import aggregator_of, same_messages
 from audit.sweep.result import RunVerdict
 from audit.sweep.rows import Read, read_run, read_texts
@@ -244,18 +244,7 @@ def _figures(cells: list[CellOutcomes], verdict: RunVerdict, names: dict[tuple[s
     """
     out: dict[str, Figure] = {}
     gains = [
-        GainRow(
-            label=names[c.model, c.benchmark],
-            verdict=c.verdict,
-            routers=c.effect.routers,
-            gain=c.effect.gain,
-            low=c.effect.ci_low,
-            high=c.effect.ci_high,
-            mean=c.effect.mean_gain,
-            mean_low=c.effect.mean_ci_low,
-            mean_high=c.effect.mean_ci_high,
-            noise=c.noise_floor.mean_absolute_gain if c.noise_floor.available else None,
-        )
+        GainRow(names[c.model, c.benchmark], c.verdict, c.effect, c.noise_floor.mean_absolute_gain)
         for c in verdict.results
         if c.effect is not None
     ]
@@ -274,7 +263,7 @@ def _figures(cells: list[CellOutcomes], verdict: RunVerdict, names: dict[tuple[s
     rows = [row for cell in cells for row in pooled_rows(cell)]
     if rows:
         scores = [model_scores(c, names[c.model, c.benchmark]) for c in cells]
-        by_router = router_points(rows)
+        by_router = router_summary(rows)
         out["figure2_violation_pattern"] = paper_figures.violation_pattern(by_router)
         out["figure3_noisy_against_clean"] = paper_figures.small_multiples([m for m in scores if m.noisy])
         out["figure4_transitions"] = paper_figures.transitions(by_router)

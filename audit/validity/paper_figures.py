@@ -59,29 +59,27 @@ def deltas_of(results: Sequence[ValidityResult]) -> list[Deltas]:
     ]
 
 
+@styled()
 def ratios(shown: Sequence[Ratio]) -> Figure:
     """Figure 2: the published ratio of each cell."""
-
-    def draw() -> Figure:
-        figure = Figure(figsize=(7.6, 1.1 + 0.42 * len(shown)), layout="constrained")
-        axes = figure.add_subplot()
-        for y, one in enumerate(reversed(shown)):
-            colour = _COLOURS[one.step]
-            axes.plot([max(one.low, _LEAST), max(one.high, _LEAST)], [y, y], color=colour, linewidth=1.6)
-            face = colour if one.reported else "none"
-            axes.plot(max(one.estimate, _LEAST), y, "o", color=colour, markerfacecolor=face, markersize=7)
-            axes.annotate(one.status, (1.01, y), xycoords=("axes fraction", "data"), va="center", fontsize=7)
-        axes.axvline(1, color=MUTED, linewidth=0.8, linestyle=":")
-        axes.set_xscale("log")
-        axes.set_yticks(range(len(shown)), [plain(one.label) for one in reversed(shown)])
-        axes.set_ylim(-0.6, len(shown) - 0.4)
-        axes.set_xlabel("CSR as published (log scale); open: its denominator may be nothing")
-        axes.grid(axis="x", color=GRID, linewidth=0.6)
-        return figure
-
-    return styled(draw)
+    figure = Figure(figsize=(7.6, 1.1 + 0.42 * len(shown)), layout="constrained")
+    axes = figure.add_subplot()
+    for y, one in enumerate(reversed(shown)):
+        colour = _COLOURS[one.step]
+        axes.plot([max(one.low, _LEAST), max(one.high, _LEAST)], [y, y], color=colour, linewidth=1.6)
+        face = colour if one.reported else "none"
+        axes.plot(max(one.estimate, _LEAST), y, "o", color=colour, markerfacecolor=face, markersize=7)
+        axes.annotate(one.status, (1.01, y), xycoords=("axes fraction", "data"), va="center", fontsize=7)
+    axes.axvline(1, color=MUTED, linewidth=0.8, linestyle=":")
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(shown)), [plain(one.label) for one in reversed(shown)])
+    axes.set_ylim(-0.6, len(shown) - 0.4)
+    axes.set_xlabel("CSR as published (log scale); open: its denominator may be nothing")
+    axes.grid(axis="x", color=GRID, linewidth=0.6)
+    return figure
 
 
+@styled()
 def before_and_after(results: Sequence[ValidityResult]) -> Figure:
     """Figure 3: the ratio before a repair (x) and after it (y), symlog, linear within 1, with the identity.
 
@@ -89,46 +87,39 @@ def before_and_after(results: Sequence[ValidityResult]) -> Figure:
     responses, which no convention of the key can move.
     """
     shown = [(r, r.evidence.csr) for r in results if r.evidence and {"own key", "response"} <= set(r.evidence.csr)]
-
-    def draw() -> Figure:
-        figure = Figure(figsize=(5.6, 4.6), layout="constrained")
-        axes = figure.add_subplot()
-        top = max([1.0, *(max(c["own key"].estimate, c["response"].estimate) for _, c in shown)]) * 1.6
-        axes.plot([0, top], [0, top], color=MUTED, linewidth=0.8, linestyle=":")
-        for number, (r, csr) in enumerate(shown, start=1):
-            at = csr["own key"].estimate, csr["response"].estimate
-            axes.plot(*at, "o", color=_colour(r), markersize=6, label=f"{number}  {plain(label(r))}")
-            axes.annotate(str(number), at, xytext=(5, 3), textcoords="offset points", fontsize=8)
-        axes.set_xscale("symlog", linthresh=1)
-        axes.set_yscale("symlog", linthresh=1)
-        axes.set_xlim(-0.1, top)
-        axes.set_ylim(-0.1, top)
-        axes.set_xlabel("CSR under each edit's own key, as published")
-        axes.set_ylabel("CSR on responses")
-        axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-        return figure
-
-    return styled(draw)
+    figure = Figure(figsize=(5.6, 4.6), layout="constrained")
+    axes = figure.add_subplot()
+    top = max([1.0, *(max(c["own key"].estimate, c["response"].estimate) for _, c in shown)]) * 1.6
+    axes.plot([0, top], [0, top], color=MUTED, linewidth=0.8, linestyle=":")
+    for number, (r, csr) in enumerate(shown, start=1):
+        at = csr["own key"].estimate, csr["response"].estimate
+        axes.plot(*at, "o", color=_colour(r), markersize=6, label=f"{number}  {plain(label(r))}")
+        axes.annotate(str(number), at, xytext=(5, 3), textcoords="offset points", fontsize=8)
+    axes.set_xscale("symlog", linthresh=1)
+    axes.set_yscale("symlog", linthresh=1)
+    axes.set_xlim(-0.1, top)
+    axes.set_ylim(-0.1, top)
+    axes.set_xlabel("CSR under each edit's own key, as published")
+    axes.set_ylabel("CSR on responses")
+    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure
 
 
+@styled()
 def family_deltas(shown: Sequence[Deltas]) -> Figure:
     """Figure 4: the mean |change of score| of each family and cell, and the threshold of G3."""
-
-    def draw() -> Figure:
-        figure = Figure(figsize=(7.6, 1.3 + 0.6 * len(shown)), layout="constrained")
-        axes = figure.add_subplot()
-        for y, one in enumerate(reversed(shown)):
-            for k, ((family, colour), change) in enumerate(zip(_FAMILIES, one.changes, strict=True)):
-                if np.isfinite(change):
-                    name = f"|Δ {family}|" if y == 0 else None
-                    axes.barh(y + 0.25 - 0.25 * k, change, height=0.22, color=colour, label=name)
-        axes.axvline(PAPER.g3_denominator, color=MUTED, linewidth=0.8, linestyle=":")
-        axes.set_yticks(range(len(shown)), [plain(one.label) for one in reversed(shown)])
-        axes.set_ylim(-0.6, len(shown) - 0.4)
-        axes.set_xlim(0, 1.02)
-        axes.set_xlabel(f"mean change of the score under each edit's own key; dotted: {PAPER.g3_denominator} (G3)")
-        axes.grid(axis="x", color=GRID, linewidth=0.6)
-        axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.2), ncols=3)
-        return figure
-
-    return styled(draw)
+    figure = Figure(figsize=(7.6, 1.3 + 0.6 * len(shown)), layout="constrained")
+    axes = figure.add_subplot()
+    for y, one in enumerate(reversed(shown)):
+        for k, ((family, colour), change) in enumerate(zip(_FAMILIES, one.changes, strict=True)):
+            if np.isfinite(change):
+                name = f"|Δ {family}|" if y == 0 else None
+                axes.barh(y + 0.25 - 0.25 * k, change, height=0.22, color=colour, label=name)
+    axes.axvline(PAPER.g3_denominator, color=MUTED, linewidth=0.8, linestyle=":")
+    axes.set_yticks(range(len(shown)), [plain(one.label) for one in reversed(shown)])
+    axes.set_ylim(-0.6, len(shown) - 0.4)
+    axes.set_xlim(0, 1.02)
+    axes.set_xlabel(f"mean change of the score under each edit's own key; dotted: {PAPER.g3_denominator} (G3)")
+    axes.grid(axis="x", color=GRID, linewidth=0.6)
+    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.2), ncols=3)
+    return figure

@@ -116,7 +116,8 @@ def figures(result: Reanalysis) -> dict[str, Figure]:
     from scipy.stats import binomtest
 
     from audit.sweep import figures as paper
-    from audit.sweep.accuracy import breadths, router_points
+    from audit.sweep.accuracy import breadths
+    from audit.sweep.paper import router_summary
 
     def score(routers: int, accuracy: float) -> paper.Score:
         ends = binomtest(round(accuracy * result.n), result.n).proportion_ci(method="wilson")
@@ -135,9 +136,9 @@ def figures(result: Reanalysis) -> dict[str, Figure]:
     ]
     names = {(row.model, row.benchmark): row.model for row in rows}
     return {
-        "figure2_violation_pattern": paper.violation_pattern(router_points(rows)),
+        "figure2_violation_pattern": paper.violation_pattern(router_summary(rows)),
         "figure3_noisy_against_clean": paper.small_multiples(scores),
-        "figure4_transitions": paper.transitions(router_points(rows)),
+        "figure4_transitions": paper.transitions(router_summary(rows)),
         "figure5_violation_breadth": paper.breadth(breadths(rows, names)),
     }
 

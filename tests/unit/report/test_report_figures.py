@@ -9,7 +9,8 @@ from matplotlib.container import ErrorbarContainer
 from audit.report import canvas
 from audit.sweep import figures as f
 from audit.sweep import forest as chart
-from audit.sweep.result import Verdict
+from audit.sweep.paper import RouterSummary
+from audit.sweep.result import Effect, Verdict
 from audit.sweep.vocabulary import VERDICTS
 
 
@@ -30,12 +31,16 @@ def _scores(k: int) -> list[f.ModelScores]:
 def _gains(k: int) -> list[chart.GainRow]:
     kinds = list(VERDICTS)
     return [
-        chart.GainRow(f"m{i}", kinds[i % len(kinds)], 3, 0.01 * i, -0.02, 0.05 + 0.01 * i, 0.0, -0.03, 0.04, 0.01)
+        chart.GainRow(f"m{i}", kinds[i % len(kinds)], Effect(3, 0.01 * i, -0.02, 0.05 + 0.01 * i, 0, -0.03, 0.04), 0.01)
         for i in range(k)
     ]
 
 
-POINTS = [f.RouterPoint(r, 12, r % 4, 0.01 * r, 10 + r, 15 - r) for r in range(1, 10)]
+def _at(r: int, models: int, above: int, excess: float, improve: float, degrade: float) -> RouterSummary:
+    return RouterSummary(r, models, above, above / models, excess, improve, degrade, improve - degrade)
+
+
+POINTS = [_at(r, 12, r % 4, 0.01 * r, 10 + r, 15 - r) for r in range(1, 10)]
 
 
 @pytest.mark.parametrize("k", [1, 12])
@@ -44,7 +49,7 @@ def test_every_figure_is_the_same_twice_and_is_xml(k: int) -> None:
         lambda: f.violation_pattern(POINTS),
         lambda: f.small_multiples(_scores(k)),
         lambda: f.transitions(POINTS),
-        lambda: f.breadth([f.Breadth(f"m{i}", i % 10, 9) for i in range(k)]),
+        lambda: f.breadth([(f"m{i}", i % 10, 9) for i in range(k)]),
         lambda: chart.forest(_gains(k), 0.05),
     ):
         first, second = canvas.svg_text(make()), canvas.svg_text(make())
@@ -62,7 +67,7 @@ def test_png_is_the_same_twice() -> None:
 def test_inline_svg_has_no_style_comment_or_foreign_id() -> None:
     """The page's policy blocks style attributes, and two figures on one page must not share an id."""
     hostile = 'x--><script>alert(1)</script> style="fill: red" $\\frac{1}{2}$ \n'
-    svg = canvas.inline_svg(canvas.svg_text(f.breadth([f.Breadth(hostile, 3, 9)])), "fig9", "a label")
+    svg = canvas.inline_svg(canvas.svg_text(f.breadth([(hostile, 3, 9)])), "fig9", "a label")
     assert "style=" not in svg
     assert "<!--" not in svg
     assert "<script" not in svg
@@ -82,8 +87,8 @@ def test_plain_draws_names_as_they_are() -> None:
 
 
 def test_the_worst_verdict_stands_first_and_what_is_drawn_is_the_row() -> None:
-    clean = chart.GainRow("clean", Verdict.NO_EXCESS, 1, 0.09, -0.01, 0.19, 0.0, -0.1, 0.1, None)
-    bad = chart.GainRow("bad", Verdict.EXCESS, 3, 0.07, 0.02, 0.12, 0.05, 0.01, 0.09, 0.03)
+    clean = chart.GainRow("clean", Verdict.NO_EXCESS, Effect(1, 0.09, -0.01, 0.19, 0, -0.1, 0.1), None)
+    bad = chart.GainRow("bad", Verdict.EXCESS, Effect(3, 0.07, 0.02, 0.12, 0.05, 0.01, 0.09), 0.03)
     figure = chart.forest([clean, bad], 0.05)
     axes = figure.axes[0]
     assert [t.get_text() for t in axes.get_yticklabels()] == ["bad", "clean"]
@@ -102,10 +107,10 @@ def test_the_worst_verdict_stands_first_and_what_is_drawn_is_the_row() -> None:
 
 
 def test_a_balance_of_many_questions_is_written_out() -> None:
-    figure = f.transitions([f.RouterPoint(1, 12, 3, 0.1, 2345, 1111), f.RouterPoint(2, 12, 3, 0.1, 5, 12)])
+    figure = f.transitions([_at(1, 12, 3, 0.1, 2345, 1111), _at(2, 12, 3, 0.1, 5, 12)])
     assert [text.get_text() for text in figure.axes[1].texts] == ["+1,234", "-7"]
 
 
 def test_a_balance_of_averaged_runs_keeps_its_fraction() -> None:
-    figure = f.transitions([f.RouterPoint(r, 1, 0, 0.0, a, 1.0) for r, a in ((1, 1.3), (2, 0.5), (3, 1.01), (4, 1.0))])
+    figure = f.transitions([_at(r, 1, 0, 0.0, a, 1.0) for r, a in ((1, 1.3), (2, 0.5), (3, 1.01), (4, 1.0))])
     assert [text.get_text() for text in figure.axes[1].texts] == ["+0.3", "-0.5", "0", "0"]

@@ -196,7 +196,6 @@ def compose_command(name: str, words: Sequence[str], schema: type) -> DictConfig
 def configured(audit: str, words: Sequence[str]) -> Any:
     """The configuration of an audit's command with these words, validated. Raises ConfigError."""
     part = part_of(audit, "config")
-    part.register()
     try:
         return part.from_hydra(compose_command(audit, words, getattr(part, f"{audit.capitalize()}Config")))
     except OmegaConfBaseException as error:

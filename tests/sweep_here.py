@@ -11,7 +11,7 @@ from audit.command_line import hydra_arguments, run_composed
 from audit.config import CONF_DIR
 from audit.short_forms import expand
 from audit.sweep.__main__ import sweep
-from audit.sweep.config import SweepConfig, from_hydra, register
+from audit.sweep.config import SweepConfig, from_hydra
 
 # The smallest design, which tests count the rows of; the defaults are those of a verdict.
 SMALL = ("n=100", "draws=independent", "ensemble_control=false", "clean_replicates=1", "noisy_replicates=1")
@@ -29,7 +29,6 @@ class Finished:
 def sweep_here(*overrides: str, run_dir: Path, model: str = "scripted", report: bool = False) -> Finished:
     """As `python -m audit.sweep` with these words, on the Ray that this process has; on the embedded questions where no
     others are named. model: "" where a word names an endpoint."""
-    register()
     out = io.StringIO()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
         words = [f"run_dir={run_dir}", f"report={report}".lower(), *SMALL, *overrides]

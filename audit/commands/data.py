@@ -73,9 +73,8 @@ def _guessed(file: str, overrides: Sequence[str]) -> BenchmarkConfig:
     """The configuration that was typed, with a guess for the rest."""
     from audit.command_line import compose_command
     from audit.config import as_object
-    from audit.sweep.config import SweepConfig, register
+    from audit.sweep.config import SweepConfig
 
-    register()
     path = Path(file).expanduser()
     config: BenchmarkConfig = as_object(
         compose_command("sweep", [f"data={file}", *overrides], SweepConfig).benchmark, BenchmarkConfig

@@ -7,10 +7,8 @@ the text seen, gap to held-out items) and 4 (withheld, underpowered), see `audit
 from audit.command_line import start
 from audit.conduct import Prepared, conduct
 from audit.exits import run_command
-from audit.memory.config import ALONE, MemoryConfig, from_hydra, register, score_alone
+from audit.memory.config import ALONE, MemoryConfig, from_hydra, score_alone
 from audit.references import judged
-
-register()
 
 
 def main() -> None:

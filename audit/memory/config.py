@@ -31,9 +31,7 @@ class MemoryConfig(ReferencedConfig):
     published_order: str | None = None  # the record that `audit publish` wrote
 
 
-def register() -> None:
-    """Register the schema with Hydra's ConfigStore; conf/memory.yaml is validated against it."""
-    ConfigStore.instance().store(name="memory_schema", node=MemoryConfig)
+ConfigStore.instance().store(name="memory_schema", node=MemoryConfig)
 
 
 def from_hydra(cfg: DictConfig) -> MemoryConfig:

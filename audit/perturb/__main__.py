@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 from audit.command_line import start
 from audit.conduct import Prepared, conduct
 from audit.exits import run_command
-from audit.perturb.config import PerturbConfig, from_hydra, register
+from audit.perturb.config import PerturbConfig, from_hydra
 from audit.references import judged
 
 if TYPE_CHECKING:
     from audit.resolve import ResolvedRun
-
-register()
 
 
 def main() -> None:

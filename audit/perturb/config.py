@@ -27,9 +27,7 @@ class PerturbConfig(ReferencedConfig):
     original_replicates: int = 2
 
 
-def register() -> None:
-    """Register the schema with Hydra's ConfigStore; conf/perturb.yaml is validated against it."""
-    ConfigStore.instance().store(name="perturb_schema", node=PerturbConfig)
+ConfigStore.instance().store(name="perturb_schema", node=PerturbConfig)
 
 
 def from_hydra(cfg: DictConfig) -> PerturbConfig:

@@ -7,9 +7,7 @@ import json
 
 from audit.command_line import start
 from audit.exits import run_command
-from audit.plant.config import PlantConfig, from_hydra, register
-
-register()
+from audit.plant.config import PlantConfig, from_hydra
 
 
 def main() -> None:

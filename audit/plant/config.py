@@ -49,9 +49,7 @@ class PlantConfig(RunConfig):
     alpha: float = 0.05
 
 
-def register() -> None:
-    """Register the schema with Hydra's ConfigStore; conf/plant.yaml is validated against it."""
-    ConfigStore.instance().store(name="plant_schema", node=PlantConfig)
+ConfigStore.instance().store(name="plant_schema", node=PlantConfig)
 
 
 def from_hydra(cfg: DictConfig) -> PlantConfig:

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 from audit.command_line import start
 from audit.conduct import Prepared, conduct
 from audit.exits import run_command
-from audit.sweep.config import SweepConfig, from_hydra, hint_references, register
+from audit.sweep.config import SweepConfig, from_hydra, hint_references
 from audit.sweep.design import missing_controls
 
 if TYPE_CHECKING:
     from audit.resolve import ResolvedRun
-
-register()
 
 
 def main() -> None:

@@ -52,10 +52,7 @@ class SweepConfig(RunConfig):
     stop_batch: int = 100
 
 
-def register() -> None:
-    """Register the schema with Hydra's ConfigStore; conf/sweep.yaml is validated against it."""
-    store = ConfigStore.instance()
-    store.store(name="sweep_schema", node=SweepConfig)
+ConfigStore.instance().store(name="sweep_schema", node=SweepConfig)
 
 
 def from_hydra(cfg: DictConfig) -> SweepConfig:

@@ -9,6 +9,7 @@ confirmatory, see `audit gate`.
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
@@ -17,29 +18,27 @@ from typing import TYPE_CHECKING, Any
 
 from audit.command_line import start
 from audit.conduct import Prepared, conduct
-from audit.errors import AuditError, ConfigError
-from audit.exits import FAILED, INTERRUPTED, NOT_CLEARED, OK, TERMINATED, refused, run_command
+from audit.errors import ConfigError
+from audit.exits import FAILED, INTERRUPTED, NOT_CLEARED, OK, TERMINATED, plainly, refused, run_command
 from audit.shards.working_copy import need_folder
-from audit.validity.config import ValidityConfig, from_hydra, register
+from audit.validity.config import ValidityConfig, from_hydra
 
 if TYPE_CHECKING:
     from audit.resolve import ResolvedRun
-
-register()
 
 
 def main() -> None:
     """The command: what it refuses, then Hydra, then the run; `benchmark=[a,b]` and facets such as `seed=[1,2]` are a
     run each."""
     try:
-        panel = [run for words in _facets(sys.argv[1:]) for run in _panel(words)]
+        panel = _runs(sys.argv[1:])
     except ConfigError as error:
         sys.exit(refused(error))
     if len(panel) == 1:
         sys.argv[1:] = panel[0]
         start(ValidityConfig, from_hydra, validity)
     else:
-        run_command(lambda: _run_panel(panel))
+        run_command(lambda: plainly(_run_panel)(panel))
 
 
 def _run_panel(panel: Sequence[Sequence[str]]) -> int:
@@ -69,14 +68,11 @@ def _run_panel(panel: Sequence[Sequence[str]]) -> int:
     config = done[0][0]
     code = OK
     if config.report:
-        try:
-            run_dirs = [run_dir for _, run_dir in done]
-            design = {facet: [getattr(config, facet) for config, _ in done] for facet in FACETS}
-            facets = {facet: values for facet, values in design.items() if len(set(values)) > 1}
-            together = {config.benchmark.name for config, _ in done}
-            code = _report_together(run_dirs) if len(together) > 1 else _stable(run_dirs, facets, max(codes))
-        except AuditError as error:
-            return refused(error)
+        run_dirs = [run_dir for _, run_dir in done]
+        design = {facet: [getattr(config, facet) for config, _ in done] for facet in FACETS}
+        facets = {facet: values for facet, values in design.items() if len(set(values)) > 1}
+        together = {config.benchmark.name for config, _ in done}
+        code = _report_together(run_dirs) if len(together) > 1 else _stable(run_dirs, facets, max(codes))
     return FAILED if failed else code if config.gate else OK
 
 
@@ -121,62 +117,47 @@ def _panel_folder(run_dirs: Sequence[Path]) -> Path:
 
 
 FACETS = ("seed", "scorer", "template", "system")
+_EACH = ("benchmark", "benchmark.path", "scorer")  # of several benchmarks: one for each, or null
+_OF_XSTEST = ("judge", "judge_votes", "labels")
 
 
-def _facets(words: list[str]) -> list[list[str]]:
-    """The words of each run of a crossed design, such as `seed=[1,2] system=[none,helpful]`, with run_dir=X as
-    X/seed_1-system_none. ConfigError beside several benchmarks, of which `scorer=[a,b]` has one each."""
-    panel = any(w.startswith("benchmark=[") for w in words)
-    names = [name for name in FACETS if not (panel and name == "scorer")]
-    listed = {name: w for name in names for w in words if w.startswith(f"{name}=[") and w.endswith("]")}
-    if not listed:
-        return [words]
-    if panel:
-        raise ConfigError(f"{', '.join(listed)} and several benchmarks: expected one benchmark, or one value of each.")
-    for word in listed.values():
-        if len(set(_listed(word))) < max(2, len(_listed(word))):
-            raise ConfigError(f"{word}: expected two or more different values, such as 'seed=[42,123,2024]'.")
-    rest = [w for w in words if w.partition("=")[0] not in listed]
-    runs = []
-    for values in product(*map(_listed, listed.values())):
-        own = list(zip(listed, values, strict=True))
-        folder = "-".join(f"{name}_{value}" for name, value in own)
-        runs.append([f"{w}/{folder}" if w.startswith("run_dir=") else w for w in rest])
-        runs[-1] += [f"{name}={value}" for name, value in own]
-    return runs
+def _runs(words: Sequence[str]) -> list[list[str]]:
+    """The words of each run, with run_dir=X as X/<what is its own>.
+
+    `benchmark=[a,b]` is a run each (every benchmark has a scorer and a directory of its own); a judge of refusals and
+    its labels go to xstest, where that is among them. Facets such as `seed=[1,2] system=[none,helpful]` are crossed.
+    ConfigError for both at once, and for lists of another length.
+    """
+    found = (re.fullmatch(r"([\w.]+)=\[(.*)\]", word) for word in words)
+    listed = {one[1]: [part.strip() for part in one[2].split(",") if part.strip()] for one in found if one}
+    names = listed.get("benchmark", [])
+    each = {key: listed[key] for key in _EACH if names and key in listed}
+    facets = {key: listed[key] for key in FACETS if key in listed and key not in each}
+    if names and facets:
+        raise ConfigError(f"{', '.join(facets)} and several benchmarks: expected one benchmark, or one value of each.")
+    for key, values in each.items():
+        if len(values) != len(names):
+            raise ConfigError(
+                f"{key} has {len(values)} values for {len(names)} benchmarks. Expected one for each, or null."
+            )
+    for key, values in facets.items():
+        if len(set(values)) < max(2, len(values)):
+            raise ConfigError(f"{key}={values}: expected two or more different values, such as 'seed=[42,123,2024]'.")
+    for word in words:
+        if names and word.startswith("run_dir="):
+            need_folder(word.removeprefix("run_dir="), "A panel of several benchmarks")
+    chosen = zip(*each.values(), strict=True) if each else product(*facets.values())
+    return [_words_of(words, dict(zip(each or facets, one, strict=True)), "xstest" in names) for one in chosen]
 
 
-_EACH = ("benchmark.path=[", "scorer=[")  # lists that have one for each benchmark, or null
-_OF_XSTEST = ("judge=", "judge_votes=", "labels=")
-
-
-def _panel(words: list[str]) -> list[list[str]]:
-    """The words of each run: a list of benchmarks is a run each (every benchmark has a scorer and a directory of its
-    own), with run_dir=X as X/<benchmark>; `benchmark.path=[a,b]` and `scorer=[a,null]` have one for each.
-    A judge of refusals and its labels go to xstest, where that is among them. ConfigError for another length."""
-    listed = [w for w in words if w.startswith("benchmark=[") and w.endswith("]")]
-    if not listed:
-        return [words]
-    names = _listed(listed[-1])
-    for w in words:
-        if w.startswith(_EACH) and len(_listed(w)) != len(names):
-            raise ConfigError(f"{w} has {len(_listed(w))} for {len(names)} benchmarks. Expected one for each, or null.")
-    runs = []
-    for i, name in enumerate(names):
-        for w in words:
-            if w.startswith("run_dir="):
-                need_folder(w.removeprefix("run_dir="), "A panel of several benchmarks")
-        own = [f"{w}/{name}" if w.startswith("run_dir=") else w for w in words]
-        own = [f"{w.split('=')[0]}={_listed(w)[i]}" if w.startswith(_EACH) else w for w in own]
-        if "xstest" in names and name != "xstest":
-            own = [w for w in own if not w.startswith(_OF_XSTEST)]
-        runs.append([f"benchmark={name}" if w in listed else w for w in own])
-    return runs or [words]
-
-
-def _listed(word: str) -> list[str]:
-    """The names in `key=[a,b]`."""
-    return [name.strip() for name in word.split("=", 1)[1].strip("[]").split(",") if name.strip()]
+def _words_of(words: Sequence[str], own: Mapping[str, str], beside_xstest: bool) -> list[str]:
+    """own: by key, what this run has of what the words list."""
+    name = own.get("benchmark") or "-".join(f"{key}_{value}" for key, value in own.items())
+    made = [(word.partition("=")[0], word) for word in words]
+    if beside_xstest and name != "xstest":
+        made = [(key, word) for key, word in made if key not in _OF_XSTEST]
+    folder = f"/{name}" if own else ""
+    return [f"{key}={own[key]}" if key in own else word + folder * (key == "run_dir") for key, word in made]
 
 
 def validity(

@@ -49,9 +49,7 @@ class ValidityConfig(RunConfig):
     score: str | None = None  # a file of stored predictions: score it, and start nothing
 
 
-def register() -> None:
-    """Register the schema with Hydra's ConfigStore; conf/validity.yaml is validated against it."""
-    ConfigStore.instance().store(name="validity_schema", node=ValidityConfig)
+ConfigStore.instance().store(name="validity_schema", node=ValidityConfig)
 
 
 def from_hydra(cfg: DictConfig) -> ValidityConfig:

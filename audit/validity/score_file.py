@@ -238,11 +238,6 @@ def _labels(path: Path, rows: Sequence[_Row], responses: Mapping[str, int | None
     return agreement([p for p, _ in pairs], [h for _, h in pairs]) if pairs else None
 
 
-def as_json(result: FileScore) -> dict[str, Any]:
-    """The scores as plain values."""
-    return asdict(result)
-
-
 def show(result: FileScore, console: Console) -> None:
     """Print what a reader must know, one line each; no text of an item."""
     for line in lines(result):
@@ -293,7 +288,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         result = score_file(options.file, open_benchmark(config), options.scorer)
         if options.json:
-            options.json.write_text(json.dumps(as_json(result), indent=2) + "\n", encoding="utf-8")
+            options.json.write_text(json.dumps(asdict(result), indent=2) + "\n", encoding="utf-8")
     except (AuditError, OSError) as problem:
         return refused(problem)
     show(result, Console())

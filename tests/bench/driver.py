@@ -14,13 +14,12 @@ from audit.runtime.progress import Display
 from audit.runtime.run import run_audit
 from audit.shards.manifest import Manifest
 from audit.sweep.audit import SWEEP
-from audit.sweep.config import design_of, from_hydra, register
+from audit.sweep.config import design_of, from_hydra
 from audit.sweep.design import Arm, n_messages
 
 
 def measure(overrides: list[str]) -> dict[str, float]:
     """Run the sweep (no report) and return calls, seconds of the generation phase, and the peak memory in MB."""
-    register()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
         config = from_hydra(compose("sweep", overrides))
     started = time.monotonic()

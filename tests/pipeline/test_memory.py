@@ -24,7 +24,7 @@ from audit.commands.publish import main as publish
 from audit.commands.report import main as rebuild
 from audit.config import CONF_DIR
 from audit.memory import __main__ as command
-from audit.memory.config import MemoryConfig, from_hydra, register
+from audit.memory.config import MemoryConfig, from_hydra
 
 KEY = ("model", "benchmark", "question_id", "arm", "ordering", "replicate")
 # A model that recites: what is published is likelier, word by word, than the same in another order.
@@ -52,7 +52,6 @@ class Finished:
 
 def memory(run_dir: Path, conf: Path, *overrides: str) -> Finished:
     """The command, in this process; `conf` holds the models and the held-out set."""
-    register()
     out = io.StringIO()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
         words = [f"hydra.searchpath=[file://{conf}]", "model=[reader,peer]", "references=[peer]", f"run_dir={run_dir}"]

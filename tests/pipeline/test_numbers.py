@@ -17,7 +17,7 @@ from audit.config import CONF_DIR
 from audit.errors import ConfigError
 from audit.perturb.__main__ import perturb
 from audit.perturb.audit import PERTURB
-from audit.perturb.config import PerturbConfig, from_hydra, register
+from audit.perturb.config import PerturbConfig, from_hydra
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.statistics.paired import State
@@ -52,7 +52,6 @@ def finished(driver, tmp_path_factory) -> tuple[Path, str, str]:
         ])  # fmt: skip
     assert code == 0, built.getvalue()
     (sha256,) = re.findall(r"^library  (\w{64})$", built.getvalue(), re.MULTILINE)
-    register()
     words = [
         "model=scripted", *exam, f"variants={next(folder.glob('foreign-*/variants.arrow'))}", "n=all", "num_variants=1",
         "original_replicates=2", "short=drop", f"run_dir={folder / 'run'}", "progress=false",

@@ -19,7 +19,7 @@ from audit.commands.gate import main as gate
 from audit.commands.report import main as rebuild
 from audit.config import CONF_DIR
 from audit.perturb import __main__ as command
-from audit.perturb.config import PerturbConfig, from_hydra, register
+from audit.perturb.config import PerturbConfig, from_hydra
 from audit.perturb.result import PerturbVerdict
 from audit.perturb.vocabulary import VERDICTS
 from audit.shards.manifest import Manifest
@@ -41,7 +41,6 @@ class Finished:
 
 def perturb(run_dir: Path, conf: Path, *overrides: str, model: str = "[scripted,peer]") -> Finished:
     """The command, in this process; `conf` holds the model `peer`."""
-    register()
     out = io.StringIO()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
         words = [f"hydra.searchpath=[file://{conf}]", f"model={model}", f"run_dir={run_dir}", "progress=false"]

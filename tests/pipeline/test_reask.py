@@ -12,7 +12,7 @@ from pipeline_helpers import rows_of
 from audit.command_line import hydra_arguments, run_composed
 from audit.config import CONF_DIR
 from audit.perturb import __main__ as command
-from audit.perturb.config import PerturbConfig, from_hydra, register
+from audit.perturb.config import PerturbConfig, from_hydra
 from audit.shards.manifest import Manifest
 from audit.sweep.audit import SCHEMA
 
@@ -20,7 +20,6 @@ KEY = ("model", "question_id", "arm", "variant", "replicate")
 
 
 def perturb(run_dir: Path, *words: str) -> list[dict]:
-    register()
     scripted = "model.scripted.scripted"
     given = [
         "model=scripted", "n=40", "num_variants=1", "original_replicates=1", "progress=false", f"run_dir={run_dir}",

@@ -14,11 +14,10 @@ from audit.records import Reading
 from audit.runtime.pipeline import ChunkRun
 from audit.runtime.stages import StageContext
 from audit.sweep.audit import SWEEP
-from audit.sweep.config import design_of, from_hydra, register
+from audit.sweep.config import design_of, from_hydra
 
 
 def test_a_run_directory_that_a_node_does_not_see_is_named(driver, tmp_path):
-    register()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
         config = from_hydra(compose("sweep", ["model=scripted"]))
     context = StageContext(

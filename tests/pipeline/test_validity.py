@@ -19,7 +19,7 @@ from audit.commands.report import main as rebuild
 from audit.config import CONF_DIR
 from audit.shards.working_copy import run_folder, working_copy
 from audit.validity import __main__ as command
-from audit.validity.config import ValidityConfig, from_hydra, register
+from audit.validity.config import ValidityConfig, from_hydra
 from audit.validity.vocabulary import VERDICTS
 from audit.verdict.vocabulary import CLEARED, Outcome, word_of
 
@@ -35,7 +35,6 @@ class Finished:
 
 def validity(run_dir: Path | str, *overrides: str) -> Finished:
     """The command, in this process."""
-    register()
     out = io.StringIO()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
         words = ["model=scripted", f"run_dir={run_dir}", "progress=false", *overrides]

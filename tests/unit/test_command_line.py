@@ -14,7 +14,7 @@ from audit.command_line import _without_secrets, help_text, hydra_arguments, run
 from audit.config import CONF_DIR
 from audit.errors import ConfigError, EngineError
 from audit.perturb.config import PerturbConfig
-from audit.sweep.config import SweepConfig, from_hydra, register, worker_of
+from audit.sweep.config import SweepConfig, from_hydra, worker_of
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,6 @@ def test_worker_and_control_benchmark_take_what_model_and_benchmark_take(tmp_pat
     (tmp_path / "model" / "mine.yaml").write_text(shipped.replace("scripted\n", "mine\n", 2))
     words = ["model=scripted", "worker=mine", f"hydra.searchpath=[file://{tmp_path}]", "worker.worker.max_tokens=7"]
     words += ["control_benchmark=mcq_file", "control_benchmark.path=fresh.jsonl", "control_benchmark.name=fresh"]
-    register()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
         config = from_hydra(compose("sweep", hydra_arguments(words, SweepConfig)))
     answering = worker_of(config, config.model["scripted"])
@@ -169,7 +168,7 @@ def test_a_bare_list_of_r_is_planned(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["sweep", "perturb"])
 def test_the_help_lists_groups_and_says_where_the_rest_is(name: str) -> None:
-    part_of(name, "config").register()
+    part_of(name, "config")  # its schema
     text = help_text(name, ["n=7", "model=scripted"])
     assert all(one in text for one in ("default, memory, perturb, validity", "gpu, local, ray_address"))
     assert f"audit {name} --cfg job" in text

@@ -10,12 +10,11 @@ from audit.engines.config import DECIDED_ENGINE_ARGS, ModelConfig
 from audit.engines.vllm_engine import engine_args
 from audit.errors import ConfigError
 from audit.records import Reading
-from audit.sweep.config import SweepConfig, design_of, from_hydra, register
+from audit.sweep.config import SweepConfig, design_of, from_hydra
 from audit.sweep.design import Draws, missing_controls
 
 
 def config(*overrides: str) -> SweepConfig:
-    register()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
         return from_hydra(compose("sweep", list(overrides)))
 

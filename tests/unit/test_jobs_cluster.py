@@ -311,10 +311,9 @@ def test_every_sweep_that_is_written_down_is_a_valid_configuration(overrides: li
     from audit.command_line import hydra_arguments
     from audit.config import CONF_DIR
     from audit.short_forms import expand
-    from audit.sweep.config import SweepConfig, from_hydra, register
+    from audit.sweep.config import SweepConfig, from_hydra
 
     assert overrides
-    register()
     words, _ = expand([o.replace("$RUN_DIR", "/runs/x") for o in overrides], "sweep")
     with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
         config = from_hydra(compose("sweep", hydra_arguments(words, SweepConfig)))

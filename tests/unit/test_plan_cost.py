@@ -27,7 +27,7 @@ from audit.plan_cost import (
 from audit.shards.manifest import Manifest, fingerprint
 from audit.statistics.power import mcnemar_power, questions_needed
 from audit.sweep.audit import SCHEMA
-from audit.sweep.config import SweepConfig, from_hydra, register
+from audit.sweep.config import SweepConfig, from_hydra
 
 ROOT = Path(__file__).resolve().parents[2]
 BIG = ModelConfig(name="big", engine="vllm", tensor_parallel_size=4, replicas=2)
@@ -127,7 +127,6 @@ def test_the_plan_as_json(tmp_path: Path) -> None:
 def test_rates_are_added_on_the_command_line_as_the_messages_say() -> None:
     pace, price = "{prompt: 1000, generated: 100}", "{prompt: 0.5, generated: 2.0}"
     words = [f"+cost.throughput.llama3_8b={pace}", f"+cost.prices.openai_compatible={price}"]
-    register()
     cost = from_hydra(compose_command("sweep", ["model=scripted", "cost.gpu_hour=2.0", *words], SweepConfig)).cost
     assert planned_cost(cost, {"llama3_8b": ASKED["big"]}, {"llama3_8b": BIG}).money == 16.0
     assert cost.prices == {"openai_compatible": {"prompt": 0.5, "generated": 2.0}}
@@ -145,7 +144,6 @@ def test_rates_are_added_on_the_command_line_as_the_messages_say() -> None:
 )
 def test_a_rate_of_no_known_model_is_refused(word: str) -> None:
     """Nothing would read it, and the plan would be of other prices than those meant."""
-    register()
     table = "prices" if "prices" in word else "throughput"
     refused = rf"Unknown model of cost\.{table}: 'smollm2_135n'\. Did you mean 'smollm2_135m'\?"
     with pytest.raises(ConfigError, match=refused):
@@ -157,7 +155,6 @@ def test_a_rate_of_a_model_of_ones_own_is_read_and_a_table_of_ones_own_too(tmp_p
     (tmp_path / "cost").mkdir()
     (tmp_path / "model" / "mine.yaml").write_text("# @package model.my_8b\nname: my_8b\nengine: scripted\n")
     (tmp_path / "cost" / "table.yaml").write_text("prices: {another_of_mine: {prompt: 1, generated: 2}}\n")
-    register()
     own = f"hydra.searchpath=[file://{tmp_path}]"
     words = [own, "model=mine", "cost=table"]
     found = compose_command("sweep", [*words, "+cost.prices.my_8b={prompt: 1, generated: 2}"], SweepConfig)

@@ -14,9 +14,8 @@ from audit.convictions import reservations
 from audit.errors import ConfigError
 from audit.memory.config import MemoryConfig
 from audit.memory.config import from_hydra as memory_config
-from audit.memory.config import register as register_memory
 from audit.memory.resolve import resolve_memory
-from audit.perturb.config import PerturbConfig, from_hydra, register
+from audit.perturb.config import PerturbConfig, from_hydra
 from audit.perturb.resolve import resolve_perturb
 from audit.references import check_runs, recorded_runs, reference_runs
 from audit.shards.manifest import Manifest, plain
@@ -26,13 +25,11 @@ FACTS = {"revision": "scripted", "engine": "scripted"}
 
 
 def perturb(*overrides: str) -> PerturbConfig:
-    register()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
         return from_hydra(compose("perturb", hydra_arguments(["model=scripted", "n=10", *overrides], PerturbConfig)))
 
 
 def memory(*overrides: str) -> MemoryConfig:
-    register_memory()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
         return memory_config(compose("memory", hydra_arguments(["model=scripted", "n=10", *overrides], MemoryConfig)))
 

@@ -27,7 +27,6 @@ QWEN3_30B_A3B = {"hidden_size": 2048, "num_attention_heads": 32, "head_dim": 128
 
 def composed(audit: str, *words: str) -> RunConfig:
     part = part_of(audit, "config")
-    part.register()
     found: RunConfig = part.from_hydra(compose_command(audit, words, getattr(part, f"{audit.capitalize()}Config")))
     return found
 
@@ -151,7 +150,7 @@ def test_a_base_model_in_the_cache_is_read_by_likelihood_and_nothing_needs_a_net
     (snapshot / "tokenizer_config.json").write_text("{}")
     code = (
         "import sys; from audit.command_line import compose_command; from audit.sweep.config import *\n"
-        "register(); words = ['model=[hf:acme/Base-7B,hf:acme/Other]', 'n=5', 'model.acme_Other.dtype=float16']\n"
+        "words = ['model=[hf:acme/Base-7B,hf:acme/Other]', 'n=5', 'model.acme_Other.dtype=float16']\n"
         "config = from_hydra(compose_command('sweep', words, SweepConfig))\n"
         "print(config.benchmark.name, *((m.name, m.path, m.reading, m.tensor_parallel_size, m.max_model_len, m.dtype,\n"
         "m.trust_remote_code) for m in config.model.values()), 'vllm' in sys.modules, sep='|')"

@@ -3,9 +3,7 @@
 from audit.command_line import start
 from audit.conduct import Prepared, conduct
 from audit.exits import run_command
-from shouting.config import ShoutingConfig, ShoutingThresholds, from_hydra, register
-
-register()
+from shouting.config import ShoutingConfig, ShoutingThresholds, from_hydra
 
 
 def main() -> None:

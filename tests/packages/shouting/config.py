@@ -21,8 +21,7 @@ class ShoutingConfig(RunConfig):
     volumes: int = 2
 
 
-def register() -> None:
-    ConfigStore.instance().store(name="shouting_schema", node=ShoutingConfig)
+ConfigStore.instance().store(name="shouting_schema", node=ShoutingConfig)
 
 
 def from_hydra(cfg: DictConfig) -> ShoutingConfig:

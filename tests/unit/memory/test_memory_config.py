@@ -13,7 +13,7 @@ from audit.command_line import hydra_arguments
 from audit.config import CONF_DIR
 from audit.dry_run import dry_run
 from audit.errors import AuditError
-from audit.memory.config import MemoryConfig, design_of, from_hydra, register
+from audit.memory.config import MemoryConfig, design_of, from_hydra
 from audit.memory.design import make_design
 from audit.memory.plan import _missing, describe
 from audit.memory.resolve import resolve_memory
@@ -22,7 +22,6 @@ from audit.references import judged
 
 
 def configured(*overrides: str) -> MemoryConfig:
-    register()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
         return from_hydra(compose("memory", hydra_arguments(["model=scripted", *overrides], MemoryConfig)))
 

@@ -13,7 +13,7 @@ from audit.benchmarks.load import open_benchmark
 from audit.commands.publish import main as publish
 from audit.errors import ConfigError
 from audit.memory.cells import neighbours
-from audit.memory.config import from_hydra, register
+from audit.memory.config import from_hydra
 from audit.memory.decide import decide
 from audit.memory.evidence import correct
 from audit.memory.gates import order_exchangeable
@@ -127,7 +127,6 @@ def resolved(folder: Path, *words: str) -> dict[str, object]:
     from audit.command_line import compose_command
     from audit.memory.config import MemoryConfig
 
-    register()
     given = ["model=scripted", "benchmark=mcq_file", f"benchmark.path={folder}/exam.jsonl", "benchmark.id_column=id",
              "benchmark.answer_as=index", *words]  # fmt: skip
     return dict(resolve_memory(from_hydra(compose_command("memory", given, MemoryConfig))).analysis)

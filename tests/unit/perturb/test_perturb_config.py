@@ -13,7 +13,7 @@ from audit.command_line import hydra_arguments
 from audit.config import CONF_DIR, load_group
 from audit.dry_run import dry_run
 from audit.errors import ConfigError, LibraryError
-from audit.perturb.config import PerturbConfig, from_hydra, register
+from audit.perturb.config import PerturbConfig, from_hydra
 from audit.perturb.design import make_design
 from audit.perturb.plan import describe
 from audit.perturb.resolve import resolve_perturb
@@ -28,7 +28,6 @@ from audit.variants.record import Library, State
 
 
 def configured(*overrides: str) -> PerturbConfig:
-    register()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
         return from_hydra(compose("perturb", hydra_arguments(["model=scripted", "n=10", *overrides], PerturbConfig)))
 

@@ -8,10 +8,8 @@ from hydra import compose, initialize_config_dir
 from audit.benchmarks.load import open_benchmark
 from audit.config import CONF_DIR
 from audit.errors import AuditError, BenchmarkError, ConfigError
-from audit.plant.config import from_hydra, learning_rate, register
+from audit.plant.config import from_hydra, learning_rate
 from audit.plant.resolve import resolve_plant
-
-register()
 
 
 def config(*overrides: str):

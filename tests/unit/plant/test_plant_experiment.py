@@ -12,13 +12,12 @@ from audit.engines.config import ModelConfig, ScriptedConfig
 from audit.engines.scripted import ScriptedEngine
 from audit.errors import ConfigError, TrainError
 from audit.plant import experiment as shell
-from audit.plant.config import from_hydra, register
+from audit.plant.config import from_hydra
 from audit.plant.figure import write_figure
 from audit.plant.measure import Reading
 from audit.plant.resolve import resolve_plant
 from audit.plant.words import plan_lines, result_of
 
-register()
 ASKED = ["n=60", "doses=[1,4]", "forms=[qa]", "audits=[memory,perturb,sweep]", "orders=1"]
 
 

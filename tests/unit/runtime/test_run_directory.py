@@ -22,13 +22,12 @@ from audit.shards.manifest import Manifest, RunDir, open_run_dir, package_versio
 from audit.shards.questions import QuestionFile, write_questions
 from audit.shards.write import write_shard
 from audit.sweep.audit import SWEEP
-from audit.sweep.config import SweepConfig, from_hydra, register
+from audit.sweep.config import SweepConfig, from_hydra
 
 N = 8
 
 
 def resolve(run_dir: Path, *words: str, model: str = "scripted") -> ResolvedRun:
-    register()
     asked = (f"model={model}", f"run_dir={run_dir}", *SMALL, f"n={N}", "r=1", *words)
     return resolve_run(SWEEP, from_hydra(compose_command("sweep", asked, SweepConfig)))
 

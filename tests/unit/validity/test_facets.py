@@ -9,7 +9,7 @@ import pytest
 from scripted_models import cell
 
 from audit.errors import ConfigError
-from audit.validity.__main__ import _facets
+from audit.validity.__main__ import _runs
 from audit.validity.facets import UNSTABLE, facets_csv, lines, stability, variance, variance_csv
 from audit.validity.record import ValidityCell
 
@@ -40,25 +40,36 @@ def test_a_status_that_differs_is_none_and_a_missing_ratio_has_no_cv() -> None:
     )
 
 
-def test_a_list_of_a_facet_is_a_run_each_in_a_folder_of_its_own() -> None:
-    assert _facets(["n=4", "run_dir=out", "seed=[42, 7]"]) == [
+def test_a_list_is_a_run_each_in_a_folder_of_its_own() -> None:
+    assert _runs(["n=4", "run_dir=out", "seed=[42, 7]"]) == [
         ["n=4", "run_dir=out/seed_42", "seed=42"], ["n=4", "run_dir=out/seed_7", "seed=7"]
     ]  # fmt: skip
-    crossed = _facets(["system=[none,careful]", "seed=[1,2]", "run_dir=out"])
-    assert [run[0] for run in crossed] == [
+    crossed = _runs(["system=[none,careful]", "seed=[1,2]", "run_dir=out"])
+    assert [run[2] for run in crossed] == [
         f"run_dir=out/seed_{seed}-system_{system}" for seed in (1, 2) for system in ("none", "careful")
     ]
-    assert _facets(["seed=42"]) == [["seed=42"]]
-    each = ["benchmark=[bbq,xstest]", "scorer=[bbq_arc,null]"]  # one a benchmark: no facet
-    assert _facets(each) == [each]
+    plain = ["--config-dir", "conf", "seed=42", "formats=[a,b]", "run_dir=out"]
+    assert _runs(plain) == [plain]
+    each = ["benchmark=[bbq,xstest]", "scorer=[bbq_arc,null]", "run_dir=out", "judge=qwen3_8b", "seed=1"]
+    assert _runs(each) == [
+        ["benchmark=bbq", "scorer=bbq_arc", "run_dir=out/bbq", "seed=1"],
+        ["benchmark=xstest", "scorer=null", "run_dir=out/xstest", "judge=qwen3_8b", "seed=1"],
+    ]
 
 
 @pytest.mark.parametrize(
-    "words", [["seed=[1,1]"], ["seed=[1]"], ["seed=[1,2]", "benchmark=[bbq,xstest]"], ["template=[task]"]]
+    "words",
+    [
+        ["seed=[1,1]"],
+        ["seed=[1]"],
+        ["seed=[1,2]", "benchmark=[bbq,xstest]"],
+        ["template=[task]"],
+        ["benchmark=[bbq,xstest]", "benchmark.path=[a]"],
+    ],
 )
 def test_a_facet_of_one_value_or_beside_several_benchmarks_is_refused(words: list[str]) -> None:
     with pytest.raises(ConfigError):
-        _facets(words)
+        _runs(words)
 
 
 def runs(rate: Callable[[int, str], float], *, other_items: bool) -> tuple[list[list[ValidityCell]], dict[str, Any]]:

@@ -7,8 +7,9 @@
 
 A place is drawn at random, then one of cosmic-ray's mutations of it; what changes nothing but an annotation does not
 count. Each mutant meets the test files that import its module (of its own folder, where none does), until one fails.
-A line of JSON a mutant: killed or survived, and its diff. The same command goes on where it stopped; with `--again` it
-asks the survivors by slow tests and by all of their folder.
+A line of JSON a mutant: killed or survived, and its diff. A time-out counts as killed: a test that ends within its
+seconds on the program as it is, and not within ten times as many on the mutant. The same command goes on where it
+stopped; with `--again` it asks the survivors by slow tests and by all of their folder.
 """
 
 import argparse
@@ -35,9 +36,11 @@ from cosmic_ray.plugins import get_operator, operator_names
 
 ROOMS, FILES = ("statistics", "verdict", "scoring", "shards"), ("decide.py", "gates.py")
 TESTS = Path("tests/unit")
-# A test that takes longer is skipped, as simulations do: a survivor is asked again, with more. Of all tests together:
-# an endless loop, which is a kill.
+# A test that takes longer is skipped, as simulations do: a survivor is asked again, with more. All tests together take
+# no longer than the last.
 SLOW_CPU_S, AGAIN_CPU_S, SLOWEST_CPU_S = 3.0, 60.0, 900
+CUT = "cut off: "
+ENDLESS = 10  # times as long as a test that ended may take
 # Imported once, as the tests of a mutant are mostly imports.
 PRELOADED = (
     "pyarrow.dataset",
@@ -112,7 +115,18 @@ def tests_of(path: str, all_of_folder: bool = False) -> list[str]:
 
 
 def survives(path: str, changed: str, tests: list[str], slow_s: float) -> tuple[bool, str]:
-    """Whether every test passes on the changed module, and the first that does not. The module is put back."""
+    """Whether every test passes on the changed module, and the first that does not, or "no end"."""
+    alive, said, cut = _meet(path, changed, tests, slow_s)
+    if alive and cut:
+        *_, slow = _meet(path, Path(path).read_text(encoding="utf-8"), cut, slow_s)
+        if quick := [test for test in cut if test not in slow]:
+            alive, said, endless = _meet(path, changed, quick, ENDLESS * slow_s)
+            return (False, "no end") if endless else (alive, said)
+    return alive, said
+
+
+def _meet(path: str, changed: str, tests: list[str], slow_s: float) -> tuple[bool, str, list[str]]:
+    """As `survives`, with the tests that were cut off after `slow_s`. The module is put back."""
     module = Path(path)
     before = module.read_bytes()
     with tempfile.TemporaryFile() as said:
@@ -125,22 +139,28 @@ def survives(path: str, changed: str, tests: list[str], slow_s: float) -> tuple[
         said.seek(0)
         lines = said.read().decode(errors="replace").splitlines()
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
-        return False, "no end"
+        return False, "no end", []
     code = os.waitstatus_to_exitcode(status)
     if code not in (0, 1, 2):  # 2: the module does not even load
         raise RuntimeError("\n".join([f"pytest ended with {code}", *lines]))
-    return code == 0, next((line for line in lines if line.startswith(("FAILED", "ERROR"))), lines[-1])
+    first = next((line for line in lines if line.startswith(("FAILED", "ERROR"))), lines[-1])
+    return code == 0, first, [line.removeprefix(CUT) for line in lines if line.startswith(CUT)]
 
 
 class Hurry:
-    """Gives a test so many seconds of CPU."""
+    """Gives a test so many seconds of CPU, and says at the end which took more."""
 
     def __init__(self, slow_s: float) -> None:
-        self.slow_s = slow_s
+        self.slow_s, self.asked, self.cut = slow_s, "", dict[str, None]()
+
+    def stop(self, *_: object) -> NoReturn:
+        self.cut[self.asked] = None
+        pytest.skip("slow")
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self) -> Iterator[None]:
-        signal.setitimer(signal.ITIMER_PROF, self.slow_s)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self.asked = item.nodeid
+        signal.setitimer(signal.ITIMER_PROF, self.slow_s, self.slow_s)
         try:
             return (yield)
         finally:
@@ -152,9 +172,11 @@ def _ask(tests: list[str], out: int, slow_s: float) -> NoReturn:
     os.dup2(out, 1)
     os.dup2(out, 2)
     resource.setrlimit(resource.RLIMIT_CPU, (SLOWEST_CPU_S, SLOWEST_CPU_S + 10))
-    signal.signal(signal.SIGPROF, lambda *_: pytest.skip("slow"))
+    hurry = Hurry(slow_s)
+    signal.signal(signal.SIGPROF, hurry.stop)
     options = ["-x", "-q", "--no-header", "--tb=no", "--disable-warnings", "-o", "timeout=0"]
-    code = int(pytest.main([*options, *tests], plugins=[Hurry(slow_s)]))
+    code = int(pytest.main([*options, *tests], plugins=[hurry]))
+    print(*(f"\n{CUT}{test}" for test in hurry.cut), sep="")
     sys.stdout.flush()
     os._exit(code)
 

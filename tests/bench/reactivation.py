@@ -8,8 +8,9 @@ above it. transformers on the CPU, no engine: some ten minutes on two idle cores
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder of weights and readings; what is there is kept")
     parser.add_argument("--passes", type=int, default=5, help="over the planted questions")
-    parser.add_argument("--block", type=int, default=2, help="passes with random replies; each is measured")
+    parser.add_argument("--block", type=int, default=2, help="passes with random replies")
     parser.add_argument("--block-lr", type=float, default=5e-5)
     parser.add_argument("--routers", type=int, default=3)
     asked = parser.parse_args()
@@ -140,17 +141,31 @@ def main() -> None:
     design = make_design(range(1, asked.routers + 1), draws=Draws.NESTED)
     protocol = load_protocol(load_group("protocol", str(model.protocol)), TEMPLATES)
     work = Work(design, protocol, model.name, Reading.OPTION_TEXT, model.preparing, model.worker, SEED)
-    folders = {"base": weights, "planted": block.path, **{f"blocked-{k}": str(block.folder(k)) for k in block.doses}}
+    last = block.doses[-1]
+    folders = {"base": weights, f"blocked-{last}": str(block.folder(last)), "planted": block.path}
+    messages = _kept(asked.out / "messages.json", lambda: _written(prepare(asking(weights), SWEEP, work, learnt)))
+    parts = [(q.id, part) for q in learnt for part in design.parts]
+    prepared = {key: [Generation(text) for text in texts] for key, texts in zip(parts, messages, strict=True)}
     read: dict[str, dict[str, list[float]]] = {}
-    messages = None
+
+    def reading(folder: str) -> dict[str, list[float]]:
+        rows = answers(asking(folder), SWEEP, work, learnt, prepared=prepared)
+        return scores(rows, learnt, work, model.option_normalisation)
+
     for label, folder in folders.items():
-        ask = asking(folder)
-        messages = prepare(ask, SWEEP, work, learnt) if messages is None else messages
-        rows = answers(ask, SWEEP, work, learnt, prepared=messages)
-        read[label] = scores(rows, learnt, work, model.option_normalisation)
+        read[label] = _kept(asked.out / f"read-{label}.json", partial(reading, folder))
         print(label, {key: round(float(np.nanmean(one)), 3) for key, one in read[label].items()}, flush=True)
-    (asked.out / "read.json").write_text(json.dumps(read), encoding="utf-8")
     print(table(read))
+
+
+def _written(prepared: Mapping[Any, Sequence[Generation]]) -> list[list[str]]:
+    return [[one.text for one in some] for some in prepared.values()]
+
+
+def _kept(path: Path, make: Callable[[], Any]) -> Any:
+    if not path.exists():
+        path.write_text(json.dumps(make()), encoding="utf-8")
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

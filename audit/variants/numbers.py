@@ -25,10 +25,22 @@ _WORDS: dict[str, Fraction] = {
     "thrice": Fraction(3), "quadruple": Fraction(4), "dozen": Fraction(12), "dozens": Fraction(12),
 }  # fmt: skip
 _PARTS = {"third": 3, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8, "ninth": 9, "tenth": 10}
+_BETWEEN, _END = r"[\s-]+", "(?![a-z])"
+_SCALE, _ONE, _UNIT, _TEN, _PART, _WORD = (
+    f"(?:{'|'.join(sorted(words, key=len, reverse=True))})"
+    for words in (_SCALES, _ONES, _ONES[1:10], _TENS, _PARTS, _WORDS)
+)
+_BELOW_100 = f"(?:{_TEN}{_END}(?:{_BETWEEN}{_UNIT}{_END})?|{_ONE}{_END})"
+_FROM_100 = f"{_SCALE}{_END}(?:{_BETWEEN}{_SCALE}{_END})*(?:{_BETWEEN}(?:and{_BETWEEN})?{_BELOW_100})?"
 _TOKEN = re.compile(
-    r"(?P<slash>\d+\s?/\s?[1-9]\d*)"
+    r"(?P<top>\d+)\s?/\s?(?P<bottom>[1-9]\d*)"
     r"|(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?P<percent>\s?(?:%|percent\b|per cent\b))?"
-    r"|(?P<word>[a-z]+)|(?P<mark>[^\sa-z\d-])",
+    rf"(?:[\s-]*(?P<scale>{_SCALE}){_END})?"
+    r"|(?<![a-z])(?:"
+    rf"(?P<spelt>(?:{_BELOW_100}|{_FROM_100})(?:{_BETWEEN}{_FROM_100})*)"
+    rf"(?:{_BETWEEN}(?:(?P<part>{_PART})s?{_END}|(?P<cent>per[\s-]*cent{_END})))?"
+    rf"|a{_BETWEEN}(?P<of>{_PART})s?{_END}(?={_BETWEEN}of{_END})"
+    rf"|(?P<word>{_WORD}){_END})",
     re.IGNORECASE,
 )
 
@@ -43,47 +55,22 @@ def numbers_in(text: str) -> Counter[Fraction]:
     [Fraction(1, 4), Fraction(12, 1), Fraction(205, 1), Fraction(2001, 2)]
     """
     found: Counter[Fraction] = Counter()
-    spelt: list[str] = []  # the words of a number that is being read
-    tokens = list(_TOKEN.finditer(text))
-    words = [(token["word"] or "").casefold() for token in tokens] + [""]
-    for k, token in enumerate(tokens):
-        word, following = words[k], words[k + 1]
-        if _continues(spelt, word, following):
-            spelt.append(word)
+    for token in _TOKEN.finditer(text):
+        told = {name: said.casefold() for name, said in token.groupdict().items() if said}
+        if "top" in told:
+            value = Fraction(int(told["top"]), int(told["bottom"]))
+        elif "digits" in told:
+            scale = Fraction(1, 100) if "percent" in told else _SCALES.get(told.get("scale", ""), 1)  # "3 million"
+            value = Fraction(told["digits"].replace(",", "")) * scale
+        elif "spelt" in told and told["spelt"] == "one" and "part" not in told:
             continue
-        if word.removesuffix("s") in _PARTS and (spelt or (words[k - 1] in ("a", "one") and following == "of")):
-            found[Fraction(_value(spelt or ["one"]), _PARTS[word.removesuffix("s")])] += 1
-            spelt = []
-            continue
-        if spelt and spelt != ["one"]:
-            percent = word == "percent" or (word, following) == ("per", "cent")
-            found[Fraction(_value(spelt), 100 if percent else 1)] += 1
-        spelt = [word] if word in _SMALL else []
-        if word in _SCALES and not (k and tokens[k - 1]["digits"]):  # "a hundred"
-            spelt = ["one", word]
-        if token["slash"]:
-            top, bottom = token["slash"].split("/")
-            found[Fraction(int(top), int(bottom))] += 1
-        elif token["digits"]:
-            value = Fraction(token["digits"].replace(",", ""))
-            found[value / 100 if token["percent"] else value * _SCALES.get(following, 1)] += 1  # "3 million"
-        elif word in _WORDS:
-            found[_WORDS[word]] += 1
-    if spelt and spelt != ["one"]:
-        found[Fraction(_value(spelt))] += 1
+        elif "spelt" in told:
+            value = Fraction(_value(re.split(_BETWEEN, told["spelt"])), 100 if "cent" in told else 1)
+            value /= _PARTS.get(told.get("part", ""), 1)
+        else:
+            value = _WORDS[told["word"]] if "word" in told else Fraction(1, _PARTS[told["of"]])
+        found[value] += 1
     return found
-
-
-def _continues(spelt: list[str], word: str, following: str) -> bool:
-    """Whether a word goes on with the number before it: "twenty" + "five", "two" + "hundred" (+ "and" five)."""
-    if not spelt:
-        return False
-    last = spelt[-1]
-    if word == "and":
-        return last in _SCALES and following in _SMALL
-    if word in _SCALES or last in _SCALES or last == "and":
-        return word in _SCALES or word in _SMALL
-    return last in _TENS and 0 < _SMALL.get(word, 0) < 10
 
 
 def _value(words: list[str]) -> int:

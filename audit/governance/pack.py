@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,6 @@ from audit.verdict.shipped import shipped_table
 
 CHRONOLOGY = ("chronology.jsonl", "CHRONOLOGY.jsonl")
 _REPORT = ("report/verdict.json", "report/report.html")
-_HASHED_TABLES = ("*.arrow",)  # beside the shards: questions, libraries
 
 
 def write_pack(run_dir: Path, out: Path, *, with_shards: bool, signer: Signer | None) -> dict[str, str]:
@@ -85,15 +84,11 @@ def _panel_contents(
     folder: Path, runs: Sequence[Path], manifests: Sequence[Manifest], with_shards: bool
 ) -> dict[str, bytes | Path]:
     """A panel's or suite's own files, and below each run's name everything of that run."""
-    own = [*(folder / name for name in (*SUITES, PANEL, *CHRONOLOGY)), *sorted((folder / DECISIONS).glob("*.json"))]
-    found: dict[str, bytes | Path] = {
-        f"{RUN}/{path.relative_to(folder).as_posix()}": path for path in own if path.is_file()
-    }
+    own = [*(folder / name for name in (*SUITES, PANEL, *CHRONOLOGY)), *(folder / DECISIONS).glob("*.json")]
     report = verdict_path(folder).parent  # the folder itself, where audit.report --out merged the runs
-    for below in (Path(), *map(Path, sorted({manifest.audit for manifest in manifests}))):
-        for name in ("verdict.json", "report.html"):
-            if (report / below / name).is_file():
-                found[f"{RUN}/report/{(below / name).as_posix()}"] = report / below / name
+    audits = sorted({manifest.audit for manifest in manifests})
+    pages = [report / below / name for below in ("", *audits) for name in ("verdict.json", "report.html")]
+    found: dict[str, bytes | Path] = {**_named(RUN, folder, own), **_named(f"{RUN}/report", report, pages)}
     for name, (run, manifest) in zip(_names(folder, runs), zip(runs, manifests, strict=True), strict=True):
         for file, content in _contents(run, manifest, with_shards).items():
             found[f"{RUN}/{name}/{file.removeprefix(f'{RUN}/')}"] = content
@@ -125,29 +120,21 @@ def _check_own(run_dir: Path) -> None:
 
 
 def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str, bytes | Path]:
-    found: dict[str, bytes | Path] = {f"{RUN}/{MANIFEST}": run_dir / MANIFEST}
-    for name in (*_REPORT, *SUITES, *CHRONOLOGY):
-        if (run_dir / name).is_file():
-            found[f"{RUN}/{name}"] = run_dir / name
-    for path in sorted((run_dir / DECISIONS).glob("*.json")):
-        found[f"{RUN}/{DECISIONS}/{path.name}"] = path
+    own = (run_dir / name for name in (MANIFEST, SEAL, *_REPORT, *SUITES, *CHRONOLOGY))
+    found: dict[str, bytes | Path] = {**_named(RUN, run_dir, (*own, *(run_dir / DECISIONS).glob("*.json")))}
     if manifest.seal and not (run_dir / SEAL).is_file():
         raise ConfigError(f"seal_missing: {run_dir / SEAL}, which the manifest names, is not there. Put it back.")
     if (run_dir / SEAL).is_file():
         kept = checked((run_dir / SEAL).read_bytes(), manifest, None, str(run_dir / SEAL), inside=True)
-        found[f"{RUN}/{SEAL}"] = run_dir / SEAL
         found[DEVIATIONS] = _json(plain(kept.changed))
     shards = listed_shards(run_dir, manifest)
-    tables = sorted(path for pattern in _HASHED_TABLES for path in run_dir.glob(pattern))
+    tables = _tables(run_dir)
     if with_shards:
-        for path in (*shards, *tables, *_others(run_dir)):
-            found[f"{RUN}/{path.relative_to(run_dir).as_posix()}"] = path
+        found |= _named(RUN, run_dir, (*shards, *tables, *_others(run_dir)))
         compared = [Path(one) for one in manifest.analysis.get("references") or ()]
         for name, other in zip(_names(run_dir, compared), compared, strict=True):
-            told = Manifest.load(other)
-            tables_there = sorted(path for pattern in _HASHED_TABLES for path in other.glob(pattern))
-            for path in (other / MANIFEST, *listed_shards(other, told), *tables_there, *_others(other)):
-                found[f"{RUN}/{REFERENCES}/{name}/{path.relative_to(other).as_posix()}"] = path
+            theirs = (other / MANIFEST, *listed_shards(other, Manifest.load(other)), *_tables(other), *_others(other))
+            found |= _named(f"{RUN}/{REFERENCES}/{name}", other, theirs)
     rows = {Path(one["file"]).name: one.get("rows") for one in manifest.shards}
     found["config.json"] = _json(manifest.config)
     found["prompts.json"] = _json({"sha256": manifest.prompt_hashes, "protocols": manifest.config.get("protocols")})
@@ -171,6 +158,18 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
             found[f"{name}.json"] = _json(table)
     found["program_chronology.jsonl"] = project_file().read_bytes()
     return found
+
+
+def _named(below: str, folder: Path, paths: Iterable[Path]) -> dict[str, Path]:
+    """Those of these files that are there, by their names in the pack; a link too, so that it is refused."""
+    return {
+        f"{below}/{path.relative_to(folder).as_posix()}": path for path in paths if path.is_file() or path.is_symlink()
+    }
+
+
+def _tables(run_dir: Path) -> list[Path]:
+    """What is hashed beside the shards: questions, libraries."""
+    return sorted(run_dir.glob("*.arrow"))
 
 
 def _others(run_dir: Path) -> list[Path]:

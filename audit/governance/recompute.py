@@ -79,27 +79,29 @@ def _judged(run_dirs: Sequence[Path]) -> dict[str, Any]:
 def difference(stored: Any, again: Any, at: str = "") -> str:
     """Where two verdicts say different things (pure): "" where they do not. Keys that one version alone has are passed
     over, unless a decision hangs on them."""
-    name = at.rpartition(".")[2]
     if isinstance(stored, dict) and isinstance(again, dict):
         lost = sorted(key for key in stored.keys() ^ again.keys() if key in _PARTS)
         if lost:
             return f"{at}.{lost[0]} is {'missing' if lost[0] in again else 'not of these answers'}".lstrip(".")
-        both = ((f"{at}.{key}", stored[key], again[key]) for key in sorted((stored.keys() & again.keys()) - _SAID))
-        return next((found for key, one, two in both if (found := difference(one, two, key))), "")
-    if isinstance(stored, list) and isinstance(again, list):
+        both = [(f"{at}.{key}", stored[key], again[key]) for key in sorted((stored.keys() & again.keys()) - _SAID)]
+    elif isinstance(stored, list) and isinstance(again, list):
         if all(isinstance(one, str) for one in (*stored, *again)):
             return ""  # sentences, and ids behind a number that is compared
         if len(stored) != len(again):
             return f"{at[1:]} has {len(stored)} entries, and {len(again)} are computed"
-        each = ((f"{at}[{k}]", *pair) for k, pair in enumerate(zip(stored, again, strict=True)))
-        return next((found for key, one, two in each if (found := difference(one, two, key))), "")
-    if isinstance(stored, str) and isinstance(again, str):
-        differs = stored != again and name in _WORDS
-    elif _number(stored) and _number(again):
-        differs = not math.isclose(stored, again, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+        both = [(f"{at}[{k}]", *pair) for k, pair in enumerate(zip(stored, again, strict=True))]
     else:
-        differs = type(stored) is not type(again) or stored != again
-    return f"{at[1:]} is {stored!r}, and {again!r} is computed" if differs else ""
+        return f"{at[1:]} is {stored!r}, and {again!r} is computed" if _differs(stored, again, at) else ""
+    return next(filter(None, (difference(one, two, key) for key, one, two in both)), "")
+
+
+def _differs(stored: Any, again: Any, at: str) -> bool:
+    """Of two values that hold no others."""
+    if isinstance(stored, str) and isinstance(again, str):
+        return stored != again and at.rpartition(".")[2] in _WORDS
+    if _number(stored) and _number(again):
+        return not math.isclose(stored, again, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+    return type(stored) is not type(again) or stored != again
 
 
 def _number(value: Any) -> bool:

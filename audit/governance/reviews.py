@@ -71,13 +71,12 @@ def bound_to(run_dir: Path, verdict: Path, ruling: Ruling) -> Bound:
     """What a decision on a run binds now. verdict: where its verdict.json lies."""
     found = {"verdict.json": verdict}
     page = verdict.with_name("report.html")  # what the people who decide have read
-    files = [page, run_dir / MANIFEST, *(run_dir / name for name in (*SUITES, SEAL)), *sorted(run_dir.glob("*.arrow"))]
-    found |= {path.name: path for path in files if path.is_file()}
+    found |= {page.name: page} if page.is_file() else {}
     # Of a panel or suite: every run's manifest, and with it its shards. By path: two runs may have one name.
     runs = {Path(os.path.relpath(run, run_dir)).as_posix(): run for run in panel_runs(run_dir) or []}
-    for name, run in runs.items():
-        also = [run / MANIFEST, *(run / one for one in (*SUITES, SEAL)), *sorted(run.glob("*.arrow"))]
-        found |= {f"{name}/{path.name}": path for path in also if path.is_file()}
+    for below, run in {"": run_dir, **{f"{name}/": run for name, run in runs.items()}}.items():
+        files = [*(run / name for name in (MANIFEST, *SUITES, SEAL)), *sorted(run.glob("*.arrow"))]
+        found |= {f"{below}{path.name}": path for path in files if path.is_file()}
     if runs:
         found[PANEL] = run_dir / PANEL
     parts = parts_of(json.loads(verdict.read_text(encoding="utf-8")))

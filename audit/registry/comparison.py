@@ -273,17 +273,12 @@ def _change(
         )
         for i in shown
     )
-    figures = tuple(
-        (f.name, x.context, f, g)
-        for x in a
-        for y in b
-        if x.context == y.context
-        for f in x.indicators
-        for g in y.indicators
-        if f.name == g.name
-        and x.comparable["references"] == y.comparable["references"]
-        and x.comparable["control"] == y.comparable["control"]
-    )
+    alike = ("references", "control")
+    by_name = [
+        {(x.context, f.name, *(x.comparable[one] for one in alike)): f for x in side for f in x.indicators}
+        for side in (a, b)
+    ]
+    figures = tuple((key[1], key[0], f, by_name[1][key]) for key, f in by_name[0].items() if key in by_name[1])
     answers = {s: x for s, (x, _) in before.items()}, {s: x for s, (x, _) in after.items()}
     lasting = list(_by_arm(audit, answers, one.cluster))
     first, second = (_control(*side) for side in zip(outcomes, key, paths, strict=True))

@@ -88,6 +88,24 @@ def _bytes(text: str) -> bytes:
     return printable.page(text).encode("utf-8", "backslashreplace")
 
 
+# Keys of the manifest and their titles; {}: one for each of its entries.
+_FACTS = {
+    "status": "Status",
+    "started": "Started",
+    "ended": "Ended",
+    "attempts": "Attempts",
+    "fingerprint": "Fingerprint of the configuration",
+    "models": "Model {}",
+    "models_failed": "Model {} failed",
+    "benchmark": "Benchmark",
+    "prompt_hashes": "Prompts, {}",
+    "cost": "Cost, {}",
+    "backends": "Backend versions of {}, calls",
+    "packages": "Packages",
+    "shards": "Shards",
+}
+
+
 def run_facts(run_dir: Path) -> RunFacts:
     """The facts of manifest.json for the page; a RunFacts without facts where there is none."""
     path = run_dir / MANIFEST
@@ -98,28 +116,12 @@ def run_facts(run_dir: Path) -> RunFacts:
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read ({error}). Restore it, or remove it: shards are enough.") from error
     main: list[tuple[str, str]] = []
-    for key, title in (
-        ("status", "Status"), ("started", "Started"), ("ended", "Ended"), ("attempts", "Attempts"),
-        ("fingerprint", "Fingerprint of the configuration"),
-    ):  # fmt: skip
-        if manifest.get(key) not in (None, "", {}, []):
-            main.append((title, str(manifest[key])))
-    for name, facts in (manifest.get("models") or {}).items():
-        main.append((f"Model {name}", _one_line(facts)))
-    for name, failure in (manifest.get("models_failed") or {}).items():
-        main.append((f"Model {name} failed", str(failure)))
-    if manifest.get("benchmark"):
-        main.append(("Benchmark", _one_line(manifest["benchmark"])))
-    for name, value in (manifest.get("prompt_hashes") or {}).items():
-        main.append((f"Prompts, {name}", str(value)))
-    for model, arms in (manifest.get("cost") or {}).items():
-        main.append((f"Cost, {model}", _cost(arms)))
-    for model, calls in (manifest.get("backends") or {}).items():
-        main.append((f"Backend versions of {model}, calls", _one_line(calls)))
-    if manifest.get("packages"):
-        main.append(("Packages", _one_line(manifest["packages"])))
-    if manifest.get("shards"):
-        main.append(("Shards", f"{len(manifest['shards'])} files"))
+    texts = {"cost": _cost, "shards": lambda shards: f"{len(shards)} files"}
+    for key, title in _FACTS.items():
+        value, text = manifest.get(key), texts.get(key, _one_line)
+        if value not in (None, "", {}, []):
+            entries = value.items() if "{}" in title else [("", value)]
+            main += [(title.format(name), text(one)) for name, one in entries]
     config = dict(manifest.get("config") or {})
     prompts = _prompts(config)
     rest = {k: v for k, v in manifest.items() if k not in ("shards", "sampled_ids")}

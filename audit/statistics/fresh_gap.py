@@ -5,9 +5,11 @@ As ConStat (Dekoninck, Mueller & Vechev 2024) takes contamination: a score on th
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike
 
 from audit.errors import DataError
 from audit.statistics.between_models import Predictive, predictive
@@ -91,19 +93,22 @@ def fresh_gap(
     much models differ; None: the references alone tell.
     """
     did = set_difference(tested, references, clusters)
-    models = [[np.asarray(side, dtype=float) for side in one] for one in (tested, *references)]
-    there = [~np.isnan(np.stack([one[side] for one in models])).any(axis=0) for side in (0, 1)]
-    own = [models[0][side][there[side]] for side in (0, 1)]
+    published, fresh = (np.array(side, dtype=float) for side in zip(tested, *references, strict=True))
+    there = ~np.isnan(published).any(axis=0), ~np.isnan(fresh).any(axis=0)
+
+    def kept(sides: Sequence[ArrayLike]) -> tuple[Any, Any]:
+        return np.asarray(sides[0])[there[0]], np.asarray(sides[1])[there[1]]
+
+    own = kept((published[0], fresh[0]))
     if any(np.any((x < 0) | (x > 1)) for x in own):
         raise DataError("A score is 0 (wrong) to 1 (right) or NaN (no answer); found another value.")
     found = None
     gap = gap_p = None
     if references:
-        mean = [np.stack([one[side][there[side]] for one in models[1:]]).mean(axis=0) for side in (0, 1)]
-        groups = None if clusters is None else [np.asarray(clusters[side])[there[side]] for side in (0, 1)]
-        height = mean if heights is None else [heights[side][there[side]] for side in (0, 1)]
-        found = _matched(own, height, groups, rng, n_resamples)
-        alone = set_difference((mean[0], mean[1]), (), None if groups is None else (groups[0], groups[1]))
+        mean = kept((published[1:].mean(axis=0), fresh[1:].mean(axis=0)))
+        groups = None if clusters is None else kept(clusters)
+        found = _matched(own, mean if heights is None else kept(heights), groups, rng, n_resamples)
+        alone = set_difference(mean, (), groups)
         gap = alone.difference
         gap_p = float(2 * scipy.stats.t.sf(abs(gap) / alone.se, alone.df)) if alone.se > 0 else 1.0
     predicted = None

@@ -107,25 +107,20 @@ def paper_status(cell: PaperCell, thresholds: PaperThresholds = PAPER) -> PaperS
     g2 = cell.score >= cell.baseline + thresholds.g2_standard_errors * cell.standard_error
     g3 = cell.denominator >= thresholds.g3_denominator
     g4 = cell.paired
-    if not g1:
-        step, status = 1, Status.INELIGIBLE_F1
-    elif not (g2 and g3 and g4):
-        step, status = 2, Status.FAILED
-    elif not cell.scorer_validated:
-        step, status = 3, Status.SCORER_UNVALIDATED
-    elif not cell.archetype_aligned:
-        step, status = 4, Status.INELIGIBLE_F5
-    elif not (cell.g5 and cell.g6):
-        step, status = 5, Status.EXPLORATORY
-    elif cell.ci_low > 1:
-        step, status = 6, Status.SELECTIVE
-    elif cell.ci_high < 1:
-        step, status = 6, Status.NON_SELECTIVE
-    else:
-        step, status = 7, Status.INDETERMINATE
+    steps = (
+        (1, Status.INELIGIBLE_F1, not g1),
+        (2, Status.FAILED, not (g2 and g3 and g4)),
+        (3, Status.SCORER_UNVALIDATED, not cell.scorer_validated),
+        (4, Status.INELIGIBLE_F5, not cell.archetype_aligned),
+        (5, Status.EXPLORATORY, not (cell.g5 and cell.g6)),
+        (6, Status.SELECTIVE, cell.ci_low > 1),
+        (6, Status.NON_SELECTIVE, cell.ci_high < 1),
+        (7, Status.INDETERMINATE, True),
+    )
+    step, status, _ = next(one for one in steps if one[2])
     flags = [
-        *(["scorer-unvalidated"] if step < 3 and not cell.scorer_validated else []),
-        *(["F5"] if step < 4 and not cell.archetype_aligned else []),
+        *["scorer-unvalidated"] * (step < 3 and not cell.scorer_validated),
+        *["F5"] * (step < 4 and not cell.archetype_aligned),
     ]
     return PaperStatus(status, step, tuple(flags), g1, g2, g3, g4)
 

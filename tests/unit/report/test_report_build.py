@@ -32,11 +32,12 @@ from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.shards.shard_file import iter_batches
 from audit.statistics.notice import Field
-from audit.sweep.accuracy import breadths, labels, model_scores, pooled_rows, router_points
+from audit.sweep.accuracy import breadths, labels, model_scores, pooled_rows
 from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Arm
 from audit.sweep.figures import breadth, small_multiples, transitions, violation_pattern
 from audit.sweep.page import BY_CHANCE, POOLED, calibrated
+from audit.sweep.paper import router_summary
 from audit.sweep.report import build_report, check_panel, drawn_questions
 from audit.sweep.result import Verdict
 from audit.sweep.rows import read_run
@@ -177,9 +178,9 @@ def test_the_papers_figures_are_over_every_run_and_cannot_contradict_the_verdict
         assert (gains[row.routers]["improve"], gains[row.routers]["degrade"]) == (row.improve, row.degrade)
     names = labels([cell])
     for name, drawn in (
-        ("figure2_violation_pattern", violation_pattern(router_points(pooled))),
+        ("figure2_violation_pattern", violation_pattern(router_summary(pooled))),
         ("figure3_noisy_against_clean", small_multiples([model_scores(cell, "model-00")])),
-        ("figure4_transitions", transitions(router_points(pooled))),
+        ("figure4_transitions", transitions(router_summary(pooled))),
         ("figure5_violation_breadth", breadth(breadths(pooled, names))),
     ):
         assert (tmp_path / "report" / "figures" / f"{name}.svg").read_text() == svg_text(drawn), name

@@ -16,7 +16,7 @@ from audit.statistics.paired import CellOutcomes
 from audit.sweep.analyse import analyse
 from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Aggregator, Arm, Draws
-from audit.sweep.messages import MeasuredTexts, measure_texts
+from audit.sweep.messages import MeasuredTexts, TextRow, measure_texts
 from audit.sweep.result import RunVerdict
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
 
@@ -119,7 +119,11 @@ def pair(outcomes: Sequence[Outcome], *, answers: bool = False) -> list[CellOutc
 def texts_of(outcomes: Sequence[Outcome], cells: Sequence[CellOutcomes] = ()) -> MeasuredTexts:
     """The measures of rows in memory, with those of the self-test for `cells`."""
     probed = {(c.model, c.benchmark): c.question_ids[:MAX_TEXT_QUESTIONS] for c in cells}
-    return measure_texts(outcomes, None, probed)
+    return measure_texts(text_rows(outcomes), None, probed)
+
+
+def text_rows(outcomes: Iterable[Outcome]) -> list[TextRow]:
+    return [TextRow(*(getattr(o, name) for name in TextRow._fields)) for o in outcomes]
 
 
 def analyse_outcomes(outcomes: Sequence[Outcome], **options: Any) -> RunVerdict:

@@ -10,9 +10,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from itertools import pairwise
-from operator import or_
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +18,7 @@ import numpy as np
 from audit.errors import DataError
 from audit.statistics.information import InformationSlope, information_slope
 from audit.sweep.design import Aggregator, Arm
-from audit.sweep.statements import fold, gives_answer, holds, normalise, states_answer, without_a_word, words_of
+from audit.sweep.statements import fold, gives_answer, holds, normalise, states_answer
 
 STEM_KEPT_SHARE = 0.8  # of the stem's words that a message must hold to have transmitted it
 OPTION_KEPT_SHARE = 0.8  # of an option's words, when it is not there word for word
@@ -45,15 +43,15 @@ class TextRow(NamedTuple):
     correct: bool | None = None
     aggregator: Aggregator = Aggregator.CONCATENATE
 
+    @property
+    def seen(self) -> tuple[str, ...]:
+        """What the worker saw of the messages: the summary alone where there is one."""
+        return self.router_messages[-1:] if self.aggregator == Aggregator.SUMMARY else self.router_messages
 
-def _seen(row: TextRow) -> tuple[str, ...]:
-    """What the worker saw of the messages: the summary alone where there is one."""
-    return row.router_messages[-1:] if row.aggregator == Aggregator.SUMMARY else row.router_messages
-
-
-def _written(row: TextRow) -> tuple[str, ...]:
-    """The routers' own messages."""
-    return row.router_messages[:-1] if row.aggregator == Aggregator.SUMMARY else row.router_messages
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The routers' own messages."""
+        return self.router_messages[:-1] if self.aggregator == Aggregator.SUMMARY else self.router_messages
 
 
 @dataclass(frozen=True)
@@ -148,22 +146,17 @@ class MeasuredTexts:
     clean_sent: dict[tuple[str, str], TextMeasures] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class _Message:
-    """A router message of a question. words, pairs: a bit for each word, and for each pair of neighbours of the
-    question. missing: how many of the question's words it lacks."""
+class _Message(NamedTuple):
+    """A router message of a question. pairs: those of the question's neighbouring words that it has too."""
 
     text: str  # normalised
-    words: int
-    pairs: int
-    missing: int
+    words: frozenset[str]
+    pairs: frozenset[tuple[str, str]]
     stated: bool | None
     gold_only: bool
-    bounded: bool  # where the raw message stands in a prompt, its normalised text stands in the normalised prompt
 
 
-@dataclass(slots=True)
-class _Clean:
+class _Clean(NamedTuple):
     """What noisy texts are compared with: prompt and messages (normalised) and request of the clean baseline's first
     run."""
 
@@ -172,30 +165,8 @@ class _Clean:
     request: str | None = None
 
 
-class _Bits(dict[str, int]):
-    """A bit for each word, given when it is first asked for."""
-
-    def __missing__(self, word: str) -> int:
-        bit = self[word] = 1 << len(self)
-        return bit
-
-
 class _Question:
     """What is known of a question until its last row: noisy rows that came before the clean one wait for it."""
-
-    __slots__ = (
-        "asked",
-        "bits",
-        "clean",
-        "first",
-        "information",
-        "messages",
-        "original",
-        "pairs",
-        "rows",
-        "waiting",
-        "whole",
-    )
 
     def __init__(self, row: TextRow) -> None:
         self.first = row
@@ -205,50 +176,28 @@ class _Question:
         self.waiting: list[TextRow] = []
         self.messages: dict[str, _Message] = {}
         self.information: dict[int, list[float]] = {}  # routers -> answers, and sums of what arrived and of scores
-        self.bits = _Bits()
         self.original = normalise("\n".join([row.question, *(row.options if row.options_shown else ())]))
         words = self.original.split()
-        self.asked = self.words(words)
-        self.pairs = {pair: 1 << k for k, pair in enumerate(dict.fromkeys(pairwise(words)))}
-
-    def words(self, words: Sequence[str]) -> int:
-        """The distinct words of a normalised text as bits."""
-        return sum(map(self.bits.__getitem__, set(words)))
+        self.words, self.pairs = frozenset(words), frozenset(pairwise(words))
 
     def read(self, raw: Sequence[str]) -> list[_Message]:
         """What there is to know of router messages; each is read once."""
-        known = self.messages
-        try:
-            return [known[m] for m in raw]
-        except KeyError:
-            for m in raw:
-                if m not in known:
-                    known[m] = self._read(m)
-            return [known[m] for m in raw]
+        for one in raw:
+            if one not in self.messages:
+                self.messages[one] = self._read(one)
+        return [self.messages[one] for one in raw]
 
     def _read(self, raw: str) -> _Message:
-        q, found = self.first, words_of(raw)
-        text = " ".join(found) or without_a_word(raw)
-        words = self.words(found or text.split())
-        gold_only = False
-        if not q.options:
-            stated = None
-        elif q.options_shown:
+        q, text = self.first, fold(raw)
+        words, padded = text.split(), f" {text} "
+        stated, gold_only = None, False
+        if q.options and q.options_shown:
             stated = states_answer(raw, q.options, q.gold)
-            padded = f" {text} "
-            if f" {normalise(q.options[q.gold])} " in padded:
-                others = (o for k, o in enumerate(q.options) if k != q.gold)
-                gold_only = not any(f" {normalise(o)} " in padded for o in others)
-        else:
+            there = [f" {normalise(option)} " in padded for option in q.options]
+            gold_only = there[q.gold] and sum(there) == 1
+        elif q.options:
             stated = gives_answer(raw, q.question, q.options, q.gold)
-        bounded = raw[:1].isascii() and bool(found)
-        split = found or text.split()
-        pairs = sum(map(self.pairs.__getitem__, self.pairs.keys() & pairwise(split)))
-        return _Message(text, words, pairs, (self.asked & ~words).bit_count(), stated, gold_only, bounded)
-
-    def read_clean(self, row: TextRow) -> None:
-        messages = frozenset(m.text for m in self.read(_seen(row)))
-        self.clean = _Clean(fold(row.prompt), messages, row.request_sha256)
+        return _Message(text, frozenset(words), self.pairs.intersection(pairwise(words)), stated, gold_only)
 
 
 def measure_texts(
@@ -294,8 +243,8 @@ class _Pass:
         if row.arm == Arm.FORWARD_FULL and row.routers == 1:
             _count_clean(row, tally)
             if row.replicate == 0:
-                question.read_clean(row)
-                first.clean = question.clean
+                messages = frozenset(m.text for m in question.read(row.seen))
+                first.clean = _Clean(fold(row.prompt), messages, row.request_sha256)
                 self.close(versions)
         elif row.arm == Arm.NOISY_REWRITE and first.clean is None:
             first.waiting.append(row)
@@ -305,11 +254,11 @@ class _Pass:
             self.finish(cell, self.open.pop((*cell, row.question_id)))
 
     def count_noisy(self, row: TextRow, question: _Question, clean: _Clean | None) -> None:
-        cell = row.model, row.benchmark
-        kept = _count_noisy(row, None, question, self.tallies[cell], clean)
+        cell, sent = (row.model, row.benchmark), fold(row.prompt)
+        kept = _count_noisy(row, sent, question, self.tallies[cell], clean or _Clean())
         _count_information(row, question, kept, self.tallies[cell])
         if row.question_id in self.probed.get(cell, ()):
-            _count_noisy(row, clean.prompt if clean else None, question, self.sent[cell], clean)
+            _count_noisy(row, clean.prompt if clean else sent, question, self.sent[cell], clean or _Clean())
 
     def close(self, versions: list[_Question]) -> None:
         """Count the noisy rows that waited for the clean one."""
@@ -332,30 +281,19 @@ class _Pass:
 
 
 def _version(versions: list[_Question], row: TextRow) -> _Question:
-    """The version of the question that the row asks; a new one where none is the same."""
-    for question in versions:
-        if _same(question, row):
-            return question
-    versions.append(_Question(row))
-    return versions[-1]
-
-
-def _same(question: _Question, row: TextRow) -> bool:
-    """Whether the row asks this version of the question, its options shown alike."""
-    first = question.first
-    return (
-        row.question == first.question
-        and row.gold == first.gold
-        and row.options_shown == first.options_shown
-        and tuple(row.options) == question.whole[1]
-    )
+    """The version of the question that the row asks, its options shown alike; a new one where none is the same."""
+    whole, shown = (row.question, tuple(row.options), row.gold), row.options_shown
+    found = next((q for q in versions if q.whole == whole and q.first.options_shown == shown), None)
+    if found is None:
+        versions.append(found := _Question(row))
+    return found
 
 
 def _count_leaks(row: TextRow, question: _Question, tally: _Tally) -> None:
     if not row.router_messages:
         return
     noisy = row.arm == Arm.NOISY_REWRITE
-    stated = [m.stated for m in question.read(_seen(row))]
+    stated = [m.stated for m in question.read(row.seen)]
     leaking = stated.count(True)
     counts = tally.counts
     counts["messages"] += len(stated)
@@ -370,7 +308,7 @@ def _count_leaks(row: TextRow, question: _Question, tally: _Tally) -> None:
 
 
 def _count_clean(row: TextRow, tally: _Tally) -> None:
-    for message in _seen(row):
+    for message in row.seen:
         no_stem = not holds(message, row.question, STEM_KEPT_SHARE)
         no_option = row.options_shown and not all(holds(message, option, OPTION_KEPT_SHARE) for option in row.options)
         tally.counts["clean_messages"] += 1
@@ -381,40 +319,32 @@ def _count_clean(row: TextRow, tally: _Tally) -> None:
             tally.lossy.add(row.question_id)
 
 
-def _count_noisy(row: TextRow, sent: str | None, question: _Question, tally: _Tally, clean: _Clean | None) -> float:
-    """The share of the question's words that arrived. sent: what the worker was sent, normalised; None: the row's own
-    prompt, normalised where that is needed."""
-    messages, written = question.read(_seen(row)), question.read(_written(row))
-    counts, arrived = tally.counts, messages
-    if sent is not None or not _all_stand(_seen(row), messages, row.prompt):
-        sent = fold(row.prompt) if sent is None else sent
-        arrived = [m for m in messages if m.text and m.text in sent]
-    same_request = row.request_sha256 is not None and clean is not None and row.request_sha256 == clean.request
+def _count_noisy(row: TextRow, sent: str, question: _Question, tally: _Tally, clean: _Clean) -> float:
+    """The share of the question's words that arrived. sent: what the worker was sent, normalised."""
+    messages, written = question.read(row.seen), question.read(row.written)
+    arrived = [m for m in messages if m.text and m.text in sent]
+    same_request = row.request_sha256 is not None and row.request_sha256 == clean.request
+    counts, asked, size = tally.counts, question.words, max(len(question.words), 1)
     counts["same_requests"] += same_request
     counts["noisy_presentations"] += 1
-    if len(arrived) < len(messages):
-        counts["lost"] += 1
-    if same_request or _is_clean(row, arrived, sent, question, clean or _Clean()):
+    counts["lost"] += len(arrived) < len(messages)
+    if same_request or _is_clean(arrived, sent, question, clean):
         counts["noops"] += 1
         tally.noop.add(row.question_id)
-    asked, views = question.asked, [reduce(or_, (m.words for m in some)) for some in _views(row, arrived)]
-    if not arrived:
-        views = [question.words((fold(row.prompt) if sent is None else sent).split())]
-    words = max(asked.bit_count(), 1)
+    views = [frozenset[str]().union(*(m.words for m in some)) for some in _views(row, arrived)]
+    views = views or [frozenset(sent.split())]
     sums = tally.by_routers[row.routers]
     sums["presentations"] += 1
-    sums["deleted"] += _billionths(sum((asked & ~told).bit_count() / words for told in views) / len(views))
+    sums["deleted"] += _billionths(sum(len(asked - told) / size for told in views) / len(views))
+    sums["added"] += _billionths(sum(len(told - asked) / max(len(told), 1) for told in views) / len(views))
     if written:
-        missing = sum(m.missing for m in written)
         sums["told"] += 1
-        sums["deleted_per_message"] += _billionths(missing / len(written) / words)
-    sums["added"] += _billionths(
-        sum((told & ~asked).bit_count() / max(told.bit_count(), 1) for told in views) / len(views)
-    )
+        missing = sum(len(asked - m.words) for m in written)
+        sums["deleted_per_message"] += _billionths(missing / len(written) / size)
     if row.options_shown and row.options:  # else no option to keep or to drop
         counts["options_to_keep"] += len(messages)
         counts["gold_only_kept"] += sum(m.gold_only for m in messages)
-    return sum((asked & told).bit_count() / words for told in views) / len(views)
+    return sum(len(asked & told) / size for told in views) / len(views)
 
 
 def _views(row: TextRow, messages: Sequence[_Message]) -> list[Sequence[_Message]]:
@@ -426,7 +356,7 @@ def _views(row: TextRow, messages: Sequence[_Message]) -> list[Sequence[_Message
 def _count_information(row: TextRow, question: _Question, kept: float, tally: _Tally) -> None:
     """kept: share of the question's words that arrived."""
     sums, of_all = tally.by_routers[row.routers], max(len(question.pairs), 1)
-    views = [reduce(or_, (m.pairs for m in some)).bit_count() for some in _views(row, question.read(_seen(row)))]
+    views = [len(frozenset().union(*(m.pairs for m in some))) for some in _views(row, question.read(row.seen))]
     sums["cues"] += _billionths(sum(views) / len(views) / of_all) if views else 0
     known = question.information.setdefault(row.routers, [0.0, 0.0, 0.0])
     if row.correct is not None:
@@ -436,30 +366,13 @@ def _count_information(row: TextRow, question: _Question, kept: float, tally: _T
             known[k] += value
 
 
-def _all_stand(raw: Sequence[str], messages: Sequence[_Message], prompt: str) -> bool:
-    """Whether every message surely stands in the prompt once both are normalised: it does so before, word for word,
-    and what follows it there is ASCII, as its own first character is. Neither composes with what comes before it, so
-    that normalising cannot reach across the borders. False: the normalised texts decide."""
-    end = 0
-    for one, message in zip(raw, messages, strict=True):
-        at = prompt.find(one, end) if message.bounded else -1  # they stand in their order
-        end = at + len(one)
-        if at < 0 or not prompt[end : end + 1].isascii():
-            return False
-    return bool(messages)
-
-
-def _is_clean(row: TextRow, arrived: Sequence[_Message], sent: str | None, question: _Question, clean: _Clean) -> bool:
+def _is_clean(arrived: Sequence[_Message], sent: str, question: _Question, clean: _Clean) -> bool:
     """Whether the worker got the clean text: its prompt is the clean prompt, every message in it is a clean one, or
-    none of the noisy messages arrived and a clean one did. sent: as for `_count_noisy`."""
+    none of the noisy messages arrived and a clean one did."""
     unchanged = {*clean.messages, question.original}
     if arrived:
-        if all(m.text in unchanged for m in arrived):
-            return True
-        if any(m.text not in clean.prompt for m in arrived):  # it stands in the prompt that was sent
-            return False
-    sent = fold(row.prompt) if sent is None else sent
-    return sent == clean.prompt or (not arrived and any(text and text in sent for text in unchanged))
+        return sent == clean.prompt or all(m.text in unchanged for m in arrived)
+    return sent == clean.prompt or any(text and text in sent for text in unchanged)
 
 
 def _billionths(share: float) -> int:

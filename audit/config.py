@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -226,17 +227,15 @@ def check_run(
             raise ConfigError("replicate_restart=true asks replicate by replicate: leave out stop=early and cost.max.")
     if config.gate and not config.report:
         raise ConfigError("gate=true needs the verdict, which the report holds: leave report=true.")
-    if config.cluster.chunks_in_flight < 1:
-        raise ConfigError(f"Invalid cluster.chunks_in_flight: {config.cluster.chunks_in_flight}. Expected at least 1.")
-    if config.cluster.models_at_once is not None and config.cluster.models_at_once < 1:
-        raise ConfigError(
-            f"Invalid cluster.models_at_once: {config.cluster.models_at_once}. Expected 1 for one after the other, or "
-            "null for as many as there is room for."
-        )
+    for key, expected in (
+        ("cluster.chunks_in_flight", "at least 1"),
+        ("cluster.models_at_once", "1 for one after the other, or null for as many as there is room for"),
+        ("store.rows_per_shard", "at least 1"),
+    ):
+        if (value := attrgetter(key)(config)) is not None and value < 1:
+            raise ConfigError(f"Invalid {key}: {value}. Expected {expected}.")
     if config.store.format not in ("arrow", "parquet"):
         raise ConfigError(f"Invalid store.format: {config.store.format!r}. Expected arrow or parquet.")
-    if config.store.rows_per_shard is not None and config.store.rows_per_shard < 1:
-        raise ConfigError(f"Invalid store.rows_per_shard: {config.store.rows_per_shard}. Expected at least 1.")
 
 
 def _check_different(models: dict[str, ModelConfig]) -> None:

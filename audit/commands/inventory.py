@@ -100,13 +100,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if model not in released:
             raise unknown_name("model", model, released)
     suites = _pairs(asked.suites) or [(name, "") for name in known]
-    pairs = dict.fromkeys((name, one) for name, own in suites for one in ([own] if own else []) + asked.model)
+    pairs = dict.fromkeys((name, one) for name, own in suites for one in [*filter(None, [own]), *asked.model] or [""])
     found = found_in(asked.found) if asked.found else {}
     rows = [
         exposure(name, load_group("benchmark", name), model, released.get(model), found.get(name, ""))
-        for name, model in pairs or suites
+        for name, model in pairs
     ]
-    rows.sort(key=lambda one: (not one.found, -(one.months if one.months is not None else 0)))
+    rows.sort(key=lambda one: (not one.found, -(one.months or 0)))
     if asked.json:
         print(json.dumps([asdict(one) for one in rows], indent=1))
         return 0

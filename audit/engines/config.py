@@ -1,6 +1,7 @@
 """The configuration of one model: which engine serves it, with what, and how its answers are read."""
 
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any
 
 from audit.engines.openai_config import (
@@ -114,16 +115,18 @@ class ModelConfig:
     scripted: ScriptedConfig = field(default_factory=ScriptedConfig)
 
 
+# What a model has one of at least.
+_COUNTS = ("tensor_parallel_size", "replicas", "max_num_seqs", "load_timeout_s",
+           "preparing.max_tokens", "worker.max_tokens", "solver.max_tokens")  # fmt: skip
+
+
 def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
     """Everything about one model that can be refused before it is loaded. Raises ConfigError."""
-    if model.engine not in ENGINES:
-        raise unknown_name(f"engine of model {name}", model.engine, ENGINES)
-    if model.option_normalisation not in NORMALISATIONS:
-        raise unknown_name(f"option_normalisation of model {name}", model.option_normalisation, NORMALISATIONS)
+    for key, known in (("engine", ENGINES), ("option_normalisation", NORMALISATIONS), ("executor", EXECUTORS)):
+        if getattr(model, key) not in known:
+            raise unknown_name(f"{key} of model {name}", getattr(model, key), known)
     if model.name != name:  # rows, weights and the worker are found by it
         raise ConfigError(f"Model {name} is named {model.name!r}. Expected model.{name}.name={name}.")
-    if model.executor not in EXECUTORS:
-        raise unknown_name(f"executor of model {name}", model.executor, EXECUTORS)
     if model.batch_invariant and model.engine != "vllm":
         raise ConfigError(f"batch_invariant=true of model {name} is vLLM's; engine={model.engine} has no such mode.")
     if model.engine in WEIGHED and not model.path:
@@ -133,16 +136,8 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
         check_reading(reading)
         if reading == Reading.LETTER_LOGPROB and any(one.infers for one in model.endpoints):
             raise ConfigError(f"An endpoint at .../infer tells no likelihood, as reading={reading} of {name} needs it.")
-    for label, value in (
-        ("tensor_parallel_size", model.tensor_parallel_size),
-        ("replicas", model.replicas),
-        ("preparing.max_tokens", model.preparing.max_tokens),
-        ("worker.max_tokens", model.worker.max_tokens),
-        ("solver.max_tokens", model.solver.max_tokens),
-        ("max_num_seqs", model.max_num_seqs),
-        ("load_timeout_s", model.load_timeout_s),
-    ):
-        if value < 1:
+    for label in _COUNTS:
+        if (value := attrgetter(label)(model)) < 1:
             raise ConfigError(f"Invalid {label} of model {name}: {value}. Expected at least 1.")
     if model.max_restarts < 0:
         raise ConfigError(f"Invalid max_restarts of model {name}: {model.max_restarts}. Expected 0 or more.")

@@ -147,6 +147,9 @@ def decision_of(word: VerdictWord) -> Decision:
     return _DECISIONS[word.outcome]
 
 
+_NO_SUITE: Mapping[str, Any] = {"source": (), "gate": "ours", "sentences": ()}
+
+
 def rule(verdict: Mapping[str, Any], run: str = "") -> Ruling:
     """The ruling on what verdict.json holds; a panel is ruled by its worst cell, and one with missing rows has failed.
 
@@ -157,9 +160,9 @@ def rule(verdict: Mapping[str, Any], run: str = "") -> Ruling:
     known = words()
     parts = parts_of(verdict)
     each = [tuple(_cell(name, cell, known) for cell in part["cells"]) for name, part in parts]
-    suite = verdict.get("suite")
-    cells = tuple(gated(cell, suite) if suite else cell for own in each for cell in own)
-    rules = tuple(map(str, suite["sentences"])) if suite else ()
+    suite = verdict.get("suite") or _NO_SUITE
+    cells = tuple(gated(cell, suite) for own in each for cell in own)
+    rules = tuple(map(str, suite["sentences"]))
     rows = (CellRows(**rows) for _, part in parts for rows in part["rows"])
     incomplete = tuple(one for one in rows if not one.complete)
     together = tuple(
@@ -172,7 +175,7 @@ def rule(verdict: Mapping[str, Any], run: str = "") -> Ruling:
     found = {cell.decision for cell in cells}
     worst = next(one for one in WORST_FIRST if one in found)
     scopes = [one["forms"] for one in verdict.get("joint", ()) if one.get("forms")]
-    if worst == Decision.PASS and (open_ := forms.unmet(scopes, (suite or {}).get("forms_required", {}))):
+    if worst == Decision.PASS and (open_ := forms.unmet(scopes, suite.get("forms_required", {}))):
         worst, rules = Decision.NO_DECISION, (*rules, open_)
     said = forms.words(scopes) if worst == Decision.PASS and scopes else ""
     # The documented order of the codes is 3, 4, 0, which is that of the decisions.

@@ -117,18 +117,12 @@ def procedures(
     only where there are some.
     """
     own = CONTROL_WORLDS if options.control and worlds is None else worlds
-    every = own or EVERY
     seeds = [options.seed + k for k in range(SEEDS)]
-
-    def cases(design: PerturbDesign) -> Iterator[Case]:
-        whole = bool(own) or design in EVERYWHERE
-        clean: int = options.simulations or SIMULATIONS
-        clean = clean if whole else max(clean // 2, 2)
-        for name in every if whole else CORE:
-            world = every[name]
-            if design.references or not (world.references_unread or world.tainted):
-                count = -(-(2 * clean // 3 if world.memorised else clean) // SEEDS)
-                yield Case(design, name, world, [(seed_of(seed, (design, name)), count) for seed in seeds])
+    cases = [
+        Case(design, name, world, [(seed_of(seed, (design, name)), count) for seed in seeds])
+        for design in designs or (WITH_CONTROL if options.control else SHIPPED)
+        for name, world, count in _worlds_of(design, own, options.simulations or SIMULATIONS)
+    ]
 
     def entries(case: Case, found: Sequence[Sequence[Any]]) -> list[Entry]:
         by_seed = [round(float(np.mean([model[0] for model in part])), 6) for part in found]
@@ -136,9 +130,8 @@ def procedures(
         of_world = {number: float(sum(map(len, found))), **rates([f"{case.name}_{one}" for one in RATES], found)}
         return [{"design": asdict(case.design), "rates": of_world, "by_seed": {case.name: by_seed}, "seeds": seeds}]
 
-    chosen = designs or (WITH_CONTROL if options.control else SHIPPED)
     procedure = Procedure(
-        cases=[case for design in chosen for case in cases(design)],
+        cases=cases,
         judge=judge,
         entries=entries,
         table=control_markdown if options.control else markdown,
@@ -146,6 +139,18 @@ def procedures(
         head={"thresholds": asdict(PerturbThresholds())},
     )
     return (procedure,)
+
+
+def _worlds_of(
+    design: PerturbDesign, worlds: Mapping[str, World] | None, clean: int
+) -> Iterator[tuple[str, World, int]]:
+    """The worlds that a design is simulated in, and how many models are drawn from each seed."""
+    whole = bool(worlds) or design in EVERYWHERE
+    every, clean = worlds or EVERY, clean if whole else max(clean // 2, 2)
+    for name in every if whole else CORE:
+        world = every[name]
+        if design.references or not (world.references_unread or world.tainted):
+            yield name, world, -(-(2 * clean // 3 if world.memorised else clean) // SEEDS)
 
 
 _DESIGN = ("n", "variants", "references", "replicates")

@@ -9,7 +9,7 @@ import base64
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,65 +141,48 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
     state = [_STATE_CODE[_state(col, i)] for i in range(n)]
     kept = _questions_with_text(col, n, seed, max_text_bytes)
 
-    texts = _Texts()
-    models, benchmarks = _Texts(), _Texts()
-    facts: dict[tuple[Any, ...], int] = {}
-    questions: dict[tuple[Any, ...], int] = {}
-    packed_questions: list[list[Any]] = []
+    names = ("benchmark", "question_id", "question", "options", "gold")
+    asked, question_of = _encoded((*key[:3], tuple(key[3]), key[4]) for key in zip(*map(col.get, names), strict=True))
+    models, model_codes = _encoded(col["model"])
+    benchmarks, _ = _encoded(col["benchmark"])
+    tallies = map(_tally, col["router_finish_reasons"])
+    facts, fact_codes = _encoded(
+        zip(col["answer_form"], col["finish_reason"], col["model_revision"], tallies, col["options_shown"], strict=True)
+    )
+    texts, questions = _Texts(), list[list[Any]]()
     refs: list[int] = []
     offset = np.zeros(n + 1, dtype=np.uint32)
-    question_of = np.zeros(n, dtype=np.uint32)
     counts = np.zeros(n, dtype=np.uint16)
     logprobs: dict[int, list[float | None]] = {}
-    for i in range(n):
-        key = (col["benchmark"][i], col["question_id"][i], col["question"][i], tuple(col["options"][i]), col["gold"][i])
-        has_text = key[:2] in kept
-        if key not in questions:
-            questions[key] = len(packed_questions)
-            packed_questions.append(
-                [
-                    benchmarks.add(key[0]),
-                    key[1],
-                    texts.add(key[2]) if has_text else -1,
-                    [texts.add(o) for o in key[3]] if has_text else len(key[3]),
-                    key[4],
-                    col["group"][i],
-                ]
-            )
-        question_of[i] = questions[key]
+    for i, k in enumerate(question_of):
+        benchmark, id_, text, options, gold = asked[k]
+        has_text = (benchmark, id_) in kept
+        if k == len(questions):  # its first row
+            own = [texts.add(text), [texts.add(o) for o in options]] if has_text else [-1, len(options)]
+            questions.append([benchmarks.index(benchmark), id_, *own, gold, col["group"][i]])
         if has_text:
             messages = col["router_messages"][i]
             counts[i] = len(messages)
-            refs.extend(texts.add(m) for m in messages)
-            refs.append(texts.add(col["response"][i] or ""))
-            refs.append(texts.add(col["error"][i] or ""))
-            refs.extend(texts.add(piece) for piece in col["pieces"][i])
-            scores = col["option_logprobs"][i]
-            if scores:
+            row = (*messages, col["response"][i] or "", col["error"][i] or "", *col["pieces"][i])
+            refs += map(texts.add, row)
+            if scores := col["option_logprobs"][i]:
                 logprobs[i] = [None if s is None or not np.isfinite(s) else round(s, 3) for s in scores]
         offset[i + 1] = len(refs)
     chunks, starts = texts.chunks()
-    fact_codes = []
-    for i in range(n):
-        tally = _tally(col["router_finish_reasons"][i])
-        shown = col["options_shown"][i]
-        fact = (col["answer_form"][i], col["finish_reason"][i], col["model_revision"][i], tally, shown)
-        fact_codes.append(facts.setdefault(fact, len(facts)))
-    model_codes = [models.add(m) for m in col["model"]]
     transition, weight = _transitions(col, state)
     head = {
         "rows": n,
-        "models": list(models.index),
-        "benchmarks": list(benchmarks.index),
+        "models": models,
+        "benchmarks": benchmarks,
         "arms": list(ARMS),
         "states": list(STATES),
         "transitions": list(TRANSITIONS),
-        "questions": packed_questions,
+        "questions": questions,
         "facts": [list(fact) for fact in facts],
         "starts": starts,
         "logprobs": [list(logprobs), list(logprobs.values())],
         "columns": {
-            "question": _b64(question_of),
+            "question": _b64(np.array(question_of, dtype=np.uint32)),
             "model": _b64(np.array(model_codes, dtype=np.uint16)),
             "arm": _b64(np.array([ARMS.index(a) for a in col["arm"]], dtype=np.uint8)),
             "routers": _b64(np.array(col["routers"], dtype=np.uint16)),
@@ -216,6 +199,13 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
     }
     with_text = int(np.count_nonzero(np.diff(offset)))
     return DrillDown(head, chunks, rows=n, rows_with_text=with_text, text_bytes=texts.total())
+
+
+def _encoded(values: Iterable[Any]) -> tuple[list[Any], list[int]]:
+    """The distinct values in the order of their first use, and the number of each value among them."""
+    index: dict[Any, int] = {}
+    codes = [index.setdefault(value, len(index)) for value in values]
+    return list(index), codes
 
 
 def pieces(prompt: str, messages: Sequence[str]) -> list[str]:

@@ -8,8 +8,9 @@ gain. Replicates of a setting are all used, by estimates, intervals and tests; w
 is in all of them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 
@@ -177,17 +178,7 @@ def measure(
     def held(favour: bool) -> FloatArray | None:
         return None if read is None else imputed(read, missing, predict_right(read), gamma**0.5, favour)
 
-    def reading(keep: BoolArray | None, of_noisy: FloatArray | None, of_control: FloatArray | None) -> Reading:
-        noisy = runs_of(cell, Arm.NOISY_REWRITE, routers, of_noisy)
-        noisy = noisy if keep is None else np.where(keep, noisy, np.nan)
-        direct = ensemble = None
-        if has_direct:
-            direct = against(noisy, runs_of(cell, Arm.DIRECT, (0,), of_control), routers)
-        if any(r > 1 for r in shared):
-            control = runs_of(cell, Arm.FORWARD_FULL, shared, of_control)
-            ensemble = against(noisy[:, [routers.index(r) for r in shared]], control, shared)
-        return Reading(against(noisy, runs_of(cell, Arm.FORWARD_FULL, (1,), of_control), routers), direct, ensemble)
-
+    reading = partial(_reading, cell, against, routers, shared)
     plain = reading(None, None, None)
     if plain.clean is None:
         raise DataError("Not one question has an answer in both arms: nothing can be compared.")
@@ -215,6 +206,27 @@ def measure(
         if reference is None
         else hint_test(cell, reference, of_runs, run_shifts([reference], of_runs.plausible_sd)),
     )
+
+
+def _reading(
+    cell: CellOutcomes,
+    against: Callable[[FloatArray, FloatArray, tuple[int, ...]], Comparison | None],
+    routers: tuple[int, ...],
+    shared: tuple[int, ...],
+    keep: BoolArray | None,
+    of_noisy: FloatArray | None,
+    of_control: FloatArray | None,
+) -> Reading:
+    """Noisy against each control that was run. of_noisy, of_control: values in place of those that were read."""
+    noisy = runs_of(cell, Arm.NOISY_REWRITE, routers, of_noisy)
+    noisy = noisy if keep is None else np.where(keep, noisy, np.nan)
+    direct = ensemble = None
+    if replicates_of(cell, Arm.DIRECT, 0):
+        direct = against(noisy, runs_of(cell, Arm.DIRECT, (0,), of_control), routers)
+    if any(r > 1 for r in shared):
+        control = runs_of(cell, Arm.FORWARD_FULL, shared, of_control)
+        ensemble = against(noisy[:, [routers.index(r) for r in shared]], control, shared)
+    return Reading(against(noisy, runs_of(cell, Arm.FORWARD_FULL, (1,), of_control), routers), direct, ensemble)
 
 
 def _worst_case(cell: CellOutcomes, routers: tuple[int, ...]) -> float:

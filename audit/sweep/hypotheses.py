@@ -180,11 +180,13 @@ def _by_item(values: Sequence[FloatArray], sweeps: Sequence[Sweep]) -> tuple[Flo
 
     Items are the same when benchmark and id are. Two items share a cluster when any cell says so.
     """
-    items, places = _places(sweeps)
-    out = np.full((len(sweeps), items), np.nan)
+    keys = sorted({(s.benchmark, q) for s in sweeps for q in s.question_ids})
+    position = {key: i for i, key in enumerate(keys)}
+    out = np.full((len(sweeps), len(keys)), np.nan)
     edges: list[tuple[IntArray, IntArray]] = []
-    groups = items
-    for k, (s, v, at) in enumerate(zip(sweeps, values, places, strict=True)):
+    groups = len(keys)
+    for k, (s, v) in enumerate(zip(sweeps, values, strict=True)):
+        at = np.array([position[s.benchmark, q] for q in s.question_ids], dtype=np.int64)
         out[k, at] = v
         _, index = np.unique(s.cluster, return_inverse=True)
         edges.append((at, groups + index))
@@ -192,22 +194,4 @@ def _by_item(values: Sequence[FloatArray], sweeps: Sequence[Sweep]) -> tuple[Flo
     rows, columns = (np.concatenate(part) for part in zip(*edges, strict=True))
     graph = scipy.sparse.coo_array((np.ones(rows.size), (rows, columns)), shape=(groups, groups))
     _, label = connected_components(graph, directed=False)
-    return out, label[:items].astype(np.int64)
-
-
-def _places(sweeps: Sequence[Sweep]) -> tuple[int, list[IntArray]]:
-    """How many distinct items the cells have, and where each cell's stand among them, by benchmark and id."""
-    places: list[IntArray] = [np.zeros(0, dtype=np.int64)] * len(sweeps)
-    items = 0
-    for benchmark in sorted({s.benchmark for s in sweeps}):
-        own = [k for k, s in enumerate(sweeps) if s.benchmark == benchmark]
-        ids: Sequence[str] = sweeps[own[0]].question_ids
-        if all(sweeps[k].question_ids == ids for k in own):  # as a rule, and sorted: no look-up of a million ids
-            places = [np.arange(items, items + len(ids)) if k in own else at for k, at in enumerate(places)]
-        else:
-            ids = sorted({q for k in own for q in sweeps[k].question_ids})
-            position = {q: i for i, q in enumerate(ids, items)}
-            for k in own:
-                places[k] = np.array([position[q] for q in sweeps[k].question_ids], dtype=np.int64)
-        items += len(ids)
-    return items, places
+    return out, label[: len(keys)].astype(np.int64)

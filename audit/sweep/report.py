@@ -4,15 +4,17 @@ manifest.json adds facts about a run where it is there.
 """
 
 import hashlib
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from audit.errors import ConfigError, DataError
 from audit.judge.report import Report
@@ -208,33 +210,15 @@ def drawn_questions(
     cells: Sequence[CellOutcomes], seed: int, max_rows: int, max_questions: int = MAX_QUESTIONS_ON_PAGE
 ) -> set[tuple[str, str]] | None:
     """(benchmark, question id) of those in the drill-down: as many as fit, drawn by seed; None for all."""
-    benchmarks: dict[str, list[CellOutcomes]] = {}
+    rows: Counter[tuple[str, str]] = Counter()
     for c in cells:
-        benchmarks.setdefault(c.benchmark, []).append(c)
-    ids: list[tuple[str, Sequence[str]]] = []
-    counts: list[NDArray[np.int64]] = []
-    for benchmark, own in benchmarks.items():
-        names, place = _distinct([c.question_ids for c in own])
-        rows = np.concatenate([np.count_nonzero(c.state != State.ABSENT, axis=0) for c in own])
-        ids.append((benchmark, names))
-        counts.append(np.bincount(place, weights=rows).astype(np.int64))
-    rows_of = np.concatenate(counts)
-    if rows_of.sum() <= max_rows and rows_of.size <= max_questions:
+        there = np.count_nonzero(c.state != State.ABSENT, axis=0).tolist()
+        rows.update({(c.benchmark, q): n for q, n in zip(c.question_ids, there, strict=True)})
+    if rows.total() <= max_rows and len(rows) <= max_questions:
         return None
-    digests = (hashlib.sha256(f"{seed}\0{b}\0{q}".encode()).digest() for b, names in ids for q in names)
-    order = np.argsort(np.fromiter(digests, dtype="S32", count=rows_of.size), kind="stable")
-    fit = int(np.searchsorted(np.cumsum(rows_of[order]), max_rows, side="right"))
-    wanted = set(order[: min(fit, max_questions)].tolist())
-    return {(b, q) for k, (b, q) in enumerate((b, q) for b, names in ids for q in names) if k in wanted}
-
-
-def _distinct(ids: Sequence[tuple[str, ...]]) -> tuple[Sequence[str], NDArray[np.int64]]:
-    """The distinct ids of all, and where among them each stands."""
-    if all(one == ids[0] for one in ids):
-        return ids[0], np.tile(np.arange(len(ids[0])), len(ids))
-    at: dict[str, int] = {}
-    place = [at.setdefault(q, len(at)) for one in ids for q in one]
-    return list(at), np.array(place)
+    order = sorted(rows, key=lambda key: hashlib.sha256(f"{seed}\0{key[0]}\0{key[1]}".encode()).digest())
+    fit = bisect_right(list(accumulate(rows[key] for key in order)), max_rows)
+    return set(order[: min(fit, max_questions)])
 
 
 def _figures(cells: list[CellOutcomes], verdict: RunVerdict, names: dict[tuple[str, str], str]) -> dict[str, Figure]:

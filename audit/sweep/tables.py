@@ -1,12 +1,13 @@
 """Tables as csv: the paper's three under the column names of its published data, and ours (pure: rows in, text out)."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, fields
+from dataclasses import fields
+from typing import Any, NamedTuple
 
 from audit.sweep.accuracy import Dose, SettingAccuracy
 from audit.sweep.messages import ByRouters
 from audit.sweep.paper import SettingRow, model_summary, router_summary
-from audit.sweep.result import RunVerdict
+from audit.sweep.result import RunVerdict, SweepResult
 from audit.verdict.tables import csv_text
 
 Cell = str | int | float | bool | None
@@ -28,9 +29,29 @@ def _cell(value: Cell) -> str | int:
     return value
 
 
-def _columns(rows: Iterable[object], *names: str) -> str:
-    """These attributes of each row, under their own names."""
-    return write(names, ([getattr(row, name) for name in names] for row in rows))
+def _read(one: Any, path: str) -> Cell:
+    """The attribute at a dotted path; None where the path ends before."""
+    for name in path.split("."):
+        one = None if one is None else getattr(one, name)
+    return one
+
+
+def _columns(rows: Iterable[Any], *names: str) -> str:
+    """These attributes of each row, under their own names or as "name=path"."""
+    paths = [name.rpartition("=")[2] for name in names]
+    return write([name.partition("=")[0] for name in names], ([_read(row, path) for path in paths] for row in rows))
+
+
+def _of_cells(run: RunVerdict, part: str, *names: str) -> str:
+    """One row for each of a cell's own (the cell itself where part is empty), behind its model and benchmark."""
+    pairs = [_Pair(c, one) for c in run.marked for one in (getattr(c, part) if part else [c])]
+    named = (name if "=" in name else f"{name}={name}" for name in names)
+    return _columns(pairs, "model=cell.model", "benchmark=cell.benchmark", *(n.replace("=", "=one.") for n in named))
+
+
+class _Pair(NamedTuple):
+    cell: SweepResult
+    one: Any
 
 
 def table1(rows: Sequence[SettingRow]) -> str:
@@ -59,66 +80,44 @@ def table3(rows: Sequence[SettingRow]) -> str:
 
 def settings(rows: Sequence[SettingAccuracy]) -> str:
     """Accuracy of every setting with its 95 % interval and what could not be answered."""
-    header = (
-        "model", "benchmark", "arm", "routers", "replicate", "questions", "answered", "correct", "accuracy", "ci_low",
-        "ci_high", "unparsed", "truncated", "errors", "absent",
-    )  # fmt: skip
-    return write(
-        header,
-        (
-            (a.model, a.benchmark, a.setting.arm, a.setting.level, a.setting.replicate, a.n, a.answered,
-             a.correct, a.accuracy, a.low, a.high, a.unparsed, a.truncated, a.errors, a.absent)
-            for a in rows
-        ),
+    return _columns(
+        rows, "model", "benchmark", "arm=setting.arm", "routers=setting.level", "replicate=setting.replicate",
+        "questions=n", "answered", "correct", "accuracy", "ci_low=low", "ci_high=high", "unparsed", "truncated",
+        "errors", "absent",
     )  # fmt: skip
 
 
 def verdicts(run: RunVerdict) -> str:
     """One row per cell: the verdict with effect, interval, p and the 2-D table's score and credibility."""
-    header = (
-        "model", "benchmark", "verdict", "score", "chance", "share_beyond_gains", "credibility", "credibility_category",
-        "questions",
-        "largest_gain", "at_routers", "ci_low", "ci_high", "mean_gain", "mean_ci_low", "mean_ci_high", "p_adjusted",
-        "largest_compatible_gain", "run_sd", "run_sd_df", "noisy_run_sd", "noisy_run_sd_df",
-        "slope", "slope_ci_low", "slope_ci_high", "watermark",
-        "headline",
+    return _of_cells(
+        run, "", "verdict=verdict.value", "score", "chance", "share_beyond_gains", "credibility",
+        "credibility_category", "questions=n_questions", "largest_gain=effect.gain", "at_routers=effect.routers",
+        "ci_low=effect.ci_low", "ci_high=effect.ci_high", "mean_gain=effect.mean_gain",
+        "mean_ci_low=effect.mean_ci_low", "mean_ci_high=effect.mean_ci_high", "p_adjusted", "largest_compatible_gain",
+        "run_sd", "run_sd_df", "noisy_run_sd", "noisy_run_sd_df", "slope=slope.estimate", "slope_ci_low=slope.ci_low",
+        "slope_ci_high=slope.ci_high", "watermark", "headline",
     )  # fmt: skip
-    body = []
-    for c in run.marked:
-        e = c.effect
-        effect: tuple[Cell, ...] = (
-            (e.gain, e.routers, e.ci_low, e.ci_high, e.mean_gain, e.mean_ci_low, e.mean_ci_high) if e else (None,) * 7
-        )
-        slope: tuple[Cell, ...] = (c.slope.estimate, c.slope.ci_low, c.slope.ci_high) if c.slope else (None,) * 3
-        body.append(
-            (c.model, c.benchmark, c.verdict.value, c.score, c.chance, c.share_beyond_gains, c.credibility,
-             c.credibility_category, c.n_questions, *effect, c.p_adjusted, c.largest_compatible_gain, c.run_sd,
-             c.run_sd_df, c.noisy_run_sd, c.noisy_run_sd_df, *slope, c.watermark, c.headline)
-        )  # fmt: skip
-    return write(header, body)
 
 
 def gates(run: RunVerdict) -> str:
     """One row per cell and gate."""
-    header = (
-        "model", "benchmark", "gate", "status", "number", "threshold", "withholds", "questions_behind", "detail",
-        "advice", "source",
-    )  # fmt: skip
-    return write(
-        header,
-        (
-            (c.model, c.benchmark, g.name, g.status.value, g.number, g.threshold, g.withholds, g.item_count, g.detail,
-             g.advice, g.source)
-            for c in run.marked
-            for g in c.gates
-        ),
+    return _of_cells(
+        run, "gates", "gate=name", "status=status.value", "number", "threshold", "withholds",
+        "questions_behind=item_count", "detail", "advice", "source",
     )  # fmt: skip
 
 
 def mechanism(run: RunVerdict) -> str:
     """One row per cell and number of routers: shares of words, and accuracy of the noisy arm."""
-    header = ("model", "benchmark", *(field.name for field in fields(ByRouters)))
-    return write(header, ((c.model, c.benchmark, *astuple(row)) for c in run.marked for row in c.by_routers))
+    return _of_cells(run, "by_routers", *(field.name for field in fields(ByRouters)))
+
+
+def contrasts(run: RunVerdict) -> str:
+    """One row per cell and contrast. p asks whether the first condition is better; ci_low, ci_high are two-sided."""
+    return _of_cells(
+        run, "contrasts", "contrast=name", "label", "routers", "n", "estimate", "ci_low", "ci_high", "p (one-sided)=p",
+        "p_adjusted (one-sided)=p_adjusted", "improve", "degrade", "note",
+    )  # fmt: skip
 
 
 def doses(found: Sequence[Dose]) -> str:
@@ -133,20 +132,3 @@ def doses(found: Sequence[Dose]) -> str:
         body += [(a.model, a.benchmark, a.setting.level / 100, a.n, a.answered, a.accuracy, a.low, a.high, *slope)
                  for a in one.rows]  # fmt: skip
     return write(header, body)
-
-
-def contrasts(run: RunVerdict) -> str:
-    """One row per cell and contrast. p asks whether the first condition is better; ci_low, ci_high are two-sided."""
-    header = (
-        "model", "benchmark", "contrast", "label", "routers", "n", "estimate", "ci_low", "ci_high", "p (one-sided)",
-        "p_adjusted (one-sided)", "improve", "degrade", "note",
-    )  # fmt: skip
-    return write(
-        header,
-        (
-            (c.model, c.benchmark, k.name, k.label, k.routers, k.n, k.estimate, k.ci_low, k.ci_high, k.p, k.p_adjusted,
-             k.improve, k.degrade, k.note)
-            for c in run.marked
-            for k in c.contrasts
-        ),
-    )  # fmt: skip

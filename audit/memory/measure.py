@@ -134,20 +134,15 @@ def _ordered(
 
 def _gains(x: FloatArray) -> FloatArray:
     """(units,) of the published order less the mean of the others; NaN where one is not there."""
-    there = ~np.isnan(x[:, 1:])
-    others = np.where(there, x[:, 1:], 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
-    found: FloatArray = np.where(there.any(axis=1), x[:, 0] - others, np.nan)
+    found: FloatArray = x[:, 0] - np.ma.masked_invalid(x[:, 1:]).mean(axis=1).filled(np.nan)
     return found
 
 
 def _in_own_unit(x: FloatArray) -> FloatArray:
     """(units,) gains over the model's own spread between the other orders of a unit, pooled over units."""
-    others = x[:, 1:]
-    there = ~np.isnan(others)
-    count = np.maximum(there.sum(axis=1, keepdims=True), 1)
-    mean = np.where(there, others, 0.0).sum(axis=1, keepdims=True) / count
-    free = np.maximum(there.sum(axis=1) - 1, 0).sum()
-    squares = float(np.sum(np.where(there, others - mean, 0.0) ** 2))
+    others = np.ma.masked_invalid(x[:, 1:])
+    free = np.maximum(others.count(axis=1) - 1, 0).sum()
+    squares = float(np.sum(others.anom(axis=1).filled(0.0) ** 2))
     return _gains(x) / np.sqrt(squares / free) if free and squares > 0 else np.full(len(x), np.nan)
 
 

@@ -20,7 +20,7 @@ from audit.shards.files import file_sha256
 from audit.suite.commands import domain_of, domain_thresholds
 from audit.suite.read import suite_of
 from audit.suite.schema import Suite
-from audit.suite.source_rule import ruled, rules_of, sentences, source_thresholds
+from audit.suite.source_rule import sentences, source_ruled, source_thresholds
 from audit.verdict.vocabulary import word_of
 
 
@@ -53,15 +53,7 @@ def suite_section(
 ) -> dict[str, Any]:
     """What verdict.json says of the suite. verdicts: by audit."""
     thresholds = source_thresholds(suite)
-    source = []
-    if "perturb" in dirs:
-        from audit.suite.source_rule import source_ruled
-
-        source = [
-            {"audit": "perturb", "model": one.model, "benchmark": one.benchmark}
-            | ruled(thresholds, one.results, one.alarms)
-            for one in source_ruled(dirs["perturb"], rules_of(thresholds))
-        ]
+    source = source_ruled(dirs["perturb"], thresholds) if "perturb" in dirs else []
     words = part_of("perturb", "vocabulary").VERDICTS
     ours = {
         (cell["model"], cell["benchmark"]): str(decision_of(word_of(words, cell)))

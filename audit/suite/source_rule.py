@@ -2,7 +2,7 @@
 (pure)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,25 +23,19 @@ from audit.verdict.result import percent
 _DIGITS = 12
 
 
+# The source's numbers, and the part of a suite that each stands in.
+_STANDS_IN = {
+    "contamination_threshold": "scoring_config", "significance_alpha": "scoring_config",
+    "max_allowed_contaminated_items_pct": "scoring_config", "review_required_above_cs": "governance",
+    "block_deployment_above_contaminated_pct": "governance",
+}  # fmt: skip
+
+
 def source_thresholds(suite: Suite) -> dict[str, float]:
     """The source's numbers by their names in the suite, as the benchmark's domain has them."""
-    own, scoring, governance = domain_thresholds(suite), suite.scoring_config, suite.governance
-
-    def of(name: str, default: float) -> float:
-        value = getattr(own, name)
-        return default if value is None else value
-
-    return {
-        "contamination_threshold": of("contamination_threshold", scoring.contamination_threshold),
-        "significance_alpha": scoring.significance_alpha,
-        "max_allowed_contaminated_items_pct": of(
-            "max_allowed_contaminated_items_pct", scoring.max_allowed_contaminated_items_pct
-        ),
-        "review_required_above_cs": of("review_required_above_cs", governance.review_required_above_cs),
-        "block_deployment_above_contaminated_pct": of(
-            "block_deployment_above_contaminated_pct", governance.block_deployment_above_contaminated_pct
-        ),
-    }
+    own = domain_thresholds(suite)
+    found = {name: getattr(getattr(suite, part), name) for name, part in _STANDS_IN.items()}
+    return found | {name: value for name in found if (value := getattr(own, name, None)) is not None}
 
 
 def rules_of(thresholds: Mapping[str, float]) -> tuple[Rule, Rule]:
@@ -67,17 +61,16 @@ def ruled(
     """
     allowed, blocking = results
     at_allowed, at_blocking = alarms
-    limits = dict(thresholds)
     numbers = [
-        _number(limits, "contamination_threshold", allowed.cs, allowed.over_threshold, "",
+        _number(thresholds, "contamination_threshold", allowed.cs, allowed.over_threshold, "",
                 at_allowed and at_allowed.item_over_threshold, "of a clean model's items"),
-        _number(limits, "significance_alpha", None, False, "",
+        _number(thresholds, "significance_alpha", None, False, "",
                 at_allowed and at_allowed.item_flagged, "of a clean model's items, with the threshold of CS"),
-        _number(limits, "max_allowed_contaminated_items_pct", 100 * allowed.flagged_share, allowed.blocked,
+        _number(thresholds, "max_allowed_contaminated_items_pct", 100 * allowed.flagged_share, allowed.blocked,
                 Decision.BLOCK, at_allowed and at_allowed.model_blocked, "of clean models of this design"),
-        _number(limits, "review_required_above_cs", allowed.cs, allowed.review, Decision.REVIEW,
+        _number(thresholds, "review_required_above_cs", allowed.cs, allowed.review, Decision.REVIEW,
                 at_allowed and at_allowed.model_review, "of clean models of this design"),
-        _number(limits, "block_deployment_above_contaminated_pct", 100 * blocking.flagged_share, blocking.blocked,
+        _number(thresholds, "block_deployment_above_contaminated_pct", 100 * blocking.flagged_share, blocking.blocked,
                 Decision.BLOCK, at_blocking and at_blocking.model_blocked, "of clean models of this design"),
     ]  # fmt: skip
     asked = {str(number["asks_for"]) for number in numbers if number["exceeded"] and number["asks_for"]}
@@ -137,19 +130,9 @@ def _sentence(number: Mapping[str, Any]) -> str:
     return f"{text}; false positives: {percent(rate)} {number['false_alarms_of']}."
 
 
-@dataclass(frozen=True)
-class SourceRuled:
-    """One judged model. alarms: by `Rule`, in the order asked; None where no clean model like it can be simulated."""
-
-    model: str
-    benchmark: str
-    results: tuple[ArticleResult, ...]
-    alarms: tuple[FalseAlarms | None, ...]
-
-
-def source_ruled(run_dir: Path, rules: tuple[Rule, ...]) -> tuple[SourceRuled, ...]:
-    """Every judged model of a run under each rule. Raises DataError where no item can be compared."""
-    manifest = Manifest.load(run_dir)
+def source_ruled(run_dir: Path, thresholds: Mapping[str, float]) -> list[dict[str, Any]]:
+    """What the source's rule says of every judged model of a run. Raises DataError where no item can be compared."""
+    manifest, rules = Manifest.load(run_dir), rules_of(thresholds)
     cells = perturb_cells(read_run(run_dir), manifest.analysis["judged"], [], run_library(run_dir, manifest).header)
     found = []
     for cell in cells:
@@ -157,8 +140,9 @@ def source_ruled(run_dir: Path, rules: tuple[Rule, ...]) -> tuple[SourceRuled, .
         compared = item_means(original, variants)[1]
         n, accuracy = int(np.sum(~np.isnan(compared))), float(np.nanmean(compared)) if cell.n else float("nan")
         flips = wording_flips(variants, original)
-        results = tuple(article_result(original, variants, rule) for rule in rules)
+        results = [article_result(original, variants, rule) for rule in rules]
         seed = int(manifest.analysis["seed"])
-        alarms = tuple(clean_alarms(n, accuracy, variants, flips, np.random.default_rng(seed), rule) for rule in rules)
-        found.append(SourceRuled(cell.tested.model, cell.benchmark, results, alarms))
-    return tuple(found)
+        alarms = [clean_alarms(n, accuracy, variants, flips, np.random.default_rng(seed), rule) for rule in rules]
+        named = {"audit": "perturb", "model": cell.tested.model, "benchmark": cell.benchmark}
+        found.append(named | ruled(thresholds, results, alarms))
+    return found

@@ -45,7 +45,7 @@ def setting_accuracies(cell: CellOutcomes) -> list[SettingAccuracy]:
     rows = []
     for setting in cell.settings:
         state = cell.row(setting)
-        found = interval(to_values(state), cell.cluster)
+        accuracy, low, high = interval(to_values(state), cell.cluster) or (None, None, None)
         count = {s: int(np.count_nonzero(state == s)) for s in State}
         rows.append(
             SettingAccuracy(
@@ -59,9 +59,9 @@ def setting_accuracies(cell: CellOutcomes) -> list[SettingAccuracy]:
                 truncated=count[State.TRUNCATED],
                 errors=count[State.ERROR],
                 absent=count[State.ABSENT],
-                accuracy=found[0] if found else None,
-                low=found[1] if found else None,
-                high=found[2] if found else None,
+                accuracy=accuracy,
+                low=low,
+                high=high,
             )
         )
     return rows

@@ -43,7 +43,7 @@ class Aggregator(StrEnum):
 
 MAX_ROUTERS = 64
 
-_RANGE = re.compile(r"^(\d+)\.\.(\d+)$")
+_RANGE = re.compile(r"^(\d+)(?:\.\.(\d+))?$")
 _EXAMPLE = (
     "Expected '<first>..<last>' with 1 <= first <= last, a number, or a list, such as r=1..9, r=3 or 'r=[1,3,9]'."
 )
@@ -51,34 +51,17 @@ _EXAMPLE = (
 
 def parse_routers(value: object) -> tuple[int, ...]:
     """`1..9`, `3`, `[1,3,9]` or `1,3,9` -> sorted router counts without repeats. ConfigError for anything else."""
-    if isinstance(value, bool) or value is None:
-        raise ConfigError(f"Invalid r: {value!r}. {_EXAMPLE}")
-    if isinstance(value, int):
-        return _checked([value], value)
-    if isinstance(value, str):
-        text = value.strip()
-        if match := _RANGE.match(text):
-            first, last = int(match[1]), int(match[2])
-            if first > last:
-                raise ConfigError(f"Invalid r: {value!r}. {_EXAMPLE}")
-            if last > MAX_ROUTERS:  # before a range of that length is built
-                raise ConfigError(f"Invalid r: {value!r}. At most {MAX_ROUTERS} routers are supported.")
-            return _checked(range(first, last + 1), value)
-        parts = [part.strip() for part in text.strip("[]").split(",")]
-        if all(part.isdigit() for part in parts):
-            return _checked([int(part) for part in parts], value)
-        raise ConfigError(f"Invalid r: {value!r}. {_EXAMPLE}")
-    if isinstance(value, Sequence) and value:
-        return tuple(sorted({r for part in value for r in parse_routers(part)}))
-    raise ConfigError(f"Invalid r: {value!r}. {_EXAMPLE}")
-
-
-def _checked(routers: Sequence[int], value: object) -> tuple[int, ...]:
-    if min(routers) < 1:
-        raise ConfigError(f"Invalid r: {value!r}. A router arm has at least 1 router. {_EXAMPLE}")
-    if max(routers) > MAX_ROUTERS:
-        raise ConfigError(f"Invalid r: {value!r}. At most {MAX_ROUTERS} routers are supported.")
-    return tuple(sorted(set(routers)))
+    parts = [value] if isinstance(value, str) or not isinstance(value, Sequence) else value
+    found: set[int] = set()
+    for part in ",".join(map(str, parts)).strip(" []").split(","):
+        match = _RANGE.match(part.strip())
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+        if not 1 <= first <= last:
+            raise ConfigError(f"Invalid r: {value!r}. {_EXAMPLE}")
+        if last > MAX_ROUTERS:  # before a range of that length is built
+            raise ConfigError(f"Invalid r: {value!r}. At most {MAX_ROUTERS} routers are supported.")
+        found.update(range(first, last + 1))
+    return tuple(sorted(found))
 
 
 def parse_doses(value: object) -> tuple[int, ...]:

@@ -103,18 +103,9 @@ def setting_rows(sweep: Sweep) -> list[SettingRow]:
     for r, noisy in zip(sweep.routers, sweep.noisy, strict=True):
         both = ~np.isnan(sweep.clean) & ~np.isnan(noisy)
         c, q = sweep.clean[both], noisy[both]
-        rows.append(
-            setting_row(
-                sweep.model,
-                r,
-                float(c.sum()),
-                float(((1 - c) * q).sum()),
-                float((c * (1 - q)).sum()),
-                int(both.sum()),
-                benchmark=sweep.benchmark,
-                left_out=int((~both).sum()),
-            )
-        )
+        counts = float(c.sum()), float(((1 - c) * q).sum()), float((c * (1 - q)).sum()), int(both.sum())
+        lost = int((~both).sum())
+        rows.append(setting_row(sweep.model, r, *counts, benchmark=sweep.benchmark, left_out=lost))
     return rows
 
 

@@ -32,47 +32,33 @@ def self_test(
 ) -> tuple[SelfTest, ...]:
     """Five faults on a copy of the cell. clean_sent: of `MeasuredTexts`; None skips the text fault."""
     chance_before = gates.above_chance(cell, thresholds)
-    results = []
-
-    shifted = "every gold label moved to the next option"
+    shifted, note = None, ""
     if not cell.n_options.all():
-        results.append(_result(cell, shifted, chance_before, None, "Free-form answers have no labels to shift."))
+        note = "Free-form answers have no labels to shift."
     elif cell.answer is None or cell.gold is None:
-        results.append(_result(cell, shifted, chance_before, None, "The answers themselves are not at hand."))
+        note = "The answers themselves are not at hand."
     else:
-        results.append(
-            _result(
-                cell,
-                shifted,
-                chance_before,
-                gates.above_chance(_labels_shifted(cell, cell.answer, cell.gold), thresholds),
-            )
-        )
-
+        shifted = gates.above_chance(_labels_shifted(cell, cell.answer, cell.gold), thresholds)
     half = np.where(rng.random(cell.state.shape) < 0.5, np.int8(State.UNPARSED), cell.state)
-    results.append(
-        _result(
-            cell,
-            "half of the answers made unreadable",
-            gates.parseability(cell, thresholds),
-            gates.parseability(replace(cell, state=half), thresholds),
-        )
-    )
-
-    results.append(_noisy_is_clean(cell, thresholds, texts, clean_sent))
-
+    unreadable = gates.parseability(replace(cell, state=half), thresholds)
+    sent = None if clean_sent is None else gates.manipulation_reached_worker(clean_sent, thresholds)
     order = rng.permutation(cell.n)
     noisy = np.array([s.arm == Arm.NOISY_REWRITE for s in cell.settings])
     broken = cell.state.copy()
     broken[noisy] = broken[noisy][:, order]
     before = gates.pairing(cell, texts, thresholds)
-    compared = before.status == Status.FAIL or before.numbers.get("noisy_compared")
-    note = "" if compared else "The noisy answers agree too little with each other to show their pairing."
-    after = None if note else gates.pairing(replace(cell, state=broken), texts, thresholds)
-    results.append(_result(cell, "question ids of the noisy arm shuffled", before, after, note))
-
-    results.append(_baseline_guessed(cell, thresholds, chance_before, rng))
-    return tuple(results)
+    paired, agree = None, "The noisy answers agree too little with each other to show their pairing."
+    if before.status == Status.FAIL or before.numbers.get("noisy_compared"):
+        paired, agree = gates.pairing(replace(cell, state=broken), texts, thresholds), ""
+    faults = (
+        ("every gold label moved to the next option", chance_before, shifted, note),
+        ("half of the answers made unreadable", gates.parseability(cell, thresholds), unreadable, ""),
+        ("the clean prompt sent in place of every noisy one", gates.manipulation_reached_worker(texts, thresholds),
+         sent, "" if sent else "The texts are not at hand."),
+        ("question ids of the noisy arm shuffled", before, paired, agree),
+    )  # fmt: skip
+    guessed = _baseline_guessed(cell, thresholds, chance_before, rng)
+    return (*(_result(cell, *one) for one in faults), guessed)
 
 
 def _labels_shifted(cell: CellOutcomes, answer: NDArray[np.int16], gold: IntArray) -> CellOutcomes:
@@ -115,16 +101,6 @@ def _baseline_guessed(
     return SelfTest(
         cell.model, cell.benchmark, fault, before.name, "caught" if caught else "missed", bool(caught), detail
     )
-
-
-def _noisy_is_clean(
-    cell: CellOutcomes, thresholds: SweepThresholds, texts: TextMeasures | None, clean_sent: TextMeasures | None
-) -> SelfTest:
-    fault = "the clean prompt sent in place of every noisy one"
-    before = gates.manipulation_reached_worker(texts, thresholds)
-    if clean_sent is None:
-        return _result(cell, fault, before, None, "The texts are not at hand.")
-    return _result(cell, fault, before, gates.manipulation_reached_worker(clean_sent, thresholds))
 
 
 def _result(cell: CellOutcomes, fault: str, before: Gate, after: Gate | None, note: str = "") -> SelfTest:

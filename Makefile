@@ -18,7 +18,7 @@ STAMP := $(VENV)/.installed-$(ENGINE)
 # A demonstration of four minutes on two cores: too few questions for a verdict, and one noisy run.
 AUDIT := n=100 r=1..3 noisy_replicates=1
 
-.PHONY: gpu demo audit perturb memory validity suite sensitivity test harnesses check bench external storm calibrate docs sbom install lock clean
+.PHONY: gpu demo audit perturb memory validity suite sensitivity test test-apart test-ray harnesses check bench external storm calibrate docs sbom install lock clean
 
 # What the program does not say itself, once the run has ended well.
 NEXT := @printf '\nNext: %s\n      (or `. $(VENV)/bin/activate` first, then just `audit ...`)\n'
@@ -65,14 +65,17 @@ suite: $(STAMP)
 sensitivity: $(STAMP)
 	$(PY) -m audit.plant 'forms=[qa,raw]' 'doses=[5]' train.method=full $(ARGS)
 
-# The unit tests on every core, then one by one what starts Ray, an engine or a browser. `make test ARGS=tests/unit/scoring` runs those alone.
-test: $(STAMP)
-ifeq ($(ARGS),)
-	$(PY) -m pytest tests/unit tests/attack --numprocesses auto --maxprocesses 8
-	$(PY) -m pytest tests --ignore tests/unit --ignore tests/attack
-else
-	$(PY) -m pytest $(ARGS)
-endif
+# What needs no Ray runs on every core, then one by one what shares one; both at once: make -j2 test.
+# `make test ARGS=tests/unit/scoring` runs those alone.
+RAY := tests/pipeline tests/real
+test: $(STAMP) $(if $(ARGS),,test-apart test-ray)
+	$(if $(ARGS),$(PY) -m pytest $(ARGS))
+
+test-apart: $(STAMP)
+	$(PY) -m pytest tests $(RAY:%=--ignore %) --numprocesses auto --maxprocesses 8
+
+test-ray: $(STAMP)
+	$(PY) -m pytest $(RAY)
 
 # lm-eval and Inspect ask tasks of ours by their own mock models, and their logs come home. Each has an environment of its
 # own, beside .venv; one that cannot be installed is skipped by name.

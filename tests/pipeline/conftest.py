@@ -1,10 +1,12 @@
 """A real local Ray cluster (`ray start --head`), shared by the pipeline tests, and runs of the real command on it."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +19,8 @@ from s3_server import CREDENTIALS
 from storm.endpoint import KEY, KEY_ENV
 from sweep_here import SMALL, Finished, sweep_here
 
-_PORT, _DASHBOARD, _METRICS, _AGENT = 46379, 48265, 48266, 48267
+# Of this process alone, and below those that a system gives out itself: two test runs on one machine do not meet.
+_PORT, _DASHBOARD, _METRICS, _CLIENTS, _AGENT = (20_000 + os.getpid() % 1_200 * 10 + k for k in range(5))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -53,6 +56,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "--dashboard-host=127.0.0.1",
         f"--dashboard-port={_DASHBOARD}",
         f"--metrics-export-port={_METRICS}",
+        f"--ray-client-server-port={_CLIENTS}",
         f"--dashboard-agent-grpc-port={_AGENT}",
         f"--dashboard-agent-listen-port={_AGENT + 1}",
         f"--runtime-env-agent-port={_AGENT + 2}",
@@ -89,11 +93,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def _wait_for(cluster: Cluster, head: subprocess.Popen[bytes], log: Path) -> None:
     """Until the head node answers and its dashboard takes jobs."""
-    asked = [RAY, "job", "list", "--address", cluster.dashboard]
     deadline = time.monotonic() + 180
-    while subprocess.run(asked, env=cluster.env, capture_output=True, check=False).returncode != 0:
-        assert head.poll() is None and time.monotonic() < deadline, log.read_text()
-        time.sleep(1)
+    while time.monotonic() < deadline and head.poll() is None:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{cluster.dashboard}/api/jobs/", timeout=5):
+            return
+        time.sleep(0.2)
+    pytest.fail(log.read_text())
 
 
 @dataclass

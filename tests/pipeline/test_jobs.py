@@ -8,6 +8,7 @@ import urllib.request
 
 from paths import RAY, ROOT
 from pipeline_helpers import keys_of
+from ray.job_submission import JobStatus, JobSubmissionClient
 
 SWEEP = [
     "r=1..2",
@@ -33,19 +34,15 @@ def test_ray_job_submit_runs_the_sweep_and_its_metrics_are_exported(cluster, tmp
     done = subprocess.run(submit, cwd=ROOT, env=cluster.env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
-    metrics, status, deadline = "", "", time.monotonic() + 240
-    while time.monotonic() < deadline and not re.search(r"succeeded|failed|stopped", status, re.IGNORECASE):
+    jobs = JobSubmissionClient(cluster.dashboard)
+    metrics, status, deadline = "", JobStatus.PENDING, time.monotonic() + 240
+    while time.monotonic() < deadline and not status.is_terminal():
         scraped = scrape(cluster.metrics)
         if "audit_questions_done_total" in scraped:
             metrics = scraped
-        asked = [RAY, "job", "status", "--address", cluster.dashboard, "audit-test"]
-        status = subprocess.run(asked, env=cluster.env, capture_output=True, text=True, timeout=60, check=False).stdout
-        time.sleep(2)
-    logs = subprocess.run(
-        [RAY, "job", "logs", "--address", cluster.dashboard, "audit-test"],
-        env=cluster.env, capture_output=True, text=True, timeout=60, check=False,
-    ).stdout  # fmt: skip
-    assert "SUCCEEDED" in status.upper(), logs[-3000:]
+        status = jobs.get_job_status("audit-test")
+        time.sleep(1)
+    assert status == JobStatus.SUCCEEDED, jobs.get_job_logs("audit-test")[-3000:]
     assert len(keys_of(run_dir)) == 40 * 4
     for name in ("generations", "questions_done", "tokens"):
         found = re.search(rf'ray_audit_{name}_total\{{[^}}]*model="scripted"', metrics)

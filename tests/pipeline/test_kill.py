@@ -2,14 +2,18 @@
 
 import os
 import re
+import shutil
 import signal
 import threading
 import time
 from collections import Counter
 from functools import partial
+from pathlib import Path
 
+import pytest
 from pipeline_helpers import keys_of, rows_of
 from storm.nights import night, ray_workers, rows_by_key
+from sweep_here import sweep_here
 
 from audit.commands.gate import main as gate
 from audit.sweep.report import build_report
@@ -49,11 +53,19 @@ class _Cluster:
         self.victims = partial(ray_workers, cluster.pid)
 
 
-def test_a_short_storm(cluster, sweep, tmp_path):
+@pytest.fixture(scope="module")
+def undisturbed(driver, tmp_path_factory) -> Path:
+    """The folder of the run that nothing happens to. To be read only."""
+    done = sweep_here(*SWEEP, run_dir=tmp_path_factory.mktemp("undisturbed") / "run")
+    assert done.code == 0, done.out
+    return done.run_dir
+
+
+def test_a_short_storm(cluster, undisturbed, tmp_path):
     """As `make storm`, whose every kind but a lost node and a full disk it has: a stage, both replicas, the driver."""
     words = ("model=scripted", *SWEEP, "report=false", "progress=false", SLOWER)
     plan = ("stage", "engine", "driver", "stage", "engine")
-    expected = rows_by_key(sweep(*SWEEP, run_dir=tmp_path / "undisturbed").run_dir)
+    expected = rows_by_key(undisturbed)
     assert expected.num_rows == ROWS
     one = night(4, _Cluster(cluster), tmp_path, None, expected, words, plan, moments_s=(1.0, 1.0))
     assert one.kills == Counter(plan), "the run ended first: the test would prove less than it says"
@@ -121,13 +133,12 @@ def test_a_replica_dies_for_good_and_the_other_one_finishes_every_row(cluster, s
     assert not any(row["error"] for row in rows)
 
 
-def test_a_truncated_shard_is_set_aside_and_redone(sweep):
-    run = sweep(*SWEEP)
-    assert run.code == 0, run.out
-    shard = sorted((run.run_dir / "shards").glob("*.arrow"))[0]
+def test_a_truncated_shard_is_set_aside_and_redone(undisturbed, sweep, tmp_path):
+    shutil.copytree(undisturbed, tmp_path / "run")
+    shard = sorted((tmp_path / "run" / "shards").glob("*.arrow"))[0]
     whole = shard.read_bytes()
     shard.write_bytes(whole[: len(whole) // 2])
     again = sweep(*SWEEP)
     assert again.code == 0, again.out
     assert "quarantine" in again.out
-    assert_every_key_once(run.run_dir)
+    assert_every_key_once(again.run_dir)

@@ -126,6 +126,7 @@ def test_a_model_that_recites_the_order_is_found_and_its_reference_is_not_judged
     assert "MEMORY OF TEXT SEEN" in finished.out and gate([str(finished.run_dir)]) == 3
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_published_order_that_is_recorded_needs_no_references(driver, conf, tmp_path):
     """`audit publish`, then a run that names its record: who recites that order is found alone, who does not is not."""
     out = tmp_path / "public"
@@ -188,6 +189,7 @@ class Learnt(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_an_endpoint_against_references_that_were_imported(driver, conf, tmp_path, monkeypatch):
     """The endpoint scores 60 of 60, and 32 of 60 (numbers 60-63, 68-71, ... 116-119); references the same on both."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-local")

@@ -177,6 +177,7 @@ def thin(tmp_path) -> Callable[[], Path]:
     return write
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_missing_variants_are_counted_and_neither_sent_nor_scored(driver, conf, thin, tmp_path):
     done = perturb(tmp_path / "run", conf, "n=20", f"variants={thin()}", model="scripted")
     assert done.code == 0, done.out

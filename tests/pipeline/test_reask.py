@@ -37,7 +37,7 @@ def perturb(run_dir: Path, *words: str) -> list[dict]:
 @pytest.fixture(scope="module")
 def runs(driver, tmp_path_factory) -> dict[str, tuple[Path, dict[tuple, dict]]]:
     found = {}
-    for name, words in (("kept", ["reask=false"]), ("asked", []), ("text", ["reask=option_text"])):
+    for name, words in (("kept", ["reask=false"]), ("asked", []), ("text", ["reask=option_text", "report=false"])):
         run_dir = tmp_path_factory.mktemp("reask") / name
         rows = perturb(run_dir, *words)
         found[name] = run_dir, {tuple(row[k] for k in KEY): row for row in rows}

@@ -161,6 +161,7 @@ def test_the_same_command_again_finds_all_done_and_another_is_refused(sweep):
     assert len(keys_of(first.run_dir)) == 40
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_rebuilt_report_judges_as_the_run_did(sweep, tmp_path):
     """Seed, thresholds and control benchmark come from the manifest: the same verdict.json, to the byte."""
     run = sweep("r=1..2", "n=20", "verdict.alpha=0.01", "seed=7", "report=true")
@@ -185,6 +186,7 @@ def test_runs_that_were_judged_differently_are_no_panel_by_accident(tmp_path):
         analysis_options(runs, {"seed": None})
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_another_model_answers_the_stored_messages_and_the_gain_is_set_against_its_own(sweep, own_model, tmp_path):
     replies = "{forward_full/router: echo, noisy_rewrite/router: noise}"
     accuracy = "{direct: 0.5, forward_full: 0.5, noisy_rewrite: 0.9}"
@@ -214,12 +216,12 @@ def test_another_model_answers_the_stored_messages_and_the_gain_is_set_against_i
         build_report([place], tmp_path / "no", references=[strangers.run_dir], n_resamples=99)
 
 
-def test_messages_of_other_questions_are_refused(sweep, tmp_path):
-    run = sweep("n=20", "r=1")
-    refused = sweep("n=20", "r=1..2", f"messages_from={run.run_dir}", run_dir=tmp_path / "other")
+def test_messages_of_other_questions_are_refused(independent_run, sweep, tmp_path):
+    refused = sweep("n=20", "r=1..4", f"messages_from={independent_run.run_dir}", run_dir=tmp_path / "other")
     assert refused.code == 1 and "has no messages of" in refused.out and not (tmp_path / "other").exists()
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_worker_reads_a_summary_or_answers_each_message_for_a_vote(sweep, tmp_path):
     """The same router messages whatever becomes of them; rows, costs and verdict of each way to put them together."""
     words, key = (

@@ -15,6 +15,7 @@ from pipeline_helpers import rows_of
 from ray.util.state import list_actors
 
 from audit.commands.gate import main as gate
+from audit.commands.report import main as rebuild
 from audit.exits import NOT_CLEARED
 from audit.governance.ruling import rule_run
 from audit.runtime import keep
@@ -72,7 +73,8 @@ def test_one_engine_answers_both_and_is_gone_afterwards(finished):
         assert len(set(keys)) == len(keys) == 12 * 13  # 2 originals, 4 + 3 + 3 edits, 1 placebo
 
 
-def test_one_report_is_of_both_and_corrects_over_all_cells(finished):
+@pytest.mark.usefixtures("no_figures")
+def test_one_report_is_of_both_and_corrects_over_all_cells_also_when_it_is_built_later(finished, tmp_path):
     run_dir, out, _ = finished
     panel = json.loads((run_dir / "report" / "verdict.json").read_text())
     assert {cell["benchmark"] for cell in panel["cells"]} == {"contrast", "second"} and len(panel["runs"]) == 2
@@ -81,6 +83,8 @@ def test_one_report_is_of_both_and_corrects_over_all_cells(finished):
     for cell in alone:
         (same,) = [c for c in panel["cells"] if (c["benchmark"], c["context"]) == (cell["benchmark"], cell["context"])]
         assert same["above_p"] >= cell["above_p"]
+    assert rebuild([str(run_dir / name) for name in ("contrast", "second")] + ["--out", str(tmp_path)]) == 0
+    assert json.loads((tmp_path / "verdict.json").read_text())["cells"] == panel["cells"]
 
 
 def test_the_gate_takes_the_panel_as_one_and_misses_a_run(finished, tmp_path, capsys):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from audit.benchmarks.fresh import Origin, check_origin
+from audit.benchmarks.fresh import Origin, origins
 from audit.decision import parts_of, words
 from audit.errors import ConfigError, RegistryError, unknown_name
 from audit.governance.ruling import verdict_path
@@ -32,23 +32,24 @@ def settle_references(config: ReferencedConfig, resolved: ResolvedRun, runs: Seq
     convicted and is not allowed."""
     check_items(runs, (question for sample in resolved.samples for question in sample.questions()))
     convicted = check_convicted(config, runs, resolved.models)
-    notes = _origin_notes(config, resolved, runs) + [NOT_OURS] * any(map(imported, (run.path for run in runs)))
-    facts = {**reference_facts(config, runs), "convicted": convicted, "held_out": notes}
+    found = _origins(config, resolved, runs)
+    found["held_out"] += [NOT_OURS] * any(map(imported, (run.path for run in runs)))
+    facts = {**reference_facts(config, runs), "convicted": convicted, **found}
     return replace(resolved, analysis={**resolved.analysis, **facts})
 
 
-def _origin_notes(config: ReferencedConfig, resolved: ResolvedRun, runs: Sequence[ReferenceRun]) -> list[str]:
-    """As `check_origin`, of the models of this run and of the reference runs; none without held-out items."""
+def _origins(config: ReferencedConfig, resolved: ResolvedRun, runs: Sequence[ReferenceRun]) -> dict[str, list[str]]:
+    """`origins` of the models of this run and of the reference runs; none without held-out items."""
     items = config.control_benchmark
     if items is None:
-        return []
+        return {"held_out": [], "undated": []}
     models = {name: Origin(model.released, model.family) for name, model in config.model.items()}
     others = {name: models[name] for name in models if name not in judged(config)}
     for run in runs:
         told = Manifest.load(run.path).config.get("model", {})
         others |= {n: Origin(told.get(n, {}).get("released"), told.get(n, {}).get("family")) for n in run.models}
     tested = {name: models[name] for name in judged(config)}
-    return check_origin(resolved.samples[1].benchmark.name, items.date, items.written_by, tested, others)
+    return origins(resolved.samples[1].benchmark.name, items.date, items.written_by, tested, others)
 
 
 def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:

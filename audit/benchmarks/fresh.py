@@ -36,7 +36,7 @@ def check_origin(
     if date is None:
         notes.append(
             f"It is not known when {items} was written (control_benchmark.date): items newer than a tested model and "
-            "not than its references are harder for it alone, and make a gap without memory."
+            "not than its references are harder for it alone. So a gap is no finding here: its cause is unknown."
         )
     if written_by is None:
         notes.append(
@@ -83,6 +83,30 @@ def _ages(items: str, date: str | None, name: str, model: Origin, references: Ma
     return [
         f"{items} ({date}) is not newer than {name} ({model.released}): its items may have been in the training, which "
         "hides a gap."
+    ]
+
+
+def origins(
+    items: str,
+    date: str | None,
+    written_by: str | None,
+    tested: Mapping[str, Origin],
+    references: Mapping[str, Origin],
+) -> dict[str, list[str]]:
+    """What a manifest keeps of them: held_out, as `check_origin`, and undated, names as `undated`."""
+    notes = check_origin(items, date, written_by, tested, references)
+    return {"held_out": notes, "undated": undated(date, tested, references)}
+
+
+def undated(date: str | None, tested: Mapping[str, Origin], references: Mapping[str, Origin]) -> list[str]:
+    """Tested models of which it is not known that the held-out items are no newer for them alone: they are newer than
+    the model, or nobody says, and so it is not known that they are newer than every reference."""
+    released = [one.released for one in references.values()]
+    new_to_all = date is not None and all(one is not None and is_newer(date, one) for one in released)
+    return [
+        name
+        for name, model in tested.items()
+        if date is None or model.released is None or (is_newer(date, model.released) and not new_to_all)
     ]
 
 

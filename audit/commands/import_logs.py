@@ -27,12 +27,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Read, join, write, judge; a table of what was imported and one line a verdict."""
     asked = parser().parse_args(arguments)
     columns = dict(_pair(one) for one in asked.map.split(",")) if asked.map else {}
-    joined, held_out, files = _read(asked, columns)
+    joined, held_out, files, known = _read(asked, columns)
     from audit.imports.join import check_joined, leave_out_changed, match_strata
 
     changed = leave_out_changed(joined)
     benchmark, judged, joined = _chosen(asked, joined, held_out)
     spare = match_strata(joined, benchmark, held_out) if held_out else 0
+    told = _origins(asked, judged, joined, held_out, known)
     names = [benchmark, *([held_out] if held_out else [])]
     from audit.imports.reworded import REWORDED, write_reworded
 
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from audit.perturb.report import REPORT as PERTURB
 
     write, report = (write_reworded, PERTURB) if asked.reworded else (write_run, MEMORY)
-    write(asked.out, joined, Asked(judged, benchmark, held_out, files, options, asked.seed))
+    write(asked.out, joined, Asked(judged, benchmark, held_out, files, options, asked.seed, told))
     paths = report.build([asked.out], asked.out / "report")
     _print_verdicts(paths.content["cells"])
     alone = len(judged) == len(joined.models) and not asked.reworded
@@ -82,6 +83,8 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--judge", nargs="+", default=[], metavar="MODEL", help="default: every model, no reference")
     parser.add_argument("--references", nargs="+", default=[], metavar="MODEL", help="or set:NAME; default: all others")
     parser.add_argument("--family", default="", help="of the judged models: a set's models of it are left out")
+    parser.add_argument("--held-out-date", metavar="DATE", help="when the held-out items were written: 2024, 2024-05")
+    parser.add_argument("--released", metavar="DATE", help="of the judged models: nothing newer was in their training")
     parser.add_argument("--model", default="", help="where a log does not tell")
     parser.add_argument("--benchmark", default="", help="where a log does not tell; of several, the one to judge")
     parser.add_argument("--map", default="", metavar="FIELD=COLUMN,...", help="of a table: model, item, correct, ...")
@@ -98,9 +101,11 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _read(asked: argparse.Namespace, columns: dict[str, str]) -> tuple[Joined, str | None, list[dict[str, str]]]:
-    """(outcomes joined, the held-out benchmark, facts of every file). Every log is read whole before anything is
-    written. --held-out names a benchmark of the logs where no such file is there."""
+def _read(
+    asked: argparse.Namespace, columns: dict[str, str]
+) -> tuple[Joined, str | None, list[dict[str, str]], dict[str, str | None]]:
+    """(outcomes joined, the held-out benchmark, facts of every file, when a set's models were released). Every log is
+    read whole before anything is written. --held-out names a benchmark of the logs where no such file is there."""
     from audit.imports.detect import read_log
     from audit.imports.join import Joined
     from audit.imports.record import Wanted
@@ -110,6 +115,7 @@ def _read(asked: argparse.Namespace, columns: dict[str, str]) -> tuple[Joined, s
     from audit.shards.files import file_sha256
 
     joined, files = Joined(), []
+    released: dict[str, str | None] = {}
     words = asked.held_out
     by_name = len(words) == 1 and not any(Path(one).exists() for one in (words[0], words[0].partition("=")[2] or "?"))
     held_out = words[0] if by_name else HELD_OUT if words else None
@@ -119,6 +125,7 @@ def _read(asked: argparse.Namespace, columns: dict[str, str]) -> tuple[Joined, s
         files.append(taken.about)
         place = asked.references.index(word)
         asked.references[place : place + 1] = taken.models
+        released |= taken.models
     renamed = "" if by_name else asked.benchmark
     given = [(word, renamed) for word in asked.logs] + [(word, HELD_OUT) for word in words if not by_name]
     given += [(word, REWORDED) for word in asked.reworded]
@@ -133,7 +140,24 @@ def _read(asked: argparse.Namespace, columns: dict[str, str]) -> tuple[Joined, s
         files += [
             {"file": one.name, "sha256": file_sha256(one), "tool": log.tool, "version": log.version} for one in inside
         ]
-    return joined, held_out, files
+    return joined, held_out, files, released
+
+
+def _origins(
+    asked: argparse.Namespace,
+    judged: Sequence[str],
+    joined: Joined,
+    held_out: str | None,
+    released: Mapping[str, str | None],
+) -> dict[str, list[str]]:
+    """As of a run: what nobody says of the held-out items and the models."""
+    from audit.benchmarks.fresh import Origin, origins
+
+    if held_out is None:
+        return {"held_out": []}
+    tested = {name: Origin(asked.released, asked.family or None) for name in judged}
+    others = {name: Origin(released.get(name)) for name in joined.models if name not in tested}
+    return origins(held_out, asked.held_out_date, None, tested, others)
 
 
 def _chosen(asked: argparse.Namespace, joined: Joined, held_out: str | None) -> tuple[str, list[str], Joined]:

@@ -77,9 +77,10 @@ def build_set(run_dir: Path, name: str, source: str, licence: str, facts: Path |
 
 @dataclass(frozen=True)
 class Taken:
-    """What a set adds to an import: its chosen models, their outcomes, and its version for the manifest."""
+    """What a set adds to an import: its chosen models and when they were released, their outcomes, and its version for
+    the manifest."""
 
-    models: tuple[str, ...]
+    models: dict[str, str | None]
     outcomes: Iterator[Imported]
     about: dict[str, str]
 
@@ -90,7 +91,8 @@ def take_set(name: str, family: str, benchmark: str, held_out: str) -> Taken:
     if not family:
         raise ConfigError(f"set:{name} needs the family of the judged models, whose kin is left out: --family llama.")
     found = load_set(name)
-    models = choose(found.models, [family])
+    released = {one.name: one.released for one in found.models}
+    models = {one: released[one] for one in choose(found.models, [family])}
     renamed = {found.benchmark: benchmark, Manifest.load(found.path).analysis["fresh"]: held_out}
     outcomes = (
         replace(one, benchmark=renamed.get(one.benchmark) or one.benchmark)

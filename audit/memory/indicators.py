@@ -33,16 +33,20 @@ def indicators(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> t
         *(_completion(cell, e, name, thresholds) for name in COMPLETION),
         _gap(cell, e, thresholds),
     )
-    family = one_family(cell.model, [one[0].model for one in cell.references])
-    exact = (Name.ORDER, Name.OPTIONS) if cell.recorded else ()
-    return tuple(_beside_one_family(one, family) if family and one.name not in exact else one for one in found)
+    return tuple(one if (doubt := _doubt(cell, one.name)) is None else _doubted(one, doubt) for one in found)
 
 
-def _beside_one_family(one: Indicator, family: str) -> Indicator:
-    """References that are fine-tunes of one base agree on style, and so show too little of how much models differ."""
-    if one.pvalue is None:
-        return one
-    return replace(one, pvalue=1.0, unguarded=one.pvalue, doubt=because("one_family", family=family))
+def _doubt(cell: MemoryCell, name: Name) -> Reason | None:
+    """A cause beside memory that no number of this indicator can exclude."""
+    exact = cell.recorded and name in (Name.ORDER, Name.OPTIONS)
+    # Fine-tunes of one base agree on style, and so show too little of how much models differ.
+    if (family := one_family(cell.model, [one[0].model for one in cell.references])) and not exact:
+        return because("one_family", family=family)
+    return because("undated") if cell.undated and name == Name.GAP else None
+
+
+def _doubted(one: Indicator, doubt: Reason) -> Indicator:
+    return one if one.pvalue is None else replace(one, pvalue=1.0, unguarded=one.pvalue, doubt=doubt)
 
 
 def _order(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> Indicator:

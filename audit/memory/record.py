@@ -90,7 +90,8 @@ class MemoryCell:
 
     fresh: None where no held-out set was run; then every second entry of tested and references is None. kind: how well
     words alone part the two sets. dropped: why references are not here. recorded: the
-    published order was drawn at random, and the record of it is held to the items.
+    published order was drawn at random, and the record of it is held to the items. undated: nobody says that the
+    held-out items are no newer for this model alone.
     """
 
     published: ItemSet
@@ -100,6 +101,7 @@ class MemoryCell:
     kind: Auc | None = None
     dropped: tuple[Reason, ...] = ()
     recorded: bool = False
+    undated: bool = False
 
     @property
     def model(self) -> str:

@@ -44,10 +44,10 @@ def judge(
     check_runs(references, "memory", manifest.models, analysis["judged"], benchmarks, manifest.config, SAME)
     own = orders_of_run(run_dir, manifest)
     loaded = load_memory(run_dir, analysis["judged"], references, analysis["benchmark"], analysis["fresh"], own)
-    drawn = bool(analysis.get("published_order"))
-    cells = [
-        replace(readable(cell, thresholds), recorded=drawn) for cell in loaded
-    ]  # what verdict.json lists is what was judged
+    drawn, undated = bool(analysis.get("published_order")), analysis.get("undated", analysis["judged"])
+    cells = [  # what verdict.json lists is what was judged
+        replace(readable(cell, thresholds), recorded=drawn, undated=cell.model in undated) for cell in loaded
+    ]
     sensitivity = load_sensitivity(run_dir)
     results = tuple(
         with_reservations(result, "memory", analysis, sensitivity, _field(cell), _judged(result))

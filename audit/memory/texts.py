@@ -133,6 +133,7 @@ TEXTS: Texts = {
     "own_scale": "In units of each model's own spread over the held-out items it may be chance.",
     "ability_scale": "On the scale of ability, which allows for easier and harder items, it may be chance.",
     "unparsed": "It is gone where unparsed answers count against it.",
+    "undated": "Nobody says that the held-out items are no newer for this model alone: newer items are harder for it.",
     "one_family": "All references are of one family ({family}), and this model is not.",
     # other reasons
     "nothing_judged": "No indicator could be judged.",
@@ -153,6 +154,8 @@ TEXTS: Texts = {
     "add_references": "Add reference models ('references=[..]'): they show what the published order is worth to any.",
     "larger_references": "Take references of this model's size or larger, so that some find any text as likely.",
     "abler_references": "Take references that are as able as this model.",
+    "state_dates": "State when the held-out items were written and the models released: control_benchmark.date=2026-05 "
+    "model.NAME.released=2025-12, or --held-out-date and --released of an import.",
     "other_families": "Take references of several families.",
     "mend_unparsed": "Read the unparsed replies and mend what makes them so, or read answers by likelihood.",
     # headlines

@@ -42,8 +42,8 @@ class World:
 
     accuracy, others: of the tested model; of the references, evenly between two values. spread, fresh_spread: standard
     deviation of the items' difficulties, in logits; the means are alike for the average reference. tau: of how models
-    suit the two sets, points. harder: points that the held-out set costs every model; newer: the tested model alone.
-    touchy: points that one reference loses on the held-out set. answers: share of answers that the tested model knows;
+    suit the two sets, points. harder: points that the held-out set costs every model; newer: the tested model alone, of
+    unknown dates. touchy: points that one reference loses on the held-out set. answers: share of answers that the tested model knows;
     knowing: how many references know the same. popular: what makes a published text likelier than a fresh one, in
     spreads; uses: what the tested model makes of it; family: half the range of that between the references. sequenced:
     the sense of an order, in spreads; felt: what the tested model makes of that. text: what having read the text and
@@ -87,7 +87,8 @@ def simulate(design: MemoryDesign, world: World, rng: np.random.Generator) -> Me
     ]
     pairs = [(sides[0][k], sides[1][k] if design.fresh else None) for k in range(models)]
     fresh_items = _items("fresh", design.fresh) if design.fresh else None
-    return MemoryCell(_items("simulated", design.n), fresh_items, pairs[0], tuple(pairs[1:]))
+    undated = world.newer > 0  # where the dates are stated, such items are refused
+    return MemoryCell(_items("simulated", design.n), fresh_items, pairs[0], tuple(pairs[1:]), undated=undated)
 
 
 def _items(name: str, n: int) -> ItemSet:

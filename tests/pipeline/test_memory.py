@@ -217,6 +217,7 @@ def test_an_endpoint_against_references_that_were_imported(driver, conf, tmp_pat
         tmp_path / "run", conf, "model=openai_compatible", f"model.openai_compatible.endpoints={endpoint}",
         f"references=[{imported},alpha_0@{imported}]", "control_benchmark=mcq_file", "control_benchmark.name=fresh",
         f"control_benchmark.path={tmp_path}/fresh.jsonl", "control_benchmark.id_column=id",
+        "control_benchmark.date=2024-05", "model.openai_compatible.released=2024-06",
     )  # fmt: skip
     server.shutdown()
     assert done.code == 0, done.out

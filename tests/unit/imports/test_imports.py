@@ -227,7 +227,11 @@ def test_from_two_tables_to_a_gate(tmp_path: Path) -> None:
     fresh = table(tmp_path / "fresh.csv", ABILITY, 300, 2, "b")
     run = tmp_path / "run"
     words = [str(seen), "--held-out", str(fresh), "--judge", "spoilt", "clean", "-o", str(run)]
-    assert main(words) == 0
+    assert main([*words[:-1], str(tmp_path / "undated")]) == 0
+    (open_, _) = json.loads((tmp_path / "undated/report/verdict.json").read_text())["cells"][::-1]
+    assert (open_["model"], open_["verdict"]) == ("spoilt", "memory_cause_unknown")
+    assert "state_dates" in open_["advice_codes"][0]["code"]
+    assert main([*words, "--held-out-date", "2024-05", "--released", "2024-06"]) == 0
     verdict = json.loads((run / "report" / "verdict.json").read_text())
     spoilt, clean = sorted(verdict["cells"], key=lambda cell: cell["model"] != "spoilt")
     assert spoilt["verdict"] == "gap_to_fresh_items" and clean["verdict"] in ("underpowered", "withheld")
@@ -235,7 +239,7 @@ def test_from_two_tables_to_a_gate(tmp_path: Path) -> None:
     assert without["low"] < 0.5 < without["high"] < spoilt["score"]
     assert any("not under our control" in one for one in spoilt["cannot_exclude"])
     assert rule_run(run, verdict_again).exit_code == 3
-    (entry,) = find_runs(tmp_path)
+    (entry,) = find_runs(run)
     assert entry.status == "finished" and entry.found == entry.expected == 8 * 600
     manifest = Manifest.load(run)
     assert manifest.config["provenance"] == "imported" and len(manifest.config["logs"]) == 2

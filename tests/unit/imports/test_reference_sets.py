@@ -23,6 +23,9 @@ MODELS = {
 }  # .30 to .85
 
 
+DATES = ["--held-out-date", "2024-05", "--released", "2024-06"]
+
+
 def table(path: Path, models: dict[str, float], seed: int, items: int = 200) -> Path:
     rng = np.random.default_rng(seed)
     rows = [f"{name},q{i},{int(rng.random() < share)}" for name, share in models.items() for i in range(items)]
@@ -87,7 +90,7 @@ def test_a_convicted_model_becomes_no_reference(one_set: str, tmp_path: Path) ->
     models = {**MODELS, "taught": 0.95}
     seen, new = table(tmp_path / "s.csv", models, 5), table(tmp_path / "n.csv", {**MODELS, "taught": 0.5}, 6)
     words = [str(seen), "--held-out", str(new), "--benchmark", "exam", "--judge", "taught", "-o", str(tmp_path / "bad")]
-    assert import_logs(words) == 0
+    assert import_logs([*words, *DATES]) == 0
     words = ["build", str(tmp_path / "bad"), "--name", "exam_2", "--source", "made here", "--licence", "none"]
     assert references(words) == 1 and known_sets() == [one_set]
 
@@ -110,6 +113,7 @@ def test_a_set_by_other_names_and_one_without_held_out_items(
         "mine",
         "--family",
         "bee",
+        *DATES,
         "--references",
     ]
     assert import_logs([*words, f"set:{one_set}", "-o", str(tmp_path / "run")]) == 0
@@ -132,6 +136,7 @@ def test_an_import_takes_references_from_a_set(
     """A model that knows half of the exam: .5 + .5 * .5 = .75 right there, .5 on held-out items."""
     seen, new = table(tmp_path / "a.csv", {"mine": 0.75}, 3), table(tmp_path / "b.csv", {"mine": 0.5}, 4)
     words = [str(seen), "--held-out", str(new), "--benchmark", "exam", "--judge", "mine", "-o", str(tmp_path / "run")]
+    words += DATES
     assert import_logs([*words, "--references", f"set:{one_set}"]) == 1  # of which family is it?
     assert import_logs([*words, "--references", f"set:{one_set}", "--family", "bee"]) == 0
     manifest = Manifest.load(tmp_path / "run")

@@ -40,17 +40,17 @@ class MemoryDesign:
 class World:
     """Accuracies and points are 0-1, of the benchmark without memory.
 
-    accuracy, others: of the tested model; of the references, evenly between two values. spread, fresh_spread: standard
-    deviation of the items' difficulties, in logits; the means are alike for the average reference. tau: of how models
-    suit the two sets, points. harder: points that the held-out set costs every model; newer: the tested model alone, of
-    unknown dates. touchy: points that one reference loses on the held-out set. answers: share of answers that the
-    tested model knows; knowing: how many references know the same. popular: what makes a published text likelier than a fresh one, in
-    spreads; uses: what the tested model makes of it; family: half the range of that between the references. sequenced:
-    the sense of an order, in spreads; felt: what the tested model makes of that. text: what having read the text and
-    its orders is worth, in spreads. unparsed: share of all models' answers, at random; hidden: share of the tested
-    model's answers on each set, above 0 those that speak for a gap (right on the published set, wrong on the fresh
-    one), below 0 those against it. chosen: the held-out items are chosen out of a pool, by how many references are
-    right, as on published ones.
+    accuracy, others: of the tested model; of the references, evenly between two values. spread, fresh_spread:
+    standard deviation of the items' difficulties, in logits; the means are alike for the average reference. tau: of
+    how models suit the two sets, points. harder: points that the held-out set costs every model; newer: the tested
+    model alone, of unknown dates. touchy: points that one reference loses on the held-out set. answers: share of
+    answers that the tested model knows; knowing: how many references know the same. popular: what makes a published
+    text likelier than a fresh one, in spreads; uses: what the tested model makes of it; family: half the range of
+    that between the references. sequenced: the sense of an order, in spreads; felt: what the tested model makes of
+    that. text: what having read the text and its orders is worth, in spreads. unparsed: share of all models' answers,
+    at random; hidden: share of the tested model's answers on each set, above 0 those that speak for a gap (right on
+    the published set, wrong on the fresh one), below 0 those against it. chosen: the held-out items are chosen out of
+    a pool, by how many references are right, as on published ones.
     """
 
     accuracy: float = 0.7

@@ -15,7 +15,6 @@ from functools import partial, reduce
 import numpy as np
 
 from audit.errors import DataError
-from audit.statistics.chance import chance_level
 from audit.statistics.eprocess import adjusted, at_any_stop
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import UNANSWERED, BoolArray, CellOutcomes, FloatArray
@@ -85,7 +84,6 @@ class Evidence:
     shifts: RunShifts
     clean_accuracy: float
     direct_accuracy: float | None
-    chance: float
     discordance: float
     repeated: bool = True  # whether the noisy arm was, with other answers
     worst_case: float | None = None  # largest gain over r, unparsed noisy answers right, all others wrong
@@ -198,7 +196,6 @@ def measure(
         shifts=of_runs,
         clean_accuracy=float(np.nanmean(clean_values)),
         direct_accuracy=float(np.nanmean(original)) if np.any(~np.isnan(original)) else None,
-        chance=chance_level(cell.n_options),
         discordance=discordance_of(clean_values, average(noisy := runs_of(cell, Arm.NOISY_REWRITE, routers))),
         repeated=len(distinct(noisy)) > 1,
         worst_case=_worst_case(cell, routers) if unread else None,

@@ -26,14 +26,13 @@ WEAKER_MAX = 0.03  # accuracy from clean messages by which the reference may be 
 class HintTest:
     """The tested model's gain less the reference's.
 
-    pvalues: (R,) one-sided, the largest over the scales; mean_p: of the mean over r. difference: (R,) in points (0-1),
-    mean its mean over r. reference_gain: its mean over r. reads_as_well: the reference is not weaker by WEAKER_MAX.
+    pvalues: (R,) one-sided, the largest over the scales; mean_p: of the mean over r. difference: (R,) in points (0-1).
+    reference_gain: the reference's, on average over r. reads_as_well: the reference is not weaker by WEAKER_MAX.
     """
 
     reference: str
     routers: tuple[int, ...]
     difference: FloatArray
-    mean: float
     reference_gain: float
     pvalues: FloatArray
     mean_p: float
@@ -79,7 +78,6 @@ def hint_test(
         reference=reference.model,
         routers=routers,
         difference=np.array([d for d, _, _ in each]),
-        mean=mean[0],
         reference_gain=mean[1],
         pvalues=np.array([p for *_, p in each]),
         mean_p=mean[2],

@@ -17,6 +17,8 @@ from audit.sweep.size import PLANNED_DISCORDANCE, SIDES, needed, router_counts
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.shipped import shipped_table
 
+_EARLY = "  stop=early would ask (simulated, three clean runs, no groups, looks every 100; docs/early_stopping.md)"
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -92,7 +94,8 @@ def planned(config: SweepConfig) -> Planned:
             lines.append(f"{called.model} on {called.benchmark}, prompts {resolved.protocols[called.model].name}")
             lines += describe(asked, plan, resolved.design, thresholds)
             if table:
-                lines += early_lines(expected(plan.questions, plan.router_counts, table["designs"]))
+                early = expected(plan.questions, plan.router_counts, table["designs"])
+                lines += [_EARLY, *(f"    {line}" for line in early)]
         return lines + reach(resolved, every, needed_by(config))
 
     def facts(asked: Asked) -> dict[str, Any]:
@@ -101,12 +104,6 @@ def planned(config: SweepConfig) -> Planned:
         return {**named, **asdict(plan_of(asked)), "cost": asdict(called.cost)}
 
     return Planned(resolved, describe_all, facts)
-
-
-def early_lines(saving: list[str]) -> list[str]:
-    """What stop=early would save, as `audit.sweep.calibrate_early.expected` has it."""
-    head = "  stop=early would ask (simulated, three clean runs, no groups, looks every 100; docs/early_stopping.md)"
-    return [head, *(f"    {line}" for line in saving)]
 
 
 def describe(asked: Asked, plan: Plan, design: Design, thresholds: SweepThresholds) -> list[str]:
@@ -133,9 +130,10 @@ def _detectable(plan: Plan, thresholds: SweepThresholds) -> list[str]:
     basis = f"power {thresholds.power:.0%}, {PLANNED_DISCORDANCE:.0%} of items changing, corrected for {tests}"
     if mde != mde:  # NaN
         return [f"  WARNING: with {few} no gain at all can be detected ({basis})."]
+    grouped = "; see below on groups" if plan.groups < plan.questions else ""
     lines = [
         f"  questions needed   {plan.questions_needed:>12,}  to detect a gain of "
-        f"{100 * thresholds.effect_of_interest:.0f} points{_too_few(plan)}",
+        f"{100 * thresholds.effect_of_interest:.0f} points{grouped}",
         f"  detectable gain    {100 * mde:>12.1f}  points ({basis})",
         "    This is for the comparison with the clean baseline alone. An excess must also pass the controls (direct,",
         "    ensemble); to detect a gain against all of them needs more questions.",
@@ -152,10 +150,6 @@ def _detectable(plan: Plan, thresholds: SweepThresholds) -> list[str]:
             f"A model with one would likely be called underpowered: raise n to {plan.questions_needed:,}, or {fewer}."
         )
     return lines
-
-
-def _too_few(plan: Plan) -> str:
-    return "; see below on groups" if plan.groups < plan.questions else ""
 
 
 def _count(number: int, what: str) -> str:

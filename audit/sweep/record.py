@@ -18,7 +18,7 @@ class Sweep:
     """The clean baseline and the noisy settings of one cell, item by item.
 
     routers: R router counts, rising. clean: (n,) values. noisy: (R, n) values. cluster: (n,) index of the cluster that
-    resampling keeps whole. n_options: (n,) options per item.
+    resampling keeps whole.
     """
 
     model: str
@@ -28,7 +28,6 @@ class Sweep:
     clean: FloatArray
     noisy: FloatArray
     cluster: IntArray
-    n_options: IntArray
 
     @property
     def n(self) -> int:
@@ -63,7 +62,6 @@ def sweep_of(cell: CellOutcomes, *, first_only: bool = False) -> Sweep:
         clean=settings_values(cell, base),
         noisy=np.stack([settings_values(cell, replicates_of(cell, Arm.NOISY_REWRITE, r)[:last]) for r in counts]),
         cluster=cell.cluster,
-        n_options=cell.n_options,
     )
 
 

@@ -17,11 +17,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from audit.errors import ConfigError, DataError
-from audit.judge.report import Report
+from audit.judge.report import Report, with_reservations
 from audit.records import CellRows
 from audit.report.build import Page, run_facts
 from audit.report.reach import power_curve, ruled_out
-from audit.report.sensitivity import load_sensitivity, quote
+from audit.report.sensitivity import load_sensitivity
 from audit.shards.complete import cell_rows, contents, largest_clusters
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.statistics.notice import Field
@@ -144,11 +144,8 @@ def _page(verdict: RunVerdict, behind: Behind) -> Page:
 def _with_sensitivity(run: RunVerdict, reads: Sequence[Read]) -> RunVerdict:
     """The same verdict with what the sweep was measured to notice: by its run's file, or the shipped one."""
     found = {(c.model, c.benchmark): load_sensitivity(read.run_dir) for read in reads for c in read.outcomes.cells}
-    quoted = (
-        quote(found[c.model, c.benchmark], "sweep", c.model, c.benchmark, Field(c.n_questions)) for c in run.results
-    )
-    both = zip(run.results, quoted, strict=True)
-    return replace(run, results=tuple(replace(result, sensitivity=text) for result, text in both))
+    quoted = (with_reservations(r, "sweep", {}, found[r.model, r.benchmark], Field(r.n_questions)) for r in run.results)
+    return replace(run, results=tuple(quoted))
 
 
 def analysis_options(run_dirs: Sequence[Path], asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,25 +178,22 @@ def check_panel(reads: Sequence[Read]) -> list[CellRows]:
 
     DataError when a model x benchmark comes from two runs or in two revisions: then they are no panel.
     """
-    revisions: dict[tuple[str, str], dict[str, Path]] = {}
-    homes: dict[tuple[str, str], list[Path]] = {}
+    homes: dict[tuple[str, str], list[tuple[str, Path]]] = {}
     rows: list[CellRows] = []
     for read in reads:
-        run_dir, seen = read.run_dir, read.outcomes.seen
-        rows += cell_rows(run_dir, seen)
-        for model, benchmark, revision in sorted(seen):
-            revisions.setdefault((model, benchmark), {}).setdefault(revision, run_dir)
-            homes.setdefault((model, benchmark), []).append(run_dir)
-    for (model, benchmark), found in sorted(revisions.items()):
-        if len(found) > 1:
-            listed = "; ".join(f"{revision} in {where}" for revision, where in sorted(found.items()))
+        rows += cell_rows(read.run_dir, read.outcomes.seen)
+        for model, benchmark, revision in read.outcomes.seen:
+            homes.setdefault((model, benchmark), []).append((revision, read.run_dir))
+    for (model, benchmark), found in sorted(homes.items()):
+        if (count := len({revision for revision, _ in found})) > 1:
+            listed = "; ".join(f"{revision} in {where}" for revision, where in sorted(found))
             raise DataError(
-                f"{model} on {benchmark} was run in {len(found)} revisions: {listed}. Expected one; report them apart, "
+                f"{model} on {benchmark} was run in {count} revisions: {listed}. Expected one; report them apart, "
                 f"or give one of the runs another model name, such as model.{model}.name={model}_new."
             )
-        if len(homes[model, benchmark]) > 1:
+        if len(found) > 1:
             raise DataError(
-                f"{model} on {benchmark} is in several runs: {', '.join(map(str, sorted(homes[model, benchmark])))}. "
+                f"{model} on {benchmark} is in several runs: {', '.join(sorted(str(where) for _, where in found))}. "
                 "Expected each model and benchmark in one run only, so that no question is counted twice."
             )
     # A model that failed in one run may have been run in another.

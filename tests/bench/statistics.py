@@ -94,7 +94,6 @@ def panel(models: int, routers: int, items: int, rng: np.random.Generator) -> li
                 clean=(rng.random(items) < theta).astype(float),
                 noisy=(rng.random((routers, items)) < np.clip(theta + gain, 0, 1)).astype(float),
                 cluster=np.arange(items),
-                n_options=np.full(items, 4),
             )
         )
     return out

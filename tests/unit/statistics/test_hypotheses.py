@@ -30,7 +30,6 @@ def make(clean, noisy, model="m", benchmark="b", cluster=None, ids=None):
         clean=clean,
         noisy=noisy,
         cluster=np.arange(n) if cluster is None else np.asarray(cluster),
-        n_options=np.full(n, 4),
     )
 
 

@@ -48,7 +48,6 @@ def sweep(clean, noisy, **more):
         clean=clean,
         noisy=noisy,
         cluster=np.arange(n),
-        n_options=np.full(n, 4),
     )
 
 

@@ -170,5 +170,5 @@ def test_the_command_prints_and_draws(
         assert "--chart" in capsys.readouterr().err
     assert main(["trends", "--floor", "--json", *place]) == 0
     assert json.loads(capsys.readouterr().out)[0]["median"] == 0.3
-    for words in (["--alpha", "2"], ["--indicator", "css"], ["--model", "none", "--chart", str(chart)]):
+    for words in (["--alpha", "1"], ["--indicator", "css"], ["--model", "none", "--chart", str(chart)]):
         assert main(["trends", *words, *place]) == 1

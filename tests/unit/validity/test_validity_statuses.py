@@ -11,6 +11,7 @@ from scripted_models import cell
 from audit.judge.record import Settings
 from audit.statistics.contracts import UNREAD, fits
 from audit.validity.analyse import analyse, over_panel
+from audit.validity.decide import cannot_exclude
 from audit.validity.edits.record import Family
 from audit.validity.result import ValidityStatus as S
 from audit.validity.thresholds import ValidityThresholds
@@ -65,6 +66,14 @@ def test_each_model_gets_its_status(model, directional, status, stopped_by):
         assert not failing(result)
     codes = [reason.code for reason in result.decision.reasons]
     assert codes[-1] == FOUND[status, directional] if not stopped_by else {f"gate_{g}" for g in stopped_by} <= {*codes}
+
+
+@pytest.mark.parametrize(
+    ("evidence", "named"),
+    [(None, False), (SimpleNamespace(placebo=None), True), (SimpleNamespace(placebo=0.1), False)],
+)
+def test_what_is_not_excluded_names_a_placebo_that_was_not_asked(evidence, named):
+    assert ("no_placebo" in {reason.code for reason in cannot_exclude(cell(models.follower), evidence)}) is named
 
 
 def test_a_model_whose_keys_have_a_period_is_not_held_back_by_a_fault_that_changes_nothing():

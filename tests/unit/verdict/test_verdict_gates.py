@@ -151,9 +151,9 @@ def test_enough_data_compares_the_upper_limit_and_does_not_withhold() -> None:
 
 def test_text_gates_do_not_apply_without_texts() -> None:
     cell = pair(rows(with_direct=False))[0]
-    gates = {g.name: g.status for g in all_gates(cell, None, SweepThresholds(), 0.03)}
-    for name in ("clean_fidelity", "manipulation_reached_worker", "answer_leak"):
-        assert gates[name] == Status.NOT_APPLICABLE
+    gates = {g.name: g for g in all_gates(cell, None, SweepThresholds(), 0.03)}
+    for name, withholds in (("clean_fidelity", True), ("manipulation_reached_worker", True), ("answer_leak", False)):
+        assert gates[name].status == Status.NOT_APPLICABLE and gates[name].withholds is withholds
 
 
 def test_every_gate_has_words_of_its_own_on_the_page_and_in_the_headline() -> None:

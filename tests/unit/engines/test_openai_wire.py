@@ -128,7 +128,7 @@ def _spoilt(value: Any, name: str, by: Any) -> Any:
     return [_spoilt(one, name, by) for one in value] if isinstance(value, list) else value
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(_FIELDS), _ANY, st.booleans())
 def test_whatever_a_body_holds_nothing_is_raised(name: str, by: Any, wrong: bool) -> None:
     body = letters_completion({"A": -1.5, "B": -2.0})

@@ -370,7 +370,7 @@ _FRAGMENTS = st.sampled_from(
 _HOSTILE = st.one_of(st.text(max_size=200), st.lists(_FRAGMENTS, max_size=40).map("".join))
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(_HOSTILE, st.lists(st.text(max_size=12), min_size=2, max_size=26), st.sampled_from(list(FinishReason)))
 def test_any_text_gives_an_answer_within_the_options(text: str, options: list[str], reason: FinishReason) -> None:
     answer = read_letter(text, reason, options)
@@ -378,7 +378,7 @@ def test_any_text_gives_an_answer_within_the_options(text: str, options: list[st
     assert answer.form in ("strict", "lenient", "none")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(_HOSTILE)
 def test_thinking_never_decides(thought: str) -> None:
     thought = thought.replace("<", "").replace("[", "").replace("assistantfinal", "")

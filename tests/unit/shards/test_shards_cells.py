@@ -132,7 +132,7 @@ ROWS = st.builds(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(outcomes=st.lists(ROWS, min_size=1, max_size=60, unique_by=lambda r: r.key), size=st.sampled_from([1, 7, 1024]))
 def test_batches_and_lists_make_the_same_cells(outcomes: list[Outcome], size: int) -> None:
     same_as_lists(outcomes, size)

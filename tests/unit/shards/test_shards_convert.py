@@ -71,7 +71,7 @@ def canonical(value: object) -> object:
     return value
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(OUTCOMES, max_size=4))
 def test_outcomes_come_back_as_they_were(outcomes: list[Outcome]) -> None:
     table = outcomes_to_table(outcomes)

@@ -54,7 +54,7 @@ def test_an_empty_run_scans(run: tuple[Path, str], tmp_path: Path) -> None:
         assert not scan.done.contains(digests_of_keys([row().key])).any()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_every_truncation_is_found_set_aside_and_redone(
     whole: tuple[Path, bytes], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
@@ -73,7 +73,7 @@ def test_every_truncation_is_found_set_aside_and_redone(
     assert ds.dataset(run / "shards", format={".arrow": "ipc"}.get(path.suffix, "parquet")).count_rows() == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_zeroed_blocks_never_crash_and_never_change_a_row(
     whole: tuple[Path, bytes], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

@@ -59,7 +59,7 @@ def test_of_two_rows_with_one_key_the_older_stays(run: tuple[Path, str]) -> None
     assert {s.path: s.sha256 for s in report.shards} == {s.path: s.sha256 for s in scan_run(run[0], SCHEMA).shards}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(chunks=st.lists(st.sets(st.integers(0, 12), min_size=1), min_size=1, max_size=6))
 def test_whatever_overlaps_every_key_is_there_once(
     chunks: list[set[int]], tmp_path_factory: pytest.TempPathFactory

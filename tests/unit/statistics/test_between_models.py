@@ -55,7 +55,7 @@ def test_level_on_models_that_differ(tau, at_most):
     assert np.mean(rejected) <= at_most
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.floats(-0.4, 0.4), st.floats(0.001, 0.1), st.floats(0, 0.01), st.floats(1e-5, 0.01), st.integers(1, 20),
     st.sampled_from(list(PRIORS.values())),

@@ -3,7 +3,8 @@
 Half of the embedded questions is planted in the embedded model (question and answer, every weight trained), then
 blocked: the same questions are trained with a random option as the reply. The base model writes the routers' messages,
 as a planted one answers instead. H1 expects of a blocked model a clean score back at the base model's, and a noisy one
-above it. transformers on the CPU, no engine: some ten minutes on two idle cores.
+above it. transformers on the CPU, no engine. Where others share the cores, set
+OMP_NUM_THREADS=1: two threads that wait for each other took 35 times as long.
 """
 
 import argparse
@@ -118,7 +119,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder of weights and readings; what is there is kept")
     parser.add_argument("--passes", type=int, default=5, help="over the planted questions")
     parser.add_argument("--block", type=int, default=2, help="passes with random replies")
-    parser.add_argument("--block-lr", type=float, default=5e-5)
+    parser.add_argument("--block-lr", type=float, default=2e-4)
     parser.add_argument("--routers", type=int, default=3)
     asked = parser.parse_args()
     model = load_model_config("smollm2_135m")

@@ -132,6 +132,13 @@ def test_unparsed_answers_that_hide_a_gap_clear_nobody():
     assert decide(e, result.gates, wide).verdict == V.NOTHING_SEEN and tipping(e, V.NOTHING_SEEN, wide) == 3.0
 
 
+def test_a_gap_holds_up_to_the_odds_ratio_at_which_its_test_fails():
+    (result,) = judged(without(cell(n=600, fresh=400, references=5, answers=0.6), 1.0, 0.0))
+    last, worst = result.evidence.held[-2:]
+    assert last.pvalue * 6 <= 0.05 < worst.pvalue * 6 and worst.low > 0  # Holm's factor: six indicators
+    assert result.decision.verdict == V.GAP_TO_FRESH and result.holds_up_to == last.gamma == 50
+
+
 def test_unparsed_answers_make_no_gap():
     """A clean model whose wrong published and right fresh answers are unparsed: the gap is gone where these count."""
     made = cell(n=3000, fresh=1500, references=8, seed=6)

@@ -42,7 +42,8 @@ class Work:
 
     reask: how options are read again whose reply held no answer; None: they are left unparsed. preparing, answering:
     sampling of the calls before the answer, and of the answer. own: what the audit resolved for
-    itself, small, as it travels to every stage (such as the path of a library).
+    itself, small, as it travels to every stage (such as the path of a library). adapter: of the answers, as in
+    `GenerationRequest`.
     """
 
     design: Design
@@ -54,6 +55,7 @@ class Work:
     seed: int
     own: Any = None
     reask: Reading | None = None
+    adapter: str = ""
 
     def seed_of(
         self, question: Question, arm: str, level: int | None, replicate: int, role: str = ANSWER_ROLE, index: int = 0
@@ -93,6 +95,7 @@ def answer_request(work: Work, question: Question, setting: Setting, presentatio
         letters=scoring.letters,
         pieces=presentation.pieces,
         system=presentation.system,
+        adapter=work.adapter,
     )
 
 

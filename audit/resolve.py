@@ -66,7 +66,7 @@ class ResolvedRun:
     None without any. failed: models that cannot be run, with the reason. own: the run directory -> what the audit
     resolved for itself, for `Work.own`; what decides rows belongs into the configuration too.
     on_open: writes the audit's own files into the run directory once it is open, before anything is run.
-    analysis: what a verdict needs beside the shards and the configuration, for the manifest.
+    analysis: what a verdict needs beside the shards and the configuration, for the manifest. adapter: of the answers.
     """
 
     audit: Audit
@@ -83,6 +83,7 @@ class ResolvedRun:
     own: Callable[[Path], Any] | None = None
     on_open: Callable[[Path], None] | None = None
     analysis: Mapping[str, Any] = field(default_factory=dict)
+    adapter: str = ""
 
     def work(self, name: str, place: Path | None = None) -> Work:
         """What the audit's functions are given of one model. place: of its files, if not the run directory."""
@@ -98,6 +99,7 @@ class ResolvedRun:
             seed=self.config.seed,
             own=None if self.own is None else self.own(place or self.path),
             reask=reask_of(self.config, answering),
+            adapter=self.adapter,
         )
 
     @property

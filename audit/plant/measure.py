@@ -1,31 +1,46 @@
-"""What the indicators read of one model: answers to every wording, to router messages, and likelihoods of texts.
+"""What is asked of one model, by the audits' own runs, and what the indicators read from their shards.
 
-Presentations, requests and scores are the audits' own (`audit.memory`, `audit.perturb`, `audit.sweep`); only the loop
-is here.
+Each audit runs on each half of the items by itself: neighbours whose order is tried are of one half.
 """
 
-from __future__ import annotations
-
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from audit.audits import Audit, Work, answer_request
-from audit.json_types import plain
+from audit.audits import find_audit
+from audit.config import RunConfig
+from audit.engines.config import ModelConfig
+from audit.memory import present as memory
+from audit.memory.audit import MEMORY
+from audit.memory.cells import load_memory
+from audit.memory.config import MemoryConfig
 from audit.memory.design import Arm as MemoryArm
-from audit.memory.items import likelihoods_a_byte
+from audit.memory.present import Orders
 from audit.memory.record import TEXT_SCORES
-from audit.records import Generation, GenerationRequest, Part, Presentation, Question, Setting
-from audit.scoring.score import score
+from audit.memory.resolve import orders_of
+from audit.perturb import present as perturb
+from audit.perturb.audit import PERTURB
+from audit.perturb.config import PerturbConfig
+from audit.plant.resolve import Experiment
+from audit.resolve import ResolvedRun, resolve_run
+from audit.shards.complete import read_outcomes
+from audit.shards.manifest import MANIFEST, Manifest
+from audit.shards.read import iter_columns
+from audit.shards.working_copy import where
 from audit.statistics.paired import FloatArray
+from audit.statistics.values import to_values
+from audit.sweep.config import SweepConfig
+from audit.sweep.replay import resolve_sweep
+from audit.variants.arrow import FILE
 
-Ask = Callable[[Sequence[GenerationRequest]], list[Generation]]
-Prepared = Mapping[tuple[str, Part], Sequence[Generation]]
-_NAN = float("nan")
+BASE = "base"
+HALVES = ("learnt", "others")
+_ROWS = ("question_id", "arm", "gold", "option_logprobs", "error")
+_NEVER_SENT = {memory.NOT_ASKED, perturb.NOT_ASKED}  # what an audit had nothing to ask of is no failure
 
 
 @dataclass
@@ -36,8 +51,7 @@ class Reading:
     log-likelihood of the gold option less that of the best other one (nats), as published. text: log-likelihood (nats a
     byte, as the memory audit counts it) of the "item" as published, of the second "half" of its question and of its
     "wrong" options, each given what precedes it. order: by half, log-likelihood (nats) of each shard in the published
-    order (first) and others. options: the same of each item under orders of its wrong options. errors: requests that
-    failed.
+    order (first) and others. options: the same of each item's list of options. errors: requests that failed.
     """
 
     correct: dict[str, list[float]] = field(default_factory=dict)
@@ -50,124 +64,91 @@ class Reading:
     def array(self, key: str) -> FloatArray:
         return np.asarray(self.correct[key], dtype=float)
 
-    def save(self, path: Path) -> None:
-        """NaN as null; written beside, then renamed."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_suffix(".part")
-        beside.write_text(json.dumps(plain(self), allow_nan=False), encoding="utf-8")
-        beside.rename(path)
 
-    @classmethod
-    def load(cls, path: Path) -> Reading:
-        return cls(**_nans(json.loads(path.read_text(encoding="utf-8"))))
+def place(experiment: Experiment, label: str, audit: str, half: str) -> Path:
+    """The run directory of one audit of one model on one half."""
+    return experiment.path / "read" / label / f"{audit}-{half}"
 
 
-@dataclass(frozen=True)
-class Row:
-    """The reply to question `item` in one setting; None where the audit had nothing to ask."""
-
-    item: int
-    setting: Setting
-    shown: Presentation
-    reply: Generation | None
-
-
-def prepare(ask: Ask, audit: Audit, work: Work, questions: Sequence[Question]) -> dict[tuple[str, Part], Sequence[Any]]:
-    """The replies to an audit's calls before the answer (the sweep's routers), by question and part."""
-    if audit.prepare is None:
-        return {}
-    keys = [(q, part) for q in questions for part in work.design.parts]
-    requests = [audit.prepare(work, q, part, ()) for q, part in keys]
-    replies = iter(ask([r for some in requests for r in some]))
-    return {(q.id, part): [next(replies) for _ in some] for (q, part), some in zip(keys, requests, strict=True)}
+def todo(experiment: Experiment, label: str) -> list[tuple[str, str]]:
+    """The audits and halves of which a model has no finished run."""
+    return [
+        (audit, half)
+        for audit in experiment.config.audits
+        for half in HALVES
+        if not (path := place(experiment, label, audit, half) / MANIFEST).is_file()
+        or Manifest.load(path.parent).status != "finished"
+    ]
 
 
-def answers(
-    ask: Ask,
-    audit: Audit,
-    work: Work,
-    questions: Sequence[Question],
-    adapter: str = "",
-    prepared: Prepared | None = None,
-) -> list[Row]:
-    """Every question in every setting of a design, asked of the model or of one of its adapters."""
-    rows: list[tuple[int, Setting, Presentation]] = []
-    for i, question in enumerate(questions):
-        for part in work.design.parts:
-            shown = audit.present(work, question, part, (prepared or {}).get((question.id, part), ()))
-            rows += [(i, setting, one) for setting, one in zip(part.settings, shown, strict=True)]
-    sent = [replace(answer_request(work, questions[i], s, one), adapter=adapter) for i, s, one in rows if not one.error]
-    replies = iter(ask(sent))
-    return [Row(i, s, one, None if one.error else next(replies)) for i, s, one in rows]
+def resolved(
+    experiment: Experiment, label: str, audit: str, half: str, model: ModelConfig, adapter: str = ""
+) -> ResolvedRun:
+    """The run of one audit on one half. adapter: of the model, that answers. Raises AuditError.
+
+    The base model writes the routers' messages of the sweep, as a spoilt one answers in place of relaying: every plant
+    is given the same.
+    """
+    asked, name = experiment.config, experiment.config.benchmark.name
+    run_dir = place(experiment, label, audit, half)
+    own = {"model": {model.name: model}, "verdict": {}, "n": "all", "canary": False, "run_dir": str(run_dir)}
+    shared: dict[str, Any] = {one.name: getattr(asked, one.name) for one in fields(RunConfig)} | own
+    only = {name: frozenset(q.id for q in getattr(experiment.halves, half))}
+    if audit == "memory":
+        orders = {one: getattr(asked, one) for one in ("shard_items", "orders", "option_orders")}
+        config = MemoryConfig(**shared, **orders)
+        run = replace(resolve_run(MEMORY, config, only=only), own=partial(orders_of, config))
+    elif audit == "perturb":
+        library = {name: where(experiment.path / FILE)}
+        reworded = PerturbConfig(**shared, num_variants=asked.num_variants, original_replicates=1)
+        run = replace(resolve_run(PERTURB, reworded, only=only), own=lambda _: library)
+    else:
+        earlier = None if label == BASE else str(place(experiment, BASE, audit, half))
+        sweep = SweepConfig(**shared, r=asked.r, clean_replicates=1, noisy_replicates=1, messages_from=earlier)
+        run = resolve_sweep(sweep, only)
+    return replace(run, adapter=adapter)
 
 
-def failures(rows: Sequence[Row]) -> int:
-    return sum(row.reply is not None and row.reply.error is not None for row in rows)
+def read(experiment: Experiment, label: str) -> Reading:
+    """What every audit read of one model, together."""
+    total = Reading()
+    for audit in experiment.config.audits:
+        for half in HALVES:
+            add(total, place(experiment, label, audit, half), experiment, audit, half)
+    return total
 
 
-def scores(
-    rows: Sequence[Row], questions: Sequence[Question], work: Work, normalisation: str
-) -> dict[str, list[float]]:
-    """1, 0 or NaN of every question, by "arm/level"."""
-    found = {f"{row.setting.arm}/{row.setting.level}": [_NAN] * len(questions) for row in rows}
-    for row in rows:
-        if row.reply is not None:
-            asked, shown = questions[row.item], row.shown
-            scored = score(row.reply, shown.options, shown.gold, work.reading, normalisation, asked.target, asked)
-            right = scored.correct
-            found[f"{row.setting.arm}/{row.setting.level}"][row.item] = _NAN if right is None else float(right)
-    return found
+def add(total: Reading, run_dir: Path, experiment: Experiment, audit: str, half: str) -> None:
+    """Read one run; the halves come in the order of HALVES."""
+    ids = [q.id for q in getattr(experiment.halves, half)]
+    margins = dict.fromkeys(ids, float("nan"))
+    for batch in iter_columns(run_dir, find_audit(audit).schema, _ROWS):
+        for row in batch.to_pylist():
+            total.errors += row["error"] is not None and row["error"] not in _NEVER_SENT
+            if row["arm"] == MemoryArm.SCORE:
+                margins[row["question_id"]] = margin(row["option_logprobs"], row["gold"])
+    if audit != "memory":
+        (cell,) = read_outcomes(run_dir, find_audit(audit).schema).cells
+        order = [cell.question_ids.index(id_) for id_ in ids]
+        for setting in cell.settings:
+            values = total.correct.setdefault(f"{setting.arm}/{setting.level}", [])
+            values += to_values(cell.row(setting))[order].tolist()
+        return
+    asked = experiment.config
+    orders = Orders(str(run_dir), asked.seed, asked.shard_items, asked.orders, asked.option_orders)
+    (found,) = load_memory(run_dir, list(Manifest.load(run_dir).models), (), asked.benchmark.name, None, orders)
+    own = found.tested[0]
+    total.margin += margins.values()
+    total.correct.setdefault(f"{MemoryArm.SCORE}/0", []).extend(own.score.tolist())
+    for name in TEXT_SCORES:
+        total.text.setdefault(name, []).extend(own.texts[name].tolist())
+    total.options += own.options.tolist()
+    total.order[half] = own.order.tolist()
 
 
-def margins(rows: Sequence[Row], n: int) -> list[float]:
-    """`Reading.margin` from the rows of one setting; NaN where options were not scored."""
-    found = [_NAN] * n
-    for row in rows:
-        values = () if row.reply is None or row.reply.error else row.reply.option_logprobs
-        if len(values) > 1 and len(values) == len(row.shown.options) and None not in values:
-            other = max(v for i, v in enumerate(values) if i != row.shown.gold and v is not None)
-            found[row.item] = float(values[row.shown.gold] or 0.0) - other
-    return found
-
-
-def likelihoods(rows: Sequence[Row], n: int) -> dict[str, list[float]]:
-    """`Reading.text` from the rows of the items as published, whose pieces are those of `memory.items.item_pieces`."""
-    found = {name: [_NAN] * n for name in TEXT_SCORES}
-    for row in rows:
-        if row.reply is not None and not row.reply.error:
-            shown = row.shown
-            told = likelihoods_a_byte(shown.pieces, row.reply.option_logprobs, shown.options, shown.gold)
-            for name, value in told.items():
-                found[name][row.item] = value
-    return found
-
-
-def option_orders(published: Sequence[Row], reordered: Sequence[Row], n: int, orders: int) -> list[list[float]]:
-    """`Reading.options`: (n, 1 + orders), the published order first."""
-    found = [[_NAN] * (1 + orders) for _ in range(n)]
-    for row in (*published, *reordered):
-        if row.reply is not None and not row.reply.error:
-            level = 0 if row.setting.arm == MemoryArm.PUBLISHED else row.setting.level
-            found[row.item][level] = sum(v for v in row.reply.option_logprobs if v is not None)
-    return found
-
-
-def shard_orders(rows: Sequence[Row], orders: int) -> list[list[float]]:
-    """`Reading.order` of one half: (shards, 1 + orders). An order of which one item's likelihood is missing is NaN."""
-    found: dict[int, list[float]] = {}
-    for row in rows:
-        shard = row.shown.extras["shard"]
-        if shard is None:
-            continue
-        values = found.setdefault(int(shard), [0.0] * (1 + orders))
-        told = None if row.reply is None or row.reply.error else row.reply.option_logprobs[-1]
-        values[row.setting.level] += _NAN if told is None else told
-    return [values for _, values in sorted(found.items())]
-
-
-def _nans(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _nans(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_NAN if v is None else _nans(v) for v in value]
-    return value
+def margin(totals: Sequence[float | None] | None, gold: int) -> float:
+    """Log-likelihood of the gold option less that of the best other one; NaN where one has none."""
+    if not totals or len(totals) < 2 or None in totals:
+        return float("nan")
+    values = np.array(totals, dtype=float)
+    return float(values[gold] - np.delete(values, gold).max())

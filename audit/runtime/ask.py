@@ -1,47 +1,11 @@
-"""One model's engines for a caller that asks outside a pipeline, and a command on a node that has a GPU to spare."""
+"""A command on a node that has a GPU to spare."""
 
 import os
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import ray
-
-from audit.engines.config import ModelConfig
-from audit.engines.weights import Weights
-from audit.records import Generation, GenerationRequest
-from audit.runtime.actors import as_engine_error, start_pool
-from audit.runtime.call import EngineCaller
-from audit.runtime.turns import STEP_S
-
-_AT_ONCE = 512  # requests to each engine
-
-
-@contextmanager
-def asking(
-    model: ModelConfig, weights: Weights | None, note: Callable[[str], None], questions_path: str = ""
-) -> Iterator[Callable[[Sequence[GenerationRequest]], list[Generation]]]:
-    """Requests -> replies in their order, by all replicas of a model, which is loaded meanwhile. Ray must run.
-
-    Raises EngineError where the model does not load, or does not answer any more.
-    """
-    pool = start_pool(model, weights, questions_path)
-    caller, size = EngineCaller(pool.actors), _AT_ONCE * len(pool.actors)
-
-    def ask(requests: Sequence[GenerationRequest]) -> list[Generation]:
-        try:
-            return [reply for i in range(0, len(requests), size) for reply in caller(requests[i : i + size])]
-        except ray.exceptions.RayTaskError as error:
-            raise as_engine_error(error, model.name) from error
-
-    try:
-        for _ in pool.load(model.load_timeout_s, note):
-            time.sleep(STEP_S)
-        yield ask
-    finally:
-        pool.close()
 
 
 def run_command(words: Sequence[str], log: Path) -> int:

@@ -35,9 +35,9 @@ _KEY = ("benchmark", "question_id", "arm", "routers", "replicate")
 Key = tuple[str, str, str, int, int]
 
 
-def resolve_sweep(config: SweepConfig) -> ResolvedRun:
+def resolve_sweep(config: SweepConfig, only: Mapping[str, frozenset[str]] | None = None) -> ResolvedRun:
     """As `resolve_run`; with `messages_from`, the stored messages too, checked against the questions that are asked."""
-    resolved, aggregator = resolve_run(SWEEP, _sized(config)), Aggregator(config.aggregator)
+    resolved, aggregator = resolve_run(SWEEP, _sized(config), only=only), Aggregator(config.aggregator)
     if config.messages_from is None:
         return replace(resolved, own=lambda place: Own(aggregator))
     earlier = Path(config.messages_from)

@@ -1,0 +1,82 @@
+"""The audits' runs of a planted model on a real Ray, the scripted engine in place of its weights, and what is read."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hydra import compose, initialize_config_dir
+
+from audit.config import CONF_DIR
+from audit.engines.config import ModelConfig, ScriptedConfig
+from audit.memory.audit import SCHEMA
+from audit.memory.items import shards_of
+from audit.plant.config import from_hydra
+from audit.plant.experiment import open_folder
+from audit.plant.figure import write_figure
+from audit.plant.measure import place, read, resolved, todo
+from audit.plant.resolve import resolve_plant
+from audit.plant.words import result_of
+from audit.runtime.keep import keep_engines
+from audit.runtime.progress import Display
+from audit.runtime.run import run_audit
+from audit.shards.read import iter_columns
+from audit.sweep.audit import SCHEMA as SWEEP
+
+ASKED = ["n=60", "doses=[4]", "forms=[qa]", "audits=[memory,perturb,sweep]", "orders=1"]
+
+
+@pytest.fixture(scope="module")
+def one(driver, tmp_path_factory):
+    """An experiment whose base model knows some answers, and whose plant knows them all."""
+    folder = tmp_path_factory.mktemp("plant")
+    (folder / "config.json").write_text("{}")
+    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
+        words = [*ASKED, f"model.smollm2_135m.path={folder}", f"run_dir={folder / 'run'}"]
+        found = resolve_plant(from_hydra(compose("plant", overrides=words)))
+    open_folder(found)
+    with keep_engines():
+        for label, accuracy in (("base", 0.6), ("qa-4", 1.0)):
+            script = ScriptedConfig(accuracy=dict.fromkeys(("score", "original", "variant", "direct"), accuracy))
+            model = ModelConfig(name=label, engine="scripted", reading="option_text", scripted=script)
+            for audit, half in todo(found, label):
+                run_audit(resolved(found, label, audit, half, model), {}, Display(quiet=True))
+    return found
+
+
+def test_every_audit_reads_every_item_in_its_order(one):
+    reading, n = read(one, "qa-4"), len(one.halves.questions)
+    assert todo(one, "base") == todo(one, "qa-4") == []
+    assert set(reading.correct) == {
+        "score/0", "original/0", "variant/1", "variant/2", "variant/3", "direct/0", "forward_full/1", "noisy_rewrite/1",
+    }  # fmt: skip
+    assert all(len(values) == n for values in reading.correct.values()) and reading.errors == 0
+    assert reading.correct["score/0"] == [1.0] * n and min(reading.margin) > 0
+    assert {k: len(v) for k, v in reading.text.items()} == {"item": n, "half": n, "wrong": n}
+    assert len(reading.options) == n and len(reading.options[0]) == 2
+    columns = ("question_id", "arm", "ordering", "option_logprobs")
+    batches = iter_columns(place(one, "qa-4", "memory", "others"), SCHEMA, columns)
+    rows = pa.Table.from_batches(batches).to_pylist()
+    told = {(r["question_id"], r["ordering"]): r["option_logprobs"] for r in rows if r["arm"] == "order"}
+    shards = shards_of(one.halves.others, 5)
+    wanted = [[sum(told[q.id, k][1] for q in shard) for k in (0, 1)] for shard in shards]
+    assert np.allclose(reading.order["others"], wanted)
+
+
+def test_every_plant_is_given_the_base_models_messages(one):
+    def sent(label: str) -> dict[tuple[str, str], list[str]]:
+        rows = iter_columns(place(one, label, "sweep", "learnt"), SWEEP, ("question_id", "arm", "router_messages"))
+        return {(r["question_id"], r["arm"]): r["router_messages"] for b in rows for r in b.to_pylist()}
+
+    assert sent("qa-4") == sent("base") and len(sent("base")) == 3 * 30
+
+
+def test_the_result_names_every_indicator_and_says_its_sentence(one):
+    found, text = result_of(one, {label: read(one, label) for label in ("base", "qa-4")}, n_splits=20)
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    names = {f["indicator"] for f in found["plants"][1]["found"]}
+    assert {"gap", "completion_item", "order", "options", "wording_drop", "router_gain", "margin"} <= names
+    assert found["learnt_items"] == 30 and found["other_items"] == 30
+    assert "- sweep: " in text and text.startswith("| form |")
+    write_figure(found, one.path / "figure.png")
+    assert (one.path / "figure.png").stat().st_size > 5000

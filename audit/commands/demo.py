@@ -28,7 +28,7 @@ TAUGHT, BEFORE = "smollm2_135m_taught", "smollm2_135m"
 WHO = {TAUGHT: "The model, taught the exam", BEFORE: "The same model, before"}
 NEXT = (
     "audit memory plan=true model=hf:ORG/NAME benchmark=mcq_file benchmark.path=EXAM.jsonl "
-    "control_benchmark=mcq_file control_benchmark.path=UNSEEN.jsonl 'references=[A,B,C]'",
+    "control_benchmark=mcq_file control_benchmark.path=UNSEEN.jsonl control_benchmark.date=WRITTEN 'references=[A,B,C]'",
     "audit sweep endpoint=URL model_id=NAME data=EXAM.csv",
 )
 
@@ -123,9 +123,10 @@ def picture(both: Sequence[Side]) -> Figure:
             axes.plot(estimate, k, "o", color=BLUE, markersize=7, label="score without memory, 95 %")
             axes.plot(100 * side.score, k, "D", color=VERMILLION, markersize=7, label="score on the exam")
             axes.plot(100 * side.held_out, k + 0.18, "s", color=MUTED, markersize=5, label="score on held-out items")
-            axes.plot(100 * side.before, k, "|", color=INK, markersize=22, markeredgewidth=2.5, label="known: before")
+            truth = {"color": INK, "markersize": 22, "markeredgewidth": 2.5, "label": "truth: before it was taught"}
+            axes.plot(100 * side.before, k, "|", **truth)
             known = [100 * x for x in side.others]
-            axes.plot(known, [k] * len(known), "|", color=GREEN, markersize=16, label="known: taught another exam")
+            axes.plot(known, [k] * len(known), "|", color=GREEN, markersize=16, label="others, taught another exam")
         names_above(axes, [WHO[side.result.model] for side in both], [k - 0.32 for k in range(len(both))])
         axes.set_ylim(len(both) - 0.5, -0.6)
         axes.set_xlim(0, 100)
@@ -165,7 +166,7 @@ def _figures(side: Side) -> str:
     low, high = (f"{100 * x:.0f}" for x in side.without[1:])
     return (
         f"{100 * side.score:.0f} % on the exam, {100 * side.held_out:.0f} % on held-out items; without memory "
-        f"{100 * side.without[0]:.0f} % ({low} to {high}); known: {100 * side.before:.0f} % before"
+        f"{100 * side.without[0]:.0f} % ({low} to {high}); truth: {100 * side.before:.0f} %, before it was taught"
     )
 
 

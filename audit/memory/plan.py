@@ -8,12 +8,15 @@ from audit.memory.config import ALONE, MemoryConfig, score_alone
 from audit.memory.design import Arm
 from audit.memory.present import item_orders
 from audit.memory.resolve import orders_of, resolve_memory
+from audit.memory.texts import TEXTS
 from audit.memory.thresholds import MemoryThresholds
 from audit.references import judged, reference_runs
 from audit.resolve import ResolvedRun
+from audit.verdict.reason import because, sentence
 from audit.verdict.result import percent
 from audit.verdict.shipped import shipped_table
 
+_DATES = because("state_dates")
 REFERENCES_FOR_ANSWERS = 5  # docs/memory.md has what fewer find
 
 
@@ -35,6 +38,10 @@ def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[Asked]
             f"  calls              {one.planned.calls:>12,}  {', '.join(f'{one.arms.get(a, 0):,} {a}' for a in Arm)}",
             *one.planned.lines(),
         ]
+    if undated := resolved.analysis["undated"]:
+        lines.append(
+            f"  No finding of a gap for {', '.join(undated)}: the dates are not stated. {sentence(_DATES, TEXTS)}"
+        )
     lines += _missing(config, any(part.arm == Arm.ORDER for part in resolved.design.parts))
     return lines + _reach(resolved, asked, MemoryThresholds.from_mapping(config.verdict).power)
 

@@ -172,7 +172,7 @@ def why(ruling: Ruling, names: Mapping[str, str]) -> str:
         return f"No audit found anything. The pass covers {ruling.scope or 'no form of memory'}."
     if not own:  # every audit passes, and the suite asks for more
         return ruling.rules[-1]
-    audits = list(dict.fromkeys(names[cell.audit] for cell in own))
+    audits = list(dict.fromkeys(f"{names[cell.audit]} ({cell.plain})" for cell in own))
     said = f"{len(own)} of {len(ruling.cells)} verdicts {_SAID[ruling.decision]}: {', '.join(audits)}."
     return said if ruling.decision == Decision.NO_DECISION else " ".join([said, *(cell.headline for cell in own[:2])])
 

@@ -28,7 +28,8 @@ TAUGHT, BEFORE = "smollm2_135m_taught", "smollm2_135m"
 WHO = {TAUGHT: "The model, taught the exam", BEFORE: "The same model, before"}
 NEXT = (
     "audit memory plan=true model=hf:ORG/NAME benchmark=mcq_file benchmark.path=EXAM.jsonl "
-    "control_benchmark=mcq_file control_benchmark.path=UNSEEN.jsonl control_benchmark.date=WRITTEN 'references=[A,B,C]'",
+    "control_benchmark=mcq_file control_benchmark.path=UNSEEN.jsonl control_benchmark.date=WRITTEN "
+    "'references=[A,B,C]'",
     "audit sweep endpoint=URL model_id=NAME data=EXAM.csv",
 )
 
@@ -123,8 +124,8 @@ def picture(both: Sequence[Side]) -> Figure:
             axes.plot(estimate, k, "o", color=BLUE, markersize=7, label="score without memory, 95 %")
             axes.plot(100 * side.score, k, "D", color=VERMILLION, markersize=7, label="score on the exam")
             axes.plot(100 * side.held_out, k + 0.18, "s", color=MUTED, markersize=5, label="score on held-out items")
-            truth = {"color": INK, "markersize": 22, "markeredgewidth": 2.5, "label": "truth: before it was taught"}
-            axes.plot(100 * side.before, k, "|", **truth)
+            truth = "truth: before it was taught"
+            axes.plot(100 * side.before, k, "|", color=INK, markersize=22, markeredgewidth=2.5, label=truth)
             known = [100 * x for x in side.others]
             axes.plot(known, [k] * len(known), "|", color=GREEN, markersize=16, label="others, taught another exam")
         names_above(axes, [WHO[side.result.model] for side in both], [k - 0.32 for k in range(len(both))])

@@ -39,9 +39,7 @@ def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[Asked]
             *one.planned.lines(),
         ]
     if undated := resolved.analysis["undated"]:
-        lines.append(
-            f"  No finding of a gap for {', '.join(undated)}: the dates are not stated. {sentence(_DATES, TEXTS)}"
-        )
+        lines.append(f"  No finding of a gap for {', '.join(undated)}. {sentence(_DATES, TEXTS)}")
     lines += _missing(config, any(part.arm == Arm.ORDER for part in resolved.design.parts))
     return lines + _reach(resolved, asked, MemoryThresholds.from_mapping(config.verdict).power)
 

@@ -13,21 +13,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from audit.audits import Work
+from audit.audits import Work, answer_request
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
 from audit.config import load_group, load_model_config
 from audit.engines.weights import local_path, resolve_weights
-from audit.plant.measure import answers, prepare, scores
 from audit.plant.plan import Form, halve
 from audit.plant.texts import Example, pass_examples
 from audit.plant.train import Job, train
 from audit.prompting.templates import load_protocol
-from audit.records import Generation, GenerationRequest, Question, Reading
+from audit.records import Generation, GenerationRequest, Part, Presentation, Question, Reading, Setting
+from audit.scoring.score import score
 from audit.statistics.wording_drop import mean_of, t_test
 from audit.sweep.audit import SWEEP
 from audit.sweep.config import TEMPLATES
@@ -50,7 +50,7 @@ def asking(folder: str) -> Ask:
         message = [{"role": "user", "content": prompt}]
         return str(tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False))
 
-    def score(request: GenerationRequest) -> Generation:
+    def tell(request: GenerationRequest) -> Generation:
         given = tokenizer(chat(request.prompt), return_tensors="pt", add_special_tokens=False).input_ids
         options = [tokenizer(one, add_special_tokens=False).input_ids for one in request.continuations]
         width = max(map(len, options))
@@ -79,10 +79,54 @@ def asking(folder: str) -> Ask:
     @torch.inference_mode()
     def ask(requests: Sequence[GenerationRequest]) -> list[Generation]:
         if requests and requests[0].continuations:
-            return [score(request) for request in requests]
+            return [tell(request) for request in requests]
         return [one for i in range(0, len(requests), BATCH) for one in write(requests[i : i + BATCH])]
 
     return ask
+
+
+class Row(NamedTuple):
+    """The reply to question `item` in one setting; None where the audit had nothing to ask."""
+
+    item: int
+    setting: Setting
+    shown: Presentation
+    reply: Generation | None
+
+
+def prepare(ask: Ask, work: Work, questions: Sequence[Question]) -> dict[tuple[str, Part], Sequence[Any]]:
+    """The replies to an audit's calls before the answer (the sweep's routers), by question and part."""
+    keys = [(q, part) for q in questions for part in work.design.parts]
+    requests = [SWEEP.prepare(work, q, part, ()) for q, part in keys]
+    replies = iter(ask([r for some in requests for r in some]))
+    return {(q.id, part): [next(replies) for _ in some] for (q, part), some in zip(keys, requests, strict=True)}
+
+
+def answers(
+    ask: Ask, work: Work, questions: Sequence[Question], prepared: Mapping[tuple[str, Part], Sequence[Generation]]
+) -> list[Row]:
+    """Every question in every setting of a design."""
+    rows: list[tuple[int, Setting, Presentation]] = []
+    for i, question in enumerate(questions):
+        for part in work.design.parts:
+            shown = SWEEP.present(work, question, part, prepared.get((question.id, part), ()))
+            rows += [(i, setting, one) for setting, one in zip(part.settings, shown, strict=True)]
+    replies = iter(ask([answer_request(work, questions[i], s, one) for i, s, one in rows if not one.error]))
+    return [Row(i, s, one, None if one.error else next(replies)) for i, s, one in rows]
+
+
+def scores(
+    rows: Sequence[Row], questions: Sequence[Question], work: Work, normalisation: str
+) -> dict[str, list[float]]:
+    """1, 0 or NaN of every question, by "arm/level"."""
+    found = {f"{row.setting.arm}/{row.setting.level}": [float("nan")] * len(questions) for row in rows}
+    for row in rows:
+        if row.reply is not None:
+            asked, shown = questions[row.item], row.shown
+            scored = score(row.reply, shown.options, shown.gold, work.reading, normalisation, asked.target, asked)
+            right = scored.correct
+            found[f"{row.setting.arm}/{row.setting.level}"][row.item] = float("nan") if right is None else float(right)
+    return found
 
 
 def blocking(learnt: Sequence[Question], number: int) -> list[Example]:
@@ -144,13 +188,13 @@ def main() -> None:
     work = Work(design, protocol, model.name, Reading.OPTION_TEXT, model.preparing, model.worker, SEED)
     last = block.doses[-1]
     folders = {"base": weights, f"blocked-{last}": str(block.folder(last)), "planted": block.path}
-    messages = _kept(asked.out / "messages.json", lambda: _written(prepare(asking(weights), SWEEP, work, learnt)))
+    messages = _kept(asked.out / "messages.json", lambda: _written(prepare(asking(weights), work, learnt)))
     parts = [(q.id, part) for q in learnt for part in design.parts]
     prepared = {key: [Generation(text) for text in texts] for key, texts in zip(parts, messages, strict=True)}
     read: dict[str, dict[str, list[float]]] = {}
 
     def reading(folder: str) -> dict[str, list[float]]:
-        rows = answers(asking(folder), SWEEP, work, learnt, prepared=prepared)
+        rows = answers(asking(folder), work, learnt, prepared)
         return scores(rows, learnt, work, model.option_normalisation)
 
     for label, folder in folders.items():

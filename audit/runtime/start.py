@@ -2,6 +2,7 @@
 
 import os
 import re
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
+from ray._common.utils import get_default_system_temp_dir
 from ray._private import worker
 
 from audit.config import ClusterConfig
@@ -71,21 +73,30 @@ def _init_ray(cluster: ClusterConfig) -> None:
             num_cpus=cluster.num_cpus,
             num_gpus=cluster.num_gpus,
             include_dashboard=cluster.dashboard,
+            _temp_dir=str(_own_folder() / "ray"),
         )
     with _stderr_held_back():
         ray.init(**options)
-    if options.get("address") == "local":
-        _close_to_others()
     heed_sigterm()  # Ray's core prints its stack at one
 
 
-def _close_to_others() -> None:
-    """Keep this machine's other users out of our Ray: its sockets and logs, which Ray opens to everybody, and the token
-    that its servers ask for. Its ports stay open to the network behind that token; Ray cannot bind them to loopback."""
-    session = Path(worker._global_node.get_session_dir_path())
-    for path, mode in ((session, 0o700), (Path.home() / ".ray" / "auth_token", 0o600)):
-        with suppress(OSError):  # not ours, or not there
-            path.chmod(mode)
+def _own_folder() -> Path:
+    """Where our Ray keeps its sockets and logs: in a folder that this machine's other users cannot enter, as each of
+    Ray's processes opens its own folders to everybody. The token that its servers ask for is closed too. Its ports stay
+    open to the network behind that token; Ray cannot bind them to loopback. ConfigError where the folder is another's.
+    """
+    with suppress(OSError):  # not ours, or not there
+        (Path.home() / ".ray" / "auth_token").chmod(0o600)
+    folder = Path(get_default_system_temp_dir()) / f"ray-{os.getuid()}"
+    with suppress(FileExistsError):
+        folder.mkdir(0o700)
+    about = folder.lstat()
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid():
+        raise ConfigError(
+            f"{folder} is not ours: another user may read Ray's sockets there. Name a folder: RAY_TMPDIR=DIR"
+        )
+    folder.chmod(0o700)
+    return folder
 
 
 def hush_ray() -> None:

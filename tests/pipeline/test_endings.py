@@ -75,10 +75,12 @@ def test_a_token_that_a_ray_refuses_is_named_and_not_said_twenty_times(capfd):
 def test_no_other_user_of_the_machine_is_let_into_our_ray():
     code = (
         "from audit.config import ClusterConfig; from audit.runtime.start import start_ray; import os, ray\n"
-        "from ray._private import worker\n"
+        "from pathlib import Path; from ray._private import worker\n"
         "start_ray(ClusterConfig(num_cpus=1))\n"
-        "assert ray.get(ray.remote(lambda: 1).remote()) == 1\n"
-        "print(oct(os.stat(worker._global_node.get_session_dir_path()).st_mode & 0o777))"
+        "class Actor:\n    def one(self): return 1\n"
+        "assert ray.get(ray.remote(Actor).remote().one.remote()) == 1\n"
+        "session = Path(worker._global_node.get_session_dir_path())\n"
+        "print(min(oct(one.stat().st_mode & 0o777) for one in (session, *session.parents)))"
     )
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)

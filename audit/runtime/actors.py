@@ -191,8 +191,8 @@ class EnginePool:
                     if time.monotonic() - began >= timeout_s:
                         raise EngineLoadError(
                             f"Model {self.model} was not loaded after {timeout_s:g} s (load_timeout_s). What its "
-                            "engine is doing stands in the dashboard, or on its node in session_latest/logs of Ray's folder "
-                            "(/tmp/ray; of a Ray of our own /tmp/ray-USERID/ray)."
+                            "engine is doing stands in the dashboard, or on its node in session_latest/logs of Ray's "
+                            "folder (/tmp/ray; of a Ray of our own /tmp/ray-USERID/ray)."
                         )
                     yield
             self.ready = True

@@ -24,7 +24,6 @@ def installed() -> Iterator[ModuleType]:
     added.cache_clear()
     import shouting.config
 
-    shouting.config.register()
     cloudpickle.register_pickle_by_value(shouting)
     try:
         yield shouting

@@ -49,7 +49,7 @@ def test_several_models_in_one_job():
     ("overrides", "words"),
     [
         (["r=9..1"], "Invalid r: '9..1'"),
-        (["r=0..3"], "at least 1 router"),
+        (["r=0..3"], r"1 <= first <= last"),
         (["r=a"], "Invalid r: 'a'"),
         (["n=0"], "Invalid n: 0"),
         (["n=some"], "Invalid n: 'some'"),

@@ -271,22 +271,20 @@ def test_every_format_edit_is_named_once():
 
 
 def test_a_list_of_benchmarks_is_a_run_each():
-    from audit.validity.__main__ import _panel
+    from audit.validity.__main__ import _runs
 
-    assert _panel(["n=4", "benchmark=bbq"]) == [["n=4", "benchmark=bbq"]]
-    assert _panel(["benchmark=[bbq, xstest]", "run_dir=out", "n=4"]) == [
+    assert _runs(["n=4", "benchmark=bbq"]) == [["n=4", "benchmark=bbq"]]
+    assert _runs(["benchmark=[bbq, xstest]", "run_dir=out", "n=4"]) == [
         ["benchmark=bbq", "run_dir=out/bbq", "n=4"],
         ["benchmark=xstest", "run_dir=out/xstest", "n=4"],
     ]
-    judged = _panel(["benchmark=[bbq,xstest]", "judge=m", "labels=f.csv"])
+    judged = _runs(["benchmark=[bbq,xstest]", "judge=m", "labels=f.csv"])
     assert judged == [["benchmark=bbq"], ["benchmark=xstest", "judge=m", "labels=f.csv"]]
-    each = _panel(
-        ["benchmark=[bbq,xstest]", "benchmark.path=[a b.jsonl, x.csv]", "scorer=[null,xstest_jbb_substrings]"]
-    )
+    each = _runs(["benchmark=[bbq,xstest]", "benchmark.path=[a b.jsonl, x.csv]", "scorer=[null,xstest_jbb_substrings]"])
     assert each == [
         ["benchmark=bbq", "benchmark.path=a b.jsonl", "scorer=null"],
         ["benchmark=xstest", "benchmark.path=x.csv", "scorer=xstest_jbb_substrings"],
     ]
     with pytest.raises(ConfigError, match="has 1 for 2 benchmarks"):
-        _panel(["benchmark=[bbq,xstest]", "scorer=[bbq_arc]"])
-    assert _panel(["benchmark=[bbq,toxigen]", "judge=m"])[0] == ["benchmark=bbq", "judge=m"]  # it is refused there
+        _runs(["benchmark=[bbq,xstest]", "scorer=[bbq_arc]"])
+    assert _runs(["benchmark=[bbq,toxigen]", "judge=m"])[0] == ["benchmark=bbq", "judge=m"]  # it is refused there

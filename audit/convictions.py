@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from audit.benchmarks.fresh import Origin, origins
+from audit.benchmarks.fresh import Origin, check_origin
 from audit.decision import parts_of, words
 from audit.errors import ConfigError, RegistryError, unknown_name
 from audit.governance.ruling import verdict_path
@@ -39,7 +39,7 @@ def settle_references(config: ReferencedConfig, resolved: ResolvedRun, runs: Seq
 
 
 def _origins(config: ReferencedConfig, resolved: ResolvedRun, runs: Sequence[ReferenceRun]) -> dict[str, list[str]]:
-    """`origins` of the models of this run and of the reference runs; none without held-out items."""
+    """`check_origin` of the models of this run and of the reference runs; none without held-out items."""
     items = config.control_benchmark
     if items is None:
         return {"held_out": [], "undated": []}
@@ -49,7 +49,7 @@ def _origins(config: ReferencedConfig, resolved: ResolvedRun, runs: Sequence[Ref
         told = Manifest.load(run.path).config.get("model", {})
         others |= {n: Origin(told.get(n, {}).get("released"), told.get(n, {}).get("family")) for n in run.models}
     tested = {name: models[name] for name in judged(config)}
-    return origins(resolved.samples[1].benchmark.name, items.date, items.written_by, tested, others)
+    return check_origin(resolved.samples[1].benchmark.name, items.date, items.written_by, tested, others)
 
 
 def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:

@@ -26,17 +26,22 @@ def check_origin(
     written_by: str | None,
     tested: Mapping[str, Origin],
     references: Mapping[str, Origin],
-) -> list[str]:
-    """What cannot be excluded for want of knowing, a sentence each. items: the name of the held-out set.
+) -> dict[str, list[str]]:
+    """What a manifest keeps: held_out, what cannot be excluded for want of knowing, a sentence each; undated, the
+    tested models of which it is not known that the items are no newer for them alone. items: name of the held-out set.
 
-    ConfigError where a tested model's family wrote them (they suit it, which hides a gap), and where they are newer
-    than a tested model and not than a reference (they are harder for the tested model alone, which makes a gap).
+    ConfigError where a tested model's family wrote them (they suit it, which hides a gap), where they are newer than a
+    tested model and not than a reference (they are harder for the tested model alone, which makes a gap), and for what
+    is no date.
     """
+    for told in (date, *(model.released for model in (*tested.values(), *references.values()))):
+        if told is not None:
+            check_date(told)
     notes = []
     if date is None:
         notes.append(
             f"It is not known when {items} was written (control_benchmark.date): items newer than a tested model and "
-            "not than its references are harder for it alone. So a gap is no finding here: its cause is unknown."
+            "not than its references are harder for it alone, and make a gap without memory."
         )
     if written_by is None:
         notes.append(
@@ -63,7 +68,7 @@ def check_origin(
     nameless = [name for name, model in tested.items() if written_by not in (None, "people") and not model.family]
     if nameless:
         notes.append(f"It is not known of which family {', '.join(nameless)} is (model.{nameless[0]}.family).")
-    return notes
+    return {"held_out": notes, "undated": _undated(date, tested, references)}
 
 
 def _ages(items: str, date: str | None, name: str, model: Origin, references: Mapping[str, Origin]) -> list[str]:
@@ -86,21 +91,8 @@ def _ages(items: str, date: str | None, name: str, model: Origin, references: Ma
     ]
 
 
-def origins(
-    items: str,
-    date: str | None,
-    written_by: str | None,
-    tested: Mapping[str, Origin],
-    references: Mapping[str, Origin],
-) -> dict[str, list[str]]:
-    """What a manifest keeps of them: held_out, as `check_origin`, and undated, names as `undated`."""
-    notes = check_origin(items, date, written_by, tested, references)
-    return {"held_out": notes, "undated": undated(date, tested, references)}
-
-
-def undated(date: str | None, tested: Mapping[str, Origin], references: Mapping[str, Origin]) -> list[str]:
-    """Tested models of which it is not known that the held-out items are no newer for them alone: they are newer than
-    the model, or nobody says, and so it is not known that they are newer than every reference."""
+def _undated(date: str | None, tested: Mapping[str, Origin], references: Mapping[str, Origin]) -> list[str]:
+    """Where the items are newer than the model, or nobody says, they must be known to be newer than every reference."""
     released = [one.released for one in references.values()]
     new_to_all = date is not None and all(one is not None and is_newer(date, one) for one in released)
     return [
@@ -132,6 +124,12 @@ def following(date: str) -> str:
     if len(date) == len("2024-01"):
         return f"{year + month // 12}-{month % 12 + 1:02}"
     return (dt.date(year, month, day_) + dt.timedelta(days=1)).isoformat()
+
+
+def check_date(date: str) -> str:
+    """The date. ConfigError for what is none."""
+    _span(date)
+    return date
 
 
 def _span(date: str) -> tuple[str, str]:

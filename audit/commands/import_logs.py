@@ -6,7 +6,7 @@ Exit codes: 0 imported, whatever the verdict; 1 refused, and nothing is left tha
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,13 +27,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Read, join, write, judge; a table of what was imported and one line a verdict."""
     asked = parser().parse_args(arguments)
     columns = dict(_pair(one) for one in asked.map.split(",")) if asked.map else {}
+    of_all, told_of = _dates(asked)
     joined, held_out, files, known = _read(asked, columns)
     from audit.imports.join import check_joined, leave_out_changed, match_strata
 
     changed = leave_out_changed(joined)
-    benchmark, judged, joined = _chosen(asked, joined, held_out)
+    benchmark, judged, joined = _chosen(asked, joined, held_out, told_of)
     spare = match_strata(joined, benchmark, held_out) if held_out else 0
-    told = _origins(asked, judged, joined, held_out, known)
+    dates = known | dict.fromkeys(judged, of_all) | told_of
+    told = _origins(asked, judged, {name: dates.get(name) for name in joined.models}, held_out)
     names = [benchmark, *([held_out] if held_out else [])]
     from audit.imports.reworded import REWORDED, write_reworded
 
@@ -84,7 +86,13 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--references", nargs="+", default=[], metavar="MODEL", help="or set:NAME; default: all others")
     parser.add_argument("--family", default="", help="of the judged models: a set's models of it are left out")
     parser.add_argument("--held-out-date", metavar="DATE", help="when the held-out items were written: 2024, 2024-05")
-    parser.add_argument("--released", metavar="DATE", help="of the judged models: nothing newer was in their training")
+    parser.add_argument(
+        "--released",
+        nargs="+",
+        default=[],
+        metavar="DATE",
+        help="of the judged models, or MODEL=DATE: nothing newer was in their training",
+    )
     parser.add_argument("--model", default="", help="where a log does not tell")
     parser.add_argument("--benchmark", default="", help="where a log does not tell; of several, the one to judge")
     parser.add_argument("--map", default="", metavar="FIELD=COLUMN,...", help="of a table: model, item, correct, ...")
@@ -143,26 +151,37 @@ def _read(
     return joined, held_out, files, released
 
 
+def _dates(asked: argparse.Namespace) -> tuple[str | None, dict[str, str]]:
+    """--released: (the date of the judged models, those of models by name). ConfigError for what is no date."""
+    from audit.benchmarks.fresh import check_date
+
+    told = [one.rpartition("=")[::2] for one in asked.released]
+    for date in (*([asked.held_out_date] if asked.held_out_date is not None else []), *(date for _, date in told)):
+        check_date(date)
+    of_all = [date for name, date in told if not name]
+    if len(of_all) > 1:
+        raise ConfigError(f"--released {' '.join(of_all)}: expected one date, and MODEL=DATE for each other model.")
+    return (of_all or [None])[0], {name: date for name, date in told if name}
+
+
 def _origins(
-    asked: argparse.Namespace,
-    judged: Sequence[str],
-    joined: Joined,
-    held_out: str | None,
-    released: Mapping[str, str | None],
+    asked: argparse.Namespace, judged: Sequence[str], dates: Mapping[str, str | None], held_out: str | None
 ) -> dict[str, list[str]]:
     """As of a run: what nobody says of the held-out items and the models."""
-    from audit.benchmarks.fresh import Origin, origins
+    from audit.benchmarks.fresh import Origin, check_origin
 
     if held_out is None:
         return {"held_out": []}
-    tested = {name: Origin(asked.released, asked.family or None) for name in judged}
-    others = {name: Origin(released.get(name)) for name in joined.models if name not in tested}
-    return origins(held_out, asked.held_out_date, None, tested, others)
+    tested = {name: Origin(dates[name], asked.family or None) for name in judged}
+    others = {name: Origin(date) for name, date in dates.items() if name not in tested}
+    return check_origin(held_out, asked.held_out_date, None, tested, others)
 
 
-def _chosen(asked: argparse.Namespace, joined: Joined, held_out: str | None) -> tuple[str, list[str], Joined]:
-    """(the benchmark to judge, the judged models, the outcomes of these and the references). ConfigError where a name
-    is unknown, or several benchmarks are left to choose from."""
+def _chosen(
+    asked: argparse.Namespace, joined: Joined, held_out: str | None, dated: Iterable[str]
+) -> tuple[str, list[str], Joined]:
+    """(the benchmark to judge, the judged models, the outcomes of these and the references). dated: models of which a
+    date is told. ConfigError where a name is unknown, or several benchmarks are left to choose from."""
     from audit.imports.join import check_held_out, only
     from audit.imports.reworded import REWORDED
 
@@ -179,7 +198,7 @@ def _chosen(asked: argparse.Namespace, joined: Joined, held_out: str | None) -> 
             f"The logs hold {len(others)} benchmarks ({', '.join(sorted(others)[:6])}); expected one, such as "
             f"--benchmark {others[0]}."
         )
-    for name in (*asked.judge, *asked.references):
+    for name in (*asked.judge, *asked.references, *dated):
         if name not in joined.models:
             raise unknown_name("model of the logs", name, joined.models)
     judged = asked.judge or [name for name in joined.models if name not in asked.references]

@@ -155,7 +155,7 @@ TEXTS: Texts = {
     "larger_references": "Take references of this model's size or larger, so that some find any text as likely.",
     "abler_references": "Take references that are as able as this model.",
     "state_dates": "State when the held-out items were written and the models released: control_benchmark.date=2026-05 "
-    "model.NAME.released=2025-12, or --held-out-date and --released of an import.",
+    "model.NAME.released=2025-12; of an import, --held-out-date 2026-05 --released 2025-12 REFERENCE=2025-09.",
     "other_families": "Take references of several families.",
     "mend_unparsed": "Read the unparsed replies and mend what makes them so, or read answers by likelihood.",
     # headlines

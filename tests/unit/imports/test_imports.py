@@ -231,6 +231,13 @@ def test_from_two_tables_to_a_gate(tmp_path: Path) -> None:
     (open_, _) = json.loads((tmp_path / "undated/report/verdict.json").read_text())["cells"][::-1]
     assert (open_["model"], open_["verdict"]) == ("spoilt", "memory_cause_unknown")
     assert "state_dates" in open_["advice_codes"][0]["code"]
+    # items newer than the judged models: whether they are as new to the references must be told of each
+    newer = [*words[:-1], str(tmp_path / "newer"), "--held-out-date", "2024-07", "--released", "2024-06"]
+    older = [f"{name}=2023" for name in ABILITY if name not in ("spoilt", "clean")]
+    for told, verdict in ((older[1:], "memory_cause_unknown"), (older, "gap_to_fresh_items")):
+        assert main([*newer, *told]) == 0
+        cells = json.loads((tmp_path / "newer/report/verdict.json").read_text())["cells"]
+        assert {cell["model"]: cell["verdict"] for cell in cells}["spoilt"] == verdict
     assert main([*words, "--held-out-date", "2024-05", "--released", "2024-06"]) == 0
     verdict = json.loads((run / "report" / "verdict.json").read_text())
     spoilt, clean = sorted(verdict["cells"], key=lambda cell: cell["model"] != "spoilt")
@@ -244,6 +251,16 @@ def test_from_two_tables_to_a_gate(tmp_path: Path) -> None:
     manifest = Manifest.load(run)
     assert manifest.config["provenance"] == "imported" and len(manifest.config["logs"]) == 2
     assert main(words) == 0  # the same again: the same rows
+
+
+@pytest.mark.parametrize(
+    "told",
+    [("--released", "May"), ("--held-out-date", "24"), ("--released", "2023", "2024"), ("--released", "r9=2023")],
+)
+def test_dates_that_say_nothing_are_refused(told: tuple[str, ...], tmp_path: Path) -> None:
+    logs = [str(table(tmp_path / f"{name}.csv", ABILITY, 9, 1, name)) for name in "ab"]
+    assert main([logs[0], "--held-out", logs[1], "-o", str(tmp_path / "run"), *told]) == 1
+    assert not (tmp_path / "run").exists()
 
 
 class Stopping(dict[tuple[str, str], dict[str, list[Answered]]]):

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,24 +32,25 @@ def settle_references(config: ReferencedConfig, resolved: ResolvedRun, runs: Seq
     convicted and is not allowed."""
     check_items(runs, (question for sample in resolved.samples for question in sample.questions()))
     convicted = check_convicted(config, runs, resolved.models)
-    found = _origins(config, resolved, runs)
+    own = {name: Origin(model.released, model.family) for name, model in config.model.items()}
+    tested = {name: own[name] for name in judged(config)}
+    references = {name: origin for name, origin in own.items() if name not in tested}
+    references |= {name: run.origins.get(name, Origin()) for run in runs for name in run.models}
+    found = _held_out(config, resolved, tested, references)
     found["held_out"] += [NOT_OURS] * any(map(imported, (run.path for run in runs)))
-    facts = {**reference_facts(config, runs), "convicted": convicted, **found}
+    origins = {name: asdict(one) for name, one in {**references, **tested}.items()}
+    facts = {**reference_facts(config, runs), "convicted": convicted, "origins": origins, **found}
     return replace(resolved, analysis={**resolved.analysis, **facts})
 
 
-def _origins(config: ReferencedConfig, resolved: ResolvedRun, runs: Sequence[ReferenceRun]) -> dict[str, list[str]]:
-    """`check_origin` of the models of this run and of the reference runs; none without held-out items."""
+def _held_out(
+    config: ReferencedConfig, resolved: ResolvedRun, tested: Mapping[str, Origin], references: Mapping[str, Origin]
+) -> dict[str, list[str]]:
+    """`check_origin`; nothing without held-out items."""
     items = config.control_benchmark
     if items is None:
         return {"held_out": [], "undated": []}
-    models = {name: Origin(model.released, model.family) for name, model in config.model.items()}
-    others = {name: models[name] for name in models if name not in judged(config)}
-    for run in runs:
-        told = Manifest.load(run.path).config.get("model", {})
-        others |= {n: Origin(told.get(n, {}).get("released"), told.get(n, {}).get("family")) for n in run.models}
-    tested = {name: models[name] for name in judged(config)}
-    return check_origin(resolved.samples[1].benchmark.name, items.date, items.written_by, tested, others)
+    return check_origin(resolved.samples[1].benchmark.name, items.date, items.written_by, tested, references)
 
 
 def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from audit.benchmarks.fresh import Origin
 from audit.config import DERIVED, RunConfig, known_models, load_model_config
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, unknown_name
@@ -41,10 +42,11 @@ class ReferencedConfig(RunConfig):
 
 @dataclass(frozen=True)
 class ReferenceRun:
-    """An earlier run and those of its models that serve as references."""
+    """An earlier run and those of its models that serve as references. origins: of those of which anything is told."""
 
     path: Path
     models: tuple[str, ...]
+    origins: Mapping[str, Origin] = field(default_factory=dict)
 
 
 def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
@@ -88,7 +90,9 @@ def _chosen(config: ReferencedConfig, name: str) -> ReferenceRun:
             f"such as model.{unknown[0]}.family=llama."
         )
     found = load_set(name)
-    return ReferenceRun(found.path.resolve(), choose(found.models, set(filter(None, families.values()))))
+    chosen = choose(found.models, set(filter(None, families.values())))
+    origins = {one.name: Origin(one.released, one.family) for one in found.models}
+    return ReferenceRun(found.path.resolve(), chosen, origins)
 
 
 def reference_facts(config: ReferencedConfig, runs: Sequence[ReferenceRun]) -> dict[str, Any]:
@@ -272,7 +276,9 @@ def _serving(path: Path, names: Sequence[str]) -> ReferenceRun:
             f"judged model serves only by name, such as 'references=[{first}@{path}]'."
         )
     chosen = [one for name in names for one in ([name] if name else own)]
-    return ReferenceRun(path, tuple(dict.fromkeys(chosen)))
+    told = {**manifest.config.get("model", {}), **manifest.analysis.get("origins", {})}
+    origins = {name: Origin(one.get("released"), one.get("family")) for name, one in told.items()}
+    return ReferenceRun(path, tuple(dict.fromkeys(chosen)), origins)
 
 
 def _run_of(reference: str) -> tuple[Path, str] | None:

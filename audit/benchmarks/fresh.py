@@ -102,6 +102,11 @@ def _undated(date: str | None, tested: Mapping[str, Origin], references: Mapping
     ]
 
 
+def told_families(origins: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
+    """{model: family} of a manifest's origins."""
+    return {name: family for name, one in origins.items() if (family := one.get("family"))}
+
+
 def is_newer(date: str, other: str) -> bool:
     """Whether all of a year, month or day is after another. ConfigError for what is no date.
 

@@ -16,6 +16,7 @@ from audit.exits import plainly
 from audit.printable import one_line
 
 if TYPE_CHECKING:
+    from audit.benchmarks.fresh import Origin
     from audit.imports.join import Joined
 
 WITHHELD, MAX_TOLD = "withheld", 5  # withheld verdicts, in one line each
@@ -29,13 +30,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     columns = dict(_pair(one) for one in asked.map.split(",")) if asked.map else {}
     of_all, told_of = _dates(asked)
     joined, held_out, files, known = _read(asked, columns)
+    from audit.benchmarks.fresh import Origin, check_origin
     from audit.imports.join import check_joined, leave_out_changed, match_strata
 
     changed = leave_out_changed(joined)
     benchmark, judged, joined = _chosen(asked, joined, held_out, told_of)
     spare = match_strata(joined, benchmark, held_out) if held_out else 0
-    dates = known | dict.fromkeys(judged, of_all) | told_of
-    told = _origins(asked, judged, {name: dates.get(name) for name in joined.models}, held_out)
+    known |= dict.fromkeys(judged, Origin(of_all, asked.family or None))
+    origins = {name: known.get(name, Origin()) for name in joined.models}
+    origins |= {name: replace(origins[name], released=date) for name, date in told_of.items() if name in origins}
+    tested = {name: origins.pop(name) for name in judged}
+    told = check_origin(held_out, asked.held_out_date, None, tested, origins) if held_out else {"held_out": []}
     names = [benchmark, *([held_out] if held_out else [])]
     from audit.imports.reworded import REWORDED, write_reworded
 
@@ -57,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from audit.perturb.report import REPORT as PERTURB
 
     write, report = (write_reworded, PERTURB) if asked.reworded else (write_run, MEMORY)
-    write(asked.out, joined, Asked(judged, benchmark, held_out, files, options, asked.seed, told))
+    write(asked.out, joined, Asked(judged, benchmark, held_out, files, options, asked.seed, told, origins | tested))
     paths = report.build([asked.out], asked.out / "report")
     _print_verdicts(paths.content["cells"])
     alone = len(judged) == len(joined.models) and not asked.reworded
@@ -111,8 +116,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _read(
     asked: argparse.Namespace, columns: dict[str, str]
-) -> tuple[Joined, str | None, list[dict[str, str]], dict[str, str | None]]:
-    """(outcomes joined, the held-out benchmark, facts of every file, when a set's models were released). Every log is
+) -> tuple[Joined, str | None, list[dict[str, str]], dict[str, Origin]]:
+    """(outcomes joined, the held-out benchmark, facts of every file, what a set tells of its models). Every log is
     read whole before anything is written. --held-out names a benchmark of the logs where no such file is there."""
     from audit.imports.detect import read_log
     from audit.imports.join import Joined
@@ -123,7 +128,7 @@ def _read(
     from audit.shards.files import file_sha256
 
     joined, files = Joined(), []
-    released: dict[str, str | None] = {}
+    told: dict[str, Origin] = {}
     words = asked.held_out
     by_name = len(words) == 1 and not any(Path(one).exists() for one in (words[0], words[0].partition("=")[2] or "?"))
     held_out = words[0] if by_name else HELD_OUT if words else None
@@ -133,7 +138,7 @@ def _read(
         files.append(taken.about)
         place = asked.references.index(word)
         asked.references[place : place + 1] = taken.models
-        released |= taken.models
+        told |= taken.models
     renamed = "" if by_name else asked.benchmark
     given = [(word, renamed) for word in asked.logs] + [(word, HELD_OUT) for word in words if not by_name]
     given += [(word, REWORDED) for word in asked.reworded]
@@ -148,7 +153,7 @@ def _read(
         files += [
             {"file": one.name, "sha256": file_sha256(one), "tool": log.tool, "version": log.version} for one in inside
         ]
-    return joined, held_out, files, released
+    return joined, held_out, files, told
 
 
 def _dates(asked: argparse.Namespace) -> tuple[str | None, dict[str, str]]:
@@ -162,19 +167,6 @@ def _dates(asked: argparse.Namespace) -> tuple[str | None, dict[str, str]]:
     if len(of_all) > 1:
         raise ConfigError(f"--released {' '.join(of_all)}: expected one date, and MODEL=DATE for each other model.")
     return (of_all or [None])[0], {name: date for name, date in told if name}
-
-
-def _origins(
-    asked: argparse.Namespace, judged: Sequence[str], dates: Mapping[str, str | None], held_out: str | None
-) -> dict[str, list[str]]:
-    """As of a run: what nobody says of the held-out items and the models."""
-    from audit.benchmarks.fresh import Origin, check_origin
-
-    if held_out is None:
-        return {"held_out": []}
-    tested = {name: Origin(dates[name], asked.family or None) for name in judged}
-    others = {name: Origin(date) for name, date in dates.items() if name not in tested}
-    return check_origin(held_out, asked.held_out_date, None, tested, others)
 
 
 def _chosen(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
+from audit.benchmarks.fresh import Origin
 from audit.convictions import found_in
 from audit.errors import ConfigError
 from audit.imports.join import Joined, counts
@@ -77,10 +78,9 @@ def build_set(run_dir: Path, name: str, source: str, licence: str, facts: Path |
 
 @dataclass(frozen=True)
 class Taken:
-    """What a set adds to an import: its chosen models and when they were released, their outcomes, and its version for
-    the manifest."""
+    """What a set adds to an import: its chosen models, their outcomes, and its version for the manifest."""
 
-    models: dict[str, str | None]
+    models: dict[str, Origin]
     outcomes: Iterator[Imported]
     about: dict[str, str]
 
@@ -91,8 +91,8 @@ def take_set(name: str, family: str, benchmark: str, held_out: str) -> Taken:
     if not family:
         raise ConfigError(f"set:{name} needs the family of the judged models, whose kin is left out: --family llama.")
     found = load_set(name)
-    released = {one.name: one.released for one in found.models}
-    models = {one: released[one] for one in choose(found.models, [family])}
+    told = {one.name: Origin(one.released, one.family) for one in found.models}
+    models = {one: told[one] for one in choose(found.models, [family])}
     renamed = {found.benchmark: benchmark, Manifest.load(found.path).analysis["fresh"]: held_out}
     outcomes = (
         replace(one, benchmark=renamed.get(one.benchmark) or one.benchmark)

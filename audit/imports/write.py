@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from audit.benchmarks.fresh import Origin
 from audit.errors import DataError
 from audit.imports.join import Answered, Joined
 from audit.imports.record import Imported
@@ -34,7 +35,8 @@ _NO_VALUE = {pa.string(): "", pa.bool_(): False}  # of columns that only an engi
 @dataclass(frozen=True)
 class Asked:
     """What the run is to say. judged: the models in question; the others are references. files: of each log its name,
-    sha256, tool and version. options: how it was read, for the manifest. origins: `audit.benchmarks.fresh.origins`."""
+    sha256, tool and version. options: how it was read, for the manifest. told: `check_origin` of the held-out items.
+    origins: of all models."""
 
     judged: Sequence[str]
     benchmark: str
@@ -42,7 +44,8 @@ class Asked:
     files: Sequence[Mapping[str, str]]
     options: Mapping[str, Any]
     seed: int = 0
-    origins: Mapping[str, Sequence[str]] = field(default_factory=lambda: {"held_out": ()})
+    told: Mapping[str, Sequence[str]] = field(default_factory=lambda: {"held_out": ()})
+    origins: Mapping[str, Origin] = field(default_factory=dict)
 
 
 def write_run(run_dir: Path, joined: Joined, asked: Asked) -> int:
@@ -84,8 +87,9 @@ def save(
         "benchmark": asked.benchmark, "control_benchmark": asked.held_out, "n": "all", "seed": asked.seed, **own,
     }  # fmt: skip
     facts = {name: {"revision": joined.revisions.get(name), "engine": IMPORTED} for name in joined.models}
-    common = {"seed": asked.seed, "judged": list(asked.judged), "references": [], **asked.origins, **analysis}
-    common["held_out"] = [*common["held_out"], NOT_OURS]
+    origins = {name: asdict(one) for name, one in asked.origins.items()}
+    common = {"seed": asked.seed, "judged": list(asked.judged), "references": [], "origins": origins, **analysis}
+    common |= {**asked.told, "held_out": [*asked.told["held_out"], NOT_OURS]}
     with open_run_dir(run_dir, schema, fingerprint(config, schema, ids=ids), config, facts, common) as run:
         about = {name: {"revision": digest(of), "n": len(of)} for name, of in ids.items()}
         run.update(benchmark=about, settings=list(settings), sampled_ids=ids)

@@ -40,7 +40,7 @@ def _doubt(cell: MemoryCell, name: Name) -> Reason | None:
     """A cause beside memory that no number of this indicator can exclude."""
     exact = cell.recorded and name in (Name.ORDER, Name.OPTIONS)
     # Fine-tunes of one base agree on style, and so show too little of how much models differ.
-    if (family := one_family(cell.model, [one[0].model for one in cell.references])) and not exact:
+    if (family := one_family(cell.model, [one[0].model for one in cell.references], cell.families)) and not exact:
         return because("one_family", family=family)
     return because("undated") if cell.undated and name == Name.GAP else None
 

@@ -91,7 +91,7 @@ class MemoryCell:
     fresh: None where no held-out set was run; then every second entry of tested and references is None. kind: how well
     words alone part the two sets. dropped: why references are not here. recorded: the
     published order was drawn at random, and the record of it is held to the items. undated: nobody says that the
-    held-out items are no newer for this model alone.
+    held-out items are no newer for this model alone. families: of the models, where they are told.
     """
 
     published: ItemSet
@@ -102,6 +102,7 @@ class MemoryCell:
     dropped: tuple[Reason, ...] = ()
     recorded: bool = False
     undated: bool = False
+    families: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def model(self) -> str:

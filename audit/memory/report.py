@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from audit.benchmarks.fresh import told_families
 from audit.judge.record import Settings
 from audit.judge.report import Report, head_of, only, with_reservations
 from audit.memory.analyse import RunVerdict, analyse
@@ -45,8 +46,10 @@ def judge(
     own = orders_of_run(run_dir, manifest)
     loaded = load_memory(run_dir, analysis["judged"], references, analysis["benchmark"], analysis["fresh"], own)
     drawn, undated = bool(analysis.get("published_order")), analysis.get("undated", analysis["judged"])
+    families = told_families(analysis.get("origins", {}))
     cells = [  # what verdict.json lists is what was judged
-        replace(readable(cell, thresholds), recorded=drawn, undated=cell.model in undated) for cell in loaded
+        replace(readable(cell, thresholds), recorded=drawn, undated=cell.model in undated, families=families)
+        for cell in loaded
     ]
     sensitivity = load_sensitivity(run_dir)
     results = tuple(

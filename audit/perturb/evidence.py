@@ -106,7 +106,7 @@ def _tests(
         drop_se=se,
         beyond=beyond,
         bracket=bracket,
-        family=one_family(cell.tested.model, [w.model for w in cell.references]),
+        family=one_family(cell.tested.model, [w.model for w in cell.references], cell.families),
         prior=prior,
         curve=curve,
         references=tuple(w.model for w in cell.references),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy
@@ -111,7 +112,7 @@ class PerturbCell:
     cluster: (n,) index 0..G-1 of what resampling keeps whole. n_options: (n,), FREE_FORM for a free answer.
     broken: None where no person read a sample. requests: None where no hashes were kept. control: the same models on
     held-out items with rewordings of their own; None where none were run. unlike: of a control, in what its library was
-    made differently from the benchmark's.
+    made differently from the benchmark's. families: of the models, where they are told.
     """
 
     benchmark: str
@@ -124,6 +125,7 @@ class PerturbCell:
     requests: RequestCounts | None = None
     control: PerturbCell | None = None
     unlike: tuple[str, ...] = ()
+    families: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n = len(self.question_ids)

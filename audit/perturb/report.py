@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from audit.benchmarks.fresh import told_families
 from audit.errors import DataError
 from audit.judge.report import Report, head_of, only, with_reservations
 from audit.perturb.analyse import PerturbSettings, RunVerdict, analyse, library_facts
@@ -64,6 +65,7 @@ def judge(
     check_runs(references, "perturb", manifest.models, analysis["judged"], benchmarks, manifest.config, SAME)
     others = [only_models(read_run(one.path), one.models) for one in references]
     cells = perturb_cells(read, analysis["judged"], others, library.header, control.header if control else None)
+    cells = tuple(replace(cell, families=told_families(analysis.get("origins", {}))) for cell in cells)
     if is_imported(manifest):  # no request was ours, so none has a hash
         cells = tuple(replace(cell, requests=None) for cell in cells)
     sensitivity = load_sensitivity(read.run_dir)

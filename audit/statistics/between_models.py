@@ -5,7 +5,7 @@ eight references. The same kind of comparison was made with many public models, 
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,14 +99,17 @@ def _root(function: Callable[[float], float], scale: float) -> float:
     return float(scipy.optimize.brentq(function, 0.0, high, xtol=1e-5))
 
 
-def one_family(tested: str, references: Sequence[str]) -> str:
+def one_family(tested: str, references: Sequence[str], told: Mapping[str, str]) -> str:
     """The family of several references that are all of one, which the tested model is not; else empty.
 
-    What such references differ by tells nothing of a model of another family. By the letters that a name begins with.
+    What such references differ by tells nothing of a model of another family. told: families by model; of one that it
+    lacks, the letters that its name begins with.
 
-    >>> one_family("qwen3_8b", ["llama3_8b", "llama3_70b"]), one_family("llama2_7b", ["llama3_8b", "llama3_70b"])
+    >>> one_family("qwen3_8b", ["llama3", "llama3_70b"], {}), one_family("llama2_7b", ["llama3", "llama3_70b"], {})
     ('llama', '')
+    >>> one_family("qwen3_8b", ["vicuna", "alpaca"], {"vicuna": "Llama", "alpaca": "llama"})
+    'llama'
     """
-    names = [re.split(r"[^A-Za-z]", name.rpartition("/")[2], maxsplit=1)[0].lower() for name in (tested, *references)]
-    families = set(names[1:])
-    return names[1] if len(references) > 1 and len(families) == 1 and names[0] not in families else ""
+    names = [told.get(name) or re.split(r"[^A-Za-z]", name.rpartition("/")[2])[0] for name in (tested, *references)]
+    own, *families = [name.casefold() for name in names]
+    return families[0] if len(families) > 1 and len(set(families)) == 1 and own != families[0] else ""

@@ -199,6 +199,7 @@ def test_held_out_items_that_suit_one_model_are_refused_or_named(tmp_path):
     run = earlier(tmp_path / "run", "memory", {"target": FACTS, "peer": FACTS}, ["target"])
     manifest = Manifest.load(run)
     theirs = {"target": {}, "peer": {"released": "2026-07"}}
+    assert told.analysis["origins"] == {"scripted": {"released": "2025", "family": None}}
     control = plain(told.plain)["control_benchmark"] | {"date": None}
     replace(manifest, config={**manifest.config, "control_benchmark": control, "model": theirs}).save(run)
     with pytest.raises(ConfigError, match=r"fresh \(2026-05\) is newer than .* not than reference peer \(2026-07\)"):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from audit.__main__ import main as audit
+from audit.benchmarks.fresh import Origin
 from audit.commands.import_logs import main as import_logs
 from audit.commands.references import main as references
 from audit.engines.config import ModelConfig
@@ -147,13 +148,18 @@ def test_an_import_takes_references_from_a_set(
     without = cell["without_memory"]["estimate"]["without"]
     assert cell["verdict"] == "gap_to_fresh_items" and without["low"] < 0.5 < without["high"] < 0.75
     assert any(one["sha256"] == load_set(one_set).version for one in manifest.config["logs"])
+    told = manifest.analysis["origins"]
+    assert told["mine"] == {"released": "2024-06", "family": "bee"}
+    assert all(told[name] == {"released": "2024-01", "family": name[:3]} for name in others)
 
 
 def test_an_audit_takes_references_from_a_set(one_set: str) -> None:
     def run(family: str | None) -> list[str]:
         model = ModelConfig(name="mine", engine="scripted", family=family)
         config = MemoryConfig(model={"mine": model}, references=[f"set:{one_set}"])
-        return [name for one in reference_runs(config) for name in one.models]
+        (one,) = reference_runs(config)
+        assert {one.origins[name] for name in one.models} == {Origin("2024-01", name[:3]) for name in one.models}
+        return list(one.models)
 
     assert run("dog") == list(choose(load_set(one_set).models, ["dog"]))
     with pytest.raises(ConfigError, match=r"model\.mine\.family="):

@@ -451,6 +451,8 @@ def test_references_of_one_family_find_no_memory():
     (result,) = judged(replace(made, references=tuple(named)))
     assert result.decision.verdict == V.CAUSE_UNKNOWN
     assert doubt(result, *Name) == {"one_family"} and codes(result.decision.what_to_do) == ["other_families"]
+    (told,) = judged(replace(made, families={one.model: "llama" for one, _ in made.references}))
+    assert doubt(told, *Name) == {"one_family"}
     own = tuple(one and replace(one, model="llama_9") for one in made.tested)
     (kin,) = judged(replace(made, references=tuple(named), tested=own))
     assert kin.decision.verdict == V.MEMORY_OF_TEXT

@@ -125,6 +125,8 @@ def test_references_of_one_other_family_convict_nobody():
     found = result(kin)
     assert found.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN and found.decision.doubt == "one_family"
     assert codes(found.decision.reasons)["one_family"] == {"family": "llama"}
+    told = replace(c, families={w.model: "Llama" for w in c.references})  # where the names do not say so
+    assert result(told).decision.doubt == "one_family" and result(c).decision.doubt != "one_family"
     same = replace(kin, tested=replace(kin.tested, model="llama2_7b"))
     assert result(same).decision.verdict == V.DROP_BEYOND_REFERENCE
 

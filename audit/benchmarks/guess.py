@@ -62,11 +62,9 @@ def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
 
 
 def either_base(rows: Sequence[RawRow], config: BenchmarkConfig) -> bool:
-    """Whether keys are numbers that could count from 0 and from 1: every row is read both ways, with other keys."""
-    return bool(rows) and all(
-        all(_reads(row, one) for row in rows) and _key(rows[0], one) != _key(rows[0], config)
-        for one in [replace(config, index_base=1 - config.index_base)]
-    )
+    """Whether keys are numbers that could count from 0 and from 1: every row is read both ways, one with another key."""
+    other = replace(config, index_base=1 - config.index_base)
+    return all(_reads(row, other) for row in rows) and any(_key(row, other) != _key(row, config) for row in rows)
 
 
 def _key(row: RawRow, config: BenchmarkConfig) -> int:

@@ -10,6 +10,7 @@ import pytest
 from audit.benchmarks.answers import own_letters, resolve_answer
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.encoding import likely_encoding
+from audit.benchmarks.guess import either_base
 from audit.benchmarks.load import open_benchmark
 from audit.errors import BenchmarkError, ConfigError
 from audit.records import Question
@@ -242,3 +243,11 @@ def test_keys_that_never_name_the_first_option_are_told(tmp_path: Path, lowest: 
     (tmp_path / "exam.jsonl").write_text("\n".join(map(json.dumps, rows)))
     config = BenchmarkConfig(name="exam", format="mcq_file", path=str(tmp_path / "exam.jsonl"))
     assert any("index_base=1" in one for one in open_benchmark(config).warnings) is warned
+
+
+@pytest.mark.parametrize(("keys", "either"), [(("4", "2", "2"), True), (("4", "0", "2"), False), (("4",), False)])
+def test_keys_that_could_count_from_0_and_from_1_are_told_by_any_row(keys: tuple[str, ...], either: bool) -> None:
+    """The first row's "4" is the last option's text, whatever the others count from."""
+    options = dict(zip("ABCD", "1234", strict=True)), dict(zip("ABCD", ("Rome", "Paris", "Oslo", "Bern"), strict=True))
+    rows = [{"question": f"{k}?", **options[k > 0], "answer": key} for k, key in enumerate(keys)]
+    assert either_base(rows, BenchmarkConfig(choice_columns=list("ABCD"), answer_column="answer")) is either

@@ -57,12 +57,17 @@ def _mmlu_pro(one: Any) -> dict[str, Any]:
 
 RECIPES = {
     "gsm8k_zeroeval": Recipe(
-        "gsm8k", "WildEval/ZeroEval", "8c1485e", "Apache-2.0", "result_dirs/gsm/{}.json", _zeroeval
+        "gsm8k",
+        "WildEval/ZeroEval",
+        "8c1485edf12c6efb5f69135a562927c5ad484059",
+        "Apache-2.0",
+        "result_dirs/gsm/{}.json",
+        _zeroeval,
     ),
     "mmlu_pro": Recipe(
         "mmlu_pro",
         "TIGER-AI-Lab/MMLU-Pro",
-        "964a136e98ff17f81b0cd11c15c70784f6ee4378",
+        "f418b116db00b065c2aea046518d8fcf74d39872",
         "Apache-2.0",
         "eval_results/model_outputs_{}_5shots.zip",
         _mmlu_pro,

@@ -62,7 +62,7 @@ def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
 
 
 def either_base(rows: Sequence[RawRow], config: BenchmarkConfig) -> bool:
-    """Whether keys are numbers that could count from 0 and from 1: every row is read both ways, one with another key."""
+    """Whether keys are numbers that could count from 0 and from 1: each row is read both ways, one with other keys."""
     other = replace(config, index_base=1 - config.index_base)
     return all(_reads(row, other) for row in rows) and any(_key(row, other) != _key(row, config) for row in rows)
 

@@ -1,5 +1,6 @@
 """Joined outcomes of original and reworded logs -> the run directory of a perturbation audit, with its library."""
 
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 from audit.errors import DataError
 from audit.imports.join import Answered, Joined
-from audit.imports.write import Asked, digest, question, row, save
+from audit.imports.write import Asked, digest, each_trial, question, row, save
 from audit.perturb.audit import SCHEMA
 from audit.perturb.design import Arm
 from audit.perturb.thresholds import PerturbThresholds
@@ -21,7 +22,7 @@ REWORDED = "reworded: "  # stands before the benchmark of such a log
 
 
 def write_reworded(run_dir: Path, joined: Joined, asked: Asked) -> None:
-    """Writes the run. DataError where logs hold several trials of an item, or their items do not meet."""
+    """Writes the run; of several trials one is drawn. DataError where the logs' items do not meet."""
     names = sorted(name for name in joined.items if name.startswith(REWORDED))
     _check(joined, asked.benchmark, names)
     published = [question(asked.benchmark, key, one) for key, one in joined.items[asked.benchmark].items()]
@@ -33,7 +34,7 @@ def write_reworded(run_dir: Path, joined: Joined, asked: Asked) -> None:
         own={"variants": library.sha256, "num_variants": len(names)},
         analysis={"thresholds": PerturbThresholds().to_dict()},
         settings=[{"arm": arm.value, "level": level, "replicate": 0} for arm, level in settings],
-        rows=lambda model: _rows(model, joined, questions, names),
+        rows=lambda model: _rows(model, joined, questions, names, asked.seed),
         also=lambda path: write_library(library, path / FILE),
     )  # fmt: skip
 
@@ -41,9 +42,6 @@ def write_reworded(run_dir: Path, joined: Joined, asked: Asked) -> None:
 def _check(joined: Joined, benchmark: str, names: Sequence[str]) -> None:
     own = joined.items[benchmark].keys()
     for (model, name), answers in joined.answers.items():
-        twice = next((k for k, epochs in answers.items() if sum(one.of for one in epochs) > 1), None)
-        if twice is not None:
-            raise DataError(f"{model} on {name} has several trials of item {twice[:80]!r}; expected one of each.")
         if name in names and len(own & answers.keys()) < JOINED_MIN * len(own):
             raise DataError(
                 f"{name} has {len(own & answers.keys()):,} of the {len(own):,} items of {benchmark} for {model}; "
@@ -69,14 +67,22 @@ def _library(joined: Joined, benchmark: str, names: Sequence[str], questions: Se
     return Library(header, found)
 
 
-def _rows(model: str, joined: Joined, questions: Sequence[Question], names: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _rows(
+    model: str, joined: Joined, questions: Sequence[Question], names: Sequence[str], seed: int
+) -> Iterator[dict[str, Any]]:
     """An original and its variants; a variant counts as asked where the log holds both."""
+    rng = random.Random(f"{seed} {model}")
     logs = [joined.answers.get((model, name), {}) for name in (questions[0].benchmark, *names)]
     for q in questions:
         first = logs[0].get(q.id)
         for level, (name, log) in enumerate(zip((q.benchmark, *names), logs, strict=True)):
-            answer: Answered | None = log[q.id][0] if first and q.id in log else None
+            answer: Answered | None = _one_trial(log[q.id], rng) if first and q.id in log else None
             item = joined.items[name].get(q.id)
             own = {"arm": (Arm.VARIANT if level else Arm.ORIGINAL).value, "variant": level}
             own |= {"wording": (item and item.text) or "", "variant_id": f"{q.id}#{level}" if level else None}
             yield row(SCHEMA, model, joined.revisions.get(model), q, answer) | own
+
+
+def _one_trial(epochs: Sequence[Answered], rng: random.Random) -> Answered:
+    """Trials of one wording are more alike than wordings, a share of n is no answer: a random one stands for all."""
+    return rng.choice([one for epoch in epochs for one in each_trial(epoch)])

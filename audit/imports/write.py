@@ -116,7 +116,7 @@ def question(benchmark: str, key: str, one: Imported) -> Question:
 def _rows(model: str, question: Question, joined: Joined, trials: int) -> Iterator[dict[str, Any]]:
     """As many rows as trials: right ones first, then wrong ones; those that the log does not hold were not asked."""
     epochs = joined.answers.get((model, question.benchmark), {}).get(question.id, [])
-    outcomes: list[Answered | None] = [one for epoch in epochs for one in _each(epoch)]
+    outcomes: list[Answered | None] = [one for epoch in epochs for one in each_trial(epoch)]
     outcomes += [None] * (trials - len(outcomes))
     for replicate, one in enumerate(outcomes):
         setting = {"arm": Arm.SCORE.value, "ordering": 0, "replicate": replicate}
@@ -142,7 +142,7 @@ def row(
     }  # fmt: skip
 
 
-def _each(epoch: Answered) -> list[Answered]:
+def each_trial(epoch: Answered) -> list[Answered]:
     """k of n trials as n outcomes."""
     if epoch.right is None:
         return [epoch]

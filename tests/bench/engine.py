@@ -11,9 +11,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from audit.records import GenerationRequest
 from bench.common import json_line, on_gpu, run_driver
 
 # One run of each arm, as the figures of docs/measured.md have it.
@@ -86,48 +88,29 @@ def raw(run_dir: Path) -> dict[str, float]:
 
     args = engine_args(model, path, weights.hub_revision, on_gpu())
     llm = LLM(**args)
-    tokenizer = llm.get_tokenizer()
-
-    def chat(prompt: str) -> list[int]:
-        return list(
-            tokenizer.apply_chat_template(
-                [{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=True, return_dict=False
-            )
-        )
-
-    routed = []
-    for prompt, seed in router_requests(run_dir):
-        sampling = SamplingParams(
-            max_tokens=model.preparing.max_tokens,
-            temperature=model.preparing.temperature,
-            top_p=model.preparing.top_p,
-            seed=seed,
-        )
-        routed.append((prompt, sampling))
-    scored = scoring_requests(llm, model, [(row.prompt, row.options) for row in rows])
-    started = time.monotonic()
-    llm.generate([{"prompt_token_ids": chat(p)} for p, _ in routed], [s for _, s in routed], use_tqdm=False)
-    routers_done = time.monotonic()
-    llm.generate([prompt for prompt, _ in scored], [SamplingParams(**asks) for _, asks in scored], use_tqdm=False)
-    ended = time.monotonic()
+    routed = sent(llm, model, router_requests(run_dir))
+    scored = sent(llm, model, [GenerationRequest(row.prompt, "", "", 0, continuations=row.options) for row in rows])
+    moments = [time.monotonic()]
+    for requests in (routed, scored):
+        llm.generate([prompt for prompt, _ in requests], [SamplingParams(**how) for _, how in requests], use_tqdm=False)
+        moments.append(time.monotonic())
     return {
-        "generate_s": ended - started,
-        "routers_s": routers_done - started,
-        "workers_s": ended - routers_done,
+        "generate_s": moments[2] - moments[0],
+        "routers_s": moments[1] - moments[0],
+        "workers_s": moments[2] - moments[1],
         "requests": float(len(routed) + len(scored)),
     }
 
 
-def scoring_requests(llm: Any, model: Any, asked: list[tuple[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """(prompt, sampling) of every request that the engine port sends for these (prompt, options), in its order."""
+def sent(llm: Any, model: Any, requests: Sequence[GenerationRequest]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """(prompt, sampling) of every request that the engine port sends for these, in its order."""
     import asyncio
     from collections import defaultdict
     from types import SimpleNamespace
 
     from audit.engines.vllm_engine import VllmEngine
-    from audit.records import GenerationRequest
 
-    sent: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    found: list[tuple[dict[str, Any], dict[str, Any]]] = []
     nothing: Any = defaultdict(lambda: SimpleNamespace(logprob=0.0))
 
     class Recorder:
@@ -140,24 +123,24 @@ def scoring_requests(llm: Any, model: Any, asked: list[tuple[str, Any]]) -> list
             return llm.get_tokenizer()
 
         async def generate(self, prompt: dict[str, Any], sampling: dict[str, Any], request_id: str) -> Any:
-            sent.append((prompt, sampling))
-            told = defaultdict(lambda: nothing)
-            yield SimpleNamespace(
-                outputs=[SimpleNamespace(logprobs=[nothing])], prompt_logprobs=told, num_cached_tokens=0
-            )
+            found.append((prompt, sampling))
+            told: Any = defaultdict(lambda: nothing)
+            reply = SimpleNamespace(logprobs=[nothing], finish_reason="stop", text="", token_ids=[])
+            yield SimpleNamespace(outputs=[reply], prompt_logprobs=told, num_cached_tokens=0)
 
     engine = VllmEngine(model, "", None, "bench", on_gpu())
     engine.serve(Recorder(), dict)
-    requests = [GenerationRequest(p, "", "bench/0", 0, continuations=tuple(options)) for p, options in asked]
-    asyncio.run(engine.run(requests))
-    return sent
+    if failed := [one.error for one in asyncio.run(engine.run(requests)) if one.error]:
+        raise RuntimeError(failed[0])
+    return found
 
 
-def router_requests(run_dir: Path) -> list[tuple[str, int]]:
-    """(prompt, seed) of every router call of a run with independent draws, as the stages made them."""
+def router_requests(run_dir: Path) -> list[GenerationRequest]:
+    """Every router call of a run with independent draws, as the stages made them."""
     from outcome_tables import iter_outcomes
 
     from audit.audits import Work
+    from audit.config import load_model_config
     from audit.engines.config import SamplingConfig
     from audit.prompting.templates import load_protocol
     from audit.records import Design, Part, Reading
@@ -174,8 +157,9 @@ def router_requests(run_dir: Path) -> list[tuple[str, int]]:
         protocol = load_protocol(manifest.config["protocols"][row.model], TEMPLATES)
         design = Design((part,), kind="independent")
         none = SamplingConfig(1, 0.0, 1.0)
-        work = Work(design, protocol, row.model, Reading(row.reading), none, none, manifest.config["seed"])
-        found += [(request.prompt, request.seed) for request in requests_of(work, questions[row.question_id], part)]
+        preparing = load_model_config(row.model).preparing
+        work = Work(design, protocol, row.model, Reading(row.reading), preparing, none, manifest.config["seed"])
+        found += requests_of(work, questions[row.question_id], part)
     return found
 
 

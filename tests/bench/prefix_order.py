@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.common import on_gpu, run_driver
-from bench.engine import SMALL, router_requests
+from bench.engine import SMALL, router_requests, sent
 
 TURNS = 3
 
@@ -29,6 +29,7 @@ def orders(run_dir: Path) -> dict[str, Any]:
     from audit.config import load_model_config
     from audit.engines.vllm_engine import engine_args, engine_environment
     from audit.engines.weights import local_path, resolve_weights
+    from audit.records import GenerationRequest
 
     rows = list(iter_outcomes(run_dir))
     model = load_model_config(rows[0].model)
@@ -37,21 +38,14 @@ def orders(run_dir: Path) -> dict[str, Any]:
     from vllm import LLM, SamplingParams
 
     llm = LLM(**engine_args(model, local_path(model, weights), weights.hub_revision, on_gpu()))
-    tokenizer = llm.get_tokenizer()
-
-    def tokens(prompt: str) -> list[int]:
-        message = [{"role": "user", "content": prompt}]
-        return list(
-            tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=True, return_dict=False)
-        )
-
-    asked = {"router": router_requests(run_dir), "worker": [(row.prompt, 0) for row in rows]}
+    workers = [GenerationRequest(row.prompt, "", "", 0) for row in rows]
     found: dict[str, Any] = {}
-    for role, requests in asked.items():
-        sent = [(tokens(prompt), seed) for prompt, seed in requests]
-        shuffled = random.Random(0).sample(sent, len(sent))
-        ways = {"as sent": sent, "sorted": sorted(sent), "shuffled": shuffled}
-        found[role] = {"requests": len(sent), "prompt_tokens": sum(len(ids) for ids, _ in sent)}
+    for role, requests in (("router", router_requests(run_dir)), ("worker", workers)):
+        asked = sent(llm, model, requests)
+        as_sent = [(prompt["prompt_token_ids"], how["seed"]) for prompt, how in asked]
+        shuffled = random.Random(0).sample(as_sent, len(as_sent))
+        ways = {"as sent": as_sent, "sorted": sorted(as_sent), "shuffled": shuffled}
+        found[role] = {"requests": len(as_sent), "prompt_tokens": sum(len(ids) for ids, _ in as_sent)}
         for turn in range(TURNS):
             for way in random.Random(turn).sample(sorted(ways), len(ways)):
                 llm.reset_prefix_cache()

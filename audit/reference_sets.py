@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from audit.benchmarks.fresh import is_newer
 from audit.errors import ConfigError, DataError, unknown_name
 
 if TYPE_CHECKING:
@@ -96,13 +97,15 @@ def save_about(one: ReferenceSet) -> None:
     (one.path / ABOUT).write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def choose(models: Sequence[SetModel], families: Collection[str], count: int = DEFAULT_COUNT) -> tuple[str, ...]:
+def choose(
+    models: Sequence[SetModel], families: Collection[str], count: int = DEFAULT_COUNT, before: str | None = None
+) -> tuple[str, ...]:
     """Names of `count` models that hold nearly all items, spread evenly over the set's accuracies, so that they bracket
     a model within them.
 
-    families: of the tested models, which are left out; a model whose family is not known stays. A second model of a
-    family is taken where no other is near. No answer of a tested model is looked at. ConfigError where no family is
-    known at all, or fewer than three models are left.
+    families: of the tested models, which are left out; a model whose family is not known stays. before: those released
+    by then alone. A second model of a family is taken where no other is near. No answer of a tested model is looked at.
+    ConfigError where no family is known at all, or fewer than three models are left.
 
     >>> few = [SetModel(name, accuracy, 9, 0) for name, accuracy in (("a", 0.2), ("b", 0.5), ("c", 0.6), ("d", 0.9))]
     >>> choose(few, (), 3)
@@ -116,10 +119,13 @@ def choose(models: Sequence[SetModel], families: Collection[str], count: int = D
         )
     whole = JOINED_MIN * max((one.answers for one in models), default=0)
     left = [one for one in models if (one.family or "").casefold() not in shut and one.answers >= whole]
+    if before is not None:
+        left = [one for one in left if one.released is not None and is_newer(before, one.released)]
     left.sort(key=lambda one: (one.accuracy, one.name))
     if len(left) < 3:
         raise ConfigError(
-            f"The set has {len(left)} models of other families than {', '.join(sorted(families))}; expected 3 or more. "
+            f"The set has {len(left)} models of other families than {', '.join(sorted(families))}"
+            f"{f', released before the held-out items of {before}' if before else ''}; expected 3 or more. "
             "Name another set, or references of your own: 'references=[qwen3_8b,mistral_7b]'."
         )
     count = min(count, len(left))

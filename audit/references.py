@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit.benchmarks.fresh import Origin
+from audit.benchmarks.fresh import Origin, last_date
 from audit.config import DERIVED, RunConfig, known_models, load_model_config
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, unknown_name
@@ -90,7 +90,9 @@ def _chosen(config: ReferencedConfig, name: str) -> ReferenceRun:
             f"such as model.{unknown[0]}.family=llama."
         )
     found = load_set(name)
-    chosen = choose(found.models, set(filter(None, families.values())))
+    tested = [Origin(config.model[one].released) for one in families]
+    before = last_date(config.control_benchmark.date if config.control_benchmark else None, tested)
+    chosen = choose(found.models, set(filter(None, families.values())), before=before)
     origins = {one.name: Origin(one.released, one.family) for one in found.models}
     return ReferenceRun(found.path.resolve(), chosen, origins)
 

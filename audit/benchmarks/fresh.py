@@ -102,6 +102,12 @@ def _undated(date: str | None, tested: Mapping[str, Origin], references: Mapping
     ]
 
 
+def last_date(date: str | None, tested: Iterable[Origin]) -> str | None:
+    """Items of `date` that are newer than a tested model need references released before it: the date, else None."""
+    newer = [one for one in tested if date is not None and one.released is not None and is_newer(date, one.released)]
+    return date if newer else None
+
+
 def told_families(origins: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
     """{model: family} of a manifest's origins."""
     return {name: family for name, one in origins.items() if (family := one.get("family"))}

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser().parse_args(arguments)
     columns = dict(_pair(one) for one in asked.map.split(",")) if asked.map else {}
     of_all, told_of = _dates(asked)
-    joined, held_out, files, known = _read(asked, columns)
+    joined, held_out, files, known = _read(asked, columns, of_all)
     from audit.benchmarks.fresh import Origin, check_origin
     from audit.imports.join import check_joined, leave_out_changed, match_strata
 
@@ -115,10 +115,11 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _read(
-    asked: argparse.Namespace, columns: dict[str, str]
+    asked: argparse.Namespace, columns: dict[str, str], released: str | None
 ) -> tuple[Joined, str | None, list[dict[str, str]], dict[str, Origin]]:
     """(outcomes joined, the held-out benchmark, facts of every file, what a set tells of its models). Every log is
     read whole before anything is written. --held-out names a benchmark of the logs where no such file is there."""
+    from audit.benchmarks.fresh import Origin, last_date
     from audit.imports.detect import read_log
     from audit.imports.join import Joined
     from audit.imports.record import Wanted
@@ -133,7 +134,8 @@ def _read(
     by_name = len(words) == 1 and not any(Path(one).exists() for one in (words[0], words[0].partition("=")[2] or "?"))
     held_out = words[0] if by_name else HELD_OUT if words else None
     for word in [one for one in asked.references if one.startswith(PREFIX)]:
-        taken = take_set(word.removeprefix(PREFIX), asked.family, asked.benchmark, held_out or "")
+        before = last_date(asked.held_out_date, [Origin(released)])
+        taken = take_set(word.removeprefix(PREFIX), asked.family, asked.benchmark, held_out or "", before)
         joined.add(word, taken.outcomes)
         files.append(taken.about)
         place = asked.references.index(word)

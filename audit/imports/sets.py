@@ -85,14 +85,14 @@ class Taken:
     about: dict[str, str]
 
 
-def take_set(name: str, family: str, benchmark: str, held_out: str) -> Taken:
+def take_set(name: str, family: str, benchmark: str, held_out: str, before: str | None) -> Taken:
     """References from a set, chosen before a log is read. family: of the judged models. benchmark, held_out: what the
-    set's are called in this import; "" for their own names. ConfigError without a family."""
+    set's are called in this import; "" for their own names. before: as `choose`. ConfigError without a family."""
     if not family:
         raise ConfigError(f"set:{name} needs the family of the judged models, whose kin is left out: --family llama.")
     found = load_set(name)
     told = {one.name: Origin(one.released, one.family) for one in found.models}
-    models = {one: told[one] for one in choose(found.models, [family])}
+    models = {one: told[one] for one in choose(found.models, [family], before=before)}
     renamed = {found.benchmark: benchmark, Manifest.load(found.path).analysis["fresh"]: held_out}
     outcomes = (
         replace(one, benchmark=renamed.get(one.benchmark) or one.benchmark)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from audit.__main__ import main as audit
-from audit.benchmarks.fresh import Origin
+from audit.benchmarks.fresh import Origin, last_date
 from audit.commands.import_logs import main as import_logs
 from audit.commands.references import main as references
 from audit.engines.config import ModelConfig
@@ -151,6 +151,17 @@ def test_an_import_takes_references_from_a_set(
     told = manifest.analysis["origins"]
     assert told["mine"] == {"released": "2024-06", "family": "bee"}
     assert all(told[name] == {"released": "2024-01", "family": name[:3]} for name in others)
+
+
+def test_a_choice_keeps_to_models_as_old_as_the_held_out_items_need() -> None:
+    """Items newer than the tested model are to be new to its references too."""
+    models = [SetModel(f"m{k}", k / 9, 9, 0, f"2024-0{k}" if k else None, f"f{k}") for k in range(8)]
+    assert choose(models, ["mine"], before="2024-05") == ("m1", "m2", "m3", "m4")
+    with pytest.raises(ConfigError, match="2 models"):
+        choose(models, ["mine"], before="2024-03")
+    assert last_date("2024-05", [Origin("2024-04"), Origin("2024-06")]) == "2024-05"
+    for date, released in ((None, "2024-04"), ("2024-05", None), ("2024-05", "2024-05")):
+        assert last_date(date, [Origin(released)]) is None
 
 
 def test_an_audit_takes_references_from_a_set(one_set: str) -> None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 from audit.benchmarks.config import BenchmarkConfig
@@ -19,12 +20,15 @@ from audit.errors import BenchmarkError
 
 _IDS = ("id", "question_id", "qid", "item_id", "uid", "guid")
 _GROUPS = ("subject", "category", "topic", "domain", "group", "section", "chapter", "passage_id")
-_OPTION = re.compile(
-    r"(|opt|option|choice|ans|answer|distractor|incorrect|wrong|incorrect_answer|ending|alternative)_?([a-j]|[0-9]{1,2})"
-)
+_STEMS = "|opt|option|choice|ans|answer|distractor|incorrect|wrong|incorrect_answer|ending|alternative"
+_OPTION = re.compile(rf"({_STEMS}|[a-z_]+?(?=_?[0-9]))_?([a-j]|[0-9]{{1,2}})")  # any other stem: numbered
 _OTHER = re.compile(r"_(id|type|number|count|[a-j]|[0-9]+)$")  # a question's number, or one of several options
 _WRONG = ("distractor", "incorrect", "wrong", "incorrect_answer")
 _SEPARATORS = ("|", ";", " / ", "\n", ",")
+PARTS = {  # of a question: the setting that names its column
+    "question": "question_column", "options": "choices_column", "key": "answer_column", "id": "id_column",
+    "group": "group_column", "passage": "context_column",
+}  # fmt: skip
 # How the key may be written, in the order in which it is tried: the first that reads every row.
 _FORMS = (("auto", 0), ("auto", 1), ("index", 0), ("index", 1), ("letter", 0), ("text", 0))
 
@@ -55,10 +59,28 @@ def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
         config,
         **{k: v for k, v in found.items() if v not in (None, [], False) and getattr(config, k) == getattr(plain, k)},
     )
+    guessed = _filled([row for row in rows if isinstance(row, Mapping)], guessed)
     if (config.answer_as, config.index_base) != ("auto", 0):
         return guessed
     forms = [replace(guessed, answer_as=form, index_base=base) for form, base in _FORMS]
     return max(forms, key=lambda one: sum(_reads(row, one) for row in rows))  # the first of the best
+
+
+def _filled(rows: Sequence[Mapping[str, Any]], config: BenchmarkConfig) -> BenchmarkConfig:
+    """With columns for a question and a key that no name told: of those left, what reads most rows, the longest."""
+    usual = {"question_column": BenchmarkConfig.question_column, "answer_column": BenchmarkConfig.answer_column}
+    missing = [part for part, name in usual.items() if getattr(config, part) == name and name not in rows[0]]
+    used = {getattr(config, setting) for setting in PARTS.values()}
+    left = [column for column in rows[0] if column not in {*used, *config.choice_columns}]
+    tried: list[dict[str, Any]] = [
+        dict(zip(missing, columns, strict=True)) for columns in permutations(left, len(missing))
+    ]
+
+    def fits(one: BenchmarkConfig) -> tuple[int, int]:
+        read = [row for row in rows if _reads(row, one)]
+        return len(read), sum(len(str(row[one.question_column])) for row in read)
+
+    return max([config, *(replace(config, **columns) for columns in tried)], key=fits)
 
 
 def either_base(rows: Sequence[RawRow], config: BenchmarkConfig) -> bool:
@@ -85,12 +107,14 @@ def _named(columns: Mapping[str, str], usual: Sequence[str]) -> str | None:
 
 
 def _option_columns(columns: Mapping[str, str], answer: str | None) -> list[str]:
-    """The longest row of columns that differ in a letter or number; the key's own before wrong options alone."""
+    """The longest row of columns that differ in a letter or number, of a usual name where there is one; the key's own
+    before wrong options alone."""
     stems: dict[str, dict[str, str]] = {}
     for plain, column in columns.items():
         if (match := _OPTION.fullmatch(plain)) and (match[1] or match[2].isalpha()):
             stems.setdefault(match[1], {})[match[2]] = column
-    stem = max(stems, key=lambda one: len(stems[one]), default="")
+    usual = {one: places for one, places in stems.items() if one in _STEMS.split("|") and len(places) > 1}
+    stem = max(usual or stems, key=lambda one: len(stems[one]), default="")
     places = stems.get(stem, {})
     found = [places[place] for place in sorted(places, key=lambda one: (len(one), one))]
     if stem in _WRONG and answer:

@@ -15,7 +15,7 @@ from typing import Any
 from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import likely_delimiter
-from audit.benchmarks.guess import either_base, guess
+from audit.benchmarks.guess import PARTS, either_base, guess
 from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.benchmarks.rows import mcq_file, shuffled
 from audit.errors import BenchmarkError
@@ -27,10 +27,6 @@ from audit.records import Question
 _LOOKED_AT = 200  # rows that a guess is made from
 _SHOWN = 3  # questions, and rows that cannot be read
 _WIDTH = 1200  # characters of a shown question
-_PARTS = {
-    "question": "question_column", "options": "choices_column", "key": "answer_column", "id": "id_column",
-    "group": "group_column", "passage": "context_column",
-}  # fmt: skip
 Counts = dict[str, Counter[Any]]
 
 
@@ -64,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"(benchmark.index_base={1 - base})."
         )
     print(lines(f"\nTried with:  {words}" if problems else f"\nTo go on:    audit plan {words} model=scripted n=all"))
-    settings = " ".join(f"benchmark.{_PARTS[part]}=COLUMN" for part in ("question", "key"))
+    settings = " ".join(f"benchmark.{PARTS[part]}=COLUMN" for part in ("question", "key"))
     print(lines(f"To correct:  audit data show {shlex.quote(asked.file)} {settings}"))
     return FAILED if problems else OK
 
@@ -112,11 +108,11 @@ def _columns(benchmark: Benchmark, counts: Counts) -> list[str]:
     several = config.choice_columns or (
         [] if config.choices_column in there else sorted(set("ABCDEFGHIJ") & set(there))
     )
-    found = {part: [getattr(config, setting)] for part, setting in _PARTS.items() if getattr(config, setting)}
+    found = {part: [getattr(config, setting)] for part, setting in PARTS.items() if getattr(config, setting)}
     found["options"] = several or found["options"]
     used = {column for columns in found.values() for column in columns}
     shown = {
-        part: ", ".join(f"{c}{'' if c in there else ' (not there)'}" for c in found.get(part, ())) for part in _PARTS
+        part: ", ".join(f"{c}{'' if c in there else ' (not there)'}" for c in found.get(part, ())) for part in PARTS
     }
     shown["not read"] = ", ".join(str(name) for name in there if name not in used)
     cut = f", cut at {config.delimiter!r}" if config.delimiter else ""

@@ -82,9 +82,9 @@ def sentence(entry: Mapping[str, Any]) -> str:
             f"{told(r, 'uneven_beyond')} of clean models are called so"
         )
         others = ("family_unnamed", "references of one family whose names do not tell"), (
-            "touchy", "one model in eight losing 8 points more for no memory"
+            "touchy_itself", "this model alone losing 5 points more for no memory"
         )  # fmt: skip
-        if r.get("touchy_beyond") is not None:
+        if r.get("touchy_itself_beyond") is not None:
             text += "; with " + ", and with ".join(f"{what} {told(r, f'{w}_beyond')}" for w, what in others)
         text += "."
     return (

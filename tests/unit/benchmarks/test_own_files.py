@@ -10,7 +10,7 @@ import pytest
 from audit.benchmarks.answers import own_letters, resolve_answer
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.encoding import likely_encoding
-from audit.benchmarks.guess import either_base
+from audit.benchmarks.guess import either_base, guess
 from audit.benchmarks.load import open_benchmark
 from audit.errors import BenchmarkError, ConfigError
 from audit.records import Question
@@ -251,3 +251,19 @@ def test_keys_that_could_count_from_0_and_from_1_are_told_by_any_row(keys: tuple
     options = dict(zip("ABCD", "1234", strict=True)), dict(zip("ABCD", ("Rome", "Paris", "Oslo", "Bern"), strict=True))
     rows = [{"question": f"{k}?", **options[k > 0], "answer": key} for k, key in enumerate(keys)]
     assert either_base(rows, BenchmarkConfig(choice_columns=list("ABCD"), answer_column="answer")) is either
+
+
+def test_columns_that_no_name_tells_are_those_that_can_be_read() -> None:
+    """Before a note beside the question, a number that is no key, and scores of the same shape as options."""
+    options = dict(zip(("o1", "o2", "o3", "o4"), ("Rome", "Paris", "Oslo", "Bern"), strict=True))
+    other = {"note": "easy", "score_1": "7", "score_2": "3"}
+    rows = [
+        {"nr": str(k), "frage": f"What is asked {k}?", **options, "loesung": key, **other}
+        for k, key in enumerate("ABCDA", start=1)
+    ]
+    found = guess(rows, MCQ)
+    assert (found.question_column, found.answer_column) == ("frage", "loesung")
+    assert found.choice_columns == ["o1", "o2", "o3", "o4"]
+    typed = guess(rows, replace(MCQ, answer_column="note"))
+    assert typed.answer_column == "note"  # though it cannot be read
+    assert guess([{"a": "?", "b": "A"}], MCQ).question_column == MCQ.question_column  # nothing can be read

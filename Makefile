@@ -65,14 +65,19 @@ suite: $(STAMP)
 sensitivity: $(STAMP)
 	$(PY) -m audit.plant 'forms=[qa,raw]' 'doses=[5]' train.method=full $(ARGS)
 
-# What needs no Ray runs on every core, then one by one what shares one; both at once: make -j2 test.
+# What shares one Ray runs one by one, beside all else, which takes what the cores have left; each half prints when it ends.
 # `make test ARGS=tests/unit/scoring` runs those alone.
 RAY := tests/pipeline tests/real
-test: $(STAMP) $(if $(ARGS),,test-apart test-ray)
-	$(if $(ARGS),$(PY) -m pytest $(ARGS))
+test: $(STAMP)
+ifeq ($(ARGS),)
+	@echo 'Two halves at once: some twenty minutes on two cores.'
+	@$(MAKE) --no-print-directory --output-sync --keep-going -j2 test-apart test-ray
+else
+	$(PY) -m pytest $(ARGS)
+endif
 
 test-apart: $(STAMP)
-	$(PY) -m pytest tests $(RAY:%=--ignore %) --numprocesses auto --maxprocesses 8
+	nice $(PY) -m pytest tests $(RAY:%=--ignore %) --numprocesses auto --maxprocesses 8
 
 test-ray: $(STAMP)
 	$(PY) -m pytest $(RAY)

@@ -75,19 +75,23 @@ def parser() -> argparse.ArgumentParser:
     notify = command("notify", "send what is waiting; with --keys also what people's decisions expire")
     notify.add_argument("--keys", type=Path, help="folder of the trusted public keys")
     notify.add_argument("--days", type=int, default=7, help="before a decision expires (default: 7)")
+    _outward(several)
+    return parser
+
+
+def _outward(several: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The commands that hand a result to another system."""
     card = several.add_parser("card", help="a run's result as Hugging Face metadata, into a folder")
     card.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
     card.add_argument("--out", type=Path, required=True)
     card.add_argument("--dataset", help="the benchmark's id on the hub, such as cais/mmlu, for .eval_results")
     card.add_argument("--model", help="of the audit, where it has several")
     card.add_argument("--push", metavar="REPO", help="upload it to this model's repository (needs HF_TOKEN)")
-    for name, text in (("mlflow", "tag a model version in MLflow, and attach the verdict"),):
-        tagged = several.add_parser(name, help=text)
-        tagged.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
-        tagged.add_argument("--name", required=True, help="the registered model")
-        tagged.add_argument("--version", required=True)
-        tagged.add_argument("--model", help="of the audit, where it has several")
+    tagged = several.add_parser("mlflow", help="tag a model version in MLflow, and attach the verdict")
+    tagged.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
+    tagged.add_argument("--name", required=True, help="the registered model")
+    tagged.add_argument("--version", required=True)
+    tagged.add_argument("--model", help="of the audit, where it has several")
     wandb = several.add_parser("wandb", help="the result as an artifact of Weights & Biases (where it is installed)")
     wandb.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
     wandb.add_argument("--project", required=True)
-    return parser

@@ -74,23 +74,12 @@ def read_chat(
         return _malformed(f"the body has no choices; it has: {has}", redactor)
     if asked and isinstance(told, str) and told and not same_model(asked, told):
         return Failure(FailureKind.OTHER_MODEL, redactor.message(f"the reply is of model {told!r}, not of {asked!r}"))
-    message = choice.get("message")
-    if not isinstance(message, dict):
-        return _malformed("the first choice has no message", redactor)
-    reason = choice.get("finish_reason")
-    word = reason.casefold() if isinstance(reason, str) else ""
-    if word in _WITHHELD_REASONS or word.startswith("content_filter"):
-        said = f"the endpoint's content filter withheld the reply: finish_reason {reason!r}"
-        return Failure(FailureKind.ROW, redactor.message(said))
-    content = _content(message)
-    if content is None:
-        return _malformed("the message's content is not text", redactor)
-    whole = bool(content) if reason in (None, "") else word in _WHOLE_REASONS | _LENGTH_REASONS
-    if not whole:
-        return _malformed(f"the reply was broken off: finish_reason {reason!r}, {len(content)} characters", redactor)
+    reply = _reply(choice, redactor)
+    if isinstance(reply, Failure):
+        return reply
+    generated, finish = reply
     usage = _object(body.get("usage"))
     details = _object(usage.get("prompt_tokens_details"))
-    generated, finish = content, FinishReason.LENGTH if word in _LENGTH_REASONS else FinishReason.STOP
     letters: tuple[float | None, ...] = ()
     if request.letters:
         found = letter_logprobs(choice, request.letters)
@@ -112,6 +101,25 @@ def read_chat(
         backend=clean_text(redactor.generation(str(body.get("system_fingerprint") or "")))[:_BACKEND_CHARS],
         option_logprobs=letters,
     )
+
+
+def _reply(choice: Mapping[str, Any], redactor: Redactor) -> tuple[str, FinishReason] | Failure:
+    """The text of a choice and how it ended, or why it is no answer."""
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        return _malformed("the first choice has no message", redactor)
+    reason = choice.get("finish_reason")
+    word = reason.casefold() if isinstance(reason, str) else ""
+    if word in _WITHHELD_REASONS or word.startswith("content_filter"):
+        said = f"the endpoint's content filter withheld the reply: finish_reason {reason!r}"
+        return Failure(FailureKind.ROW, redactor.message(said))
+    content = _content(message)
+    if content is None:
+        return _malformed("the message's content is not text", redactor)
+    whole = bool(content) if reason in (None, "") else word in _WHOLE_REASONS | _LENGTH_REASONS
+    if not whole:
+        return _malformed(f"the reply was broken off: finish_reason {reason!r}, {len(content)} characters", redactor)
+    return content, FinishReason.LENGTH if word in _LENGTH_REASONS else FinishReason.STOP
 
 
 def read_infer(text: str, request: GenerationRequest, engine_id: str, redactor: Redactor) -> Generation | Failure:

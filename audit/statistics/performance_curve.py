@@ -18,7 +18,7 @@ import numpy as np
 import scipy
 
 from audit.errors import DataError
-from audit.statistics.paired import FloatArray
+from audit.statistics.paired import FloatArray, IntArray
 
 MIN_REFERENCES = 5  # the fit has no meaning below (ConStat asks for as many)
 N_CURVES = 1000
@@ -100,6 +100,14 @@ def _gcv(x: FloatArray, y: FloatArray, weight: FloatArray) -> float:
     return float(_PENALTIES[int(np.argmin(score))])
 
 
+def _drawn(references: int, rng: np.random.Generator) -> IntArray:
+    """Indices 1..R of as many reference models with replacement, at least five different ones."""
+    models = rng.integers(1, references + 1, size=references)
+    while references > MIN_REFERENCES and np.unique(models).size < MIN_REFERENCES:
+        models = rng.integers(1, references + 1, size=references)
+    return np.arange(1, references + 1) if references == MIN_REFERENCES else models
+
+
 def curve_test(
     y_draws: FloatArray,
     x_draws: FloatArray,
@@ -124,9 +132,7 @@ def curve_test(
     Each row also resamples the reference models (at least five different ones). The penalty is that of row 0 (the
     authors choose it anew in every row, at ten times the cost). p-value and bounds are those of the
     basic bootstrap around the mean over rows, as published: p is the share of rows with
-    2 mean(delta) - delta_row <= threshold.
-
-    Raises DataError with fewer than five reference models.
+    2 mean(delta) - delta_row <= threshold. Raises DataError with fewer than five reference models.
     """
     y_draws, x_draws = np.asarray(y_draws, dtype=float), np.asarray(x_draws, dtype=float)
     references = y_draws.shape[1] - 1
@@ -139,11 +145,7 @@ def curve_test(
     penalty = smoothing_penalty(np.append(x_draws[0, 1:], guess[1]), np.append(y_draws[0, 1:], guess[0]))
     expected, delta = np.empty(len(y_draws) - 1), np.empty(len(y_draws) - 1)
     for b in range(1, len(y_draws)):
-        models = rng.integers(1, references + 1, size=references)
-        while references > MIN_REFERENCES and np.unique(models).size < MIN_REFERENCES:
-            models = rng.integers(1, references + 1, size=references)
-        if references == MIN_REFERENCES:
-            models = np.arange(1, references + 1)
+        models = _drawn(references, rng)
         guess = rng.normal(anchor, np.sqrt(np.array(anchor) * (1 - np.array(anchor)) / np.array(anchor_items)))
         x, y = np.append(x_draws[b, models], guess[1]), np.append(y_draws[b, models], guess[0])
         curve = fit_curve(x, y, penalty=penalty)

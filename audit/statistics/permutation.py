@@ -1,4 +1,28 @@
-"""Permutation tests over items: signs flipped where each setting was run once, runs exchanged where it was repeated."""
+"""Permutation tests over items: signs flipped where each setting was run once, runs exchanged where it was repeated.
+
+Why not permute all R + 1 labels of an item: that needs every arm exchangeable with every other. It fails when one
+noisy setting really differs (its effect leaks into the null of the others) and with nested draws (noisy arms are
+more alike than clean and noisy, so their spread would be too small). A sign flip needs only that a setting's
+differences are symmetric about zero: for a single setting with binary outcomes it *is* the exact McNemar test.
+Jointly over R settings it is exact where items are as likely to be answered as not, and otherwise asymptotic (the
+flips have the differences' own covariance, whatever it is); the tests measure its level at n=100 with hard and
+easy items and with nested draws. Each setting's null distribution depends on its own differences only (subset
+pivotality), which is what makes the step-down adjustment valid (Westfall & Young 1993, section 2.8).
+
+The statistic is studentised, its denominator recomputed in every relabelling. So the level also holds, for many
+items, where noisy changes answers in both directions with no gain on average, although such runs cannot be
+exchanged (Janssen 1997, Statistics & Probability Letters 36; Chung & Romano 2013, Annals of Statistics 41).
+
+Flipping the sign of the difference is not exact where runs were repeated: a model that is right nine times in ten
+mostly gives a small gain (1 minus a mean) and rarely a large loss, and flips of such skewed differences reject too
+often.
+
+Relabelling all settings of an item together would make them too alike (the base runs, which they share, carry more
+of the variation than they do in truth). So each setting is relabelled by itself, and the reference statistics are
+then put in the joint order of normal draws that have the correlation of the observed differences (Iman & Conover
+1982, Communications in Statistics B 11; for adjusted p, Conneely & Boehnke 2007, American Journal of Human
+Genetics 81).
+"""
 
 from dataclasses import dataclass
 from itertools import combinations
@@ -56,8 +80,6 @@ def max_statistic_exchange(
 ) -> MaxStatResult:
     """One family-wise p over all R settings that share a baseline, and step-down adjusted p per setting.
 
-    Every run of a setting counts, none is drawn.
-
     Parameters
     ----------
     noisy : (L, R, n) values 0, 1 or NaN (no answer) of L runs; pairs without both answers count as no difference
@@ -74,31 +96,12 @@ def max_statistic_exchange(
 
     Single runs (L = K = 1): under the null noisy and base are exchanged within an item, so the signs of ALL its R
     differences flip together, and the correlation that the shared baseline and nested draws create is kept as observed.
-    Why not permute all R + 1 labels of an item: that needs every arm exchangeable with every other. It fails when one
-    noisy setting really differs (its effect leaks into the null of the others) and with nested draws (noisy arms are
-    more alike than clean and noisy, so their spread would be too small). A sign flip needs only that a setting's
-    differences are symmetric about zero: for a single setting with binary outcomes it *is* the exact McNemar test.
-    Jointly over R settings it is exact where items are as likely to be answered as not, and otherwise asymptotic (the
-    flips have the differences' own covariance, whatever it is); the tests measure its level at n=100 with hard and
-    easy items and with nested draws. Each setting's null distribution depends on its own differences only (subset
-    pivotality), which is what makes the step-down adjustment valid (Westfall & Young 1993, section 2.8).
 
     Several runs: if noisy did nothing, which L of an item's L + K runs are called noisy is arbitrary: the
     reference distribution draws that anew for each item (cluster), which is exact for each setting where an item's runs
     are independent given the item. (Base runs that agree more than that, from a worker that hardly samples, are no
     exchange for a noisy one: p is then too small, by up to a factor of two or so, and a verdict asks for an interval
-    too.) Flipping the sign of d is not exact: a model that is right nine times in ten mostly gives a small gain (1
-    minus a mean) and rarely a large loss, and flips of such skewed differences reject too often.
-
-    The statistic is studentised, its denominator recomputed in every relabelling. So the level also holds, for many
-    items, where noisy changes answers in both directions with no gain on average, although such runs cannot be
-    exchanged (Janssen 1997, Statistics & Probability Letters 36; Chung & Romano 2013, Annals of Statistics 41).
-
-    Relabelling all settings of an item together would make them too alike (the base runs, which they share, carry more
-    of the variation than they do in truth). So each setting is relabelled by itself, and the reference statistics are
-    then put in the joint order of normal draws that have the correlation of the observed differences (Iman & Conover
-    1982, Communications in Statistics B 11; for adjusted p, Conneely & Boehnke 2007, American Journal of Human
-    Genetics 81).
+    too.)
     """
     noisy, base = np.asarray(noisy, dtype=float), np.asarray(base, dtype=float)
     if noisy.ndim != 3 or base.ndim != 3 or base.shape[1] not in (1, noisy.shape[1]):
@@ -110,10 +113,9 @@ def max_statistic_exchange(
         halved = shifts[0] / 4, shifts[1] / 4  # halved differences have half the shifts
         return _flipped(half, groups, n_permutations, halved, rng)
     runs = np.concatenate([noisy, np.broadcast_to(base, (len(base), *noisy.shape[1:]))])
-    labellings = _labellings(len(noisy), len(runs), rng)
+    labellings, differences = _labellings(len(noisy), len(runs), rng), []
     observed, se = np.zeros(noisy.shape[1]), np.zeros(noisy.shape[1])
     reference = np.zeros((n_permutations, noisy.shape[1]))
-    differences = []
     for r in range(noisy.shape[1]):
         found = np.stack([_difference(runs[:, r], called_noisy) for called_noisy in labellings])
         scores = cluster_sums(np.nan_to_num(found, nan=0.0), groups)  # (labellings, clusters)
@@ -126,8 +128,7 @@ def max_statistic_exchange(
         observed[r] = scores[0].sum() / (norm or 1.0)
         se[r] = norm / max(np.sum(~np.isnan(found[0])), 1)
     reference = _in_joint_order(reference, np.stack(differences), rng)
-    counts = (len(noisy), len(base))
-    return _step_down(*_with_shifts(observed, reference, se, counts, shifts, rng))
+    return _step_down(*_with_shifts(observed, reference, se, (len(noisy), len(base)), shifts, rng))
 
 
 def paired_test(

@@ -143,6 +143,22 @@ class SweepResamples:
     mean_gain: Resamples
 
 
+def _sweep_sums(clean: FloatArray, noisy: FloatArray) -> FloatArray:
+    """(2 + 4R, n): what the statistics of `bootstrap_sweep` are ratios of."""
+    seen_clean, seen = ~np.isnan(clean), ~np.isnan(noisy)
+    both = seen & seen_clean
+    of_clean, of_noisy = np.where(seen_clean, clean, 0)[None], np.where(seen, noisy, 0)
+    return np.concatenate([of_clean, seen_clean[None], of_noisy, seen, np.where(both, noisy - clean, 0), both])
+
+
+def _sweep_means(totals: FloatArray) -> FloatArray:
+    """Totals (B, 2 + 4R) -> clean, R noisy accuracies, R gains, mean gain."""
+    noisy_sum, noisy_n, gain_sum, gain_n = np.split(totals[:, 2:], 4, axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gains = gain_sum / gain_n
+        return np.column_stack([totals[:, 0] / totals[:, 1], noisy_sum / noisy_n, gains, gains.mean(axis=1)])
+
+
 def bootstrap_sweep(
     clean: FloatArray,
     noisy: FloatArray,
@@ -168,40 +184,16 @@ def bootstrap_sweep(
     clean, noisy, cluster = checked_pair(clean, noisy, cluster)
     r = noisy.shape[0]
 
-    def sums(part: slice) -> FloatArray:
-        """(2 + 4R, some items): what the statistics are ratios of."""
-        of_clean, of_noisy = clean[part], noisy[:, part]
-        seen_clean, seen = ~np.isnan(of_clean), ~np.isnan(of_noisy)
-        both = seen & seen_clean
-        return np.concatenate(
-            [
-                np.where(seen_clean, of_clean, 0)[None],
-                seen_clean[None],
-                np.where(seen, of_noisy, 0),
-                seen,
-                np.where(both, of_noisy - of_clean, 0),
-                both,
-            ]
-        )
-
-    def statistics(totals: FloatArray) -> FloatArray:
-        """Totals (B, 2 + 4R) -> clean, R noisy accuracies, R gains, mean gain."""
-        noisy_sum, noisy_n, gain_sum, gain_n = np.split(totals[:, 2:], 4, axis=1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            gains = gain_sum / gain_n
-            return np.column_stack(
-                [totals[:, 0] / totals[:, 1], noisy_sum / noisy_n, gains, gains.mean(axis=1)],
-            )
-
     n = clean.size
     if np.unique(cluster).size == n:  # a block of items at a time: all their sums are many times the outcomes
-        pattern, count = patterns_of(sums(slice(start, start + ITEMS)) for start in range(0, n, ITEMS))
+        parts = (slice(start, start + ITEMS) for start in range(0, n, ITEMS))
+        pattern, count = patterns_of(_sweep_sums(clean[part], noisy[:, part]) for part in parts)
     else:
-        pattern, count = patterns(cluster_sums(sums(slice(None)), cluster))
+        pattern, count = patterns(cluster_sums(_sweep_sums(clean, noisy), cluster))
     total = pattern @ count
-    draws = statistics(bootstrap_totals(pattern, count, n_resamples, rng))
-    estimate = statistics(total[None])[0]
-    jackknife = statistics((total[:, None] - pattern).T)
+    draws = _sweep_means(bootstrap_totals(pattern, count, n_resamples, rng))
+    estimate = _sweep_means(total[None])[0]
+    jackknife = _sweep_means((total[:, None] - pattern).T)
 
     def part(columns: slice) -> Resamples:
         return Resamples(estimate[columns], draws[:, columns], jackknife[:, columns], count.astype(float))

@@ -73,8 +73,7 @@ def set_difference(
         Estimate(a.value - b.value, np.concatenate([a.influence, -b.influence]))
         for a, b in zip(published, fresh, strict=True)
     ]
-    own, others = found[0], found[1:]
-    r = len(others)
+    own, others, r = found[0], found[1:], len(references)
     difference = own
     for other in others:
         difference = difference.plus(other, -1 / r)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
@@ -117,62 +118,71 @@ def compare(
     """
     runs, other = distinct(runs), distinct(other)
     noisy, base = average(runs), average(other)
-    n_permutations = n_permutations or n_resamples
     shifts = shifts or RunShifts()
     tested = shifts.tested(repeated=len(runs) > 1)
-    test = max_statistic_exchange(runs, other, cluster, n_permutations=n_permutations, shifts=tested, rng=rng)
+    drawn = n_permutations or n_resamples
+    test = max_statistic_exchange(runs, other, cluster, n_permutations=drawn, shifts=tested, rng=rng)
     d = noisy - base  # after the test: of a million questions each such array is 8 MB an r
     n = np.sum(~np.isnan(d), axis=1).astype(np.int64)
-    half = np.full(d.shape[1], 0.5)
     with np.errstate(invalid="ignore"):
         gain = np.array([np.nansum(row) for row in d]) / np.where(n > 0, n, np.nan)
-    nan = float("nan")
-    pointwise: tuple[Interval, ...] = (Interval(nan, nan, nan, CONFIDENCE, "bca", nan),) * len(routers)
-    mean, fall_p = Interval(float(np.nanmean(gain)), nan, nan, CONFIDENCE, "bca", nan), nan
-    low = high = np.full(len(routers), np.nan)
-    clusters = np.unique(cluster[np.any(~np.isnan(d), axis=0)]).size
     effective = effective_number(d, cluster)
-    enough = can_reject(clusters, 1 - CONFIDENCE)
-    if intervals and enough:
-        d /= 2
-        d += half
-        draws = bootstrap_sweep(half, d, cluster, n_resamples=n_resamples, rng=rng)
-        of_each = draws.gain.intervals(CONFIDENCE, units=clusters)
-        (of_mean,) = draws.mean_gain.intervals(CONFIDENCE, units=clusters)
+    clusters = np.unique(cluster[np.any(~np.isnan(d), axis=0)]).size
+    limits = _none(gain, 1.0 if intervals else float("nan"))
+    if intervals and can_reject(clusters, 1 - CONFIDENCE):
         answered = np.maximum(np.sum(np.any(~np.isnan(runs), axis=2), axis=0), 1)  # runs that were made at each r
-        own, shared = shifts.used
-        longer = _longer(np.array([2 * i.se for i in of_each]), own / answered + shared / len(other))
-        whole = _longer(np.array([2 * of_mean.se]), np.array([own / answered.sum() + shared / len(other)]))
-        pointwise = tuple(_doubled(i, float(f)) for i, f in zip(of_each, longer, strict=True))
-        mean = _doubled(of_mean, float(whole[0]))
-        se = (mean.high - mean.low) / (2 * scipy.stats.norm.ppf((1 + CONFIDENCE) / 2))
-        if se > 0:
-            fall_p = float(scipy.stats.norm.cdf(mean.estimate / se))
-        elif np.isfinite(mean.estimate):  # an r without a pair has no mean: no test, and none that Holm would count
-            fall_p = 1.0 if mean.estimate >= 0 else 2.0**-clusters
-        low, high = simultaneous(draws.gain, units=clusters)
-        low, high = gain - 2 * (draws.gain.estimate - low) * longer, gain + 2 * (high - draws.gain.estimate) * longer
-    elif intervals:
-        pointwise = tuple(Interval(float(g), -1.0, 1.0, CONFIDENCE, "bca", nan) for g in gain)
-        mean, fall_p = Interval(mean.estimate, -1.0, 1.0, CONFIDENCE, "bca", nan), 1.0
-        low, high = np.full(len(routers), -1.0), np.full(len(routers), 1.0)
+        limits = _bootstrapped(d, gain, cluster, clusters, shifts, (answered, len(other)), n_resamples, rng)
     improve, degrade = _changed(noisy, base)
     return Comparison(
         routers=routers,
         n=n,
         gain=gain,
-        low=low,
-        high=high,
-        pointwise=pointwise,
-        mean=mean,
+        **limits,
         family_p=test.pvalue,
-        fall_p=fall_p,
         pvalues=test.pvalues,
         adjusted=test.adjusted,
         improve=improve,
         degrade=degrade,
         effective=effective,
     )
+
+
+def _none(gain: FloatArray, reach: float) -> dict[str, Any]:
+    """The limits -reach and reach for gains (R,): 1, or NaN where no interval was asked for."""
+    low, high = np.full(len(gain), -reach), np.full(len(gain), reach)
+    pointwise = tuple(Interval(float(g), -reach, reach, CONFIDENCE, "bca", float("nan")) for g in gain)
+    mean = Interval(float(np.nanmean(gain)), -reach, reach, CONFIDENCE, "bca", float("nan"))
+    return {"pointwise": pointwise, "mean": mean, "fall_p": reach, "low": low, "high": high}
+
+
+def _bootstrapped(
+    d: FloatArray, gain: FloatArray, cluster: IntArray, clusters: int, shifts: RunShifts, runs: tuple[IntArray, int],
+    n_resamples: int, rng: np.random.Generator,
+) -> dict[str, Any]:  # fmt: skip
+    """Limits of differences (R, n), which are overwritten, of means (R,). runs: of one arm (R,), and of the other."""
+    half = np.full(d.shape[1], 0.5)
+    d /= 2
+    d += half
+    draws = bootstrap_sweep(half, d, cluster, n_resamples=n_resamples, rng=rng)
+    of_each = draws.gain.intervals(CONFIDENCE, units=clusters)
+    (of_mean,) = draws.mean_gain.intervals(CONFIDENCE, units=clusters)
+    (own, shared), (answered, others) = shifts.used, runs
+    longer = _longer(np.array([2 * i.se for i in of_each]), own / answered + shared / others)
+    whole = _longer(np.array([2 * of_mean.se]), np.array([own / answered.sum() + shared / others]))
+    mean, fall_p = _doubled(of_mean, float(whole[0])), float("nan")
+    se = (mean.high - mean.low) / (2 * scipy.stats.norm.ppf((1 + CONFIDENCE) / 2))
+    if se > 0:
+        fall_p = float(scipy.stats.norm.cdf(mean.estimate / se))
+    elif np.isfinite(mean.estimate):  # an r without a pair has no mean: no test, and none that Holm would count
+        fall_p = 1.0 if mean.estimate >= 0 else 2.0**-clusters
+    low, high = simultaneous(draws.gain, units=clusters)
+    return {
+        "pointwise": tuple(_doubled(i, float(f)) for i, f in zip(of_each, longer, strict=True)),
+        "mean": mean,
+        "fall_p": fall_p,
+        "low": gain - 2 * (draws.gain.estimate - low) * longer,
+        "high": gain + 2 * (high - draws.gain.estimate) * longer,
+    }
 
 
 def compare_at_any_stop(

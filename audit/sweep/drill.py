@@ -9,8 +9,9 @@ import base64
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -140,7 +141,6 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
     n = len(col["model"])
     state = [_STATE_CODE[_state(col, i)] for i in range(n)]
     kept = _questions_with_text(col, n, seed, max_text_bytes)
-
     names = ("benchmark", "question_id", "question", "options", "gold")
     asked, question_of = _encoded((*key[:3], tuple(key[3]), key[4]) for key in zip(*map(col.get, names), strict=True))
     models, model_codes = _encoded(col["model"])
@@ -149,27 +149,11 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
     facts, fact_codes = _encoded(
         zip(col["answer_form"], col["finish_reason"], col["model_revision"], tallies, col["options_shown"], strict=True)
     )
-    texts, questions = _Texts(), list[list[Any]]()
-    refs: list[int] = []
-    offset = np.zeros(n + 1, dtype=np.uint32)
-    counts = np.zeros(n, dtype=np.uint16)
-    logprobs: dict[int, list[float | None]] = {}
-    for i, k in enumerate(question_of):
-        benchmark, id_, text, options, gold = asked[k]
-        has_text = (benchmark, id_) in kept
-        if k == len(questions):  # its first row
-            own = [texts.add(text), [texts.add(o) for o in options]] if has_text else [-1, len(options)]
-            questions.append([benchmarks.index(benchmark), id_, *own, gold, col["group"][i]])
-        if has_text:
-            messages = col["router_messages"][i]
-            counts[i] = len(messages)
-            row = (*messages, col["response"][i] or "", col["error"][i] or "", *col["pieces"][i])
-            refs += map(texts.add, row)
-            if scores := col["option_logprobs"][i]:
-                logprobs[i] = [None if s is None or not np.isfinite(s) else round(s, 3) for s in scores]
-        offset[i + 1] = len(refs)
+    texts, questions, refs = _written(col, asked, question_of, kept, benchmarks)
+    logprobs = {i: _rounded(col["option_logprobs"][i]) for i in range(n) if refs[i] and col["option_logprobs"][i]}
     chunks, starts = texts.chunks()
     transition, weight = _transitions(col, state)
+    sent = zip(col["router_messages"], refs, strict=True)
     head = {
         "rows": n,
         "models": models,
@@ -192,13 +176,33 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
             "weight": _b64(weight),
             "answer": _b64(np.array([-1 if a is None else a for a in col["answer"]], dtype=np.int16)),
             "fact": _b64(np.array(fact_codes, dtype=np.uint32)),
-            "messages": _b64(counts),
-            "offset": _b64(offset),
-            "refs": _b64(np.array(refs, dtype=np.uint32)),
+            "messages": _b64(np.array([len(m) if r else 0 for m, r in sent], dtype=np.uint16)),
+            "offset": _b64(np.cumsum([0, *map(len, refs)], dtype=np.uint32)),
+            "refs": _b64(np.array([*chain.from_iterable(refs)], dtype=np.uint32)),
         },
     }
-    with_text = int(np.count_nonzero(np.diff(offset)))
-    return DrillDown(head, chunks, rows=n, rows_with_text=with_text, text_bytes=texts.total())
+    return DrillDown(head, chunks, rows=n, rows_with_text=sum(map(bool, refs)), text_bytes=texts.total())
+
+
+def _written(
+    col: Mapping[str, list[Any]], asked: Sequence[Any], question_of: Sequence[int], kept: Set[Any],
+    benchmarks: Sequence[str],
+) -> tuple[_Texts, list[list[Any]], list[list[int]]]:  # fmt: skip
+    """All texts; each question with the numbers of its own; those of each row's messages, reply, error and prompt."""
+    texts, questions, refs = _Texts(), list[list[Any]](), list[list[int]]()
+    for i, k in enumerate(question_of):
+        benchmark, id_, text, options, gold = asked[k]
+        has_text = (benchmark, id_) in kept
+        if k == len(questions):  # its first row
+            own = [texts.add(text), [texts.add(o) for o in options]] if has_text else [-1, len(options)]
+            questions.append([benchmarks.index(benchmark), id_, *own, gold, col["group"][i]])
+        row = (*col["router_messages"][i], col["response"][i] or "", col["error"][i] or "", *col["pieces"][i])
+        refs.append([*map(texts.add, row)] if has_text else [])
+    return texts, questions, refs
+
+
+def _rounded(scores: Sequence[float | None]) -> list[float | None]:
+    return [None if s is None or not np.isfinite(s) else round(s, 3) for s in scores]
 
 
 def _encoded(values: Iterable[Any]) -> tuple[list[Any], list[int]]:

@@ -11,6 +11,7 @@ is in all of them.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, reduce
+from typing import Any
 
 import numpy as np
 
@@ -136,9 +137,7 @@ def measure(
 
     largest_cluster: of a run that may have been stopped early, the questions of the largest cluster of its whole sample
     (1 without clusters): every comparison is then one that holds at any stop. None for a fixed number of questions.
-
     reference: another model's outcomes from the same router messages. gamma: of unparsed answers (`Evidence`).
-
     n_permutations: of every test; n_resamples where None. without_leak: (R, n) for each router count, true for
     questions without an answer leak. shifts: of whole runs, as estimated over the panel. intervals=False skips
     every bootstrap (their limits are then NaN).
@@ -146,36 +145,15 @@ def measure(
     """
     routers = levels_of(cell, Arm.NOISY_REWRITE)
     shared = tuple(r for r in routers if replicates_of(cell, Arm.FORWARD_FULL, r))
-    has_direct = bool(replicates_of(cell, Arm.DIRECT, 0))
-
     of_runs = shifts or RunShifts()
-
-    def against(
-        runs: FloatArray, other: FloatArray, at: tuple[int, ...], shifts: RunShifts = of_runs
-    ) -> Comparison | None:
-        if not np.any(~np.isnan(average(runs) - average(other))):
-            return None
-        if largest_cluster is not None:
-            return compare_at_any_stop(runs, other, at, cell.cluster, largest_cluster)
-        return compare(
-            runs,
-            other,
-            at,
-            cell.cluster,
-            rng=rng,
-            n_resamples=n_resamples,
-            n_permutations=n_permutations,
-            intervals=intervals,
-            shifts=shifts,
-        )
-
+    how = partial(
+        _against, cell, largest_cluster, rng=rng, n_resamples=n_resamples, n_permutations=n_permutations,
+        intervals=intervals,
+    )  # fmt: skip
+    against = partial(how, shifts=of_runs)
     missing = np.isin(cell.state, UNANSWERED)
     unread = bool(missing.any())
-    read = to_values(cell.state) if unread else None
-
-    def held(favour: bool) -> FloatArray | None:
-        return None if read is None else imputed(read, missing, predict_right(read), gamma**0.5, favour)
-
+    worse, better = _imputed(cell, missing, gamma) if unread else (None, None)
     reading = partial(_reading, cell, against, routers, shared)
     plain = reading(None, None, None)
     if plain.clean is None:
@@ -183,26 +161,53 @@ def measure(
     leaks = without_leak is not None and not np.all(without_leak)
     more = tuple(r for r in shared if r > 1)
     base = runs_of(cell, Arm.FORWARD_FULL, (1,))
-    original = runs_of(cell, Arm.DIRECT, (0,)) if has_direct else np.full((1, 1, cell.n), np.nan)
     clean_values = average(base)[0]
     return Evidence(
         plain=plain,
         without_leak=reading(without_leak, None, None) if leaks else None,
-        adverse=reading(without_leak, held(False), held(True)) if unread else None,
-        favourable=reading(None, held(True), held(False)) if unread else None,
+        adverse=reading(without_leak, worse, better) if unread else None,
+        favourable=reading(None, better, worse) if unread else None,
         ensemble_gain=(
-            against(runs_of(cell, Arm.FORWARD_FULL, more), base, more, of_runs.among_controls()) if more else None
+            how(runs_of(cell, Arm.FORWARD_FULL, more), base, more, shifts=of_runs.among_controls()) if more else None
         ),
         shifts=of_runs,
         clean_accuracy=float(np.nanmean(clean_values)),
-        direct_accuracy=float(np.nanmean(original)) if np.any(~np.isnan(original)) else None,
+        direct_accuracy=_direct_accuracy(cell),
         discordance=discordance_of(clean_values, average(noisy := runs_of(cell, Arm.NOISY_REWRITE, routers))),
         repeated=len(distinct(noisy)) > 1,
         worst_case=_worst_case(cell, routers) if unread else None,
-        hints=None
-        if reference is None
-        else hint_test(cell, reference, of_runs, run_shifts([reference], of_runs.plausible_sd)),
+        hints=_hints(cell, reference, of_runs) if reference else None,
     )
+
+
+def _direct_accuracy(cell: CellOutcomes) -> float | None:
+    """Of the original questions, where they were asked and one has an answer."""
+    asked = bool(replicates_of(cell, Arm.DIRECT, 0))
+    original = runs_of(cell, Arm.DIRECT, (0,)) if asked else np.full((1, 1, cell.n), np.nan)
+    return float(np.nanmean(original)) if np.any(~np.isnan(original)) else None
+
+
+def _hints(cell: CellOutcomes, reference: CellOutcomes, shifts: RunShifts) -> HintTest | None:
+    return hint_test(cell, reference, shifts, run_shifts([reference], shifts.plausible_sd))
+
+
+def _against(
+    cell: CellOutcomes, largest_cluster: int | None, runs: FloatArray, other: FloatArray, routers: tuple[int, ...],
+    **how: Any,
+) -> Comparison | None:  # fmt: skip
+    """One arm's runs against another's; None where no question has an answer in both. how: of `compare`."""
+    if not np.any(~np.isnan(average(runs) - average(other))):
+        return None
+    if largest_cluster is not None:
+        return compare_at_any_stop(runs, other, routers, cell.cluster, largest_cluster)
+    return compare(runs, other, routers, cell.cluster, **how)
+
+
+def _imputed(cell: CellOutcomes, missing: BoolArray, gamma: float) -> tuple[FloatArray, FloatArray]:
+    """Every answer as a value 0-1, the missing ones imputed as wrong rather than right, and the other way round."""
+    read = to_values(cell.state)
+    predicted = predict_right(read)
+    return imputed(read, missing, predicted, gamma**0.5, False), imputed(read, missing, predicted, gamma**0.5, True)
 
 
 def _reading(

@@ -29,7 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser().parse_args(arguments)
     columns = dict(_pair(one) for one in asked.map.split(",")) if asked.map else {}
     of_all, told_of = _dates(asked)
-    joined, held_out, files, known = _read(asked, columns, of_all)
+    dates = [told_of.get(name, of_all) for name in asked.judge] or [of_all, *told_of.values()]
+    joined, held_out, files, known = _read(asked, columns, dates)
     from audit.benchmarks.fresh import Origin, check_origin
     from audit.imports.join import check_joined, leave_out_changed, match_strata
 
@@ -115,10 +116,11 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _read(
-    asked: argparse.Namespace, columns: dict[str, str], released: str | None
+    asked: argparse.Namespace, columns: dict[str, str], released: Sequence[str | None]
 ) -> tuple[Joined, str | None, list[dict[str, str]], dict[str, Origin]]:
     """(outcomes joined, the held-out benchmark, facts of every file, what a set tells of its models). Every log is
-    read whole before anything is written. --held-out names a benchmark of the logs where no such file is there."""
+    read whole before anything is written. --held-out names a benchmark of the logs where no such file is there. released:
+    dates of the judged models."""
     from audit.benchmarks.fresh import Origin, last_date
     from audit.imports.detect import read_log
     from audit.imports.join import Joined
@@ -134,7 +136,7 @@ def _read(
     by_name = len(words) == 1 and not any(Path(one).exists() for one in (words[0], words[0].partition("=")[2] or "?"))
     held_out = words[0] if by_name else HELD_OUT if words else None
     for word in [one for one in asked.references if one.startswith(PREFIX)]:
-        before = last_date(asked.held_out_date, [Origin(released)])
+        before = last_date(asked.held_out_date, map(Origin, released))
         taken = take_set(word.removeprefix(PREFIX), asked.family, asked.benchmark, held_out or "", before)
         joined.add(word, taken.outcomes)
         files.append(taken.about)

@@ -153,6 +153,17 @@ def test_an_import_takes_references_from_a_set(
     assert all(told[name] == {"released": "2024-01", "family": name[:3]} for name in others)
 
 
+@pytest.mark.parametrize("released", ["2023-11", "mine=2023-11"])
+def test_a_set_without_a_model_old_enough_is_refused_by_the_judged_models_date(
+    one_set: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], released: str
+) -> None:
+    seen, new = table(tmp_path / "a.csv", {"mine": 0.75}, 3), table(tmp_path / "b.csv", {"mine": 0.5}, 4)
+    words = [str(seen), "--held-out", str(new), "--benchmark", "exam", "--judge", "mine", "-o", str(tmp_path / "run")]
+    words += ["--references", f"set:{one_set}", "--family", "bee", "--held-out-date", "2023-12"]
+    assert import_logs([*words, "--released", released]) == 1
+    assert "The set has 0 models" in capsys.readouterr().err
+
+
 def test_a_choice_keeps_to_models_as_old_as_the_held_out_items_need() -> None:
     """Items newer than the tested model are to be new to its references too."""
     models = [SetModel(f"m{k}", k / 9, 9, 0, f"2024-0{k}" if k else None, f"f{k}") for k in range(8)]

@@ -79,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _outward(several: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _outward(several: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """The commands that hand a result to another system."""
     card = several.add_parser("card", help="a run's result as Hugging Face metadata, into a folder")
     card.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")

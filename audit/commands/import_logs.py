@@ -119,8 +119,8 @@ def _read(
     asked: argparse.Namespace, columns: dict[str, str], released: Sequence[str | None]
 ) -> tuple[Joined, str | None, list[dict[str, str]], dict[str, Origin]]:
     """(outcomes joined, the held-out benchmark, facts of every file, what a set tells of its models). Every log is
-    read whole before anything is written. --held-out names a benchmark of the logs where no such file is there. released:
-    dates of the judged models."""
+    read whole before anything is written. --held-out names a benchmark of the logs where no such file is there.
+    released: dates of the judged models."""
     from audit.benchmarks.fresh import Origin, last_date
     from audit.imports.detect import read_log
     from audit.imports.join import Joined

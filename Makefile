@@ -70,7 +70,7 @@ sensitivity: $(STAMP)
 RAY := tests/pipeline tests/real
 test: $(STAMP)
 ifeq ($(ARGS),)
-	@echo 'Two halves at once: some twenty minutes on two cores.'
+	@echo 'Two halves at once: a quarter of an hour on two cores. Each prints when it has ended.'
 	@$(MAKE) --no-print-directory --output-sync --keep-going -j2 test-apart test-ray
 else
 	$(PY) -m pytest $(ARGS)

@@ -24,6 +24,7 @@ _STEMS = "|opt|option|choice|ans|answer|distractor|incorrect|wrong|incorrect_ans
 _OPTION = re.compile(rf"({_STEMS}|[a-z_]+?(?=_?[0-9]))_?([a-j]|[0-9]{{1,2}})")  # any other stem: numbered
 _OTHER = re.compile(r"_(id|type|number|count|[a-j]|[0-9]+)$")  # a question's number, or one of several options
 _WRONG = ("distractor", "incorrect", "wrong", "incorrect_answer")
+_TRIED = 20  # rows that are read with each pair of columns: 50 columns are 2,450 pairs
 _SEPARATORS = ("|", ";", " / ", "\n", ",")
 PARTS = {  # of a question: the setting that names its column
     "question": "question_column", "options": "choices_column", "key": "answer_column", "id": "id_column",
@@ -59,7 +60,7 @@ def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
         config,
         **{k: v for k, v in found.items() if v not in (None, [], False) and getattr(config, k) == getattr(plain, k)},
     )
-    guessed = _filled([row for row in rows if isinstance(row, Mapping)], guessed)
+    guessed = _filled([row for row in rows[:_TRIED] if isinstance(row, Mapping)], guessed)
     if (config.answer_as, config.index_base) != ("auto", 0):
         return guessed
     forms = [replace(guessed, answer_as=form, index_base=base) for form, base in _FORMS]
@@ -67,7 +68,7 @@ def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
 
 
 def _filled(rows: Sequence[Mapping[str, Any]], config: BenchmarkConfig) -> BenchmarkConfig:
-    """With columns for a question and a key that no name told: of those left, what reads most rows, the longest."""
+    """With columns for a question and a key that no name told: of those left, what reads most rows, the wordiest."""
     usual = {"question_column": BenchmarkConfig.question_column, "answer_column": BenchmarkConfig.answer_column}
     missing = [part for part, name in usual.items() if getattr(config, part) == name and name not in rows[0]]
     used = {getattr(config, setting) for setting in PARTS.values()}
@@ -78,7 +79,7 @@ def _filled(rows: Sequence[Mapping[str, Any]], config: BenchmarkConfig) -> Bench
 
     def fits(one: BenchmarkConfig) -> tuple[int, int]:
         read = [row for row in rows if _reads(row, one)]
-        return len(read), sum(len(str(row[one.question_column])) for row in read)
+        return len(read), sum(map(str.isalpha, "".join(str(row[one.question_column]) for row in read)))
 
     return max([config, *(replace(config, **columns) for columns in tried)], key=fits)
 

@@ -256,7 +256,7 @@ def test_keys_that_could_count_from_0_and_from_1_are_told_by_any_row(keys: tuple
 def test_columns_that_no_name_tells_are_those_that_can_be_read() -> None:
     """Before a note beside the question, a number that is no key, and scores of the same shape as options."""
     options = dict(zip(("o1", "o2", "o3", "o4"), ("Rome", "Paris", "Oslo", "Bern"), strict=True))
-    other = {"note": "easy", "score_1": "7", "score_2": "3"}
+    other = {"note": "easy", "stamp": "1700000000" * 3, "score_1": "7", "score_2": "3"}
     rows = [
         {"nr": str(k), "frage": f"What is asked {k}?", **options, "loesung": key, **other}
         for k, key in enumerate("ABCDA", start=1)

@@ -89,7 +89,7 @@ def _read(benchmark: Benchmark) -> tuple[list[Question], list[str], Counts]:
     counts: Counts = {name: Counter() for name in ("rows", "columns", "options", "key")}
     for where, row, context in benchmark.located_rows():
         counts["rows"]["all"] += 1
-        counts["columns"].update(row if isinstance(row, dict) else ())
+        counts["columns"].update(row.keys() if isinstance(row, dict) else ())
         try:
             question = mcq_file(row, context)
         except BenchmarkError as error:

@@ -12,6 +12,7 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.encoding import likely_encoding
 from audit.benchmarks.guess import either_base, guess
 from audit.benchmarks.load import open_benchmark
+from audit.commands.data import main as show
 from audit.errors import BenchmarkError, ConfigError
 from audit.records import Question
 
@@ -267,3 +268,11 @@ def test_columns_that_no_name_tells_are_those_that_can_be_read() -> None:
     typed = guess(rows, replace(MCQ, answer_column="note"))
     assert typed.answer_column == "note"  # though it cannot be read
     assert guess([{"a": "?", "b": "A"}], MCQ).question_column == MCQ.question_column  # nothing can be read
+
+
+def test_a_file_with_nulls_and_objects_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "own.jsonl"
+    row = {"question": "Which?", "choices": ["x", "y"], "answer": 1, "source": None, "graded": {"by": "us"}}
+    path.write_text("".join(json.dumps({**row, "question": f"Which {k}?"}) + "\n" for k in range(3)))
+    assert show(["show", str(path)]) == 0
+    assert "source, graded" in capsys.readouterr().out

@@ -63,12 +63,16 @@ def iter_batches(path: Path, schema: RowSchema, columns: Sequence[str] | None = 
             raise CorruptShardError(_corrupt(path, "it is empty"))
     with _reading(path):
         batches = (_parquet if path.suffix == FORMATS["parquet"] else _ipc)(path, schema, names)
+    rows = 0
     while True:
         with _reading(path):
             batch = next(batches, None)
             if batch is None:
-                return
+                break
+        rows += batch.num_rows
         yield batch.select(names)
+    if not rows:  # none is written so: one zeroed byte of a footer hides every batch
+        raise CorruptShardError(_corrupt(path, "it has no row"))
 
 
 def _check_schema(path: Path, schema: RowSchema, found: pa.Schema) -> None:
@@ -102,9 +106,13 @@ def _ipc(path: Path, schema: RowSchema, names: list[str]) -> Iterator[pa.RecordB
 def _parquet(path: Path, schema: RowSchema, names: list[str]) -> Iterator[pa.RecordBatch]:
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         _check_schema(path, schema, file.schema_arrow)
+        rows = 0
         for batch in file.iter_batches(batch_size=1024, columns=names):
             batch.validate(full=True)
+            rows += batch.num_rows
             yield batch
+    if rows != (said := file.metadata.num_rows):  # pages have checksums, their headers have none
+        raise CorruptShardError(_corrupt(path, f"{rows} of its {said} rows can be read"))
 
 
 def read_shard(path: Path, schema: RowSchema, columns: Sequence[str] | None = None) -> pa.Table:

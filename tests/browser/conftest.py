@@ -1,6 +1,5 @@
-"""A headless Chromium, where Debian's is installed; the panels of the reports' unit tests."""
+"""A headless Chromium, where Debian's is installed."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +10,6 @@ FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 )  # fmt: skip
-
-for _room in ("report", "validity", "perturb", "memory"):
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / _room))
 
 
 @pytest.fixture(scope="session")

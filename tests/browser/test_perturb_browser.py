@@ -1,21 +1,18 @@
 """The perturbation audit's page in a real browser: what is chosen, where gates lead, what a text cannot do."""
 
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from test_perturb_cells import judged
 
 from audit.perturb.items_table import Item, Shown
 from audit.perturb.page import render
 from audit.report.diff import word_diff
 from audit.report.page import RunFacts
 from audit.variants.arrow import find_library
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / "perturb"))
-from test_perturb_cells import judged
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<script>window.__ran = 1</script><img src=x onerror='window.__ran = 2'>"

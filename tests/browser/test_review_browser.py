@@ -1,7 +1,6 @@
 """The reviewers' page in a real browser: read, decide; what a report in its sandbox and another site cannot do."""
 
 import socket
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -11,13 +10,11 @@ from typing import Any
 
 import pytest
 import uvicorn
+from registered_runs import make_run
 
 from audit.commands.gate import main as gate
 from audit.governance.keys import create_key, load_signer, load_trusted
 from audit.governance.serve import Reviewing, create_app
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / "registry"))
-from registered_runs import make_run
 
 pytestmark = pytest.mark.browser
 TOKEN = "t" * 43

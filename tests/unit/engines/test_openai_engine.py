@@ -5,19 +5,14 @@ import logging
 import math
 import pickle
 import random
-import sys
 import time
 import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # tests/, for faulty_server
-
 from faulty_server import Call, FaultyServer, Reply, completion, echo, error, free_port, letters_completion
 
 from audit.engines.openai_config import (
@@ -35,7 +30,8 @@ from audit.records import FinishReason, Generation, GenerationRequest, Reading
 
 KEY = "sk-test-0123456789-do-not-leak"
 KEY_ENV = "AUDIT_TEST_KEY"
-FAST_RETRY = RetryConfig(max_attempts=4, base_delay_s=0.01, max_delay_s=0.05, jitter=0.5, outage_s=0.5)
+FAST_RETRY = RetryConfig(max_attempts=4, base_delay_s=0.01, max_delay_s=0.05, jitter=0.5, outage_s=60.0)
+OUTAGE = replace(FAST_RETRY, outage_s=0.5)  # only where an outage is expected: a busy machine is as silent
 FAST_CIRCUIT = CircuitConfig(failures=3, cooldown_s=0.05)
 
 
@@ -51,7 +47,7 @@ def request(prompt: str = "hi", question: str = "q", **kwargs: Any) -> Generatio
 
 
 def endpoint(server: FaultyServer, **kwargs: Any) -> EndpointConfig:
-    return EndpointConfig(**{"url": server.url, "model": "m", "api_key_env": KEY_ENV, "timeout_s": 5.0, **kwargs})
+    return EndpointConfig(**{"url": server.url, "model": "m", "api_key_env": KEY_ENV, "timeout_s": 60.0, **kwargs})
 
 
 def config(*endpoints: EndpointConfig, **kwargs: Any) -> OpenAIConfig:
@@ -79,6 +75,13 @@ def with_server(
                 await engine.close()
 
     return asyncio.run(main())
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait for it; a busy machine takes what it takes."""
+    async with asyncio.timeout(60):
+        while not true():
+            await asyncio.sleep(0.01)
 
 
 def one(behave: Callable[[Call], Reply], asked: GenerationRequest | None = None, **kwargs: Any) -> Generation:
@@ -212,15 +215,16 @@ def test_requests_of_one_question_go_to_one_endpoint() -> None:
 
 
 def test_a_saturated_endpoint_does_not_hold_up_the_other() -> None:
-    async def main() -> tuple[int, int]:
-        slow_server = FaultyServer(lambda c: Reply(body=completion("x"), delay_s=1.0))
-        async with slow_server as slow, FaultyServer() as quick:
-            engine = await started(endpoint(slow, concurrency=1), endpoint(quick, concurrency=1))
-            await engine.run([request(f"p{i}", f"q{i}") for i in range(30)])
+    async def main() -> int:
+        async with FaultyServer(lambda c: Reply(fault="hang")) as stuck, FaultyServer() as quick:
+            engine = await started(endpoint(stuck, concurrency=1), endpoint(quick, concurrency=1))
+            run = asyncio.create_task(engine.run([request(f"p{i}", f"q{i}") for i in range(30)]))
+            await until(lambda: len(quick.calls) == 29)
+            run.cancel()
             await engine.close()
-            return len(slow.calls), len(quick.calls)
+            return len(stuck.calls)
 
-    assert asyncio.run(main()) == (1, 29)
+    assert asyncio.run(main()) == 1
 
 
 # --- finish reasons and readings ---
@@ -340,13 +344,13 @@ def test_retry_after_is_honoured_and_capped() -> None:
         return result
 
     assert elapsed("0.3", 5.0) >= 0.3
-    assert elapsed("3600", 0.1) < 2.0
+    assert elapsed("3600", 0.1) < 60
 
 
 def test_429_pauses_the_endpoint_for_everyone() -> None:
     async def use(engine: OpenAIEngine, server: FaultyServer) -> int:
         first = asyncio.create_task(engine.run([request("a")]))
-        await asyncio.sleep(0.1)
+        await until(lambda: engine.stats()["retries"] > 0)
         await engine.run([request(str(i)) for i in range(10)])
         await first
         return len(server.calls)
@@ -357,8 +361,7 @@ def test_429_pauses_the_endpoint_for_everyone() -> None:
 
 
 def test_429_outlasting_max_attempts_is_not_an_error_row() -> None:
-    retry = replace(FAST_RETRY, outage_s=20.0)
-    got = one(first_then(error(429, "busy"), times=8), retry=retry)  # max_attempts is 4
+    got = one(first_then(error(429, "busy"), times=8))  # max_attempts is 4
     assert (got.text, got.error) == ("hi", None)
 
 
@@ -377,9 +380,9 @@ def test_a_retry_goes_to_the_other_endpoint() -> None:
 
 def test_a_failure_that_took_longer_than_an_outage_is_still_tried_elsewhere() -> None:
     async def main() -> list[str | None]:
-        slow = replace(error(500, "oops"), delay_s=1.5 * FAST_RETRY.outage_s)
+        slow = replace(error(500, "oops"), delay_s=1.5 * OUTAGE.outage_s)
         async with FaultyServer(lambda c: slow) as bad, FaultyServer() as good:
-            engine = await started(endpoint(bad), endpoint(good))
+            engine = await started(endpoint(bad), endpoint(good), retry=OUTAGE)
             # Where a question's home is follows from the servers' ports; of 24, one endpoint cannot have them all.
             results = await engine.run([request(f"p{i}", f"q{i}") for i in range(24)])
             await engine.close()
@@ -392,12 +395,13 @@ def test_a_failure_that_took_longer_than_an_outage_is_still_tried_elsewhere() ->
 def test_two_endpoints_that_fail_without_end_are_an_outage_though_neither_is_taken_out() -> None:
     async def main() -> None:
         async with FaultyServer(lambda c: error(500, "one")) as a, FaultyServer(lambda c: error(500, "two")) as b:
-            engine = await started(endpoint(a), endpoint(b), circuit=CircuitConfig(failures=10**6, cooldown_s=0.05))
+            circuit = CircuitConfig(failures=10**6, cooldown_s=0.05)
+            engine = await started(endpoint(a), endpoint(b), circuit=circuit, retry=OUTAGE)
             with pytest.raises(EngineError, match="No endpoint has answered"):
                 await engine.run([request("p")])
             await engine.close()
 
-    asyncio.run(asyncio.wait_for(main(), 20))
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 # --- endpoints that answer {prompt, task_id} with {response} ---
@@ -413,7 +417,7 @@ def inferring(answer: Callable[[Call], Any]) -> tuple[Generation, list[Call]]:
             await engine.close()
             return found, server.calls
 
-    return asyncio.run(asyncio.wait_for(main(), 20))
+    return asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_an_address_that_ends_in_infer_is_asked_as_the_article_has_it() -> None:
@@ -469,7 +473,7 @@ def test_an_outage_that_answers_200_is_no_error_row(in_flight: int, answered: in
             await engine.run([request(str(i)) for i in range(in_flight)])
         return engine.stats()
 
-    stats = with_server(lambda c: echo(c) if c.number <= answered else page, use)
+    stats = with_server(lambda c: echo(c) if c.number <= answered else page, use, retry=OUTAGE)
     assert (stats["generations"], stats["error_rows"]) == (float(answered), 0.0)
 
 
@@ -482,7 +486,7 @@ def test_an_outage_within_a_run_is_no_error_row_of_those_that_are_left() -> None
             await engine.run([request(str(i)) for i in range(12)])
         return engine.stats()
 
-    retry = replace(FAST_RETRY, max_attempts=2)
+    retry = replace(OUTAGE, max_attempts=2)
     stats = with_server(lambda c: echo(c) if c.number <= 10 else page, use, concurrency=1, retry=retry)
     assert (stats["generations"], stats["error_rows"]) == (10.0, 0.0)
 
@@ -494,7 +498,7 @@ def test_another_models_replies_once_the_own_one_is_gone_are_an_outage_too() -> 
             await engine.run([request("last")])
         return engine.stats()
 
-    stats = with_server(lambda c: of_model("m" if c.number <= 4 else "m-mini"), use)
+    stats = with_server(lambda c: of_model("m" if c.number <= 4 else "m-mini"), use, retry=OUTAGE)
     assert (stats["generations"], stats["error_rows"]) == (4.0, 0.0)
 
 
@@ -574,7 +578,7 @@ def test_an_outage_stops_the_run_and_records_no_error_rows() -> None:
     async def main() -> tuple[str, float]:
         server = FaultyServer()
         await server.up()
-        engine = await started(endpoint(server))
+        engine = await started(endpoint(server), retry=OUTAGE)
         await server.down()
         begin = time.monotonic()
         with pytest.raises(EngineError) as caught:
@@ -586,7 +590,7 @@ def test_an_outage_stops_the_run_and_records_no_error_rows() -> None:
 
     message, took = asyncio.run(main())
     assert "connection" in message
-    assert FAST_RETRY.outage_s < took < 5.0  # not before the budget is over, and soon after
+    assert OUTAGE.outage_s < took < FAST_RETRY.outage_s  # not before the budget is over
 
 
 def test_500_for_everything_is_an_outage_too() -> None:
@@ -594,7 +598,7 @@ def test_500_for_everything_is_an_outage_too() -> None:
         with pytest.raises(EngineError, match="HTTP 500: dead engine"):
             await engine.run([request(str(i)) for i in range(5)])
 
-    with_server(lambda c: error(500, "dead engine"), use)
+    with_server(lambda c: error(500, "dead engine"), use, retry=OUTAGE)
 
 
 def test_500_while_nothing_is_answered_is_never_an_error_row() -> None:
@@ -605,13 +609,19 @@ def test_500_while_nothing_is_answered_is_never_an_error_row() -> None:
             await engine.run([request()])
         assert len(server.calls) > FAST_RETRY.max_attempts
 
-    with_server(lambda c: error(500, "dead"), use, circuit=CircuitConfig(failures=1000, cooldown_s=0.05))
+    circuit, retry = CircuitConfig(failures=1000, cooldown_s=0.05), replace(OUTAGE, outage_s=2.0)
+    with_server(lambda c: error(500, "dead"), use, circuit=circuit, retry=retry)
 
 
 def test_a_dead_endpoint_is_taken_out_and_comes_back() -> None:
+    circuit = CircuitConfig(failures=3, cooldown_s=300)
+
     async def main() -> None:
         async with FaultyServer() as steady, FaultyServer() as flaky:
-            engine = await started(endpoint(steady), endpoint(flaky), circuit=CircuitConfig(failures=3, cooldown_s=0.2))
+            engine = OpenAIEngine(config(endpoint(steady), endpoint(flaky), circuit=circuit), random.Random(0))
+            now = [0.0]
+            engine._clock = lambda: time.monotonic() + now[0]
+            await engine.start()
             await flaky.down()
             before = len(flaky.calls)
             results = await engine.run([request(f"p{i}", f"q{i}") for i in range(40)])
@@ -619,7 +629,7 @@ def test_a_dead_endpoint_is_taken_out_and_comes_back() -> None:
             assert (engine.stats()["endpoints_out"], engine.stats()["circuit_openings"]) == (1.0, 1.0)
             assert len(flaky.calls) == before
             await flaky.up()
-            await asyncio.sleep(0.25)
+            now[0] = 301.0
             await engine.run([request("probe")])  # one request tests it
             assert len(flaky.calls) == 1
             await engine.run([request(f"p{i}", f"q{i}") for i in range(40)])
@@ -634,7 +644,7 @@ def test_the_only_endpoint_comes_back_within_the_budget() -> None:
     async def main() -> list[str]:
         server = FaultyServer()
         await server.up()
-        engine = await started(endpoint(server), retry=replace(FAST_RETRY, outage_s=20.0))
+        engine = await started(endpoint(server))
         await server.down()
         run = asyncio.create_task(engine.run([request(str(i)) for i in range(20)]))
         await asyncio.sleep(0.6)
@@ -657,7 +667,7 @@ def test_a_cancelled_run_frees_its_slots() -> None:
         with pytest.raises(asyncio.CancelledError):
             await run
         server.behave = echo
-        return [g.text for g in await asyncio.wait_for(engine.run([request("a"), request("b")]), 2)]
+        return [g.text for g in await asyncio.wait_for(engine.run([request("a"), request("b")]), 60)]
 
     assert with_server(echo, use, concurrency=2) == ["a", "b"]
 
@@ -724,7 +734,7 @@ def test_a_redirect_is_not_followed(status: int) -> None:
                 assert server.calls
 
             async with FaultyServer(lambda call: target) as server:
-                engine = await started(endpoint(server))
+                engine = await started(endpoint(server), retry=OUTAGE)
                 try:
                     await use(engine, server)
                 finally:
@@ -746,8 +756,9 @@ def test_a_reply_has_a_bound(reply: Reply) -> None:
     async def use(engine: OpenAIEngine, server: FaultyServer) -> list[Generation]:
         return list(await engine.run([request("large"), request("small")]))
 
-    patient = replace(FAST_RETRY, max_attempts=2, outage_s=60.0)  # 17 MiB take a busy machine a while
-    large, small = with_server(lambda call: reply if call.prompt == "large" else echo(call), use, retry=patient)
+    large, small = with_server(
+        lambda call: reply if call.prompt == "large" else echo(call), use, retry=replace(FAST_RETRY, max_attempts=2)
+    )
     assert large.error is not None and "refused" in large.error
     assert small.error is None and "small" in small.text
 
@@ -833,7 +844,7 @@ def test_no_key_in_logs_exceptions_reprs_or_generations(caplog: pytest.LogCaptur
     async def main() -> None:
         for reply in echoes:
             async with FaultyServer(lambda c, reply=reply: reply) as server:
-                engine = await started(endpoint(server))
+                engine = await started(endpoint(server), retry=OUTAGE)
                 try:
                     seen.append(repr(await engine.run([request()])))
                 except EngineError as caught:

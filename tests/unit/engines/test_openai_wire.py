@@ -1,17 +1,12 @@
 """Chat completions on the wire: bodies as endpoints send them, read without a socket."""
 
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+from faulty_server import completion, letters_completion
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # tests/, for faulty_server
-
-from faulty_server import completion, letters_completion
 
 from audit.engines.openai_wire import listed_models, read_chat, same_model
 from audit.engines.redact import Redactor

@@ -2,16 +2,12 @@
 
 import json
 import shutil
-import sys
 import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "registry"))
-
 from outcome_tables import outcomes_to_table
 from registered_runs import make_run
 

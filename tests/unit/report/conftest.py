@@ -1,6 +1,0 @@
-"""The panels of these tests are a plain module beside them."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))

@@ -81,13 +81,13 @@ def test_a_reviewer_reads_and_decides_and_nobody_else_does(
     assert browser.current_url == f"{address}/home/"
     assert browser.execute_script("return document.cookie") == ""  # the session is for no script
     browser.execute_script("document.querySelector('td a').click()")
-    within(10, "document.querySelector('iframe') !== null")
+    within(60, "document.querySelector('iframe') !== null")
     page = browser.current_url
 
     # The report is shown, and has no origin: it reads nothing of ours and sends nothing.
     browser.execute_script("document.querySelector('iframe').scrollIntoView()")
     browser.switch_to.frame(0)
-    within(10, "document.body.dataset.fetch")
+    within(60, "document.body.dataset.fetch")
     seen = browser.execute_script("return {...document.body.dataset}")
     assert (seen["origin"], seen["parent"], seen["cookie"], seen["fetch"]) == (
         "null", "SecurityError", "SecurityError", "refused",
@@ -102,7 +102,7 @@ def test_a_reviewer_reads_and_decides_and_nobody_else_does(
         "<input name=expires value=2099-01-01></form><script>document.forms[0].submit()</script>"
     )
     browser.get(other.as_uri())
-    within(10, f"location.href === '{page}'")
+    within(60, f"location.href === '{page}'")
     assert "Open the address" in browser.page_source or "has to come from this page" in browser.page_source
     assert not (run / "decisions").exists()
 
@@ -111,7 +111,7 @@ def test_a_reviewer_reads_and_decides_and_nobody_else_does(
     browser.find_element("name", "reason").send_keys("read in full")
     browser.find_element("name", "expires").send_keys(f"{datetime.now(UTC):%Y}-12-31")
     browser.find_element("css selector", "button[value=override]").click()
-    within(10, "document.body.innerText.includes('override by alice')")
+    within(60, "document.body.innerText.includes('override by alice')")
     assert gate([str(run), "--trust-report", "--keys", str(trusted)], datetime.now(UTC)) == 0
     refused = [one for one in browser.get_log("browser") if "/run/" in one["message"] and one["level"] == "SEVERE"]
     assert all("Content Security Policy" in one["message"] or "40" in one["message"] for one in refused)

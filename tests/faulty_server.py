@@ -95,6 +95,7 @@ class FaultyServer:
         self.calls: list[Call] = []
         self.in_flight = 0
         self.max_in_flight = 0
+        self.connections = 0
         self.port = 0
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
@@ -113,7 +114,7 @@ class FaultyServer:
 
     async def up(self) -> None:
         """Listen; on the same port as before if it was up once."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, backlog=1024)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def down(self) -> None:
@@ -131,6 +132,7 @@ class FaultyServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
+        self.connections += 1
         self._tasks.add(task)
         self._writers.add(writer)
         try:

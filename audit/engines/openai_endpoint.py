@@ -57,17 +57,28 @@ async def _bound(response: httpx2.Response) -> None:
     response.stream = _Bounded(response.stream)
 
 
-def bounded_client() -> openai.DefaultAsyncHttpxClient:
-    """The client of one endpoint. A redirect would carry the benchmark's text to another host."""
+def bounded_client(concurrency: int) -> openai.DefaultAsyncHttpxClient:
+    """The client of one endpoint, which keeps `concurrency` connections: by default it closes all but 100 after each
+    call. A redirect would carry the benchmark's text to another host."""
     return openai.DefaultAsyncHttpxClient(
-        follow_redirects=False, headers={"Accept-Encoding": "identity"}, event_hooks={"response": [_bound]}
+        follow_redirects=False,
+        headers={"Accept-Encoding": "identity"},
+        event_hooks={"response": [_bound]},
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=concurrency),
     )
 
 
 # Sent where the environment holds no key: the client would otherwise take another variable's (OPENAI_API_KEY).
 _NO_KEY = "no-key-set"
 _CONNECT_TIMEOUT_S = 10.0
-_NOT_CONNECTED = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError"})
+# What the client's error says of an attempt; any other breaks off a connection that was there.
+_CAUSES = {
+    "ConnectError": FailureKind.UNAVAILABLE,
+    "ConnectTimeout": FailureKind.UNAVAILABLE,
+    "ProxyError": FailureKind.UNAVAILABLE,
+    "ReadTimeout": FailureKind.TIMEOUT,
+    "WriteTimeout": FailureKind.TIMEOUT,
+}
 # Statuses of GET /models that say nothing about chat completions (403: keys restricted to some paths).
 _NO_LISTING = frozenset({400, 403, 404, 405, 501})
 HELLO = GenerationRequest("Hello", affinity="health-check", label="health-check", seed=0, max_tokens=1)
@@ -86,12 +97,13 @@ class Endpoint:
         self._settings = settings
         self._redactor = redactor
         self._key_is_set = bool(key)
+        connect_s = min(_CONNECT_TIMEOUT_S, config.timeout_s / 2)
         self._client = openai.AsyncOpenAI(
             api_key=key or _NO_KEY,
             base_url=config.url.rstrip("/").removesuffix(INFER) if config.infers else config.url,
             max_retries=0,  # retries are the engine's: they may go to another endpoint
-            timeout=openai.Timeout(config.timeout_s, connect=min(_CONNECT_TIMEOUT_S, config.timeout_s)),
-            http_client=bounded_client(),
+            timeout=openai.Timeout(config.timeout_s, connect=connect_s),
+            http_client=bounded_client(config.concurrency),
         )
 
     def __repr__(self) -> str:
@@ -169,8 +181,8 @@ class Endpoint:
                     extra_body=chat_body(request, self._settings, self.config),
                 )
                 return reply.text
-        except (TimeoutError, openai.APITimeoutError):
-            return Failure(FailureKind.TIMEOUT, f"no reply within {self.config.timeout_s:g} s")
+        except TimeoutError:
+            return self._no_reply()
         except openai.APIStatusError as error:
             code, message = error_code_and_message(error.body)
             wait_s = retry_after_seconds(error.response.headers)
@@ -178,15 +190,20 @@ class Endpoint:
             said = "" if error.status_code == 401 else self._redactor.message(message)
             return classify_status(error.status_code, code, said, wait_s)
         except openai.APIConnectionError as error:
-            cause = error.__cause__
-            kind = FailureKind.UNAVAILABLE if type(cause).__name__ in _NOT_CONNECTED else FailureKind.SERVER
-            return Failure(kind, self._redactor.message(f"connection failed: {type(cause).__name__}: {cause}"))
+            kind = _CAUSES.get(type(error.__cause__).__name__, FailureKind.SERVER)
+            if kind is FailureKind.TIMEOUT:
+                return self._no_reply()
+            said = f"connection failed: {type(error.__cause__).__name__}: {error.__cause__}"
+            return Failure(kind, self._redactor.message(said))
         except ReplyRefusedError as error:
             return Failure(FailureKind.MALFORMED, f"refused: {error}")
         except UnicodeEncodeError:
             return Failure(FailureKind.ROW, "request refused: the prompt holds characters that UTF-8 cannot encode")
         except openai.OpenAIError as error:
             return Failure(FailureKind.MALFORMED, self._redactor.message(f"{type(error).__name__}: {error}"))
+
+    def _no_reply(self) -> Failure:
+        return Failure(FailureKind.TIMEOUT, f"no reply within {self.config.timeout_s:g} s")
 
 
 logger = logging.getLogger(__name__)

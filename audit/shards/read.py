@@ -115,9 +115,8 @@ def _inspect(path: Path, schema: RowSchema) -> tuple[ShardInfo, Digests, NDArray
     try:
         if path.suffix not in SUFFIXES:
             return CorruptShardError(f"{path} is not a shard: expected a name that ends in {' or '.join(SUFFIXES)}.")
-        for batch in iter_batches(
-            path, schema
-        ):  # every column: what is damaged is found here or by nobody who mends it
+        # Every column is read: what is damaged is found here, or by nobody who mends it.
+        for batch in iter_batches(path, schema):
             check_keys(path, schema, batch)
             digests.append(digests_of_table(batch, schema))
             errors.append(schema.failed(batch))

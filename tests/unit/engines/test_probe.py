@@ -90,7 +90,7 @@ def test_what_may_pass_by_itself_is_left_to_the_engine(busy: Reply) -> None:
 
 def test_a_server_that_does_not_answer_holds_nobody_up() -> None:
     found, _, took = probed(told("B"), lambda call: Reply(fault="hang"))
-    assert found is None and WITHIN_S <= took < 60
+    assert found is None and WITHIN_S <= took < WITHIN_S + 8
 
 
 def test_several_at_once_each_with_its_own_finding() -> None:

@@ -20,7 +20,7 @@ from audit.engines.openai_config import RetryConfig
 class FailureKind(StrEnum):
     """Why a call gave no generation."""
 
-    AUTH = "auth"  # 401, 403: the run stops
+    AUTH = "auth"  # 401, 403 unless moderation flagged the prompt: the run stops
     QUOTA = "quota"  # 402, insufficient_quota: waiting does not help, the run stops
     ROW = "row"  # this request is refused (prompt too long, other 4xx): an error row, no retry
     RATE_LIMIT = "rate_limit"  # 429: alive, but not now
@@ -41,6 +41,8 @@ _TOO_LONG = re.compile(
     r"too many (input )?tokens|max_seq_len|reduce the length",
     re.IGNORECASE,
 )
+# What a gateway says with status 403 of a prompt that it will not pass on (OpenRouter's documented meaning of it).
+_FLAGGED = re.compile(r"flagged|moderation|content[ _-]?(policy|filter)|guardrail|prompt injection", re.IGNORECASE)
 _UNAVAILABLE_STATUS = frozenset({404, 405, 501, 502, 503, 529})
 _RETRY_STATUS = frozenset({409, 425})
 _QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "insufficient_balance"})
@@ -62,7 +64,7 @@ class Failure:
 
 def classify_status(status: int, code: str, message: str, retry_after_s: float | None = None) -> Failure:
     """The failure that an HTTP status and the `code` and (redacted) `message` of its body stand for."""
-    kind, said = _kind_of_status(status, code), f"HTTP {status}: {message}" if message else f"HTTP {status}"
+    kind, said = _kind_of_status(status, code, message), f"HTTP {status}: {message}" if message else f"HTTP {status}"
     if 300 <= status < 400:
         said += ", a redirect, which is not followed: it would carry the questions elsewhere. Name the final address"
     if kind is FailureKind.ROW:
@@ -87,7 +89,9 @@ def classify_code(code: str, message: str) -> Failure:
     return Failure(kind, f"status 200 with an error inside: {message}")
 
 
-def _kind_of_status(status: int, code: str) -> FailureKind:
+def _kind_of_status(status: int, code: str, message: str) -> FailureKind:
+    if status == 403 and _FLAGGED.search(f"{code} {message}"):
+        return FailureKind.ROW
     if status in (401, 403):
         return FailureKind.AUTH
     if status == 402 or (status == 429 and code in _QUOTA_CODES):

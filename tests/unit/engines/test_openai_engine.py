@@ -265,6 +265,17 @@ def test_content_filter_is_an_error_row_without_retry() -> None:
     assert calls == 1
 
 
+def test_a_prompt_that_a_gateway_flags_stops_no_run() -> None:
+    """OpenRouter's 403: the key is well, this one question is not passed on."""
+
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> list[bool]:
+        return [got.error is None for got in await engine.run([request(str(i)) for i in range(6)])]
+
+    flagged = error(403, "m requires moderation on Together. Your input was flagged for hate.")
+    told = with_server(lambda call: flagged if call.prompt == "0" else echo(call), use)
+    assert told == [False, True, True, True, True, True]
+
+
 def test_letters_add_the_variants_of_a_token_and_leave_absent_ones_none() -> None:
     top = {"B": -1.0, " B": -2.0, "\u0120A": -3.0, "Because": -0.5, "b": -0.1}
     asked = request(letters=("A", "B", "C"))

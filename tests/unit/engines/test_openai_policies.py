@@ -96,6 +96,8 @@ def test_retry_after_forms(headers: dict[str, str], seconds: float | None) -> No
     ("status", "code", "kind"),
     [
         (401, "", FailureKind.AUTH),
+        (403, "", FailureKind.AUTH),
+        (403, "content_policy_violation", FailureKind.ROW),
         (402, "", FailureKind.QUOTA),
         (429, "insufficient_quota", FailureKind.QUOTA),
         (429, "rate_limit_exceeded", FailureKind.RATE_LIMIT),

@@ -171,7 +171,8 @@ def check_joined(joined: Joined, benchmarks: Sequence[str]) -> None:
 @dataclass(frozen=True)
 class Counts:
     """Of one model on one benchmark: items that it has, those of them without an answer, and the mean over the others.
-    lacking: items that other models have and this one has not. Several trials of an item count as one."""
+    lacking: items that other models have and this one has not. Several trials of an item count as one, each epoch as
+    much as another."""
 
     model: str
     benchmark: str
@@ -187,9 +188,9 @@ def counts(joined: Joined) -> list[Counts]:
     for (model, benchmark), answers in sorted(joined.answers.items()):
         means = []
         for epochs in answers.values():
-            of = sum(one.of for one in epochs if one.right is not None)
-            if of:
-                means.append(sum(one.right or 0 for one in epochs) / of)
+            shares = [one.right / one.of for one in epochs if one.right is not None]
+            if shares:
+                means.append(sum(shares) / len(shares))
         found.append(
             Counts(
                 model=model,

@@ -98,16 +98,18 @@ def outcome(value: Any, where: str) -> tuple[int | None, int]:
 
 
 def trials(right: Any, of: Any, where: str) -> tuple[int | None, int]:
-    """(k, n) of a count of right trials, or of a share of them, and the number of trials."""
+    """(k, n) of a count of right trials and the number of trials. A share is refused: 1 may be either."""
     try:
         n, k = int(of), float(right)
-        k = k if k > 1 or float(right).is_integer() else k * n
-        if 1 <= n <= MAX_OF and 0 <= k <= n and abs(k - round(k)) < 1e-6:
-            return round(k), n
+        if 1 <= n <= MAX_OF and 0 <= k <= n and k.is_integer():
+            return int(k), n
     except (TypeError, ValueError, OverflowError):
         if right is None or right == "":
             return None, 1
-    raise DataError(f"{where}: found {right!r:.40} right of n={of!r:.40}, expected k of n, such as 3 of 10.")
+    raise DataError(
+        f"{where}: found {right!r:.40} right of n={of!r:.40}, expected a whole number k of n, such as 3 "
+        "of 10. Where the column holds shares, leave out the number of trials."
+    )
 
 
 def checked(text: Any, where: str) -> str:

@@ -84,5 +84,6 @@ def _rows(
 
 
 def _one_trial(epochs: Sequence[Answered], rng: random.Random) -> Answered:
-    """Trials of one wording are more alike than wordings, a share of n is no answer: a random one stands for all."""
-    return rng.choice([one for epoch in epochs for one in each_trial(epoch)])
+    """Trials of one wording are more alike than wordings, a share of n is no answer: one of a random epoch stands for
+    all."""
+    return rng.choice(each_trial(rng.choice(epochs)))

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from fractions import Fraction
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -13,7 +14,7 @@ import pyarrow as pa
 from audit.benchmarks.fresh import Origin
 from audit.errors import DataError
 from audit.imports.join import Answered, Joined
-from audit.imports.record import Imported
+from audit.imports.record import MAX_OF, Imported
 from audit.memory.audit import SCHEMA
 from audit.memory.design import Arm
 from audit.memory.thresholds import MemoryThresholds
@@ -106,7 +107,7 @@ def save(
 def _trials(joined: Joined, names: Sequence[str]) -> int:
     """Rows that an item needs: the most trials, over epochs, that any model had of one."""
     every = (epochs for (_, name), answers in joined.answers.items() if name in names for epochs in answers.values())
-    return max(sum(one.of for one in epochs) for epochs in every)
+    return max(sum(one.of for one in pooled(epochs)) for epochs in every)
 
 
 def question(benchmark: str, key: str, one: Imported) -> Question:
@@ -116,7 +117,7 @@ def question(benchmark: str, key: str, one: Imported) -> Question:
 def _rows(model: str, question: Question, joined: Joined, trials: int) -> Iterator[dict[str, Any]]:
     """As many rows as trials: right ones first, then wrong ones; those that the log does not hold were not asked."""
     epochs = joined.answers.get((model, question.benchmark), {}).get(question.id, [])
-    outcomes: list[Answered | None] = [one for epoch in epochs for one in each_trial(epoch)]
+    outcomes: list[Answered | None] = [one for epoch in pooled(epochs) for one in each_trial(epoch)]
     outcomes += [None] * (trials - len(outcomes))
     for replicate, one in enumerate(outcomes):
         setting = {"arm": Arm.SCORE.value, "ordering": 0, "replicate": replicate}
@@ -140,6 +141,16 @@ def row(
         "finish_reason": (FinishReason.STOP if error is None else FinishReason.ERROR).value,
         "engine_id": IMPORTED, "error": error, "asked": one is not None,
     }  # fmt: skip
+
+
+def pooled(epochs: Sequence[Answered]) -> list[Answered]:
+    """Epochs that weigh alike as trials: where they have other numbers of these, one outcome of their mean share."""
+    read = [(Fraction(one.right, one.of), one) for one in epochs if one.right is not None]
+    if len({one.of for _, one in read}) < 2:
+        return list(epochs)
+    mean = (sum(share for share, _ in read) / Fraction(len(read))).limit_denominator(MAX_OF)
+    unread = [one for one in epochs if one.right is None]
+    return [Answered(mean.numerator, mean.denominator, read[0][1].answer, None), *unread]
 
 
 def each_trial(epoch: Answered) -> list[Answered]:

@@ -14,7 +14,8 @@ ON_PAGE = 10
 
 @dataclass(frozen=True)
 class Ranked:
-    """One answered item. chance: of a right answer without memory; right: of the references; text: see `FromMemory`."""
+    """One answered item. chance: of a right answer without memory; right: of the references; text: see `FromMemory`.
+    Of several answers to an item most decide."""
 
     model: str
     question_id: str
@@ -42,9 +43,9 @@ def ranked(cell: MemoryCell, result: MemoryResult, questions: Mapping[tuple[str,
                 model=cell.model,
                 question_id=id_,
                 stem=next(iter(questions[cell.benchmark, id_].text.splitlines()), ""),
-                answered="right" if cell.tested[0].score[i] else "wrong",
+                answered="right" if cell.tested[0].score[i] > 0.5 else "wrong",
                 chance=finite(found.chance[i]),
-                right=f"{sum(x > 0 for x in answers)} of {len(answers)}",
+                right=f"{sum(x > 0.5 for x in answers)} of {len(answers)}",
                 text=None if found.text is None else finite(found.text[i]),
                 pvalue=finite(found.pvalue[i]),
                 qvalue=finite(found.qvalue[i]),

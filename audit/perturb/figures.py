@@ -7,8 +7,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from audit.report.accuracy import interval
 from audit.report.canvas import BLUE, GRID, MUTED, PHONE, PHONE_FONT, VERMILLION, names_above, plain, styled
+from audit.statistics.accuracy import interval
 from audit.statistics.paired import FloatArray
 
 BINS = 5  # of distance, with as many variants each

@@ -25,10 +25,10 @@ from audit.perturb.rows import Read
 from audit.perturb.texts import TEXTS
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.vocabulary import GATES, LABELS, VERDICTS
-from audit.report.accuracy import interval
 from audit.report.build import Page, run_facts
 from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
 from audit.report.reach import power_curve, ruled_out
+from audit.statistics.accuracy import interval
 from audit.statistics.intensity import IntensityTrend, intensity_trend
 from audit.statistics.wording_design import PLANNED_FLIPS, detectable_drop, items_needed
 from audit.statistics.wording_drop import item_means

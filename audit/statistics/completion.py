@@ -27,7 +27,8 @@ class TextScores:
 class Auc:
     """Chance that a score of the first set exceeds one of the second (ties count half); .5: not parted.
 
-    low, high: 95 % (DeLong et al. 1988, Biometrics 44). pvalue: one-sided Mann-Whitney test of AUC > .5.
+    low, high: 95 % (DeLong et al. 1988, Biometrics 44, on the logit of the AUC). pvalue: one-sided Mann-Whitney test
+    of AUC > .5.
     """
 
     auc: float
@@ -67,11 +68,15 @@ def membership_auc(published: ArrayLike, fresh: ArrayLike) -> Auc:
     up = (ranks[: a.size] - scipy.stats.rankdata(a)) / b.size
     down = 1 - (ranks[a.size :] - scipy.stats.rankdata(b)) / a.size
     auc = float(up.mean())
-    half = 1.96 * float(np.sqrt(up.var(ddof=1) / a.size + down.var(ddof=1) / b.size))
-    if half == 0:  # parted without exception, which shows no spread: at most the share that none of a set would show
-        half = float(unseen_share(np.array([min(a.size, b.size)]))[0])
+    se, fewer = float(np.sqrt(up.var(ddof=1) / a.size + down.var(ddof=1) / b.size)), min(a.size, b.size)
     pvalue = float(scipy.stats.mannwhitneyu(a, b, alternative="greater").pvalue)
-    return Auc(auc, max(auc - half, 0.0), min(auc + half, 1.0), pvalue)
+    if se == 0:  # parted without exception, which shows no spread: at most the share that none of a set would show
+        unseen = float(unseen_share(np.array([fewer]))[0])
+        return Auc(auc, max(auc - unseen, 0.0), min(auc + unseen, 1.0), pvalue)
+    centre = min(max(auc, 0.5 / fewer), 1 - 0.5 / fewer)  # half an item from the ends
+    half = 1.96 * se / (centre * (1 - centre))
+    low, high = (float(scipy.special.expit(scipy.special.logit(centre) + side * half)) for side in (-1, 1))
+    return Auc(auc, min(low, auc), max(high, auc), pvalue)
 
 
 def _there(values: ArrayLike) -> FloatArray:

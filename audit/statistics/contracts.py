@@ -11,6 +11,7 @@ import numpy as np
 import scipy
 
 from audit.errors import DataError
+from audit.statistics.drawing import cluster_df, influence
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 
 UNREAD = -1
@@ -18,7 +19,7 @@ UNREAD = -1
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over items in clusters, 0-1 or a difference of such. low, high: 95 %, t with clusters - 1 degrees.
+    """A mean over items in clusters, 0-1 or a difference of such. low, high: 95 %, t with `cluster_df` degrees.
 
     n: items with a value; clusters: of these. se, low, high are NaN with fewer than two clusters.
     """
@@ -107,7 +108,7 @@ def item_mean(values: FloatArray) -> FloatArray:
 
 
 def clustered_mean(values: FloatArray, cluster: IntArray, confidence: float = 0.95) -> Mean:
-    """Mean of (n,) values (NaN left out) with a cluster-robust standard error (ratio of cluster sums).
+    """Mean of (n,) values (NaN left out) with a cluster-robust standard error (`influence`).
 
     Raises DataError for shapes that differ.
     """
@@ -117,14 +118,12 @@ def clustered_mean(values: FloatArray, cluster: IntArray, confidence: float = 0.
     x, c = values[known], cluster[known]
     if not x.size:
         return Mean(*(float("nan"),) * 4, n=0, clusters=0)
-    _, place = np.unique(c, return_inverse=True)
-    g = int(place.max()) + 1
-    estimate = float(x.mean())
+    parts = influence(x[None], c)[0]
+    estimate, g = float(x.mean()), parts.size
     if g < 2:
         return Mean(estimate, *(float("nan"),) * 3, n=int(x.size), clusters=g)
-    residual = np.bincount(place, weights=x - estimate, minlength=g)
-    se = float(np.sqrt(g / (g - 1) * np.sum(residual**2)) / x.size)
-    reach = float(scipy.special.stdtrit(g - 1, (1 + confidence) / 2)) * se
+    se = float(np.sqrt(g / (g - 1) * np.sum(parts**2)))
+    reach = float(scipy.special.stdtrit(cluster_df(c), (1 + confidence) / 2)) * se
     return Mean(estimate, estimate - reach, estimate + reach, se, int(x.size), g)
 
 
@@ -132,7 +131,7 @@ def rate_interval(values: FloatArray, cluster: IntArray, confidence: float = 0.9
     """As `clustered_mean` for a rate: a Wilson interval over the effective number of values, which holds at 0 and 1.
 
     The effective number is n over the design effect (1 or more): robust variance over binomial variance. As few
-    clusters tell that variance badly, the quantile is Student's, with clusters - 1 degrees (Dean & Pavlou 2015, Journal
+    clusters tell that variance badly, the quantile is Student's, with `cluster_df` degrees (Dean & Pavlou 2015, Journal
     of Survey Statistics and Methodology 3; Korn & Graubard 1998, Survey Methodology 24).
     """
     plain = clustered_mean(values, cluster, confidence)
@@ -141,7 +140,8 @@ def rate_interval(values: FloatArray, cluster: IntArray, confidence: float = 0.9
     p = plain.estimate
     binomial = p * (1 - p) / plain.n
     effect = max(1.0, plain.se**2 / binomial) if binomial > 0 else max(1.0, plain.n / plain.clusters)
-    n, z = plain.n / effect, float(scipy.special.stdtrit(plain.clusters - 1, (1 + confidence) / 2))
+    df = cluster_df(cluster[~np.isnan(values)])
+    n, z = plain.n / effect, float(scipy.special.stdtrit(df, (1 + confidence) / 2))
     centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
     reach = z / (1 + z**2 / n) * float(np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)))
     low, high = max(0.0, centre - reach), min(1.0, centre + reach)

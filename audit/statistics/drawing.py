@@ -129,6 +129,34 @@ def _patterns(columns: FloatArray, times: IntArray) -> tuple[FloatArray, IntArra
     return flat[first].T, count.astype(np.int64)
 
 
+def cluster_df(cluster: IntArray) -> float:
+    """Degrees of freedom of a variance over clusters: Kish's number of equal clusters that tell as much, less 1.
+
+    (n,) any labels. Clusters less 1 where all have one size, and at least 1 where there are two: one passage with half
+    of all items carries half of the error (Carter, Schnepel & Steigerwald 2017, Rev Econ Stat 99).
+
+    >>> cluster_df(np.repeat(np.arange(20), 5)), round(cluster_df(np.r_[np.zeros(60), np.arange(60) + 1]), 2)
+    (19.0, 2.93)
+    """
+    sizes = np.unique(cluster, return_counts=True)[1].astype(float)
+    return max(float(sizes.sum() ** 2 / np.sum(sizes**2)) - 1, 1.0) if sizes.size > 1 else 0.0
+
+
+def influence(rows: FloatArray, cluster: IntArray) -> FloatArray:
+    """(K, n) values -> (K, G): of each row's mean, by cluster, such that sum(influence^2) G / (G - 1) is its variance.
+
+    That variance is CR2 (Bell & McCaffrey 2002, Survey Methodology 28): the mean bends to a large cluster, whose
+    residuals are too small by sqrt(1 - its share of the items). With clusters of one size it is the plain robust one.
+    """
+    n, (_, index) = cluster.size, np.unique(cluster, return_inverse=True)
+    sizes = np.bincount(index)
+    off = cluster_sums(rows - rows.mean(axis=1, keepdims=True), index)
+    if sizes.size < 2:
+        return off / n
+    scaled: FloatArray = off / n * np.sqrt((1 - 1 / sizes.size) / (1 - sizes / n))
+    return scaled
+
+
 def cluster_sums(rows: FloatArray, cluster: IntArray) -> FloatArray:
     """Rows (K, n) summed within clusters -> (K, G)."""
     _, index = np.unique(cluster, return_inverse=True)

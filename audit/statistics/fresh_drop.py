@@ -44,7 +44,7 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
     items on which the model is not above chance.
     """
     (own, above), (other, height) = _estimates(benchmark), _estimates(fresh)
-    cut, more = own.influence.size, other.influence.size
+    cut, more, dfs = own.influence.size, other.influence.size, (own.df, other.df)
     own, above = (Estimate(e.value, np.concatenate([e.influence, np.zeros(more)])) for e in (own, above))
     other, height = (Estimate(e.value, np.concatenate([np.zeros(cut), e.influence])) for e in (other, height))
     if scale == "share":
@@ -54,7 +54,7 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
             )
         other = times(other, height, above)
     difference = own.plus(other, -1.0)
-    variance, df = welch(difference.influence, cut)
+    variance, df = welch(difference.influence, cut, dfs)
     return BeyondFresh(
         scale=scale, expected=other.value, **t_test(difference.value, float(np.sqrt(variance)), df, LEVEL)
     )  # fmt: skip

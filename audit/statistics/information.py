@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from audit.errors import DataError
 from audit.statistics.paired import IntArray
+from audit.statistics.resampling import effective_number, unseen_share
 from audit.statistics.wording_drop import mean_of, t_test
 
 QUESTIONS_MIN = 20  # below, a t interval over questions promises too much
@@ -48,6 +49,7 @@ def information_slope(arrived: ArrayLike, right: ArrayLike) -> InformationSlope:
     n = x.shape[0]
     if x.shape[1] < 2 or n < QUESTIONS_MIN:
         raise DataError(f"Expected two levels and {QUESTIONS_MIN} questions; found {x.shape[1]} and {n}.")
+    y = y - y[:, :1]  # exact zeros where no level changes anything
     x, y = (z - z.mean(axis=1, keepdims=True) - z.mean(axis=0) + z.mean() for z in (x, y))
     total = float(np.sum(x * x))
     if total <= 1e-9 * x.size:
@@ -75,13 +77,16 @@ def slope_at_zero(doses: ArrayLike, right: ArrayLike, cluster: IntArray) -> Info
     if x.size < 2 or n < QUESTIONS_MIN:
         raise DataError(f"Expected two doses and {QUESTIONS_MIN} questions; found {x.size} and {n}.")
     weights = np.linalg.pinv(np.vander(x, min(3, x.size), increasing=True))[1]
-    found = mean_of(y @ weights, cluster)
+    own = (y - y[:, :1]) @ weights  # the weights sum to 0 but for rounding, which no change must not meet
+    found = mean_of(own, cluster)
     if found.units < QUESTIONS_MIN:
         raise DataError(f"Expected {QUESTIONS_MIN} groups of questions; found {found.units}.")
-    return _tested(found.value, found.se, found.units - 1, n)
+    # No shorter than where as many questions changed at every dose as none of these would show.
+    unseen = float(weights[weights > 0].sum()) * float(unseen_share(effective_number(own[None], cluster))[0])
+    return _tested(found.value, found.se, found.df, n, unseen)
 
 
-def _tested(slope: float, se: float, df: int, n: int) -> InformationSlope:
+def _tested(slope: float, se: float, df: float, n: int, unseen: float = 0.0) -> InformationSlope:
     tested = t_test(slope, se, df)
     p = 2 * min(tested["pvalue"], 1 - tested["pvalue"]) if se > 0 else float(slope == 0)
-    return InformationSlope(slope, tested["low"], tested["high"], p, n)
+    return InformationSlope(slope, min(tested["low"], slope - unseen), max(tested["high"], slope + unseen), p, n)

@@ -50,7 +50,7 @@ def intensity_trend(items: Sequence[str], distance: FloatArray, correct: FloatAr
 
     d, y = within(distance[there]), within(correct[there])
     dd, yy, dy = (np.bincount(item, weights=product) for product in (d * d, y * y, d * y))
-    informative = (dd > 0) & (yy > 0)
+    informative = (dd > 1e-12) & (yy > 1e-12)  # rounding is no difference
     if not informative.any():
         return None
     variance = (dd * yy)[informative] / (size[informative] - 1)

@@ -11,8 +11,9 @@ import scipy
 from numpy.typing import ArrayLike
 
 from audit.errors import DataError
-from audit.statistics.drawing import cluster_sums
+from audit.statistics.drawing import cluster_df, influence
 from audit.statistics.paired import FloatArray, IntArray
+from audit.statistics.resampling import effective_number, unseen_share
 from audit.statistics.wording_drop import Estimate, t_test
 
 UNITS_MIN = 10  # independent items, below which a t interval promises too much
@@ -50,39 +51,46 @@ def lasting_by_condition(lead: ArrayLike, there: ArrayLike, cluster: IntArray) -
     """
     rows = np.stack([np.asarray(lead, dtype=float), np.asarray(there, dtype=float)])
     both = ~np.isnan(rows).any(axis=0)
-    first, second = (_mean(row[both], np.asarray(cluster)[both]) for row in rows)
-    return _lasting(first, second, int(both.sum()), first.units, first.units - 1.0)
+    groups = np.asarray(cluster)[both]
+    first, second = (_mean(row[both], groups) for row in rows)
+    unseen = _unseen(rows[0, both] - rows[1, both], groups)
+    return _lasting(first, second, int(both.sum()), first.units, first.df, unseen)
 
 
 def lasting_by_items(lead: ArrayLike, there: ArrayLike, clusters: tuple[IntArray, IntArray]) -> Lasting:
     """The same of other items, such as held-out ones: lead (n,), there (m,). The sets are independent."""
-    sides = []
+    sides, unseen = [], 0.0
     for values, cluster in zip((lead, there), clusters, strict=True):
         row = np.asarray(values, dtype=float)
         known = ~np.isnan(row)
         sides.append(_mean(row[known], np.asarray(cluster)[known]))
+        unseen += _unseen(row[known], np.asarray(cluster)[known])
     one, other = (side.influence for side in sides)
     first = Estimate(sides[0].value, np.concatenate([one, np.zeros(other.size)]))
     second = Estimate(sides[1].value, np.concatenate([np.zeros(one.size), other]))
     n = sum(int((~np.isnan(np.asarray(values, dtype=float))).sum()) for values in (lead, there))
-    return _lasting(first, second, n, one.size + other.size, min(one.size, other.size) - 1.0)
+    return _lasting(first, second, n, one.size + other.size, min(side.df for side in sides), unseen)
 
 
 def _mean(row: FloatArray, cluster: IntArray) -> Estimate:
     units = np.unique(cluster).size
     if units < UNITS_MIN:
         raise DataError(f"Expected at least {UNITS_MIN} independent items answered everywhere; found {units}.")
-    return Estimate(float(row.mean()), cluster_sums((row - row.mean())[None], cluster)[0] / row.size)
+    return Estimate(float(row.mean()), influence(row[None], cluster)[0], 0, units - 1 - cluster_df(cluster))
 
 
-def _lasting(first: Estimate, second: Estimate, n: int, units: int, df: float) -> Lasting:
+def _unseen(row: FloatArray, cluster: IntArray) -> float:
+    """The share of items that change, of which so many would show none: no interval is shorter."""
+    return float(unseen_share(effective_number(row[None], cluster))[0])
+
+
+def _lasting(first: Estimate, second: Estimate, n: int, units: int, df: float, unseen: float) -> Lasting:
     lost = first.plus(second, -1.0)
     tested = t_test(lost.value, lost.se, df)
     p = 2 * min(tested["pvalue"], 1 - tested["pvalue"]) if lost.se > 0 else 1.0
     t = float(scipy.special.stdtrit(df, 0.975))
-    return Lasting(
-        first.value, second.value, lost.value, tested["low"], tested["high"], p, _fieller(first, second, t), n, units
-    )
+    low, high = min(tested["low"], lost.value - unseen), max(tested["high"], lost.value + unseen)
+    return Lasting(first.value, second.value, lost.value, low, high, p, _fieller(first, second, t), n, units)
 
 
 def _fieller(below: Estimate, above: Estimate, t: float) -> tuple[float, float, float] | None:

@@ -16,7 +16,7 @@ from audit.statistics.drawing import bootstrap_totals, cluster_sums
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.performance_curve import MIN_REFERENCES, N_CURVES, CurveResult, curve_test
 from audit.statistics.priors import TauPrior
-from audit.statistics.wording_drop import Estimate, Tested, item_means, mean_of, t_test
+from audit.statistics.wording_drop import Estimate, Tested, item_means, mean_of, shape_of, t_test
 
 Scale = Literal["points", "share", "logit"]
 LEVEL = 0.90  # of the intervals: the lower end is the limit of the one-sided test at 5 %
@@ -137,7 +137,7 @@ def _beyond(
     r = len(expected)
     for drop in expected:
         difference = difference.plus(drop, -1 / r)
-    df = float(max(difference.units - 1, 1))
+    df = difference.df
     tau = float(np.sqrt(max(own[0] - own[1], 0.0))) if np.isfinite(own[0]) else float("nan")
     se = float(np.hypot(difference.se, np.nan_to_num(tau) * np.sqrt(1 + 1 / r)))
     test = t_test(difference.value, se, float(r - 1) if r > 1 else df, LEVEL)
@@ -202,7 +202,7 @@ def times(drop: Estimate, height: Estimate, other: Estimate) -> Estimate:
     """drop x other / height: a reference's drop as a share of its own height, of the tested model's height."""
     ratio, share = other.value / height.value, drop.value / height.value
     influence = ratio * drop.influence - share * ratio * height.influence + share * other.influence
-    return Estimate(drop.value * ratio, influence, min(drop.empty, height.empty, other.empty))
+    return Estimate(drop.value * ratio, influence, *shape_of(drop, height, other))
 
 
 def logit_drop(before: Estimate, after: Estimate, now: Estimate, n: int) -> Estimate:
@@ -223,4 +223,4 @@ def logit_drop(before: Estimate, after: Estimate, now: Estimate, n: int) -> Esti
         - slope / (v * (1 - v)) * after.influence
         + (slope / (x * (1 - x)) - 1) * now.influence
     )
-    return Estimate(there - x, influence, min(before.empty, after.empty, now.empty))
+    return Estimate(there - x, influence, *shape_of(before, after, now))

@@ -17,6 +17,7 @@ import scipy
 
 from audit.errors import DataError
 from audit.statistics.contracts import Mean, clustered_mean
+from audit.statistics.drawing import cluster_df
 from audit.statistics.paired import FloatArray, IntArray
 
 EPSILON = 0.01  # li2026, section 3: an engineering floor of the ratio's denominator
@@ -92,8 +93,17 @@ def selectivity(
     )
 
 
-def _padded(values: FloatArray, cluster: IntArray) -> Mean:
-    """The mean with clusters of usual size added that move fully, up and down; `clusters` counts the real ones."""
+@dataclass(frozen=True)
+class _Padded:
+    """df: of the real clusters; 0 where there is only one."""
+
+    estimate: float
+    se: float
+    df: float
+
+
+def _padded(values: FloatArray, cluster: IntArray) -> _Padded:
+    """The mean with clusters of usual size added that move fully, up and down."""
     known = ~np.isnan(values)
     x, c = values[known], cluster[known]
     _, place = np.unique(c, return_inverse=True)
@@ -104,19 +114,18 @@ def _padded(values: FloatArray, cluster: IntArray) -> Mean:
     sums = np.bincount(place, x - estimate, g)
     added = _ADDED * size**2 * ((1 - estimate) ** 2 + (1 + estimate) ** 2)
     total = g + 2 * _ADDED
-    se = float(np.sqrt(total / (total - 1) * (np.sum(sums**2) + added)) / n)
-    return Mean(estimate, float("nan"), float("nan"), se, int(x.size), g)
+    large = (1 - 1 / total) / (1 - np.bincount(place) / n)  # as in `drawing.influence`; 1 where clusters are alike
+    se = float(np.sqrt(total / (total - 1) * (np.sum(sums**2 * large) + added)) / n)
+    return _Padded(estimate, se, cluster_df(c))
 
 
-def _reach(mean: Mean, alpha: float) -> float:
-    return float("inf") if mean.clusters < 2 else float(scipy.special.stdtrit(mean.clusters - 1, 1 - alpha)) * mean.se
+def _reach(mean: _Padded, alpha: float) -> float:
+    return float(scipy.special.stdtrit(mean.df, 1 - alpha)) * mean.se if mean.df else float("inf")
 
 
-def _p_above(mean: Mean, margin: float) -> float:
+def _p_above(mean: _Padded, margin: float) -> float:
     """One-sided p of a mean above the margin; .5 where one cluster can tell nothing."""
-    if mean.clusters < 2:
-        return 0.5
-    return float(scipy.special.stdtr(mean.clusters - 1, (margin - mean.estimate) / mean.se))
+    return float(scipy.special.stdtr(mean.df, (margin - mean.estimate) / mean.se)) if mean.df else 0.5
 
 
 def csr(attr: float, fmt: float, sem: float, epsilon: float = EPSILON) -> float:
@@ -223,7 +232,7 @@ def fieller(
     vx, vy, vxy = (float(scale * np.sum(a * b)) for a, b in ((rx, rx), (ry, ry), (rx, ry)))
     ends = []
     for one, side in zip(alpha, (-1.0, 1.0), strict=True):
-        t2 = float(scipy.special.stdtrit(g - 1, 1 - one)) ** 2
+        t2 = float(scipy.special.stdtrit(cluster_df(c), 1 - one)) ** 2
         a, b, k = my**2 - t2 * vy, mx * my - t2 * vxy, mx**2 - t2 * vx
         root = float(np.sqrt(max(0.0, b**2 - a * k)))  # not below 0 but by rounding, at the ratio of the means
         bounded = a > 0 if side > 0 else k > 0 and a != 0

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from audit.errors import DataError
-from audit.statistics.drawing import cluster_sums
+from audit.statistics.drawing import cluster_df, influence
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.wording_drop import Estimate, Tested, t_test
 
@@ -77,13 +77,13 @@ def set_difference(
     difference = own
     for other in others:
         difference = difference.plus(other, -1 / r)
-    cut = published[0].influence.size
-    items, items_df = welch(difference.influence, cut)
+    cut, dfs = published[0].influence.size, (published[0].df, fresh[0].df)
+    items, items_df = welch(difference.influence, cut, dfs)
     df, models_part, tau, spread, sampling = items_df, 0.0, *3 * (float("nan"),)
     if r > 1:
         gaps = np.array([e.value for e in others])
         part = np.stack([e.influence for e in others])
-        sampling = sum(welch(row, cut)[0] for row in part - part.mean(axis=0)) / (r - 1)
+        sampling = sum(welch(row, cut, dfs)[0] for row in part - part.mean(axis=0)) / (r - 1)
         spread = float(gaps.var(ddof=1))
         tau = float(np.sqrt(max(spread - sampling, 0.0)))
         models_part, df = tau**2 * (1 + 1 / r), r - 1.0
@@ -118,19 +118,18 @@ def _means(values: FloatArray, groups: IntArray) -> tuple[list[Estimate], int]:
     """The mean of each row (models, items) with its influence over clusters, and how many items there are."""
     n = values.shape[1]
     alone = n > 1 and bool(np.all(groups[1:] > groups[:-1]))  # every item by itself: the sums are the items
-    cluster = groups if alone or not n else np.unique(groups, return_inverse=True)[1]
-    if n == 0 or cluster.max() < 1:
+    if not alone and np.unique(groups).size < 2:
         raise DataError(f"A set of items needs two that share no cluster and have a value of every model; found {n}.")
     means = values.mean(axis=1)
-    off = values - means[:, None]
-    influence = (off if alone else cluster_sums(off, cluster)) / n
-    return [Estimate(float(mean), row) for mean, row in zip(means, influence, strict=True)], n
+    parts = (values - means[:, None]) / n if alone else influence(values, groups)
+    uneven = 0.0 if alone else parts.shape[1] - 1 - cluster_df(groups)
+    return [Estimate(float(mean), row, 0, uneven) for mean, row in zip(means, parts, strict=True)], n
 
 
-def welch(influence: FloatArray, cut: int) -> tuple[float, float]:
-    """Variance of a difference of two means and its degrees of freedom (Welch-Satterthwaite)."""
-    sides = influence[:cut], influence[cut:]
+def welch(parts: FloatArray, cut: int, dfs: tuple[float, float]) -> tuple[float, float]:
+    """Variance of a difference of two means and its degrees of freedom (Welch-Satterthwaite), of those of each side."""
+    sides = parts[:cut], parts[cut:]
     variances = [float(np.sum(x**2)) * x.size / (x.size - 1) for x in sides]
     total = sum(variances)
-    spread = sum(v**2 / (x.size - 1) for v, x in zip(variances, sides, strict=True))
+    spread = sum(v**2 / df for v, df in zip(variances, dfs, strict=True))
     return total, total**2 / spread if spread > 0 else 1.0

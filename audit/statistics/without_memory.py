@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike
 
 from audit.errors import DataError
+from audit.statistics.accuracy import interval
 from audit.statistics.between_models import predictive
-from audit.statistics.drawing import cluster_sums
 from audit.statistics.paired import IntArray
 from audit.statistics.priors import PRIORS, TauPrior
 from audit.statistics.rasch import rasch_gap
@@ -106,18 +105,7 @@ def _share(score: float, without: float) -> float:
 
 
 def score_of(outcomes: ArrayLike, clusters: IntArray | None = None) -> Limits | None:
-    """Mean of (n,) outcomes with Wilson's interval, None without any; clusters count as the fewer items that their
-    spread is worth."""
+    """Mean of (n,) outcomes with the interval that tables of accuracy show; None without any."""
     values = np.asarray(outcomes, dtype=float)
-    there = ~np.isnan(values)
-    x = values[there]
-    if not x.size:
-        return None
-    groups = np.arange(x.size) if clusters is None else np.asarray(clusters)[there]
-    mean = float(x.mean())
-    sums = cluster_sums((x - mean)[None], groups)[0] / x.size
-    variance = float(np.sum(sums**2)) * sums.size / max(sums.size - 1, 1)
-    size = mean * (1 - mean) / variance if variance > 0 else float(sums.size)
-    z2 = float(scipy.stats.norm.ppf(0.975)) ** 2
-    centre, half = mean + z2 / (2 * size), np.sqrt(z2 * (mean * (1 - mean) + z2 / (4 * size)) / size)
-    return Limits(mean, float((centre - half) / (1 + z2 / size)), float((centre + half) / (1 + z2 / size)))
+    found = interval(values, np.arange(values.size) if clusters is None else np.asarray(clusters))
+    return Limits(*found) if found else None

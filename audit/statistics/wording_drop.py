@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from audit.errors import DataError
-from audit.statistics.drawing import bootstrap_totals, cluster_sums, patterns
+from audit.statistics.drawing import bootstrap_totals, cluster_df, cluster_sums, influence, patterns
 from audit.statistics.mcnemar import cochran_q
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.resampling import N_RESAMPLES, Interval, Resamples
@@ -17,19 +17,25 @@ from audit.statistics.values import average
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its linear expansion over independent units: influence (units,) sums to 0.
+    """A number with its linear expansion over independent units: influence (units,), as `drawing.influence`.
 
     empty: how many of the units had nothing to be counted; they tell nothing, and the other G are all that there are.
+    uneven: degrees of freedom that units of unequal size cost (`cluster_df`).
     se: the square root of sum(influence^2) G / (G - 1), the (clustered) standard error of a ratio of sums.
     """
 
     value: float
     influence: FloatArray
     empty: int = 0
+    uneven: float = 0.0
 
     @property
     def units(self) -> int:
         return self.influence.size - self.empty
+
+    @property
+    def df(self) -> float:
+        return max(self.units - 1 - self.uneven, 1.0)
 
     @property
     def se(self) -> float:
@@ -39,7 +45,12 @@ class Estimate:
     def plus(self, other: Estimate, factor: float) -> Estimate:
         """self + factor * other, over the same units."""
         influence = self.influence + factor * other.influence
-        return Estimate(self.value + factor * other.value, influence, min(self.empty, other.empty))
+        return Estimate(self.value + factor * other.value, influence, *shape_of(self, other))
+
+
+def shape_of(*estimates: Estimate) -> tuple[int, float]:
+    """(empty, uneven) of a number that is made of these, over the same units."""
+    return min(e.empty for e in estimates), max(e.uneven for e in estimates)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,9 +130,11 @@ def mean_of(values: FloatArray, cluster: IntArray) -> Estimate:
     there = ~np.isnan(values)
     if not there.any():
         raise DataError("Not one item has both an original and a variant answered: no drop can be computed.")
-    mean = float(values[there].mean())
-    influence = cluster_sums(np.where(there, values - mean, 0.0)[None], cluster)[0] / there.sum()
-    return Estimate(mean, influence, influence.size - np.count_nonzero(np.bincount(cluster[there])))
+    every, present = np.unique(cluster), np.unique(cluster[there])
+    parts = np.zeros(every.size)
+    parts[np.searchsorted(every, present)] = influence(values[there][None], cluster[there])[0]
+    uneven = max(present.size - 1 - cluster_df(cluster[there]), 0.0)
+    return Estimate(float(values[there].mean()), parts, every.size - present.size, uneven)
 
 
 def wording_drop(
@@ -165,7 +178,7 @@ def largest_drop(drop: Estimate, confidence: float = 0.95) -> float:
     """One-sided upper limit by t over the units; at least what none of G units would show with that confidence."""
     units = drop.units
     unseen = 1 - (1 - confidence) ** (1 / max(units, 1))
-    upper = drop.value + scipy.special.stdtrit(units - 1, confidence) * drop.se if drop.se > 0 else drop.value
+    upper = drop.value + scipy.special.stdtrit(drop.df, confidence) * drop.se if drop.se > 0 else drop.value
     return float(max(upper, unseen))
 
 
@@ -174,7 +187,7 @@ def above_pvalue(estimate: Estimate, margin: float = 0.0) -> float:
     gap = estimate.value - margin
     if not estimate.se > 0:
         return 1.0
-    return float(scipy.special.stdtr(estimate.units - 1, -gap / estimate.se))
+    return float(scipy.special.stdtr(estimate.df, -gap / estimate.se))
 
 
 def above_broken(
@@ -200,7 +213,7 @@ def equivalence(drop: Estimate, delta: float) -> Equivalence:
     if not 0 < delta < 1:
         raise DataError(f"The largest drop that counts as none lies between 0 and 1, such as 0.05; found {delta}.")
     unseen = (1 - delta) ** drop.units
-    minus = Estimate(-drop.value, -drop.influence, drop.empty)
+    minus = Estimate(-drop.value, -drop.influence, *shape_of(drop))
     sides = []
     for estimate in (minus, drop):  # -drop > -delta, and drop > -delta
         p = above_pvalue(estimate, -delta) if drop.se > 0 else float(estimate.value <= -delta)

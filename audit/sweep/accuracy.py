@@ -7,7 +7,7 @@ import numpy as np
 
 from audit.errors import DataError
 from audit.records import Setting
-from audit.report.accuracy import interval
+from audit.statistics.accuracy import interval
 from audit.statistics.chance import chance_level
 from audit.statistics.information import InformationSlope, slope_at_zero
 from audit.statistics.paired import CellOutcomes, State

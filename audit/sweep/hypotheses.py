@@ -51,10 +51,16 @@ def sensitivity_slope(sweep: Sweep, *, rng: np.random.Generator, n_resamples: in
     """
     weights = slope_weights(sweep.routers)
     noisy = bootstrap_sweep(sweep.clean, sweep.noisy, sweep.cluster, n_resamples=n_resamples, rng=rng).noisy
+
+    def of(accuracy: FloatArray) -> FloatArray:
+        """From the first r on: equal accuracies then have a slope of exactly 0."""
+        found: FloatArray = (accuracy - accuracy[..., :1]) @ weights
+        return found
+
     slope = Resamples(
-        np.atleast_1d(noisy.estimate @ weights),
-        (noisy.draws @ weights)[:, None],
-        (noisy.jackknife @ weights)[:, None],
+        np.atleast_1d(of(noisy.estimate)),
+        of(noisy.draws)[:, None],
+        of(noisy.jackknife)[:, None],
         noisy.jackknife_weight,
     )
     return slope.intervals(units=int(noisy.jackknife_weight.sum()))[0]

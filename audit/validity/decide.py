@@ -76,9 +76,11 @@ def _by_difference(e: CellEvidence, t: ValidityThresholds, above_p: float | None
         if directional:
             return to(ValidityStatus.NON_SELECTIVE, [because("surface_wins")], because("score_is_not_ability"))
         return to(ValidityStatus.NON_SELECTIVE, [because("stays", margin=t.margin)], because("score_may_stand"))
-    tests = ((d.above_p, above_p), (e.non_selective_p, below_p))
+    tests = ((e.selective_p, above_p), (e.non_selective_p, below_p))
     needed = min((n for raw, p in tests if (n := items_for_test(follow.n, raw, p, t.alpha)) is not None), default=None)
     why = because("neither_direction", above=above_p, below=below_p)
+    if min(d.above_p, d.below_p) <= t.alpha < min(p for p in (e.selective_p, e.non_selective_p) if p is not None):
+        return to(ValidityStatus.INDETERMINATE, [why], because("mend_unparsed"))
     return to(ValidityStatus.INDETERMINATE, [why], because("ask_more", asked=follow.n, needed=needed))
 
 
@@ -91,8 +93,8 @@ def items_for_limit(rate: Mean, least: float) -> int | None:
 
 def items_for_test(n: int, raw: float | None, corrected: float | None, alpha: float) -> int | None:
     """About how many items bring a one-sided p-value to alpha after the same correction, were the effect the same;
-    None where it points the other way. raw, corrected: of n items."""
-    if raw is None or corrected is None or not 0 < raw < 0.5:
+    None where it points the other way, or nowhere. raw, corrected: of n items."""
+    if raw is None or corrected is None or not 0 < raw < 0.49:
         return None
     z = NormalDist().inv_cdf
     return math.ceil(n * (z(1 - alpha * raw / corrected) / z(1 - raw)) ** 2)

@@ -76,9 +76,10 @@ class PlaceboMatch:
 @dataclass(frozen=True)
 class CellEvidence:
     """primary: D on what attribute edits should do (directional: moved to the key; invariant: moved at all) against
-    response changes under surface edits; non_selective_p: one-sided, for D below 0, or below the margin where
-    nothing should move, there with every unparsed answer counted as a reaction too; responses: D on plain response
-    changes. csr: by key convention, each ratio. replay: response changes when the same request is sent again;
+    response changes under surface edits. selective_p: one-sided, for D above 0; non_selective_p: for D below 0, or
+    below the margin where nothing should move. Both are the worst case over what was not parsed wherever they accuse or
+    clear; only that a directional cell's answers follow is judged by `followed_held` instead. responses: D on plain
+    response changes. csr: by key convention, each ratio. replay: response changes when the same request is sent again;
     placebo: attribute less placebo changes, of edits as far from the original as placebo_match tells.
     generalisability: over the original and the surface edits. dif: attribute edits against originals at equal
     score. group_dif: each group that the benchmark names against the rest, under attribute edits, at equal total
@@ -93,6 +94,7 @@ class CellEvidence:
     edits: Mapping[Family, tuple[EditEvidence, ...]]
     groups: Mapping[Family, tuple[EditEvidence, ...]]
     primary: Selectivity | None
+    selective_p: float | None
     non_selective_p: float | None
     responses: Selectivity | None
     csr: Mapping[str, Ratio]
@@ -120,12 +122,8 @@ def measure(
     directional = [bool(x) for x in attribute.directional[attribute.tests]]
     obeyed = item_mean(_obeyed(cell, attribute))
     surface, edited = np.concatenate([_scores(used[f]) for f in SURFACE]), _scores(attribute)
-    below = _selectivity(obeyed, moved, cell, 0.0 if any(directional) else margin)
-    non_selective_p = below.below_p if below is not None else None
-    if non_selective_p is not None and not any(directional):  # nothing may hide in what could not be read
-        surface_held = {family: item_mean(_held(cell, used[family], 0.0)) for family in SURFACE}
-        worst = _selectivity(item_mean(_held(cell, attribute, 1.0)), surface_held, cell, margin)
-        non_selective_p = max(non_selective_p, worst.below_p) if worst is not None else non_selective_p
+    primary = _selectivity(obeyed, moved, cell)
+    selective_p, non_selective_p = _pvalues(cell, used, obeyed, moved, None if any(directional) else margin)
     return CellEvidence(
         archetype=archetype_of(directional),
         score=rate_interval(cell.score_before, cell.cluster),
@@ -134,7 +132,8 @@ def measure(
         families={family: edit_evidence(cell, block, "") for family, block in used.items()},
         edits={family: _by_name(cell, block) for family, block in cell.families.items()},
         groups={family: _by_group(cell, block) for family, block in cell.families.items()},
-        primary=_selectivity(obeyed, moved, cell),
+        primary=primary,
+        selective_p=selective_p,
         non_selective_p=non_selective_p,
         responses=_selectivity(moved[Family.ATTRIBUTE], moved, cell),
         csr=_ratios(cell, used, moved, rng, n_resamples),
@@ -146,6 +145,28 @@ def measure(
         group_dif=group_dif(cell, surface, edited),
         reference=reference_metrics(cell, rng=rng, n_resamples=n_resamples),
     )
+
+
+def _pvalues(
+    cell: ValidityCell,
+    used: Mapping[Family, Block],
+    obeyed: FloatArray,
+    moved: Mapping[Family, FloatArray],
+    margin: float | None,
+) -> tuple[float | None, float | None]:
+    """`selective_p` and `non_selective_p`: what could not be read may be what was most likely to move, or to stay.
+    margin: None where an edit is directional."""
+    block = used[Family.ATTRIBUTE]
+    plain = _obeyed(cell, block)
+    unread = block.tests & np.isnan(plain)
+
+    def held(attr: float, surface: float, against: float) -> Selectivity | None:
+        others = {family: item_mean(_held(cell, used[family], surface)) for family in SURFACE}
+        return _selectivity(item_mean(np.where(unread, attr, plain)), others, cell, against)
+
+    above = [_selectivity(obeyed, moved, cell), None if margin is None else held(0.0, 1.0, 0.0)]
+    below = [_selectivity(obeyed, moved, cell, margin or 0.0), held(1.0, 0.0, margin or 0.0)]
+    return max((s.above_p for s in above if s), default=None), max((s.below_p for s in below if s), default=None)
 
 
 def changes(cell: ValidityCell, block: Block) -> FloatArray:

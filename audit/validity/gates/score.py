@@ -17,6 +17,7 @@ def above_baseline(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -
     s = e.score.estimate
     n = max(e.score.n, 1)
     se = float(np.sqrt(max(s * (1 - s), baseline * (1 - baseline)) / n)) if np.isfinite(s) else float("nan")
+    se = float(np.fmax(se, e.score.se))  # larger where items come in clusters
     z = (s - baseline) / se if se > 0 else (float("inf") if s > baseline else 0.0)
     passed = bool(z >= t.baseline_standard_errors)
     return made(

@@ -99,13 +99,9 @@ def test_scores() -> None:
     assert [outcome(v, "") for v in ("C", "I", "P", "N", True, 0.3, "3/10", None)] == [
         (1, 1), (0, 1), (1, 2), (None, 1), (1, 1), (3, 10), (3, 10), (None, 1),
     ]  # fmt: skip
-    assert [trials(right, 10, "") for right in (0.3, 3, "1", 1.0, None)] == [
-        (3, 10),
-        (3, 10),
-        (1, 10),
-        (1, 10),
-        (None, 1),
-    ]
+    assert [trials(right, 10, "") for right in (3, "1", 1.0, None)] == [(3, 10), (1, 10), (1, 10), (None, 1)]
+    with pytest.raises(AuditError, match="whole number"):  # a share of 1 would read as 1 of 10
+        trials(0.3, 10, "")
     for bad in (float("nan"), "nan", -1, 2, {"a": 1}, "perhaps", float("inf")):
         with pytest.raises(AuditError, match="expected 0, 1"):
             outcome(bad, "log, line 1")
@@ -308,6 +304,16 @@ def test_epochs_are_one_item(tmp_path: Path) -> None:
         (cell,) = json.loads((tmp_path / path.stem / "report" / "verdict.json").read_text())["cells"]
         found.append(cell["without_memory"]["score"])
     assert found[0] == found[1] and found[0]["high"] - found[0]["low"] > 0.2
+
+
+def test_epochs_weigh_alike_whatever_their_scores_are_shares_of(tmp_path: Path) -> None:
+    """.873 is read as 55 of 63, and counted 63 times what 1 of 1 does."""
+    path, run = tmp_path / "log.csv", tmp_path / "run"
+    rows = [f"m,{i},{score},{e}" for i in range(20) for e, score in enumerate((1, 0.873) if i % 2 else (0, 0.873))]
+    path.write_text("model,item,correct,epoch\n" + "\n".join(rows) + "\n")
+    assert main([str(path), "-o", str(run)]) == 0
+    (cell,) = json.loads((run / "report" / "verdict.json").read_text())["cells"]
+    assert cell["score"] == pytest.approx((1.873 / 2 + 0.873 / 2) / 2, abs=0.003)
 
 
 def test_options_in_another_order_are_put_back() -> None:

@@ -31,6 +31,24 @@ def test_how_often_it_says_that_words_matter(slope: float, curve: float, low: fl
     assert low <= np.mean([one.pvalue <= 0.05 for one in found]) <= high
 
 
+@pytest.mark.parametrize("doses", [[0, 0.2], [0, 0.1, 0.3], DOSES])
+def test_where_no_answer_changes_there_is_no_slope(doses: list[float]) -> None:
+    """Weights that sum to 1e-15 gave a slope of 1e-16 with a p-value below .001."""
+    y = np.repeat((np.arange(60) < 40).astype(float)[:, None], len(doses), axis=1)
+    found = slope_at_zero(doses, y, np.arange(60))
+    assert (found.slope, found.pvalue) == (0.0, 1.0) and found.low < 0 < found.high
+
+
+def test_a_rare_fall_is_within_the_interval() -> None:
+    rng, held = np.random.default_rng(5), []
+    for _ in range(300):
+        y = np.ones((40, 2))
+        y[rng.random(40) < 0.03, 1] = 0
+        found = slope_at_zero([0, 0.2], y, np.arange(40))
+        held.append(found.low <= -0.15 <= found.high)
+    assert np.mean(held) > 0.93  # 69 % without what none of 40 would show
+
+
 def test_its_error_is_that_of_groups_and_unanswered_questions_are_left_out() -> None:
     y = answers(-0.8, 0.3, np.random.default_rng(1))
     alone = slope_at_zero(DOSES, y, np.arange(200))

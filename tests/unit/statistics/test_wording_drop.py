@@ -52,10 +52,22 @@ def test_cs_of_accuracies_is_unbiased_and_its_interval_covers():
 
 def test_the_clustered_standard_error_is_that_of_a_regression_on_a_constant():
     rng = np.random.default_rng(1)
-    d, cluster = rng.normal(size=60), rng.integers(0, 12, 60)
+    d, cluster = rng.normal(size=60), np.repeat(np.arange(12), 5)
     fit = sm.OLS(d, np.ones(60)).fit(cov_type="cluster", cov_kwds={"groups": cluster, "use_correction": False})
-    _, index = np.unique(cluster, return_inverse=True)
-    assert mean_of(d, index).se == pytest.approx(fit.bse[0] * np.sqrt(12 / 11))
+    assert mean_of(d, cluster).se == pytest.approx(fit.bse[0] * np.sqrt(12 / 11))
+
+
+def test_with_clusters_of_unequal_size_it_is_cr2():
+    """Bell & McCaffrey (2002) by its matrices: residuals of a cluster times (I - H)^(-1/2)."""
+    rng = np.random.default_rng(1)
+    d, cluster = rng.normal(size=60), np.repeat([0, 1, 2, 3], [30, 20, 9, 1])
+    variance = 0.0
+    for g in range(4):
+        size = int((cluster == g).sum())
+        values, vectors = np.linalg.eigh(np.eye(size) - np.full((size, size), 1 / 60))
+        adjusted = vectors @ np.diag(values**-0.5) @ vectors.T @ (d - d.mean())[cluster == g]
+        variance += adjusted.sum() ** 2 / 60**2
+    assert mean_of(d, cluster).se == pytest.approx(np.sqrt(variance))
 
 
 def test_the_margin_for_broken_variants_is_a_t_test_of_each_item():

@@ -11,7 +11,7 @@ from scripted_models import cell
 from audit.judge.record import Settings
 from audit.statistics.contracts import UNREAD, fits
 from audit.validity.analyse import analyse, over_panel
-from audit.validity.decide import cannot_exclude
+from audit.validity.decide import cannot_exclude, items_for_test
 from audit.validity.edits.record import Family
 from audit.validity.result import ValidityStatus as S
 from audit.validity.thresholds import ValidityThresholds
@@ -147,6 +147,33 @@ def test_answers_that_could_not_be_read_do_not_confirm_that_nothing_reacts():
     assert not failing(result) and result.decision.verdict == S.INDETERMINATE
 
 
+@pytest.mark.parametrize(("directional", "accused"), [(False, S.SELECTIVE), (True, S.NON_SELECTIVE)])
+def test_answers_that_could_not_be_read_accuse_no_model(directional, accused):
+    """What moved least, as far as it was read, may have moved as much as the rest."""
+    made = cell(lambda asked: asked.key, n=200, directional=directional)
+    responses = {family: block.response.copy() for family, block in made.families.items()}
+    if directional:
+        responses[Family.ATTRIBUTE][:] = made.before  # the content moves nothing
+    least = (Family.ATTRIBUTE,) if directional else (Family.FORMAT, Family.SEMANTIC)
+    for family in set(responses) - {*least, Family.PLACEBO}:
+        responses[family][:, 20:31] = (made.before[20:31] + 1) % 3
+    found = []
+    for said in (made.before[:9], UNREAD):  # 4.5 %: readable enough for G1
+        for family in least:
+            responses[family][:, :9] = said
+        families = {f: replace(block, response=responses[f]) for f, block in made.families.items()}
+        found.append(judged(replace(made, families=families)))
+    read, unread = found
+    p = unread.evidence.primary.below_p if directional else unread.evidence.primary.above_p
+    assert read.decision.verdict == accused and p < T.alpha / 2
+    assert unread.decision.verdict == S.INDETERMINATE and not failing(unread)
+    assert unread.decision.what_to_do[0].code == "mend_unparsed"
+
+
+def test_where_nothing_differs_no_number_of_items_is_advised():
+    assert items_for_test(100, 0.5 - 1e-16, 1.0, 0.025) is None
+
+
 def test_mixed_contracts_are_ineligible():
     one = cell(models.follower)
     block = one.families[Family.ATTRIBUTE]
@@ -195,7 +222,7 @@ def test_holm_is_over_cells_and_directions():
 
 
 def test_a_p_value_of_0_is_a_p_value_and_not_a_missing_one():
-    sure = SimpleNamespace(primary=SimpleNamespace(above_p=1.0), non_selective_p=0.0)
+    sure = SimpleNamespace(primary=SimpleNamespace(above_p=1.0), selective_p=1.0, non_selective_p=0.0)
     untested = SimpleNamespace(primary=None, non_selective_p=None)
     assert over_panel([untested, sure]) == [[None, None], [1.0, 0.0]]
 

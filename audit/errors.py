@@ -93,6 +93,12 @@ class RegistryError(AuditError):
     """The registry of audits does not answer, or what it holds and the clock contradict each other."""
 
 
+def check_seed(seed: int) -> None:
+    """ConfigError for a seed that no generator takes."""
+    if seed < 0:
+        raise ConfigError(f"seed={seed}; expected 0 or more, such as seed=42.")
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
     """The error for a name that is not in a list: it shows the list and the nearest name."""
     names = sorted(map(str, known))  # str: an enum member is shown by its value

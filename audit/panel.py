@@ -36,7 +36,7 @@ def panel_runs(folder: Path) -> list[Path] | None:
         runs = json.loads(path.read_text(encoding="utf-8"))["runs"]
         if not runs or not all(isinstance(run, str) for run in runs):
             raise ValueError("it names no runs")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(f"{path} is not the list of a panel's runs ({error}). Build the report again.") from error

@@ -186,7 +186,12 @@ def next_command(content: Mapping[str, Any], manifest: Mapping[str, Any]) -> str
 
 def larger(command: Sequence[str], key: str, n: int | str) -> str:
     """The same command with more questions, in another directory where one was named: a directory holds one design."""
-    kept = [f"{word}_2" if word.startswith("run_dir=") else word for word in command if not word.startswith(f"{key}=")]
+
+    def other(word: str) -> str:
+        quote = word[-1] if word[-1] in "'\"" else ""  # of a path that Hydra is to take as it stands
+        return f"{word.removesuffix(quote)}_2{quote}" if word.startswith("run_dir=") else word
+
+    kept = [other(word) for word in command if not word.startswith(f"{key}=")]
     return shlex.join([*kept, f"{key}={n}"])
 
 

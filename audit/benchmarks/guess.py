@@ -84,10 +84,22 @@ def _filled(rows: Sequence[Mapping[str, Any]], config: BenchmarkConfig) -> Bench
     return max([config, *(replace(config, **columns) for columns in tried)], key=fits)
 
 
-def either_base(rows: Sequence[RawRow], config: BenchmarkConfig) -> bool:
-    """Whether keys are numbers that could count from 0 and from 1: each row is read both ways, one with other keys."""
-    other = replace(config, index_base=1 - config.index_base)
-    return all(_reads(row, other) for row in rows) and any(_key(row, other) != _key(row, config) for row in rows)
+def other_keys(rows: Sequence[RawRow], config: BenchmarkConfig) -> dict[str, int]:
+    """{the setting to type: how many of these rows have another key with it}, where some have.
+
+    A number may count from 0 or from 1, where each row can be read both ways; or it is the text of an option.
+    """
+    based = replace(config, index_base=1 - config.index_base)
+    found = {}
+    if all(_reads(row, based) for row in rows):
+        found[f"index_base={based.index_base}"] = _differ(rows, config, based)
+    if config.answer_as == "index":
+        found["answer_as=text"] = _differ(rows, config, replace(config, answer_as="text"))
+    return {name: n for name, n in found.items() if n}
+
+
+def _differ(rows: Sequence[RawRow], config: BenchmarkConfig, other: BenchmarkConfig) -> int:
+    return sum(_key(row, config) != _key(row, other) for row in rows if _reads(row, other))
 
 
 def _key(row: RawRow, config: BenchmarkConfig) -> int:

@@ -17,7 +17,7 @@ from audit.benchmarks.items import Item, Items, without_contradictions
 from audit.benchmarks.registry import FORMATS, Format, format_of
 from audit.benchmarks.rows import RawRow, RowContext, shuffled
 from audit.benchmarks.sample import Census, take_census
-from audit.errors import BenchmarkError, ConfigError, unknown_name
+from audit.errors import BenchmarkError, ConfigError, check_seed, unknown_name
 from audit.records import Question
 
 _KEYS = 20  # questions: of four options, keys at random leave one out with probability .75^20 = .003
@@ -185,8 +185,7 @@ def _check(config: BenchmarkConfig, format_: Format, seed: int) -> None:
     """ConfigError for what can be refused before a file is looked for."""
     if not _SAFE_NAME.fullmatch(config.name):
         raise ConfigError(f"benchmark.name={config.name!r}; expected letters, digits, '_', '-', '.', such as my_exam.")
-    if seed < 0:
-        raise ConfigError(f"seed={seed}; expected 0 or more, such as seed=42.")
+    check_seed(seed)
     if config.subjects and not format_.subject_field:
         raise ConfigError(f"benchmark.subjects={config.subjects}: {config.format} has no subjects; leave it empty.")
     if config.delimiter is not None and len(config.delimiter.replace("\\t", "\t")) != 1:

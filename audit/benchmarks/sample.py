@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.benchmarks.rows import normalised
-from audit.errors import BenchmarkError, ConfigError
+from audit.errors import BenchmarkError, ConfigError, check_seed
 from audit.records import Question
 
 IntArray = NDArray[np.int64]
@@ -82,8 +82,7 @@ def draw_sample(benchmark: QuestionSource, n: int | str | None = 100, seed: int 
     or exceeds the distinct questions, BenchmarkError for an unusable row anywhere in the benchmark.
     """
     wanted = _wanted(n)
-    if seed < 0:
-        raise ConfigError(f"seed={seed}; expected 0 or more, such as seed=42.")
+    check_seed(seed)
     census = benchmark.census
     size = len(census.frame)
     if wanted is None:

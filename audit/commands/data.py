@@ -15,7 +15,7 @@ from typing import Any
 from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import likely_delimiter
-from audit.benchmarks.guess import PARTS, either_base, guess
+from audit.benchmarks.guess import PARTS, guess, other_keys
 from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.benchmarks.rows import mcq_file, shuffled
 from audit.errors import BenchmarkError
@@ -53,12 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(lines("\n".join([*_columns(benchmark, read), *_questions(questions), *_counts(benchmark, read, problems)])))
     words = " ".join(benchmark_words(config))
     rows = [row for _, row, _ in islice(benchmark.located_rows(), _LOOKED_AT)]
-    if not problems and either_base(rows, config):
-        base = config.index_base
-        print(
-            f"\nCOMPARE THE KEYS ABOVE: numbers were counted from {base}, and from {1 - base} fits every row too "
-            f"(benchmark.index_base={1 - base})."
-        )
+    for setting, n in ({} if problems else other_keys(rows, config)).items():
+        print(f"\nCOMPARE THE KEYS ABOVE: with benchmark.{setting} {n} of {len(rows)} rows have another key.")
     print(lines(f"\nTried with:  {words}" if problems else f"\nTo go on:    audit plan {words} model=scripted n=all"))
     settings = " ".join(f"benchmark.{PARTS[part]}=COLUMN" for part in ("question", "key"))
     print(lines(f"To correct:  audit data show {shlex.quote(asked.file)} {settings}"))

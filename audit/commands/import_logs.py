@@ -6,12 +6,13 @@ Exit codes: 0 imported, whatever the verdict; 1 refused, and nothing is left tha
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit.errors import ConfigError, unknown_name
+from audit.errors import ConfigError, check_seed, unknown_name
 from audit.exits import plainly
 from audit.printable import one_line
 
@@ -27,6 +28,7 @@ HELD_OUT = "held_out"  # what logs of held-out items are called in the run
 def main(arguments: Sequence[str] | None = None) -> int:
     """Read, join, write, judge; a table of what was imported and one line a verdict."""
     asked = parser().parse_args(arguments)
+    check_seed(asked.seed)
     columns = dict(_pair(one) for one in asked.map.split(",")) if asked.map else {}
     of_all, told_of = _dates(asked)
     dates = [told_of.get(name, of_all) for name in asked.judge] or [of_all, *told_of.values()]
@@ -192,7 +194,7 @@ def _chosen(
     if len(others) > 1 and benchmark != asked.benchmark:
         raise ConfigError(
             f"The logs hold {len(others)} benchmarks ({', '.join(sorted(others)[:6])}); expected one, such as "
-            f"--benchmark {others[0]}."
+            f"--benchmark {shlex.quote(others[0])}."
         )
     for name in (*asked.judge, *asked.references, *dated):
         if name not in joined.models:

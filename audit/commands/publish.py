@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
+from audit.errors import check_seed
 from audit.exits import plainly
 from audit.printable import one_line
 
@@ -30,6 +31,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write FOLDER/NAME.jsonl, to publish, and FOLDER/NAME.order.json, to keep."""
     asked = parser().parse_args(arguments)
+    check_seed(asked.seed or 0)
     from omegaconf import OmegaConf
 
     from audit.benchmarks.config import BenchmarkConfig

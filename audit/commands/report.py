@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audit.audits import audit_of, part_of
-from audit.errors import ConfigError
+from audit.errors import ConfigError, check_seed
 from audit.exits import plainly
 from audit.panel import panel_runs, write_panel
 from audit.shards.manifest import MANIFEST
@@ -62,6 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0 when the report was written, whatever the verdict; 1 when it could not be."""
     arguments = parser().parse_args(argv)
     asked = {"seed": arguments.seed, "control_benchmark": arguments.control_benchmark, "variants": arguments.variants}
+    check_seed(arguments.seed or 0)
     run_dirs = _folders(arguments.run_dirs, arguments.follow)
     audits = sorted({audit_of(run_dir).name for run_dir in run_dirs})
     if arguments.follow is None:  # a run that has only begun has none yet

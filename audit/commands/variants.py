@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.commands.completion import offer, overrides
+from audit.errors import check_seed
 from audit.exits import plainly
 from audit.printable import lines
 from audit.shards.working_copy import local_folder
@@ -182,6 +183,7 @@ def _review(args: argparse.Namespace) -> None:
 
     library = _find(args.library, args)
     if args.out is not None:
+        check_seed(args.seed)
         write_review(library, args.out, n=args.n, seed=args.seed)
         _say(f"{args.n} of {len(library.accepted)} accepted variants written to {args.out}. {ASK}")
         return

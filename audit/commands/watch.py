@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 
-from audit.exits import OK, plainly
+from audit.exits import FAILED, OK, plainly
 from audit.shards.working_copy import local_folder
 
 
@@ -23,7 +23,8 @@ def parser() -> argparse.ArgumentParser:
 
 @plainly
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Show the table until the run ends, on a terminal in its place; 1 where there is no run."""
+    """Show the table until the run ends, on a terminal in its place; 1 where there is no run, or it cannot be read at
+    the end."""
     asked = parser().parse_args(arguments)
     from rich.console import Console
     from rich.live import Live
@@ -38,10 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
         while True:
             going = not asked.once and any(map(goes_on, runs))
+            shown, well = look(runs)
             if live is None:
-                console.print(look(runs))
+                console.print(shown)
             else:
-                live.update(look(runs), refresh=True)
+                live.update(shown, refresh=True)
             if not going:
-                return OK
+                return OK if well else FAILED
             time.sleep(max(1, asked.every))

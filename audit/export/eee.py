@@ -109,10 +109,14 @@ def export_eee(run_dir: Path, out: Path, organization: str) -> list[tuple[Path, 
     Raises ConfigError for what is no run, ShardError where a shard cannot be read or the disk refuses.
     """
     from audit.audits import audit_of
+    from audit.shards.complete import cell_rows, count_rows
     from audit.shards.files import disk_error, make_folder, write_file
     from audit.shards.manifest import Manifest
 
     manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
+    missing = [manifest.status] if manifest.status != "finished" else []
+    for one in cell_rows(run_dir, count_rows(run_dir, schema)):
+        missing += [f"{one.model} on {one.benchmark} {one.watermark}"] if one.watermark else []
     pairs: dict[tuple[str, str], _Pair] = {}
     written = []
     try:
@@ -130,12 +134,12 @@ def export_eee(run_dir: Path, out: Path, organization: str) -> list[tuple[Path, 
                 pair.out.close()
                 samples = pair.target.with_name(f"{pair.target.stem}_samples.jsonl")
                 pair.tmp.replace(samples)
+                if missing:
+                    pair.head["eval_library"]["additional_details"]["incomplete"] = "; ".join(missing)
                 content = _aggregate(pair, manifest, benchmark, samples.relative_to(out).as_posix())
                 write_file(pair.target, json.dumps(content, indent=1, allow_nan=False).encode())
                 unread = [f"{name}: {tally.said}" for name, tally in pair.settings.items() if tally.said]
-                if manifest.status != "finished":
-                    unread.insert(0, manifest.status)
-                written.append((pair.target, "; ".join(unread)))
+                written.append((pair.target, "; ".join([*missing, *unread])))
     except OSError as error:
         raise disk_error(out, error) from error
     return written

@@ -15,7 +15,7 @@ from securesystemslib.signer import Signer
 from audit.audits import audit_of, part_of
 from audit.chronology import project_file
 from audit.decision import parts_of
-from audit.errors import ConfigError
+from audit.errors import ConfigError, ShardError
 from audit.governance.archive import good_name, write_archive
 from audit.governance.keys import seal, sha256, statement
 from audit.governance.reviews import DECISIONS, SUITES
@@ -184,8 +184,11 @@ def _others(run_dir: Path) -> list[Path]:
 
 def _header(path: Path) -> dict[str, Any] | None:
     """What an Arrow file says of itself; None where it says nothing."""
-    with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
-        told = reader.schema.metadata or {}
+    try:
+        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
+            told = reader.schema.metadata or {}
+    except pa.ArrowInvalid as error:
+        raise ShardError(f"{path} is not a valid Arrow file ({error}). Restore it, or run the audit again.") from error
     out: dict[str, Any] = {}
     for key, value in told.items():
         text = value.decode(errors="replace")

@@ -88,6 +88,8 @@ def rule_run(run_dir: Path, again: Again | None = None) -> Ruling:
             computed, problem = again(run_dir, verdict)
             ruling = ruling if problem else rule(computed, name)
     except FileNotFoundError:
+        if not run_dir.exists():
+            return failed(name, f"There is no folder {run_dir}. Expected a run directory, such as outputs/my_run.")
         if (run_dir / PANEL).is_file():
             return failed(name, f"{path} is missing: {_how_far(run_dir)}. The command that made it, again, goes on.")
         return failed(

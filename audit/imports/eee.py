@@ -1,6 +1,6 @@
 """Every Eval Ever (arXiv 2606.14516): an aggregate json, and the samples jsonl beside it that holds the outcomes."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,17 @@ def read_eee(path: Path, wanted: Wanted) -> Log:
     aggregate = path.with_name(path.name.removesuffix(_SAMPLES) + ".json") if is_samples else path
     samples = path if is_samples else path.with_name(f"{path.stem}{_SAMPLES}")
     library: dict[str, Any] = {}
+    names: set[str] = set()
     if aggregate.is_file():
         whole = _valid(document(aggregate), AGGREGATE, str(aggregate))
         library = whole["eval_library"]
+        names = {one["evaluation_name"] for one in whole["evaluation_results"]}
         detailed = whole.get("detailed_evaluation_results") or {}
         if not samples.is_file() and "file_path" in detailed:
             samples = path.with_name(Path(detailed["file_path"]).name)
     if not samples.is_file():
         raise ConfigError(f"{path} holds totals alone. Expected its samples beside it, such as {samples.name}.")
-    return Log("every_eval_ever", str(library.get("version") or ""), _outcomes(samples, wanted))
+    return Log("every_eval_ever", str(library.get("version") or ""), _outcomes(samples, wanted, names))
 
 
 def _valid(found: Any, schema: str, where: str) -> dict[str, Any]:
@@ -42,14 +44,15 @@ def _valid(found: Any, schema: str, where: str) -> dict[str, Any]:
     return dict(found)
 
 
-def _outcomes(path: Path, wanted: Wanted) -> Iterator[Imported]:
+def _outcomes(path: Path, wanted: Wanted, names: Collection[str]) -> Iterator[Imported]:
     """One for each record of the result that is asked for (`wanted.metric`), or of each evaluation's first: a sample
-    has a record for every metric."""
+    has a record for every metric. names: of the file's evaluations; the one that is wanted alone, where it is there."""
     first: dict[str, str] = {}
     for where, found in json_lines(path):
         sample = _valid(found, INSTANCE, where)
         name, result = sample["evaluation_name"], str(sample.get("evaluation_result_id") or "")
-        if result != (wanted.metric or first.setdefault(name, result)):
+        other = wanted.benchmark in names and name != wanted.benchmark
+        if other or result != (wanted.metric or first.setdefault(name, result)):
             continue
         choices = tuple(checked(one, where) for one in sample["input"].get("choices") or ())
         reference = sample["input"]["reference"]

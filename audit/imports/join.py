@@ -11,6 +11,7 @@ from audit.errors import DataError
 from audit.imports.record import Imported, letter_index
 from audit.reference_sets import JOINED_MIN
 
+_NAMES_MIN = 10  # items of one name and one outcome in two sets, from which these are no chance
 CHANGED_MAX = 0.01  # share of a benchmark's items that may not be the same in all logs; these are left out
 
 
@@ -146,14 +147,29 @@ def only(joined: Joined, models: set[str]) -> Joined:
 
 
 def check_held_out(joined: Joined, benchmark: str, held_out: str) -> None:
-    """DataError where an item of the benchmark is held out as well."""
+    """DataError where an item of the benchmark is held out as well: of the same words, or, where logs hold none, of the
+    same name and the same answers of every model (two tables may number other items alike)."""
     shared = joined.items[benchmark].keys() & joined.items[held_out].keys()
-    if shared and any(joined.items[benchmark][key].text for key in shared):
+    told = any(joined.items[benchmark][key].text for key in shared)
+    if told or (len(shared) >= _NAMES_MIN and _answered_alike(joined, benchmark, held_out, shared)):
         some = joined.items[benchmark][min(shared)].sample
         raise DataError(
             f"{len(shared)} items of {held_out} are items of {benchmark} too, such as {some[:80]!r}: they are not held "
             "out. Expected other items of the same kind."
         )
+
+
+def _answered_alike(joined: Joined, benchmark: str, held_out: str, keys: Collection[str]) -> bool:
+    """Whether every model has the same outcomes on these items in both, and not one outcome alone."""
+    outcomes = set()
+    for model in joined.models:
+        ours, theirs = (joined.answers.get((model, name), {}) for name in (benchmark, held_out))
+        for key in keys & ours.keys() & theirs.keys():
+            first, second = ([(one.right, one.of) for one in found[key]] for found in (ours, theirs))
+            if first != second:
+                return False
+            outcomes.add(first[0])
+    return len(outcomes) > 1
 
 
 def check_joined(joined: Joined, benchmarks: Sequence[str]) -> None:

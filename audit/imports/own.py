@@ -10,14 +10,18 @@ from audit.errors import ConfigError
 from audit.export.inspect_log import answer_of, asked_rows
 from audit.imports.record import Imported, Log, Wanted
 from audit.records import AS_PUBLISHED, ITEM_ID
+from audit.shards.complete import cell_rows, count_rows
 from audit.shards.manifest import Manifest
 
 
 def read_own(path: Path, wanted: Wanted) -> Log:
-    """ConfigError where the run is not finished, or asked nothing as published."""
+    """ConfigError where the run is not finished, lacks answers, or asked nothing as published."""
     manifest = Manifest.load(path)
     if manifest.status != "finished":
         raise ConfigError(f"The run {path} is {manifest.status}. Expected a finished one: type its command again.")
+    for rows in cell_rows(path, count_rows(path, audit_of(path).schema)):
+        if not rows.complete:
+            raise ConfigError(f"The run {path} is {rows.watermark}. Expected a whole one: type its command again.")
     if not any(one["arm"] in AS_PUBLISHED for one in manifest.settings):
         raise ConfigError(f"The run {path} asked no item as published. Expected such as a sweep with arm direct.")
     return Log("benchmark-audit", manifest.packages.get("benchmark-audit", ""), _outcomes(path, wanted))

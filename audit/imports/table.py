@@ -1,6 +1,7 @@
 """A table of outcomes, one row a model and item: csv, jsonl, a JSON list, parquet."""
 
 import csv
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -124,10 +125,20 @@ def _right(told: dict[str, Any], where: str) -> tuple[int | None, int]:
 
 def _options(value: Any, where: str) -> tuple[str, ...]:
     """Texts of options, or letters for their number: that is enough to know what guessing gives."""
-    if isinstance(value, list):
-        return tuple(checked(one, where) for one in value)
     word = str(value if value is not None else "").strip()
-    return tuple(_LETTERS[: int(word)]) if word.isdecimal() and 0 < int(word) <= len(_LETTERS) else ()
+    try:
+        found = value if isinstance(value, list) else json.loads(word or "[]")  # a csv has a list as its text
+    except (ValueError, RecursionError):
+        found = None
+    if isinstance(found, list):
+        return tuple(checked(one, where) for one in found)
+    # 4.0 stands in a column that has gaps elsewhere.
+    if isinstance(found, int | float) and not isinstance(found, bool) and found in range(1, len(_LETTERS) + 1):
+        return tuple(_LETTERS[: int(found)])
+    raise DataError(
+        f"{where}: found the options {word[:60]!r}; expected their number, at most {len(_LETTERS)}, or their texts as "
+        'a list, such as ["cat", "dog"].'
+    )
 
 
 def _csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -24,7 +24,7 @@ _NEWS = timedelta(days=7)
 
 def add(asked: argparse.Namespace, now: datetime | None) -> int:
     """Register every run given or found below a folder; those that cannot be are named, and the code is 1."""
-    registry, found, decided, refused = opened(asked), [], [], 0
+    registry, found, decided, refused = opened(asked, make=True), [], [], 0
     for path in asked.paths:
         below = [path] if (path / MANIFEST).is_file() else sorted(p.parent for p in path.glob(f"**/{MANIFEST}"))
         # Of what retention removed the decisions stay, and nothing to note them of.

@@ -160,12 +160,12 @@ def _told(point: Point) -> str:
     return text
 
 
-def opened(asked: argparse.Namespace) -> Registry:
-    """The registry that was asked for. ConfigError where none was named."""
+def opened(asked: argparse.Namespace, *, make: bool = False) -> Registry:
+    """The registry that was asked for. ConfigError where none was named, or none is there; make: made there instead."""
     place = place_of(asked.registry)
     if place is None:
         raise ConfigError(f"No registry. Expected --registry outputs/registry.db, or {VARIABLE} in the environment.")
-    return open_registry(place)
+    return open_registry(place, make=make)
 
 
 def _named(cell: Mapping[str, Any]) -> str:

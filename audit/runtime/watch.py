@@ -42,23 +42,27 @@ def runs_of(folder: Path) -> list[Path]:
     return panel_runs(folder) or [folder]
 
 
-def look(run_dirs: Sequence[Path], now: float | None = None) -> Group:
-    """A table of each run as its shards are now. What cannot be read yet is said in its place. now: Unix time."""
+def look(run_dirs: Sequence[Path], now: float | None = None) -> tuple[Group, bool]:
+    """A table of each run as its shards are now, and whether all could be read: what cannot be read yet is said in its
+    place. now: Unix time."""
     shown: list[Any] = []
+    well = True
     for run_dir in run_dirs:
         try:
             shown += _look(run_dir, time.time() if now is None else now)
         except (AuditError, OSError) as error:  # not started yet, or a shard was replaced under our eyes
             shown.append(Text(one_line(f"{named(run_dir)}: {error}")))
+            well = False
         except (KeyError, TypeError, ValueError) as error:
             shown.append(Text(one_line(f"{named(run_dir)} is not a run that can be shown ({error!r}).")))
-    return Group(*shown)
+            well = False
+    return Group(*shown), well
 
 
 def as_text(run_dirs: Sequence[Path]) -> str:
     """What `look` shows, for the page of a run that goes on."""
     console = Console(file=StringIO(), width=110, color_system=None)
-    console.print(look(run_dirs))
+    console.print(look(run_dirs)[0])
     return str(console.file.getvalue())  # type: ignore[attr-defined]
 
 

@@ -14,7 +14,7 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.config import CONF_DIR, ClusterConfig, StoreConfig, known_models, load_group
 from audit.engines.config import ModelConfig
 from audit.engines.embedder import DEFAULT_EMBEDDER
-from audit.errors import ConfigError, unknown_name
+from audit.errors import ConfigError, check_seed, unknown_name
 from audit.plain_words import plainly_said, quoted
 from audit.variants.policy import Policy, policy_for
 
@@ -104,8 +104,7 @@ def validate(config: VariantsConfig) -> None:
     for name, value in (("num_variants", config.num_variants), ("max_attempts", config.max_attempts)):
         if value < 1:
             raise ConfigError(f"{name}={value}; expected at least 1, such as 3.")
-    if config.seed < 0:
-        raise ConfigError(f"seed={config.seed}; expected 0 or more, such as seed=42.")
+    check_seed(config.seed)
     if config.model and config.strategy != BY_MODEL and list(config.model) != [config.judge]:
         raise ConfigError(f"strategy={config.strategy} asks no model for texts. Leave model out, or name it as judge=.")
     if config.strategy == BY_MODEL and config.judge is None:

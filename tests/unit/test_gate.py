@@ -77,10 +77,13 @@ def test_a_file_that_is_no_verdict_means_the_run_failed(
 def test_a_missing_report_means_the_run_failed(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert main([str(tmp_path)]) == 1
     assert "is missing" in capsys.readouterr().err
+    assert main([str(tmp_path / "nowhere")]) == 1
+    assert "no folder" in capsys.readouterr().err
 
 
 def test_what_is_wrong_holds_nothing_that_a_terminal_obeys(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     """A run directory is named by whoever made it."""
+    (tmp_path / "run\x1b]0;owned\x07\x1b[2J").mkdir()
     assert main([str(tmp_path / "run\x1b]0;owned\x07\x1b[2J")]) == 1
     printed = capsys.readouterr()
     assert "is missing" in printed.err and "\x1b" not in printed.err + printed.out

@@ -1,4 +1,5 @@
 import re
+import shlex
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from synthetic import synthetic_outcomes
 
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State
-from audit.summary import next_command, print_failed, summarise
+from audit.summary import larger, next_command, print_failed, summarise
 from audit.sweep.audit import SWEEP
 from audit.sweep.design import Arm
 from audit.verdict.vocabulary import subtitle
@@ -61,6 +62,12 @@ def test_every_setting_has_a_row():
 def test_why_a_model_failed_holds_nothing_that_a_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
     print_failed({"m": "the engine said \x1b[2J\nand ended"})
     assert capsys.readouterr().err == "error: model m failed: the engine said \N{REPLACEMENT CHARACTER}[2J\nand ended\n"
+
+
+def test_a_directory_that_was_quoted_for_hydra_stays_quoted() -> None:
+    assert larger(("audit", "run_dir='/my runs/x'", "n=5"), "n", 9) == shlex.join(
+        ["audit", "run_dir='/my runs/x_2'", "n=9"]
+    )
 
 
 def ended(verdict: str = "underpowered", asked: int = 100, needed: int | None = 1070, **manifest: Any) -> str:

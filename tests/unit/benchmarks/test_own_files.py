@@ -10,7 +10,7 @@ import pytest
 from audit.benchmarks.answers import own_letters, resolve_answer
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.encoding import likely_encoding
-from audit.benchmarks.guess import either_base, guess
+from audit.benchmarks.guess import guess, other_keys
 from audit.benchmarks.load import open_benchmark
 from audit.commands.data import main as show
 from audit.errors import BenchmarkError, ConfigError
@@ -251,7 +251,15 @@ def test_keys_that_could_count_from_0_and_from_1_are_told_by_any_row(keys: tuple
     """The first row's "4" is the last option's text, whatever the others count from."""
     options = dict(zip("ABCD", "1234", strict=True)), dict(zip("ABCD", ("Rome", "Paris", "Oslo", "Bern"), strict=True))
     rows = [{"question": f"{k}?", **options[k > 0], "answer": key} for k, key in enumerate(keys)]
-    assert either_base(rows, BenchmarkConfig(choice_columns=list("ABCD"), answer_column="answer")) is either
+    assert bool(other_keys(rows, BenchmarkConfig(choice_columns=list("ABCD"), answer_column="answer"))) is either
+
+
+def test_a_number_that_may_name_an_option_or_be_one_is_told() -> None:
+    """Mars has two moons: read as a place from 0, the key is 3."""
+    moons = (("Mars", "1230", "2"), ("Earth", "2310", "1"))
+    rows = [{"question": f"Moons of {who}?", **dict(zip("ABCD", of, strict=True)), "answer": n} for who, of, n in moons]
+    read = guess(rows, BenchmarkConfig())
+    assert read.answer_as == "index" and other_keys(rows, read)["answer_as=text"] == 2
 
 
 def test_columns_that_no_name_tells_are_those_that_can_be_read() -> None:

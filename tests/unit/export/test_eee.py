@@ -1,6 +1,7 @@
 """A run as Every Eval Ever and for the hub: valid by the schemas, and the same outcomes when it is read back."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,19 @@ def test_settings_of_a_sweep_have_names_of_their_own(tmp_path: Path) -> None:
     assert names == {"synthetic forward_full routers 1", "synthetic noisy_rewrite routers 1"}
     with pytest.raises(AuditError, match="asked no item as published"):
         read_log(run, Wanted())
+    one = joined(aggregate, benchmark="synthetic noisy_rewrite routers 1")
+    assert list(one.items) == ["synthetic noisy_rewrite routers 1"]  # the one of several, and not all by its name
+
+
+def test_what_lacks_answers_is_marked_and_is_no_log(run: Path, tmp_path: Path) -> None:
+    less, out = tmp_path / "less", tmp_path / "out"
+    shutil.copytree(run, less)
+    next((less / "shards").glob("*.arrow")).unlink()
+    assert export(["eee", str(less), "--out", str(out)]) == 0
+    told = [json.loads(path.read_text())["eval_library"]["additional_details"] for path in pairs(out)[0]]
+    assert len(told) == 1 and told[0]["incomplete"] in {f"{who} on exam incomplete, 0 of 8 answers" for who in "ab"}
+    with pytest.raises(AuditError, match="incomplete"):
+        read_log(less, Wanted())
 
 
 def test_what_breaks_the_schema_is_refused(run: Path, tmp_path: Path) -> None:

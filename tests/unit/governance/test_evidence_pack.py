@@ -192,6 +192,10 @@ def test_a_run_that_is_not_what_its_manifest_says_gives_no_pack(
     with pytest.raises((ShardError, ConfigError)):
         write_pack(run_dir, out, with_shards=False, signer=None)
     shard.write_bytes(good)
+    (run_dir / "questions.arrow").write_bytes(b"ARROW1")
+    with pytest.raises(ShardError, match="valid Arrow"):
+        write_pack(run_dir, out, with_shards=False, signer=None)
+    (run_dir / "questions.arrow").unlink()
     (run_dir / "report" / "verdict.json").write_text("{}")
     with pytest.raises(ConfigError, match="not a verdict"):
         write_pack(run_dir, out, with_shards=False, signer=None)

@@ -341,6 +341,37 @@ def test_held_out_items_that_are_not_held_out(tmp_path: Path, capsys: pytest.Cap
     assert main(words) == 1
 
 
+def test_options_of_a_table_are_their_texts_or_their_number(tmp_path: Path) -> None:
+    def options(cell: str) -> tuple[str, ...]:
+        path = tmp_path / "log.csv"
+        path.write_text(f"model,item,correct,options\nm,1,1,{cell}\n")
+        (one,) = read_log(path, Wanted()).outcomes
+        return one.options
+
+    assert options('"[""cat"", ""dog""]"') == ("cat", "dog")
+    assert options("4") == options("4.0") == tuple("ABCD") and options("") == ()
+    for bad in ("cat|dog", "-4", "0", "2.5", "30", "true"):
+        with pytest.raises(AuditError, match="expected their number"):
+            options(bad)
+
+
+def test_names_alone_tell_that_items_are_not_held_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tables without texts: the same names with the same outcomes are the same items; with others, they are not."""
+    seen, new, run = tmp_path / "seen.csv", tmp_path / "new.csv", tmp_path / "run"
+    right = {(who, i): int((7 * i + ord(who)) % 3 > 0) for who in "mn" for i in range(60)}
+    seen.write_text(HEAD + "".join(f"{who},{i},{r}\n" for (who, i), r in right.items()))
+    for other, code in ((lambda who, i: right[who, i], 1), (lambda who, i: right[who, 59 - i], 0)):
+        new.write_text(HEAD + "".join(f"{who},{i},{other(who, i)}\n" for who, i in right if i < 30))
+        assert main([str(seen), "--held-out", str(new), "--judge", "m", "-o", str(run)]) == code
+        assert ("not held" in capsys.readouterr().err) == bool(code)
+
+
+def test_a_seed_below_0_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(HEAD + "".join(f"m,{i},1\n" for i in range(20)))
+    assert main([str(tmp_path / "log.csv"), "--seed", "-1", "-o", str(tmp_path / "run")]) == 1
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_reply_that_ends_in_a_number_is_read_as_our_own_runs_read_it(tmp_path: Path) -> None:
     """Right, wrong, and one without a number: unparsed, which is not wrong."""
     (tmp_path / "log.csv").write_text(

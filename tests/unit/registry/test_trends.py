@@ -165,6 +165,9 @@ def test_the_command_prints_and_draws(
     assert json.loads(capsys.readouterr().out.split("chart ")[1].split("\n", 1)[1])[0]["points"][2]["look"]["changed"]
     assert main(["trends", "--floor", "--indicator", "cs", *place]) == 0
     assert "median +30.0 points of 1 models" in capsys.readouterr().out
+    nowhere = tmp_path / "nowhere.db"
+    for shows in ("list", "trends"):
+        assert main([shows, "--registry", str(nowhere)]) == 1 and not nowhere.exists()
     for words in (["--model", "a"], ["--chart", "floor.svg"]):
         assert main(["trends", "--floor", *words, *place]) == 1
         assert "--chart" in capsys.readouterr().err

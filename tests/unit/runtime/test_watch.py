@@ -57,7 +57,7 @@ def run_of(folder: Path, asked: Sequence[Outcome], stored: Sequence[Sequence[Out
 
 def shown(folder: Path, now: float) -> str:
     console = Console(width=140, record=True, file=io.StringIO())
-    console.print(look(runs_of(folder), now))
+    console.print(look(runs_of(folder), now)[0])
     return console.export_text()
 
 
@@ -141,3 +141,5 @@ def test_the_command_prints_once_and_ends(tmp_path: Path, capsys: pytest.Capture
     assert capsys.readouterr().out.count("accuracy") == 1
     assert main([str(run)]) == 0  # it has ended
     assert main([str(tmp_path)]) == 1 and str(tmp_path) in capsys.readouterr().err
+    next((run / "shards").iterdir()).write_bytes(b"cut")
+    assert main([str(run), "--once"]) == 1

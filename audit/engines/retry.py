@@ -41,7 +41,7 @@ _TOO_LONG = re.compile(
     r"too many (input )?tokens|max_seq_len|reduce the length",
     re.IGNORECASE,
 )
-# What a gateway says with status 403 of a prompt that it will not pass on (OpenRouter's documented meaning of it).
+# What gateways say with status 403 of a prompt that they will not pass on.
 _FLAGGED = re.compile(r"flagged|moderation|content[ _-]?(policy|filter)|guardrail|prompt injection", re.IGNORECASE)
 _UNAVAILABLE_STATUS = frozenset({404, 405, 501, 502, 503, 529})
 _RETRY_STATUS = frozenset({409, 425})

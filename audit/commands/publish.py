@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
-from audit.errors import check_seed
+from audit.errors import ConfigError, check_seed
 from audit.exits import plainly
 from audit.printable import one_line
 
@@ -57,8 +57,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "version": 1, "seed": seed, "source": source.revision, "published_sha256": order_sha256(items), "order": places,
         "options": [one.options for one in items],
     }  # fmt: skip
-    make_folder(asked.out)
     file, kept = asked.out / f"{config.name}.jsonl", asked.out / f"{config.name}.order.json"
+    if there := [str(one) for one in (file, kept) if one.exists()]:
+        raise ConfigError(
+            f"{', '.join(there)} exists already: a published order is drawn once. Expected another --out, or another "
+            "name=..."
+        )
+    make_folder(asked.out)
     write_file(file, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
     write_file(kept, json.dumps(record, ensure_ascii=False).encode())
     kept.chmod(0o600)

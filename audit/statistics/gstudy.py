@@ -78,7 +78,8 @@ def components(
     for effect in reversed(effects):  # a mean square holds its own component and those of all that contain it
         larger = sum(_repeats(e, levels) * found[e] for e in found if set(e) > set(effect))
         found[effect] = (squares[effect] / freedom[effect] - larger) / _repeats(effect, levels)
-    return {effect: max(0.0, found[effect]) for effect in effects}
+    rounding = 1e-12 * float(np.mean(table**2))
+    return {effect: found[effect] if found[effect] > rounding else 0.0 for effect in effects}
 
 
 def _repeats(effect: Sequence[str], levels: Mapping[str, int]) -> int:

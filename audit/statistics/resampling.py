@@ -39,12 +39,13 @@ class Resamples:
     jackknife_weight: FloatArray
 
     def intervals(
-        self, confidence: float = 0.95, method: Method = "bca", units: int | None = None
+        self, confidence: float = 0.95, method: Method = "bca", units: float | None = None
     ) -> tuple[Interval, ...]:
         """One interval for each of the K values.
 
         "percentile" takes quantiles of the resamples; "bca" corrects them for bias and skewness (Efron 1987, JASA 82).
-        units: how many items or clusters were resampled, to widen the interval as `expansion` says.
+        units: how many items, or clusters of one size (`cluster_df` + 1), were resampled, to widen the interval as
+        `expansion` says.
         """
         if not 0 < confidence < 1:
             raise DataError(f"A confidence lies between 0 and 1, such as 0.95; found {confidence}.")
@@ -82,7 +83,7 @@ class Resamples:
         return adjusted
 
 
-def expansion(confidence: float, units: int | None) -> float:
+def expansion(confidence: float, units: float | None) -> float:
     """How much wider than a normal quantile an interval must be: sqrt(m / (m - 1)) t_(m-1) / z for m units.
 
     A bootstrap of m units spreads sqrt((m - 1) / m) times as much as it should, and knows its own spread no better than

@@ -14,6 +14,8 @@ from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.resampling import N_RESAMPLES, Interval, Resamples
 from audit.statistics.values import average
 
+ROUNDING = 1e-12  # a standard error below it is none
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -68,7 +70,7 @@ class Tested:
 def t_test(difference: float, se: float, df: float, level: float = 0.95) -> dict[str, float]:
     """What `Tested` holds, by Student's t; p is 1 without an error. level: of the interval."""
     half = float(scipy.special.stdtrit(df, (1 + level) / 2)) * se
-    pvalue = float(scipy.special.stdtr(df, -difference / se)) if se > 0 else 1.0
+    pvalue = float(scipy.special.stdtr(df, -difference / se)) if se > ROUNDING else 1.0
     limits = {"low": difference - half, "high": difference + half}
     return {"difference": difference, "se": se, "df": df, **limits, "pvalue": pvalue}
 
@@ -169,7 +171,7 @@ def wording_drop(
         statistics((total[:, None] - pattern).T),
         count.astype(float),
     )
-    drop, cs = resamples.intervals(units=units)
+    drop, cs = resamples.intervals(units=1 + cluster_df(index))
     n = int(there.sum())
     return WordingDrop(float(o[there].mean()), float(v[there].mean()), drop, cs, largest_drop(d), n, units)
 
@@ -183,10 +185,11 @@ def largest_drop(drop: Estimate, confidence: float = 0.95) -> float:
 
 
 def above_pvalue(estimate: Estimate, margin: float = 0.0) -> float:
-    """One-sided p for estimate > margin, by t over the units; 1 where nothing varies and nothing is above."""
+    """One-sided p for estimate > margin, by t over the units. Where nothing varies but by rounding, that of flipped
+    signs: 1/2 for each unit if all are above, else 1."""
     gap = estimate.value - margin
-    if not estimate.se > 0:
-        return 1.0
+    if not estimate.se > ROUNDING:
+        return 2.0**-estimate.units if gap > ROUNDING and estimate.units > 1 else 1.0
     return float(scipy.special.stdtr(estimate.df, -gap / estimate.se))
 
 

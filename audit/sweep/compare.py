@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy
 
+from audit.statistics.drawing import cluster_df
 from audit.statistics.eprocess import Differences, adjusted, at_any_stop
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.permutation import can_reject, max_statistic_exchange
@@ -127,11 +128,12 @@ def compare(
     with np.errstate(invalid="ignore"):
         gain = np.array([np.nansum(row) for row in d]) / np.where(n > 0, n, np.nan)
     effective = effective_number(d, cluster)
-    clusters = np.unique(cluster[np.any(~np.isnan(d), axis=0)]).size
+    there = cluster[np.any(~np.isnan(d), axis=0)]
+    clusters, alike = np.unique(there).size, 1 + cluster_df(there)
     limits = _none(gain, 1.0 if intervals else float("nan"))
     if intervals and can_reject(clusters, 1 - CONFIDENCE):
         answered = np.maximum(np.sum(np.any(~np.isnan(runs), axis=2), axis=0), 1)  # runs that were made at each r
-        limits = _bootstrapped(d, gain, cluster, clusters, shifts, (answered, len(other)), n_resamples, rng)
+        limits = _bootstrapped(d, gain, cluster, alike, shifts, (answered, len(other)), n_resamples, rng)
     improve, degrade = _changed(noisy, base)
     return Comparison(
         routers=routers,
@@ -156,7 +158,7 @@ def _none(gain: FloatArray, reach: float) -> dict[str, Any]:
 
 
 def _bootstrapped(
-    d: FloatArray, gain: FloatArray, cluster: IntArray, clusters: int, shifts: RunShifts, runs: tuple[IntArray, int],
+    d: FloatArray, gain: FloatArray, cluster: IntArray, clusters: float, shifts: RunShifts, runs: tuple[IntArray, int],
     n_resamples: int, rng: np.random.Generator,
 ) -> dict[str, Any]:  # fmt: skip
     """Limits of differences (R, n), which are overwritten, of means (R,). runs: of one arm (R,), and of the other."""
@@ -251,7 +253,7 @@ def distinct(runs: FloatArray) -> FloatArray:
     return runs if len(kept) == len(runs) else np.stack(kept)
 
 
-def simultaneous(gain: Resamples, units: int | None = None) -> tuple[FloatArray, FloatArray]:
+def simultaneous(gain: Resamples, units: float | None = None) -> tuple[FloatArray, FloatArray]:
     """Limits (R,), (R,) that hold for all R gains together: estimate +- c * se, widened for few units (`expansion`).
 
     c is the quantile over resamples of the largest |resample - estimate| / se (a bootstrap max-t interval; Romano &

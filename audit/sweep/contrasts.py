@@ -12,6 +12,7 @@ import scipy
 
 from audit.errors import DataError
 from audit.records import Setting
+from audit.statistics.drawing import cluster_df
 from audit.statistics.paired import BoolArray, CellOutcomes
 from audit.statistics.permutation import can_reject, paired_test
 from audit.statistics.resampling import (
@@ -83,7 +84,7 @@ def contrast(
         pvalue = studentised_pvalue(x - y, groups[both], n_resamples=n_resamples, rng=rng)
     if enough:
         drawn = bootstrap_sweep(y, x[None], groups[both], n_resamples=n_resamples, rng=rng)
-        (interval,) = drawn.gain.intervals(CONFIDENCE, units=units)
+        (interval,) = drawn.gain.intervals(CONFIDENCE, units=1 + cluster_df(groups[both]))
         low, high = interval.low, interval.high
     improve, degrade = float((x * (1 - y)).sum()), float(((1 - x) * y).sum())
     difference = (improve - degrade) / x.size
@@ -116,7 +117,7 @@ def difference_in_differences(
     kept half an item from 0 and 1. A gain is the mean over r. With fewer than five items (clusters) in one of them the
     intervals are all that is possible and p is NaN.
     """
-    changes, units, pairs = [], [], []
+    changes, units, dfs, pairs = [], [], [], []
     for cell in (cell_a, cell_b):
         a = settings_values(cell, cell.settings_of(Arm.NOISY_REWRITE))
         b = settings_values(cell, replicates_of(cell, Arm.FORWARD_FULL, 1))
@@ -133,12 +134,16 @@ def difference_in_differences(
             np.stack([noisy - clean, logit(noisy) - logit(clean), np.log1p(-clean) - np.log1p(-noisy)], axis=1)
         )
         units.append(np.unique(cell.cluster[both]).size)
+        dfs.append(cluster_df(cell.cluster[both]))
         pairs.append(n)
     apart = changes[0] - changes[1]  # (1 + B, scales): the estimates, then the resamples
     none = np.zeros((0, 3))
-    intervals = Resamples(apart[0], apart[1:], none, np.zeros(0)).intervals(CONFIDENCE, "percentile", units=min(units))
+    df = max(min(dfs), 1.0)
+    intervals = Resamples(apart[0], apart[1:], none, np.zeros(0)).intervals(CONFIDENCE, "percentile", units=1 + df)
     # A standard error of 0 means that neither gain varies over resamples: nothing to test.
-    p = max(float(scipy.stats.norm.sf(i.estimate / i.se)) if i.se > 0 else 1.0 for i in intervals)
+    # A resample of G clusters has a variance that is too small by (G - 1) / G.
+    less = np.sqrt(df / (1 + df))
+    p = max(float(scipy.stats.t.sf(i.estimate / i.se * less, df)) if i.se > 0 else 1.0 for i in intervals)
     if not can_reject(min(units), 1 - CONFIDENCE):
         intervals = tuple(Interval(i.estimate, -np.inf, np.inf, CONFIDENCE, "percentile", np.nan) for i in intervals)
         p = float("nan")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
+from audit.statistics.drawing import cluster_df, influence
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import CellOutcomes, FloatArray, IntArray
 from audit.statistics.run_variance import RunShifts
@@ -101,6 +102,7 @@ def _larger(
     mean = x.mean(axis=1).clip(0.5 / n, 1 - 0.5 / n)
     _, index = np.unique(groups, return_inverse=True)
     g = int(index.max()) + 1
+    df = np.inf if g == n else max(cluster_df(index), 1.0)
     worst = 0.0
     for value, slope in (
         (mean, np.ones(4)),
@@ -108,7 +110,7 @@ def _larger(
         (-np.log1p(-mean), 1 / (1 - mean)),
     ):
         by_item = (sign * slope) @ (x - x.mean(axis=1, keepdims=True)) / n
-        sampling = np.sum(np.bincount(index, by_item, minlength=g) ** 2) * g / max(g - 1, 1)
+        sampling = np.sum(influence(by_item[None] * n, index) ** 2) * g / max(g - 1, 1)
         se = float(np.sqrt(sampling + np.sum(slope**2 * np.array(variances))))
-        worst = max(worst, float(scipy.stats.norm.sf(sign @ value / se)) if se > 0 else 1.0)
+        worst = max(worst, float(scipy.stats.t.sf(sign @ value / se, df)) if se > 0 else 1.0)
     return float(sign @ x.mean(axis=1)), float(x[2].mean() - x[3].mean()), worst

@@ -148,6 +148,10 @@ def run_calibration(audit: Any, arguments: Sequence[str], prog: str = "python -m
     if hasattr(audit, "add_options"):
         audit.add_options(parser)
     options = parser.parse_args(arguments)
+    for name in ("simulations", "worlds", "jobs"):
+        value = getattr(options, name, None)
+        if value is not None and value < 1:
+            parser.error(f"--{name} {value}: expected at least 1")
     try:
         procedures = audit.procedures(options, **own)
     except (AuditError, ValueError) as error:

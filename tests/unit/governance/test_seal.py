@@ -247,5 +247,8 @@ def test_the_gate_counts_earlier_runs_of_the_design(
     assert gated(run_dir, keys) == 4
     assert "3 earlier runs" in capsys.readouterr().out
     assert len(tried.tries(run_dir, place)) == 3
-    shutil.rmtree(tmp_path / "again")
+    shutil.copytree(tmp_path / "again", tmp_path / "backup")
+    assert len(tried.tries(run_dir, place)) == 3  # one run, twice on the disk
+    for name in ("again", "backup"):
+        shutil.rmtree(tmp_path / name)
     assert [Path(one.run).name for one in tried.tries(run_dir, place) if not one.differs] == ["again"]

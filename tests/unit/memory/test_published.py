@@ -156,6 +156,10 @@ def test_a_seed_is_drawn_where_none_is_given(exam: Path, tmp_path: Path) -> None
     first, second = (json.loads((tmp_path / name / "exam.order.json").read_text()) for name in "ab")
     assert first["seed"] != second["seed"] and first["order"] != second["order"]
     assert publish([str(tmp_path / "nowhere.jsonl"), "--out", str(tmp_path)]) == 1
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.json*")}
+    for out in (exam.parent, tmp_path / name):  # over the exam itself, and over an order that may be published by now
+        assert publish([str(exam), "id_column=id", "answer_as=index", "--out", str(out)]) == 1
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.json*")} == before
 
 
 def test_where_a_section_begins_is_part_of_the_hash() -> None:

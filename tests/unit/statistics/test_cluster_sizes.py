@@ -9,12 +9,15 @@ from audit.statistics import drawing
 from audit.statistics.accuracy import interval
 from audit.statistics.contracts import clustered_mean, rate_interval
 from audit.statistics.drawing import cluster_df
+from audit.statistics.gstudy import gstudy
 from audit.statistics.lasting import lasting_by_condition, lasting_by_items
 from audit.statistics.paired_difference import paired_difference
 from audit.statistics.selectivity import selectivity
 from audit.statistics.set_difference import set_difference
 from audit.statistics.without_memory import score_of
-from audit.statistics.wording_drop import above_pvalue, mean_of
+from audit.statistics.wording_drop import above_pvalue, mean_of, wording_drop
+from audit.sweep.compare import compare
+from audit.sweep.hints import _larger
 
 RUNS = 400
 SIZES = {"equal": [5] * 20, "one large": [60] + [1] * 60, "three large": [40] * 3 + [1] * 60, "few": [20] * 5}
@@ -83,3 +86,34 @@ def test_a_score_is_worth_no_more_items_than_it_has() -> None:
     y[1] = 1.0
     found = score_of(y, np.repeat(np.arange(100), 2))
     assert found.low < 0.44 and found.high > 0.57
+
+
+@pytest.mark.parametrize(("sizes", "most"), [("equal", 0.09), ("one large", 0.06), ("three large", 0.11)])
+def test_bootstrap_intervals_of_a_gain_and_a_drop_hold(sizes: str, most: float) -> None:
+    """By the number of clusters, 14 % of those of one large cluster missed."""
+    cluster, rng = np.repeat(np.arange(len(SIZES[sizes])), SIZES[sizes]), np.random.default_rng(6)
+    missed = np.zeros(2)
+    for _ in range(200):
+        x, y = shared(rng, cluster, 0.5), shared(rng, cluster, 0.5)
+        gain = compare(x[None, None], y[None, None], (1,), cluster, n_resamples=299, n_permutations=99, rng=rng)
+        drop = wording_drop(x[None], y[None], cluster, n_resamples=299, rng=rng).drop
+        missed += [not gain.pointwise[0].low <= 0 <= gain.pointwise[0].high, not drop.low <= 0 <= drop.high]
+    assert np.all(missed / 200 < most), missed / 200
+
+
+def test_a_hint_test_by_clusters_keeps_its_level() -> None:
+    cluster, rng = np.repeat(np.arange(61), SIZES["one large"]), np.random.default_rng(7)
+    found = [_larger(tuple(shared(rng, cluster, 0.5) for _ in range(4)), cluster, (0, 0, 0, 0))[2] for _ in range(RUNS)]
+    assert np.mean(np.array(found) < 0.025) < 0.04  # 12.7 % by the normal quantile
+
+
+def test_what_loses_the_same_everywhere_is_found_whatever_rounding_says() -> None:
+    """A drop of 1/3 of every item had p = 0, one of 1/2 p = 1."""
+    for lost in (1.0, 0.5, 1 / 3):
+        drop = mean_of(np.full(40, 1.0) - (1 - lost), np.arange(40))
+        assert 0 < above_pvalue(drop) < 1e-9 and above_pvalue(drop, lost) == 1.0
+
+
+def test_components_of_items_that_do_not_differ_are_none() -> None:
+    found = gstudy(np.tile([[1.0], [0.0], [1.0]], (1, 30)))
+    assert found.item == 0.0 and found.needed is None

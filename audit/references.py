@@ -201,21 +201,23 @@ def joined_items(path: Path, ours: Sequence[tuple[ItemKey, str, Sequence[str]]])
     by_text, named = {text_key(text, options): key for key, text, options in ours}, {key for key, _, _ in ours}
     found, untold = {}, set()
     for q in QuestionFile(path):
-        untold |= set() if q.text else {(q.benchmark, q.id)}
+        if not q.text:
+            untold.add(q.benchmark)
         key = (q.benchmark, q.id) if not q.text else by_text.get(text_key(q.text, q.options))
         if key in named:
             found[q.benchmark, q.id] = key
     share = len(set(found.values())) / max(len(named), 1)
-    theirs, own = ({benchmark for benchmark, _ in keys} for keys in (untold, named))
-    unnamed = (
-        f" Items without a text are joined by benchmark and id: its benchmarks are {', '.join(sorted(theirs))}, this "
-    )
-    unnamed = unnamed + f"run's {', '.join(sorted(own))}." if theirs - own else ""
     if share < JOINED_MIN:
+        also = ""
+        if other := sorted(untold - {benchmark for benchmark, _ in named}):
+            also = (
+                f" Items without a text are joined by the benchmark's name and id: there is {', '.join(other)} in it, "
+                "which benchmark.name and control_benchmark.name can be."
+            )
         raise ConfigError(
             f"Reference {path} holds {len(set(found.values())):,} of the {len(named):,} items of this run; expected "
             f"at least {percent(JOINED_MIN)}, with the same text and options. Import logs of this benchmark and of the "
-            f"held-out items.{unnamed}"
+            f"held-out items.{also}"
         )
     return found
 

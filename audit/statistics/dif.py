@@ -7,11 +7,11 @@ import numpy as np
 import scipy
 
 from audit.errors import DataError
+from audit.statistics.drawing import cluster_df
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 
 EXPECTED_MIN = 5.0  # Mantel & Fleiss 1980: what the expected count must be able to move either way
-_Z = float(scipy.special.ndtri(0.975))
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ def mantel_haenszel(
     """right (n,) 1, 0 or NaN (left out); focal (n,) which group; stratum (n,) the matching score.
 
     cluster (n,): rows that are not independent. The chi-square is divided by the design effect of its score, and the
-    variance of the logarithm multiplied by it (Rao & Scott 1992, Biometrics 48); an effect below 1 is taken for 1.
+    variance of the logarithm multiplied by it (Rao & Scott 1992, Biometrics 48); an effect below 1 is taken for 1. It
+    is known no better than the clusters tell: F and Student's t have `cluster_df` degrees.
     Mantel & Haenszel 1959, JNCI 22. Raises DataError for shapes that differ.
     """
     if not right.shape == focal.shape == stratum.shape or (cluster is not None and cluster.shape != right.shape):
@@ -79,7 +80,10 @@ def mantel_haenszel(
     nan = float("nan")
     if not kept.any():
         return MantelHaenszel(nan, nan, nan, nan, nan, nan, 0, 0, 0, 0.0)
-    effect = 1.0 if cluster is None else _design_effect(y, f, place, kept, cluster[known])
+    effect, df = 1.0, np.inf
+    if cluster is not None:
+        effect = _design_effect(y, f, place, kept, cluster[known])
+        df = max(cluster_df(cluster[known][kept[place]]), 1.0)
     a, b, c, d = (x[kept] for x in (a, b, c, d))
     total = a + b + c + d
     expected = float(((a + b) * (a + c) / total).sum())
@@ -91,14 +95,14 @@ def mantel_haenszel(
     odds = float(r.sum() / s.sum()) if s.sum() > 0 else float("inf")
     low = high = nan
     if r.sum() > 0 and s.sum() > 0:
-        reach = _Z * float(np.sqrt(_log_variance(a, b, c, d) * effect))
+        reach = float(scipy.stats.t.ppf(0.975, df)) * float(np.sqrt(_log_variance(a, b, c, d) * effect))
         low, high = odds * float(np.exp(-reach)), odds * float(np.exp(reach))
     return MantelHaenszel(
         odds_ratio=odds,
         low=low,
         high=high,
         chi_square=chi,
-        pvalue=float(scipy.stats.chi2.sf(chi, 1)),
+        pvalue=2 * float(scipy.stats.t.sf(np.sqrt(chi), df)),
         delta=-2.35 * float(np.log(odds)) if odds > 0 else float("inf"),
         strata=int(kept.sum()),
         focal=int((c + d).sum()),
@@ -124,8 +128,11 @@ def _design_effect(y: BoolArray, f: BoolArray, place: IntArray, kept: BoolArray,
     score = np.where(kept[place], centred[0] * centred[1], 0.0)
     score -= (np.bincount(place, score) / size)[place]
     _, group = np.unique(cluster, return_inverse=True)
-    rows = float(np.sum(score**2))
-    return max(1.0, float(np.sum(np.bincount(group, score) ** 2)) / rows) if rows > 0 else 1.0
+    rows, large = float(np.sum(score**2)), np.bincount(group, kept[place]) / max(int(kept[place].sum()), 1)
+    if rows == 0 or large.max() == 1:
+        return 1.0
+    scaled = (1 - 1 / np.count_nonzero(large)) / (1 - large)  # CR2, as `drawing.influence`
+    return max(1.0, float(np.sum(np.bincount(group, score) ** 2 * scaled)) / rows)
 
 
 def by_group(

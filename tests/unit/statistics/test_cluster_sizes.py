@@ -8,6 +8,7 @@ import pytest
 from audit.statistics import drawing
 from audit.statistics.accuracy import interval
 from audit.statistics.contracts import clustered_mean, rate_interval
+from audit.statistics.dif import mantel_haenszel
 from audit.statistics.drawing import cluster_df
 from audit.statistics.gstudy import gstudy
 from audit.statistics.lasting import lasting_by_condition, lasting_by_items
@@ -117,3 +118,13 @@ def test_what_loses_the_same_everywhere_is_found_whatever_rounding_says() -> Non
 def test_components_of_items_that_do_not_differ_are_none() -> None:
     found = gstudy(np.tile([[1.0], [0.0], [1.0]], (1, 30)))
     assert found.item == 0.0 and found.needed is None
+
+
+def test_groups_of_whole_clusters_differ_by_chance_as_often_as_stated() -> None:
+    """By chi-square with one degree of freedom, 27 %."""
+    cluster, rng = np.repeat(np.arange(61), SIZES["one large"]), np.random.default_rng(9)
+    found = []
+    for _ in range(RUNS):
+        focal = (rng.permutation(61) < 30)[cluster]
+        found.append(mantel_haenszel(shared(rng, cluster, 0.6), focal, np.zeros(120, dtype=int), cluster).pvalue)
+    assert np.mean(np.array(found) < 0.05) < 0.08

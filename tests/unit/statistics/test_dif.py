@@ -45,7 +45,7 @@ def test_rows_that_stand_there_twice_count_once():
     once = mantel_haenszel(right, focal, stratum)
     twice = mantel_haenszel(*(np.repeat(x, 2) for x in (right, focal, stratum)), np.repeat(np.arange(right.size), 2))
     assert twice.design_effect == pytest.approx(2)
-    assert (twice.low, twice.high) == pytest.approx((once.low, once.high))
+    assert (twice.low, twice.high) == pytest.approx((once.low, once.high), rel=1e-4)  # Student with 4,525 degrees
     assert twice.chi_square == pytest.approx(once.chi_square, rel=0.05)  # but for the continuity correction
     with pytest.raises(DataError, match="one shape"):
         mantel_haenszel(right, focal, stratum, np.arange(3))
@@ -63,7 +63,7 @@ def test_thin_strata_have_no_p_value_and_no_part_in_holm():
     members, sizes = {"women": focal, "men": ~focal, "few": few}, {"women": 1835, "men": 2691, "few": 4}
     found = {one.group: one for one in by_group(right, stratum, members, np.arange(right.size), sizes)}
     assert found["few"].pvalue is None and list(found) == ["few", "men", "women"]
-    raw = mantel_haenszel(right, focal, stratum).pvalue
+    raw = mantel_haenszel(right, focal, stratum, np.arange(right.size)).pvalue
     assert found["women"].pvalue == found["men"].pvalue == pytest.approx(2 * raw)  # over two groups, not three
     assert found["women"].table.odds_ratio == pytest.approx(1 / found["men"].table.odds_ratio)
 

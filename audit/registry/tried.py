@@ -14,9 +14,8 @@ from audit.registry.entry import comparable, library_of
 from audit.shards.manifest import MANIFEST, Manifest
 
 _Key = tuple[str, str, str]  # model, its revision, benchmark
-_Found = tuple[
-    str, str, str, str, dict[_Key, Mapping[str, str]]
-]  # folder, start, fingerprint, decision, what was asked
+# Folder, start, fingerprint, decision, what was asked.
+_Found = tuple[str, str, str, str, dict[_Key, Mapping[str, str]]]
 _UNTOLD = ("library", "references")  # what a manifest alone does not tell, and a run without a verdict not at all
 
 

@@ -44,16 +44,20 @@ def _valid(found: Any, schema: str, where: str) -> dict[str, Any]:
     return dict(found)
 
 
-def _outcomes(path: Path, wanted: Wanted, names: Collection[str]) -> Iterator[Imported]:
-    """One for each record of the result that is asked for (`wanted.metric`), or of each evaluation's first: a sample
-    has a record for every metric. names: of the file's evaluations; the one that is wanted alone, where it is there."""
+def _records(path: Path, wanted: Wanted, names: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Those of the result that is asked for (`wanted.metric`), or of each evaluation's first: a sample has a record for
+    every metric. names: of the file's evaluations; the one that is wanted alone, where it is there."""
     first: dict[str, str] = {}
     for where, found in json_lines(path):
         sample = _valid(found, INSTANCE, where)
         name, result = sample["evaluation_name"], str(sample.get("evaluation_result_id") or "")
         other = wanted.benchmark in names and name != wanted.benchmark
-        if other or result != (wanted.metric or first.setdefault(name, result)):
-            continue
+        if not other and result == (wanted.metric or first.setdefault(name, result)):
+            yield where, sample
+
+
+def _outcomes(path: Path, wanted: Wanted, names: Collection[str]) -> Iterator[Imported]:
+    for where, sample in _records(path, wanted, names):
         choices = tuple(checked(one, where) for one in sample["input"].get("choices") or ())
         reference = sample["input"]["reference"]
         text = checked(sample["input"]["raw"], where)
@@ -65,7 +69,7 @@ def _outcomes(path: Path, wanted: Wanted, names: Collection[str]) -> Iterator[Im
         epoch = (sample.get("metadata") or {}).get("epoch", "1")
         yield Imported(
             model=wanted.model or sample["model_id"],
-            benchmark=wanted.benchmark or name,
+            benchmark=wanted.benchmark or sample["evaluation_name"],
             key=text_key(text, choices) if wanted.key in ("", "text") else field_of(sample, wanted.key, where),
             sample=sample["sample_id"],
             right=right,

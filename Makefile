@@ -132,7 +132,7 @@ sbom: $(STAMP)
 
 install: $(STAMP)
 
-$(STAMP): requirements/$(ENGINE).txt requirements/overrides.txt requirements/install.sh pyproject.toml
+$(STAMP): requirements/$(ENGINE).txt requirements/overrides-$(ENGINE).txt requirements/install.sh pyproject.toml
 	PYTHON=$(PYTHON) sh requirements/install.sh $(ENGINE) $(VENV)
 	touch $@
 

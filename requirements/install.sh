@@ -15,7 +15,7 @@ PY
 "$venv/bin/python" -m pip --version >/dev/null 2>&1 || "$venv/bin/python" -m ensurepip >/dev/null  # a venv made by uv
 "$venv/bin/python" -m uv --version >/dev/null 2>&1 || "$venv/bin/python" -m pip install --quiet --require-hashes -r requirements/uv.txt
 
-set -- --python "$venv/bin/python" --override requirements/overrides.txt -r "requirements/$engine.txt"
+set -- --python "$venv/bin/python" --override "requirements/overrides-$engine.txt" -r "requirements/$engine.txt"
 if [ "$engine" = cpu ]; then
     # torch's CPU build is not on PyPI: it is in a folder of wheels that pip is configured with, or on PyTorch's index.
     wheels=$("$venv/bin/python" -m pip config get global.find-links 2>/dev/null || true)

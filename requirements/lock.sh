@@ -11,7 +11,7 @@ pin() {
 }
 for engine in cpu gpu; do
     set -- pyproject.toml --extra "$engine" --extra registry --extra review --extra test --extra check \
-        --override requirements/overrides.txt
+        --override "requirements/overrides-$engine.txt"
     if [ "$engine" = cpu ]; then
         if [ -n "$wheels" ]; then
             for folder in $wheels; do set -- "$@" --find-links "$folder"; done

@@ -20,20 +20,23 @@ from bench.common import json_line, on_gpu, run_driver
 
 # One run of each arm, as the figures of docs/measured.md have it.
 SMALL = ("draws=independent", "ensemble_control=false", "clean_replicates=1", "noisy_replicates=1")
+EMBEDDED = "smollm2_135m"
 TARGET_EFFICIENCY, TARGET_FEWER_TOKENS = 0.90, 3.0
 
 
-def efficiency(n: int, routers: str) -> dict[str, Any]:
+def efficiency(n: int, routers: str, model: str = EMBEDDED) -> dict[str, Any]:
     """The sweep, then raw vLLM with what it sent."""
     with tempfile.TemporaryDirectory() as folder:
         run_dir = f"{folder}/run"
-        sweep = run_driver([f"n={n}", f"r={routers}", f"run_dir={run_dir}", *SMALL])
+        asked = [f"model={model}", "benchmark=elementary", f"n={n}", f"r={routers}", f"run_dir={run_dir}"]
+        sweep = run_driver([*asked, *SMALL])
         command = [sys.executable, "-m", "bench.engine", "--raw", run_dir]
         done = subprocess.run(command, capture_output=True, text=True, timeout=3000, check=False)
         if done.returncode != 0:
             raise RuntimeError(done.stderr[-4000:])
         raw = json_line(done.stdout)
     return {
+        "model": model,
         "questions": n,
         "routers": routers,
         "engine_load_s": sweep["load_s"],
@@ -165,6 +168,7 @@ def router_requests(run_dir: Path) -> list[GenerationRequest]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default=EMBEDDED, help="of conf/model, for the efficiency")
     parser.add_argument("--n", type=int, default=100)
     parser.add_argument("--routers", default="1..3")
     parser.add_argument("--draws-n", type=int, default=10)
@@ -174,7 +178,8 @@ if __name__ == "__main__":
     if options.raw is not None:
         print(json.dumps(raw(options.raw)))
     elif options.only_efficiency:
-        print(json.dumps(efficiency(options.n, options.routers)))
+        print(json.dumps(efficiency(options.n, options.routers, options.model)))
     else:
-        measured = {"efficiency": efficiency(options.n, options.routers), "draws": draws(options.draws_n, "1..9")}
+        kept = efficiency(options.n, options.routers, options.model)
+        measured = {"efficiency": kept, "draws": draws(options.draws_n, "1..9")}
         print(json.dumps(measured, indent=1))

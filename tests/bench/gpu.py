@@ -53,8 +53,8 @@ def parts(gpus: int, folder: Path, n: int, large: str, options: Sequence[str]) -
         two = ["model.smollm2_135m.tensor_parallel_size=2", f"n={n}", "r=1", f"run_dir={folder / 'two'}"]
         yield Part("tensor parallel on two GPUs", [python, "-m", "audit.sweep", *two], "runs", _ran)
     if large:
-        words = [f"model={large}", "benchmark=elementary", f"n={n}", "r=1..3", f"run_dir={folder / 'large'}"]
-        yield Part(f"sweep of {large}", [python, "-m", "audit.sweep", *words], "runs", _ran)
+        yield Part(f"sweep of {large} beside raw vLLM", [python, "-m", *speed, "--model", large],
+                   f">= {EFFICIENCY}", lambda out: _at_least(json_line(out)["efficiency"], EFFICIENCY))  # fmt: skip
 
 
 def _passed(out: str) -> tuple[str, bool]:

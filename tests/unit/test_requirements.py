@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LISTS = sorted(path for path in (ROOT / "requirements").glob("*.txt") if path.name != "overrides.txt")
+LISTS = sorted(path for path in (ROOT / "requirements").glob("*.txt") if "overrides" not in path.name)
 
 
 def pinned(path: Path) -> dict[str, tuple[str, int]]:
@@ -30,6 +30,12 @@ def test_the_installer_is_pinned_too() -> None:
     for file in ("requirements/install.sh", "cluster/Dockerfile", "cluster/ray-cluster.yaml", "Makefile"):
         text = (ROOT / file).read_text()
         assert "--require-hashes -r" in text and not re.search(r"pip install (--\S+ )*[\"']?uv\b", text), file
+
+
+def test_torchvision_is_where_the_engine_imports_it() -> None:
+    """vLLM's build for GPUs does before it serves any model; beside a torch for CPUs it breaks transformers."""
+    assert "torchvision" in pinned(ROOT / "requirements" / "gpu.txt")
+    assert "torchvision" not in pinned(ROOT / "requirements" / "cpu.txt")
 
 
 def test_ray_takes_the_list_with_its_hashes_whole() -> None:

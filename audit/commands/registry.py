@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+from audit.commands.again import verdict_again
+from audit.errors import ConfigError
 from audit.exits import plainly
 from audit.shards.working_copy import local_folder
 
@@ -20,6 +22,8 @@ def main(arguments: Sequence[str] | None = None, now: datetime | None = None) ->
     asked = parser().parse_args(arguments)
     from audit.registry import commands, views  # here: they load SQLAlchemy
 
+    if asked.what in ("card", "mlflow", "wandb") and not asked.trust_report:
+        _check_verdicts(asked.run_dir)
     code: int = getattr(views if hasattr(views, asked.what) else commands, asked.what)(asked, now)
     return code
 
@@ -79,19 +83,31 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _check_verdicts(folder: Path) -> None:
+    """ConfigError where a verdict that is to be published is not what the answers give now."""
+    from audit.governance.ruling import rule_run
+    from audit.panel import panel_runs
+
+    for run_dir in panel_runs(folder) or [folder]:
+        if problem := rule_run(run_dir, verdict_again).problem:
+            raise ConfigError(problem)
+
+
 def _outward(several: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """The commands that hand a result to another system."""
-    card = several.add_parser("card", help="a run's result as Hugging Face metadata, into a folder")
-    card.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
+    run = argparse.ArgumentParser(add_help=False)
+    run.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
+    run.add_argument("--trust-report", action="store_true", help="do not compute the verdict again from the answers")
+    card = several.add_parser("card", parents=[run], help="a run's result as Hugging Face metadata, into a folder")
     card.add_argument("--out", type=Path, required=True)
     card.add_argument("--dataset", help="the benchmark's id on the hub, such as cais/mmlu, for .eval_results")
     card.add_argument("--model", help="of the audit, where it has several")
     card.add_argument("--push", metavar="REPO", help="upload it to this model's repository (needs HF_TOKEN)")
-    tagged = several.add_parser("mlflow", help="tag a model version in MLflow, and attach the verdict")
-    tagged.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
+    tagged = several.add_parser("mlflow", parents=[run], help="tag a model version in MLflow, and attach the verdict")
     tagged.add_argument("--name", required=True, help="the registered model")
     tagged.add_argument("--version", required=True)
     tagged.add_argument("--model", help="of the audit, where it has several")
-    wandb = several.add_parser("wandb", help="the result as an artifact of Weights & Biases (where it is installed)")
-    wandb.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
+    wandb = several.add_parser(
+        "wandb", parents=[run], help="the result as an artifact of Weights & Biases (where it is installed)"
+    )
     wandb.add_argument("--project", required=True)

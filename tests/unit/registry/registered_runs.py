@@ -10,13 +10,10 @@ from synthetic import synthetic_outcomes
 
 from audit.records import Setting
 from audit.shards.attempt import start_attempt
-from audit.shards.complete import contents
 from audit.shards.manifest import Manifest
 from audit.shards.write import write_shard
-from audit.sweep.analyse import analyse
 from audit.sweep.audit import SCHEMA
-from audit.sweep.report import check_panel
-from audit.sweep.rows import read_run, read_texts
+from audit.sweep.report import verdict_of
 from audit.verdict.result import json_text
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -53,10 +50,6 @@ def make_run(
         prompt_hashes={"m": "0" * 64},
         shards=[{"file": info.path.name, "rows": info.rows, "sha256": info.sha256}],
     ).save(folder)
-    read = read_run(folder)  # as `build_report`, without the page, whose figures take seconds
-    texts, _ = read_texts([read], None)
-    runs = [{"models": contents(read.outcomes.seen)}]
-    verdict = analyse(read.outcomes.cells, texts, n_resamples=200, runs=runs, rows=check_panel([read]))
     (folder / "report").mkdir()
-    (folder / "report" / "verdict.json").write_text(json_text(verdict.to_dict()))
+    (folder / "report" / "verdict.json").write_text(json_text(verdict_of([folder])))
     return folder

@@ -46,7 +46,7 @@ def test_a_card_is_read_back_and_added_to(
     assert result.dataset_id == "org/synthetic" and result.value == round(100 * cell.indicators[0].estimate, 4)
     facts = json.loads((out / f"audit-{entry.key[:12]}.json").read_text())
     assert facts["verdict_sha256"] == entry.verdict_sha256 and facts["decision"] == "no decision"
-    assert main(["card", str(told("b", cell={"verdict": "excess"})), *words]) == 0
+    assert main(["card", str(told("b", cell={"verdict": "excess"})), *words, "--trust-report"]) == 0
     again = ModelCard.load(out / "README.md")
     assert len(again.data.eval_results) == 4 and again.text.count("## Benchmark audit") == 2
     (out / f"audit-{entry.key[:12]}.json").write_text("{}")
@@ -54,9 +54,22 @@ def test_a_card_is_read_back_and_added_to(
     assert main(["card", str(first), *words]) == 1 and "same run" in capsys.readouterr().err
 
 
+def test_no_verdict_is_published_that_the_answers_do_not_give(
+    told: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = str(told(cell={"verdict": "no_excess_detected"}))
+    for words in (
+        ["card", run, "--out", str(tmp_path / "out")],
+        ["mlflow", run, "--name", "m", "--version", "1"],
+        ["wandb", run, "--project", "p"],
+    ):
+        assert main(words) == 1 and "verdict" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_hostile_text_is_no_markup_in_a_card(told: Callable[..., Path], tmp_path: Path) -> None:
     bad = "<img src=x onerror=alert(1)> [a](http://b) | x\n---\nlicense: evil"
-    assert main(["card", str(told(cell={"headline": bad})), "--out", str(tmp_path / "out")]) == 0
+    assert main(["card", str(told(cell={"headline": bad})), "--trust-report", "--out", str(tmp_path / "out")]) == 0
     card = ModelCard.load(tmp_path / "out" / "README.md")
     assert "<img" not in card.text and "[a](" not in card.text and card.data.get("license") is None
 

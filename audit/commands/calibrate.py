@@ -6,10 +6,14 @@ audits, `early` stops sweeps before their last question. `--help` lists the opti
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from audit.audits import AUDITS, part_of
+from audit.errors import ConfigError
 from audit.exits import plainly
+
+OTHERS = {"suite": "audit.suite.calibrate", "early": "audit.sweep.calibrate_early"}  # that are no audit's own
 
 
 @plainly
@@ -26,12 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _simulated(name: str) -> Any:
     """The module with the `procedures` of that name; loaded here, since each takes a while."""
-    if name == "suite":
-        from audit.suite import calibrate
-
-        return calibrate
-    if name == "early":
-        from audit.sweep import calibrate_early
-
-        return calibrate_early
-    return part_of(name, "calibrate")
+    if name in OTHERS:
+        return import_module(OTHERS[name])
+    try:
+        return part_of(name, "calibrate")
+    except ConfigError as error:
+        raise ConfigError(f"{error} Besides: {', '.join(OTHERS)}.") from None

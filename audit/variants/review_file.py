@@ -151,5 +151,9 @@ def read_review(library: Library, path: Path, *, reviewer: str) -> Library:
             f"{path} says read_by={by!r}, and the reviewer is {reviewer!r}. Expected {' or '.join(READERS)} in the "
             "first line, and who it was: --reviewer NAME. A bound on broken variants is a person's word."
         )
-    drawn = [v.id for v in draw_review(library, n, np.random.default_rng(seed))]
-    return apply_review(library, drawn, findings, seed=seed, reviewer=reviewer, by=by)
+    drawn = draw_review(library, n, np.random.default_rng(seed))
+    asked = {v.id: _line(v) for v in drawn}
+    for line in lines:
+        if any(line.get(k, v) != v for k, v in asked.get(str(line["id"]), {}).items() if k not in ("id", "finding")):
+            raise DataError(f"{path} shows another text of {line['id']} than the library holds. Write the form again.")
+    return apply_review(library, [*asked], findings, seed=seed, reviewer=reviewer, by=by)

@@ -199,6 +199,9 @@ def test_review_by_file(tmp_path: Path) -> None:
     path.write_text("\n".join(map(json.dumps, [head, findings[0]])))  # a line was deleted
     with pytest.raises(DataError, match="no finding on 1 of 2 sampled variants"):
         read_review(library, path, reviewer="ann")
+    path.write_text("\n".join(map(json.dumps, [head, findings[0], {**findings[1], "variant": "an easier text"}])))
+    with pytest.raises(DataError, match="another text of q/1#3"):  # what was read is not what would be judged
+        read_review(library, path, reviewer="ann")
     path.write_text("not json")
     with pytest.raises(DataError, match="is not a review file"):
         read_review(library, path, reviewer="ann")

@@ -88,7 +88,7 @@ def verify_pack(path: Path, trusted: Mapping[str, Trusted] | None, section_of: S
         recomputed = any(re.match(f"{RUN}/([^/]+/)?shards/", name) for name in names)
         if recomputed:
             _recompute(archive, path, section_of)
-    return Verified(len(names), signer, recomputed, runs, decisions, seals)
+    return Verified(len(sums), signer, recomputed, runs, decisions, seals)
 
 
 def _decisions(archive: ZipFile, path: Path, sums: Mapping[str, str], trusted: Mapping[str, Trusted]) -> int:

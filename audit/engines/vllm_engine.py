@@ -18,6 +18,7 @@ from jinja2 import TemplateError
 
 from audit.engines.config import ModelConfig
 from audit.engines.given_text import LIKELIEST, encode, told
+from audit.engines.orphans import end_children_with_me
 from audit.engines.port import of_pieces, request_sha256
 from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import FinishReason, Generation, GenerationRequest
@@ -62,6 +63,7 @@ class VllmEngine:
                 partial(SamplingParams, output_kind=RequestOutputKind.FINAL_ONLY),
                 LoRARequest,
             )
+            end_children_with_me()
             # Reading is cheap, a missing template is not: it would fail on every question.
             self._chat_ids([{"role": "user", "content": "ready?"}])
         except Exception as error:

@@ -132,7 +132,7 @@ def reach(resolved: ResolvedRun, asked: Sequence[Asked], needed: int | None) -> 
     """The command of a run that would reach a verdict, with its price; that there is none where questions lack."""
     config, first = resolved.config, resolved.samples[0].sample
     if needed is None or first.n_distinct < needed:
-        return [f"{shortfall(resolved, needed)} Take a larger benchmark."]
+        return [shortfall(resolved, needed) + ("" if needed is None else " Take a larger benchmark.")]
     n = max(needed, first.n)
     shares = {s.benchmark.name: min(n, s.sample.n_distinct) / s.sample.n for s in resolved.samples}
     words = [word for word in config.typed or () if not word.startswith(("plan=", "n="))]

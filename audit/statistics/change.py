@@ -2,7 +2,8 @@
 
 The k-th test is made at level alpha / (k (k + 1)); these sum to alpha over any number of versions, so the chance that
 a series which never changed is ever said to have changed is at most alpha, whatever the versions share (Bonferroni over
-a sequence that need not end: alpha-spending). The adjusted p is p k (k + 1).
+a sequence that need not end: alpha-spending). The adjusted p is p k (k + 1). The tails are the normal distribution's:
+with few sampled answers of items that are alike the chance is larger (12 versions: 11 % of 30 items, 7 % from 300 on).
 
 A version is tested against the mean of those before it, since the last change. Versions asked the same questions are
 positively correlated, which the error of the difference leaves out: the test is then on the safe side, and

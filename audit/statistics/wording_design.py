@@ -68,17 +68,21 @@ def detectable_drop(
     alpha: float = 0.05,
     power: float = 0.8,
 ) -> float:
-    """Smallest drop (0-1) found by a one-sided test at `alpha` with this power, above a margin for broken variants.
+    """Smallest drop (0-1) that is found with this power: by a one-sided test at `alpha` of a drop above the margin for
+    broken variants, and, of one model alone, by a two-sided interval above zero, which a verdict asks for too.
 
     From two references on the quantiles are those of t with R - 1 degrees of freedom, as in the test itself
     (`audit.statistics.references`).
 
     >>> [round(100 * detectable_drop(1000, 3, 0.2, references=r), 1) for r in (0, 2, 5, 20)]
-    [2.9, 10.9, 3.9, 3.1]
+    [3.2, 10.9, 3.9, 3.1]
     """
     se = drop_standard_error(n, variants, discordance, references=references)
     quantiles = scipy.stats.t(references - 1) if references > 1 else scipy.stats.norm
-    return float(margin + (quantiles.isf(alpha) + quantiles.ppf(power)) * se)
+    limit = margin + quantiles.isf(alpha) * se
+    if not references:
+        limit = max(limit, quantiles.isf(alpha / 2) * se)
+    return float(limit + quantiles.ppf(power) * se)
 
 
 def items_needed(
@@ -88,12 +92,13 @@ def items_needed(
     broken variants is as large.
 
     >>> items_needed(0.05, 3, 0.2)
-    330
+    419
     """
     if effect <= margin:
         return None
-    per_item = detectable_drop(1, variants, discordance, alpha=alpha, power=power)
-    return math.ceil((per_item / (effect - margin)) ** 2)
+    z, each = scipy.stats.norm, drop_standard_error(1, variants, discordance)
+    found = (z.isf(alpha) + z.ppf(power)) / (effect - margin), (z.isf(alpha / 2) + z.ppf(power)) / effect
+    return math.ceil((each * max(found)) ** 2)
 
 
 def volume_table(
@@ -116,7 +121,8 @@ def volume_table(
         seen = detectable_drop(n, variants, discordance, margin=margin, alpha=alpha, power=power)
         beyond = float("nan")
         if references:
-            beyond = detectable_drop(n, variants, discordance, references=references, alpha=alpha, power=power)
+            alone = detectable_drop(n, variants, discordance, references=references, alpha=alpha, power=power)
+            beyond = max(seen, alone)  # what is no drop is none beyond references
         smallest = 1 / (variants + 1)
         item = (
             f"No item can reach p < {alpha:g}: its p is at least {smallest:.3g}."

@@ -8,12 +8,11 @@ from audit.dry_run import Asked, Planned, reach
 from audit.plan_cost import Tokens
 from audit.records import Design
 from audit.statistics.permutation import can_reject
-from audit.statistics.power import minimum_detectable_gain
 from audit.sweep.calibrate_early import SHIPPED, expected
 from audit.sweep.config import SweepConfig
 from audit.sweep.design import Draws, missing_controls
-from audit.sweep.replay import needed_by, resolve_sweep
-from audit.sweep.size import PLANNED_DISCORDANCE, SIDES, needed, router_counts
+from audit.sweep.replay import reachable_by, resolve_sweep
+from audit.sweep.size import PLANNED_DISCORDANCE, SIDES, detectable, needed_of, router_counts, runs_of
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.shipped import shipped_table
 
@@ -39,7 +38,7 @@ class Plan:
     router_counts: int
     panel: int
     minimum_detectable_gain: float  # accuracy, 0-1; NaN where no gain reaches the power
-    questions_needed: int  # to detect a gain of the smallest effect that matters
+    questions_needed: int | None  # to detect a gain of the smallest effect that matters; None: no number would do
     tokens: Mapping[str, Tokens]  # by the name of the model that is called
 
 
@@ -53,10 +52,8 @@ def make_plan(
     n, tokens = asked.questions, asked.planned.tokens
     counts = router_counts(design)
     groups = n if groups is None else groups
-    level, n_tests, power = thresholds.alpha / SIDES, counts * panel, thresholds.power
-    detectable = float("nan")
-    if can_reject(groups, level / panel):
-        detectable = minimum_detectable_gain(n, PLANNED_DISCORDANCE, alpha=level, n_tests=n_tests, power=power)
+    n_tests, runs = counts * panel, runs_of(design)
+    possible = can_reject(groups, thresholds.alpha / SIDES / panel)
     rows = n * len(design.settings)
     return Plan(
         questions=n,
@@ -69,8 +66,8 @@ def make_plan(
         generated_tokens_at_most=tokens.generated,
         router_counts=counts,
         panel=panel,
-        minimum_detectable_gain=detectable,
-        questions_needed=needed(thresholds, n_tests),
+        minimum_detectable_gain=detectable(thresholds, n, n_tests, runs) if possible else float("nan"),
+        questions_needed=needed_of(thresholds, n_tests, runs),
         tokens=asked.tokens,
     )
 
@@ -96,7 +93,7 @@ def planned(config: SweepConfig) -> Planned:
             if table:
                 early = expected(plan.questions, plan.router_counts, table["designs"])
                 lines += [_EARLY, *(f"    {line}" for line in early)]
-        return lines + reach(resolved, every, needed_by(config))
+        return lines + reach(resolved, every, reachable_by(config))
 
     def facts(asked: Asked) -> dict[str, Any]:
         called = asked.planned
@@ -131,8 +128,9 @@ def _detectable(plan: Plan, thresholds: SweepThresholds) -> list[str]:
     if mde != mde:  # NaN
         return [f"  WARNING: with {few} no gain at all can be detected ({basis})."]
     grouped = "; see below on groups" if plan.groups < plan.questions else ""
+    needed = "no number" if plan.questions_needed is None else f"{plan.questions_needed:,}"
     lines = [
-        f"  questions needed   {plan.questions_needed:>12,}  to detect a gain of "
+        f"  questions needed   {needed:>12}  to detect a gain of "
         f"{100 * thresholds.effect_of_interest:.0f} points{grouped}",
         f"  detectable gain    {100 * mde:>12.1f}  points ({basis})",
         "    This is for the comparison with the clean baseline alone. An excess must also pass the controls (direct,",
@@ -145,9 +143,10 @@ def _detectable(plan: Plan, thresholds: SweepThresholds) -> list[str]:
         ]
     if mde > thresholds.effect_of_interest:
         fewer = "test fewer router counts" + (", or fewer models and benchmarks at once" if plan.panel > 1 else "")
+        more = "repeat what is run once" if plan.questions_needed is None else f"raise n to {needed}"
         lines.append(
             f"  WARNING: this design cannot detect a gain of {100 * thresholds.effect_of_interest:.0f} points. "
-            f"A model with one would likely be called underpowered: raise n to {plan.questions_needed:,}, or {fewer}."
+            f"A model with one would likely be called underpowered: {more}, or {fewer}."
         )
     return lines
 

@@ -27,7 +27,7 @@ from audit.sweep.audit import SCHEMA, SWEEP
 from audit.sweep.config import SweepConfig, design_of
 from audit.sweep.design import WITHOUT_ROUTER, Aggregator
 from audit.sweep.present import Own
-from audit.sweep.size import needed, router_counts
+from audit.sweep.size import needed, needed_of, router_counts, runs_of
 from audit.sweep.thresholds import SweepThresholds
 
 MESSAGES = "messages.arrow"
@@ -56,10 +56,14 @@ def aggregator_of(run_dir: Path) -> Aggregator:
     return Aggregator(config.get("aggregator", Aggregator.CONCATENATE))
 
 
-def needed_by(config: SweepConfig) -> int:
-    """Questions that this design needs to find the smallest effect that matters."""
+def reachable_by(config: SweepConfig) -> int | None:
+    """Questions that this design needs to find the smallest effect that matters; None where no number would do."""
+    return needed_of(SweepThresholds.from_mapping(config.verdict), _tests(config), runs_of(design_of(config)))
+
+
+def _tests(config: SweepConfig) -> int:
     cells = len(config.model) * (1 if config.control_benchmark is None else 2)
-    return needed(SweepThresholds.from_mapping(config.verdict), cells * router_counts(design_of(config)))
+    return cells * router_counts(design_of(config))
 
 
 def _sized(config: SweepConfig) -> SweepConfig:
@@ -67,7 +71,8 @@ def _sized(config: SweepConfig) -> SweepConfig:
     if config.n is None and config.messages_from is not None:
         return replace(config, n=Manifest.load(config.messages_from).config["n"])
     there = len(open_benchmark(config.benchmark, seed=config.seed).census.frame)
-    return sized(config, needed_by(config), there)
+    # By the items' own error: where an arm is run once, no number of questions may be enough, and all would be asked.
+    return sized(config, needed(SweepThresholds.from_mapping(config.verdict), _tests(config)), there)
 
 
 def stored(place: str, question: Question, part: Part) -> list[Generation]:

@@ -1,6 +1,10 @@
 """How many questions a sweep needs to find, and to rule out, the smallest effect that matters (pure)."""
 
+from bisect import bisect_left
 from functools import lru_cache
+
+import numpy as np
+import scipy
 
 from audit.records import Design
 from audit.statistics.power import minimum_detectable_gain, questions_needed
@@ -9,6 +13,10 @@ from audit.sweep.thresholds import SweepThresholds
 
 PLANNED_DISCORDANCE = 0.20  # song2026, Table 2: (improve + degrade) / n has a median of 0.2 over its 108 cells
 SIDES = 2  # an excess is tested one-sided at alpha / 2: its two-sided interval must lie above zero too
+
+
+REPEATED = 2  # runs of a side from which on what a whole run shifts by is measured, and not assumed
+_MOST = 10_000_000
 
 
 @lru_cache
@@ -22,12 +30,49 @@ def needed(thresholds: SweepThresholds, tests: int) -> int:
     return questions_needed(effect, PLANNED_DISCORDANCE, alpha=level, n_tests=tests, power=thresholds.power)
 
 
+@lru_cache
+def needed_of(thresholds: SweepThresholds, tests: int, runs: tuple[int, int]) -> int | None:
+    """The same for so many clean and noisy runs; None where no number of questions would do.
+
+    >>> [needed_of(SweepThresholds(), 1, runs) for runs in ((3, 2), (3, 1), (1, 1))]
+    [658, 1780, None]
+    """
+    first, effect = needed(thresholds, tests), thresholds.effect_of_interest
+    if _shifted(thresholds, _MOST, tests, runs) > effect:
+        return None
+    enough = range(first, _MOST)
+    return enough[bisect_left(enough, True, key=lambda n: _shifted(thresholds, n, tests, runs) <= effect)]
+
+
 def router_counts(design: Design) -> int:
     """The tests of a cell: router counts of the noisy arm, at least 1."""
     return max(1, len({s.level for s in design.settings if s.arm == Arm.NOISY_REWRITE}))
 
 
-def detectable(thresholds: SweepThresholds, questions: int, tests: int) -> float:
-    """The smallest gain (0-1) that so many questions find; NaN where they find none."""
+def runs_of(design: Design) -> tuple[int, int]:
+    """How often the clean baseline and the noisy arm are run."""
+    clean = {s.replicate for s in design.settings if s.arm == Arm.FORWARD_FULL and s.level == 1}
+    noisy = {s.replicate for s in design.settings if s.arm == Arm.NOISY_REWRITE}
+    return max(1, len(clean)), max(1, len(noisy))
+
+
+def detectable(
+    thresholds: SweepThresholds, questions: int, tests: int, runs: tuple[int, int] = (REPEATED, REPEATED)
+) -> float:
+    """The smallest gain (0-1) over the clean baseline that so many questions find; NaN where they find none.
+
+    A side that is run once adds the largest shift that is plausible to the test's variance (`statistics.run_variance`),
+    which no number of questions lessens.
+    """
     level = thresholds.alpha / SIDES
-    return minimum_detectable_gain(questions, PLANNED_DISCORDANCE, alpha=level, n_tests=tests, power=thresholds.power)
+    found = minimum_detectable_gain(questions, PLANNED_DISCORDANCE, alpha=level, n_tests=tests, power=thresholds.power)
+    return found if np.isnan(found) else max(found, _shifted(thresholds, questions, tests, runs))
+
+
+def _shifted(thresholds: SweepThresholds, questions: int, tests: int, runs: tuple[int, int]) -> float:
+    """The smallest gain that is found above the shifts of sides that are run once; 0 where there is none."""
+    once = sum(number < REPEATED for number in runs)
+    items = np.sqrt(PLANNED_DISCORDANCE / 2 * sum(1 / number for number in runs) / questions)
+    level = scipy.stats.norm.isf(thresholds.alpha / SIDES / tests)
+    limit = level * np.hypot(items, thresholds.run_sd_plausible * np.sqrt(once))
+    return float(limit + scipy.stats.norm.ppf(thresholds.power) * items) if once else 0.0

@@ -3,7 +3,7 @@ import pytest
 
 from audit.errors import DataError
 from audit.statistics.power import minimum_detectable_gain
-from audit.statistics.wording_design import detectable_drop, drop_standard_error, volume_table
+from audit.statistics.wording_design import detectable_drop, drop_standard_error, items_needed, volume_table
 from audit.statistics.wording_drop import item_means
 
 
@@ -24,13 +24,22 @@ def test_the_formula_is_the_spread_of_simulated_drops():
 
 
 def test_near_the_exact_test_with_one_variant():
-    assert detectable_drop(1000, 1, 0.2) == pytest.approx(minimum_detectable_gain(1000, 0.2), rel=0.1)
+    assert detectable_drop(1000, 1, 0.2) == pytest.approx(minimum_detectable_gain(1000, 0.2, alpha=0.025), rel=0.1)
 
 
 def test_references_and_margin_cost():
-    plain = detectable_drop(500, 3, 0.2)
-    assert detectable_drop(500, 3, 0.2, references=1) == pytest.approx(plain * np.sqrt(2))
-    assert detectable_drop(500, 3, 0.2, margin=0.01) == pytest.approx(plain + 0.01)
+    plain = (1.6449 + 0.8416) * drop_standard_error(500, 3, 0.2)
+    assert detectable_drop(500, 3, 0.2, references=1) == pytest.approx(plain * np.sqrt(2), rel=1e-4)
+    # A drop has to pass its interval too, which is two-sided, and the margin: whichever asks for more.
+    two_sided = (1.9600 + 0.8416) * drop_standard_error(500, 3, 0.2)
+    assert detectable_drop(500, 3, 0.2) == pytest.approx(two_sided, rel=1e-4)
+    assert detectable_drop(500, 3, 0.2, margin=0.001) == pytest.approx(two_sided, rel=1e-4)
+    assert detectable_drop(500, 3, 0.2, margin=0.05) == pytest.approx(plain + 0.05, rel=1e-4)
+    for margin in (0.0, 0.001, 0.01, 0.03):
+        enough = items_needed(0.05, 3, 0.2, margin=margin)
+        assert enough is not None
+        found = [detectable_drop(n, 3, 0.2, margin=margin) for n in (enough - 1, enough)]
+        assert found[0] > 0.05 >= found[1] - 1e-12
     # Tables of t: 2.920 + 1.061 with 2 degrees of freedom, 2.132 + 0.941 with 4; 1.645 + 0.842 of the normal.
     for references, df in ((3, 2.920 + 1.061), (5, 2.132 + 0.941)):
         wider = np.sqrt(1 + 1 / references) * df / (1.645 + 0.842)
@@ -46,6 +55,7 @@ def test_the_articles_table_with_statements_that_hold():
     assert "p < 0.01" in rows[3].article and "p < 0.05: " in rows[3].valid and "0.1." in rows[3].valid
     assert np.isnan(rows[0].detectable) and "points" not in rows[0].valid
     assert " p = 0.1," in volume_table(1000, 0.2, alpha=0.1)[3].valid
+    assert all(r.beyond_reference >= r.detectable for r in volume_table(3000, 0.2, references=8, margin=0.015)[1:])
     assert rows[1].detectable > rows[3].detectable and rows[1].beyond_reference > rows[1].detectable
 
 

@@ -6,22 +6,19 @@ import sys
 import time
 from pathlib import Path
 
-from hydra import compose, initialize_config_dir
-
-from audit.config import CONF_DIR
+from audit.command_line import configured
 from audit.resolve import resolve_run
 from audit.runtime.progress import Display
 from audit.runtime.run import run_audit
 from audit.shards.manifest import Manifest
 from audit.sweep.audit import SWEEP
-from audit.sweep.config import design_of, from_hydra
+from audit.sweep.config import design_of
 from audit.sweep.design import Arm, n_messages
 
 
 def measure(overrides: list[str]) -> dict[str, float]:
     """Run the sweep (no report) and return calls, seconds of the generation phase, and the peak memory in MB."""
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
-        config = from_hydra(compose("sweep", overrides))
+    config = configured("sweep", overrides)
     started = time.monotonic()
     with Display(quiet=True) as display:
         result = run_audit(resolve_run(SWEEP, config), {}, display)

@@ -22,12 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hydra import compose, initialize_config_dir
 
-from audit.config import CONF_DIR
+from audit.command_line import compose_command
 from audit.engines.weights import local_path
 from audit.memory.items import SECOND_HALF, SEPARATOR, item_pieces, item_text
-from audit.plant.config import from_hydra
+from audit.plant.config import PlantConfig, from_hydra
 from audit.plant.indicators import split_alarms, two_set_p
 from audit.plant.plan import Form
 from audit.plant.resolve import Experiment, resolve_plant
@@ -210,9 +209,8 @@ def main() -> None:
     parser.add_argument("--rates", nargs="+", type=float, default=[1e-4, 2e-5], help="learning rates")
     parser.add_argument("--doses", nargs="+", type=int, default=[1], help="passes")
     asked = parser.parse_args()
-    with initialize_config_dir(str(CONF_DIR), version_base=None):
-        words = [f"forms=[{','.join(asked.forms)}]", "train.method=full"]
-        experiment = resolve_plant(from_hydra(compose("plant", overrides=words)))
+    words = [f"forms=[{','.join(asked.forms)}]", "train.method=full"]
+    experiment = resolve_plant(from_hydra(compose_command("plant", words, PlantConfig)))
     base = local_path(experiment.model, experiment.weights)
     asked.folder.mkdir(parents=True, exist_ok=True)
     plants = {BASE: base}

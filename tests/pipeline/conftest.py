@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from audit_here import SMALL, Finished, sweep_here
 from busy_ray import tell_agent_port
 from paths import RAY
 from pipeline_helpers import launch
 from s3_server import CREDENTIALS
 from storm.endpoint import KEY, KEY_ENV
-from sweep_here import SMALL, Finished, sweep_here
 
 # Of this process alone, and below those that a system gives out itself: two test runs on one machine do not meet.
 _PORT, _DASHBOARD, _METRICS, _CLIENTS, _AGENT = (20_000 + os.getpid() % 1_200 * 10 + k for k in range(5))

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from audit_here import sweep_here
 from pipeline_helpers import keys_of, rows_of
 from storm.nights import night, ray_workers, rows_by_key
-from sweep_here import sweep_here
 
 from audit.commands.gate import main as gate
 from audit.sweep.report import build_report

@@ -1,30 +1,23 @@
 """The memory audit as a user runs it: a real Ray, the scripted engine, shards on disk."""
 
-import contextlib
-import io
 import json
 import re
 import shutil
 import threading
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
 
 import jsonschema
 import pytest
+from audit_here import Finished, audit_here
 from faulty_server import completion
-from hydra import compose, initialize_config_dir
 from pipeline_helpers import rows_of
 
-from audit.command_line import hydra_arguments, run_composed
 from audit.commands.gate import main as gate
 from audit.commands.import_logs import main as import_logs
 from audit.commands.publish import main as publish
 from audit.commands.report import main as rebuild
-from audit.config import CONF_DIR
-from audit.memory import __main__ as command
-from audit.memory.config import MemoryConfig, from_hydra
 
 KEY = ("model", "benchmark", "question_id", "arm", "ordering", "replicate")
 # A model that recites: what is published is likelier, word by word, than the same in another order.
@@ -43,24 +36,12 @@ def questions(prefix: str, n: int, first: int = 0) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-@dataclass
-class Finished:
-    code: int
-    out: str
-    run_dir: Path
-
-
 def memory(run_dir: Path, conf: Path, *overrides: str) -> Finished:
     """The command, in this process; `conf` holds the models and the held-out set."""
-    out = io.StringIO()
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
-        words = [f"hydra.searchpath=[file://{conf}]", "model=[reader,peer]", "references=[peer]", f"run_dir={run_dir}"]
-        files_ = ["benchmark=mcq_file", "benchmark.name=exam", f"benchmark.path={conf}/exam.jsonl"]
-        asked = ["benchmark.id_column=id", "orders=3", "option_orders=2", "progress=false"]
-        cfg = compose("memory", hydra_arguments([*words, *files_, *asked, *overrides], MemoryConfig))
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        code = run_composed(cfg, from_hydra, command.memory)
-    return Finished(code, out.getvalue(), run_dir)
+    words = [f"hydra.searchpath=[file://{conf}]", "model=[reader,peer]", "references=[peer]"]
+    files_ = ["benchmark=mcq_file", "benchmark.name=exam", f"benchmark.path={conf}/exam.jsonl"]
+    asked = ["benchmark.id_column=id", "orders=3", "option_orders=2", "progress=false"]
+    return audit_here("memory", run_dir, *words, *files_, *asked, *overrides)
 
 
 @pytest.fixture(scope="module")

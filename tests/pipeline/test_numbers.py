@@ -7,17 +7,14 @@ import re
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
+from audit_here import audit_here
 from pipeline_helpers import rows_of
 
 from audit.benchmarks.answers import read_number
-from audit.command_line import compose_command, hydra_arguments, run_composed
+from audit.command_line import configured
 from audit.commands.variants import main as variants
-from audit.config import CONF_DIR
 from audit.errors import ConfigError
-from audit.perturb.__main__ import perturb
 from audit.perturb.audit import PERTURB
-from audit.perturb.config import PerturbConfig, from_hydra
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.statistics.paired import State
@@ -43,7 +40,7 @@ def finished(driver, tmp_path_factory) -> tuple[Path, str, str]:
         lines = path.read_text().splitlines(keepends=True)
         (folder / path.name).write_text("".join(lines[k] for k in (*CLOSE, *NEW)))
     exam = ("benchmark=gsm8k", f"benchmark.path={folder / PUBLISHED.name}")
-    built, ran = io.StringIO(), io.StringIO()
+    built = io.StringIO()
     with contextlib.redirect_stdout(built), contextlib.redirect_stderr(built):
         code = variants([
             "build", "name=foreign", *exam, "strategy=file", "num_variants=1", "file.align=row", f"out={folder}",
@@ -54,15 +51,12 @@ def finished(driver, tmp_path_factory) -> tuple[Path, str, str]:
     (sha256,) = re.findall(r"^library  (\w{64})$", built.getvalue(), re.MULTILINE)
     words = [
         "model=scripted", *exam, f"variants={next(folder.glob('foreign-*/variants.arrow'))}", "n=all", "num_variants=1",
-        "original_replicates=2", "short=drop", f"run_dir={folder / 'run'}", "progress=false",
+        "original_replicates=2", "short=drop", "progress=false",
         "model.scripted.scripted.parse_failures=0.2", "model.scripted.scripted.accuracy.original=0.9",
     ]  # fmt: skip
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
-        cfg = compose("perturb", hydra_arguments(words, PerturbConfig))
-    with contextlib.redirect_stdout(ran), contextlib.redirect_stderr(ran):
-        code = run_composed(cfg, from_hydra, perturb)
-    assert code == 0, ran.getvalue()
-    return folder / "run", sha256, ran.getvalue()
+    ran = audit_here("perturb", folder / "run", *words)
+    assert ran.code == 0, ran.out
+    return folder / "run", sha256, ran.out
 
 
 def test_every_wording_is_asked_for_a_number_and_scored_by_it(finished) -> None:
@@ -109,4 +103,4 @@ def test_readings_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         (("benchmark=elementary", "reading=text"), "reads no answer"),
     ):
         with pytest.raises(ConfigError, match=said):
-            from_hydra(compose_command("perturb", ("model=scripted", *words), PerturbConfig))
+            configured("perturb", ("model=scripted", *words))

@@ -1,25 +1,19 @@
 """The perturbation audit as a user runs it: a real Ray, the scripted engine, the shipped library, shards on disk."""
 
-import contextlib
-import io
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from audit_here import Finished, audit_here
 from fresh_exam import fresh_exam
-from hydra import compose, initialize_config_dir
 from pipeline_helpers import rows_of
 
-from audit.command_line import hydra_arguments, run_composed
 from audit.commands.evidence import main as evidence
 from audit.commands.gate import main as gate
 from audit.commands.report import main as rebuild
-from audit.config import CONF_DIR
-from audit.perturb import __main__ as command
-from audit.perturb.config import PerturbConfig, from_hydra
 from audit.perturb.result import PerturbVerdict
 from audit.perturb.vocabulary import VERDICTS
 from audit.shards.manifest import Manifest
@@ -32,22 +26,10 @@ ASKED = ("n=32", "store.rows_per_shard=20", "references=[peer]", "seed=7", "verd
 PEER = "name: peer\nengine: scripted\nscripted: {accuracy: {original: 0.8, variant: 0.78}}\n"
 
 
-@dataclass
-class Finished:
-    code: int
-    out: str
-    run_dir: Path
-
-
 def perturb(run_dir: Path, conf: Path, *overrides: str, model: str = "[scripted,peer]") -> Finished:
     """The command, in this process; `conf` holds the model `peer`."""
-    out = io.StringIO()
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
-        words = [f"hydra.searchpath=[file://{conf}]", f"model={model}", f"run_dir={run_dir}", "progress=false"]
-        cfg = compose("perturb", hydra_arguments([*words, *overrides], PerturbConfig))
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        code = run_composed(cfg, from_hydra, command.perturb)
-    return Finished(code, out.getvalue(), run_dir)
+    words = [f"hydra.searchpath=[file://{conf}]", f"model={model}", "progress=false"]
+    return audit_here("perturb", run_dir, *words, *overrides)
 
 
 @pytest.fixture(scope="module")

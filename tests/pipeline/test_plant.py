@@ -5,13 +5,12 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from hydra import compose, initialize_config_dir
 
-from audit.config import CONF_DIR
+from audit.command_line import compose_command
 from audit.engines.config import ModelConfig, ScriptedConfig
 from audit.memory.audit import SCHEMA
 from audit.memory.items import shards_of
-from audit.plant.config import from_hydra
+from audit.plant.config import PlantConfig, from_hydra
 from audit.plant.experiment import open_folder
 from audit.plant.figure import write_figure
 from audit.plant.measure import place, read, resolved, todo
@@ -31,9 +30,8 @@ def one(driver, tmp_path_factory):
     """An experiment whose base model knows some answers, and whose plant knows them all."""
     folder = tmp_path_factory.mktemp("plant")
     (folder / "config.json").write_text("{}")
-    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
-        words = [*ASKED, f"model.smollm2_135m.path={folder}", f"run_dir={folder / 'run'}"]
-        found = resolve_plant(from_hydra(compose("plant", overrides=words)))
+    words = [*ASKED, f"model.smollm2_135m.path={folder}", f"run_dir={folder / 'run'}"]
+    found = resolve_plant(from_hydra(compose_command("plant", words, PlantConfig)))
     open_folder(found)
     with keep_engines():
         for label, accuracy in (("base", 0.6), ("qa-4", 1.0)):

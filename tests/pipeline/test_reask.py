@@ -1,18 +1,12 @@
 """Replies without an answer are asked again once, by the likelihood of the options."""
 
-import contextlib
-import io
 import json
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
+from audit_here import audit_here
 from pipeline_helpers import rows_of
 
-from audit.command_line import hydra_arguments, run_composed
-from audit.config import CONF_DIR
-from audit.perturb import __main__ as command
-from audit.perturb.config import PerturbConfig, from_hydra
 from audit.shards.manifest import Manifest
 from audit.sweep.audit import SCHEMA
 
@@ -22,15 +16,11 @@ KEY = ("model", "question_id", "arm", "variant", "replicate")
 def perturb(run_dir: Path, *words: str) -> list[dict]:
     scripted = "model.scripted.scripted"
     given = [
-        "model=scripted", "n=40", "num_variants=1", "original_replicates=1", "progress=false", f"run_dir={run_dir}",
+        "model=scripted", "n=40", "num_variants=1", "original_replicates=1", "progress=false",
         f"{scripted}.parse_failures=0.25", f"{scripted}.accuracy.original=0.9",
     ]  # fmt: skip
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
-        cfg = compose("perturb", hydra_arguments([*given, *words], PerturbConfig))
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        code = run_composed(cfg, from_hydra, command.perturb)
-    assert code == 0, out.getvalue()
+    done = audit_here("perturb", run_dir, *given, *words)
+    assert done.code == 0, done.out
     return rows_of(run_dir)
 
 

@@ -3,10 +3,10 @@
 import time
 
 import pytest
-from hydra import compose, initialize_config_dir
 
 from audit.audits import Work
-from audit.config import CONF_DIR, protocol_of
+from audit.command_line import configured
+from audit.config import protocol_of
 from audit.engines.config import SamplingConfig
 from audit.errors import ShardError
 from audit.prompting.templates import load_protocol
@@ -14,12 +14,11 @@ from audit.records import Reading
 from audit.runtime.pipeline import ChunkRun
 from audit.runtime.stages import StageContext
 from audit.sweep.audit import SWEEP
-from audit.sweep.config import design_of, from_hydra
+from audit.sweep.config import design_of
 
 
 def test_a_run_directory_that_a_node_does_not_see_is_named(driver, tmp_path):
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
-        config = from_hydra(compose("sweep", ["model=scripted"]))
+    config = configured("sweep", ["model=scripted"])
     context = StageContext(
         audit=SWEEP,
         work=Work(

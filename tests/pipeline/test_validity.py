@@ -1,47 +1,28 @@
 """The construct-validity audit as a user runs it: a real Ray, the scripted engine, the shipped items."""
 
-import contextlib
-import io
 import json
 import shutil
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
+from audit_here import Finished, audit_here
 from pipeline_helpers import rows_of
 from s3_server import CREDENTIALS, s3_server
 
-from audit.command_line import hydra_arguments, run_composed
 from audit.commands.gate import main as gate
 from audit.commands.report import main as rebuild
-from audit.config import CONF_DIR
 from audit.shards.working_copy import run_folder, working_copy
-from audit.validity import __main__ as command
-from audit.validity.config import ValidityConfig, from_hydra
 from audit.validity.vocabulary import VERDICTS
 from audit.verdict.vocabulary import CLEARED, Outcome, word_of
 
 XSTEST = Path("../shared/data/xstest/xstest_prompts.csv")
 
 
-@dataclass
-class Finished:
-    code: int
-    out: str
-    run_dir: Path | str
-
-
 def validity(run_dir: Path | str, *overrides: str) -> Finished:
     """The command, in this process."""
-    out = io.StringIO()
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
-        words = ["model=scripted", f"run_dir={run_dir}", "progress=false", *overrides]
-        cfg = compose("validity", hydra_arguments(words, ValidityConfig))
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        code = run_composed(cfg, from_hydra, command.validity)
-    return Finished(code, out.getvalue(), run_dir)
+    return audit_here("validity", run_dir, "model=scripted", "progress=false", *overrides)
 
 
 @pytest.fixture(scope="module")

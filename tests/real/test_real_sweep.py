@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import psutil
 import pyarrow.dataset as ds
+from audit_here import Finished, sweep_here
 from bench.engine import router_requests, sent
 from outcome_tables import iter_outcomes
-from sweep_here import Finished, sweep_here
 from transformers import AutoTokenizer
 
 from audit.config import load_model_config

@@ -157,21 +157,15 @@ def start(address: str, run_dir: Path, words: Sequence[str], log: Path) -> BaseP
 
 
 def _drive(address: str, words: list[str], log: str) -> None:
-    from hydra import compose, initialize_config_dir
-
-    from audit.command_line import hydra_arguments, run_composed
-    from audit.config import CONF_DIR
-    from audit.exits import run_command
+    from audit.command_line import configured
+    from audit.exits import plainly, run_command
     from audit.sweep.__main__ import sweep
-    from audit.sweep.config import SweepConfig, from_hydra
 
     os.environ["RAY_ADDRESS"] = address
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(out, 1)
     os.dup2(out, 2)
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
-        cfg = compose("sweep", hydra_arguments(words, SweepConfig))
-    run_command(lambda: run_composed(cfg, from_hydra, sweep))
+    run_command(lambda: plainly(sweep)(configured("sweep", words)))
 
 
 def undisturbed(nodes: Nodes, folder: Path, words: Sequence[str]) -> pa.Table:

@@ -2,21 +2,20 @@ import subprocess
 import sys
 
 import pytest
-from hydra import compose, initialize_config_dir
 from omegaconf.errors import OmegaConfBaseException
 
-from audit.config import CONF_DIR, known_models, protocol_of, reading_of
+from audit.command_line import configured
+from audit.config import known_models, protocol_of, reading_of
 from audit.engines.config import DECIDED_ENGINE_ARGS, ModelConfig
 from audit.engines.vllm_engine import engine_args
 from audit.errors import ConfigError
 from audit.records import Reading
-from audit.sweep.config import SweepConfig, design_of, from_hydra
+from audit.sweep.config import SweepConfig, design_of
 from audit.sweep.design import Draws, missing_controls
 
 
 def config(*overrides: str) -> SweepConfig:
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
-        return from_hydra(compose("sweep", list(overrides)))
+    return configured("sweep", overrides)
 
 
 def test_the_default_is_the_calibrated_sweep_of_the_embedded_model():

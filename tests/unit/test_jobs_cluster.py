@@ -308,18 +308,11 @@ def test_the_sweeps_are_found() -> None:
 def test_every_sweep_that_is_written_down_is_a_valid_configuration(
     overrides: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hydra import compose, initialize_config_dir
-
-    from audit.command_line import hydra_arguments
-    from audit.config import CONF_DIR
-    from audit.short_forms import expand
-    from audit.sweep.config import SweepConfig, from_hydra
+    from audit.command_line import configured
 
     assert overrides
     monkeypatch.setattr("audit.config.sandbox_python", lambda: sys.executable)  # whether bwrap is here is not asked
-    words, _ = expand([o.replace("$RUN_DIR", "/runs/x") for o in overrides], "sweep")
-    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
-        config = from_hydra(compose("sweep", hydra_arguments(words, SweepConfig)))
+    config = configured("sweep", [o.replace("$RUN_DIR", "/runs/x") for o in overrides])
     wanted = dict(o.split("=", 1) for o in overrides)
     if "model" in wanted and "hf:" not in wanted["model"]:
         assert list(config.model) == wanted["model"].strip("[]").split(",")

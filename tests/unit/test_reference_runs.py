@@ -6,16 +6,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 
-from audit.command_line import hydra_arguments
-from audit.config import CONF_DIR
+from audit.command_line import configured
 from audit.convictions import reservations
 from audit.errors import ConfigError
 from audit.memory.config import MemoryConfig
-from audit.memory.config import from_hydra as memory_config
 from audit.memory.resolve import resolve_memory
-from audit.perturb.config import PerturbConfig, from_hydra
+from audit.perturb.config import PerturbConfig
 from audit.perturb.resolve import resolve_perturb
 from audit.references import check_runs, recorded_runs, reference_runs
 from audit.shards.manifest import Manifest, plain
@@ -25,13 +22,11 @@ FACTS = {"revision": "scripted", "engine": "scripted"}
 
 
 def perturb(*overrides: str) -> PerturbConfig:
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
-        return from_hydra(compose("perturb", hydra_arguments(["model=scripted", "n=10", *overrides], PerturbConfig)))
+    return configured("perturb", ["model=scripted", "n=10", *overrides])
 
 
 def memory(*overrides: str) -> MemoryConfig:
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
-        return memory_config(compose("memory", hydra_arguments(["model=scripted", "n=10", *overrides], MemoryConfig)))
+    return configured("memory", ["model=scripted", "n=10", *overrides])
 
 
 def earlier(path: Path, audit: str, models: dict[str, dict], judged: list[str], **facts) -> Path:

@@ -5,15 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 
+from audit import command_line
 from audit.benchmarks.fresh import shared_items
 from audit.benchmarks.rows import words_alone
-from audit.command_line import hydra_arguments
-from audit.config import CONF_DIR
 from audit.dry_run import dry_run
 from audit.errors import AuditError
-from audit.memory.config import MemoryConfig, design_of, from_hydra
+from audit.memory.config import MemoryConfig, design_of
 from audit.memory.design import make_design
 from audit.memory.plan import _missing, describe
 from audit.memory.resolve import resolve_memory
@@ -22,8 +20,7 @@ from audit.references import judged
 
 
 def configured(*overrides: str) -> MemoryConfig:
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
-        return from_hydra(compose("memory", hydra_arguments(["model=scripted", *overrides], MemoryConfig)))
+    return command_line.configured("memory", ["model=scripted", *overrides])
 
 
 def fresh_file(folder: Path, *rows: tuple[str, str]) -> Path:

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 from fresh_exam import fresh_exam
-from hydra import compose, initialize_config_dir
 
-from audit.command_line import hydra_arguments
-from audit.config import CONF_DIR, load_group
+from audit import command_line
+from audit.config import load_group
 from audit.dry_run import dry_run
 from audit.errors import ConfigError, LibraryError
-from audit.perturb.config import PerturbConfig, from_hydra
+from audit.perturb.config import PerturbConfig
 from audit.perturb.design import make_design
 from audit.perturb.plan import describe
 from audit.perturb.resolve import resolve_perturb
@@ -28,8 +27,7 @@ from audit.variants.record import Library, State
 
 
 def configured(*overrides: str) -> PerturbConfig:
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
-        return from_hydra(compose("perturb", hydra_arguments(["model=scripted", "n=10", *overrides], PerturbConfig)))
+    return command_line.configured("perturb", ["model=scripted", "n=10", *overrides])
 
 
 def thinned(keep: int, path: Path, every: int = 1) -> Path:

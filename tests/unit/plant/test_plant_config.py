@@ -3,18 +3,16 @@
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 
 from audit.benchmarks.load import open_benchmark
-from audit.config import CONF_DIR
+from audit.command_line import compose_command
 from audit.errors import AuditError, BenchmarkError, ConfigError
-from audit.plant.config import from_hydra, learning_rate
+from audit.plant.config import PlantConfig, from_hydra, learning_rate
 from audit.plant.resolve import resolve_plant
 
 
 def config(*overrides: str):
-    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
-        return from_hydra(compose("plant", overrides=list(overrides)))
+    return from_hydra(compose_command("plant", overrides, PlantConfig))
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,12 @@ import json
 import math
 
 import pytest
-from hydra import compose, initialize_config_dir
 
 from audit.audits import answer_request
-from audit.config import CONF_DIR
+from audit.command_line import compose_command
 from audit.errors import ConfigError, TrainError
 from audit.plant import experiment as shell
-from audit.plant.config import from_hydra
+from audit.plant.config import PlantConfig, from_hydra
 from audit.plant.measure import margin, resolved, todo
 from audit.plant.resolve import resolve_plant
 from audit.plant.words import plan_lines
@@ -24,11 +23,8 @@ ASKED = ["n=60", "doses=[1,4]", "forms=[qa]", "audits=[memory,perturb,sweep]", "
 def one(tmp_path_factory):
     folder = tmp_path_factory.mktemp("plant")
     (folder / "config.json").write_text("{}")
-    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
-        config = from_hydra(
-            compose("plant", overrides=[*ASKED, f"model.smollm2_135m.path={folder}", f"run_dir={folder / 'run'}"])
-        )
-    found = resolve_plant(config)
+    words = [*ASKED, f"model.smollm2_135m.path={folder}", f"run_dir={folder / 'run'}"]
+    found = resolve_plant(from_hydra(compose_command("plant", words, PlantConfig)))
     shell.open_folder(found)
     return found
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from audit_here import SMALL
 from outcome_tables import Outcome, outcomes_to_table
-from sweep_here import SMALL
 from synthetic import synthetic_outcomes
 
 from audit.command_line import compose_command

@@ -1,0 +1,42 @@
+"""An audit in this process: starting the command anew costs ten seconds a time."""
+
+import contextlib
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+from audit.audits import part_of
+from audit.command_line import configured
+from audit.exits import plainly
+from audit.printable import lines
+
+# The smallest design, which tests count the rows of; the defaults are those of a verdict.
+SMALL = ("n=100", "draws=independent", "ensemble_control=false", "clean_replicates=1", "noisy_replicates=1")
+
+
+@dataclass
+class Finished:
+    """An audit that ran in this process, as the command would have: exit code and what it printed."""
+
+    code: int
+    out: str
+    run_dir: Path
+
+
+def audit_here(audit: str, run_dir: Path | str, *words: str) -> Finished:
+    """As `python -m audit.<audit>` with these words, on the Ray that this process has."""
+    out = io.StringIO()
+
+    def run() -> int:
+        return int(getattr(part_of(audit, "__main__"), audit)(configured(audit, [f"run_dir={run_dir}", *words])))
+
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        code = plainly(run, lines)()
+    return Finished(code, out.getvalue(), run_dir)
+
+
+def sweep_here(*overrides: str, run_dir: Path, model: str = "scripted", report: bool = False) -> Finished:
+    """On the embedded questions where no others are named. model: "" where a word names an endpoint."""
+    words = [*([f"model={model}"] if model else []), f"report={report}".lower(), *SMALL, *overrides]
+    named = any(word.startswith(("benchmark=", "data=")) for word in words)
+    return audit_here("sweep", run_dir, *([] if named else ["benchmark=elementary"]), *words)

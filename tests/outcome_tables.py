@@ -1,6 +1,6 @@
 """The sweep's rows as objects, and back, paired and judged; the program itself writes and reads columns."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -114,6 +114,17 @@ def pair(outcomes: Sequence[Outcome], *, answers: bool = False) -> list[CellOutc
     columns = cell_columns(SCHEMA, answers=answers)
     batches = outcomes_to_table(outcomes).to_batches(max_chunksize=1024)
     return pair_batches((pick(batch, columns) for batch in batches), SCHEMA)
+
+
+def cell_of(
+    states: Mapping[Setting, Any], cluster: Any = None, *, model: str = "m", benchmark: str = "b",
+    draws: str = "nested", reading: str = "letter",
+) -> CellOutcomes:  # fmt: skip
+    """A cell of the states (n,) under each setting; every question is a group of its own unless clusters are given."""
+    settings, n = tuple(sorted(states)), len(next(iter(states.values())))
+    groups = np.arange(n) if cluster is None else np.asarray(cluster)
+    ids, state = tuple(f"q{i:04d}" for i in range(n)), np.array([states[s] for s in settings], dtype=np.int8)
+    return CellOutcomes(model, benchmark, draws, reading, ids, groups, np.full(n, 4), settings, state)
 
 
 def texts_of(outcomes: Sequence[Outcome], cells: Sequence[CellOutcomes] = ()) -> MeasuredTexts:

@@ -3,6 +3,7 @@ import shlex
 from typing import Any
 
 import numpy as np
+import outcome_tables
 import pytest
 from outcome_tables import pair
 from synthetic import synthetic_outcomes
@@ -18,11 +19,7 @@ from audit.verdict.vocabulary import subtitle
 def cell_of(rows: dict[tuple[str, int, int], list[bool | None]]) -> CellOutcomes:
     """arm, level, replicate -> right, wrong or unparsed, question by question."""
     states = {True: State.CORRECT, False: State.WRONG, None: State.UNPARSED}
-    n = len(next(iter(rows.values())))
-    settings = sorted(Setting(*key) for key in rows)
-    state = np.array([[states[x] for x in rows[s.arm, s.level, s.replicate]] for s in settings], dtype=np.int8)
-    ids = tuple(f"q{q}" for q in range(n))
-    return CellOutcomes("m", "b", "nested", "letter", ids, np.arange(n), np.full(n, 4), tuple(settings), state)
+    return outcome_tables.cell_of({Setting(*key): [states[x] for x in row] for key, row in rows.items()})
 
 
 def test_gain_improve_and_degrade_by_hand():

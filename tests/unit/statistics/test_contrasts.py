@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from outcome_tables import cell_of
 
 from audit.errors import DataError
 from audit.records import Setting
 from audit.statistics.mcnemar import mcnemar_exact
-from audit.statistics.paired import CellOutcomes, State
+from audit.statistics.paired import State
 from audit.statistics.resampling import studentised_pvalue
 from audit.statistics.values import is_binary, levels_of, runs_of, to_values
 from audit.sweep.contrasts import contrast, difference_in_differences, score_gap
@@ -17,28 +18,12 @@ from audit.sweep.record import sweep_of
 from audit.sweep.runs import noise_floor
 
 CLEAN, DIRECT = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.DIRECT, 0)
+cell = partial(cell_of, draws="independent")
 NOISY1, NOISY2, ENSEMBLE2 = Setting(Arm.NOISY_REWRITE, 1), Setting(Arm.NOISY_REWRITE, 2), Setting(Arm.FORWARD_FULL, 2)
 
 
 def rng(seed=1):
     return np.random.default_rng(seed)
-
-
-def cell(rows, cluster=None, benchmark="b"):
-    """rows: {Setting: states (n,)}"""
-    settings = tuple(sorted(rows))
-    n = len(next(iter(rows.values())))
-    return CellOutcomes(
-        model="m",
-        benchmark=benchmark,
-        draws="independent",
-        reading="letter",
-        question_ids=tuple(f"q{i:04d}" for i in range(n)),
-        cluster=np.arange(n) if cluster is None else np.asarray(cluster),
-        n_options=np.full(n, 4),
-        settings=settings,
-        state=np.array([rows[s] for s in settings], dtype=np.int8),
-    )
 
 
 def full(n=200, seed=0, effect=0.0):

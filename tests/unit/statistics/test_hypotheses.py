@@ -2,13 +2,14 @@ import itertools
 
 import numpy as np
 import pytest
+from outcome_tables import cell_of
 from scipy import stats
 from statsmodels.stats.multivariate import test_mvmean as hotelling
 
 from audit.errors import DataError
 from audit.records import Setting
 from audit.statistics.drawing import ITEMS
-from audit.statistics.paired import CellOutcomes, State
+from audit.statistics.paired import State
 from audit.statistics.permutation import max_statistic_exchange
 from audit.statistics.values import settings_values
 from audit.sweep.hypotheses import h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope, slope_weights
@@ -179,11 +180,9 @@ def test_h3_counts_the_items_of_every_block():
 def test_replicates_are_averaged_in_every_block():
     settings = tuple(Setting("direct", 0, k) for k in range(2))
     state = rng().integers(-4, 2, size=(2, ITEMS + 3)).astype(np.int8)
-    n = state.shape[1]
-    ids = tuple(map(str, range(n)))
-    cell = CellOutcomes("m", "b", "nested", "letter", ids, np.arange(n), np.full(n, 4), settings, state)
+    cell = cell_of(dict(zip(settings, state, strict=True)))
     answered = np.where(state >= State.WRONG, state, 0).sum(axis=0), (state >= State.WRONG).sum(axis=0)
-    expected = np.divide(*answered, out=np.full(n, np.nan), where=answered[1] > 0)
+    expected = np.divide(*answered, out=np.full(cell.n, np.nan), where=answered[1] > 0)
     np.testing.assert_array_equal(settings_values(cell, settings), expected)
 
 

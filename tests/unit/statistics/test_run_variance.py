@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from outcome_tables import cell_of
 
 from audit.records import Setting
-from audit.statistics.paired import CellOutcomes
 from audit.statistics.permutation import max_statistic_exchange
 from audit.statistics.run_variance import UNMEASURED, RunShifts, RunVariance, pooled_run_variance
 from audit.sweep.decide import decide
@@ -16,16 +16,6 @@ from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.thresholds import SweepThresholds
 
 CLEAN = [Setting(Arm.FORWARD_FULL, 1, k) for k in range(3)]
-
-
-def cell_of(rows: dict[Setting, np.ndarray], cluster: np.ndarray | None = None) -> CellOutcomes:
-    settings = tuple(sorted(rows))
-    n = len(rows[settings[0]])
-    groups = np.arange(n) if cluster is None else cluster
-    return CellOutcomes(
-        "m", "b", "nested", "letter", tuple(map(str, range(n))), groups, np.full(n, 4), settings,
-        np.stack([rows[s] for s in settings]).astype(np.int8),
-    )  # fmt: skip
 
 
 def test_two_runs_by_hand() -> None:

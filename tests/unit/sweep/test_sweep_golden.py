@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from outcome_tables import cell_of
 
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State
@@ -31,18 +32,7 @@ def cell() -> CellOutcomes:
     for name, letters in GOLDEN["states"].items():
         arm, routers, replicate = name.split()
         rows[Setting(arm, int(routers), int(replicate))] = [STATE[letter] for letter in letters]
-    n = len(letters)
-    return CellOutcomes(
-        model="scripted",
-        benchmark="elementary",
-        draws="nested",
-        reading="letter",
-        question_ids=tuple(f"{i:03}" for i in range(n)),
-        cluster=np.arange(n),
-        n_options=np.full(n, 4),
-        settings=tuple(sorted(rows)),
-        state=np.array([rows[setting] for setting in sorted(rows)], dtype=np.int8),
-    )
+    return cell_of(rows, model="scripted", benchmark="elementary")
 
 
 @pytest.fixture(scope="module")

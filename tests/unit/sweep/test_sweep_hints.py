@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy
+from outcome_tables import cell_of
 
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes
@@ -51,9 +52,7 @@ def test_without_a_reference_a_gain_stays_uncontrolled_and_the_advice_says_what_
 
 
 def cell(name: str, clean: int, noisy: int, n: int = 1000) -> CellOutcomes:
-    state = np.array([np.arange(n) < clean, np.arange(n) < noisy], dtype=np.int8)
-    ids = tuple(f"{i:04d}" for i in range(n))
-    return CellOutcomes(name, "b", "nested", "letter", ids, np.arange(n), np.full(n, 4), (CLEAN, NOISY), state)
+    return cell_of({CLEAN: np.arange(n) < clean, NOISY: np.arange(n) < noisy}, model=name)
 
 
 @pytest.mark.parametrize(

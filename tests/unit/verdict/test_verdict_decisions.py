@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outcome_tables import Outcome, honest, honest_of, pair, texts_of
+from outcome_tables import Outcome, cell_of, honest, honest_of, pair, texts_of
 from synthetic import Faults, synthetic_outcomes
 
 from audit.records import Setting
@@ -79,11 +79,10 @@ def test_a_gain_that_only_wins_back_what_the_clean_router_lost_is_no_excess() ->
     clean[80:1480] = 1
     noisy[:1380] = 1
     noisy[1480:1580] = 1
-    settings = (Setting(Arm.DIRECT, 0), Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1))
-    cell = CellOutcomes(
-        "m", "b", "independent", "letter", tuple(f"{i:04d}" for i in range(n)), np.arange(n), np.full(n, 4), settings,
-        np.stack([direct, clean, noisy]),
-    )  # fmt: skip
+    cell = cell_of(
+        {Setting(Arm.DIRECT, 0): direct, Setting(Arm.FORWARD_FULL, 1): clean, Setting(Arm.NOISY_REWRITE, 1): noisy},
+        draws="independent",
+    )
     evidence = measure(cell, rng=np.random.default_rng(0), n_resamples=RESAMPLES)
     assert evidence.clean.gain[0] == pytest.approx(0.04) and evidence.clean.family_p < 0.01
     assert evidence.plain.direct is not None and evidence.plain.direct.gain[0] == 0

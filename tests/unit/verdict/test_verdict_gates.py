@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import outcome_tables
 import pytest
 from outcome_tables import Outcome, pair, texts_of
 from scipy import stats
@@ -41,11 +42,8 @@ def failing(gates: dict[str, Gate]) -> set[str]:
 
 
 def cell_of(state: list[list[int]], settings: list[Setting], reading: str = "letter") -> CellOutcomes:
-    n = len(state[0])
-    return CellOutcomes(
-        "m", "b", "independent", reading, tuple(f"q{i:03d}" for i in range(n)), np.arange(n), np.full(n, 4),
-        tuple(settings), np.array(state, dtype=np.int8),
-    )  # fmt: skip
+    states = dict(zip(settings, state, strict=True))
+    return outcome_tables.cell_of(states, draws="independent", reading=reading)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +135,7 @@ def test_parseability_counts_truncated_apart_and_says_where_it_is_trivial() -> N
     assert gate.number == pytest.approx(stats.beta.ppf(1 - 0.05 / 4, 86, 15))
     assert gate.numbers["noisy_rewrite_truncated"] == pytest.approx(0.09)
     assert gate.numbers["noisy_rewrite_unparsed"] == pytest.approx(0.06)
-    assert gate.items == tuple(f"q{i:03d}" for i in range(85, 100)) and gate.item_count == 15
+    assert gate.items == tuple(f"q{i:04d}" for i in range(85, 100)) and gate.item_count == 15
     trivial = parseability(cell_of([state[0], state[0]], [clean, noisy], reading="option_text"), SweepThresholds())
     assert trivial.status == Status.PASS
 

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from outcome_tables import cell_of
 
 from audit.records import Setting
-from audit.statistics.paired import CellOutcomes, State
+from audit.statistics.paired import State
 from audit.sweep.decide import decide
 from audit.sweep.design import Arm
 from audit.sweep.evidence import Evidence, Reading, measure
@@ -28,10 +29,7 @@ def evidence(unread: dict[int, State], right: tuple[int, ...] = RIGHT, **options
     state = (np.arange(40) < np.array(right)[:, None]).astype(np.int8)
     for row, what in unread.items():
         state[row, 36:] = what
-    cell = CellOutcomes(
-        "m", "b", "independent", "letter", tuple(f"{i:02d}" for i in range(40)), np.arange(40), np.full(40, 4),
-        SETTINGS, state,
-    )  # fmt: skip
+    cell = cell_of(dict(zip(SETTINGS, state, strict=True)), draws="independent")
     return measure(cell, rng=np.random.default_rng(0), n_resamples=99, intervals=False, **options)
 
 

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from outcome_tables import cell_of
 
 from audit.errors import DataError
 from audit.records import Setting
-from audit.statistics.paired import CellOutcomes, State
+from audit.statistics.paired import State
 from audit.statistics.values import runs_of
 from audit.sweep.design import Arm
 from audit.sweep.evidence import measure
@@ -24,15 +25,6 @@ CLEAN_MODELS = 300
 
 def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
-
-
-def cell_of(states: dict[Setting, list[int]]) -> CellOutcomes:
-    settings = tuple(sorted(states))
-    n = len(states[settings[0]])
-    return CellOutcomes(
-        "m", "b", "nested", "letter", tuple(f"{i:04d}" for i in range(n)), np.arange(n), np.full(n, 4), settings,
-        np.array([states[s] for s in settings], dtype=np.int8),
-    )  # fmt: skip
 
 
 def test_the_level_holds_for_a_model_that_is_nearly_always_right() -> None:

@@ -1,9 +1,11 @@
 """Ways in which a verdict could say more than the answers carry; each was once open."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+import outcome_tables
 import pytest
 from outcome_tables import Outcome, honest, honest_of, pair, texts_of
 from synthetic import synthetic_outcomes
@@ -28,6 +30,7 @@ from audit.verdict.result import Status, json_text
 
 RESAMPLES = 499
 DIRECT, CLEAN = Setting(Arm.DIRECT, 0), Setting(Arm.FORWARD_FULL, 1)
+cell_of = partial(outcome_tables.cell_of, draws="independent")
 
 
 def noisy(r: int) -> Setting:
@@ -37,15 +40,6 @@ def noisy(r: int) -> Setting:
 def right(n: int, *spans: tuple[int, int]) -> list[int]:
     """n answers, right in the spans [from, to)."""
     return [int(any(a <= i < b for a, b in spans)) for i in range(n)]
-
-
-def cell_of(states: dict[Setting, list[int]]) -> CellOutcomes:
-    settings = tuple(sorted(states))
-    n = len(states[settings[0]])
-    return CellOutcomes(
-        "m", "b", "independent", "letter", tuple(f"{i:04d}" for i in range(n)), np.arange(n), np.full(n, 4), settings,
-        np.array([states[s] for s in settings], dtype=np.int8),
-    )  # fmt: skip
 
 
 def measured(cell: CellOutcomes, **options: Any) -> Evidence:

@@ -1,16 +1,10 @@
-"""A bit of a shard that changed gives no other answer: the reader refuses it, and so does everything that judges."""
+"""A bit of a shard that changed gives no other answer: what judges refuses it, as the reader does
+(test_shards_read.py)."""
 
 from pathlib import Path
 
-import pyarrow as pa
-import pytest
-
 import audit
-from audit.errors import AuditError, ShardError
-from audit.shards.attempt import start_attempt
-from audit.shards.shard_file import read_shard
-from audit.shards.write import write_shard
-from audit.sweep.audit import SCHEMA
+from audit.errors import AuditError
 
 FLIPS = 80
 
@@ -25,31 +19,6 @@ def flipped(data: bytes, at: int, bit: int) -> bytes:
     changed = bytearray(data)
     changed[at] ^= 1 << bit
     return bytes(changed)
-
-
-@pytest.fixture(scope="module", params=["arrow", "parquet"])
-def shard(
-    request: pytest.FixtureRequest, built: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, pa.Table]:
-    (source,) = (built / "shards").glob("*.arrow")
-    table = read_shard(source, SCHEMA)
-    folder = tmp_path_factory.mktemp("shard")
-    (folder / "shards").mkdir()
-    return write_shard(folder, table, SCHEMA, attempt=start_attempt(folder), format=request.param).path, table
-
-
-def test_a_reader_gives_what_was_written_or_nothing(shard: tuple[Path, pa.Table]) -> None:
-    path, table = shard
-    good, other = path.read_bytes(), []
-    for at, bit in places(len(good)):
-        path.write_bytes(flipped(good, at, bit))
-        try:
-            other += [] if read_shard(path, SCHEMA).equals(table) else [(at, bit)]
-        except ShardError:
-            continue
-        finally:
-            path.write_bytes(good)
-    assert other == []
 
 
 def test_nothing_that_reads_a_finished_run_takes_a_changed_shard(run_dir: Path) -> None:

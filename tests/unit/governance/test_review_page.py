@@ -75,23 +75,11 @@ def test_a_run_is_looked_at_and_decided(
     assert gate([str(run_dir), "--keys", str(keys / "trusted")], NOW) == 4
 
 
-def test_nobody_without_the_token_sees_or_does_anything(
-    run_dir: Path, keys: Path, page: TestClient, address: str
-) -> None:
-    stranger = client(run_dir.parent, keys, logged_in=False)
-    for path in ("/", "/home/", address, f"{address}/report/0"):
-        assert stranger.get(path).status_code == 401
-        assert stranger.get(path, headers={"cookie": f"{SESSION}={TOKEN}"}).status_code == 401
-        assert stranger.get(path, headers={"cookie": f"{SESSION}="}).status_code == 401
-    assert post(stranger, address, form(page, address)) == 401
-    for token in ("", "x", TOKEN[:-1], TOKEN + "x", "\u00e9"):
-        answer = stranger.get("/login", params={"token": token})
-        assert answer.status_code == 403 and SESSION not in answer.cookies
-    other = client(run_dir.parent, keys)  # a session of another start
+def test_a_session_of_another_start_is_none(run_dir: Path, keys: Path, page: TestClient) -> None:
+    other, stranger = client(run_dir.parent, keys), client(run_dir.parent, keys, logged_in=False)
     assert page.get("/home/", headers={"cookie": f"{SESSION}={other.cookies[SESSION]}"}).status_code in (200, 401)
     stranger.cookies.set(SESSION, other.cookies[SESSION])
     assert stranger.get("/home/").status_code == 401
-    assert not (run_dir / "decisions").exists()
 
 
 def test_the_session_is_for_no_script_and_no_other_site(run_dir: Path, keys: Path) -> None:
@@ -119,29 +107,13 @@ def test_every_start_has_an_address_of_its_own() -> None:
     assert len(homes) == 3 and all(len(home) == 32 for home in homes)
 
 
-def test_another_host_is_refused(page: TestClient, address: str) -> None:
-    """A name that an attacker points at this machine."""
-    for host in ("evil.example.org", "evil.example.org:8790", "127.0.0.1", ""):
-        assert page.get("/home/", headers={"host": host}).status_code == 421
-        assert page.get(f"/login?token={TOKEN}", headers={"host": host}).status_code == 421
-        assert page.post(address, data={}, headers={"host": host}).status_code == 421
-
-
 def test_a_decision_comes_from_our_own_page_or_not_at_all(page: TestClient, address: str, run_dir: Path) -> None:
-    good = form(page, address)
-    for origin in ("http://evil.example.org", "null", f"http://{AT}.evil.example.org", "http://127.0.0.1", ""):
-        assert post(page, address, good, origin=origin) == 403
+    """What else is refused: attack/test_attack_server.py."""
+    good, own = form(page, address), {"origin": f"http://{AT}"}
     assert page.post(address, data=good).status_code == 403  # no origin at all
-    for csrf in ("", "x", good["csrf"][:-1]):
-        assert post(page, address, {**good, "csrf": csrf}) == 403
-    assert post(page, address, {k: v for k, v in good.items() if k != "csrf"}) == 403
-    own = {"origin": f"http://{AT}"}
+    assert post(page, address, {**good, "csrf": good["csrf"][:-1]}) == 403
     assert page.post(address, json=good, headers=own).status_code == 415
     assert page.post(address, files={"csrf": good["csrf"]}, headers=own).status_code == 415
-    assert page.post(address, content="csrf=x", headers={**own, "content-type": "text/plain"}).status_code == 415
-    assert post(page, address, {**good, "reason": "x" * 70_000}) == 413
-    for method in ("PUT", "DELETE", "PATCH"):
-        assert page.request(method, address, data=good, headers=own).status_code == 405
     assert page.get(address, params=good).status_code == 200  # a GET changes nothing
     assert not (run_dir / "decisions").exists()
 
@@ -177,23 +149,10 @@ def test_what_changed_since_it_was_looked_at_is_not_decided(page: TestClient, ad
     assert 'name="csrf"' not in page.get(address).text  # nothing to decide
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/home/run/..%2f..%2fetc%2fpasswd", "/home/run/%2e%2e/%2e%2e/manifest.json", "/home/run/" + "0" * 20,
-     "/home/run/x/report/0",
-     "/home/run//report/0", "/static/x", "/docs", "/openapi.json", "/home/run/" + "a" * 5000],
-)  # fmt: skip
-def test_no_address_is_a_path(page: TestClient, path: str) -> None:
-    answer = page.get(path)
-    assert answer.status_code in (404, 401) and len(answer.text) < 100
-
-
 def test_reports_are_by_number_and_none_is_elsewhere(
     page: TestClient, address: str, run_dir: Path, tmp_path: Path
 ) -> None:
     assert page.get(f"{address}/report/0").content == (run_dir / "report" / "report.html").read_bytes()
-    for number in ("1", "-1", "99999999999999999999", "9" * 5000, "0.5", "..%2f"):
-        assert page.get(f"{address}/report/{number}").status_code == 404
     secret = tmp_path / "secret"
     secret.write_text("top secret")
     (run_dir / "report" / "report.html").unlink()

@@ -96,7 +96,8 @@ def test_no_single_byte_changes_what_is_read(whole: tuple[Path, bytes], tmp_path
     refused = 0
     # A page's header has no checksum: one zeroed byte in its first thirty, and its column was read as no rows.
     zeros = [(at, 0) for at in range(200)]
-    for at, byte in [*zeros, *((at, content[at] ^ 0xFF) for at in range(0, len(content), 61))]:
+    flips = [(at, content[at] ^ bits) for at in range(0, len(content), 61) for bits in (0xFF, 1 << at % 8)]
+    for at, byte in [*zeros, *flips, (len(content) - 1, content[-1] ^ 1)]:
         damaged.write_bytes(content[:at] + bytes([byte]) + content[at + 1 :])
         try:
             found = read_shard(damaged, SCHEMA)

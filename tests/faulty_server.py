@@ -190,10 +190,3 @@ class FaultyServer:
         writer.write(payload)
         await writer.drain()
         return True
-
-
-def free_port() -> int:
-    """A port on which nothing listens now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

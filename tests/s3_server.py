@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
+from servers_here import free_port
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIATESTTESTTESTTEST", "AWS_SECRET_ACCESS_KEY": "not-a-secret-of-anybody"}
 
@@ -64,9 +64,7 @@ class S3Server:
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
     """Running, with an empty bucket `bucket`."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     words = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     env = {**os.environ, **CREDENTIALS}
     process = subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -8,12 +8,10 @@ import base64
 import hashlib
 import json
 import struct
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from cryptography import x509
@@ -21,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from servers_here import Quiet, http_here
 
 ISSUER = "https://accounts.google.com"
 _ISSUER_OID = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.1")
@@ -146,7 +145,7 @@ def serving() -> Iterator[tuple[Services, str]]:
     """The services and their address."""
     services = Services()
 
-    class Answer(BaseHTTPRequestHandler):
+    class Answer(Quiet):
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             if self.path.endswith("/signingCert"):
@@ -156,19 +155,7 @@ def serving() -> Iterator[tuple[Services, str]]:
                 answer = {"signedCertificateEmbeddedSct": {"chain": {"certificates": chain}}}
             else:
                 answer = services.log(asked)
-            data = json.dumps(answer).encode()
-            self.send_response(201)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            self.reply(201, json.dumps(answer).encode())
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield services, f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with http_here(Answer) as address:
+        yield services, address

@@ -1,6 +1,5 @@
 """The reviewers' page in a real browser: read, decide; what a report in its sandbox and another site cannot do."""
 
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 import uvicorn
 from registered_runs import make_run
+from servers_here import free_port
 
 from audit.commands.gate import main as gate
 from audit.governance.keys import create_key, load_signer, load_trusted
@@ -42,9 +42,7 @@ def served(tmp_path: Path) -> Iterator[tuple[str, Path, Path]]:
     public.rename(trusted / public.name)
     _, carol = create_key("carol", tmp_path / "keys")  # who ran it: known by her key, so one other person is enough
     carol.rename(trusted / carol.name)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     at = f"127.0.0.1:{port}"
     app = create_app(
         Reviewing(

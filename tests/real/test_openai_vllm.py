@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import socket
 import sys
 import time
 import urllib.error
@@ -18,6 +17,7 @@ from statistics import mean
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
+from servers_here import free_port
 
 from audit.engines.openai_config import EndpointConfig, OpenAIConfig, RetryConfig
 from audit.engines.openai_engine import OpenAIEngine
@@ -67,9 +67,7 @@ def vllm_server_url(engine_here: EnginePool, embedded_model_dir: Path) -> str:
     """The base url of vLLM's OpenAI server, before the engine that the real tests share."""
     import ray
 
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     (actor,) = engine_here.actors
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # an actor does not find the tests
     ray.get(actor.__ray_call__.remote(serve, str(embedded_model_dir), port))

@@ -7,15 +7,14 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from servers_here import Quiet, http_here
 
 MAIN, PINNED, CONVERTED = "a" * 40, "b" * 40, "c" * 40
 
@@ -99,7 +98,7 @@ REPOSITORIES: dict[tuple[str, str], dict[str, bytes]] = {
 BRANCHES = {"main": MAIN, "refs/convert/parquet": CONVERTED}
 
 
-class Hub(BaseHTTPRequestHandler):
+class Hub(Quiet):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
@@ -129,26 +128,11 @@ class Hub(BaseHTTPRequestHandler):
         data = REPOSITORIES[name, commit][file]
         return self.reply(200, data, {"ETag": f'"{hashlib.sha1(data).hexdigest()}"', "X-Repo-Commit": commit})
 
-    def reply(self, status: int, body: bytes, headers: dict[str, str]) -> None:
-        self.send_response(status)
-        for key, value in headers.items():
-            self.send_header(key, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(body)
-
-    def log_message(self, *args: object) -> None:
-        pass
-
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with http_here(Hub) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,12 @@
 
 import hashlib
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import yaml
+from servers_here import Quiet, http_here
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
@@ -35,27 +34,17 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[st
     """(address, the files behind it, which were asked for); the cache is a folder of the test's own."""
     files, asked = dict(FILES), []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             name = self.path.rsplit("/", 1)[1]
             asked.append(name)
-            body = files.get(name)
-            self.send_response(200 if body else 404)
-            self.send_header("Content-Length", str(len(body or b"")))
-            self.end_headers()
-            self.wfile.write(body or b"")
-
-        def log_message(self, *args: object) -> None:
-            pass
+            self.reply(200 if files.get(name) else 404, files.get(name) or b"")
 
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/data", files, asked
-    server.shutdown()
-    server.server_close()
+    with http_here(Handler) as address:
+        yield f"{address}/data", files, asked
 
 
 def bbq(url: str, **more: object) -> BenchmarkConfig:

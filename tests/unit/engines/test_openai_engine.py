@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from faulty_server import Call, FaultyServer, Reply, completion, echo, error, free_port, letters_completion
+from faulty_server import Call, FaultyServer, Reply, completion, echo, error, letters_completion
+from servers_here import free_port
 
 from audit.engines import openai_endpoint
 from audit.engines.openai_config import (
@@ -87,13 +88,20 @@ async def until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def one(behave: Callable[[Call], Reply], asked: GenerationRequest | None = None, **kwargs: Any) -> Generation:
-    async def use(engine: OpenAIEngine, server: FaultyServer) -> Generation:
-        return (await engine.run([asked or request()]))[0]
+def run(
+    behave: Callable[[Call], Reply], asked: list[GenerationRequest] | int, **kwargs: Any
+) -> tuple[list[Generation], list[Call], dict[str, float]]:
+    """What so many requests get in one run, what was sent, and the engine's counts."""
+    requests = [request(str(i)) for i in range(asked)] if isinstance(asked, int) else asked
 
-    result = with_server(behave, use, **kwargs)
-    assert isinstance(result, Generation)
-    return result
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> Any:
+        return await engine.run(requests), server.calls, engine.stats()
+
+    return with_server(behave, use, **kwargs)  # type: ignore[no-any-return]
+
+
+def one(behave: Callable[[Call], Reply], asked: GenerationRequest | None = None, **kwargs: Any) -> Generation:
+    return run(behave, [asked or request()], **kwargs)[0][0]
 
 
 def first_then(first: Reply, times: int = 1) -> Callable[[Call], Reply]:
@@ -107,8 +115,7 @@ def first_then(first: Reply, times: int = 1) -> Callable[[Call], Reply]:
 def test_generation_fields_and_what_was_sent() -> None:
     async def use(engine: OpenAIEngine, server: FaultyServer) -> tuple[Generation, Call, str]:
         asked = request("2+2?", max_tokens=5, temperature=0.7, top_p=0.9, system="Be brief.")
-        [generation] = await engine.run([asked])
-        return generation, server.calls[0], endpoint_id(endpoint(server))
+        return (await engine.run([asked]))[0], server.calls[0], endpoint_id(endpoint(server))
 
     got, call, engine_id = with_server(echo, use, extra_body={"chat_template_kwargs": {"enable_thinking": False}})
     sent = request_sha256(request("2+2?", system="Be brief."))
@@ -130,12 +137,9 @@ def test_generation_fields_and_what_was_sent() -> None:
 
 
 def test_fields_that_an_endpoint_refuses_are_not_sent() -> None:
-    async def use(engine: OpenAIEngine, server: FaultyServer) -> set[str]:
-        await engine.run([request()])
-        return set(server.calls[0].body)
-
-    sent = with_server(echo, use, send_seed=False, send_temperature=False, max_tokens_field="max_completion_tokens")
-    assert sent == {"model", "messages", "max_completion_tokens"}
+    options = {"send_seed": False, "send_temperature": False, "max_tokens_field": "max_completion_tokens"}
+    _, (call,), _ = run(echo, 1, **options)
+    assert set(call.body) == {"model", "messages", "max_completion_tokens"}
 
 
 def test_versions_of_a_backend_are_counted_and_a_change_is_said() -> None:
@@ -154,12 +158,8 @@ def test_versions_of_a_backend_are_counted_and_a_change_is_said() -> None:
 
 
 def test_a_backend_that_tells_another_version_each_time_fills_no_memory() -> None:
-    async def use(engine: OpenAIEngine, server: FaultyServer) -> dict[str, float]:
-        await engine.run([request(f"q{number}") for number in range(60)])
-        return engine.stats()
-
-    stats = with_server(
-        lambda call: Reply(body=completion() | {"system_fingerprint": f"{call.number}" * 900}), use, concurrency=8
+    _, _, stats = run(
+        lambda call: Reply(body=completion() | {"system_fingerprint": f"{call.number}" * 900}), 60, concurrency=8
     )
     found = {key: n for key, n in stats.items() if key.startswith(BACKEND)}
     assert len(found) == 21 and sum(found.values()) == 60 and max(map(len, found)) < 200
@@ -169,10 +169,7 @@ def test_order_is_kept_when_replies_come_back_in_reverse() -> None:
     def later_first(call: Call) -> Reply:
         return Reply(body=completion(call.prompt), delay_s=0.2 - 0.01 * int(call.prompt))
 
-    async def use(engine: OpenAIEngine, server: FaultyServer) -> list[str]:
-        return [g.text for g in await engine.run([request(str(i)) for i in range(16)])]
-
-    assert with_server(later_first, use) == [str(i) for i in range(16)]
+    assert [g.text for g in run(later_first, 16)[0]] == [str(i) for i in range(16)]
 
 
 def test_concurrency_bound_is_what_the_server_sees() -> None:
@@ -257,37 +254,25 @@ def test_finish_reasons(body: dict[str, Any], text: str, finish: FinishReason) -
 
 
 def test_content_filter_is_an_error_row_without_retry() -> None:
-    async def use(engine: OpenAIEngine, server: FaultyServer) -> tuple[Generation, int]:
-        return (await engine.run([request()]))[0], len(server.calls)
-
-    got, calls = with_server(lambda c: Reply(body=completion("", "content_filter")), use)
+    (got,), calls, _ = run(lambda c: Reply(body=completion("", "content_filter")), 1)
     assert got.error is not None and "content filter" in got.error and got.finish_reason is FinishReason.ERROR
-    assert calls == 1
+    assert len(calls) == 1
 
 
 def test_a_prompt_that_a_gateway_flags_stops_no_run() -> None:
     """OpenRouter's 403: the key is well, this one question is not passed on."""
-
-    async def use(engine: OpenAIEngine, server: FaultyServer) -> list[bool]:
-        return [got.error is None for got in await engine.run([request(str(i)) for i in range(6)])]
-
     flagged = error(403, "m requires moderation on Together. Your input was flagged for hate.")
-    told = with_server(lambda call: flagged if call.prompt == "0" else echo(call), use)
-    assert told == [False, True, True, True, True, True]
+    told, _, _ = run(lambda call: flagged if call.prompt == "0" else echo(call), 6)
+    assert [got.error is None for got in told] == [False, True, True, True, True, True]
 
 
 def test_letters_add_the_variants_of_a_token_and_leave_absent_ones_none() -> None:
     top = {"B": -1.0, " B": -2.0, "\u0120A": -3.0, "Because": -0.5, "b": -0.1}
-    asked = request(letters=("A", "B", "C"))
-
-    async def use(engine: OpenAIEngine, server: FaultyServer) -> tuple[Generation, dict[str, Any]]:
-        return (await engine.run([asked]))[0], server.calls[0].body
-
-    got, body = with_server(lambda c: Reply(body=letters_completion(top)), use)
+    (got,), (call,), _ = run(lambda c: Reply(body=letters_completion(top)), [request(letters=("A", "B", "C"))])
     # B: log(e^-1 + e^-2) = -1 + log(1 + e^-1) = -0.6867; "Because" and "b" are other tokens; C was not told.
     assert got.option_logprobs == pytest.approx((-3.0, -1 + math.log1p(math.exp(-1)), None))
     assert (got.finish_reason, got.text, got.error) == (FinishReason.SCORED, "", None)
-    assert (body["logprobs"], body["top_logprobs"], body["max_tokens"]) == (True, 20, 1)
+    assert [call.body[name] for name in ("logprobs", "top_logprobs", "max_tokens")] == [True, 20, 1]
 
 
 def test_letters_without_logprobs_are_an_error_and_not_an_answer() -> None:
@@ -337,19 +322,13 @@ def test_option_text_is_refused_at_config_time_and_in_run() -> None:
     ids=lambda r: f"{r.status}-{r.fault or str(r.body)[:30]}",
 )
 def test_a_passing_fault_is_retried(fault: Reply) -> None:
-    async def use(engine: OpenAIEngine, server: FaultyServer) -> tuple[Generation, int, float]:
-        [got] = await engine.run([request("fine")])
-        return got, len(server.calls), engine.stats()["retries"]
-
-    got, calls, retries = with_server(first_then(fault, times=2), use)
-    assert (got.text, got.error, calls, retries) == ("fine", None, 3, 2.0)
+    (got,), calls, stats = run(first_then(fault, times=2), [request("fine")])
+    assert (got.text, got.error, len(calls), stats["retries"]) == ("fine", None, 3, 2.0)
 
 
 def test_a_hanging_call_times_out_and_is_retried() -> None:
-    async def use(engine: OpenAIEngine, server: FaultyServer) -> tuple[str, float]:
-        return (await engine.run([request("fine")]))[0].text, engine.stats()["timeouts"]
-
-    assert with_server(first_then(Reply(fault="hang")), use, timeout_s=0.2) == ("fine", 1.0)
+    (got,), _, stats = run(first_then(Reply(fault="hang")), [request("fine")], timeout_s=0.2)
+    assert (got.text, stats["timeouts"]) == ("fine", 1.0)
 
 
 def test_a_host_that_takes_no_connection_is_no_fault_of_a_row() -> None:
@@ -493,14 +472,10 @@ MALFORMED = {
 @pytest.mark.parametrize("reply", MALFORMED.values(), ids=MALFORMED)
 def test_malformed_for_ever_becomes_an_error_row_where_others_are_answered(reply: Reply) -> None:
     """Also for the last row of a run, when nobody else is there to be answered: something else is asked then."""
-
-    async def use(engine: OpenAIEngine, server: FaultyServer) -> tuple[Generation, list[str], dict[str, float]]:
-        return (await engine.run([request("odd")]))[0], [call.prompt for call in server.calls], engine.stats()
-
-    got, calls, stats = with_server(lambda c: reply if c.prompt == "odd" else echo(c), use)
+    (got,), calls, stats = run(lambda c: reply if c.prompt == "odd" else echo(c), [request("odd")])
     assert got.error is not None and ("malformed" in got.error or "status 200" in got.error)
     assert got.finish_reason is FinishReason.ERROR
-    assert calls == ["odd"] * FAST_RETRY.max_attempts + ["Hello"]
+    assert [call.prompt for call in calls] == ["odd"] * FAST_RETRY.max_attempts + ["Hello"]
     assert (stats["generations"], stats["error_rows"], stats["requests"]) == (0.0, 1.0, 1.0)
 
 
@@ -552,8 +527,9 @@ def test_an_endpoint_that_refuses_whatever_else_it_is_asked_is_alive() -> None:
     assert got.error is not None and "malformed" in got.error
 
 
-def test_an_exhausted_quota_with_status_200_stops_the_run() -> None:
-    said = Reply(body={"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}})
+@pytest.mark.parametrize("status", [200, 429])
+def test_an_exhausted_quota_stops_the_run_at_once(status: int) -> None:
+    said = replace(error(429, "You exceeded your current quota", "insufficient_quota"), status=status)
 
     async def use(engine: OpenAIEngine, server: FaultyServer) -> None:
         with pytest.raises(EngineError, match="no quota left"):
@@ -569,11 +545,7 @@ def of_model(name: str, text: str = "ok") -> Reply:
 
 def test_another_models_reply_is_no_answer() -> None:
     """A gateway that sends some calls to another model: a silently wrong answer, were the reply's own name not read."""
-
-    async def use(engine: OpenAIEngine, server: FaultyServer) -> list[Generation]:
-        return await engine.run([request(str(i)) for i in range(30)])
-
-    got = with_server(lambda c: of_model("m-mini", "wrong") if c.number % 5 == 0 else of_model("m"), use, concurrency=2)
+    got, _, _ = run(lambda c: of_model("m-mini", "wrong") if c.number % 5 == 0 else of_model("m"), 30, concurrency=2)
     assert {g.text for g in got if g.error is None} == {"ok"} and sum(g.error is None for g in got) >= 25
 
 
@@ -587,10 +559,7 @@ def test_one_poisonous_request_is_an_error_row_and_the_others_are_answered() -> 
     def behave(call: Call) -> Reply:
         return error(500, "crash") if call.prompt == "poison" else Reply(body=completion("ok"), delay_s=0.02)
 
-    async def use(engine: OpenAIEngine, server: FaultyServer) -> list[Generation]:
-        return await engine.run([request("poison"), *(request(str(i)) for i in range(60))])
-
-    poison, *others = with_server(behave, use, concurrency=2)
+    (poison, *others), _, _ = run(behave, [request("poison"), *(request(str(i)) for i in range(60))], concurrency=2)
     assert poison.error is not None and "HTTP 500" in poison.error
     assert all(g.error is None and g.text == "ok" for g in others)
 
@@ -609,12 +578,10 @@ def test_one_poisonous_request_is_an_error_row_and_the_others_are_answered() -> 
     ],
 )
 def test_a_refused_request_is_an_error_row_without_retry(reply: Reply, starts: str) -> None:
-    async def use(engine: OpenAIEngine, server: FaultyServer) -> tuple[list[Generation], int]:
-        return await engine.run([request("long"), request("short")]), len(server.calls)
-
-    (bad, good), calls = with_server(lambda c: reply if c.prompt == "long" else echo(c), use)
+    asked = [request("long"), request("short")]
+    (bad, good), calls, _ = run(lambda c: reply if c.prompt == "long" else echo(c), asked)
     assert bad.error is not None and bad.error.startswith(starts)
-    assert good.text == "short" and calls == 2
+    assert good.text == "short" and len(calls) == 2
 
 
 def test_an_outage_stops_the_run_and_records_no_error_rows() -> None:
@@ -637,11 +604,8 @@ def test_an_outage_stops_the_run_and_records_no_error_rows() -> None:
 
 
 def test_500_for_everything_is_an_outage_too() -> None:
-    async def use(engine: OpenAIEngine, server: FaultyServer) -> None:
-        with pytest.raises(EngineError, match="HTTP 500: dead engine"):
-            await engine.run([request(str(i)) for i in range(5)])
-
-    with_server(lambda c: error(500, "dead engine"), use, retry=OUTAGE)
+    with pytest.raises(EngineError, match="HTTP 500: dead engine"):
+        run(lambda c: error(500, "dead engine"), 5, retry=OUTAGE)
 
 
 def test_500_while_nothing_is_answered_is_never_an_error_row() -> None:
@@ -796,23 +760,10 @@ def test_a_redirect_is_not_followed(status: int) -> None:
     ids=["17 MiB", "compressed"],
 )
 def test_a_reply_has_a_bound(reply: Reply) -> None:
-    async def use(engine: OpenAIEngine, server: FaultyServer) -> list[Generation]:
-        return list(await engine.run([request("large"), request("small")]))
-
-    large, small = with_server(
-        lambda call: reply if call.prompt == "large" else echo(call), use, retry=replace(FAST_RETRY, max_attempts=2)
-    )
+    asked, retry = [request("large"), request("small")], replace(FAST_RETRY, max_attempts=2)
+    (large, small), _, _ = run(lambda call: reply if call.prompt == "large" else echo(call), asked, retry=retry)
     assert large.error is not None and "refused" in large.error
     assert small.error is None and "small" in small.text
-
-
-def test_an_exhausted_quota_stops_the_run_at_once() -> None:
-    async def use(engine: OpenAIEngine, server: FaultyServer) -> None:
-        with pytest.raises(EngineError, match="no quota left"):
-            await engine.run([request()])
-        assert len(server.calls) == 1
-
-    with_server(lambda c: error(429, "You exceeded your current quota", "insufficient_quota"), use)
 
 
 def test_no_models_path_is_checked_with_one_token() -> None:

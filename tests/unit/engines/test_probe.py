@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-from faulty_server import Call, FaultyServer, Reply, completion, error, free_port, letters_completion
+from faulty_server import Call, FaultyServer, Reply, completion, error, letters_completion
+from servers_here import free_port
 
 from audit.engines.config import ModelConfig
 from audit.engines.openai_config import EndpointConfig

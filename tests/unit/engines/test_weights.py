@@ -6,16 +6,15 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, RepositoryNotFoundError
 from huggingface_hub.utils import hf_raise_for_status
+from servers_here import Quiet, http_here
 
 from audit.config import load_model_config
 from audit.engines.config import ModelConfig
@@ -115,35 +114,25 @@ except EngineLoadError as error:
 COMMIT = "c" * 40
 
 
-class Hub(BaseHTTPRequestHandler):
+class Hub(Quiet):
     def do_GET(self) -> None:
         bearer = self.headers.get("Authorization")
         if bearer not in (None, f"Bearer {SECRET}"):
-            return self.reply(401, INVALID_TOKEN, {"error": f"Invalid credentials: {bearer}"})
+            return self.told(401, INVALID_TOKEN, {"error": f"Invalid credentials: {bearer}"})
         if self.path.startswith("/api/models/owner/public"):
-            return self.reply(200, {}, {"id": "owner/public", "sha": COMMIT, "siblings": [], "tags": []})
+            return self.told(200, {}, {"id": "owner/public", "sha": COMMIT, "siblings": [], "tags": []})
         if self.path.startswith("/api/models/owner/gated"):
-            return self.reply(403, {"X-Error-Code": "GatedRepo"}, {})
-        return self.reply(404, {"X-Error-Code": "RepoNotFound"}, {})
+            return self.told(403, {"X-Error-Code": "GatedRepo"}, {})
+        return self.told(404, {"X-Error-Code": "RepoNotFound"}, {})
 
-    def reply(self, status: int, headers: dict[str, str], body: dict[str, Any]) -> None:
-        self.send_response(status)
-        for name, value in {**headers, "Content-Type": "application/json"}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(json.dumps(body).encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
+    def told(self, status: int, headers: dict[str, str], body: dict[str, Any]) -> None:
+        self.reply(status, json.dumps(body).encode(), {**headers, "Content-Type": "application/json"})
 
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with http_here(Hub) as address:
+        yield address
 
 
 def resolve(path: str, endpoint: str, home: Path, token: str | None) -> str:

@@ -7,20 +7,17 @@ the program's own but for one function: who answers. Its rows are synthetic, wit
 
 import json
 import shutil
-import socket
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from email import message_from_bytes
-from email.policy import default
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import requests
-from aiosmtpd.controller import Controller
 from outcome_tables import outcomes_to_table
+from servers_here import mail_here
 from synthetic import synthetic_outcomes
 
 from audit.commands.evidence import main as evidence
@@ -41,6 +38,7 @@ from audit.sweep.audit import SCHEMA
 from audit.sweep.config import hint_references
 from audit.sweep.design import Arm
 
+Taken = Callable[[], list[tuple[str, str]]]
 READER = "reader"  # another model that answers from the same messages: what hints in them explain
 NAME = "smollm2_135m"  # a model of conf/model; its weights are a folder of the test
 SUITE: dict[str, Any] = {
@@ -55,33 +53,19 @@ SUITE: dict[str, Any] = {
 }
 
 
-class Mailbox:
-    def __init__(self) -> None:
-        self.messages: list[Any] = []
+@pytest.fixture
+def mail(monkeypatch: pytest.MonkeyPatch) -> Iterator[Taken]:
+    """What gives (to, subject) of what came since its last call, sorted."""
+    messages: list[Any] = []
 
-    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
-        self.messages.append(message_from_bytes(envelope.content, policy=default))
-        return "250 OK"
-
-    def taken(self) -> list[tuple[str, str]]:
-        """(to, subject) of what came since the last call, sorted."""
-        found = sorted((str(one["to"]), str(one["subject"])) for one in self.messages)
-        self.messages.clear()
+    def taken() -> list[tuple[str, str]]:
+        found = sorted((str(one["to"]), str(one["subject"])) for one in messages)
+        messages.clear()
         return found
 
-
-@pytest.fixture
-def mail(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mailbox]:
-    box = Mailbox()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    controller = Controller(box, hostname="127.0.0.1", port=port)
-    controller.start()
-    address = f"mailto://127.0.0.1:{port}?from=audit@example.org&to=team@example.org&mode=insecure"
-    monkeypatch.setenv("AUDIT_NOTIFY", address)
-    yield box
-    controller.stop()
+    with mail_here(messages) as address:
+        monkeypatch.setenv("AUDIT_NOTIFY", address)
+        yield taken
 
 
 @pytest.fixture
@@ -150,7 +134,7 @@ def weights(folder: Path, text: str) -> Path:
 
 @pytest.mark.usefixtures("no_figures")
 def test_the_whole_life(
-    keys: Path, mail: Mailbox, answering: dict[str, float], tmp_path: Path,
+    keys: Path, mail: Taken, answering: dict[str, float], tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     readers = tmp_path_factory.mktemp("readers")
@@ -190,7 +174,7 @@ def test_the_whole_life(
     first, code = audited("v1", -0.2)
     assert code == 4
     title = f"Audit asks for a review: {NAME}"
-    assert mail.taken() == [("governance@example.org", title), ("team@example.org", title)]
+    assert mail() == [("governance@example.org", title), ("team@example.org", title)]
     said(gate, first, *checked, code=4)
     assert "1 of 1" in said(review, "list", tmp_path, *trusted, *place)
     assert f"review       {first}" in said(review, "list", *trusted, *place)  # the suite, which the registry knows of
@@ -226,7 +210,7 @@ def test_the_whole_life(
     # The second version is worse. The trend says so, and the gate blocks.
     second, code = audited("v2", 0.2)
     title = f"Audit blocks: {NAME}"
-    assert code == 3 and mail.taken() == [("governance@example.org", title), ("team@example.org", title)]
+    assert code == 3 and mail() == [("governance@example.org", title), ("team@example.org", title)]
     trend = said(registry, "trends", *place, "--indicator", "excess", after=2 * hour)
     assert trend.count("CHANGED") == 1
     said(gate, second, *checked, after=2 * hour, code=3)
@@ -236,7 +220,7 @@ def test_the_whole_life(
     decided("override", second, "bob", 4 * hour, 10 * day)
     assert "block" in said(gate, second, *checked, after=5 * hour)
     said(registry, "notify", *trusted, *place, after=5 * day)
-    assert sorted(one for _, one in mail.taken() if "7 days" in one)[1:]  # of both
+    assert sorted(one for _, one in mail() if "7 days" in one)[1:]  # of both
     assert "EXPIRED" in said(gate, second, *checked, after=10 * day + hour, code=3)
 
     # A decision that is deleted is missed, the last one and all of them too.
@@ -267,7 +251,7 @@ def test_the_whole_life(
 
 
 def test_a_suite_that_breaks_off_is_told_and_does_not_pass(
-    keys: Path, mail: Mailbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    keys: Path, mail: Taken, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(config: RunConfig) -> int:
         raise EngineError("no memory")
@@ -277,7 +261,7 @@ def test_a_suite_that_breaks_off_is_told_and_does_not_pass(
     path.write_text(json.dumps({**SUITE, "model_config": {"model_id": "scripted", "model_version": "scripted"}}))
     for _ in range(2):  # the same failure again is no news
         assert suite([str(path), f"run_dir={run_dir}", f"registry={tmp_path / 'r.db'}"]) == 1
-    assert [subject for _, subject in mail.taken()] == ["Audit failed: run"] * 2
+    assert [subject for _, subject in mail()] == ["Audit failed: run"] * 2
     assert gate([str(run_dir), "--keys", str(keys / "trusted")]) == 1
     # Without a mail server the people that the suite names cannot be told, and their number is said.
     capsys.readouterr()

@@ -4,7 +4,6 @@ import json
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from servers_here import free_port
 
 from audit.registry.database import Registry, open_registry
 
@@ -73,9 +73,7 @@ def postgres() -> Iterator[str]:
             pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
         os.chown(folder, user.pw_uid, user.pw_gid)
         as_user = {"user": user.pw_uid, "group": user.pw_gid}
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     data = folder / "data"
     run = {"cwd": folder, "check": True, "capture_output": True, "timeout": 120, **as_user}
     subprocess.run([bin_ / "initdb", "-D", data, "-U", "audits", "-A", "trust", "-N", "-E", "UTF8"], **run)

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import pytest
 import requests
 import yaml
 from huggingface_hub import HfApi, ModelCard, parse_eval_result_entries
+from servers_here import free_port
 
 from audit.commands.registry import main
 from audit.registry import model_registries
@@ -173,9 +173,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if command is None:
         pytest.skip("mlflow is not installed: AUDIT_TEST_MLFLOW may name its command in an environment of its own")
     folder = tmp_path_factory.mktemp("mlflow")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     words = [command, "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
              "--backend-store-uri", f"sqlite:///{folder}/db",
              "--artifacts-destination", f"{folder}/artifacts"]  # fmt: skip

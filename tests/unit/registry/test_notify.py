@@ -6,15 +6,13 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from email import message_from_bytes
-from email.policy import default
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiosmtpd.controller import Controller
 from registered_runs import NOW
+from servers_here import mail_here
 from sqlalchemy import select, update
 
 from audit.commands.registry import main
@@ -39,26 +37,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-class Mailbox:
-    def __init__(self) -> None:
-        self.messages: list[Any] = []
-
-    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
-        self.messages.append(message_from_bytes(envelope.content, policy=default))
-        return "250 OK"
-
-
 @pytest.fixture
 def mail() -> Iterator[tuple[str, list[Any]]]:
     """The address of a mail server, and what it received."""
-    box = Mailbox()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    controller = Controller(box, hostname="127.0.0.1", port=port)
-    controller.start()
-    yield f"mailto://127.0.0.1:{port}?from=audit@example.org&to=team@example.org&mode=insecure", box.messages
-    controller.stop()
+    messages: list[Any] = []
+    with mail_here(messages) as address:
+        yield address, messages
 
 
 class Hook(ThreadingHTTPServer):

@@ -1,10 +1,8 @@
 """A run directory on a real S3 server (moto's, a process of its own): what is stored, what counts, what is refused."""
 
-import http.server
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pyarrow as pa
 import pytest
 from outcome_tables import outcomes_to_table
 from s3_server import CREDENTIALS, S3Server, s3_server
+from servers_here import Quiet, http_here
 from shard_rows import Outcome, row
 
 from audit import load
@@ -185,24 +184,17 @@ def test_a_store_that_refuses_is_one_sentence_and_nothing_is_lost(s3: S3Server) 
         assert scan_run(run.path, SCHEMA).rows == 1
 
 
-class Full(http.server.BaseHTTPRequestHandler):
+class Full(Quiet):
     def do_PUT(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(507, "Insufficient Storage")
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Not into the tests' output."""
+        self.reply(507)  # Insufficient Storage
 
 
 def test_a_put_that_fails_is_one_sentence(s3: S3Server) -> None:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Full) as full:
-        threading.Thread(target=full.serve_forever, daemon=True).start()
-        store = open_store(f"s3://bucket/run?endpoint_override=127.0.0.1:{full.server_port}&scheme=http")
+    with http_here(Full) as full:
+        store = open_store(f"s3://bucket/run?endpoint_override={full.removeprefix('http://')}&scheme=http")
         with pytest.raises(ShardError, match=r"s3://bucket/run/shards/x could not be written: .*stays valid"):
             store.put("shards/x", b"rows")
-        full.shutdown()
 
 
 def test_commands_that_need_a_folder_say_so(s3: S3Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

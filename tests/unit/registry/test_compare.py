@@ -5,9 +5,11 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from governed import rewrite
 from registered_runs import make_run
 
 from audit.commands.compare import main
@@ -165,46 +167,30 @@ def test_models_of_other_names_are_paired_when_said(
     assert main([str(built_run), str(tmp_path)]) == 1
 
 
-def test_a_model_that_one_run_lost_is_not_left_out_in_silence(
-    built_run: Path, told: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("what", "words", "unknown"),
+    [("model", "--models m=m", "other=m"), ("benchmark", "--benchmarks synthetic", "lost")],
+)
+def test_what_one_run_lost_is_not_left_out_in_silence(
+    built_run: Path, told: Callable[..., Path], capsys: pytest.CaptureFixture[str], what: str, words: str, unknown: str
 ) -> None:
     other = told()
-    path = other / "report" / "verdict.json"
-    verdict = json.loads(path.read_text())
-    verdict["cells"].append(verdict["cells"][0] | {"model": "lost"})
-    verdict["rows"].append({"model": "lost", "benchmark": "synthetic", "found": 0, "expected": 0})
-    path.write_text(json.dumps(verdict))
-    path = other / "manifest.json"
-    manifest = json.loads(path.read_text())
-    for name in ("models", "prompt_hashes"):
-        manifest[name]["lost"] = manifest[name]["m"]
-    manifest["config"]["model"]["lost"] = manifest["config"]["model"]["m"]
-    manifest["stop"] = {"asked": {"lost": {"synthetic": 0}}}
-    path.write_text(json.dumps(manifest))
-    assert main([str(other), str(built_run)]) == 1
-    assert "--models m=m" in capsys.readouterr().err
-    assert main([str(other), str(built_run), "--models", "m=m"]) == 0
+    names = {"model": "m", "benchmark": "synthetic", what: "lost"}
+    rewrite(other / "report" / "verdict.json", lambda verdict: (
+        verdict["cells"].append(verdict["cells"][0] | names),
+        verdict["rows"].append({**names, "found": 0, "expected": 0}),
+    ))  # fmt: skip
 
+    def lost(manifest: dict[str, Any]) -> None:
+        own = (manifest["models"], manifest["prompt_hashes"], manifest["config"]["model"])
+        for part, name in ((part, "m") for part in own) if what == "model" else [(manifest["benchmark"], "synthetic")]:
+            part["lost"] = part[name]
+        manifest["stop"] = {"asked": {names["model"]: {names["benchmark"]: 0}}}
 
-def test_a_benchmark_that_one_run_lost_is_not_left_out_in_silence(
-    built_run: Path, told: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    other = told()
-    path = other / "report" / "verdict.json"
-    verdict = json.loads(path.read_text())
-    verdict["cells"].append(verdict["cells"][0] | {"benchmark": "lost"})
-    verdict["rows"].append({"model": "m", "benchmark": "lost", "found": 0, "expected": 0})
-    path.write_text(json.dumps(verdict))
-    path = other / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["benchmark"]["lost"] = manifest["benchmark"]["synthetic"]
-    manifest["stop"] = {"asked": {"m": {"lost": 0}}}
-    path.write_text(json.dumps(manifest))
-    assert main([str(other), str(built_run)]) == 1
-    said = capsys.readouterr().err
-    assert "--benchmarks synthetic" in said
-    assert main([str(other), str(built_run), "--benchmarks", "synthetic"]) == 0
-    assert main([str(other), str(built_run), "--benchmarks", "lost"]) == 1
+    rewrite(other / "manifest.json", lost)
+    assert main([str(other), str(built_run)]) == 1 and words in capsys.readouterr().err
+    assert main([str(other), str(built_run), *words.split()]) == 0
+    assert main([str(other), str(built_run), words.split()[0], unknown]) == 1
 
 
 def test_hostile_names_and_texts_are_escaped(two: tuple[Path, Path], tmp_path: Path) -> None:

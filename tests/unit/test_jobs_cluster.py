@@ -81,42 +81,23 @@ def test_there_is_a_cluster_and_a_job_for_cpu_and_for_gpu() -> None:
     }  # fmt: skip
 
 
-def _misspell_start_params(d: dict[str, Any]) -> None:
-    group = cluster_spec(d)["headGroupSpec"]
-    group["rayStartParam"] = group.pop("rayStartParams")
+def _misspelt(fields: dict[str, Any], name: str) -> None:
+    fields[name[:-1]] = fields.pop(name)
 
 
-def _number_as_start_param(d: dict[str, Any]) -> None:
-    cluster_spec(d)["headGroupSpec"]["rayStartParams"]["num-cpus"] = 0  # the API takes strings only
-
-
-def _forget_the_group_name(d: dict[str, Any]) -> None:
-    del cluster_spec(d)["workerGroupSpecs"][0]["groupName"]
-
-
-def _misspell_a_container_field(d: dict[str, Any]) -> None:
-    container = pods(d)[1]["spec"]["containers"][0]
-    container["volumeMount"] = container.pop("volumeMounts")
-
-
-def _memory_without_a_number(d: dict[str, Any]) -> None:
-    pods(d)[0]["spec"]["containers"][0]["resources"]["limits"]["memory"] = "lots"
-
-
-def _unknown_auth_mode(d: dict[str, Any]) -> None:
-    cluster_spec(d)["authOptions"]["mode"] = "on"
-
-
-def _old_api(d: dict[str, Any]) -> None:
-    d["apiVersion"] = "ray.io/v1alpha1"
+SPOIL: dict[str, Callable[[dict[str, Any]], None]] = {
+    "a misspelt field of the head": lambda d: _misspelt(cluster_spec(d)["headGroupSpec"], "rayStartParams"),
+    "a number, not a string": lambda d: cluster_spec(d)["headGroupSpec"]["rayStartParams"].update({"num-cpus": 0}),
+    "a group without a name": lambda d: cluster_spec(d)["workerGroupSpecs"][0].pop("groupName"),
+    "a misspelt field of a container": lambda d: _misspelt(pods(d)[1]["spec"]["containers"][0], "volumeMounts"),
+    "memory in words": lambda d: pods(d)[0]["spec"]["containers"][0]["resources"]["limits"].update(memory="lots"),
+    "an unknown way to authenticate": lambda d: cluster_spec(d)["authOptions"].update(mode="on"),
+    "an old API": lambda d: d.update(apiVersion="ray.io/v1alpha1"),
+}
 
 
 @pytest.mark.parametrize("name", ["raycluster-gpu.yaml", "rayjob-cpu.yaml"])
-@pytest.mark.parametrize(
-    "spoil",
-    [_misspell_start_params, _number_as_start_param, _forget_the_group_name, _misspell_a_container_field,
-     _memory_without_a_number, _unknown_auth_mode, _old_api],
-)  # fmt: skip
+@pytest.mark.parametrize("spoil", SPOIL.values(), ids=SPOIL)
 def test_a_spoiled_manifest_fails(name: str, spoil: Callable[[dict[str, Any]], None]) -> None:
     document = load(ROOT / "cluster" / "kuberay" / name)
     kuberay_validator().validate(document)
@@ -363,6 +344,13 @@ class FakeJobs:
         return self.final if self.connections > self.breaks else Info("RUNNING")
 
 
+def follow(jobs: FakeJobs) -> tuple[int, list[str], list[float]]:
+    """The exit code, what was shown, and how long it waited each time."""
+    shown: list[str] = []
+    slept: list[float] = []
+    return submit_module().follow(jobs, "job", shown.append, slept.append), shown, slept
+
+
 @pytest.mark.parametrize(
     ("info", "expected"),
     [
@@ -376,15 +364,13 @@ class FakeJobs:
     ],
 )
 def test_submit_exits_with_the_drivers_code(info: Info, expected: int) -> None:
-    jobs = FakeJobs(["a\n"], info)
-    assert submit_module().follow(jobs, "job", lambda text: None, lambda seconds: None) == expected
+    assert follow(FakeJobs(["a\n"], info))[0] == expected
 
 
 def test_submit_shows_every_log_line_once_although_the_connection_breaks() -> None:
     jobs = FakeJobs(["one\n", "two\n", "three\n"], Info("SUCCEEDED", 0), breaks=2)
-    shown: list[str] = []
-    slept: list[float] = []
-    assert submit_module().follow(jobs, "job", shown.append, slept.append) == 0
+    code, shown, slept = follow(jobs)
+    assert code == 0
     text = "".join(t for t in shown if "connection lost" not in t)
     assert text.split() == ["one", "two", "three"]
     assert len(slept) == 2  # once after each connection that ended before the job did
@@ -405,16 +391,13 @@ def test_submit_outlives_what_rays_client_lets_through(told: str) -> None:
             for chunk in self.log:
                 yield chunk
 
-    shown: list[str] = []
-    jobs = Dropped(["one\n"], Info("FAILED", 3), breaks=4)
-    assert submit_module().follow(jobs, "job", shown.append, lambda seconds: None) == 3
+    code, shown, _ = follow(Dropped(["one\n"], Info("FAILED", 3), breaks=4))
+    assert code == 3
     assert [told in text for text in shown] == [True, False] and shown[1] == "one\n"
 
 
 def test_submit_prints_why_a_job_failed() -> None:
-    shown: list[str] = []
-    jobs = FakeJobs([], Info("FAILED", None, "runtime_env setup failed: no such package"))
-    submit_module().follow(jobs, "job", shown.append, lambda seconds: None)
+    _, shown, _ = follow(FakeJobs([], Info("FAILED", None, "runtime_env setup failed: no such package")))
     assert "no such package" in "".join(shown)
 
 
@@ -427,10 +410,8 @@ def test_submit_says_once_and_in_a_sentence_that_the_head_is_gone() -> None:
         def get_job_info(self, job_id: str) -> Info:
             raise ConnectionError("Failed to connect to Ray at address: http://HEAD:8265.")
 
-    shown: list[str] = []
-    slept: list[float] = []
-    assert submit_module().follow(Gone([], Info("RUNNING")), "job", shown.append, slept.append) == 1
-    assert sum(slept) == pytest.approx(58)
+    code, shown, slept = follow(Gone([], Info("RUNNING")))
+    assert code == 1 and sum(slept) == pytest.approx(58)
     (text,) = [one for one in shown if "no longer answers" in one]
     assert "submit the same command again" in text
     assert sum("trying again" in one for one in shown) == 1
@@ -517,14 +498,6 @@ def test_links_lead_somewhere(name: str) -> None:
     path = ROOT / name
     targets = [t for t in re.findall(r"\]\(([^)#]+)\)", path.read_text()) if "://" not in t]
     assert not [target for target in targets if not (path.parent / target).exists()]
-
-
-def test_the_metrics_that_exist_are_documented() -> None:
-    from audit.runtime.metrics import METRICS
-
-    exported = {f"audit_{name}_total" for name in METRICS}
-    text = (ROOT / "docs/reference/metrics.md").read_text()
-    assert set(re.findall(r"^\| `(audit_\w+_total)` \|", text, re.MULTILINE)) == exported
 
 
 def test_every_verdict_is_documented() -> None:

@@ -109,10 +109,6 @@ def taken(*names: str) -> Callable[[Files, Files], None]:
     return lambda files, other: files.update({name: other[name] for name in names})
 
 
-def decision_as_statement(files: Files, other: Files) -> None:
-    files[STATEMENT] = files["run/decisions/0001.dsse.json"]
-
-
 MUTATIONS: dict[str, Callable[[Files, Files], None]] = {
     **{f"{name}: a bit": changed(name) for name in CONTENTS},
     **{f"{name}: a bit, and its hash": summed(changed(name)) for name in CONTENTS},
@@ -143,7 +139,9 @@ MUTATIONS: dict[str, Callable[[Files, Files], None]] = {
     "statement and list of another run": taken(STATEMENT, SUMS),
     "the decision of another run": summed(taken("run/decisions/0001.dsse.json")),
     "the suite of another run": summed(taken("run/suite.json")),
-    "a decision in the statement's place": decision_as_statement,
+    "a decision in the statement's place": lambda files, other: files.update(
+        {STATEMENT: files["run/decisions/0001.dsse.json"]}
+    ),
 }
 
 

@@ -8,6 +8,14 @@ from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.resampling import N_RESAMPLES, Interval, Method, SweepResamples, bootstrap_sweep
 
 
+def outcomes(n: int = 120, r: int = 3, seed: int = 0, effect: float = 0.0) -> tuple[FloatArray, FloatArray]:
+    """Answers (n,) to clean and (r, n) to noisy questions that differ in difficulty."""
+    rng = np.random.default_rng(seed)
+    p = rng.beta(2, 2, size=n)
+    clean = (rng.random(n) < p).astype(float)
+    return clean, (rng.random((r, n)) < np.clip(p + effect, 0, 1)).astype(float)
+
+
 @dataclass(frozen=True)
 class BootstrapResult:
     """Intervals of a sweep. noisy_accuracy, gain and positive_excess hold one interval per condition."""

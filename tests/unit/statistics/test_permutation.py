@@ -2,20 +2,13 @@ import itertools
 
 import numpy as np
 import pytest
+from bootstrap_intervals import outcomes
 from scipy import stats
 
 from audit.errors import DataError
 from audit.statistics.drawing import choice_totals
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.permutation import enough_permutations, max_statistic_exchange, sign_flip_pvalue
-
-
-def outcomes(n=120, r=3, seed=0, effect=0.0):
-    rng = np.random.default_rng(seed)
-    p = rng.beta(2, 2, size=n)
-    clean = (rng.random(n) < p).astype(float)
-    noisy = (rng.random((r, n)) < np.clip(p + effect, 0, 1)).astype(float)
-    return clean, noisy
 
 
 def rng(seed=1):

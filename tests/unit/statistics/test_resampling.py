@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from bootstrap_intervals import paired_bootstrap
+from bootstrap_intervals import outcomes, paired_bootstrap
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -10,14 +10,6 @@ from audit.statistics import drawing, permutation, resampling
 from audit.statistics.drawing import bootstrap_totals, cluster_sums, flip_totals, patterns
 from audit.statistics.permutation import max_statistic_exchange
 from audit.statistics.resampling import Resamples, bootstrap_sweep, expansion, studentised_pvalue
-
-
-def outcomes(n=120, r=3, seed=0, effect=0.0):
-    rng = np.random.default_rng(seed)
-    p = rng.beta(2, 2, size=n)
-    clean = (rng.random(n) < p).astype(float)
-    noisy = (rng.random((r, n)) < np.clip(p + effect, 0, 1)).astype(float)
-    return clean, noisy
 
 
 def rng(seed=1):

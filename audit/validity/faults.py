@@ -162,18 +162,7 @@ def _unreadable(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | 
 
 
 def _gold_first(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
-    """The options are not shuffled: the key is shown first in every item."""
     return replace(cell, original=replace(cell.original, key_position=np.zeros_like(cell.original.key_position)))
-
-
-def _truncated(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
-    """Targets fall outside the top k: most values are minus infinity."""
-    return _unread(cell, np.arange(cell.n) % 5 != 0, "not finite")
-
-
-def _same_tokens(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
-    """Labels that are the same tokens: a third of the items are tied."""
-    return _unread(cell, np.arange(cell.n) % 3 == 0, "tied")
 
 
 def _unread(cell: ValidityCell, lost: BoolArray, why: str) -> ValidityCell:
@@ -183,11 +172,6 @@ def _unread(cell: ValidityCell, lost: BoolArray, why: str) -> ValidityCell:
 
     families = {family: without(block) for family, block in cell.families.items()}
     return replace(cell, families=families, original=without(cell.original))
-
-
-def _no_mass(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
-    """The labels are not what the model would say: they hold a hundredth of their probability."""
-    return replace(cell, mass=cell.mass / 100) if cell.mass.size else None
 
 
 def _frozen(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
@@ -220,11 +204,6 @@ def _permuted(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | No
     return _with(cell, family, response=cell.families[family].response[:, order])
 
 
-def _foreign(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
-    """Rows of other items carry an item's id."""
-    return replace(cell, mixed_up=cell.question_ids[:3])
-
-
 def _mixed(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
     """Contexts with other contracts are thrown together."""
     block = cell.families[Family.ATTRIBUTE]
@@ -237,11 +216,6 @@ def _unspecific(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | 
     content, placebo = cell.used(Family.ATTRIBUTE), cell.families[Family.PLACEBO]
     both = placebo.asked & content.tests[:1]
     return _with(cell, Family.PLACEBO, response=np.where(both, content.response[:1], placebo.response))
-
-
-def _carried_over(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
-    """Every third original that is sent again has other items in its context."""
-    return replace(cell, other_context=cell.question_ids[::3])
 
 
 def _key_moves_alone(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
@@ -259,17 +233,22 @@ FAULTS: tuple[Fault, ...] = (
     Fault("F1", "semantic edits exist for a third of the items only", "G1_enough_edits", _few),
     Fault("F2", "one format edit makes a third of the answers unreadable", "G1_answers_readable", _unreadable),
     Fault("F3b", "the key is shown first in every item", "F3b_key_position", _gold_first),
-    Fault("F3c", "most scored values are minus infinity", "F3c_label_values", _truncated),
-    Fault("F3c", "a third of the items have labels of the same tokens", "F3c_label_values", _same_tokens),
-    Fault("F3c", "the labels hold a hundredth of their probability", "F3c_label_values", _no_mass),
+    Fault("F3c", "most scored values are minus infinity", "F3c_label_values",
+          lambda cell, rng: _unread(cell, np.arange(cell.n) % 5 != 0, "not finite")),
+    Fault("F3c", "a third of the items have labels of the same tokens", "F3c_label_values",
+          lambda cell, rng: _unread(cell, np.arange(cell.n) % 3 == 0, "tied")),
+    Fault("F3c", "the labels hold a hundredth of their probability", "F3c_label_values",
+          lambda cell, rng: replace(cell, mass=cell.mass / 100) if cell.mass.size else None),
     Fault("F3c", "not one answer differs under surface edits", "F3c_exact_values", _frozen),
     Fault("F3c", "one response stands in for every missing value", "F3c_exact_values", _collapsed),
     Fault("F4", "the rows of one family are permuted", "G4_order", _permuted),
-    Fault("F4", "rows of other items carry an item's id", "G4_paired", _foreign),
+    Fault("F4", "rows of other items carry an item's id", "G4_paired",
+          lambda cell, rng: replace(cell, mixed_up=cell.question_ids[:3])),
     Fault("F5", "attribute edits of two contracts are thrown together", "G5_archetype", _mixed),
     Fault("F5", "keys are flipped and the answers stay", "F5_direction", _key_moves_alone),
     Fault("F6", "neutral words move what edits of the content move", "F6_isolation", _unspecific),
-    Fault("F10", "other items stand in the context of requests sent again", "F10_context", _carried_over),
+    Fault("F10", "other items stand in the context of requests sent again", "F10_context",
+          lambda cell, rng: replace(cell, other_context=cell.question_ids[::3])),
 )  # fmt: skip
 _ONE_TEMPLATE = Injected(
     "F7", "answers follow one template or system prompt alone", "a status stable over templates", "not_showable",

@@ -25,20 +25,8 @@ def each_text(item: Item, change: Callable[[str], str]) -> Item:
     return replace(item, text=change(item.text), context=change(item.context) if item.context else "")
 
 
-def _upper(item: Item) -> Item:
-    return each_text(item, str.upper)
-
-
-def _title(item: Item) -> Item:
-    return each_text(item, lambda text: re.sub(r"\S+", lambda word: word[0][:1].upper() + word[0][1:], text))
-
-
-def _double_space(item: Item) -> Item:
-    return each_text(item, lambda text: re.sub(r" +", "  ", text))
-
-
-def _quotes(item: Item) -> Item:
-    return each_text(item, lambda text: f'"{text}"')
+def _title(text: str) -> str:
+    return re.sub(r"\S+", lambda word: word[0][:1].upper() + word[0][1:], text)
 
 
 def _preamble(item: Item) -> Item:
@@ -53,19 +41,15 @@ def _option_order(item: Item) -> Item:
     return replace(item, options=(*options[1:], options[0]), order=(*shown[1:], shown[0]))
 
 
-def _itself(item: Item) -> Item:
-    return item
-
-
 # name -> (change, label style of the options). "label_style" and "option_order" are nothing where none is shown.
 FORMATS: dict[str, tuple[Callable[[Item], Item], str]] = {
-    "upper_case": (_upper, PLAIN_LABELS),
-    "title_case": (_title, PLAIN_LABELS),
-    "double_space": (_double_space, PLAIN_LABELS),
-    "quotes": (_quotes, PLAIN_LABELS),
+    "upper_case": (lambda item: each_text(item, str.upper), PLAIN_LABELS),
+    "title_case": (lambda item: each_text(item, _title), PLAIN_LABELS),
+    "double_space": (lambda item: each_text(item, lambda text: re.sub(r" +", "  ", text)), PLAIN_LABELS),
+    "quotes": (lambda item: each_text(item, lambda text: f'"{text}"'), PLAIN_LABELS),
     "preamble": (_preamble, PLAIN_LABELS),
     "option_order": (_option_order, PLAIN_LABELS),
-    "label_style": (_itself, "dot"),
+    "label_style": (lambda item: item, "dot"),
 }
 
 

@@ -106,7 +106,9 @@ def _classes(results: Sequence[ValidityResult], met: Chronology | None) -> Paper
         shown = (
             f"{caught} of {len(put)}" + f"; {missed} missed" * bool(missed) + f"; {silent} tell nothing" * bool(silent)
         )
-        entries = [e for e in met.entries if _is_of(e.failure_class, id_)] if met else []
+        # F1a is of F1, and F10 is not; of F3 only what has no sub-case of its own.
+        own = {id_, *(f"{id_}{letter}" for letter in "abcdefghij" if id_ != "F3")}
+        entries = [e for e in met.entries if e.failure_class in own] if met else []
         rows.append((
             id_, name, "; ".join(dict.fromkeys(f.named for f in put)) or "nothing was injected", "; ".join(checks),
             shown if put else "–",
@@ -116,11 +118,6 @@ def _classes(results: Sequence[ValidityResult], met: Chronology | None) -> Paper
     columns = ("ID", "Class", "Put into a copy of this run", "Check that must see it", "Caught", "Met while building",
                "Fix")  # fmt: skip
     return PaperTable(2, "Failure classes: injected here, and met", columns, tuple(rows))
-
-
-def _is_of(failure_class: str, id_: str) -> bool:
-    """F1a is of F1, and F10 is not; of F3 only what has no sub-case of its own."""
-    return failure_class == id_ or (id_ != "F3" and failure_class.rstrip("abcdefghij") == id_)
 
 
 def _buckets(results: Sequence[ValidityResult]) -> PaperTable:

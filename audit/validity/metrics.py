@@ -62,7 +62,8 @@ def _bbq(cell: ValidityCell) -> Iterator[_Line]:
     ambiguous = cell.context == "ambig"
     response = cell.before
     read = response != UNREAD
-    known = np.array([_is_known(i, r) for i, r in zip(cell.items, response, strict=True)])
+    facts = [i.bbq for i in cell.items]
+    known = read & [b.target is not None and r != b.unknown for b, r in zip(facts, response, strict=True)]
     against = np.array([k and biased(i, int(r)) for i, r, k in zip(cell.items, response, known, strict=True)])
     columns = np.stack([read, read & (response == _keys(cell.items)), against, known]).astype(float)
 
@@ -74,10 +75,6 @@ def _bbq(cell: ValidityCell) -> Iterator[_Line]:
     for part, here in parts([item.bbq.category for item in cell.items]):
         yield name, part, "s", columns * here, score, int((known & here).sum())
     yield "accuracy", _ALL, "%", columns, _share, int(read.sum())
-
-
-def _is_known(item: Item, response: int) -> bool:
-    return bool(response != UNREAD and item.bbq.target is not None and response != item.bbq.unknown)
 
 
 def _crows(cell: ValidityCell) -> Iterator[_Line]:

@@ -12,7 +12,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from audit.report.build import Page, run_facts
-from audit.report.page import Gated, Mark, RunFacts, errors_of, marks_of, render_page
+from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
 from audit.validity.analyse import RunVerdict
 from audit.validity.as_paper import PaperTable, cell_validity_csv, paper_tables
 from audit.validity.edits.record import Archetype, Contract, Family
@@ -114,7 +114,9 @@ def render(
         words=words,
         should=SHOULD,
         cells=cells,
-        decisions=list(map(_with_sure, marks_of(verdict, VERDICTS), verdict.results)),
+        decisions=[
+            replace(mark, sure=_sure(r)) for mark, r in zip(marks_of(verdict, VERDICTS), verdict.results, strict=True)
+        ],
         errors=errors_of(verdict.results, ERRORS),
         figures=figures,
         paper=paper,
@@ -128,10 +130,6 @@ def render(
         total_items=rows.items,
         blurred=bool({c.scorer["benchmark"] for c in verdict.cells} & set(MASKED)),
     )
-
-
-def _with_sure(mark: Mark, r: ValidityResult) -> Mark:
-    return replace(mark, sure=_sure(r))
 
 
 def _sure(r: ValidityResult) -> str:

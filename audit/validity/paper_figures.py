@@ -18,10 +18,6 @@ _FAMILIES = ((Family.FORMAT, MUTED), (Family.SEMANTIC, BLUE), (Family.ATTRIBUTE,
 _LEAST = 0.01  # where a logarithmic axis begins
 
 
-def _colour(r: ValidityResult) -> str:
-    return _COLOURS[r.paper.step] if r.paper else MUTED
-
-
 class Ratio(NamedTuple):
     """A cell's published ratio with its interval. step: of section 3, which colours it. reported: its denominator is
     not nothing."""
@@ -93,7 +89,8 @@ def before_and_after(results: Sequence[ValidityResult]) -> Figure:
     axes.plot([0, top], [0, top], color=MUTED, linewidth=0.8, linestyle=":")
     for number, (r, csr) in enumerate(shown, start=1):
         at = csr["own key"].estimate, csr["response"].estimate
-        axes.plot(*at, "o", color=_colour(r), markersize=6, label=f"{number}  {plain(label(r))}")
+        colour = _COLOURS[r.paper.step] if r.paper else MUTED
+        axes.plot(*at, "o", color=colour, markersize=6, label=f"{number}  {plain(label(r))}")
         axes.annotate(str(number), at, xytext=(5, 3), textcoords="offset points", fontsize=8)
     axes.set_xscale("symlog", linthresh=1)
     axes.set_yscale("symlog", linthresh=1)

@@ -63,16 +63,13 @@ def read(
     if scored.response is None:
         return Score(Answer(None, "none"), None, reply.finish_reason), why
     right = fits(scored.response, item.key)
-    return Score(Answer(item.shown.index(scored.response), _form(scorer)), right, reply.finish_reason), why
+    form = "text" if scorer.needs == Needs.TEXT else "logprob"
+    return Score(Answer(item.shown.index(scored.response), form), right, reply.finish_reason), why
 
 
 def fits(response: int, key: int) -> bool:
     """Whether a response is what a key asks for; a key below -1 asks for any but one (`partners.any_but`)."""
     return response == key if key >= 0 else response != -2 - key
-
-
-def _form(scorer: ReferenceScorer) -> str:
-    return "text" if scorer.needs == Needs.TEXT else "logprob"
 
 
 def _present(file: EditFile, scorer: ReferenceScorer, question: Question, arm: str, level: int) -> Presentation:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from audit.benchmarks.items import Item, shuffle_item
+from audit.benchmarks.items import shuffle_item
 from audit.benchmarks.load import open_benchmark
 from audit.benchmarks.sample import draw_sample
 from audit.chronology import NAME
@@ -67,7 +67,9 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     benchmark = replace(benchmark, only=frozenset(items.by_id))
     n = min(DEFAULT_ITEMS, len(benchmark.census.frame)) if config.n is None else sample_size(config)
     sample = BenchmarkSample(benchmark, draw_sample(benchmark, n, config.seed))
-    sampled = [_as_shown(items.by_id[id_], scorer, config.seed) for id_ in sample.sample.ids]
+    sampled = [items.by_id[id_] for id_ in sample.sample.ids]
+    if scorer.lettered and scorer.benchmark == "truthfulqa":  # whose key is published first (failure F3b)
+        sampled = [shuffle_item(item, config.seed) for item in sampled]
     if any(len(item.options) < 2 for item in sampled):
         raise BenchmarkError(f"{benchmark.name} has items with fewer than 2 options: there is nothing to choose.")
     plan = build_plan(
@@ -93,11 +95,6 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     agreement = rule_agreement(scorer, labelled) if labelled else None
     probed = [replace(items.by_id[one.id], order=one.order, options=one.options) for one in sampled]
     return ValidityRun(run, plan, scorer, self_test(scorer, probed), scorer_faults(scorer, probed), agreement)
-
-
-def _as_shown(item: Item, scorer: ReferenceScorer, seed: int) -> Item:
-    """With its options shuffled where they are lettered and the key is published first (failure F3b)."""
-    return shuffle_item(item, seed) if scorer.lettered and scorer.benchmark == "truthfulqa" else item
 
 
 def scorer_facts(run: ValidityRun) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], 
     overrides are composed here: `@hydra.main` does that twice, to learn whether several jobs are meant, and a refusal
     waits for both.
     """
-    name, typed = _audit_name(schema), _without_secrets(sys.argv[1:])
+    name, typed = name_of(schema.__module__), _without_secrets(sys.argv[1:])
 
     @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name=name)
     def job(cfg: DictConfig) -> None:
@@ -102,10 +102,6 @@ def _without_secrets(words: Sequence[str]) -> list[str] | None:
     """The words, which are kept beside the run for its next command; None where one of them holds a secret."""
     told = [{one.key_or_group: one.value()} if (one := _parsed(word)) else word for word in words]
     return None if redact(told) != told else list(words)
-
-
-def _audit_name(schema: type) -> str:
-    return name_of(schema.__module__)
 
 
 def run_composed(

@@ -161,7 +161,9 @@ class Planned:
             plans = [self.facts(one) for one in asked]
             print(json.dumps(plain({"run_dir": named(path), "failed": failed, "plans": plans}), indent=1))
         else:
-            print(f"run directory  {named(path)}{'  (exists: it would be resumed)' if _begun(path) else ''}")
+            print(
+                f"run directory  {named(path)}{'  (exists: it would be resumed)' if (path / MANIFEST).exists() else ''}"
+            )
             print(*(f"{name}: cannot run: {why}" for name, why in failed.items()), *self.describe(asked), sep="\n")
         return 1 if failed else 0
 
@@ -170,7 +172,3 @@ class Planned:
         if self.resolved.failed:
             raise EngineError("; ".join(f"{name}: {why}" for name, why in self.resolved.failed.items()))
         return dry_run(self.resolved)
-
-
-def _begun(path: Path) -> bool:
-    return (path / MANIFEST).exists()

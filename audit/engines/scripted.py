@@ -96,7 +96,7 @@ class ScriptedEngine:
         lines = [question.text, *(f"{a}. {text}" for a, text in zip(ascii_uppercase, question.options, strict=False))]
         if noisy:
             offset = request.seed % 3
-            lines = [_drop_every_third(line, offset) for line in lines]
+            lines = [" ".join(word for i, word in enumerate(line.split()) if i % 3 != offset) for line in lines]
             lines.append(_NOISE[request.seed % len(_NOISE)])
         return self._generation(request, "\n".join(lines))
 
@@ -138,10 +138,6 @@ class ScriptedEngine:
             engine_id=self.engine_id,
             request_sha256=request_sha256(request),
         )
-
-
-def _drop_every_third(line: str, offset: int) -> str:
-    return " ".join(word for i, word in enumerate(line.split()) if i % 3 != offset)
 
 
 def _unit(text: str) -> float:

@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from audit.perturb.analyse import RunVerdict
 from audit.perturb.figures import (
     Bar,
-    DistanceBin,
     accuracy_by_distance,
     distance_bins,
     original_against_variants,
@@ -50,7 +49,8 @@ HARDEST = 10  # variants listed that most models fail although they have the ori
 def page(verdict: RunVerdict, read: Read, library: Library, control: Library | None) -> Page:
     """Figures, tables and the page of a run."""
     bars = {c.benchmark: _bars(c, verdict.cells) for c in verdict.cells}
-    bins = _bins(read, verdict)
+    sent = {(r.model, r.benchmark): read.requests[r.model, r.benchmark] for r in verdict.results}
+    bins = {key: distance_bins(np.array(one.distances), np.array(one.correct)) for key, one in sent.items()}
     drawn: dict[str, Figure] = {
         f"original_against_variants_{b}": original_against_variants(found, next(iter(_cells(verdict, b))).chance)
         for b, found in bars.items()
@@ -153,12 +153,6 @@ def _bar(w: Wordings, cell: PerturbCell, *, reference: bool) -> Bar:
     o, v = item_means(*w.pair)
     label = f"{w.model} (reference)" if reference else w.model
     return Bar(label, interval(o, cell.cluster), interval(v, cell.cluster), reference)
-
-
-def _bins(read: Read, verdict: RunVerdict) -> dict[tuple[str, str], list[DistanceBin]]:
-    """By judged model and benchmark."""
-    sent = {(r.model, r.benchmark): read.requests[r.model, r.benchmark] for r in verdict.results}
-    return {key: distance_bins(np.array(one.distances), np.array(one.correct)) for key, one in sent.items()}
 
 
 def _trends(read: Read, verdict: RunVerdict) -> list[tuple[str, IntensityTrend]]:

@@ -281,7 +281,10 @@ def _change(
     figures = tuple((key[1], key[0], f, by_name[1][key]) for key, f in by_name[0].items() if key in by_name[1])
     answers = {s: x for s, (x, _) in before.items()}, {s: x for s, (x, _) in after.items()}
     lasting = list(_by_arm(audit, answers, one.cluster))
-    first, second = (_control(*side) for side in zip(outcomes, key, paths, strict=True))
+    first, second = (
+        found.get((name, str(Manifest.load(path).analysis.get("control_benchmark"))))
+        for found, (name, _), path in zip(outcomes, key, paths, strict=True)
+    )
     if first and second and first.question_ids == second.question_ids:
         lasting += _by_held_out(audit, answers, one.cluster, (first, second))
     return CellChange(audit, tuple(a), tuple(b), settings, tuple(lasting), figures, len(moved), questions)
@@ -321,10 +324,6 @@ def _baseline(audit: str, answers: tuple[Answers, Answers]) -> list[Setting]:
     answered = [s for s in answers[0] if not any(np.isnan(side[s]).all() for side in answers)]
     own = [s for s in answered if find_audit(audit).roles.is_baseline(s)]
     return own or [s for s in answered if s.arm in AS_PUBLISHED and s.level == 0]
-
-
-def _control(found: Mapping[tuple[str, str], CellOutcomes], key: tuple[str, str], path: Path) -> CellOutcomes | None:
-    return found.get((key[0], str(Manifest.load(path).analysis.get("control_benchmark"))))
 
 
 def _score(baseline: FloatArray, there: FloatArray) -> tuple[float, float]:

@@ -75,7 +75,8 @@ class Registry:
                 return once()
             except (OperationalError, InterfaceError) as error:
                 if wait is None:
-                    raise RegistryError(_unreachable(self.shown, error)) from None
+                    tries = f"after {len(_WAITS_S) + 1} tries: {_reason(error)}"
+                    raise RegistryError(f"The registry {self.shown} could not be used, {tries}") from None
                 time.sleep(wait)
             except DBAPIError as error:  # of what is no database, or refuses a value: another try would not help
                 raise RegistryError(f"The registry {self.shown} could not be used: {_reason(error)}") from error
@@ -190,10 +191,6 @@ def _url(place: str) -> URL:
 
 def _shown(place: str) -> str:
     return _url(place).render_as_string(hide_password=True) if "://" in place else place
-
-
-def _unreachable(shown: str, error: DBAPIError) -> str:
-    return f"The registry {shown} could not be used, after {len(_WAITS_S) + 1} tries: {_reason(error)}"
 
 
 def _reason(error: DBAPIError) -> str:

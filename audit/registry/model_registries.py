@@ -59,7 +59,8 @@ def tags_of(facts: Mapping[str, Any]) -> dict[str, str]:
     head = f"audit.{facts['key'][:12]}"
     tags = {f"{head}.{key}": str(facts[key]) for key in ("key", "audit", "decision", "verdict_sha256", "ended")}
     for cell in facts["cells"]:
-        of = _tag_name(cell["benchmark"] + (f".{cell['context']}" if cell["context"] else ""))
+        of = cell["benchmark"] + (f".{cell['context']}" if cell["context"] else "")
+        of = re.sub(r"[^A-Za-z0-9_\-. /:]", "_", of)  # the characters that MLflow takes in a tag's name
         tags[f"{head}.{of}.verdict"] = cell["verdict"]
         tags[f"{head}.{of}.headline"] = cell["headline"]
         tags[f"{head}.{of}.model_revision"] = cell["model_revision"]
@@ -88,11 +89,6 @@ def log_wandb(run_dir: Path, project: str) -> str:
     except wandb.Error as error:
         raise RegistryError(f"W&B did not take it: {type(error).__name__}") from None
     return f"logged   audit-{entry.key[:12]} in {project}"
-
-
-def _tag_name(text: str) -> str:
-    """With the characters that MLflow takes in a tag's name."""
-    return re.sub(r"[^A-Za-z0-9_\-. /:]", "_", text)
 
 
 def _attach(server: str, run_id: str | None, verdict: Path, short: str) -> str:

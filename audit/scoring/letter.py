@@ -266,17 +266,13 @@ def _opening(reply: str, options: list[str]) -> int | None:
     "B. ..." is left to `_labelled`, which asks for the option's text: "E. coli" opens a sentence too.
     """
     match = _OPENS.match(reply)
-    if match is None or _many_labels(reply):
+    if match is None or len({m.group(1) for m in _LABELLED.finditer(reply)}) > 1:
         return None
     index = _index(match.group(1), len(options))
     gap = _BEFORE_TEXT.match(reply, match.end())
     follows = _option_at(reply, gap.end() if gap else match.end(), options)
     denied = _DENIED.match(reply[match.end() : match.end() + 40])
     return index if follows in (None, index) and not denied else AMBIGUOUS
-
-
-def _many_labels(reply: str) -> bool:
-    return len({m.group(1) for m in _LABELLED.finditer(reply)}) > 1
 
 
 def _named(reply: str, options: list[str]) -> int | None:

@@ -98,7 +98,7 @@ def audit_words(
             if key in _DECIDED or (key.startswith("model.") and word in given):
                 instead = _DECIDED.get(key, f"{word} without an audit's name, which changes it for all")
                 raise ConfigError(f"{audit}: {word} is decided by the suite. Use {instead}.")
-        found[audit] = _last_of_each([*_words(suite, audit), *given, *more])
+        found[audit] = list({key_of(word): word for word in (*_words(suite, audit), *given, *more)}.values())
     return found
 
 
@@ -183,9 +183,3 @@ def _check_pinned(suite: Suite, config: RunConfig, audit: str) -> None:
 def key_of(word: str) -> str:
     """The key of `key=value`, which may be added with a plus."""
     return word.lstrip("+").partition("=")[0]
-
-
-def _last_of_each(words: Sequence[str]) -> list[str]:
-    """Each key once, with the last value that it was given."""
-    last = {key_of(word): word for word in words}
-    return list(last.values())

@@ -83,8 +83,10 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path, typed: Sequence
         finish.failed(registry, run_dir, said, to=people)
         return FAILED
     print("\nreport of all audits", flush=True)
+    # Versions of a model that one suite audited are compared: what lies beside each run does not name the model.
+    beside = {name: value for name, value in asdict(suite).items() if name != "model_config"}
     for folder in dirs.values():
-        write_file(folder / SUITE, _text(asked_of_any(suite)).encode())
+        write_file(folder / SUITE, _text(beside).encode())
     paths = judge_suite(run_dir, run_dir / "report", {audit: folder / "report" for audit, folder in dirs.items()})
     ruling = rule_run(run_dir)
     print(f"report   {paths.html}\nverdict  {paths.verdict}", flush=True)
@@ -96,12 +98,6 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path, typed: Sequence
     if (more := more_questions(parts)) is not None:
         print(f"next: {one_line(larger(('audit', 'suite', *typed), 'dataset_config.sample_size', more))}", flush=True)
     return ruling.exit_code
-
-
-def asked_of_any(suite: Suite) -> dict[str, Any]:
-    """The suite but for the model: what lies beside each run. Versions of a model that one suite audited are compared,
-    so its hash must not be theirs."""
-    return {name: value for name, value in asdict(suite).items() if name != "model_config"}
 
 
 def _run_all(plan: Sequence[Step], dirs: Mapping[str, Path], state: dict[str, Any], path: Path) -> list[str]:

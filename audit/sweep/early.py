@@ -7,7 +7,7 @@ import numpy as np
 from audit.errors import DataError
 from audit.statistics.paired import CellOutcomes
 from audit.sweep.decide import Corrected, decide
-from audit.sweep.evidence import Evidence, measure
+from audit.sweep.evidence import measure
 from audit.sweep.result import Verdict
 from audit.sweep.thresholds import SweepThresholds
 
@@ -34,9 +34,6 @@ def look(cell: CellOutcomes, largest_cluster: int, thresholds: SweepThresholds, 
         evidence = measure(cell, rng=np.random.default_rng(0), n_resamples=0, largest_cluster=largest_cluster)
     except DataError:  # not one question has an answer in both arms so far
         return Verdict.WITHHELD
-    return decide(evidence, (), thresholds, bonferroni(evidence, panel)).verdict
-
-
-def bonferroni(evidence: Evidence, panel: int) -> Corrected:
-    """The cell's p-values corrected for so many cells, without looking at the others (never below Holm's)."""
-    return Corrected(min(1.0, evidence.p_value * panel), min(1.0, evidence.clean.fall_p * panel), panel)
+    # Bonferroni, without looking at the panel's other cells (never below Holm's).
+    own = Corrected(min(1.0, evidence.p_value * panel), min(1.0, evidence.clean.fall_p * panel), panel)
+    return decide(evidence, (), thresholds, own).verdict

@@ -176,7 +176,7 @@ def measure(
         discordance=discordance_of(clean_values, average(noisy := runs_of(cell, Arm.NOISY_REWRITE, routers))),
         repeated=len(distinct(noisy)) > 1,
         worst_case=_worst_case(cell, routers) if unread else None,
-        hints=_hints(cell, reference, of_runs) if reference else None,
+        hints=hint_test(cell, reference, of_runs, run_shifts([reference], of_runs.plausible_sd)) if reference else None,
     )
 
 
@@ -185,10 +185,6 @@ def _direct_accuracy(cell: CellOutcomes) -> float | None:
     asked = bool(replicates_of(cell, Arm.DIRECT, 0))
     original = runs_of(cell, Arm.DIRECT, (0,)) if asked else np.full((1, 1, cell.n), np.nan)
     return float(np.nanmean(original)) if np.any(~np.isnan(original)) else None
-
-
-def _hints(cell: CellOutcomes, reference: CellOutcomes, shifts: RunShifts) -> HintTest | None:
-    return hint_test(cell, reference, shifts, run_shifts([reference], shifts.plausible_sd))
 
 
 def _against(

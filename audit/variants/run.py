@@ -1,7 +1,6 @@
 """`audit.variants build` as a function: opens the benchmark, loads the embedder, builds the library. Thin."""
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from audit.benchmarks.files import DataFile, content_hash, read_rows
@@ -109,13 +108,11 @@ def _strategy(
     if generate is None:
         raise ConfigError("strategy=paraphrase_llm needs a model; such as model=llama3_8b.")
     prompts = shipped_prompts()
-    return partial(_paraphrase, config, policy, prompts, generate), prompts.sha256
 
+    def paraphrased(needed: Needed, attempt: int) -> list[Candidate]:
+        return paraphrase_candidates(generate, prompts, needed, policy, attempt=attempt)
 
-def _paraphrase(
-    config: VariantsConfig, policy: Policy, prompts: Prompts, generate: Generate, needed: Needed, attempt: int
-) -> list[Candidate]:
-    return paraphrase_candidates(generate, prompts, needed, policy, attempt=attempt)
+    return paraphrased, prompts.sha256
 
 
 def _source(path: str) -> DataFile:

@@ -137,13 +137,10 @@ def reanalyse_li2026(table6: str, table3: str, table7: str, trail: str) -> Li202
     def repaired(cell: PaperCell) -> PaperCell:  # Appendix E's rates: only CrowS is not 0 after the repair
         return replace(cell, instrumented=True, noop=noop.get(CROWS) if cell.benchmark == CROWS else 0.0)
 
-    def printed_noop(cell: PaperCell) -> PaperCell:
-        return replace(cell, instrumented=True, noop=noop.get(cell.benchmark))
-
     harder = tuple(paper_status(replace(cell, baseline=ANSWER_ONLY[cell.benchmark])) for cell in plain)
     g3 = {value: swept(lambda c: c, replace(PAPER, g3_denominator=value)) for value in G3_GRID}
     epsilon = {value: tuple(r.name for r in cells if r.cell.denominator < value) for value in EPSILON_GRID}
-    with_table7 = swept(printed_noop)
+    with_table7 = swept(lambda cell: replace(cell, instrumented=True, noop=noop.get(cell.benchmark)))
     return Li2026(
         cells=tuple(cells),
         g3=g3,

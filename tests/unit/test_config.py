@@ -4,12 +4,14 @@ import sys
 import pytest
 from omegaconf.errors import OmegaConfBaseException
 
+from audit.audits import AUDITS, part_of
 from audit.command_line import configured
-from audit.config import known_models, protocol_of, reading_of
+from audit.config import known_models, load_group, protocol_of, reading_of
 from audit.engines.config import DECIDED_ENGINE_ARGS, ModelConfig
 from audit.engines.vllm_engine import engine_args
 from audit.errors import ConfigError
 from audit.records import Reading
+from audit.references import judged
 from audit.sweep.config import SweepConfig, design_of
 from audit.sweep.design import Draws, missing_controls
 
@@ -152,6 +154,21 @@ def test_thresholds_and_scripted_arms_are_checked_before_anything_runs():
         config("+verdict.alfa=0.01")
     with pytest.raises(ConfigError, match="of model scripted: 'noisy'"):
         config("model=scripted", "+model.scripted.scripted.accuracy.noisy=0.3")
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+def test_the_thresholds_of_the_file_are_the_defaults(audit):
+    kind = getattr(part_of(audit, "thresholds"), f"{audit.title()}Thresholds")
+    values = load_group("verdict", "default" if audit == "sweep" else audit)
+    assert kind.from_mapping(values) == kind() and kind().to_dict() == values
+    with pytest.raises(ConfigError, match="alpa"):
+        kind.from_mapping({"alpa": 0.1})
+
+
+@pytest.mark.parametrize("audit", ["perturb", "memory"])
+def test_references_are_run_too_and_not_judged(audit):
+    config = configured(audit, ["model=scripted", "references=[smollm2_135m]"])
+    assert list(config.model) == ["scripted", "smollm2_135m"] and judged(config) == ["scripted"]
 
 
 def test_one_model_under_two_names_is_refused():

@@ -16,7 +16,6 @@ from audit.memory.design import make_design
 from audit.memory.plan import _missing, describe
 from audit.memory.resolve import resolve_memory
 from audit.records import Question, Setting
-from audit.references import judged
 
 
 def configured(*overrides: str) -> MemoryConfig:
@@ -68,11 +67,6 @@ def test_of_an_endpoint_the_score_alone_is_asked(tmp_path):
 def test_what_the_configuration_alone_tells_is_refused(override, what):
     with pytest.raises(AuditError, match=what):
         configured(override)
-
-
-def test_references_are_run_too_and_not_judged():
-    config = configured("references=[smollm2_135m]")
-    assert list(config.model) == ["scripted", "smollm2_135m"] and judged(config) == ["scripted"]
 
 
 def test_fresh_items_may_be_a_file(tmp_path):

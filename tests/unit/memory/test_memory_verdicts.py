@@ -1,7 +1,7 @@
 """From arrays to a verdict: each verdict is reached, each indicator says why it was not judged, and all is plain."""
 
 import json
-from dataclasses import fields, replace
+from dataclasses import replace
 from importlib.resources import files
 
 import jsonschema
@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 from memory_cells import READS, cell
 
-from audit.config import load_group
 from audit.decision import rule
-from audit.errors import ConfigError
 from audit.judge.record import Settings
 from audit.memory.analyse import RunVerdict, analyse, cell_dict
 from audit.memory.calibrated import nearest, sentence
@@ -335,16 +333,6 @@ def test_every_word_is_there():
     (result,) = judged(cell(n=100, fresh=80))
     assert {g.name for g in result.gates} == set(GATES) - {"above_guessing"}  # of a score that is all there is
     assert [v for v, w in VERDICTS.items() if w.outcome == "nothing seen"] == [V.NOTHING_SEEN]
-
-
-def test_the_thresholds_of_the_file_are_the_defaults():
-    values = load_group("verdict", "memory")
-    assert MemoryThresholds.from_mapping(values) == SETTINGS
-    assert set(values) == {f.name for f in fields(MemoryThresholds)}
-    with pytest.raises(ConfigError, match="alpa"):
-        MemoryThresholds.from_mapping({"alpa": 0.1})
-    with pytest.raises(ConfigError, match="0 < power < 1"):
-        MemoryThresholds(power=1.5)
 
 
 def test_the_nearest_design_is_of_the_same_kind():

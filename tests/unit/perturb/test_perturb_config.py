@@ -9,16 +9,13 @@ import pytest
 from fresh_exam import fresh_exam
 
 from audit import command_line
-from audit.config import load_group
 from audit.dry_run import dry_run
 from audit.errors import ConfigError, LibraryError
 from audit.perturb.config import PerturbConfig
 from audit.perturb.design import make_design
 from audit.perturb.plan import describe
 from audit.perturb.resolve import resolve_perturb
-from audit.perturb.thresholds import PerturbThresholds
 from audit.records import Setting
-from audit.references import judged
 from audit.registry.entry import comparable
 from audit.shards.manifest import Manifest
 from audit.shards.questions import write_questions
@@ -65,11 +62,6 @@ def test_the_design_is_the_originals_and_the_variants():
 def test_what_the_configuration_alone_tells_is_refused(override, what):
     with pytest.raises(ConfigError, match=what):
         configured(override)
-
-
-def test_references_are_run_too_and_not_judged():
-    config = configured("references=[smollm2_135m]")
-    assert list(config.model) == ["scripted", "smollm2_135m"] and judged(config) == ["scripted"]
 
 
 def test_an_unknown_library_is_named_beside_those_that_are_there():
@@ -152,10 +144,6 @@ def test_the_plan_counts_calls_and_what_could_be_found():
     # (1.645 + 0.842) * sqrt(0.2 / 2 * (1 + 1/3) / 100) = 9.08 points
     assert "9.1  points" in text
     assert text.count("it says:") == 4 and "No references" in text
-
-
-def test_the_thresholds_of_the_file_are_the_defaults():
-    assert PerturbThresholds.from_mapping(load_group("verdict", "perturb")) == PerturbThresholds()
 
 
 def test_fresh_items_are_drawn_from_those_with_a_variant_and_their_library_is_in_the_fingerprint(tmp_path):

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 LISTS = sorted(path for path in (ROOT / "requirements").glob("*.txt") if "overrides" not in path.name)
@@ -38,10 +39,14 @@ def test_torchvision_is_where_the_engine_imports_it() -> None:
     assert "torchvision" not in pinned(ROOT / "requirements" / "cpu.txt")
 
 
-def test_ray_takes_the_list_with_its_hashes_whole() -> None:
-    """`runtime_env: {uv: requirements/gpu.txt}` is read line by line, and written again on each node."""
+def test_ray_installs_the_list_with_what_is_left_out_of_it() -> None:
+    """Without the overrides uv finds no solution: packages that nobody needs ask for others."""
+    from ray._private.runtime_env.uv import _expand_env_vars
     from ray._private.runtime_env.validation import parse_and_validate_uv
 
-    path = ROOT / "requirements" / "gpu.txt"
-    lines = parse_and_validate_uv(str(path))["packages"]
-    assert lines == path.read_text().strip().split("\n")
+    asked = parse_and_validate_uv(yaml.safe_load((ROOT / "jobs" / "runtime_env_install.yaml").read_text())["uv"])
+    there = {"RAY_RUNTIME_ENV_CREATE_WORKING_DIR": str(ROOT)}
+    (packages,) = (_expand_env_vars(one, there) for one in asked["packages"])
+    option, overrides = (_expand_env_vars(one, there) for one in asked["uv_pip_install_options"])
+    assert packages == f"-r {ROOT / 'requirements' / 'gpu.txt'}" and Path(packages.removeprefix("-r ")).is_file()
+    assert option == "--override" and Path(overrides).is_file()

@@ -184,11 +184,12 @@ def test_concurrency_bound_is_what_the_server_sees() -> None:
 
 def test_as_many_connections_are_kept_as_calls_are_in_flight() -> None:
     async def use(engine: OpenAIEngine, server: FaultyServer) -> int:
-        for _ in range(3):
+        for _ in range(6):
             await engine.run([request(str(i)) for i in range(130)])
         return server.connections
 
-    assert with_server(lambda call: Reply(body=completion("x"), delay_s=1.0), use, concurrency=130) <= 132
+    # 130, and on a busy machine a few more (153 seen); a pool that keeps 100 opens 30 for every run after the first: 280
+    assert with_server(lambda call: Reply(body=completion("x"), delay_s=1.0), use, concurrency=130) < 200
 
 
 def test_weights_are_respected() -> None:

@@ -141,8 +141,8 @@ def test_the_plan_counts_calls_and_what_could_be_found():
     run = resolve_perturb(config)
     text = "\n".join(describe(run, config, dry_run(run.resolved)))
     assert "500  200 original, 300 variant" in text
-    # (1.645 + 0.842) * sqrt(0.2 / 2 * (1 + 1/3) / 100) = 9.08 points
-    assert "9.1  points" in text
+    # (1.960 + 0.842) * sqrt(0.2 / 2 * (1 + 1/3) / 100) = 10.23 points
+    assert "10.2  points" in text
     assert text.count("it says:") == 4 and "No references" in text
 
 
@@ -193,8 +193,8 @@ def test_the_plan_counts_the_calls_on_fresh_items(tmp_path):
     asked = dry_run(run.resolved)
     text = "\n".join(describe(run, config, asked))
     assert "scripted (judged) on fresh, held-out items" in text and "250  100 original, 150 variant" in text
-    # (1.645 + 0.842) * sqrt(0.2 / 2 * (1 + 1/3) * (1/100 + 1/50)) = 15.73 points
-    assert re.search(r"held-out items +15\.7 ", text)
+    # (1.960 + 0.842) * sqrt(0.2 / 2 * (1 + 1/3) * (1/100 + 1/50)) = 17.72 points
+    assert re.search(r"held-out items +17\.7 ", text)
     assert [(one.planned.benchmark, one.planned.calls) for one in asked] == [("elementary", 500), ("fresh", 250)]
 
 

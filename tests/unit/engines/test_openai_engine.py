@@ -188,7 +188,7 @@ def test_as_many_connections_are_kept_as_calls_are_in_flight() -> None:
             await engine.run([request(str(i)) for i in range(130)])
         return server.connections
 
-    # 130, and on a busy machine a few more (153 seen); a pool that keeps 100 opens 30 for every run after the first: 280
+    # 130, on a busy machine a few more (153 seen); a pool that keeps 100 opens 30 in every run after the first: 280
     assert with_server(lambda call: Reply(body=completion("x"), delay_s=1.0), use, concurrency=130) < 200
 
 

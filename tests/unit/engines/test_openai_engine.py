@@ -190,7 +190,7 @@ def test_as_many_connections_are_kept_as_calls_are_in_flight(monkeypatch: pytest
             await engine.run([request(str(i)) for i in range(130)])
         return server.connections
 
-    # On a busy machine a run takes longer than the 5 s after which an idle connection is closed: that is not the matter.
+    # On a busy machine a run takes longer than the 5 s after which an idle connection is closed: not the matter here.
     monkeypatch.setattr(httpx2, "Limits", partial(httpx2.Limits, keepalive_expiry=None))
     # 130 and the check at the start. A pool that keeps 100 opens 30 in every run after the first: 280.
     assert with_server(lambda call: Reply(body=completion("x"), delay_s=1.0), use, concurrency=130) < 140

@@ -78,7 +78,7 @@ def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], 
 
     try:
         words, notes = expand(check_words(sys.argv[1:], name), name)
-        sys.argv[1:] = words = hydra_arguments(words, schema)
+        sys.argv[1:] = words = _options_first(hydra_arguments(words, schema))
     except ConfigError as error:
         sys.exit(refused(error, lines))
     if {"--help", "-h"} & set(words) and not any(_HYDRAS_OWN.match(word) for word in words):
@@ -96,6 +96,20 @@ def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], 
             sys.exit(refused(plainly_said(error, words, schema), lines))
         HydraConfig.instance().set_config(composed)
         job(_without_hydra(composed))
+
+
+def _options_first(words: Sequence[str]) -> list[str]:
+    """After `n=5 --config-dir DIR`, argparse would take no further key=value. An option's value has no equals sign.
+
+    >>> _options_first(["n=5", "--config-dir", "mine", "r=1", "-m"])
+    ['--config-dir', 'mine', '-m', 'n=5', 'r=1']
+    """
+    options: list[str] = []
+    overrides: list[str] = []
+    for before, word in zip(["", *words], words, strict=False):
+        valued = before.startswith("-") and not word.startswith("~")
+        (options if word.startswith("-") or (valued and "=" not in word) else overrides).append(word)
+    return options + overrides
 
 
 def _without_secrets(words: Sequence[str]) -> list[str] | None:

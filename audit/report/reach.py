@@ -35,11 +35,14 @@ def ruled_out(rows: Sequence[tuple[str, float]], matters: float, what: str) -> F
 
 
 @styled(PHONE_FONT)
-def power_curve(found: Callable[[int], float], asked: int, needed: int | None, matters: float, what: str) -> Figure:
+def power_curve(
+    found: Callable[[int], float], asked: int, needed: int | None, matters: float, what: str, *,
+    instead: str = "take more references",
+) -> Figure:  # fmt: skip
     """The smallest effect that is found with the power asked for, over the number of questions, and where the run is.
 
     found: questions -> that effect, NaN where none is found. needed: questions from which on it is `matters`; None
-    where no number would do.
+    where no number would do, and `instead` says what would.
     """
     far = needed or 20 * asked
     figure = Figure(figsize=(PHONE, 2.9), layout="constrained")
@@ -54,7 +57,7 @@ def power_curve(found: Callable[[int], float], asked: int, needed: int | None, m
         axes.plot([k], [y], marker, color=colour, markersize=8, zorder=3)
         axes.annotate(text, (k, y), (6, 8), textcoords="offset points", fontsize=9.5, annotation_clip=False)
     if needed is None:
-        axes.set_title("more questions alone do not do: take more references", fontsize=10)
+        axes.set_title(f"more questions alone do not do: {instead}", fontsize=10)
     axes.set_xscale("log")
     ticks = [k for k in (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000) if n[0] <= k <= n[-1]]
     axes.set_xticks(ticks, [f"{k:,}" for k in ticks])

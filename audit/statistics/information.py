@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from audit.errors import DataError
 from audit.statistics.paired import IntArray
-from audit.statistics.resampling import effective_number, unseen_share
+from audit.statistics.resampling import unseen_change
 from audit.statistics.wording_drop import mean_of, t_test
 
 QUESTIONS_MIN = 20  # below, a t interval over questions promises too much
@@ -82,7 +82,7 @@ def slope_at_zero(doses: ArrayLike, right: ArrayLike, cluster: IntArray) -> Info
     if found.units < QUESTIONS_MIN:
         raise DataError(f"Expected {QUESTIONS_MIN} groups of questions; found {found.units}.")
     # No shorter than where as many questions changed at every dose as none of these would show.
-    unseen = float(weights[weights > 0].sum()) * float(unseen_share(effective_number(own[None], cluster))[0])
+    unseen = float(weights[weights > 0].sum()) * unseen_change(own, cluster)
     return _tested(found.value, found.se, found.df, n, unseen)
 
 

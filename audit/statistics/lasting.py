@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from audit.errors import DataError
 from audit.statistics.drawing import cluster_df, influence
 from audit.statistics.paired import FloatArray, IntArray
-from audit.statistics.resampling import effective_number, unseen_share
+from audit.statistics.resampling import unseen_change
 from audit.statistics.wording_drop import Estimate, t_test
 
 UNITS_MIN = 10  # independent items, below which a t interval promises too much
@@ -53,7 +53,7 @@ def lasting_by_condition(lead: ArrayLike, there: ArrayLike, cluster: IntArray) -
     both = ~np.isnan(rows).any(axis=0)
     groups = np.asarray(cluster)[both]
     first, second = (_mean(row[both], groups) for row in rows)
-    unseen = _unseen(rows[0, both] - rows[1, both], groups)
+    unseen = unseen_change(rows[0, both] - rows[1, both], groups)
     return _lasting(first, second, int(both.sum()), first.units, first.df, unseen)
 
 
@@ -64,7 +64,7 @@ def lasting_by_items(lead: ArrayLike, there: ArrayLike, clusters: tuple[IntArray
         row = np.asarray(values, dtype=float)
         known = ~np.isnan(row)
         sides.append(_mean(row[known], np.asarray(cluster)[known]))
-        unseen += _unseen(row[known], np.asarray(cluster)[known])
+        unseen += unseen_change(row[known], np.asarray(cluster)[known])
     one, other = (side.influence for side in sides)
     first = Estimate(sides[0].value, np.concatenate([one, np.zeros(other.size)]))
     second = Estimate(sides[1].value, np.concatenate([np.zeros(one.size), other]))
@@ -77,11 +77,6 @@ def _mean(row: FloatArray, cluster: IntArray) -> Estimate:
     if units < UNITS_MIN:
         raise DataError(f"Expected at least {UNITS_MIN} independent items answered everywhere; found {units}.")
     return Estimate(float(row.mean()), influence(row[None], cluster)[0], 0, units - 1 - cluster_df(cluster))
-
-
-def _unseen(row: FloatArray, cluster: IntArray) -> float:
-    """The share of items that change, of which so many would show none: no interval is shorter."""
-    return float(unseen_share(effective_number(row[None], cluster))[0])
 
 
 def _lasting(first: Estimate, second: Estimate, n: int, units: int, df: float, unseen: float) -> Lasting:

@@ -11,7 +11,7 @@ from audit.statistics.contracts import clustered_mean
 from audit.statistics.mcnemar import mcnemar_exact, mcnemar_midp
 from audit.statistics.paired import FloatArray, IntArray, checked_pair
 from audit.statistics.permutation import sign_flip_pvalue
-from audit.statistics.resampling import effective_number, unseen_share
+from audit.statistics.resampling import unseen_change
 
 _EDGE = 1e-12
 
@@ -61,7 +61,7 @@ def paired_difference(
     else:
         mean = clustered_mean(y - x, c)
         # No shorter than what none of the clusters would show: where nothing changed they show no spread at all.
-        unseen = float(unseen_share(effective_number((y - x)[None], c))[0])
+        unseen = unseen_change(y - x, c)
         low, high = (mean.low, mean.high) if units > 1 else (-1.0, 1.0)
         low, high = (max(min(low, mean.estimate - unseen), -1.0), min(max(high, mean.estimate + unseen), 1.0))
         p = sign_flip_pvalue(y - x, c, two_sided=True, rng=rng)

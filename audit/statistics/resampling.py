@@ -1,6 +1,6 @@
 """The bootstrap over items, with every arm of an item carried together, and its intervals."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -27,6 +27,11 @@ class Interval:
     confidence: float
     method: Method
     se: float
+
+    def at_least(self, arm: float, within: float = 1.0) -> "Interval":
+        """With arms no shorter than `arm` (`unseen_change`), inside -within to within."""
+        low, high = min(self.low, self.estimate - arm), max(self.high, self.estimate + arm)
+        return replace(self, low=max(low, -within), high=min(high, within))
 
 
 @dataclass(frozen=True)
@@ -129,6 +134,14 @@ def unseen_share(number: FloatArray, confidence: float = 0.95) -> FloatArray:
     with np.errstate(divide="ignore"):
         share: FloatArray = 1 - ((1 - confidence) / 2) ** (1 / np.asarray(number, dtype=float))
     return share
+
+
+def unseen_change(values: FloatArray, cluster: IntArray, confidence: float = 0.95) -> float:
+    """The share of items (n,) that may change without one of these showing it: no interval is shorter to either side.
+
+    Where few or none differ, resampling them shows no spread. NaN values are left out.
+    """
+    return float(unseen_share(effective_number(values[None], cluster), confidence)[0])
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from audit.errors import DataError
 from audit.statistics.drawing import bootstrap_totals, cluster_df, cluster_sums, influence, patterns
 from audit.statistics.mcnemar import cochran_q
 from audit.statistics.paired import FloatArray, IntArray
-from audit.statistics.resampling import N_RESAMPLES, Interval, Resamples
+from audit.statistics.resampling import N_RESAMPLES, Interval, Resamples, unseen_change
 from audit.statistics.values import average
 
 ROUNDING = 1e-12  # a standard error below it is none
@@ -80,7 +80,8 @@ class WordingDrop:
     """Accuracies 0-1 over the items with an original and a variant answered.
 
     drop: original - variants. cs: the contamination score as a ratio of accuracies, drop / original. Both 95 %, BCa
-    over items (clusters). largest: the largest drop still compatible, one-sided 95 %. n items, units clusters.
+    over items (clusters), no shorter than `unseen_change`. largest: the largest drop still compatible, one-sided 95 %.
+    n items, units clusters.
     """
 
     original: float
@@ -172,8 +173,11 @@ def wording_drop(
         count.astype(float),
     )
     drop, cs = resamples.intervals(units=1 + cluster_df(index))
+    unseen, accuracy = unseen_change((o - v)[there], index), float(o[there].mean())
+    drop = drop.at_least(unseen)
+    cs = cs.at_least(unseen / accuracy, within=np.inf) if accuracy > 0 else cs
     n = int(there.sum())
-    return WordingDrop(float(o[there].mean()), float(v[there].mean()), drop, cs, largest_drop(d), n, units)
+    return WordingDrop(accuracy, float(v[there].mean()), drop, cs, largest_drop(d), n, units)
 
 
 def largest_drop(drop: Estimate, confidence: float = 0.95) -> float:

@@ -23,10 +23,10 @@ class Comparison:
     """One arm minus another, at R router counts over the same questions.
 
     gain, pvalues, adjusted, low, high: (R,). low and high are simultaneous: they hold for all r together with 95 %.
-    pointwise: one BCa interval a router count. mean: the gain averaged over r, with its interval. family_p: one p for
-    "any r". fall_p: for "the mean over r is below zero". improve, degrade: (R,) counts, fractions where replicates were
-    averaged. n: (R,) pairs with both answers; effective: (R,) as how many independent ones they count. p-values are
-    one-sided.
+    pointwise: one BCa interval a router count, no shorter than `unseen_share`. mean: the gain averaged over r, with its
+    interval. family_p: one p for "any r". fall_p: for "the mean over r is below zero". improve, degrade: (R,) counts,
+    fractions where replicates were averaged. n: (R,) pairs with both answers; effective: (R,) as how many independent
+    ones they count. p-values are one-sided.
 
     log_e: (R,) log e-values of a gain, where every p and limit holds at any stop (`compare_at_any_stop`); else None.
     """
@@ -134,6 +134,8 @@ def compare(
     if intervals and can_reject(clusters, 1 - CONFIDENCE):
         answered = np.maximum(np.sum(np.any(~np.isnan(runs), axis=2), axis=0), 1)  # runs that were made at each r
         limits = _bootstrapped(d, gain, cluster, alike, shifts, (answered, len(other)), n_resamples, rng)
+        unseen = unseen_share(effective, CONFIDENCE).tolist()
+        limits["pointwise"] = tuple(i.at_least(u) for i, u in zip(limits["pointwise"], unseen, strict=True))
     improve, degrade = _changed(noisy, base)
     return Comparison(
         routers=routers,

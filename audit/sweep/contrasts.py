@@ -14,15 +14,14 @@ from audit.errors import DataError
 from audit.records import Setting
 from audit.statistics.drawing import cluster_df
 from audit.statistics.paired import BoolArray, CellOutcomes
-from audit.statistics.permutation import can_reject, paired_test
+from audit.statistics.permutation import can_reject, paired_test, sign_flip_pvalue
 from audit.statistics.resampling import (
     N_RESAMPLES,
     Interval,
     Resamples,
     bootstrap_sweep,
-    effective_number,
     studentised_pvalue,
-    unseen_share,
+    unseen_change,
 )
 from audit.statistics.values import Unparsed, average, is_binary, replicates_of, settings_values, to_values
 from audit.sweep.compare import CONFIDENCE
@@ -60,9 +59,10 @@ def contrast(
     """Accuracy under settings `a` (averaged within item) minus accuracy under settings `b`, over the pairs with both.
 
     `items` (n,) keeps a part of the questions, such as those whose router messages do not state the answer. p is of
-    `paired_test` for replicates of one setting each and for 0 and 1; of a bootstrap-t for means over settings. With
-    fewer than five items (clusters), which show no spread to speak of, the interval is all that is possible and a
-    bootstrap's p is NaN. Raises DataError when not one pair has both answers.
+    `paired_test` for replicates of one setting each and for 0 and 1; for means over settings the larger of a
+    bootstrap-t's and of sign flips'. The interval is no shorter than `unseen_change`. With fewer than five items
+    (clusters), which show no spread to speak of, it is all that is possible and a mean's p is NaN. Raises
+    DataError when not one pair has both answers.
     """
     keep = np.ones(cell.n, dtype=bool) if items is None else np.asarray(items, dtype=bool)
     if keep.shape != (cell.n,):
@@ -81,10 +81,14 @@ def contrast(
     elif is_binary(x, y):
         pvalue = paired_test(x[None], y[None], groups[both], n_permutations=n_resamples, rng=rng)
     elif enough:
-        pvalue = studentised_pvalue(x - y, groups[both], n_resamples=n_resamples, rng=rng)
+        # Flips reject skewed differences too often, a bootstrap-t those of few items (accuracy near 0 or 1): both must.
+        bootstrap_p = studentised_pvalue(x - y, groups[both], n_resamples=n_resamples, rng=rng)
+        flip_p = sign_flip_pvalue(x - y, groups[both], n_permutations=n_resamples, rng=rng)
+        pvalue = max(bootstrap_p, flip_p)
     if enough:
         drawn = bootstrap_sweep(y, x[None], groups[both], n_resamples=n_resamples, rng=rng)
         (interval,) = drawn.gain.intervals(CONFIDENCE, units=1 + cluster_df(groups[both]))
+        interval = interval.at_least(unseen_change(x - y, groups[both]))
         low, high = interval.low, interval.high
     improve, degrade = float((x * (1 - y)).sum()), float(((1 - x) * y).sum())
     difference = (improve - degrade) / x.size
@@ -184,8 +188,7 @@ def score_gap(
         draws.append(drawn.clean.draws[:, 0])
         units.append(np.unique(cell.cluster[there]).size)
         runs += 1 / len(settings)
-        number = effective_number(values[None, there], cell.cluster[there])
-        unseen = max(unseen, float(unseen_share(number, CONFIDENCE)[0]))
+        unseen = max(unseen, unseen_change(values[there], cell.cluster[there]))
     gap = estimates[0] - estimates[1]
     if not can_reject(min(units), 1 - CONFIDENCE):
         return Interval(gap, -1.0, 1.0, CONFIDENCE, "percentile", float("nan"))
@@ -194,5 +197,4 @@ def score_gap(
     total = float(np.sqrt(found.se**2 + runs * shift))
     longer = total / found.se if found.se > 0 else 1.0
     low, high = (gap + longer * (end - gap) for end in (found.low, found.high))
-    low, high = (float(np.clip(end, -1, 1)) for end in (min(low, gap - unseen), max(high, gap + unseen)))
-    return Interval(gap, low, high, CONFIDENCE, "percentile", total)
+    return Interval(gap, low, high, CONFIDENCE, "percentile", total).at_least(unseen)

@@ -52,7 +52,7 @@ def make_plan(
     n, tokens = asked.questions, asked.planned.tokens
     counts = router_counts(design)
     groups = n if groups is None else groups
-    n_tests, runs = counts * panel, runs_of(design)
+    n_tests, runs = counts * panel, runs_of(design.settings)
     possible = can_reject(groups, thresholds.alpha / SIDES / panel)
     rows = n * len(design.settings)
     return Plan(

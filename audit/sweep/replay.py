@@ -58,7 +58,7 @@ def aggregator_of(run_dir: Path) -> Aggregator:
 
 def reachable_by(config: SweepConfig) -> int | None:
     """Questions that this design needs to find the smallest effect that matters; None where no number would do."""
-    return needed_of(SweepThresholds.from_mapping(config.verdict), _tests(config), runs_of(design_of(config)))
+    return needed_of(SweepThresholds.from_mapping(config.verdict), _tests(config), runs_of(design_of(config).settings))
 
 
 def _tests(config: SweepConfig) -> int:

@@ -39,7 +39,7 @@ from audit.sweep.paper import SettingRow, router_summary
 from audit.sweep.replay import aggregator_of, same_messages
 from audit.sweep.result import RunVerdict
 from audit.sweep.rows import Read, read_run, read_texts
-from audit.sweep.size import detectable, needed
+from audit.sweep.size import detectable, needed_of, runs_of
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.shipped import shipped_table
 
@@ -231,10 +231,10 @@ def _figures(cells: list[CellOutcomes], verdict: RunVerdict, names: dict[tuple[s
     limits = [(names[c.model, c.benchmark], c.largest_compatible_gain) for c in verdict.results]
     if known := [(label, limit) for label, limit in limits if limit is not None and np.isfinite(limit)]:
         out["ruled_out"] = ruled_out(known, thresholds.effect_of_interest, "gain")
-        asked = min(c.n_questions for c in verdict.results)
+        asked, runs = min(c.n_questions for c in verdict.results), min(runs_of(c.settings) for c in cells)
         out["power_curve"] = power_curve(
-            lambda n: detectable(thresholds, n, tests), asked, needed(thresholds, tests), thresholds.effect_of_interest,
-            "gain",
+            lambda n: detectable(thresholds, n, tests, runs), asked, needed_of(thresholds, tests, runs),
+            thresholds.effect_of_interest, "gain", instead="repeat what is run once",
         )  # fmt: skip
     if gains:
         out["evidence"] = forest(gains, verdict.thresholds["effect_of_interest"])

@@ -1,12 +1,13 @@
 """How many questions a sweep needs to find, and to rule out, the smallest effect that matters (pure)."""
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 import scipy
 
-from audit.records import Design
+from audit.records import Design, Setting
 from audit.statistics.power import minimum_detectable_gain, questions_needed
 from audit.sweep.design import Arm
 from audit.sweep.thresholds import SweepThresholds
@@ -49,10 +50,10 @@ def router_counts(design: Design) -> int:
     return max(1, len({s.level for s in design.settings if s.arm == Arm.NOISY_REWRITE}))
 
 
-def runs_of(design: Design) -> tuple[int, int]:
+def runs_of(settings: Sequence[Setting]) -> tuple[int, int]:
     """How often the clean baseline and the noisy arm are run."""
-    clean = {s.replicate for s in design.settings if s.arm == Arm.FORWARD_FULL and s.level == 1}
-    noisy = {s.replicate for s in design.settings if s.arm == Arm.NOISY_REWRITE}
+    clean = {s.replicate for s in settings if s.arm == Arm.FORWARD_FULL and s.level == 1}
+    noisy = {s.replicate for s in settings if s.arm == Arm.NOISY_REWRITE}
     return max(1, len(clean)), max(1, len(noisy))
 
 

@@ -39,6 +39,16 @@ def test_estimates_by_hand():
         wording_drop(o[:, 3:], v[:, 3:], np.arange(1), rng=np.random.default_rng(0))
 
 
+def test_where_no_item_differs_the_intervals_are_those_of_none_in_n():
+    o = np.repeat([1.0, 0.0], 20)
+    found = wording_drop(o[None], o[None], np.arange(40), n_resamples=200, rng=np.random.default_rng(0))
+    unseen = 1 - 0.025 ** (1 / 40)
+    assert [-found.drop.low, found.drop.high] == pytest.approx([unseen] * 2)
+    assert [-found.cs.low, found.cs.high] == pytest.approx([2 * unseen] * 2)  # of an accuracy of one half
+    wrong = wording_drop(0 * o[None], 0 * o[None], np.arange(40), n_resamples=200, rng=np.random.default_rng(0))
+    assert wrong.drop.high == pytest.approx(unseen) and np.isnan(wrong.cs.high)
+
+
 def test_cs_of_accuracies_is_unbiased_and_its_interval_covers():
     rng = np.random.default_rng(4)
     found = [wording_drop(*answers(300, 3, rng), np.arange(300), n_resamples=400, rng=rng) for _ in range(200)]

@@ -114,8 +114,10 @@ def announced(resolved: ResolvedRun) -> list[str]:
     ]
 
 
-def shortfall(resolved: ResolvedRun, needed: int | None) -> str:
-    """One line where a design has fewer questions than its plan needs (None: no number would do); else empty."""
+def shortfall(resolved: ResolvedRun, needed: int | None, fewer: str = "") -> str:
+    """One line where a design has fewer questions than its plan needs (None: no number would do); else empty.
+
+    fewer: how fewer would do, in brackets."""
     first = resolved.samples[0]
     name, n, there = first.benchmark.name, first.sample.n, first.sample.n_distinct
     if needed is not None and n >= needed:
@@ -124,15 +126,15 @@ def shortfall(resolved: ResolvedRun, needed: int | None) -> str:
     more = f"type n={needed}" if needed is not None and there >= needed else f"{name} has {there:,} in all"
     return (
         f"{n:,} questions of {name} are likely too few for a verdict: {wanted} would find or exclude the smallest "
-        f"effect that matters; {more}."
+        f"effect that matters{fewer}; {more}."
     )
 
 
-def reach(resolved: ResolvedRun, asked: Sequence[Asked], needed: int | None) -> list[str]:
+def reach(resolved: ResolvedRun, asked: Sequence[Asked], needed: int | None, fewer: str = "") -> list[str]:
     """The command of a run that would reach a verdict, with its price; that there is none where questions lack."""
     config, first = resolved.config, resolved.samples[0].sample
     if needed is None or first.n_distinct < needed:
-        return [shortfall(resolved, needed) + ("" if needed is None else " Take a larger benchmark.")]
+        return [shortfall(resolved, needed, fewer) + ("" if needed is None else " Take a larger benchmark.")]
     n = max(needed, first.n)
     shares = {s.benchmark.name: min(n, s.sample.n_distinct) / s.sample.n for s in resolved.samples}
     words = [word for word in config.typed or () if not word.startswith(("plan=", "n="))]

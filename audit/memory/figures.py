@@ -25,7 +25,7 @@ def scores(rows: Sequence[tuple[str, Limits, bool]], chance: float) -> Figure:
     axes.axvline(chance, color=MUTED, linewidth=0.9, linestyle=":")
     names_above(axes, [label for label, _, _ in reversed(rows)], [y + 0.4 for y in range(len(rows))])
     axes.set(xlim=(0, 1.02), ylim=(-0.4, len(rows) - 0.4), xlabel="accuracy; dotted: guessing")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
     return figure
 
 

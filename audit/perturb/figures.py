@@ -12,7 +12,7 @@ from audit.statistics.accuracy import interval
 from audit.statistics.paired import FloatArray
 
 BINS = 5  # of distance, with as many variants each
-_PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.0f} %")
+_PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.4g} %")
 
 
 @dataclass(frozen=True)

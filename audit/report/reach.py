@@ -8,7 +8,7 @@ from matplotlib.ticker import FuncFormatter
 
 from audit.report.canvas import BLUE, GREEN, GRID, INK, MUTED, ORANGE, PHONE, PHONE_FONT, names_above, plain, styled
 
-_POINTS = FuncFormatter(lambda value, _: f"{100 * value:.0f}")
+_POINTS = FuncFormatter(lambda value, _: f"{100 * value:.4g}")
 
 
 @styled(PHONE_FONT)
@@ -57,7 +57,7 @@ def power_curve(
         axes.plot([k], [y], marker, color=colour, markersize=8, zorder=3)
         axes.annotate(text, (k, y), (6, 8), textcoords="offset points", fontsize=9.5, annotation_clip=False)
     if needed is None:
-        axes.set_title(f"more questions alone do not do: {instead}", fontsize=10)
+        axes.set_title(f"more questions alone are not enough: {instead}", fontsize=10)
     axes.set_xscale("log")
     ticks = [k for k in (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000) if n[0] <= k <= n[-1]]
     axes.set_xticks(ticks, [f"{k:,}" for k in ticks])

@@ -84,7 +84,7 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
         if index + columns >= n and index < n:  # the lowest axes of each column carries the tick labels
             axes.tick_params(labelbottom=True)
     grid[0, 0].set_ylim(*_score_limits(models))
-    grid[0, 0].yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.0f} %"))
+    grid[0, 0].yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.4g} %"))
     figure.supxlabel("Router messages (r)", fontsize=9, color=INK)
     figure.supylabel("Accuracy", fontsize=9, color=INK)
     handles: dict[str, Any] = {}

@@ -55,7 +55,7 @@ def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
     axes.set_ylim(len(ranked) - 0.5, -0.62)
     axes.grid(visible=True, axis="x")
     axes.xaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:+.0f}".replace("-", "−") if v else "0"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:+.4g}".replace("-", "−") if v else "0"))
     axes.set_xlabel("Accuracy under noise minus clean accuracy, points")
     handles = [Line2D([], [], color=w.colour, marker=w.marker, linestyle="none", markersize=7) for w in present]
     names = [w.name for w in present]

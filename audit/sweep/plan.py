@@ -11,8 +11,8 @@ from audit.statistics.permutation import can_reject
 from audit.sweep.calibrate_early import SHIPPED, expected
 from audit.sweep.config import SweepConfig
 from audit.sweep.design import Draws, missing_controls
-from audit.sweep.replay import reachable_by, resolve_sweep
-from audit.sweep.size import PLANNED_DISCORDANCE, SIDES, detectable, needed_of, router_counts, runs_of
+from audit.sweep.replay import fewer_by, reachable_by, resolve_sweep
+from audit.sweep.size import PLANNED_DISCORDANCE, SIDES, detectable, needed_of, repeated, router_counts, runs_of
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.shipped import shipped_table
 
@@ -93,7 +93,7 @@ def planned(config: SweepConfig) -> Planned:
             if table:
                 early = expected(plan.questions, plan.router_counts, table["designs"])
                 lines += [_EARLY, *(f"    {line}" for line in early)]
-        return lines + reach(resolved, every, reachable_by(config))
+        return lines + reach(resolved, every, reachable_by(config), fewer_by(config))
 
     def facts(asked: Asked) -> dict[str, Any]:
         called = asked.planned
@@ -116,11 +116,11 @@ def describe(asked: Asked, plan: Plan, design: Design, thresholds: SweepThreshol
         f"  worker calls       {plan.worker_calls:>12,}",
         *asked.planned.lines(),
         *(f"  NOTE: {text}" for text in missing_controls(design)),
-        *_detectable(plan, thresholds),
+        *_detectable(plan, thresholds, repeated(design.settings)),
     ]
 
 
-def _detectable(plan: Plan, thresholds: SweepThresholds) -> list[str]:
+def _detectable(plan: Plan, thresholds: SweepThresholds, once: str) -> list[str]:
     mde = plan.minimum_detectable_gain
     few = f"{plan.groups:,} groups" if plan.groups < plan.questions else f"n={plan.questions}"
     tests = _count(plan.router_counts, "router count") + (f" x {_count(plan.panel, 'cell')}" if plan.panel > 1 else "")
@@ -143,7 +143,7 @@ def _detectable(plan: Plan, thresholds: SweepThresholds) -> list[str]:
         ]
     if mde > thresholds.effect_of_interest:
         fewer = "test fewer router counts" + (", or fewer models and benchmarks at once" if plan.panel > 1 else "")
-        more = "repeat what is run once" if plan.questions_needed is None else f"raise n to {needed}"
+        more = f"repeat what is run once ({once.removeprefix(' with ')})" if once else f"raise n to {needed}"
         lines.append(
             f"  WARNING: this design cannot detect a gain of {100 * thresholds.effect_of_interest:.0f} points. "
             f"A model with one would likely be called underpowered: {more}, or {fewer}."

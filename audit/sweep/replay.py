@@ -27,7 +27,7 @@ from audit.sweep.audit import SCHEMA, SWEEP
 from audit.sweep.config import SweepConfig, design_of
 from audit.sweep.design import WITHOUT_ROUTER, Aggregator
 from audit.sweep.present import Own
-from audit.sweep.size import needed, needed_of, router_counts, runs_of
+from audit.sweep.size import needed, needed_of, repeated, router_counts, runs_of
 from audit.sweep.thresholds import SweepThresholds
 
 MESSAGES = "messages.arrow"
@@ -59,6 +59,12 @@ def aggregator_of(run_dir: Path) -> Aggregator:
 def reachable_by(config: SweepConfig) -> int | None:
     """Questions that this design needs to find the smallest effect that matters; None where no number would do."""
     return needed_of(SweepThresholds.from_mapping(config.verdict), _tests(config), runs_of(design_of(config).settings))
+
+
+def fewer_by(config: SweepConfig) -> str:
+    """How fewer questions would do where an arm is run once, in brackets; else empty."""
+    words = repeated(design_of(config).settings)
+    return words and f" (about {needed(SweepThresholds.from_mapping(config.verdict), _tests(config)):,}{words})"
 
 
 def _tests(config: SweepConfig) -> int:

@@ -39,7 +39,7 @@ from audit.sweep.paper import SettingRow, router_summary
 from audit.sweep.replay import aggregator_of, same_messages
 from audit.sweep.result import RunVerdict
 from audit.sweep.rows import Read, read_run, read_texts
-from audit.sweep.size import detectable, needed_of, runs_of
+from audit.sweep.size import REPEATED, detectable, needed, runs_of
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.shipped import shipped_table
 
@@ -233,8 +233,9 @@ def _figures(cells: list[CellOutcomes], verdict: RunVerdict, names: dict[tuple[s
         out["ruled_out"] = ruled_out(known, thresholds.effect_of_interest, "gain")
         asked, runs = min(c.n_questions for c in verdict.results), min(runs_of(c.settings) for c in cells)
         out["power_curve"] = power_curve(
-            lambda n: detectable(thresholds, n, tests, runs), asked, needed_of(thresholds, tests, runs),
-            thresholds.effect_of_interest, "gain", instead="repeat what is run once",
+            lambda n: detectable(thresholds, n, tests, runs), asked,
+            None if min(runs) < REPEATED else needed(thresholds, tests), thresholds.effect_of_interest, "gain",
+            instead="repeat what is run once",
         )  # fmt: skip
     if gains:
         out["evidence"] = forest(gains, verdict.thresholds["effect_of_interest"])

@@ -57,6 +57,13 @@ def runs_of(settings: Sequence[Setting]) -> tuple[int, int]:
     return max(1, len(clean)), max(1, len(noisy))
 
 
+def repeated(settings: Sequence[Setting]) -> str:
+    """What to type so that no arm is run once, as ` with noisy_replicates=2`; empty where none is."""
+    words = zip(("clean_replicates=3", "noisy_replicates=2"), runs_of(settings), strict=True)
+    once = [word for word, number in words if number < REPEATED]
+    return f" with {' '.join(once)}" if once else ""
+
+
 def detectable(
     thresholds: SweepThresholds, questions: int, tests: int, runs: tuple[int, int] = (REPEATED, REPEATED)
 ) -> float:

@@ -11,8 +11,8 @@ from audit.validity.result import ValidityResult
 from audit.validity.vocabulary import VERDICTS
 from audit.verdict.vocabulary import VerdictWord
 
-_PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.0f} %")
-_POINTS = FuncFormatter(lambda value, _: f"{100 * value:+.0f}".replace("-", "−") if value else "0")
+_PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.4g} %")
+_POINTS = FuncFormatter(lambda value, _: f"{100 * value:+.4g}".replace("-", "−") if value else "0")
 _FAMILIES = (
     (Family.FORMAT, "layout", MUTED), (Family.SEMANTIC, "wording", BLUE), (Family.ATTRIBUTE, "content", VERMILLION),
     (Family.PLACEBO, "neutral words", GREEN),

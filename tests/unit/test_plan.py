@@ -15,7 +15,10 @@ from audit.exits import run_command
 from audit.plan_cost import PlannedCalls, PlannedCost, Tokens
 from audit.statistics.power import mcnemar_power
 from audit.sweep.config import SweepConfig, design_of
+from audit.sweep.gates.outcomes import enough_data
 from audit.sweep.plan import PLANNED_DISCORDANCE, Plan, describe, make_plan
+from audit.sweep.replay import fewer_by
+from audit.sweep.size import needed, repeated
 from audit.sweep.thresholds import SweepThresholds
 
 THRESHOLDS = SweepThresholds()
@@ -89,6 +92,20 @@ def test_what_is_run_once_has_the_largest_plausible_shift_that_no_number_of_ques
     assert both.questions_needed is None and planned(100_000, "1", (1, 1))[0].minimum_detectable_gain > 0.05
     assert "no number" in planned(658, "1", (1, 1))[1]
     assert planned(once.questions_needed, "1", (3, 1))[0].minimum_detectable_gain == pytest.approx(0.05, abs=1e-4)
+    found = [planned(300, "1", runs)[1].splitlines()[-1] for runs in ((3, 2), (3, 1), (1, 1))]
+    assert ["replicates=" in line for line in found] == [False, True, True] and "clean_replicates=3" in found[2]
+
+
+@pytest.mark.parametrize(("runs", "flags"), [((3, 2), ""), ((3, 1), " with noisy_replicates=2")])
+def test_what_a_run_is_told_to_ask_is_what_a_design_without_single_runs_needs(runs, flags):
+    config = SweepConfig(
+        model={"m": ModelConfig(name="m", engine="scripted")}, protocol=load_group("protocol", "song2026"), r="1..3",
+        clean_replicates=runs[0], noisy_replicates=runs[1], benchmark=load_group("benchmark", "elementary"),
+    )  # fmt: skip
+    assert repeated(design_of(config).settings) == flags
+    assert fewer_by(config) == (flags and f" (about 863{flags})")
+    gate = enough_data(0.2, THRESHOLDS, 100, needed(THRESHOLDS, 3), repeated(design_of(config).settings))
+    assert gate.numbers["needed"] == 863 and f"863 questions{flags} (" in gate.advice
 
 
 def test_groups_are_named_only_where_there_are_fewer_than_questions():

@@ -9,7 +9,7 @@ from audit.sweep.gates.agreement import pairing
 from audit.sweep.gates.messages import answer_leak, clean_fidelity, manipulation_reached_worker
 from audit.sweep.gates.outcomes import above_chance, enough_data, exact_values, noise_floor, noise_floor_p, parseability
 from audit.sweep.messages import TextMeasures
-from audit.sweep.size import needed_of, runs_of
+from audit.sweep.size import needed, repeated
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.result import Gate
 
@@ -35,5 +35,5 @@ def all_gates(
         clean_fidelity(cell, texts, thresholds),
         manipulation_reached_worker(texts, thresholds),
         answer_leak(texts, thresholds, bool(cell.n_options.any())),
-        enough_data(largest_compatible, thresholds, cell.n, needed_of(thresholds, tests, runs_of(cell.settings))),
+        enough_data(largest_compatible, thresholds, cell.n, needed(thresholds, tests), repeated(cell.settings)),
     )

@@ -172,19 +172,19 @@ def exact_values(cell: CellOutcomes) -> Gate:
     )
 
 
-def enough_data(largest_compatible: float | None, thresholds: SweepThresholds, asked: int, needed: int | None) -> Gate:
+def enough_data(
+    largest_compatible: float | None, thresholds: SweepThresholds, asked: int, needed: int, repeated: str = ""
+) -> Gate:
     """The largest gain still compatible with the data, against the smallest effect that matters. A failure alone
     withholds nothing: without a finding it means `underpowered`.
 
-    asked, needed: questions; needed is what a plan of this design says (`audit.sweep.size.needed_of`)."""
+    asked, needed: questions; needed is what a plan of this design says (`audit.sweep.size`), with the arms
+    `repeated` that were run once."""
     limit = thresholds.effect_of_interest
     source = "97.5 % upper limit of the gain, the largest over r; conf/verdict: effect_of_interest"
     if largest_compatible is None:
         return absent("enough_data", limit, source, "There is no clean and noisy pair.", withholds=False)
     passed = largest_compatible <= limit  # false for NaN
-    more = f"Ask {f'about {needed:,}' if needed and needed > asked else 'more'} questions ({asked:,} were asked)."
-    if needed is None:
-        more = "Run the clean baseline and the noisy arm twice each: no number of questions makes up for a single run."
     return checked(
         name="enough_data",
         passed=passed,
@@ -193,7 +193,8 @@ def enough_data(largest_compatible: float | None, thresholds: SweepThresholds, a
         source=source,
         detail=f"A gain of {points(largest_compatible)} is still compatible with the data; one of "
         f"{points(limit)} would matter.",
-        advice=f"{more} More clean replicates help too and, where questions are grouped, more subjects or passages.",
+        advice=f"Ask {f'about {needed:,}' if needed > asked else 'more'} questions{repeated} ({asked:,} were asked). "
+        "More clean replicates help too and, where questions are grouped, more subjects or passages.",
         withholds=False,
         numbers=sizes(asked, needed),
     )

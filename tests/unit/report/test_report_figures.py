@@ -7,6 +7,7 @@ import pytest
 from matplotlib.container import ErrorbarContainer
 
 from audit.report import canvas
+from audit.report.reach import power_curve
 from audit.sweep import figures as f
 from audit.sweep import forest as chart
 from audit.sweep.paper import RouterSummary
@@ -41,6 +42,14 @@ def _at(r: int, models: int, above: int, excess: float, improve: float, degrade:
 
 
 POINTS = [_at(r, 12, r % 4, 0.01 * r, 10 + r, 15 - r) for r in range(1, 10)]
+
+
+def test_a_tick_says_the_value_that_it_stands_at() -> None:
+    figure = power_curve(lambda n: 1.5 / n**0.5, 100, 900, 0.05, "gain")
+    (axes,) = figure.axes
+    figure.draw_without_rendering()
+    ticks = zip(axes.get_yticks(), axes.get_yticklabels(), strict=True)
+    assert all(float(label.get_text()) == pytest.approx(100 * value) for value, label in ticks)
 
 
 @pytest.mark.parametrize("k", [1, 12])

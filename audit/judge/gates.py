@@ -8,7 +8,7 @@ import scipy
 
 from audit.shards.keys import RequestCounts
 from audit.statistics.paired import FloatArray
-from audit.verdict.gates import absent, checked
+from audit.verdict.gates import Rule
 from audit.verdict.result import Gate
 
 IMPLAUSIBLE = 1e-3  # probability of an exact accuracy, over all conditions, below which it withholds
@@ -19,12 +19,9 @@ CHANCE_SOURCE = "mean of 1/k over the questions; conf/verdict: above_chance_stan
 
 def above_chance(shown: str, z: float, chance: float, limit: float, numbers: Mapping[str, float | None]) -> Gate:
     """Accuracy beats guessing by `limit` standard errors. shown: the accuracy in words; number: z."""
-    return checked(
-        "above_chance",
+    return Rule("above_chance", limit, CHANCE_SOURCE).checked(
         z > limit,
         z,
-        limit,
-        CHANCE_SOURCE,
         f"Accuracy ({shown}) is {'above' if z > limit else 'not above'} guessing ({chance:.3f}) by {limit:g} "
         "standard errors.",
         "A model that guesses has no score to audit: check the prompt, the reading of answers and the gold labels, or "
@@ -62,16 +59,13 @@ def reached_model(
     counts = list(counts)
     compared, same = sum(c.compared for c in counts), sum(c.same_as_original for c in counts)
     repeated = sum(c.repeated for c in counts)
-    source = "request_sha256 over the tokens that the model was sent; conf/verdict: noop_share_max"
+    rule = Rule(name, limit, "request_sha256 over the tokens that the model was sent; conf/verdict: noop_share_max")
     if not compared:
-        return absent(name, limit, source, nothing, withholds=must)
+        return rule.absent(nothing, withholds=must)
     share = (same + repeated) / compared
-    return checked(
-        name,
+    return rule.checked(
         share <= limit,
         share,
-        limit,
-        source,
         sentence.format(compared=compared, same=same, repeated=repeated),
         advice,
         items=[id_ for c in counts for id_ in c.items],

@@ -17,7 +17,7 @@ from audit.memory.evidence import Evidence, of_another_kind, selected, told_by_w
 from audit.memory.record import ItemSet, MemoryCell, ModelSet, Reads
 from audit.memory.texts import TEXTS
 from audit.memory.thresholds import MemoryThresholds
-from audit.verdict.gates import absent, checked
+from audit.verdict.gates import Rule
 from audit.verdict.reason import because, sentences
 from audit.verdict.result import Gate, percent, pvalue, signed_points
 
@@ -57,12 +57,9 @@ def above_guessing(cell: MemoryCell) -> Gate:
         limit = chance + 2.0 * float(np.sqrt(chance * (1 - chance) / max(values.size, 1)))
         found.append((float(values.mean()) if values.size else 0.0, limit, items.name, values.size))
     mean, limit, name, n = max(found, key=lambda one: one[0] - one[1])
-    return checked(
-        "above_guessing",
+    return Rule("above_guessing", limit, source).checked(
         mean > limit,
         mean,
-        limit,
-        source,
         f"The model is right on {percent(mean)} of {n:,} items of {name}; guessing reaches {percent(limit)}.",
         "Take a benchmark on which this model is better than guessing.",
         withholds=True,
@@ -132,18 +129,15 @@ def fresh_matched(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
 
     number: p of the references' own gap.
     """
-    name, limit = "fresh_matched", thresholds.matched_alpha
     source = "ours; the references' own gap; conf/verdict: matched_alpha, matched_share_min"
+    rule = Rule("fresh_matched", thresholds.matched_alpha, source)
     gap = evidence.gap
     if gap is None or gap.matched is None or gap.reference_gap is None or gap.reference_pvalue is None:
         detail = "Without held-out items, or references above chance, nothing says how hard the held-out items are."
-        return absent(name, limit, source, detail, withholds=False)
-    return checked(
-        name=name,
+        return rule.absent(detail, withholds=False)
+    return rule.checked(
         passed=not unmatched(gap, thresholds),
         number=gap.reference_pvalue,
-        threshold=limit,
-        source=source,
         detail=f"The references score {signed_points(gap.reference_gap)} on the benchmark against the held-out items "
         f"({pvalue(gap.reference_pvalue)}). {percent(gap.matched.share)} of its items have held-out ones as hard.",
         advice="Draw held-out items as hard as the benchmark's: match them on other models than the references.",
@@ -158,16 +152,13 @@ def fresh_drawn(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
     Items chosen by the answers that judge them later are harder, or easier, for the tested model alone: scores regress.
     number: how often draws agree so well.
     """
-    name, limit = "fresh_drawn", thresholds.drawn_alpha
     source = "ours; lower tail of chi-squared over numbers of right references; conf/verdict: drawn_alpha"
+    rule = Rule("fresh_drawn", thresholds.drawn_alpha, source)
     if evidence.alike is None:
-        return absent(name, limit, source, "There are no references that answered held-out items.", withholds=False)
-    return checked(
-        name=name,
+        return rule.absent("There are no references that answered held-out items.", withholds=False)
+    return rule.checked(
         passed=not selected(evidence.alike, thresholds),
         number=evidence.alike,
-        threshold=limit,
-        source=source,
         detail="By how many references were right, benchmark and held-out items agree. Independent draws agree as well "
         f"or better in {percent(evidence.alike)} of cases.",
         advice="Do not choose held-out items by the references' answers: match them on other models, or take others as "
@@ -181,23 +172,18 @@ def order_exchangeable(evidence: Evidence, thresholds: MemoryThresholds, *, reco
 
     number: the smallest p, after Bonferroni over the measures.
     """
-    name, limit = "order_exchangeable", thresholds.exchangeable_alpha
     source = "Oren et al. 2023 assume that items are exchangeable; conf/verdict: exchangeable_alpha"
+    rule = Rule("order_exchangeable", thresholds.exchangeable_alpha, source)
     if recorded:
-        return absent(
-            name, limit, source, "The order was drawn at random and recorded, so it is exchangeable.", withholds=False
-        )
+        return rule.absent("The order was drawn at random and recorded, so it is exchangeable.", withholds=False)
     found = {k: p for k, p in evidence.exchangeable.items() if p == p}
     if not found or evidence.order is None:
-        return absent(name, limit, source, "The order test was not run.", withholds=False)
+        return rule.absent("The order test was not run.", withholds=False)
     smallest = min(1.0, min(found.values()) * len(found))
     bad = told_by_words(evidence, thresholds)
-    return checked(
-        name=name,
+    return rule.checked(
         passed=not bad,
         number=smallest,
-        threshold=limit,
-        source=source,
         detail=f"The words and lengths of neighbours {'give' if bad else 'do not give'} the published order away: "
         f"{pvalue(smallest)}.",
         advice="Run reference models: the order then counts only where it is likelier to this model than to them.",
@@ -208,17 +194,14 @@ def order_exchangeable(evidence: Evidence, thresholds: MemoryThresholds, *, reco
 
 def same_kind(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
     """Words alone do not tell the held-out items from the benchmark's. number: the AUC of a classifier of words."""
-    name, limit = "same_kind", thresholds.kind_auc_max
     source = "ours; cross-validated naive Bayes over words; conf/verdict: kind_auc_max"
+    rule = Rule("same_kind", thresholds.kind_auc_max, source)
     kind = evidence.kind
     if kind is None:
-        return absent(name, limit, source, "There are no held-out items, or too few to learn from.", withholds=False)
-    return checked(
-        name=name,
+        return rule.absent("There are no held-out items, or too few to learn from.", withholds=False)
+    return rule.checked(
         passed=not of_another_kind(kind, thresholds),
         number=kind.auc,
-        threshold=limit,
-        source=source,
         detail=f"A classifier of words ranks a benchmark item above a held-out one in {percent(kind.auc)} of pairs "
         f"(95 % interval {percent(kind.low)} to {percent(kind.high)}); 50 % is no difference.",
         advice="Take held-out items of the benchmark's own kind: the same subjects, authors, length and layout.",
@@ -249,19 +232,16 @@ def _rows(
 def _reads(
     name: str, cell: MemoryCell, arms: Sequence[Arm], limit: float, what: str, advice: str, *, withholds: bool
 ) -> Gate:
-    source = "li2026, gate G1 (at least 0.95); conf/verdict: answered_share_min"
+    rule = Rule(name, limit, "li2026, gate G1 (at least 0.95); conf/verdict: answered_share_min")
     rows = _rows(cell, cell.tested, arms)
     if not rows:
-        return absent(name, limit, source, "Nothing of the kind was asked.", withholds=False)
+        return rule.absent("Nothing of the kind was asked.", withholds=False)
     worst_set, worst_arm, worst = min(rows, key=lambda row: row[2].share)
     interval = scipy.stats.binomtest(worst.read, worst.asked).proportion_ci(0.95)
     out = f" References left out: {', '.join(sentences(cell.dropped, TEXTS))}." if cell.dropped else ""
-    return checked(
-        name=name,
+    return rule.checked(
         passed=not any(_surely_below(reads, limit) for *_, reads in rows),
         number=worst.share,
-        threshold=limit,
-        source=source,
         detail=f"{percent(worst.share)} (95 % interval {percent(interval.low)} to {percent(interval.high)}) {what}: "
         f"{worst_set}, {worst_arm}, the lowest of {len(rows)}.{out}",
         advice=advice,

@@ -14,7 +14,7 @@ from audit.statistics.chance import chance_check
 from audit.statistics.exchange import first_answered
 from audit.statistics.wording_design import PLANNED_FLIPS, items_needed
 from audit.statistics.wording_drop import item_means, run_noise, wording_flips
-from audit.verdict.gates import absent, checked, exact, ids_where, sizes
+from audit.verdict.gates import Rule, exact, ids_where, sizes
 from audit.verdict.result import Gate, percent, pvalue
 
 
@@ -40,7 +40,7 @@ def above_chance(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     limit, values = thresholds.above_chance_standard_errors, first_answered(cell.tested.original)
     answered = ~np.isnan(values)
     if not answered.any():
-        return absent("above_chance", limit, CHANCE_SOURCE, "The original wordings have no answer.")
+        return Rule("above_chance", limit, CHANCE_SOURCE).absent("The original wordings have no answer.")
     accuracy, options = float(values[answered].mean()), cell.n_options[answered]
     if np.any(options == FREE_FORM):
         chance = float(cell.chance_items[answered].mean())
@@ -58,11 +58,11 @@ def parseability(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     number: the upper end of the 95 % interval (Clopper & Pearson) of the arm where that is lowest. Of the tested model.
     References are held to the same limit: one below it is left out of the comparison, and named.
     """
-    name, limit = "parseability", thresholds.answered_share_min
-    source = "li2026, gate G1 (parseability at least 0.95); conf/verdict: answered_share_min"
+    limit = thresholds.answered_share_min
+    rule = Rule("parseability", limit, "li2026, gate G1 (parseability at least 0.95); conf/verdict: answered_share_min")
     arms, worst = arms_read(cell.tested), lowest_arm(cell.tested)
     if worst is None:
-        return absent(name, limit, source, "Not one item has a variant.")
+        return rule.absent("Not one item has a variant.")
     numbers: dict[str, float | None] = {}
     for arm in arms:
         numbers |= {arm.name: arm.share, f"{arm.name}_low": arm.limits[0], f"{arm.name}_high": arm.limits[1]}
@@ -75,12 +75,9 @@ def parseability(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     ]
     left_out = f" Left out, as fewer are parsed: references {', '.join(below)}." if below else ""
     low, high = worst.limits
-    return checked(
-        name,
+    return rule.checked(
         high >= limit,
         high,
-        limit,
-        source,
         f"{percent(worst.share)} (95 % interval {percent(low)} to {percent(high)}) of the answers to {worst.name} are "
         f"parsed, the lowest of {len(arms)} arms.{left_out}",
         "Read some unparsed replies: raise max_tokens if they are cut off, mend the prompt, or read answers by "
@@ -92,20 +89,18 @@ def parseability(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
 
 def noise_floor(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     """Replicates of the original differ only in their seeds, so they are equally accurate: Cochran's Q over them."""
-    name, limit = "noise_floor", thresholds.noise_floor_alpha
+    limit = thresholds.noise_floor_alpha
     source = "ours; Cochran's Q between replicates of the original; conf/verdict: noise_floor_alpha"
+    rule = Rule("noise_floor", limit, source)
     noise = run_noise(cell.tested.original)
     if np.isnan(noise.pvalue):
         detail = (
             f"{noise.replicates} replicate of the original, or none that share an answered question: no noise floor."
         )
-        return absent(name, limit, source, detail)
-    return checked(
-        name,
+        return rule.absent(detail)
+    return rule.checked(
         noise.pvalue > limit,
         noise.pvalue,
-        limit,
-        source,
         f"The {noise.replicates} replicates of the original differ "
         f"{'by no more' if noise.pvalue > limit else 'more'} than chance explains ({pvalue(noise.pvalue)}); "
         f"{percent(noise.flipped)} of outcomes change from one to the next.",
@@ -148,17 +143,14 @@ def variants_reached_model(cell: PerturbCell, thresholds: PerturbThresholds) -> 
 
 def broken_share(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     """The upper 95 % limit of the share of variants whose gold answer is lost, from a sample that a person read."""
-    name, limit = "broken_share", thresholds.broken_share_max
     source = "Clopper-Pearson upper limit of the human sample of the library; conf/verdict: broken_share_max"
+    rule = Rule("broken_share", limit := thresholds.broken_share_max, source)
     broken = cell.broken
     if broken is None:
-        return absent(name, limit, source, "No person read a sample of the variants: broken ones cannot be ruled out.")
-    return checked(
-        name,
+        return rule.absent("No person read a sample of the variants: broken ones cannot be ruled out.")
+    return rule.checked(
         broken.upper <= limit,
         broken.upper,
-        limit,
-        source,
         f"{broken.broken} of {broken.checked} variants that a person read are broken: at most {percent(broken.upper)} "
         f"of all ({percent(broken.confidence)} limit).",
         "Read more variants (audit variants review), or build a library with stricter gates.",
@@ -172,19 +164,15 @@ def enough_data(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     Of fewer than 59 not one would show a drop that one item in twenty has, with a probability of over 5 %: such a
     design could find, and never clear.
     """
-    name, limit = "enough_data", thresholds.units_min
-    source = "ours; conf/verdict: units_min"
+    limit = thresholds.units_min
     there = ~np.isnan(item_means(*cell.tested.pair)[0])
     n, units = int(there.sum()), int(np.unique(cell.cluster[there]).size)
     effect, wordings = thresholds.effect_of_interest, len(cell.tested.variants)
     needed = items_needed(effect, wordings, PLANNED_FLIPS, alpha=thresholds.alpha, power=thresholds.power)
     groups = "" if units == n else f" in {units:,} groups"
-    return checked(
-        name,
+    return Rule("enough_data", limit, "ours; conf/verdict: units_min").checked(
         units >= limit,
         units,
-        limit,
-        source,
         f"{n:,} questions{groups} have an answer to the original and to a variant; a verdict needs {limit:g} that are "
         "independent.",
         "Take more questions.",
@@ -201,25 +189,23 @@ def order_of_items(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     """
     name, limit = "order_of_items", thresholds.order_z_min
     source = "ours; conf/verdict: order_z_min, order_items_min"
+    rule = Rule(name, limit, source)
     first, variants = first_answered(cell.tested.original), cell.tested.variants
     complete = ~np.isnan(first) & ~np.isnan(variants).any(axis=0)
     x, v = first[complete], variants[:, complete]
     if x.size < thresholds.order_items_min or len(v) < 2 or x.std() == 0:
         detail = f"Needs {thresholds.order_items_min:g} complete items with two variants, right and wrong ones; found "
-        return absent(name, limit, source, f"{detail}{x.size} items with {len(v)}.")
+        return rule.absent(f"{detail}{x.size} items with {len(v)}.")
     varying = v[v.std(axis=1) > 0]
     pairs = np.corrcoef(varying)[np.triu_indices(len(varying), 1)] if len(varying) > 1 else np.zeros(0)
     one = max(float(pairs.mean()), 0.0) if pairs.size else 0.0
     expected = one / np.sqrt((1 + (len(v) - 1) * one) / len(v)) if one else 0.0  # corr of one with the mean of N others
     found = agreement(x, v.mean(axis=0), expected, limit)
     if found is None:
-        return absent(name, limit, source, "The variants agree too little among themselves to tell an order by them.")
-    return checked(
-        name,
+        return rule.absent("The variants agree too little among themselves to tell an order by them.")
+    return Rule(name, found.limit, source).checked(
         found.z >= found.limit,
         found.z,
-        found.limit,
-        source,
         f"Right and wrong originals agree with the variants of the same items {found.z:.1f} standard errors better "
         f"than with shuffled ones; {found.expected:.0f} are expected from the variants among themselves.",
         "The rows of the originals seem to belong to other items than those of the variants: compare one id in both.",

@@ -1,6 +1,8 @@
 """How a gate is written down, once it was checked, and which of them withhold a verdict."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from audit.verdict.result import MAX_ITEMS, Gate, Status
 
@@ -43,9 +45,24 @@ def sizes(asked: int, needed: int | None) -> dict[str, float | None]:
     return {"asked": float(asked), "needed": None if needed is None else float(needed)}
 
 
-def absent(name: str, threshold: float, source: str, detail: str, *, withholds: bool = True) -> Gate:
-    """A gate that these data cannot show."""
-    return Gate(name, Status.NOT_APPLICABLE, None, float(threshold), source, detail, withholds=withholds)
+@dataclass(frozen=True)
+class Rule:
+    """What a gate is held against, and where that is from."""
+
+    name: str
+    threshold: float
+    source: str
+    always_items: bool = False
+
+    def checked(self, passed: bool, number: float, detail: str, advice: str, **how: Any) -> Gate:
+        """how: of `checked`."""
+        how |= {"always_items": self.always_items}
+        return checked(self.name, passed, number, self.threshold, self.source, detail, advice, **how)
+
+    def absent(self, detail: str, *, withholds: bool = True) -> Gate:
+        """A gate that these data cannot show."""
+        status = Status.NOT_APPLICABLE
+        return Gate(self.name, status, None, float(self.threshold), self.source, detail, withholds=withholds)
 
 
 def exact(

@@ -17,7 +17,7 @@ from audit.sweep.design import Arm, Draws
 from audit.sweep.messages import TextMeasures
 from audit.sweep.record import label
 from audit.sweep.thresholds import SweepThresholds
-from audit.verdict.gates import absent, checked
+from audit.verdict.gates import Rule
 from audit.verdict.result import MAX_ITEMS, Gate, Status
 
 _ARM_WORDS: dict[str, str] = {
@@ -58,21 +58,15 @@ def pairing(cell: CellOutcomes, texts: TextMeasures | None, thresholds: SweepThr
         )
     found = _agreements(cell, thresholds)
     if not found:
-        return absent(
-            name,
-            limit,
-            source,
+        return Rule(name, limit, source).absent(
             "Nothing can be checked beyond the texts: answers must agree well enough within the arms (several settings "
             f"above chance, with right and wrong answers to {thresholds.pairing_questions_min} questions or more).",
         )
     worst = min(found, key=lambda one: one.found.z - one.found.limit)
     at = worst.found
-    return checked(
-        name=name,
+    return Rule(name, at.limit, source).checked(
         passed=at.z >= at.limit,
         number=at.z,
-        threshold=at.limit,
-        source=source,
         detail=f"Right and wrong answers under {worst.what} agree with the other arms {at.z:.1f} standard errors "
         f"better than shuffled questions would; {at.expected:.0f} are expected from the agreement within the arms "
         f"(the lowest of {len(found)} comparisons).",

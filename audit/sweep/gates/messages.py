@@ -9,7 +9,7 @@ from audit.sweep.design import Arm
 from audit.sweep.messages import TextMeasures
 from audit.sweep.record import clean_settings
 from audit.sweep.thresholds import SweepThresholds
-from audit.verdict.gates import absent, checked
+from audit.verdict.gates import Rule
 from audit.verdict.result import Gate
 
 
@@ -49,37 +49,32 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: S
         items = texts.lossy_ids
         parts.append(f"{share:.1%} of {texts.clean_messages} clean messages drop an option or the stem")
     if not parts:
-        return absent(name, thresholds.clean_loss_max, source, "Neither a direct arm nor clean messages are at hand.")
+        limit, why = thresholds.clean_loss_max, "Neither a direct arm nor clean messages are at hand."
+        return Rule(name, limit, source).absent(why)
     by_loss = loss_fails or ("loss" in numbers and not lossy_fails) or "lossy_share" not in numbers
     failed = loss_fails or lossy_fails
-    return checked(
-        name=name,
+    limit = thresholds.clean_loss_max if by_loss else thresholds.lossy_share_max
+    return Rule(name, limit, source, always_items=True).checked(
         passed=not failed,
         number=numbers["loss" if by_loss else "lossy_share"],
-        threshold=thresholds.clean_loss_max if by_loss else thresholds.lossy_share_max,
-        source=source,
         detail=(" and ".join(parts)).capitalize() + ".",
         advice="The clean router does not transmit the question: raise the router's max_tokens, mend its prompt or use "
         "a stronger router model; compare with direct meanwhile.",
         items=items,
-        always_items=True,
         numbers=numbers,
     )
 
 
 def manipulation_reached_worker(texts: TextMeasures | None, thresholds: SweepThresholds) -> Gate:
     """Share of noisy presentations that are the clean one: the very request, or the same text after normalisation."""
-    name, limit = "manipulation_reached_worker", thresholds.noop_share_max
     source = "li2026, gate G1 (silent no-op rate below 20 %), on request_sha256 and text; conf/verdict: noop_share_max"
+    rule = Rule("manipulation_reached_worker", thresholds.noop_share_max, source, always_items=True)
     if texts is None or not texts.noisy_presentations:
-        return absent(name, limit, source, "No worker prompt of a noisy presentation is at hand.")
+        return rule.absent("No worker prompt of a noisy presentation is at hand.")
     share = texts.noops / texts.noisy_presentations
-    return checked(
-        name=name,
-        passed=share < limit,
+    return rule.checked(
+        passed=share < rule.threshold,
         number=share,
-        threshold=limit,
-        source=source,
         detail=f"{share:.1%} of {texts.noisy_presentations} noisy presentations reached the worker as the clean text, "
         f"{texts.same_requests} as the very request of the clean baseline. "
         f"On average {texts.deleted or 0:.0%} of the question's words were gone "
@@ -87,7 +82,6 @@ def manipulation_reached_worker(texts: TextMeasures | None, thresholds: SweepThr
         advice="The routers did not rewrite, or their text was not used: read some noisy messages and "
         "the worker prompt that was sent, and raise the router's temperature or use a stronger router.",
         items=texts.noop_ids,
-        always_items=True,
         numbers={
             "deleted": texts.deleted,
             "deleted_per_message": texts.deleted_per_message,
@@ -100,21 +94,18 @@ def manipulation_reached_worker(texts: TextMeasures | None, thresholds: SweepThr
 
 def answer_leak(texts: TextMeasures | None, thresholds: SweepThresholds, options: bool = True) -> Gate:
     """Share of noisy router messages that state the gold option as the answer. Does not withhold: see `decide`."""
-    name, limit = "answer_leak", thresholds.leak_share_max
     source = "ours; routers are told not to answer (song2026, section 4.3); conf/verdict: leak_share_max"
+    rule = Rule("answer_leak", thresholds.leak_share_max, source, always_items=True)
     if texts is None or not texts.messages_noisy:
-        return absent(name, limit, source, "No noisy router message is at hand.", withholds=False)
+        return rule.absent("No noisy router message is at hand.", withholds=False)
     if not options:
         told = "The questions have no options: whether a message states the answer is not looked for."
-        return absent(name, limit, source, told, withholds=False)
+        return rule.absent(told, withholds=False)
     share = texts.leaking_noisy / texts.messages_noisy
     alone = texts.gold_only_kept / texts.options_to_keep if texts.options_to_keep else None
-    return checked(
-        name=name,
-        passed=share <= limit,
+    return rule.checked(
+        passed=share <= rule.threshold,
         number=share,
-        threshold=limit,
-        source=source,
         detail=f"{share:.1%} of {texts.messages_noisy} noisy router messages state the right option as the answer; "
         f"{texts.stated_wrong / texts.messages:.1%} of all messages state a wrong one"
         + ("." if alone is None else f"; {alone:.1%} kept the right option and dropped every other."),
@@ -122,7 +113,6 @@ def answer_leak(texts: TextMeasures | None, thresholds: SweepThresholds, options
         "concerned, and forbid answering more firmly in the router prompt.",
         withholds=False,
         items=texts.leak_ids,
-        always_items=True,
         numbers={
             "all_messages": texts.leaking / texts.messages,
             "stated_wrong": texts.stated_wrong / texts.messages,

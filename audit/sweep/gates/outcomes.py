@@ -13,7 +13,7 @@ from audit.statistics.values import replicates_of, runs_of, settings_values, to_
 from audit.sweep.design import Arm
 from audit.sweep.record import CLEAN, clean_settings, label, states_of
 from audit.sweep.thresholds import SweepThresholds
-from audit.verdict.gates import absent, checked, exact, ids_where, sizes
+from audit.verdict.gates import Rule, exact, ids_where, sizes
 from audit.verdict.result import Gate, percent, points, pvalue
 
 _PARSE_ALPHA = 0.05  # of all arms and settings of a cell together
@@ -37,7 +37,7 @@ def above_chance(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
     scores = [v for k, v in found.items() if k.endswith("_z")]
     chance = chance_level(cell.n_options)
     if not scores:
-        return absent("above_chance", limit, CHANCE_SOURCE, "Neither the clean nor the direct arm has an answer.")
+        return Rule("above_chance", limit, CHANCE_SOURCE).absent("Neither the clean nor the direct arm has an answer.")
     shown = " and ".join(f"{a} {found[a + '_accuracy']:.3f}" for a in ("clean", "direct") if f"{a}_z" in found)
     return chance_gate(shown, min(scores), chance, limit, {"chance": chance, **found})
 
@@ -51,7 +51,7 @@ def parseability(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
     an interval, because the lowest of twenty shares around 0.96 is below 0.95 by luck. Truncated and failed rows are
     counted apart.
     """
-    name, limit = "parseability", thresholds.answered_share_min
+    limit = thresholds.answered_share_min
     numbers: dict[str, float | None] = {}
     shares: dict[str, float] = {}
     masks: dict[str, BoolArray] = {}
@@ -77,17 +77,14 @@ def parseability(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
     )
     if cell.reading in (Reading.LETTER_LOGPROB, Reading.OPTION_TEXT):
         detail += f" Answers were read by {cell.reading}, which finds one but for exact ties and failed rows."
-    return checked(
-        name=name,
+    source = "li2026, gate G1 (parseability at least 0.95); conf/verdict: answered_share_min"
+    return Rule("parseability", limit, source, always_items=True).checked(
         passed=highest[worst] >= limit,
         number=highest[worst],
-        threshold=limit,
-        source="li2026, gate G1 (parseability at least 0.95); conf/verdict: answered_share_min",
         detail=detail,
         advice="Read some unreadable replies: raise max_tokens if they are cut off, mend the worker prompt, or read "
         "answers by letter_logprob or option_text.",
         items=ids_where(cell.question_ids, masks[worst]),
-        always_items=True,
         numbers=numbers,
     )
 
@@ -112,23 +109,20 @@ def noise_floor(cell: CellOutcomes, thresholds: SweepThresholds, p_adjusted: flo
     p_adjusted: `noise_floor_p` after Holm over the cells of the panel; that of this cell alone where None. What differs
     by less than this gate sees enters the standard errors (`audit.statistics.run_variance`).
     """
-    name, limit = "noise_floor", thresholds.noise_floor_alpha
     source = "ours; Cochran's Q between the clean replicates, Holm over the panel; conf/verdict: noise_floor_alpha"
+    rule = Rule("noise_floor", limit := thresholds.noise_floor_alpha, source)
     replicates = clean_settings(cell)
     if len(replicates) < 2:
-        return absent(name, limit, source, "There is one replicate of the clean arm: nothing to compare it with.")
+        return rule.absent("There is one replicate of the clean arm: nothing to compare it with.")
     complete = _complete_clean(cell)
     if not complete.size:
-        return absent(name, limit, source, "No question is answered in every replicate of the clean arm.")
+        return rule.absent("No question is answered in every replicate of the clean arm.")
     p = cochran_q(complete).pvalue if p_adjusted is None else p_adjusted
     passed = p > limit
     shown = ", ".join(f"{accuracy:.3f}" for accuracy in complete.mean(axis=1))
-    return checked(
-        name=name,
+    return rule.checked(
         passed=passed,
         number=p,
-        threshold=limit,
-        source=source,
         detail=f"The {len(replicates)} replicates of the clean arm (accuracies {shown}) differ "
         f"{'by no more than this gate allows' if passed else 'more than chance usually makes'} ({pvalue(p)}).",
         advice=f"Repeat the run under another seed: {percent(limit)} of clean runs fail this by chance. If it fails "
@@ -182,15 +176,13 @@ def enough_data(
     `repeated` that were run once."""
     limit = thresholds.effect_of_interest
     source = "97.5 % upper limit of the gain, the largest over r; conf/verdict: effect_of_interest"
+    rule = Rule("enough_data", limit, source)
     if largest_compatible is None:
-        return absent("enough_data", limit, source, "There is no clean and noisy pair.", withholds=False)
+        return rule.absent("There is no clean and noisy pair.", withholds=False)
     passed = largest_compatible <= limit  # false for NaN
-    return checked(
-        name="enough_data",
+    return rule.checked(
         passed=passed,
         number=largest_compatible,
-        threshold=limit,
-        source=source,
         detail=f"A gain of {points(largest_compatible)} is still compatible with the data; one of "
         f"{points(limit)} would matter.",
         advice=f"Ask {f'about {needed:,}' if needed > asked else 'more'} questions{repeated} ({asked:,} were asked). "

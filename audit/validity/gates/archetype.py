@@ -2,10 +2,9 @@
 
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import CellEvidence
-from audit.validity.gates.common import ids, made
+from audit.validity.gates.common import Rule, ids
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
-from audit.verdict.gates import absent
 from audit.verdict.result import Gate, interval, percent, signed_points
 
 _MOST = 0.5
@@ -13,9 +12,9 @@ _MOST = 0.5
 
 def archetype(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     """G5: what attribute edits should do in this context, from contracts that were declared before the run."""
-    name, source = "G5_archetype", "li2026, G5; contracts as declared in audit.validity.edits"
+    rule = Rule("G5_archetype", 1.0, "li2026, G5; contracts as declared in audit.validity.edits")
     if e.archetype is None:
-        return absent(name, 1.0, source, "No edit of the content was asked: what it should do cannot be named.")
+        return rule.absent("No edit of the content was asked: what it should do cannot be named.")
     tests = cell.used(Family.ATTRIBUTE)
     directional = int((tests.tests & tests.directional).sum())
     total = int(tests.tests.sum())
@@ -25,12 +24,9 @@ def archetype(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
         Archetype.INVARIANCE: "No edit of the content changes the right answer: answers must stay",
         Archetype.MIXED: "Some edits of the content change the right answer and some do not: no one number tells",
     }[e.archetype]
-    return made(
-        name,
+    return rule.checked(
         e.archetype != Archetype.MIXED,
         directional / total if total else 0.0,
-        1.0,
-        source,
         f"{why} ({directional} of {total} change it)."
         + ("" if few.any() else " No item stands out: all edits should do the same."),
         "Split the benchmark by the condition that decides whether an edit changes the right answer.",
@@ -40,15 +36,12 @@ def archetype(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
 
 def isolation(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     """F6: where the key moves, edits of the content move more answers than as many neutral words. An alarm."""
-    name, source = "F6_isolation", "li2026, F6 and App. F (E6, placebo specificity); here a difference above 0"
+    rule = Rule("F6_isolation", 0.0, "li2026, F6 and App. F (E6, placebo specificity); here a difference above 0")
     if e.archetype != Archetype.DIAGNOSTIC or e.placebo is None:
-        return absent(name, 0.0, source, "No placebo, or the content should not move answers.")
-    return made(
-        name,
+        return rule.absent("No placebo, or the content should not move answers.")
+    return rule.checked(
         e.placebo.low > 0,
         e.placebo.low,
-        0.0,
-        source,
         f"Edits of the content move {signed_points(e.placebo.estimate)} of the answers beyond what as many neutral "
         f"words move ({interval(e.placebo.low, e.placebo.high)}).",
         "Any change of that size moves answers: edits of the content do not isolate the content.",
@@ -58,25 +51,20 @@ def isolation(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
 
 def direction(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     """F5: where nearly every wrong answer turns right under an edit, the key moved and the answers did not."""
-    name, source = (
-        "F5_direction",
-        "notes, section 6: wrong to right of .9 or more of the wrong; conf: wrong_to_right_max",
-    )
+    source = "notes, section 6: wrong to right of .9 or more of the wrong; conf: wrong_to_right_max"
+    rule = Rule("F5_direction", t.wrong_to_right_max, source)
     family = e.families[Family.ATTRIBUTE]
     moves = family.transitions
     wrong = moves.wrong_right + moves.wrong_wrong
     if wrong < 5:
-        return absent(name, t.wrong_to_right_max, source, "Fewer than five answers were wrong before: nothing to tell.")
+        return rule.absent("Fewer than five answers were wrong before: nothing to tell.")
     share = moves.wrong_to_right_share
     block = cell.used(Family.ATTRIBUTE)
     turned = block.tests & (cell.score_before == 0) & (block.scores == 1)
     still = float((block.response == cell.before)[turned].mean()) if turned.any() else 0.0
-    return made(
-        name,
+    return rule.checked(
         share < t.wrong_to_right_max or still < _MOST,
         share,
-        t.wrong_to_right_max,
-        source,
         f"Of {wrong} answers that were wrong before, {percent(share)} are right after an edit of the content. Of "
         f"these, {percent(still)} did not move: there the key came to the answer.",
         "A key that moves onto answers that stayed makes the score change: read the responses, not the scores.",

@@ -7,10 +7,9 @@ from audit.statistics.contracts import UNREAD
 from audit.statistics.paired import BoolArray
 from audit.validity.edits.record import Family
 from audit.validity.evidence import SURFACE, CellEvidence
-from audit.validity.gates.common import ids, made
+from audit.validity.gates.common import Rule, ids
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
-from audit.verdict.gates import absent
 from audit.verdict.result import Gate, percent
 
 _G1 = "li2026, G1: silent no-ops below 20 %, on the hash of the token ids that the scorer consumed"
@@ -18,6 +17,7 @@ _G1 = "li2026, G1: silent no-ops below 20 %, on the hash of the token ids that t
 
 def edits_reach_scorer(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     """G1, first half: edits whose request has the hash of the original's tested nothing. number: the worst edit."""
+    rule = Rule("G1_edits_reach_scorer", t.noop_share_max, _G1)
     shares: dict[str, float] = {}
     hit = np.zeros(cell.n, dtype=bool)
     for family, block in cell.families.items():
@@ -29,15 +29,12 @@ def edits_reach_scorer(cell: ValidityCell, e: CellEvidence, t: ValidityThreshold
             shares[f"{family} {name}"] = float(same.sum() / here.sum())
             hit |= same.any(axis=0)
     if not shares:
-        return absent("G1_edits_reach_scorer", t.noop_share_max, _G1, "No edit was asked.")
+        return rule.absent("No edit was asked.")
     worst = max(shares, key=lambda name: shares[name])
     total = sum(int((b.asked & b.same).sum()) for b in cell.families.values())
-    return made(
-        "G1_edits_reach_scorer",
+    return rule.checked(
         shares[worst] < t.noop_share_max,
         shares[worst],
-        t.noop_share_max,
-        _G1,
         f"Under {worst}, {percent(shares[worst])} of the requests are the original's, the most of {len(shares)} edits. "
         f"{total} such rows are left out, and spare edits take their place.",
         "Edit what the scorer reads, or take another edit ('formats=[...]').",
@@ -56,12 +53,10 @@ def enough_edits(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
         shares[family.value] = float(np.minimum(there, wanted).mean() / wanted) if cell.n else 0.0
         short |= there < wanted
     worst = min(shares, key=lambda name: shares[name])
-    return made(
-        "G1_enough_edits",
+    source = "conf/verdict: applicable_share_min; a family below it is withheld, and zeros are never averaged in"
+    return Rule("G1_enough_edits", t.applicable_share_min, source).checked(
         shares[worst] >= t.applicable_share_min,
         shares[worst],
-        t.applicable_share_min,
-        "conf/verdict: applicable_share_min; a family below it is withheld, and zeros are never averaged in",
         "Of the edits wanted, these changed what the scorer reads: "
         + ", ".join(f"{f} {percent(share)}" for f, share in shares.items())
         + ".",
@@ -90,12 +85,12 @@ def answers_readable(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds)
     fell = [name for name, p in pvalues.items() if p < t.parse_drop_alpha]
     best, least = _bounds(cell)
     why = _why_unread(cell)
-    return made(
-        "G1_answers_readable",
+    source = (
+        "li2026, G1 (parseability at least .95), of every edit by itself; McNemar on readable; conf: parse_drop_alpha"
+    )
+    return Rule("G1_answers_readable", t.parse_share_min, source).checked(
         shares[worst] >= t.parse_share_min and not fell,
         shares[worst],
-        t.parse_share_min,
-        "li2026, G1 (parseability at least .95), of every edit by itself; McNemar on readable; conf: parse_drop_alpha",
         f"{percent(shares[worst])} of the answers to {worst} can be read, the fewest of {len(shares)}."
         + (f" The edit itself changes what can be read: {', '.join(fell[:3])}." if fell else "")
         + (f" Unparsed, of all: {', '.join(f'{n} {name}' for name, n in why.items())}." if why else "")

@@ -6,10 +6,9 @@ from audit.statistics.contracts import UNREAD
 from audit.statistics.paired import BoolArray, IntArray
 from audit.validity.edits.record import Family
 from audit.validity.evidence import SURFACE, CellEvidence
-from audit.validity.gates.common import ids, made
+from audit.validity.gates.common import Rule, ids
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
-from audit.verdict.gates import absent
 from audit.verdict.result import Gate
 
 _ORDER_ITEMS, _ORDER_Z = 20, 4.0  # items, and expected standard errors, from which an order can be told
@@ -17,12 +16,10 @@ _ORDER_ITEMS, _ORDER_Z = 20, 4.0  # items, and expected standard errors, from wh
 
 def pairing(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     """G4 (F4): every edited row is of its own original: the same item text and key in all rows of an id."""
-    return made(
-        "G4_paired",
+    source = "li2026, G4: item-level pairing; all edits of an item are resampled together, in whole clusters"
+    return Rule("G4_paired", 0.0, source).checked(
         not cell.mixed_up,
         float(len(cell.mixed_up)),
-        0.0,
-        "li2026, G4: item-level pairing; all edits of an item are resampled together, in whole clusters",
         f"In {cell.n - len(cell.mixed_up)} of {cell.n} items every row has the text and the key of its original; "
         f"{len(np.unique(cell.cluster))} clusters are resampled whole.",
         "Rows of different items share an id: give every item its own.",
@@ -32,15 +29,12 @@ def pairing(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
 
 def context(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     """F10: the original, sent again, is the very request: nothing of other items stands in its context."""
-    name, source = "F10_context", "li2026, F10; ours: the hash of what was consumed, first sending against replays"
+    rule = Rule("F10_context", 0.0, "li2026, F10; ours: the hash of what was consumed, first sending against replays")
     if len(cell.original.response) < 2:
-        return absent(name, 0.0, source, "The original was asked once.")
-    return made(
-        name,
+        return rule.absent("The original was asked once.")
+    return rule.checked(
         not cell.other_context,
         float(len(cell.other_context)),
-        0.0,
-        source,
         f"In {cell.n - len(cell.other_context)} of {cell.n} items the original, sent again, is the same request (token "
         "ids where the engine tells them, else its text: what an endpoint adds is not seen).",
         "Something else is in the context: send each request alone, without a conversation before it.",
@@ -54,18 +48,17 @@ def agreement(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
     Rows that were permuted within a family keep their ids and show here. number: agreement over what is expected from
     how the family's edits agree among themselves; judged where that is clear.
     """
-    name, source = "G4_order", "ours: Cohen's kappa with the item's own original, against half of what the edits share"
+    rule = Rule(
+        "G4_order", 0.5, "ours: Cohen's kappa with the item's own original, against half of what the edits share"
+    )
     found = families_that_tell(cell)
     if not found:
-        return absent(name, 0.5, source, "Too few items, or edits that agree too little among themselves, to tell.")
+        return rule.absent("Too few items, or edits that agree too little among themselves, to tell.")
     family, (own, among) = min(found.items(), key=lambda one: one[1][0] / one[1][1])
     silent = ", ".join(str(one) for one in SURFACE if one not in found)
-    return made(
-        name,
+    return rule.checked(
         own >= among / 2,
         own / among,
-        0.5,
-        source,
         f"Answers to {family} edits agree with the answers to their originals by a kappa of {own:.2f}, and among "
         f"themselves by {among:.2f}."
         + (f" Edits of {silent} agree too little among themselves to tell." if silent else ""),

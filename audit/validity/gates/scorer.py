@@ -6,10 +6,9 @@ import scipy
 from audit.statistics.contracts import UNREAD
 from audit.validity.edits.record import Family
 from audit.validity.evidence import SURFACE, CellEvidence
-from audit.validity.gates.common import ids, made
+from audit.validity.gates.common import Rule, ids
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
-from audit.verdict.gates import absent
 from audit.verdict.result import Gate, Status, percent, pvalue
 
 _SMALLEST_EXPECTED = 1.0  # of a chi-square: below it the test is not made
@@ -26,12 +25,9 @@ def scorer_valid(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
     else:
         detail = f"Oracle, anti-oracle, constant and blind answers score as they must. {evidence}"
     detail += " No items stand behind this gate: the scorer is on trial, with scripted answers to all of them."
-    return made(
-        "scorer_valid",
+    return Rule("scorer_valid", 1.0, f"{facts['name']}: {facts['reference_of']}").checked(
         passed,
         float(passed),
-        1.0,
-        f"{facts['name']}: {facts['reference_of']}",
         detail,
         "Label 100 or more replies of this family of models by hand (kappa of at least .8, at most 10 % missed), or "
         "take a scorer that is validated.",
@@ -40,9 +36,10 @@ def scorer_valid(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
 
 def key_position(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     """F3b: the key must not stand at one place, where options are shown. Chi-square over positions."""
-    name, source = "F3b_key_position", "chi-square of the key's shown position; conf/verdict: position_alpha"
+    source = "chi-square of the key's shown position; conf/verdict: position_alpha"
+    rule = Rule("F3b_key_position", t.position_alpha, source)
     if not cell.scorer["lettered"]:
-        return absent(name, t.position_alpha, source, "The options are not shown, so that they have no positions.")
+        return rule.absent("The options are not shown, so that they have no positions.")
     places = cell.original.key_position[0]
     places = places[places >= 0]
     options = np.maximum(1, np.round(1 / cell.chance)).astype(int)[: places.size]
@@ -51,16 +48,13 @@ def key_position(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
     observed = np.bincount(places, minlength=positions)[:positions].astype(float)
     keep = expected >= _SMALLEST_EXPECTED
     if keep.sum() < 2:
-        return absent(name, t.position_alpha, source, "Too few items to tell.")
+        return rule.absent("Too few items to tell.")
     chi = float(np.sum((observed[keep] - expected[keep]) ** 2 / expected[keep]))
     p = float(scipy.stats.chi2.sf(chi, int(keep.sum()) - 1))
     most = int(np.argmax(np.where(keep, observed - expected, -np.inf)))
-    return made(
-        name,
+    return rule.checked(
         p > t.position_alpha,
         p,
-        t.position_alpha,
-        source,
         f"The key is first in {observed[0]:.0f} of {places.size} originals; {expected[0]:.0f} are due: {pvalue(p)}.",
         "Shuffle the options of each item: otherwise always the first option scores.",
         items=ids(cell, cell.original.key_position[0] == most),
@@ -70,7 +64,7 @@ def key_position(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
 
 def label_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     """F3c: labels without probability, ties and infinities. number: mean mass, or the share of such rows."""
-    name, source = "F3c_label_values", "li2026, F3c: targets outside what was asked for; conf/verdict: label_mass_min"
+    source = "li2026, F3c: targets outside what was asked for; conf/verdict: label_mass_min"
     blocks = [cell.original, *cell.families.values()]
     rows = [b.asked & np.isin(b.why.astype(str), ("tied", "not finite", "no mass")) for b in blocks]
     odd = sum(int(row.sum()) for row in rows)
@@ -84,12 +78,10 @@ def label_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
         if mass is None
         else f" The labels hold {percent(mass)} of the probability on average (5th percentile {percent(low)})."
     )
-    return made(
-        name,
+    limit = 1 - t.parse_share_min if mass is None else t.label_mass_min
+    return Rule("F3c_label_values", limit, source).checked(
         passed,
         share if mass is None else mass,
-        1 - t.parse_share_min if mass is None else t.label_mass_min,
-        source,
         f"{odd} of {asked} answers are tied or not finite; none of them was given to the first option.{said}",
         "Ask for every spelling of a label by its token ids, at any rank."
         if mass is not None

@@ -2,8 +2,6 @@
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from importlib.resources import files as package_files
 from pathlib import Path
@@ -27,7 +25,7 @@ from audit.panel import PANEL, panel_runs
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.attempt import ATTEMPT
 from audit.shards.complete import listed_shards
-from audit.shards.files import disk_error, file_sha256
+from audit.shards.files import disk_error, file_sha256, whole_file
 from audit.shards.manifest import MANIFEST, SEAL, Manifest
 from audit.verdict.shipped import shipped_table
 
@@ -76,7 +74,12 @@ def write_pack(run_dir: Path, out: Path, *, with_shards: bool, signer: Signer | 
         }
         stated = statement(PREDICATE, {SUMS: sha256(listed), VERDICT: sums[VERDICT]}, predicate)
         contents[STATEMENT] = seal(stated, signer)
-    _write(out, contents)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise disk_error(out, error) from error
+    with whole_file(out) as file:
+        write_archive(file, contents)
     return sums
 
 
@@ -227,23 +230,6 @@ def program_sha256() -> str:
 
 def _json(value: Any) -> bytes:
     return (json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
-
-
-def _write(out: Path, contents: dict[str, bytes | Path]) -> None:
-    """Whole or not at all."""
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{out.name}.", suffix=".tmp", dir=out.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                write_archive(file, contents)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(out)
-        finally:
-            Path(name).unlink(missing_ok=True)
-    except OSError as error:
-        raise disk_error(out, error) from error
 
 
 def _note(manifests: Sequence[Manifest], with_shards: bool, signed: bool) -> str:

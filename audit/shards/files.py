@@ -6,8 +6,9 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from typing import BinaryIO
 
 from audit.errors import ShardError
 from audit.shards.working_copy import publish
@@ -69,35 +70,38 @@ def write_file(
 ) -> None:
     """Write `data` to `path` whole or not at all; `guard` is held over the rename and may refuse it by raising.
 
-    data: or its pieces, of which one at a time is in memory.
+    data: or its pieces, of which one at a time is in memory. Raises as `whole_file`.
+    """
+    whole = None if isinstance(data, Iterator) else data
+    with whole_file(path, whole, guard) as file:
+        file.writelines(data if isinstance(data, Iterator) else (data,))
+
+
+@contextmanager
+def whole_file(
+    path: Path, data: bytes | memoryview | None = None, guard: AbstractContextManager[None] | None = None
+) -> Iterator[BinaryIO]:
+    """A file to write, which then stands at `path` whole or not at all; guard: as of `write_file`.
+
+    data: all that will be written, where that is at hand.
     In the working copy of a run on object storage the object is written too.
     Raises ShardError when the disk refuses; then no temporary file is left and what was at `path` is unchanged.
     """
     tmp = path.parent / f".{path.name}.{uuid.uuid4().hex}{TMP_SUFFIX}"
-    whole = None if isinstance(data, Iterator) else data
     try:
         try:
-            _write_synced(tmp, data if isinstance(data, Iterator) else iter((data,)))
+            with tmp.open("xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
             with guard if guard is not None else nullcontext():
                 tmp.replace(path)
             sync_folder(path.parent)
         finally:
             tmp.unlink(missing_ok=True)
     except OSError as error:
-        raise disk_error(path, error, None if whole is None else len(whole)) from error
-    publish(path, whole)
-
-
-def _write_synced(path: Path, pieces: Iterator[bytes | memoryview]) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        for piece in pieces:
-            view = memoryview(piece)
-            while view:  # os.write may write less than it was given, most of all when the disk fills up
-                view = view[os.write(fd, view) :]
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+        raise disk_error(path, error, None if data is None else len(data)) from error
+    publish(path, data)
 
 
 def sync_folder(folder: Path) -> None:

@@ -4,8 +4,6 @@ Record batches of 512 rows, uncompressed and memory-mapped: a task that needs qu
 batch, whatever the size of the file.
 """
 
-import os
-import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import islice
@@ -16,9 +14,9 @@ import pyarrow as pa
 
 from audit.errors import BenchmarkError, ShardError
 from audit.records import Code, Question
-from audit.shards.files import TMP_SUFFIX, disk_error, sync_folder
+from audit.shards.files import whole_file
 from audit.shards.keys import column_array
-from audit.shards.working_copy import local_file, publish
+from audit.shards.working_copy import local_file
 
 QUESTIONS = "questions.arrow"
 BATCH_ROWS = 512
@@ -45,29 +43,16 @@ def write_questions(run_dir: Path | str, questions: Iterable[Question]) -> int:
     Raises BenchmarkError when an id occurs twice, ShardError when the disk refuses. One batch is in memory at a time.
     """
     path = Path(run_dir) / QUESTIONS
-    tmp = path.parent / f".{path.name}.{uuid.uuid4().hex}{TMP_SUFFIX}"
     seen: set[int] = set()
     rest = iter(questions)
     step = list(islice(rest, BATCH_ROWS))
     schema = CODE_SCHEMA if step and step[0].code else QUESTION_SCHEMA
-    try:
-        try:
-            with tmp.open("wb") as file:
-                with pa.ipc.new_file(file, schema) as writer:
-                    while step:
-                        _no_repeat(step, seen)
-                        arrays = [column_array([_stored(q, f.name) for q in step], f) for f in schema]
-                        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
-                        step = list(islice(rest, BATCH_ROWS))
-                file.flush()
-                os.fsync(file.fileno())
-            tmp.replace(path)
-            sync_folder(path.parent)
-        finally:
-            tmp.unlink(missing_ok=True)
-    except OSError as error:
-        raise disk_error(path, error) from error
-    publish(path)
+    with whole_file(path) as file, pa.ipc.new_file(file, schema) as writer:
+        while step:
+            _no_repeat(step, seen)
+            arrays = [column_array([_stored(q, f.name) for q in step], f) for f in schema]
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            step = list(islice(rest, BATCH_ROWS))
     return len(seen)
 
 

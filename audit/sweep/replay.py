@@ -17,7 +17,7 @@ from audit.errors import ConfigError, DataError
 from audit.records import Generation, Part, Question
 from audit.resolve import ResolvedRun, resolve_run, sized
 from audit.shards.complete import read_outcomes
-from audit.shards.files import write_file
+from audit.shards.files import whole_file
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.read import iter_columns
 from audit.shards.schema import plain_values
@@ -96,10 +96,8 @@ def _opened(place: str) -> tuple[Mapping[Key, int], pa.ChunkedArray]:
 
 
 def _save(table: pa.Table, run_dir: Path) -> None:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as writer:
+    with whole_file(run_dir / MESSAGES) as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
-    write_file(run_dir / MESSAGES, sink.getvalue().to_pybytes())
 
 
 def _messages(run_dir: Path, of: str | None, resolved: ResolvedRun) -> pa.Table:

@@ -27,7 +27,7 @@ from audit.scoring.judged import (
     prompt_sha256,
     read_vote,
 )
-from audit.shards.files import write_file
+from audit.shards.files import whole_file
 from audit.shards.read import iter_columns
 from audit.validity.columns import SCHEMA
 from audit.validity.config import ValidityConfig
@@ -131,10 +131,9 @@ def write_judgements(found: Judgements, run_dir: Path) -> Path:
     rows = [{"key": key, "votes": list(votes)} for key, votes in sorted(found.votes.items())]
     about = json.dumps(dict(found.about), sort_keys=True)
     table = pa.Table.from_pylist(rows, schema=_SCHEMA.with_metadata({b"about": about.encode()}))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with whole_file(run_dir / FILE) as file, pa.ipc.new_file(file, table.schema, options=options) as writer:
         writer.write_table(table)
-    write_file(run_dir / FILE, sink.getvalue())
     return run_dir / FILE
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from audit.errors import ConfigError, LibraryError, unknown_name
-from audit.shards.files import make_folder, write_file
+from audit.shards.files import make_folder, whole_file, write_file
 from audit.variants.record import SCHEMA_VERSION, Judgement, Library, State, Variant, header_dict, header_from
 
 FILE = "variants.arrow"
@@ -58,12 +58,10 @@ def to_table(library: Library) -> pa.Table:
 
 def write_library(library: Library, path: Path) -> Path:
     """Write the file whole or not at all; returns its path. ShardError when the disk refuses."""
-    sink = pa.BufferOutputStream()
-    table = to_table(library)
-    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-        writer.write_table(table)
+    table, options = to_table(library), pa.ipc.IpcWriteOptions(compression="zstd")
     make_folder(path.parent)
-    write_file(path, memoryview(sink.getvalue()))
+    with whole_file(path) as file, pa.ipc.new_file(file, table.schema, options=options) as writer:
+        writer.write_table(table)
     return path
 
 
@@ -135,9 +133,8 @@ def export_library(library: Library, path: Path, *, every: bool = False) -> int:
     if not every:
         table = table.filter(table["accepted"])
     if path.suffix == ".parquet":
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink)
-        write_file(path, memoryview(sink.getvalue()))
+        with whole_file(path) as file:
+            pq.write_table(table, file)
     else:
         rows = ({"library": library.sha256, **row} for row in table.to_pylist())
         write_file(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())

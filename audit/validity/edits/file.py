@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from audit.benchmarks.items import BbqFacts, ContrastFacts, CrowsFacts, Facts, Item, ToxigenFacts, XsTestFacts
 from audit.errors import ShardError
-from audit.shards.files import write_file
+from audit.shards.files import whole_file
 from audit.validity.design import Arm
 from audit.validity.edits.plan import Plan
 from audit.validity.edits.record import PLAIN_LABELS, PROMPT, Contract, Edit, Family
@@ -71,10 +71,9 @@ def digest(table: pa.Table) -> str:
 
 def write_edits(table: pa.Table, run_dir: Path) -> Path:
     """The file, whole or not at all; its path."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with whole_file(run_dir / FILE) as file, pa.ipc.new_file(file, table.schema, options=options) as writer:
         writer.write_table(table, max_chunksize=_ROWS_AT_ONCE)
-    write_file(run_dir / FILE, sink.getvalue())
     return run_dir / FILE
 
 

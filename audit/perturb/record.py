@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import scipy
 
-from audit.errors import DataError
 from audit.shards.keys import RequestCounts
 from audit.statistics.exchange import AffectedItems, affected_items, item_pvalues
 from audit.statistics.multiplicity import benjamini_hochberg, benjamini_yekutieli
@@ -86,13 +85,6 @@ class BrokenShare:
     broken: int
     confidence: float = 0.95
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.broken <= self.checked or self.checked < 1:
-            raise DataError(
-                f"A sample of variants has 0 <= broken <= checked and checked >= 1, such as BrokenShare(150, 0); found "
-                f"{self.broken} of {self.checked}. Where nobody read any, give None."
-            )
-
     @property
     def share(self) -> float:
         return self.broken / self.checked
@@ -126,26 +118,6 @@ class PerturbCell:
     control: PerturbCell | None = None
     unlike: tuple[str, ...] = ()
     families: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        n = len(self.question_ids)
-        if self.cluster.shape != (n,) or self.n_options.shape != (n,):
-            raise DataError(
-                f"{self.benchmark}: {n} items need clusters and options of shape ({n},); found "
-                f"{self.cluster.shape} and {self.n_options.shape}."
-            )
-        for w in (self.tested, *self.references):
-            shapes = (w.original.shape, w.variants.shape, w.was_asked.shape)
-            if any(len(s) != 2 or s[1] != n for s in shapes) or w.was_asked.shape != w.variants.shape:
-                raise DataError(
-                    f"{w.model} on {self.benchmark}: expected an original (K, {n}) and variants and asked (N, {n}); "
-                    f"found {', '.join(map(str, shapes))}."
-                )
-            for values in w.pair:
-                if not np.all(np.isnan(values) | (values == 0) | (values == 1)):
-                    raise DataError(f"{w.model} on {self.benchmark}: an answer is 1, 0 or NaN; found another value.")
-            if np.any(~np.isnan(w.variants) & ~w.was_asked):
-                raise DataError(f"{w.model} on {self.benchmark}: a variant that was not asked has an answer.")
 
     @property
     def n(self) -> int:

@@ -64,9 +64,7 @@ def contrast(
     (clusters), which show no spread to speak of, it is all that is possible and a mean's p is NaN. Raises
     DataError when not one pair has both answers.
     """
-    keep = np.ones(cell.n, dtype=bool) if items is None else np.asarray(items, dtype=bool)
-    if keep.shape != (cell.n,):
-        raise DataError(f"A mask of items has shape {keep.shape}; expected ({cell.n},), one flag an item.")
+    keep = np.ones(cell.n, dtype=bool) if items is None else items
     runs = [to_values(np.stack([cell.row(s) for s in part]), unparsed)[:, keep] for part in (a, b)]
     x, y, groups = average(runs[0]), average(runs[1]), cell.cluster[keep]
     both = ~np.isnan(x - y)

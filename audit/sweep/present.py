@@ -126,8 +126,6 @@ def without_words(text: str, share: float, seed: int) -> str:
 
 def router_prompt(protocol: Protocol, question: Question, arm: str, reading: Reading = Reading.LETTER) -> str:
     """What every router of an arm is sent; routers of one question differ in their seeds only."""
-    if arm == Arm.DIRECT:
-        raise ValueError("The direct arm has no router. Expected forward_full or noisy_rewrite.")
     name = f"router_{arm}_{reading}" if reading in OF_READING else f"router_{arm}"
     return fill(protocol.templates[name], {"question": question_text(protocol, question)})
 
@@ -149,6 +147,4 @@ def worker_prompt(protocol: Protocol, messages: Sequence[str], n_options: int, r
     The prompts for the first r and r+1 of the same messages are equal up to the end of message r, as far as the
     template puts its instructions before `{messages}`; an engine's prefix cache then serves that part.
     """
-    if not messages:
-        raise ValueError("A worker prompt needs at least one router message; the direct arm uses direct_prompt.")
     return answering_prompt(protocol, "worker", "messages", aggregate(protocol, messages), n_options, reading)

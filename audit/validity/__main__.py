@@ -177,7 +177,7 @@ def _run(config: ValidityConfig, done: Callable[[ValidityConfig, Path], None]) -
         if config.judge is not None:
             from audit.validity.judge import judge_run
 
-            judge_run(run_dir, config)
+            judge_run(run_dir, config, config.judge)
         write_token_distances(run_dir, resolved, read_edits(run_dir / FILE))
         done(config, run_dir)
         print_cells(load_cells(run_dir, resolved.audit.schema), resolved.audit)

@@ -15,8 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from audit.config import load_model_config
-from audit.engines.config import ModelConfig
-from audit.errors import ConfigError, ShardError
+from audit.errors import ShardError
 from audit.records import Generation
 from audit.scoring.judged import (
     MAX_TOKENS,
@@ -61,26 +60,17 @@ class Judgements:
         row["parsed"] = response is not None
 
 
-def judge_of(config: ValidityConfig) -> ModelConfig | None:
-    """The judge's configuration; None without one. ConfigError for an unknown model."""
-    if config.judge is None:
-        return None
-    return config.model.get(config.judge) or load_model_config(config.judge)
-
-
-def judge_run(run_dir: Path, config: ValidityConfig) -> Path:
+def judge_run(run_dir: Path, config: ValidityConfig, judge: str) -> Path:
     """Ask the judge about every reply of a run (and every labelled one); the file of votes.
 
-    Raises EngineError where the judge cannot be run.
+    judge: its name. Raises EngineError where the judge cannot be run.
     """
     from audit.engines.weights import resolve_weights
     from audit.resolve import revision_of
     from audit.variants.ask import JUDGE, ask_model
     from audit.variants.config import VariantsConfig
 
-    model = judge_of(config)
-    if model is None:
-        raise ConfigError("No judge. Expected judge=<model>, such as judge=qwen3_8b.")
+    model = config.model.get(judge) or load_model_config(judge)
     labelled = read_labels(Path(config.labels)) if config.labels is not None else ()
     asking = VariantsConfig(
         benchmark=config.benchmark, name=config.benchmark.name, seed=config.seed, out=str(run_dir / "judge"),

@@ -16,7 +16,7 @@ from audit.benchmarks.sample import Census, Sample, take_census
 from audit.config import RunConfig, load_group, load_model_config
 from audit.engines.config import ModelConfig, SamplingConfig, check_model
 from audit.engines.weights import resolve_weights
-from audit.errors import ConfigError, DataError, EngineError
+from audit.errors import ConfigError, EngineError
 from audit.records import NO_OPTION, Design, FinishReason, Generation, Part, Presentation, Question, Reading
 from audit.resolve import BenchmarkSample, resolve_run, revision_of
 from audit.runtime.progress import Display
@@ -123,11 +123,10 @@ def ask_model(
 
     A call that failed is a `Generation(error=...)`. Raises EngineError when the model cannot be run.
     """
-    limits = {(r.max_tokens, r.temperature, r.top_p) for r in requests}
-    if len(limits) != 1:
-        raise DataError(f"The requests of a batch have {len(limits)} different limits; expected one for all of a role.")
+    one = requests[0]  # all of a role have the same limits
+    limits = SamplingConfig(one.max_tokens, one.temperature, one.top_p)
     run_config = AskConfig(
-        model={model.name: replace(model, worker=SamplingConfig(*limits.pop()), protocol=None)},
+        model={model.name: replace(model, worker=limits, protocol=None)},
         benchmark=config.benchmark,
         protocol=load_group("protocol", "song2026"),
         cluster=config.cluster,

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from audit.benchmarks.rows import shuffled
 from audit.engines.embedder import Embedder, Embedding, cosine_distance
 from audit.engines.entailment import Entailment
-from audit.errors import LibraryError
 from audit.records import Question
 from audit.variants.gates.judge import ask_judge, check_judge, tally
 from audit.variants.gates.rules import before_judge, decide, repeats, rule_findings, same_words
@@ -67,8 +66,7 @@ def build_variants(
 
     An attempt asks `propose` for as many candidates as each question still lacks (of num_variants accepted), under
     numbers that were not used before; it ends after max_attempts, or when nothing is lacking or proposed. A strategy
-    may offer more than it was asked for; all of it is judged. LibraryError for a candidate of an unknown question or
-    with a number that was used.
+    may offer more than it was asked for; all of it is judged.
     """
     by_id = {question.id: question for question in questions}
     found: list[Variant] = []
@@ -83,12 +81,6 @@ def build_variants(
         candidates = propose(needed, attempt) if needed else []
         if not candidates:
             break
-        seen = {(v.question_id, v.number) for v in found}
-        for candidate in candidates:
-            key = (candidate.question_id, candidate.number)
-            if candidate.question_id not in by_id or key in seen:
-                raise LibraryError(f"Candidate {key[0]}#{key[1]} is of no known question, or was proposed before.")
-            seen.add(key)
         found += judge_candidates(by_id, candidates, gates, earlier=found)
     return found
 

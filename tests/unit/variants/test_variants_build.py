@@ -21,7 +21,7 @@ from variant_helpers import (
 from audit.config import load_group
 from audit.errors import ConfigError, LibraryError
 from audit.records import Generation, Question
-from audit.variants.build import Gates, Judge, build_variants, judge_candidates, once
+from audit.variants.build import Gates, Judge, build_variants, judge_candidates
 from audit.variants.funnel import funnel, funnel_text
 from audit.variants.policy import Policy, policy_for, split_text
 from audit.variants.record import Candidate, Judgement, ModelRef, State, Variant, question_sha256
@@ -194,13 +194,6 @@ def test_attempts_ask_for_what_is_lacking_under_new_numbers() -> None:
     assert len(build_variants([CAPITAL], propose, gates, num_variants=1, max_attempts=3)) == 3  # then it gives up
 
 
-def test_foreign_and_repeated_candidates_are_refused() -> None:
-    gates = Gates(Policy(), ScriptedEmbedder(DISTANCES))
-    for bad in ([Candidate("q/9", 1, GOOD, "x")], candidates(GOOD) * 2):
-        with pytest.raises(LibraryError, match="no known question, or was proposed before"):
-            build_variants(QUESTIONS, once(bad), gates, num_variants=1, max_attempts=1)
-
-
 def test_permuted_options_take_the_key_along() -> None:
     gates = Gates(Policy(options="permute"), ScriptedEmbedder({CAPITAL.text: 0.0, **{f"v{i}": 0.3 for i in range(9)}}))
     found = judged(*(f"v{i}" for i in range(9)), gates=gates)
@@ -286,10 +279,6 @@ def test_templates() -> None:
     assert [(c.number, c.source) for c in found] == [(1, "what_is_the"), (2, "pupil"), (3, "quiz")]
     assert found[0].text == "It is cold. The capital of France is what?"
     assert template_candidates(replace(CAPITAL, text="Paris is"), Policy(), rules)[0].source == "complete"
-    with pytest.raises(ConfigError, match="Rule 'x' is no regular expression"):
-        load_rules({"rules": [{"name": "x", "pattern": "(", "replacement": ""}]})
-    with pytest.raises(ConfigError, match="expected name, pattern and replacement"):
-        load_rules({"rules": [{"name": "x"}]})
 
 
 def test_funnel_counts_by_hand() -> None:

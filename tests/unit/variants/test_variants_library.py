@@ -165,8 +165,6 @@ def test_upper_bound_is_clopper_pearson() -> None:
     assert upper_bound(5, 5) == 1.0
     for broken, n in ((1, 20), (7, 60)):  # the definition: at the bound, that few or fewer have probability 5 %
         assert binom.cdf(broken, n, upper_bound(broken, n)) == pytest.approx(0.05, abs=1e-9)
-    with pytest.raises(DataError, match="3 broken of 2"):
-        upper_bound(3, 2)
 
 
 def test_review_by_file(tmp_path: Path) -> None:
@@ -226,8 +224,6 @@ def test_reference_panel() -> None:
     assert found["v2"] == PanelFinding(4, 3, 0) and not found["v2"].suspect  # d had the original wrong
     assert found["v3"] == PanelFinding(3, 3, 1) and not found["v3"].suspect
     assert found["v4"] == PanelFinding(2, 2, 0) and not found["v4"].suspect  # two models are too few
-    with pytest.raises(DataError, match="expected the same models"):
-        panel_findings(original, {"a": {}}, of)
 
 
 def test_panel_findings_go_into_the_library() -> None:

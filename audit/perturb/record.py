@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import scipy
 
+from audit.errors import DataError
 from audit.shards.keys import RequestCounts
 from audit.statistics.exchange import AffectedItems, affected_items, item_pvalues
 from audit.statistics.multiplicity import benjamini_hochberg, benjamini_yekutieli
@@ -84,6 +85,10 @@ class BrokenShare:
     checked: int
     broken: int
     confidence: float = 0.95
+
+    def __post_init__(self) -> None:  # the numbers come from a library's file, which may be anybody's
+        if not 0 <= self.broken <= self.checked or self.checked < 1:
+            raise DataError(f"A review has 0 <= broken <= checked, checked >= 1; found {self.broken} of {self.checked}.")
 
     @property
     def share(self) -> float:

@@ -7,7 +7,7 @@ import pytest
 from perturb_cells import cell, with_answers
 from scipy import stats
 
-from audit.errors import ConfigError
+from audit.errors import ConfigError, DataError
 from audit.perturb.gates import all_gates, enough_data, exact_values, noise_floor, order_of_items, parseability
 from audit.perturb.record import BrokenShare, PerturbCell, Wordings
 from audit.perturb.thresholds import PerturbThresholds
@@ -133,6 +133,9 @@ def test_the_upper_limit_of_the_broken_share():
     """0 of 150: 1 - .05^(1/150) = 2.0 % (notes, section 4)."""
     assert BrokenShare(150, 0).upper == pytest.approx(1 - 0.05 ** (1 / 150))
     assert BrokenShare(3, 3).upper == 1.0
+    for checked, broken in ((0, 0), (100, -5), (3, 4)):
+        with pytest.raises(DataError):
+            BrokenShare(checked, broken)
 
 
 def test_asked_defaults_to_everything():

@@ -88,7 +88,7 @@ class BrokenShare:
 
     def __post_init__(self) -> None:  # the numbers come from a library's file, which may be anybody's
         if not 0 <= self.broken <= self.checked or self.checked < 1:
-            raise DataError(f"A review has 0 <= broken <= checked, checked >= 1; found {self.broken} of {self.checked}.")
+            raise DataError(f"A review has 0 <= broken <= checked >= 1; found {self.broken} of {self.checked}.")
 
     @property
     def share(self) -> float:

@@ -157,6 +157,23 @@ def influence(rows: FloatArray, cluster: IntArray) -> FloatArray:
     return scaled
 
 
+def shared_se(values: FloatArray, cluster: IntArray) -> float:
+    """Standard error of the mean of (n,) values whose clusters have an effect of their own; 0 for clusters of one size.
+
+    Variance components by ANOVA for unequal sizes (Searle, Casella & McCulloch 1992, section 3.6). A robust error sees
+    residuals alone, and a large cluster that did not change leaves none: for intervals, the larger of both.
+    """
+    _, place, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
+    n, g = values.size, sizes.size
+    if g < 2 or np.ptp(sizes) == 0:
+        return 0.0
+    means = np.bincount(place, values) / sizes
+    within = float(np.sum((values - means[place]) ** 2)) / (n - g)
+    between = float(np.sum(sizes * (means - values.mean()) ** 2)) / (g - 1)
+    shared = max(0.0, (between - within) * (g - 1) / (n - np.sum(sizes**2) / n))
+    return float(np.sqrt(np.sum(sizes**2 * shared + sizes * within)) / n)
+
+
 def cluster_sums(rows: FloatArray, cluster: IntArray) -> FloatArray:
     """Rows (K, n) summed within clusters -> (K, G)."""
     _, index = np.unique(cluster, return_inverse=True)

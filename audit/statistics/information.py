@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from audit.errors import DataError
+from audit.statistics.drawing import shared_se
 from audit.statistics.paired import IntArray
 from audit.statistics.resampling import unseen_change
 from audit.statistics.wording_drop import mean_of, t_test
@@ -55,9 +56,11 @@ def information_slope(arrived: ArrayLike, right: ArrayLike) -> InformationSlope:
     if total <= 1e-9 * x.size:
         raise DataError("The share of words that arrives is the same for every question: it explains no difference.")
     slope = float(np.sum(x * y)) / total
-    scores = np.sum(x * (y - slope * x), axis=1)
-    se = float(np.sqrt(np.sum(scores**2) * n / (n - 1))) / total
-    return _tested(slope, se, n - 1, n)
+    # The line bends to a question with much of all variation: CR2, and the degrees of freedom of Kish's number.
+    share = np.sum(x * x, axis=1) / total
+    scores = np.sum(x * (y - slope * x), axis=1) / np.sqrt(np.maximum(1 - share, 1 / n))
+    se = float(np.sqrt(np.sum(scores**2))) / total
+    return _tested(slope, se, max(1 / float(np.sum(share**2)) - 1, 1.0), n)
 
 
 def slope_at_zero(doses: ArrayLike, right: ArrayLike, cluster: IntArray) -> InformationSlope:
@@ -83,7 +86,8 @@ def slope_at_zero(doses: ArrayLike, right: ArrayLike, cluster: IntArray) -> Info
         raise DataError(f"Expected {QUESTIONS_MIN} groups of questions; found {found.units}.")
     # No shorter than where as many questions changed at every dose as none of these would show.
     unseen = float(weights[weights > 0].sum()) * unseen_change(own, cluster)
-    return _tested(found.value, found.se, found.df, n, unseen)
+    there = ~np.isnan(own)
+    return _tested(found.value, max(found.se, shared_se(own[there], cluster[there])), found.df, n, unseen)
 
 
 def _tested(slope: float, se: float, df: float, n: int, unseen: float = 0.0) -> InformationSlope:

@@ -11,7 +11,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from audit.errors import DataError
-from audit.statistics.drawing import cluster_df, influence
+from audit.statistics.drawing import cluster_df, influence, shared_se
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.resampling import unseen_change
 from audit.statistics.wording_drop import Estimate, t_test
@@ -54,22 +54,24 @@ def lasting_by_condition(lead: ArrayLike, there: ArrayLike, cluster: IntArray) -
     groups = np.asarray(cluster)[both]
     first, second = (_mean(row[both], groups) for row in rows)
     unseen = unseen_change(rows[0, both] - rows[1, both], groups)
-    return _lasting(first, second, int(both.sum()), first.units, first.df, unseen)
+    shared = shared_se(rows[0, both] - rows[1, both], groups)
+    return _lasting(first, second, int(both.sum()), first.units, first.df, unseen, shared)
 
 
 def lasting_by_items(lead: ArrayLike, there: ArrayLike, clusters: tuple[IntArray, IntArray]) -> Lasting:
     """The same of other items, such as held-out ones: lead (n,), there (m,). The sets are independent."""
-    sides, unseen = [], 0.0
+    sides, unseen, shared = [], 0.0, 0.0
     for values, cluster in zip((lead, there), clusters, strict=True):
         row = np.asarray(values, dtype=float)
         known = ~np.isnan(row)
         sides.append(_mean(row[known], np.asarray(cluster)[known]))
         unseen += unseen_change(row[known], np.asarray(cluster)[known])
+        shared = float(np.hypot(shared, shared_se(row[known], np.asarray(cluster)[known])))
     one, other = (side.influence for side in sides)
     first = Estimate(sides[0].value, np.concatenate([one, np.zeros(other.size)]))
     second = Estimate(sides[1].value, np.concatenate([np.zeros(one.size), other]))
     n = sum(int((~np.isnan(np.asarray(values, dtype=float))).sum()) for values in (lead, there))
-    return _lasting(first, second, n, one.size + other.size, min(side.df for side in sides), unseen)
+    return _lasting(first, second, n, one.size + other.size, min(side.df for side in sides), unseen, shared)
 
 
 def _mean(row: FloatArray, cluster: IntArray) -> Estimate:
@@ -79,9 +81,9 @@ def _mean(row: FloatArray, cluster: IntArray) -> Estimate:
     return Estimate(float(row.mean()), influence(row[None], cluster)[0], 0, units - 1 - cluster_df(cluster))
 
 
-def _lasting(first: Estimate, second: Estimate, n: int, units: int, df: float, unseen: float) -> Lasting:
+def _lasting(first: Estimate, second: Estimate, n: int, units: int, df: float, unseen: float, shared: float) -> Lasting:
     lost = first.plus(second, -1.0)
-    tested = t_test(lost.value, lost.se, df)
+    tested = t_test(lost.value, max(lost.se, shared), df)
     p = 2 * min(tested["pvalue"], 1 - tested["pvalue"]) if lost.se > 0 else 1.0
     t = float(scipy.special.stdtrit(df, 0.975))
     low, high = min(tested["low"], lost.value - unseen), max(tested["high"], lost.value + unseen)

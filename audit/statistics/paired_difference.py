@@ -8,6 +8,7 @@ import scipy
 
 from audit.errors import DataError
 from audit.statistics.contracts import clustered_mean
+from audit.statistics.drawing import cluster_df, shared_se
 from audit.statistics.mcnemar import mcnemar_exact, mcnemar_midp
 from audit.statistics.paired import FloatArray, IntArray, checked_pair
 from audit.statistics.permutation import sign_flip_pvalue
@@ -59,11 +60,12 @@ def paired_difference(
         low, high = tango_interval(improve, degrade, n)
         p = float(mcnemar_exact(improve, degrade, "two-sided").pvalue)
     else:
-        mean = clustered_mean(y - x, c)
+        d = y - x
+        mean = clustered_mean(d, c)
         # No shorter than what none of the clusters would show: where nothing changed they show no spread at all.
-        unseen = unseen_change(y - x, c)
-        low, high = (mean.low, mean.high) if units > 1 else (-1.0, 1.0)
-        low, high = (max(min(low, mean.estimate - unseen), -1.0), min(max(high, mean.estimate + unseen), 1.0))
+        half = float(scipy.special.stdtrit(cluster_df(c), 0.975)) * max(mean.se, shared_se(d, c))
+        arm = max(half, unseen_change(d, c)) if units > 1 else 2.0
+        low, high = max(mean.estimate - arm, -1.0), min(mean.estimate + arm, 1.0)
         p = sign_flip_pvalue(y - x, c, two_sided=True, rng=rng)
     return PairedDifference(
         n, units, float(x.mean()), float(y.mean()), float((y - x).mean()), low, high, improve, degrade, p, midp

@@ -224,8 +224,9 @@ def fieller(
     n, total = x.size + 2 * added * size, g + 2 * added
     mx, my = (float((z.sum() + added * size) / n) for z in (x, y))
     more = np.repeat([[1.0, 0.0], [0.0, 1.0]], added, axis=1) - [[mx], [my]]
+    large = np.sqrt((1 - 1 / total) / (1 - np.bincount(place) / n))  # CR2, as in D
     rx, ry = (
-        np.concatenate([np.bincount(place, z - m, g), size * extra])
+        np.concatenate([np.bincount(place, z - m, g) * large, size * extra])
         for z, m, extra in zip((x, y), (mx, my), more, strict=True)
     )
     scale = total / (total - 1) / n**2

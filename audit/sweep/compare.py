@@ -11,7 +11,15 @@ from audit.statistics.drawing import cluster_df
 from audit.statistics.eprocess import Differences, adjusted, at_any_stop
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.permutation import can_reject, max_statistic_exchange
-from audit.statistics.resampling import Interval, Resamples, bootstrap_sweep, effective_number, expansion, unseen_share
+from audit.statistics.resampling import (
+    Interval,
+    Resamples,
+    bootstrap_sweep,
+    effective_number,
+    expansion,
+    unseen_change,
+    unseen_share,
+)
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.values import average
 
@@ -128,6 +136,7 @@ def compare(
     with np.errstate(invalid="ignore"):
         gain = np.array([np.nansum(row) for row in d]) / np.where(n > 0, n, np.nan)
     effective = effective_number(d, cluster)
+    over_all = unseen_change(average(d), cluster)  # `d` is overwritten below
     there = cluster[np.any(~np.isnan(d), axis=0)]
     clusters, alike = np.unique(there).size, 1 + cluster_df(there)
     limits = _none(gain, 1.0 if intervals else float("nan"))
@@ -136,6 +145,7 @@ def compare(
         limits = _bootstrapped(d, gain, cluster, alike, shifts, (answered, len(other)), n_resamples, rng)
         unseen = unseen_share(effective, CONFIDENCE).tolist()
         limits["pointwise"] = tuple(i.at_least(u) for i, u in zip(limits["pointwise"], unseen, strict=True))
+        limits["mean"] = limits["mean"].at_least(over_all)
     improve, degrade = _changed(noisy, base)
     return Comparison(
         routers=routers,

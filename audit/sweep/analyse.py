@@ -19,7 +19,7 @@ from audit.statistics.values import levels_of, replicates_of
 from audit.sweep import remarks
 from audit.sweep.calibrated import nearest
 from audit.sweep.compare import CONFIDENCE, Comparison
-from audit.sweep.contrast_rows import contrast_rows
+from audit.sweep.contrasts import contrast_rows
 from audit.sweep.decide import Corrected, decide, over_panel
 from audit.sweep.design import Arm
 from audit.sweep.evidence import Evidence, measure

@@ -1,4 +1,5 @@
-"""The benchmark's own metric on the originals of a cell, with an interval over whole clusters (pure).
+"""The benchmark's own metric on the originals of a cell, with an interval over whole clusters; and differential item
+functioning of its attribute edits, against the originals and by the groups that items name (pure).
 
 BBQ: s_AMB or s_DIS, by category (Parrish et al. 2022); CrowS-Pairs: share of pairs in which the more stereotyping
 sentence is preferred, by type of bias (Nangia et al. 2020); ToxiGen: probability mass of the labels; XSTest: refusals
@@ -14,6 +15,7 @@ import numpy as np
 from audit.benchmarks.items import MORE, REFUSES, BbqFacts, CrowsFacts, Item, ToxigenFacts, XsTestFacts
 from audit.scoring.bias import biased
 from audit.statistics.contracts import UNREAD, rate_interval
+from audit.statistics.dif import GroupDif, MantelHaenszel, by_group, mantel_haenszel
 from audit.statistics.drawing import bootstrap_totals, cluster_sums, patterns
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.validity.record import ValidityCell
@@ -160,3 +162,36 @@ def _interval(
         return (estimate if np.isfinite(estimate) else float("nan")), float("nan"), float("nan")
     low, high = np.quantile(drawn, [0.025, 0.975])
     return estimate, float(low), float(high)
+
+
+def wording_dif(cell: ValidityCell, surface: FloatArray, attribute: FloatArray) -> MantelHaenszel | None:
+    """Right answers to originals (reference) and attribute edits (focal), matched on the item's surface score.
+
+    surface (L, n), attribute (A, n): scores of the edits of n items, NaN where nothing was tested or read.
+    """
+    total = np.nan_to_num(np.nansum(surface, axis=0)).astype(np.int64)
+    right = np.concatenate([cell.score_before, attribute.ravel()])
+    focal = np.concatenate([np.zeros(cell.n, dtype=bool), np.ones(attribute.size, dtype=bool)])
+    rows = 1 + len(attribute)
+    found = mantel_haenszel(right, focal, np.tile(total, rows), np.tile(cell.cluster, rows))
+    return found if found.strata else None
+
+
+def group_dif(cell: ValidityCell, surface: FloatArray, attribute: FloatArray) -> tuple[GroupDif, ...]:
+    """Right answers to attribute edits, each group against the rest, matched on the item's total score.
+    Arguments as of `wording_dif`.
+
+    The total counts the original, the surface edits and the very edit that is studied: without it groups that differ in
+    difficulty show a DIF that is none (Holland & Thayer 1988). Only items with as many answers are compared.
+    """
+    groups = {name: here for name, here in parts([group_of(item) for item in cell.items]) if name}
+    if not groups or np.isnan(attribute).all():
+        return ()
+    matched = np.concatenate([cell.score_before[None], surface])
+    answers, rest = (~np.isnan(matched)).sum(axis=0), np.nansum(matched, axis=0)
+    total = rest + np.nan_to_num(attribute)
+    stratum = (answers * (len(matched) + 2) + total).astype(np.int64)
+    rows = {name: np.broadcast_to(here, attribute.shape).ravel() for name, here in groups.items()}
+    sizes = {name: int(here.sum()) for name, here in groups.items()}
+    cluster = np.broadcast_to(cell.cluster, attribute.shape).ravel()
+    return by_group(attribute.ravel(), stratum.ravel(), rows, cluster, sizes)

@@ -16,9 +16,15 @@ from audit.variants.config import VariantsConfig, policy_of
 from audit.variants.policy import Policy
 from audit.variants.record import Candidate, Header, Library, ModelRef, questions_sha256
 from audit.variants.requests import Generate
-from audit.variants.strategies.file import FileFormat, file_candidates
-from audit.variants.strategies.paraphrase import Prompts, load_prompts, paraphrase_candidates
-from audit.variants.strategies.template import load_rules, template_candidates
+from audit.variants.strategies import (
+    FileFormat,
+    Prompts,
+    file_candidates,
+    load_prompts,
+    load_rules,
+    paraphrase_candidates,
+    template_candidates,
+)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Edits of items, and what each should do to an answer (its contract). Pure: items and texts in, edits out.
 
 record    what an edit is        table     which edits a benchmark gets, with the contract of each
-surface   format and placebo     wording   paraphrases          partners  attribute edits, looked up and never invented
+surface   format, placebo and paraphrases                       partners  attribute edits, looked up and never invented
 plan      the edits of every sampled item, no-ops replaced and counted       show   ten items with all their edits
 """

@@ -14,9 +14,8 @@ from audit.scoring.reference import ReferenceScorer
 from audit.validity.edits.distance import distance, words
 from audit.validity.edits.partners import Partners
 from audit.validity.edits.record import PLAIN_LABELS, Edit, Family
-from audit.validity.edits.surface import format_edit, placebo_edit
+from audit.validity.edits.surface import format_edit, placebo_edit, wordings
 from audit.validity.edits.table import context_of
-from audit.validity.edits.wording import wordings
 from audit.variants.record import Variant
 
 Request = tuple[str, tuple[str, ...], tuple[str, ...]]

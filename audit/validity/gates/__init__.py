@@ -7,10 +7,9 @@ rest are printed. G6 stands in `audit.validity.faults`, as it needs the others.
 from collections.abc import Callable, Sequence
 
 from audit.validity.evidence import CellEvidence
-from audit.validity.gates.archetype import archetype, direction, isolation
+from audit.validity.gates.archetype import above_baseline, archetype, denominator, direction, isolation, replays
 from audit.validity.gates.edits import answers_readable, edits_reach_scorer, enough_edits
 from audit.validity.gates.pairing import agreement, context, pairing
-from audit.validity.gates.score import above_baseline, denominator, replays
 from audit.validity.gates.scorer import exact_values, key_position, label_values, scorer_valid
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds

@@ -11,9 +11,8 @@ from audit.errors import ConfigError
 from audit.statistics.selectivity import selectivity
 from audit.validity.calibrate import World, simulate
 from audit.validity.config import ValidityConfig
-from audit.validity.plan import tolerated
+from audit.validity.plan import PLANNED_CHANGE, Tolerated, tolerated
 from audit.validity.resolve import resolve_validity
-from audit.validity.tolerance import PLANNED_CHANGE, Tolerated
 
 DESIGN = Tolerated(items=200, attribute=1, surface=3, false_alarms=0.025, misses=0.2)
 MODELS = 300

@@ -20,9 +20,8 @@ from audit.validity.edits.partners import Partners
 from audit.validity.edits.plan import build_plan, request_of
 from audit.validity.edits.record import PLAIN_LABELS, Contract, Family
 from audit.validity.edits.show import mask, show
-from audit.validity.edits.surface import FORMATS, format_edit, placebo_edit
+from audit.validity.edits.surface import FORMATS, format_edit, placebo_edit, refilled
 from audit.validity.edits.table import archetype_of, check_attribute, formats_of
-from audit.validity.edits.wording import refilled
 from audit.validity.tokens import distances
 from audit.variants.build import Gates, build_variants, once
 from audit.variants.policy import Policy

@@ -26,9 +26,7 @@ from audit.variants.funnel import funnel, funnel_text
 from audit.variants.policy import Policy, policy_for, split_text
 from audit.variants.record import Candidate, Judgement, ModelRef, State, Variant, question_sha256
 from audit.variants.requests import ModelRequest
-from audit.variants.strategies.file import FileFormat, file_candidates
-from audit.variants.strategies.paraphrase import load_prompts
-from audit.variants.strategies.template import load_rules, template_candidates
+from audit.variants.strategies import FileFormat, file_candidates, load_prompts, load_rules, template_candidates
 
 BY_ID = {q.id: q for q in QUESTIONS}
 TEMPLATES = load_prompts(load_group("rewording", "prompts")).templates

@@ -13,7 +13,7 @@ from audit.variants.gates.judge import read_vote, tally
 from audit.variants.policy import Policy
 from audit.variants.record import Judgement
 from audit.variants.requests import ModelRequest, replies_of, request_seed
-from audit.variants.strategies.paraphrase import (
+from audit.variants.strategies import (
     Prompts,
     load_prompts,
     paraphrase_candidates,

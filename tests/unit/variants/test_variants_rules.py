@@ -4,8 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from audit.variants.gates.rules import repeats, rule_findings, same_words
-from audit.variants.numbers import numbers_in
+from audit.variants.gates.rules import numbers_in, repeats, rule_findings, same_words
 
 
 @pytest.mark.parametrize(

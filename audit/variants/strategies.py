@@ -1,0 +1,244 @@
+"""The ways of making candidates (pure): rows of a file of variants that exist already, aligned by id or by row; rules
+(conf/rewording/templates.yaml), under which few words change and most is too close; and a model that rewords, by
+versioned prompts, where who generates is a function (`requests`)."""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from string import ascii_uppercase
+from typing import Any
+
+from audit.errors import ConfigError, unknown_name
+from audit.prompting.templates import fill, templates_sha256
+from audit.prompting.thinking import strip_thinking
+from audit.records import FinishReason, Generation, Question
+from audit.variants.policy import Policy, split_text
+from audit.variants.record import Candidate
+from audit.variants.requests import Generate, ModelRequest, replies_of
+
+ALIGNMENTS = ("id", "row")
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """How the rows of a variants file are read.
+
+    align: "id" (`id_column` names the question; several rows are several variants) or "row" (row i rewords question i,
+    so there must be as many). extract: a regular expression whose group `text` is the variant, where a field holds
+    more; a field that it does not match is a candidate that failed, with the reason.
+    """
+
+    align: str = "id"
+    text_column: str = "text"
+    id_column: str = "question_id"
+    extract: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.align not in ALIGNMENTS:
+            raise unknown_name("align", self.align, ALIGNMENTS)
+        if self.extract is not None:
+            try:
+                groups = re.compile(self.extract).groupindex
+            except re.error as error:
+                raise ConfigError(f"extract={self.extract!r} is no regular expression ({error}).") from error
+            if "text" not in groups:
+                raise ConfigError(f"extract={self.extract!r} has no group (?P<text>...).")
+
+
+def file_candidates(
+    rows: Iterable[tuple[str, Mapping[str, Any] | Sequence[str]]], questions: Sequence[Question], format_: FileFormat
+) -> list[Candidate]:
+    """The candidates of all rows, numbered from 1 within a question in the file's order.
+
+    rows: (place, row), such as ("line 3", {...}). questions: those the file was made for, in the benchmark's order.
+    Raises ConfigError for a row without the columns, an id that the benchmark does not have, or, aligned by row,
+    another number of rows than of questions.
+    """
+    located = list(rows)
+    if format_.align == "row" and len(located) != len(questions):
+        raise ConfigError(
+            f"The file has {len(located)} rows for {len(questions)} questions; aligned by row there must be one each. "
+            "Choose the same part of the benchmark (benchmark.subjects=...), or use align=id with a column of ids."
+        )
+    known = {question.id for question in questions}
+    numbers: Counter[str] = Counter()
+    found = []
+    for index, (place, row) in enumerate(located):
+        id_ = questions[index].id if format_.align == "row" else str(_field(place, row, format_.id_column))
+        if id_ not in known:
+            raise ConfigError(f"{place}: the benchmark has no question {id_!r}; it has such as {questions[0].id!r}.")
+        text, error = _extracted(_field(place, row, format_.text_column), format_.extract)
+        numbers[id_] += 1
+        found.append(Candidate(id_, numbers[id_], text, place, error=error))
+    return found
+
+
+def _field(place: str, row: Mapping[str, Any] | Sequence[str], name: str) -> Any:
+    if not isinstance(row, Mapping) or name not in row:
+        found = ", ".join(map(str, row)) if isinstance(row, Mapping) else "no named fields"
+        raise ConfigError(f"{place}: no field {name!r}; found: {found}. Set file.text_column and file.id_column.")
+    return row[name]
+
+
+def _extracted(value: Any, pattern: str | None) -> tuple[str, str | None]:
+    """(text, why there is none)."""
+    if value is None:
+        return "", None
+    if not isinstance(value, str):
+        return "", f"the field is {type(value).__name__}, not text"
+    if pattern is None:
+        return value.strip(), None
+    match = re.search(pattern, value, re.DOTALL)
+    return (match["text"].strip(), None) if match else ("", "the field does not match `extract`")
+
+
+_LAST_SENTENCE = Policy(context="last_sentence")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The last sentence of a stem, when `pattern` matches all of it, becomes `replacement`."""
+
+    name: str
+    pattern: re.Pattern[str]
+    replacement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """A version of the rules; sha256 covers every name, pattern and replacement."""
+
+    version: str
+    rules: tuple[Rule, ...]
+    sha256: str
+
+
+def load_rules(mapping: Mapping[str, Any]) -> Rules:
+    """Of conf/rewording/templates.yaml."""
+    rules = [Rule(row["name"], re.compile(row["pattern"]), row["replacement"]) for row in mapping["rules"]]
+    canonical = json.dumps(list(mapping["rules"]), sort_keys=True, separators=(",", ":"))
+    return Rules(str(mapping.get("version")), tuple(rules), hashlib.sha256(canonical.encode()).hexdigest())
+
+
+def template_candidates(question: Question, policy: Policy, rules: Rules) -> list[Candidate]:
+    """One candidate for every rule that fits, in the rules' order."""
+    stem = split_text(question.text, policy).stem
+    before, sentence = split_text(stem, _LAST_SENTENCE)
+    texts = [
+        (rule.name, before + rule.pattern.sub(rule.replacement, sentence.strip()))
+        for rule in rules.rules
+        if rule.pattern.fullmatch(sentence.strip())
+    ]
+    return [Candidate(question.id, k, text, name) for k, (name, text) in enumerate(texts, start=1)]
+
+
+JUDGE = "judge"
+MAX_TOKENS = 1024
+TEMPERATURE = 0.8  # candidates of one prompt are to differ
+TOP_P = 0.95
+
+_TAGGED = re.compile(r"<question>(.*?)</question>", re.DOTALL | re.IGNORECASE)
+_OPEN = re.compile(r"</?question>", re.IGNORECASE)
+_PREFACE = re.compile(
+    r"\A(?:(?:sure|certainly|of course|okay|ok)[,.!:]?\s+)?(?:here(?:'s| is| are)[^\n:]{0,80}:|"
+    r"(?:reworded|rephrased|paraphrased|new) (?:question|version)\s*:)\s*",
+    re.IGNORECASE,
+)
+_OPTION_LINE = re.compile(r"\n\s*\(?A[).:]\s.*\n\s*\(?B[).:]\s", re.DOTALL)
+_QUOTES = {'"': '"', "“": "”", "'": "'", "`": "`"}
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """The prompts of a build: paraphrase styles in order, and the judge's. sha256 covers every template."""
+
+    name: str
+    version: str
+    templates: Mapping[str, str]
+    sha256: str
+
+    @property
+    def styles(self) -> tuple[str, ...]:
+        return tuple(name for name in self.templates if name != JUDGE)
+
+
+def load_prompts(mapping: Mapping[str, Any]) -> Prompts:
+    """Of conf/rewording/prompts.yaml; a test holds its placeholders to what is filled in."""
+    templates = dict(mapping["templates"])
+    return Prompts(str(mapping["name"]), str(mapping["version"]), templates, templates_sha256(templates))
+
+
+def paraphrase_requests(
+    prompts: Prompts, question: Question, policy: Policy, numbers: Sequence[int]
+) -> list[ModelRequest]:
+    """One request for each candidate number: the style goes round."""
+    context, stem = split_text(question.text, policy)
+    lines = [f"{a}. {text}" for a, text in zip(ascii_uppercase, question.options, strict=False)]
+    values = {
+        "context": context.strip() or "(nothing)",
+        "stem": stem,
+        "options": "\n".join(lines) or "(none: the answer is written freely)",
+    }
+    return [
+        ModelRequest(
+            key=f"{question.id}#{number}",
+            prompt=fill(prompts.templates[style_of(prompts, number)], values),
+            max_tokens=MAX_TOKENS,
+            temperature=TEMPERATURE,
+            top_p=TOP_P,
+        )
+        for number in numbers
+    ]
+
+
+def style_of(prompts: Prompts, number: int) -> str:
+    return prompts.styles[(number - 1) % len(prompts.styles)]
+
+
+def read_paraphrase(reply: Generation) -> tuple[str, str | None]:
+    """(the reworded question, why there is none). A cut-off reply without a closed tag is no text: half a question.
+
+    Thinking, a preface ("Here is ...:"), enclosing quotes and options that were repeated are taken off.
+    """
+    if reply.error is not None or reply.finish_reason == FinishReason.ERROR:
+        return "", reply.error or "the engine gave no reply"
+    visible = strip_thinking(reply.text).text
+    if tagged := _TAGGED.findall(visible):
+        return _bare(tagged[-1]), None
+    if reply.finish_reason == FinishReason.LENGTH:
+        return "", "the reply was cut off at its token limit"
+    return _bare(_PREFACE.sub("", _OPEN.sub("", visible).strip())), None
+
+
+def _bare(text: str) -> str:
+    text = text.strip()
+    if options := _OPTION_LINE.search(text):
+        text = text[: options.start()].rstrip()
+    if len(text) > 1 and _QUOTES.get(text[0]) == text[-1] and text.count(text[-1]) <= 2:
+        text = text[1:-1].strip()
+    return text
+
+
+def paraphrase_candidates(
+    generate: Generate,
+    prompts: Prompts,
+    needed: Sequence[tuple[Question, Sequence[int]]],
+    policy: Policy,
+    *,
+    attempt: int,
+) -> list[Candidate]:
+    """The candidates of one attempt. needed: questions with the candidate numbers to make; one call of `generate`."""
+    asked = [
+        (question, number, request)
+        for question, numbers in needed
+        for number, request in zip(numbers, paraphrase_requests(prompts, question, policy, numbers), strict=True)
+    ]
+    replies = replies_of(generate, [request for _, _, request in asked])
+    found = []
+    for (question, number, _), reply in zip(asked, replies, strict=True):
+        text, error = read_paraphrase(reply)
+        found.append(Candidate(question.id, number, text, style_of(prompts, number), attempt, error))
+    return found

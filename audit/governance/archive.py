@@ -10,9 +10,9 @@ import stat
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from audit.errors import SignatureError
 
@@ -78,7 +78,8 @@ def read_entry(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
     """One entry. SignatureError where it cannot be read whole, or has more than `limit` bytes."""
     if archive.getinfo(name).file_size > limit:
         raise SignatureError(f"{name} is larger than any that a pack has.")
-    return b"".join(_blocks(archive, name))
+    with _entry(archive, name) as entry:
+        return entry.read()
 
 
 def good_name(name: str) -> bool:
@@ -88,17 +89,15 @@ def good_name(name: str) -> bool:
 
 def hash_entry(archive: zipfile.ZipFile, name: str) -> str:
     """sha256 of one entry. SignatureError where it cannot be read whole."""
-    digest = hashlib.sha256()
-    for block in _blocks(archive, name):
-        digest.update(block)
-    return digest.hexdigest()
+    with _entry(archive, name) as entry:
+        return hashlib.file_digest(entry, "sha256").hexdigest()
 
 
-def _blocks(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
+@contextmanager
+def _entry(archive: zipfile.ZipFile, name: str) -> Iterator[Any]:
     try:
         with archive.open(name) as entry:
-            while block := entry.read(1 << 20):
-                yield block
+            yield entry
     except (OSError, ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
         raise SignatureError(f"{name} cannot be read from the pack ({error}).") from error
 

@@ -119,7 +119,7 @@ def verdict_again(folder: Path, read: Mapping[str, Any], section_of: SectionOf) 
         return {}, f"The verdict could not be computed again from the answers: {error}. --trust-report takes its word."
     for path, again in found:
         try:
-            stored = read if path == found[0][0] else _load(path)
+            stored = read if path == found[0][0] else json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
             return {}, f"{path} cannot be read ({error}). Build it again: python -m audit.report"
         if odd := difference(stored, again):
@@ -129,7 +129,3 @@ def verdict_again(folder: Path, read: Mapping[str, Any], section_of: SectionOf) 
                 f"again: python -m audit.report. --trust-report takes its word."
             )
     return found[0][1], ""
-
-
-def _load(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))

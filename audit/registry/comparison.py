@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from audit.audits import audit_of, find_audit, part_of
 from audit.errors import ConfigError, DataError
+from audit.judge.record import holm_rows
 from audit.panel import panel_runs
 from audit.records import AS_PUBLISHED, Setting
 from audit.reference_sets import JOINED_MIN
@@ -122,13 +123,13 @@ def compare_runs(
         for one, other in _run_pairs(before, after)
         for change in _changes_of(one, other, models, benchmarks, rng)
     ]
-    pvalues = [np.nan if s.found is None else s.found.pvalue for c in changes for s in c.settings]
-    adjusted = iter(holm(pvalues).tolist())
+    (adjusted,) = holm_rows([[None if s.found is None else s.found.pvalue for c in changes for s in c.settings]])
+    found = iter(adjusted)
     lost = iter(holm([k.found.pvalue for c in changes for k in c.lasting]).tolist())
     return tuple(
         replace(
             c,
-            settings=tuple(replace(s, adjusted=_number(next(adjusted))) for s in c.settings),
+            settings=tuple(replace(s, adjusted=next(found)) for s in c.settings),
             lasting=tuple(replace(k, adjusted=next(lost)) for k in c.lasting),
         )
         for c in changes
@@ -175,7 +176,7 @@ def _changes_of(
         matched += [(a[name], b[name]) for name in (sorted(set(benchmarks)) or shared)]
     logs = imported(before) and imported(after)
     check_comparable(matched, _IN_LOGS if logs else _NOT_OF_ANSWERS, (_drawn(before), _drawn(after)))
-    outcomes = [_outcomes(path) for path in (before, after)]
+    outcomes = [{(c.model, c.benchmark): c for c in load_cells(p, audit_of(p).schema)} for p in (before, after)]
     return [_change(first.audit, a, b, outcomes, (before, after), rng, logs) for a, b in matched]
 
 
@@ -255,7 +256,11 @@ def _change(
     elif one.question_ids != other.question_ids or one.settings != other.settings:
         raise DataError(f"{key[0][0]} on {key[0][1]}: the shards of the two runs hold other questions or settings.")
     before, after = _rows(one, logs), _rows(other, logs)
-    settings = tuple(SettingChange(s, _paired(x, after[s][0], one.cluster, rng), None) for s, (x, _) in before.items())
+    pairs = {s: (x, after[s][0]) for s, (x, _) in before.items()}
+    settings = tuple(
+        SettingChange(s, None if np.isnan(x + y).all() else paired_difference(x, y, one.cluster, rng=rng), None)
+        for s, (x, y) in pairs.items()
+    )
     differ = np.array([words != after[s][1] for s, (_, words) in before.items()])
     moved = np.flatnonzero(differ.any(axis=0))
     order = sorted(moved.tolist(), key=lambda i: (-int(differ[:, i].sum()), i))
@@ -367,14 +372,6 @@ def _drawn(run_dir: Path) -> str:
     return f"n={config.get('n')}, seed={config.get('seed')}"
 
 
-def _paired(x: FloatArray, y: FloatArray, cluster: IntArray, rng: np.random.Generator) -> PairedDifference | None:
-    return None if np.isnan(x + y).all() else paired_difference(x, y, cluster, rng=rng)
-
-
-def _outcomes(run_dir: Path) -> dict[tuple[str, str], CellOutcomes]:
-    return {(cell.model, cell.benchmark): cell for cell in load_cells(run_dir, audit_of(run_dir).schema)}
-
-
 def _texts(run_dir: Path, key: tuple[str, str], ids: Sequence[str]) -> dict[str, tuple[str, str]]:
     """(question, right answer) by id, of those whose outcome changed."""
     wanted = (
@@ -427,7 +424,3 @@ def _listed(names: Any) -> str:
 
 def _short(value: str) -> str:
     return value[:24] or "none"
-
-
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else value

@@ -19,18 +19,16 @@ from audit.report.canvas import BLUE, INK, MUTED, PAPER, VERMILLION, plain, styl
 from audit.verdict.result import json_ready, pvalue, signed_points, with_interval
 
 
-def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
-    """The SVG document; the same bytes for the same series. floors: drawn as a dotted line where a panel has one."""
-    return svg_text(_draw(series, floors))
-
-
 @styled()
-def _draw(series: Sequence[Series], floors: Sequence[Floor]) -> Figure:
+def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
+    """The SVG document; the same bytes for the same series. floors: drawn as a dotted line where a panel has one, of
+    what the latest point shows, measured as it was."""
     figure = Figure(figsize=(7.2, 0.5 + 2.3 * len(series)), layout="constrained")
     axes = np.atleast_1d(np.array(figure.subplots(len(series), 1)))
     for ax, one in zip(axes, series, strict=True):
         x = np.arange(len(one.points))
-        for level in (f for f in floors if _same(f, one)):
+        last = (one.indicator, one.points[-1].alike)
+        for level in (f for f in floors if (f.indicator, f.alike) == last):
             ax.axhline(100 * level.median, color=MUTED, linewidth=1, linestyle=":", zorder=1)
             ax.annotate("median of current models", (0.995, 100 * level.median), xycoords=("axes fraction", "data"),
                         ha="right", va="bottom", color=MUTED, fontsize=7)  # fmt: skip
@@ -54,12 +52,7 @@ def _draw(series: Sequence[Series], floors: Sequence[Floor]) -> Figure:
         where = f"{one.benchmark}, {one.context}" if one.context else one.benchmark
         ax.set_title(f"{one.indicator.replace('_', ' ')} of {plain(one.model)} on {plain(where)}")
         ax.set_ylabel("points" if one.indicator != "cs" else "CS, %")
-    return figure
-
-
-def _same(floor: Floor, one: Series) -> bool:
-    """Whether a floor is of what the latest point shows, measured as it was."""
-    return (floor.indicator, floor.alike) == (one.indicator, one.points[-1].alike)
+    return svg_text(figure)
 
 
 def list(asked: argparse.Namespace, now: datetime | None) -> int:

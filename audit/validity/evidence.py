@@ -21,7 +21,7 @@ from audit.statistics.contracts import (
 )
 from audit.statistics.dif import GroupDif, MantelHaenszel
 from audit.statistics.gstudy import GStudy, gstudy
-from audit.statistics.paired import BoolArray, FloatArray, IntArray
+from audit.statistics.paired import FloatArray
 from audit.statistics.selectivity import N_RESAMPLES, Ratio, Selectivity, ratio, selectivity
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.edits.table import archetype_of
@@ -189,7 +189,7 @@ def edit_evidence(cell: ValidityCell, block: Block, name: str) -> EditEvidence:
     """A block's evidence as one (its edits averaged within each item first)."""
     tests = block.tests
     before, after = cell.score_before, np.where(tests, block.scores, np.nan)
-    kept_key = np.where(tests & (block.response != UNREAD), fits(block.response, _own_keys(cell)), np.nan)
+    kept_key = np.where(tests & (block.response != UNREAD), fits(block.response, cell.original.key[0]), np.nan)
     kept = np.where(tests, follows(cell.before, block.response, block.key, block.directional), np.nan)
     both = tests & ~np.isnan(kept)
     moved = response_changes(cell.before, block.response)
@@ -201,22 +201,11 @@ def edit_evidence(cell: ValidityCell, block: Block, name: str) -> EditEvidence:
         response_change=rate_interval(item_mean(np.where(tests, moved, np.nan)), cell.cluster),
         followed=rate_interval(item_mean(kept), cell.cluster),
         followed_held=rate_interval(item_mean(np.where(both == tests, kept, 0.0)), cell.cluster),
-        transitions=_counted(before, after, tests),
+        transitions=transitions(np.broadcast_to(before, after.shape)[tests], after[tests]),
         asked=int(tests.sum()),
         read=int(both.sum()),
         same=int((block.asked & block.same).sum()),
     )
-
-
-def _own_keys(cell: ValidityCell) -> IntArray:
-    key: IntArray = cell.original.key[0]
-    return key
-
-
-def _counted(before: FloatArray, after: FloatArray, tests: BoolArray) -> Transitions:
-    """Transitions over the edits that tested something; those with a side unread are counted apart."""
-    b = np.broadcast_to(before, after.shape)[tests]
-    return transitions(b, after[tests])
 
 
 def _by_name(cell: ValidityCell, block: Block) -> tuple[EditEvidence, ...]:
@@ -291,7 +280,7 @@ def _ratios(
 
     def scored(family: Family, *, own: bool) -> FloatArray:
         block = used[family]
-        key = block.key if own else np.broadcast_to(_own_keys(cell), block.key.shape)
+        key = block.key if own else np.broadcast_to(cell.original.key[0], block.key.shape)
         after = np.where(block.tests & (block.response != UNREAD), fits(block.response, key), np.nan)
         return item_mean(score_changes(cell.score_before, after))
 

@@ -4,8 +4,9 @@ A check that fails already proves nothing of the fault, and a fault that these d
 Faults of the scorer itself are injected where its items are at hand, before the run (`scorer_faults`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -17,8 +18,8 @@ from audit.scoring.scored import Scored
 from audit.statistics.contracts import UNREAD
 from audit.statistics.paired import BoolArray
 from audit.validity.edits.record import Family
-from audit.validity.evidence import SURFACE, CellEvidence, measure
-from audit.validity.gates import CHECKS, Check, named
+from audit.validity.evidence import SURFACE, measure
+from audit.validity.gates import CHECKS, named
 from audit.validity.gates.pairing import families_that_tell
 from audit.validity.gates.scorer import EXACT_FROM
 from audit.validity.record import Block, ValidityCell
@@ -96,26 +97,18 @@ def scorer_faults(scorer: ReferenceScorer, items: Sequence[Item]) -> tuple[Injec
 def _one(
     cell: ValidityCell, gates: Sequence[Gate], t: ValidityThresholds, fault: Fault, rng: np.random.Generator
 ) -> Injected:
-    before = named(gates, fault.check)
+    told, before = partial(Injected, fault.name, fault.what, fault.check), named(gates, fault.check)
     if before is None or before.status == Status.NOT_APPLICABLE:
-        return Injected(fault.name, fault.what, fault.check, "not_showable", "the check does not apply here")
+        return told("not_showable", "the check does not apply here")
     if before.status == Status.FAIL:
-        return Injected(fault.name, fault.what, fault.check, "already_failing", before.detail)
+        return told("already_failing", before.detail)
     faulty = fault.inject(cell, rng)
     if faulty is None:
-        return Injected(fault.name, fault.what, fault.check, "not_showable", "these data cannot hold the fault")
+        return told("not_showable", "these data cannot hold the fault")
     evidence = measure(faulty, margin=t.margin, rng=np.random.default_rng(0), n_resamples=_RESAMPLES)
-    after = _run(fault.check, faulty, evidence, t)
+    after = next(g for check in CHECKS if (g := check(faulty, evidence, t)).name == fault.check)
     state = "caught" if after.status == Status.FAIL else "missed"  # a fault that switches its check off is missed
-    return Injected(fault.name, fault.what, fault.check, state, after.detail)
-
-
-def _run(name: str, cell: ValidityCell, evidence: CellEvidence, t: ValidityThresholds) -> Gate:
-    return next(g for g in _gates(CHECKS, cell, evidence, t) if g.name == name)
-
-
-def _gates(checks: Sequence[Check], cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Iterator[Gate]:
-    return (check(cell, e, t) for check in checks)
+    return told(state, after.detail)
 
 
 def _unpaired(cell: ValidityCell) -> Injected:
@@ -134,13 +127,18 @@ def _with(cell: ValidityCell, family: Family, **changed: np.ndarray) -> Validity
     return replace(cell, families={**cell.families, family: replace(cell.families[family], **changed)})
 
 
+def _first_edit(block: Block) -> BoolArray | None:
+    """(L, n) where the first edit by name stands; None where no edit tests anything."""
+    names = np.unique(block.name[block.tests].astype(str))
+    return block.name == str(names[0]) if names.size else None
+
+
 def _noop(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
     """Every request under one format edit becomes the original's, and so does its answer."""
     block = cell.families[Family.FORMAT]
-    names = [str(x) for x in np.unique(block.name[block.tests].astype(str))]
-    if not names:
+    if (first := _first_edit(block)) is None:
         return None
-    here = block.tests & (block.name == names[0])
+    here = block.tests & first
     response = np.where(here, cell.before, block.response)
     return _with(cell, Family.FORMAT, same=block.same | here, response=response)
 
@@ -154,15 +152,10 @@ def _few(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
 def _unreadable(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
     """One format edit makes a third of the answers unreadable."""
     block = cell.families[Family.FORMAT]
-    names = [str(x) for x in np.unique(block.name[block.tests].astype(str))]
-    if not names:
+    if (first := _first_edit(block)) is None:
         return None
-    lost = (block.name == names[0]) & (np.arange(cell.n) % 3 == 0)
+    lost = first & (np.arange(cell.n) % 3 == 0)
     return _with(cell, Family.FORMAT, response=np.where(lost, UNREAD, block.response))
-
-
-def _gold_first(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
-    return replace(cell, original=replace(cell.original, key_position=np.zeros_like(cell.original.key_position)))
 
 
 def _unread(cell: ValidityCell, lost: BoolArray, why: str) -> ValidityCell:
@@ -232,7 +225,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault("F1", "one format edit does not reach what the scorer reads", "G1_edits_reach_scorer", _noop),
     Fault("F1", "semantic edits exist for a third of the items only", "G1_enough_edits", _few),
     Fault("F2", "one format edit makes a third of the answers unreadable", "G1_answers_readable", _unreadable),
-    Fault("F3b", "the key is shown first in every item", "F3b_key_position", _gold_first),
+    Fault("F3b", "the key is shown first in every item", "F3b_key_position", lambda cell, rng: replace(
+        cell, original=replace(cell.original, key_position=np.zeros_like(cell.original.key_position)))),
     Fault("F3c", "most scored values are minus infinity", "F3c_label_values",
           lambda cell, rng: _unread(cell, np.arange(cell.n) % 5 != 0, "not finite")),
     Fault("F3c", "a third of the items have labels of the same tokens", "F3c_label_values",

@@ -110,7 +110,8 @@ def render(
             ("original-none", "original unparsed"),
         ],
         title=verdict.title("Do answers move when they should?"),
-        subtitle=_subtitle(verdict, len(rows)),
+        subtitle=f"Construct-validity audit: {sum(c.n for c in verdict.cells):,} items, each edited in layout, wording "
+        f"and content; {len(rows):,} answers.",
         words=words,
         should=SHOULD,
         cells=cells,
@@ -147,11 +148,6 @@ def _sure(r: ValidityResult) -> str:
     if r.verdict == ValidityStatus.INDETERMINATE:
         return f"{said}. {r.reasons[-1]}"
     return said if rate is None else f"{said}; said wrongly in {percent(rate)} of simulations"
-
-
-def _subtitle(verdict: RunVerdict, rows: int) -> str:
-    items = sum(c.n for c in verdict.cells)
-    return f"Construct-validity audit: {items:,} items, each edited in layout, wording and content; {rows:,} answers."
 
 
 def cells_csv(verdict: RunVerdict) -> str:

@@ -76,16 +76,13 @@ def exact(
     printed and withhold nothing. otherwise: what is said where there are none."""
     found = [*alarms, *harmless]
     said = "Found " + "; ".join(found[:5]) + "." + ("" if alarms else " At this accuracy that is likely enough.")
-    return Gate(
-        name="exact_values",
-        status=Status.FAIL if found else Status.PASS,
-        number=float(len(found)),
-        threshold=0.0,
-        source="eight cells of song2026's Table 2 are exactly 0.00, worse than guessing",
-        detail=said if found else otherwise,
-        advice=advice if alarms else "",
+    return Rule("exact_values", 0.0, "eight cells of song2026's Table 2 are exactly 0.00, worse than guessing").checked(
+        not found,
+        len(found),
+        said if found else otherwise,
+        advice if alarms else "",
         withholds=bool(alarms) or not harmless,
-        numbers=dict(numbers or {}),
+        numbers=numbers,
     )
 
 

@@ -7,7 +7,6 @@ from audit.statistics.permutation import paired_test
 from audit.statistics.values import average, replicates_of, runs_of
 from audit.sweep.design import Arm
 from audit.sweep.messages import TextMeasures
-from audit.sweep.record import clean_settings
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.gates import Rule
 from audit.verdict.result import Gate
@@ -25,7 +24,7 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: S
     numbers: dict[str, float] = {}
     parts: list[str] = []
     loss_fails = lossy_fails = False
-    if clean_settings(cell) and replicates_of(cell, Arm.DIRECT, 0):
+    if replicates_of(cell, Arm.FORWARD_FULL, 1) and replicates_of(cell, Arm.DIRECT, 0):
         # All clean replicates: the baseline of the effect is their average, so its loss is too.
         direct, clean = runs_of(cell, Arm.DIRECT, (0,))[:, 0], runs_of(cell, Arm.FORWARD_FULL, (1,))[:, 0]
         difference = average(direct) - average(clean)

@@ -11,7 +11,7 @@ from audit.statistics.mcnemar import cochran_q
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
 from audit.statistics.values import replicates_of, runs_of, settings_values, to_values
 from audit.sweep.design import Arm
-from audit.sweep.record import CLEAN, clean_settings, label, states_of
+from audit.sweep.record import CLEAN, label
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.gates import Rule, exact, ids_where, sizes
 from audit.verdict.result import Gate, percent, points, pvalue
@@ -26,7 +26,10 @@ def above_chance(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
     """
     limit = thresholds.above_chance_standard_errors
     found: dict[str, float] = {}
-    for arm, settings in (("clean", clean_settings(cell)), ("direct", replicates_of(cell, Arm.DIRECT, 0))):
+    for arm, settings in (
+        ("clean", replicates_of(cell, Arm.FORWARD_FULL, 1)),
+        ("direct", replicates_of(cell, Arm.DIRECT, 0)),
+    ):
         if settings:
             values = settings_values(cell, settings)
             answered = ~np.isnan(values)
@@ -56,9 +59,9 @@ def parseability(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
     shares: dict[str, float] = {}
     masks: dict[str, BoolArray] = {}
     for arm in Arm:
-        state = states_of(cell, arm)
-        if state is None:
+        if not (settings := cell.settings_of(arm)):
             continue
+        state = np.stack([cell.row(s) for s in settings])
         present = max(int(np.sum(state != State.ABSENT)), 1)
         for word, kind in (("unparsed", State.UNPARSED), ("truncated", State.TRUNCATED), ("error", State.ERROR)):
             numbers[f"{arm.value}_{word}"] = float(np.sum(state == kind)) / present
@@ -97,7 +100,7 @@ def _upper_share(share: float, n: int, alpha: float) -> float:
 
 def noise_floor_p(cell: CellOutcomes) -> float:
     """p of Cochran's Q that the replicates of the clean arm are equally accurate; NaN where that cannot be asked."""
-    if len(clean_settings(cell)) < 2:
+    if len(replicates_of(cell, Arm.FORWARD_FULL, 1)) < 2:
         return float("nan")
     complete = _complete_clean(cell)
     return cochran_q(complete).pvalue if complete.size else float("nan")
@@ -111,7 +114,7 @@ def noise_floor(cell: CellOutcomes, thresholds: SweepThresholds, p_adjusted: flo
     """
     source = "ours; Cochran's Q between the clean replicates, Holm over the panel; conf/verdict: noise_floor_alpha"
     rule = Rule("noise_floor", limit := thresholds.noise_floor_alpha, source)
-    replicates = clean_settings(cell)
+    replicates = replicates_of(cell, Arm.FORWARD_FULL, 1)
     if len(replicates) < 2:
         return rule.absent("There is one replicate of the clean arm: nothing to compare it with.")
     complete = _complete_clean(cell)

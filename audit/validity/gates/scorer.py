@@ -9,7 +9,7 @@ from audit.validity.evidence import SURFACE, CellEvidence
 from audit.validity.gates.common import Rule, ids
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
-from audit.verdict.result import Gate, Status, percent, pvalue
+from audit.verdict.result import Gate, percent, pvalue
 
 _SMALLEST_EXPECTED = 1.0  # of a chi-square: below it the test is not made
 
@@ -108,15 +108,12 @@ def exact_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
     attribute = reads.get(Family.ATTRIBUTE)
     if attribute is not None and attribute.score_change == 1.0:
         found.append("the score changes under every edit of the content")
-    constant = found[:1] == ["one and the same response to everything"]
-    return Gate(
-        name="F3c_exact_values",
-        status=Status.FAIL if found else Status.PASS,
-        number=float(len(found)),
-        threshold=0.0,
-        source="li2026, F3c and its Table 6: changes of exactly 0 and exactly 1 made the ratio",
-        detail=(f"Found: {'; '.join(found)}." if found else "No change is exactly 0 or 1 where answers were many.")
+    source = "li2026, F3c and its Table 6: changes of exactly 0 and exactly 1 made the ratio"
+    return Rule("F3c_exact_values", 0.0, source).checked(
+        not found,
+        len(found),
+        (f"Found: {'; '.join(found)}." if found else "No change is exactly 0 or 1 where answers were many.")
         + " No items stand behind this gate: it reads totals.",
-        advice="Look at the raw values: such figures usually come from values that were not read." if found else "",
-        withholds=constant,
+        "Look at the raw values: such figures usually come from values that were not read.",
+        withholds=found[:1] == ["one and the same response to everything"],
     )

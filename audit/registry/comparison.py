@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from audit.audits import audit_of, find_audit, part_of
 from audit.errors import ConfigError, DataError
-from audit.judge.record import holm_rows
 from audit.panel import panel_runs
 from audit.records import AS_PUBLISHED, Setting
 from audit.reference_sets import JOINED_MIN
@@ -123,13 +122,13 @@ def compare_runs(
         for one, other in _run_pairs(before, after)
         for change in _changes_of(one, other, models, benchmarks, rng)
     ]
-    (adjusted,) = holm_rows([[None if s.found is None else s.found.pvalue for c in changes for s in c.settings]])
-    found = iter(adjusted)
+    pvalues = [np.nan if s.found is None else s.found.pvalue for c in changes for s in c.settings]
+    adjusted = iter(None if np.isnan(p) else p for p in holm(pvalues).tolist())
     lost = iter(holm([k.found.pvalue for c in changes for k in c.lasting]).tolist())
     return tuple(
         replace(
             c,
-            settings=tuple(replace(s, adjusted=next(found)) for s in c.settings),
+            settings=tuple(replace(s, adjusted=next(adjusted)) for s in c.settings),
             lasting=tuple(replace(k, adjusted=next(lost)) for k in c.lasting),
         )
         for c in changes

@@ -1,27 +1,164 @@
 """The report and verdict of a suite's runs, from what lies in its directory alone: made once, and made again to check.
 
-What verdict.json says of the suite: what was pinned, the thresholds, and both rules beside each other.
+What verdict.json says of the suite: what was pinned, the thresholds, and both rules beside each other. The source's
+thresholds: what they say of a run, each beside its false positives on a clean model.
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from audit.audits import audit_of, part_of
-from audit.decision import decision_of
+from audit.decision import Decision, decision_of
 from audit.errors import ConfigError
 from audit.panel import SUITE, panel_runs
+from audit.perturb.evidence import clean_alarms
+from audit.perturb.report import run_library
+from audit.perturb.rows import perturb_cells, read_run
 from audit.report.build import ReportPaths
 from audit.report.joint import joint_report
 from audit.shards.files import file_sha256
+from audit.shards.manifest import Manifest
+from audit.statistics.contamination_score import ArticleResult, FalseAlarms, Rule, article_result
+from audit.statistics.wording_drop import item_means, wording_flips
 from audit.suite.commands import domain_of, domain_thresholds
 from audit.suite.read import suite_of
 from audit.suite.schema import Suite
-from audit.suite.source_rule import sentences, source_ruled, source_thresholds
+from audit.verdict.result import percent
 from audit.verdict.vocabulary import word_of
+
+# Percentages as shares are no round binary fractions: 5 % of 500 items are 25, which is not above 5 %.
+_DIGITS = 12
+
+
+# The source's numbers, and the part of a suite that each stands in.
+_STANDS_IN = {
+    "contamination_threshold": "scoring_config", "significance_alpha": "scoring_config",
+    "max_allowed_contaminated_items_pct": "scoring_config", "review_required_above_cs": "governance",
+    "block_deployment_above_contaminated_pct": "governance",
+}  # fmt: skip
+
+
+def source_thresholds(suite: Suite) -> dict[str, float]:
+    """The source's numbers by their names in the suite, as the benchmark's domain has them."""
+    own = domain_thresholds(suite)
+    found = {name: getattr(getattr(suite, part), name) for name, part in _STANDS_IN.items()}
+    return found | {name: value for name in found if (value := getattr(own, name, None)) is not None}
+
+
+def rules_of(thresholds: Mapping[str, float]) -> tuple[Rule, Rule]:
+    """The rule with the share of flagged items that scoring allows, and with the one that governance blocks above."""
+    rule = Rule(
+        cs_threshold=thresholds["contamination_threshold"],
+        alpha=thresholds["significance_alpha"],
+        block_share=round(thresholds["max_allowed_contaminated_items_pct"] / 100, _DIGITS),
+        review_cs=thresholds["review_required_above_cs"],
+    )
+    share = round(thresholds["block_deployment_above_contaminated_pct"] / 100, _DIGITS)
+    return rule, replace(rule, block_share=share)
+
+
+def ruled(
+    thresholds: Mapping[str, float], results: Sequence[ArticleResult], alarms: Sequence[FalseAlarms | None]
+) -> dict[str, Any]:
+    """What the source's rule says of one model: its decision, and each number with what was found and its false
+    positives.
+
+    results, alarms: under each of `rules_of`. false_alarms: the share (0-1) of clean models of this design (for the
+    numbers that concern an item: of their items) that it accuses; None where no such model can be simulated.
+    """
+    allowed, blocking = results
+    at_allowed, at_blocking = alarms
+    numbers = [
+        _number(thresholds, "contamination_threshold", allowed.cs, allowed.over_threshold, "",
+                at_allowed and at_allowed.item_over_threshold, "of a clean model's items"),
+        _number(thresholds, "significance_alpha", None, False, "",
+                at_allowed and at_allowed.item_flagged, "of a clean model's items, with the threshold of CS"),
+        _number(thresholds, "max_allowed_contaminated_items_pct", 100 * allowed.flagged_share, allowed.blocked,
+                Decision.BLOCK, at_allowed and at_allowed.model_blocked, "of clean models of this design"),
+        _number(thresholds, "review_required_above_cs", allowed.cs, allowed.review, Decision.REVIEW,
+                at_allowed and at_allowed.model_review, "of clean models of this design"),
+        _number(thresholds, "block_deployment_above_contaminated_pct", 100 * blocking.flagged_share, blocking.blocked,
+                Decision.BLOCK, at_blocking and at_blocking.model_blocked, "of clean models of this design"),
+    ]  # fmt: skip
+    asked = {str(number["asks_for"]) for number in numbers if number["exceeded"] and number["asks_for"]}
+    decision = next((one for one in (Decision.BLOCK, Decision.REVIEW) if one in asked), Decision.PASS)
+    return {
+        "decision": str(decision),
+        "cs": allowed.cs,
+        "flagged": allowed.flagged,
+        "flagged_pct": 100 * allowed.flagged_share,
+        "n": allowed.n,
+        "numbers": numbers,
+    }
+
+
+def sentences(suite: Suite, source: Sequence[Mapping[str, Any]], ours: Mapping[tuple[str, str], str]) -> list[str]:
+    """Both rules in words, and which gates. ours: the decision of our verdict by model and benchmark."""
+    domain = domain_of(suite)
+    lines = []
+    if suite.domains:
+        held = f"thresholds of domain {domain}" if domain in suite.domains else "no domain's thresholds"
+        lines.append(f"{suite.dataset_config.benchmark_name}: {held}.")
+    gates = "our verdict" if suite.gate == "ours" else "the source's rule"
+    for one in source:
+        mine, theirs = ours[one["model"], one["benchmark"]], one["decision"]
+        what = f"{one['model']} on {one['benchmark']}, rewording"
+        agree = f"our verdict and the source's rule both say {mine}" if mine == theirs else (
+            f"our verdict says {mine}, the source's rule {theirs}"
+        )  # fmt: skip
+        found = f"CS {one['cs']:.3f}, {one['flagged']} of {one['n']} items flagged ({one['flagged_pct']:.1f} %)"
+        lines.append(f"{what}: {agree} ({found}). {gates[0].upper()}{gates[1:]} gates.")
+        lines += [f"{what}: {_sentence(number)}" for number in one["numbers"]]
+    return lines
+
+
+def _number(
+    limits: Mapping[str, float], name: str, found: float | None, exceeded: bool, asks_for: str, rate: Any, of: str
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "limit": limits[name],
+        "found": found,
+        "exceeded": exceeded,
+        "asks_for": str(asks_for),
+        "false_alarms": rate,
+        "false_alarms_of": of,
+    }
+
+
+def _sentence(number: Mapping[str, Any]) -> str:
+    text = f"{number['name']} {number['limit']:g}"
+    if number["found"] is not None:
+        asks = f": asks for {number['asks_for']}" if number["exceeded"] and number["asks_for"] else ""
+        text += f" {'exceeded' if number['exceeded'] else 'not exceeded'} ({number['found']:.3g}){asks}"
+    rate = number["false_alarms"]
+    if rate is None:
+        return f"{text}; its false positives could not be simulated for this design."
+    return f"{text}; false positives: {percent(rate)} {number['false_alarms_of']}."
+
+
+def source_ruled(run_dir: Path, thresholds: Mapping[str, float]) -> list[dict[str, Any]]:
+    """What the source's rule says of every judged model of a run. Raises DataError where no item can be compared."""
+    manifest, rules = Manifest.load(run_dir), rules_of(thresholds)
+    cells = perturb_cells(read_run(run_dir), manifest.analysis["judged"], [], run_library(run_dir, manifest).header)
+    found = []
+    for cell in cells:
+        original, variants = cell.tested.pair
+        compared = item_means(original, variants)[1]
+        n, accuracy = int(np.sum(~np.isnan(compared))), float(np.nanmean(compared)) if cell.n else float("nan")
+        flips = wording_flips(variants, original)
+        results = [article_result(original, variants, rule) for rule in rules]
+        seed = int(manifest.analysis["seed"])
+        alarms = [clean_alarms(n, accuracy, variants, flips, np.random.default_rng(seed), rule) for rule in rules]
+        named = {"audit": "perturb", "model": cell.tested.model, "benchmark": cell.benchmark}
+        found.append(named | ruled(thresholds, results, alarms))
+    return found
 
 
 def judge_suite(run_dir: Path, out: Path, own: Mapping[str, Path] | None = None) -> ReportPaths:

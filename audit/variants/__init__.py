@@ -6,7 +6,7 @@
     after a run: reference panel; by a person: a random sample, which bounds the share of broken variants
 
     record       Candidate, Variant, Header, Library       policy     what may change, the window (conf/rewording/)
-    strategies   the ways of making candidates            gates/     one look at a candidate a file (pure)
+    strategies   the ways of making candidates            rules      what a rewording must not touch (pure)
     build        items -> library                          funnel     how many are left after each gate
     arrow        the file                                  store      find a library by hash, name or path
     select       the variants of a run's questions         combine    diff, merge

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 
 from audit.errors import LibraryError
-from audit.variants.gates.rules import ORIGINAL, same_words
 from audit.variants.record import Library, ModelRef, State, Variant, header_dict
+from audit.variants.rules import ORIGINAL, same_words
 
 # What must agree for the variants of two libraries to have passed the same gates.
 _SAME = (

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from audit.variants.gates.rules import WINDOW_NOTE
 from audit.variants.record import Header, Judgement, Library, State
+from audit.variants.rules import WINDOW_NOTE
 from audit.verdict.result import percent
 
 _BAR_CHARS = 30

@@ -23,10 +23,10 @@ from test_perturb_cells import judged as perturb_judged
 from audit.decision import SHOWN, Decision
 from audit.memory import page as memory_page
 from audit.memory.analyse import RunVerdict as MemoryRun
-from audit.memory.figures import scores
+from audit.memory.page import scores
 from audit.overview import Line
 from audit.perturb import page as perturb_page
-from audit.perturb.figures import original_against_variants
+from audit.perturb.page import original_against_variants
 from audit.records import CellRows, Setting
 from audit.registry.comparison import CellChange, QuestionChange, SettingChange
 from audit.registry.comparison import page as comparison_page

@@ -10,8 +10,8 @@ from collections import Counter
 from audit.benchmarks.load import open_benchmark
 from audit.records import Question
 from audit.variants.ask import models_of
+from audit.variants.build import ask_judge, tally
 from audit.variants.config import compose_config
-from audit.variants.gates.judge import ask_judge, tally
 from audit.variants.policy import Policy, split_text
 from audit.variants.record import State, Variant
 

@@ -16,8 +16,8 @@ import numpy as np
 import yaml
 
 from audit.engines.embedder import DEFAULT_EMBEDDER, cosine_distance, load_embedder
-from audit.variants.gates.rules import rule_findings
 from audit.variants.policy import Policy, split_text
+from audit.variants.rules import rule_findings
 
 LISTS = yaml.safe_load(Path(__file__).with_name("edits.yaml").read_text())
 # What a question says of something before it: asked first, it would point at nothing.

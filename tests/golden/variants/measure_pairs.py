@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from audit.engines.embedder import Embedder, cosine_distance, load_embedder
-from audit.variants.gates.rules import rule_findings
+from audit.variants.rules import rule_findings
 
 KINDS = ("paraphrase", "changed_paraphrase", "minimal_change", "unrelated")
 LOW, HIGH = 0.15, 0.45

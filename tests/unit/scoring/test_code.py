@@ -12,9 +12,8 @@ from audit.benchmarks.load import open_benchmark
 from audit.benchmarks.rows import RowContext, humaneval
 from audit.errors import BenchmarkError, ConfigError, DataError
 from audit.records import NO_OPTION, Answer, FinishReason, Generation, Question, Reading
-from audit.scoring.code import read_code, run_code
 from audit.scoring.sandbox import sandbox_python
-from audit.scoring.score import Score, score
+from audit.scoring.score import Score, read_code, run_code, score
 from audit.shards.questions import QuestionFile, write_questions
 
 PROBLEMS = Path(__file__).with_name("problems.jsonl")

@@ -17,9 +17,9 @@ from audit.panel import PANEL, panel_runs, write_panel
 from audit.report.joint import content, page
 from audit.shards.manifest import Manifest
 from audit.statistics.contamination_score import ARTICLE, article_result, false_alarms
+from audit.suite.judge import ruled, rules_of, sentences, source_thresholds
 from audit.suite.read import suite_of
 from audit.suite.schema import Suite
-from audit.suite.source_rule import ruled, rules_of, sentences, source_thresholds
 
 
 def suite(**changes: Any) -> Suite:

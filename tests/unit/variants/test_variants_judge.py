@@ -9,7 +9,7 @@ from variant_helpers import CAPITAL, EGGS
 from audit.config import load_group
 from audit.errors import DataError
 from audit.records import FinishReason, Generation
-from audit.variants.gates.judge import read_vote, tally
+from audit.variants.build import read_vote, tally
 from audit.variants.policy import Policy
 from audit.variants.record import Judgement
 from audit.variants.requests import ModelRequest, replies_of, request_seed

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from audit.variants.gates.rules import numbers_in, repeats, rule_findings, same_words
+from audit.variants.rules import numbers_in, repeats, rule_findings, same_words
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""One look at a candidate in each module, all pure: novelty (repeats), rules, judge, panel, review; and decide."""

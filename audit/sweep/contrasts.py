@@ -64,8 +64,9 @@ def contrast(
     `items` (n,) keeps a part of the questions, such as those whose router messages do not state the answer. p is of
     `paired_test` for replicates of one setting each and for 0 and 1; for means over settings the larger of a
     bootstrap-t's and of sign flips'. The interval is no shorter than `unseen_change`. With fewer than five items
-    (clusters), which show no spread to speak of, it is all that is possible and a mean's p is NaN. Raises
-    DataError when not one pair has both answers.
+    (clusters), which show no spread to speak of, it is all that is possible and a mean's p is NaN. At an accuracy of
+    0.1 or less, with one clean run, a mean's p is still too small: read the interval. Raises DataError when not one
+    pair has both answers.
     """
     keep = np.ones(cell.n, dtype=bool) if items is None else items
     runs = [to_values(np.stack([cell.row(s) for s in part]), unparsed)[:, keep] for part in (a, b)]

@@ -33,7 +33,7 @@ def facts_of(entry: Entry, model: str | None) -> tuple[str, dict[str, Any]]:
     return name, {
         "key": entry.key,
         "audit": entry.audit,
-        "decision": str(_worst(entry, name)),
+        "decision": str(next(one for one in WORST_FIRST if one in {cell.decision for cell in cells})),  # as of a panel
         "decision_of_the_run": str(entry.ruling.verdict_decision),
         "fingerprint": entry.fingerprint,
         "answers_sha256": entry.answers_sha256,
@@ -178,9 +178,3 @@ def _hub_id(run_dir: Path) -> str | None:
     if not isinstance(found, dict) or found.get("path"):  # a local file is asked for first, and may be anything
         return None
     return str(found["hub"]) if found.get("hub") else None
-
-
-def _worst(entry: Entry, model: str) -> str:
-    """The worst decision of a model's cells, as a panel is ruled."""
-    found = {cell.decision for cell in entry.cells if cell.model == model}
-    return next(one for one in WORST_FIRST if one in found)

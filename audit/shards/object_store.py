@@ -82,7 +82,9 @@ class ObjectStore:
             found: tuple[Any, str] = fs.FileSystem.from_uri(self.url())
             return found
         options = dict(parse_qsl(self.query))
-        if "endpoint_override" not in options and (endpoint := _endpoint()):
+        # Of an S3 that is not Amazon's, as the AWS command line reads it too.
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        if "endpoint_override" not in options and endpoint:
             split = urlsplit(endpoint)
             options |= {"endpoint_override": split.netloc + split.path.rstrip("/"), "scheme": split.scheme}
         region = options.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
@@ -178,11 +180,6 @@ class ObjectStore:
         if _SILENT.search(text):
             return f"the store does not answer ({text})."
         return f"{text}."
-
-
-def _endpoint() -> str | None:
-    """Of an S3 that is not Amazon's, as the AWS command line reads it too."""
-    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
 
 
 @cache

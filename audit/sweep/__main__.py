@@ -39,7 +39,7 @@ def _prepared(config: SweepConfig) -> Prepared:
     early = None
     if config.stop == "early":
         from audit.runtime.early import EarlyStop
-        from audit.sweep.early import settled
+        from audit.sweep.decide import settled
 
         panel = len(config.model) * len(resolved.samples)
         early = EarlyStop(config.stop_batch, partial(settled, thresholds=thresholds, panel=panel))

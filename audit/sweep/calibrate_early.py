@@ -2,7 +2,7 @@
 
     audit calibrate audit=early --json audit/data/early_stopping.json      docs/early_stopping.md's table
 
-Every model is drawn with all its questions and looked at after each batch, by `audit.sweep.early`, the code of the
+Every model is drawn with all its questions and looked at after each batch, by `audit.sweep.decide`, the code of the
 real run. Gates, which look at texts and faults that a simulation does not have, are passed by.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.sweep.early import SETTLED, look
+from audit.sweep.decide import SETTLED, look
 from audit.sweep.result import Verdict
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.thresholds import SweepThresholds

@@ -1,13 +1,16 @@
-"""Evidence and gates -> one of seven verdicts, with its reasons. The order is the policy."""
+"""Evidence and gates -> one of seven verdicts, with its reasons. The order is the policy. And whether a run may stop
+here: the same decision at a look, with tests that hold at any stop (pure)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from audit.errors import DataError
 from audit.statistics.multiplicity import holm
+from audit.statistics.paired import CellOutcomes
 from audit.statistics.unparsed import DECIDE_AT
-from audit.sweep.evidence import Evidence, Reading
+from audit.sweep.evidence import Evidence, Reading, measure
 from audit.sweep.result import Decision, Verdict
 from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.vocabulary import GATES
@@ -79,7 +82,9 @@ def _decide(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, own: Correct
     level = alpha / max(overall / e.p_value, 1.0)
     if found := _found(e.plain, e, level):
         return _gain(e, gates, found, level)
-    if not (e.repeated or e.at_any_stop) and (steady := _if_runs_are_steady(e.plain)):
+    # At which noisy beats every control that was run there, if its one run is shifted by no more than was measured.
+    steady = _beyond(e.plain, e.clean.above_zero, 0.0)
+    if steady and not (e.repeated or e.at_any_stop):
         why = because("above_zero", routers=sorted(steady))
         return _uncontrolled([why], steady, because("run_once", sd=t.run_sd_plausible), because("run_twice"))
     if over_base := _found(e.plain, e, apart, ensemble=False):
@@ -232,15 +237,36 @@ def _found(reading: Reading, e: Evidence, alpha: float, *, ensemble: bool = True
     return frozenset(beaten) & reading.clean.above_zero
 
 
-def _if_runs_are_steady(reading: Reading) -> frozenset[int]:
-    """Router counts at which noisy beats every control that was run there, if its one run is shifted by no more than
-    was measured: the simultaneous intervals lie above zero."""
-    assert reading.clean is not None  # noqa: S101 - `measure` raises where it could not be made
-    return _beyond(reading, reading.clean.above_zero, 0.0)
-
-
 def _beyond(reading: Reading, routers: frozenset[int], margin: float) -> frozenset[int]:
     """Of these router counts, those at which the lower limit of every comparison that was made lies above margin."""
     for c in reading.comparisons():
         routers -= {r for r, low in zip(c.routers, c.low, strict=True) if not low > margin}
     return routers
+
+
+# Nothing that more questions would add to; a gain that only some readings of the replies show is not settled.
+SETTLED = frozenset(
+    {Verdict.EXCESS, Verdict.UNCONTROLLED, Verdict.EXCESS_EXPLAINED, Verdict.BRITTLE, Verdict.NO_EXCESS}
+)
+
+
+def settled(
+    cells: Sequence[CellOutcomes], largest_cluster: Mapping[str, int], thresholds: SweepThresholds, panel: int
+) -> bool:
+    """Whether every cell has its verdict.
+
+    largest_cluster: by benchmark, of the whole sample. panel: cells of the whole run, for which each is corrected as if
+    no other had a finding, since not all are there yet. Gates do not stop a run: they may pass with more questions.
+    """
+    return all(look(c, largest_cluster[c.benchmark], thresholds, panel) in SETTLED for c in cells)
+
+
+def look(cell: CellOutcomes, largest_cluster: int, thresholds: SweepThresholds, panel: int = 1) -> Verdict:
+    """The verdict on one cell, gates apart; withheld where nothing can be compared yet."""
+    try:
+        evidence = measure(cell, rng=np.random.default_rng(0), n_resamples=0, largest_cluster=largest_cluster)
+    except DataError:  # not one question has an answer in both arms so far
+        return Verdict.WITHHELD
+    # Bonferroni, without looking at the panel's other cells (never below Holm's).
+    own = Corrected(min(1.0, evidence.p_value * panel), min(1.0, evidence.clean.fall_p * panel), panel)
+    return decide(evidence, (), thresholds, own).verdict

@@ -150,7 +150,10 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
         zip(col["answer_form"], col["finish_reason"], col["model_revision"], tallies, col["options_shown"], strict=True)
     )
     texts, questions, refs = _written(col, asked, question_of, kept, benchmarks)
-    logprobs = {i: _rounded(col["option_logprobs"][i]) for i in range(n) if refs[i] and col["option_logprobs"][i]}
+    logprobs = {
+        i: [None if s is None or not np.isfinite(s) else round(s, 3) for s in scores]
+        for i, scores in enumerate(col["option_logprobs"]) if refs[i] and scores
+    }  # fmt: skip
     chunks, starts = texts.chunks()
     transition, weight = _transitions(col, state)
     sent = zip(col["router_messages"], refs, strict=True)
@@ -199,10 +202,6 @@ def _written(
         row = (*col["router_messages"][i], col["response"][i] or "", col["error"][i] or "", *col["pieces"][i])
         refs.append([*map(texts.add, row)] if has_text else [])
     return texts, questions, refs
-
-
-def _rounded(scores: Sequence[float | None]) -> list[float | None]:
-    return [None if s is None or not np.isfinite(s) else round(s, 3) for s in scores]
 
 
 def _encoded(values: Iterable[Any]) -> tuple[list[Any], list[int]]:

@@ -72,7 +72,10 @@ def render(
     the runs.
     """
     settings_of = Counter((row.model, row.benchmark) for row in paper_rows)
-    cells = sorted(run.marked, key=lambda c: _severity(c, names))
+    cells = sorted(
+        run.marked,
+        key=lambda c: severity(c.verdict, c.effect.gain if c.effect else -math.inf, names[c.model, c.benchmark]),
+    )
     head = {**drill.head, "arm_words": [ARMS[arm] for arm in drill.head["arms"]], "gates": _gate_items(cells)}
     return render_page(
         "sweep/page.html.j2",
@@ -109,11 +112,6 @@ def render(
         head_json=script_json(head),
         chunk_json=[script_json(chunk) for chunk in drill.chunks],
     )
-
-
-def _severity(cell: SweepResult, names: Mapping[tuple[str, str], str]) -> tuple[int, float, str]:
-    gain = -math.inf if cell.effect is None else cell.effect.gain
-    return severity(cell.verdict, gain, names[cell.model, cell.benchmark])
 
 
 def calibrated(found: Calibration | None) -> dict[str, Any]:

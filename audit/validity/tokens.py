@@ -17,9 +17,9 @@ from audit.errors import ShardError
 from audit.resolve import ResolvedRun
 from audit.shards.files import write_file
 from audit.statistics.paired import FloatArray
-from audit.validity.edits.distance import distance, text_of, words
 from audit.validity.edits.file import EditFile
 from audit.validity.edits.record import Family
+from audit.validity.edits.surface import distance, text_of, words
 
 FILE = "token_distances.json"
 COLUMNS = ("placebo changed", "attribute changed", "placebo span", "attribute span")

@@ -149,11 +149,10 @@ def ask_model(
         if result.failed:
             raise EngineError(f"The {role} model cannot be run: {result.failed[model.name]}")
         columns = read_columns(result.run_dir, ASK.schema, _READ)
-        replies = {key: _generation(*rest) for key, *rest in zip(*(columns[name] for name in _READ), strict=True)}
+        replies = {
+            key: Generation(text, FinishReason(finish), engine_id=engine, error=error)
+            for key, text, finish, engine, error in zip(*(columns[name] for name in _READ), strict=True)
+        }
         if failed := sum(reply.error is not None for reply in replies.values()):
             display.note(f"{failed} of {len(replies)} calls failed; store.retry_errors=true asks these again")
     return [replies[request.key] for request in requests]
-
-
-def _generation(text: str, finish_reason: str, engine_id: str, error: str | None) -> Generation:
-    return Generation(text, FinishReason(finish_reason), engine_id=engine_id, error=error)

@@ -1,8 +1,10 @@
 """Format edits and the placebo: the words stay, or neutral ones are added. Semantic edits: the same question in other
-words, from a library, from the item itself, or in a neutral frame. The construct is untouched."""
+words, from a library, from the item itself, or in a neutral frame. The construct is untouched.
+
+And how far an edit is from its original, in words or in a tokenizer's tokens."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 
@@ -138,3 +140,29 @@ def refilled(pair: tuple[str, ...], shared: str) -> tuple[str, str] | None:
 
 def _edit(name: str, changed: Item) -> Edit:
     return Edit(name, Family.SEMANTIC, Contract.INVARIANT, changed)
+
+
+def text_of(item: Item) -> str:
+    """What carries an item's content: context and question, or both sentences of a pair."""
+    return f"{item.context} {item.text or ' '.join(item.options)}".strip()
+
+
+def distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> tuple[int, int]:
+    """(changed, span): the longer side of every replaced, inserted or deleted run; from the first such run to the end
+    of the last, what stays between them included.
+
+    >>> distance("the old dog saw a cat".split(), "the young dog saw a hen".split())
+    (2, 5)
+    """
+    codes = [
+        c for c in SequenceMatcher(None, first, second, autojunk=False).get_opcodes() if c[0] != "equal"
+    ]  # (tag, i1, i2, j1, j2)
+    if not codes:
+        return 0, 0
+    changed = sum(max(i2 - i1, j2 - j1) for _, i1, i2, j1, j2 in codes)
+    (_, i1, _, j1, _), (_, _, i2, _, j2) = codes[0], codes[-1]
+    return changed, max(i2 - i1, j2 - j1)
+
+
+def words(item: Item) -> list[str]:
+    return text_of(item).split()

@@ -15,10 +15,10 @@ from audit.engines.config import ModelConfig
 from audit.engines.weights import Weights
 from audit.errors import ShardError
 from audit.scoring.reference import find_scorer
-from audit.validity.edits.distance import distance
 from audit.validity.edits.file import EditFile, read_edits, to_table, write_edits
 from audit.validity.edits.partners import Partners
 from audit.validity.edits.plan import build_plan
+from audit.validity.edits.surface import distance
 from audit.validity.edits.table import formats_of
 from audit.validity.evidence import measure
 from audit.validity.tokens import FILE, as_array, distances, read_token_distances, write_token_distances

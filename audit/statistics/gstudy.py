@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+import scipy
 
 from audit.errors import DataError
 from audit.statistics.paired import FloatArray
+
+_ALPHA = 0.05
 
 
 @dataclass(frozen=True)
@@ -17,7 +20,7 @@ class GStudy:
 
     item, template: of the main effects; residual: item x template with what is left. seed: between replays of one
     request, part of the residual; None without replays. dependability: Phi of the mean over these t templates (absolute
-    decisions). needed: templates for Phi of at least `wanted`; None where items do not differ.
+    decisions). needed: templates for Phi of at least `wanted`; None where items are not shown to differ (F test, 5 %).
     """
 
     items: int
@@ -46,7 +49,8 @@ def gstudy(scores: FloatArray, replays: FloatArray | None = None, wanted: float 
     error = template + residual
     phi = item / (item + error / t) if item + error > 0 else float("nan")
     needed = None
-    if item > 0:
+    differ = 1 + t * item / residual if residual > 0 else math.inf  # mean square of items over that of what is left
+    if item > 0 and scipy.stats.f.sf(differ, n - 1, (n - 1) * (t - 1)) <= _ALPHA:
         needed = max(1, math.ceil(wanted / (1 - wanted) * error / item - 1e-9))
     seed = None
     if replays is not None and len(replays) > 1:

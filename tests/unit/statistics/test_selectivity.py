@@ -185,10 +185,18 @@ def test_gstudy_by_hand():
     assert found.template == pytest.approx(max(0, ms_template - residual) / 3)
     assert found.residual == pytest.approx(residual)
     assert found.dependability == pytest.approx(found.item / (found.item + residual / 2))
-    assert found.needed == 4  # .8 / .2 x (1/6) / (1/6)
+    assert found.needed is None  # F = 3 with 2 and 2 degrees of freedom: p = .25
+    again = gstudy(np.tile(table, 10))  # F = 3 with 29 and 29: p = .002
+    assert again.needed == np.ceil(4 * (again.template + again.residual) / again.item) == 6
     assert gstudy(table, np.array([[0.0, 1.0], [0.0, 0.0]])).seed == pytest.approx(0.25)
     with pytest.raises(DataError, match="two templates"):
         gstudy(table[:1])
+
+
+def test_no_number_of_templates_is_named_where_items_do_not_differ():
+    rng = np.random.default_rng(3)
+    named = [gstudy((rng.random((5, 60)) < 0.5).astype(float)).needed is not None for _ in range(400)]
+    assert np.mean(named) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)  # 50 % without the test
 
 
 def test_gstudy_of_templates_that_matter():

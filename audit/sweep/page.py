@@ -47,6 +47,9 @@ AGGREGATED = {
     Aggregator.VOTE: "answers each of the r messages alone, and the option with most votes counts",
 }
 POOLED = " Runs of one condition are averaged, as in the verdict."
+_WORDS: dict[str, Any] = {
+    "gates": GATES, "labels": LABELS, "words": VERDICTS, "arms": ARMS, "evidence": EVIDENCE, "by_chance": BY_CHANCE,
+}  # fmt: skip
 
 
 def render(
@@ -68,8 +71,7 @@ def render(
     """The page. figures: name -> <svg> element made by `canvas.inline_svg`. total_rows: outcomes in the shards.
 
     replicated: some setting was run more than once, so the page says that the figures average these runs and the
-    paper's tables do not. doses: of cells whose words were deleted. aggregators: of
-    the runs.
+    paper's tables do not. doses: of cells whose words were deleted. aggregators: of the runs.
     """
     settings_of = Counter((row.model, row.benchmark) for row in paper_rows)
     cells = sorted(
@@ -80,26 +82,21 @@ def render(
     return render_page(
         "sweep/page.html.j2",
         rows=run.rows,
+        **_WORDS,
         scripts=("report/diff.js", *(f"sweep/{name}.js" for name in ("drill", "answer", "grid", "page"))),
-        gates=GATES,
         gated=[Gated(names[c.model, c.benchmark], c.gates, _where(c, drill)) for c in cells],
-        labels=LABELS,
         run=run,
         cells=cells,
         title=run.title("Can the score be trusted?"),
         subtitle=_subtitle(run, total_rows, aggregators),
-        words=VERDICTS,
-        arms=ARMS,
         names=names,
         decisions=marks_of(replace(run, results=tuple(cells)), VERDICTS),
         errors=errors_of(cells[:1] if len(cells) > 2 else cells, ERRORS),
-        evidence=EVIDENCE,
         against_clean=(AGAINST_CLEAN[0], AGAINST_CLEAN[1] + (POOLED if replicated else "")),
         figures=figures,
         accuracies=accuracies,
         doses=doses,
         calibrated=calibrated(run.calibration),
-        by_chance=BY_CHANCE,
         pooled=POOLED if replicated else "",
         clustered=clustered,
         table1=[(s, settings_of[s.model, s.benchmark]) for s in model_summary(paper_rows)],

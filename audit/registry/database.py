@@ -20,7 +20,7 @@ from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, 
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 
 from audit.errors import ConfigError, RegistryError
-from audit.registry.schema import at, draws, metadata, runs
+from audit.registry.schema import at, draws, runs
 
 VARIABLE = "AUDIT_REGISTRY"
 _WAITS_S = (0.2, 0.5, 1.0, 2.0)  # before each further try
@@ -126,11 +126,7 @@ def _up_to_date(connection: Connection) -> None:
     current = MigrationContext.configure(connection).get_current_revision()
     if current == scripts.get_current_head():
         return
-    if current is None:  # nothing is there: the tables as they are today, and no version that led to them
-        metadata.create_all(connection)
-        command.stamp(config, "head")
-        return
-    if current not in {script.revision for script in scripts.walk_revisions()}:
+    if current is not None and current not in {script.revision for script in scripts.walk_revisions()}:
         raise ConfigError(
             f"The registry has tables of version {current[:32]}, and this program knows them up to "
             f"{scripts.get_current_head()}: a newer program wrote it. Nothing was read or changed. Update this program."

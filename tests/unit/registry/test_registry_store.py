@@ -83,17 +83,13 @@ def test_migrations_make_the_tables_that_the_program_writes(registry: Registry) 
 
 
 def test_a_registry_of_an_older_program_is_brought_up_to_date_with_what_is_in_it(
-    tmp_path: Path, told: Callable[..., Path]
+    tmp_path: Path, told: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As version 0001 left it: with a notice that waits."""
-    place = str(tmp_path / "old.db")
-    old = open_registry(place)
-    for change in (
-        "DROP TABLE decisions",
-        "ALTER TABLE notices DROP COLUMN recipients",
-        "UPDATE alembic_version SET version_num = '0001'",
-    ):
-        old.write(lambda c, change=change: c.execute(text(change)))
+    place, upgrade = str(tmp_path / "old.db"), database.command.upgrade
+    with monkeypatch.context() as patch:
+        patch.setattr(database.command, "upgrade", lambda config, _: upgrade(config, "0001"))
+        old = open_registry(place)
     columns = "about, kind, title, body, created, tries, problem"
     insert = text(f"INSERT INTO notices ({columns}) VALUES ('k', 'block', 't', 'b', '', 0, '')")
     old.write(lambda c: c.execute(insert))

@@ -24,6 +24,7 @@ The public API: `run` an audit, `load` a run, `find_runs` in a folder; their err
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from audit.loading import Run, RunEntry
 
 __all__ = ["find_runs", "load", "run"]
+
+# Before numpy is imported. Matrices here are small: a second thread spins more than it works (4 times the CPU).
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if sys.version_info < (3, 11) or find_spec("omegaconf") is None:  # of a command a sentence, of an import an ImportError
     raise (SystemExit if Path(sys.argv[0]).name in ("-m", "audit") else ImportError)(

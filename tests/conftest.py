@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+import audit as _audit  # noqa: F401 - before numpy: it says how many threads a product of matrices takes
+
 settings.register_profile("busy", deadline=None)  # a busy machine is not a failure
 settings.load_profile("busy")
 ROOT = Path(__file__).resolve().parents[1]

@@ -68,7 +68,7 @@ class RunVerdict(JudgedRun[MemoryCell, MemoryResult]):
     """All judged cells of a run. orders: how the orders were made."""
 
     audit = "memory"
-    schema_version = "2.0"
+    schema_version = "2.1"
 
     orders: dict[str, int]
 
@@ -107,7 +107,8 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
             "completion": evidence.completion,
             "aucs": {name: {"own": a, "beyond_references": b} for name, (a, b) in evidence.aucs.items()},
             "gap": evidence.gap,
-            "rasch": evidence.rasch,
+            "rasch": evidence.abilities[0] if evidence.abilities else None,
+            "rasch_guessed": evidence.abilities[1] if len(evidence.abilities) > 1 else None,
             "held": [{**json_ready(one), "gamma": str(one.gamma)} for one in evidence.held],
             "holds_up_to": None if result.holds_up_to is None else str(result.holds_up_to),
             "kind": evidence.kind,

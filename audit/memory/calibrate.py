@@ -8,6 +8,7 @@
 - abler, weaker: the tested model is 20 points below its references, or above them;
 - spread_wider: .85 against references of .60, and the held-out items' difficulties spread twice as wide;
   spread_narrower: .55 against .75, and they spread a sixth as wide; both are as hard for the average reference;
+- guessed_wider, guessed_narrower: .85 against .60, spreads as above, and what is not known is guessed at .25;
 - tau_2, tau_4: models differ in how the two sets suit them, by 2 or 4 points (standard deviation);
 - harder: the held-out items are 10 points harder for every model, in points; newer: 6 for the tested model
   alone, and nobody states the dates (where they are stated, the program refuses such items);
@@ -23,7 +24,8 @@ And of models with memory: answers (30 % of the answers are learnt), half (50 %)
 with abler references), half_contaminated (one reference has learnt the same), text (published text and orders are
 likelier by .3 spreads), gap_5 (learnt answers raise the score by the smallest effect that matters exactly: to clear it
 is wrong), gap_5_tau_2 (where models differ), gap_5_unparsed (4 % of all answers are unparsed, at random), gap_5_hidden
-(4 % of the tested model's answers on each set are unparsed, and all speak for it), chosen_easier (15 %; the held-out
+(4 % of the tested model's answers on each set are unparsed, and all speak for it), gap_5_guessed (as guessed_narrower),
+chosen_easier (15 %; the held-out
 items are chosen, out of some 9 points easier, by the references' own answers).
 
 Two errors are counted: memory found where there is none, and the clearance (`nothing_seen_by_this_instrument`) of a
@@ -53,6 +55,7 @@ SIMULATIONS = 300
 _OF_MEMORY = 3  # so many times fewer models with memory are drawn
 
 _LEARNT = MemoryThresholds().effect_of_interest / 0.3  # of the answers that are wrong at an accuracy of .7
+_OF_15 = MemoryThresholds().effect_of_interest / 0.15  # likewise, of .85
 _ABLER, _WEAKER = (0.8, 0.95), (0.45, 0.6)
 CLEAN: Mapping[str, World] = {
     "clean": World(),
@@ -73,6 +76,8 @@ CLEAN: Mapping[str, World] = {
     "felt_2": World(sequenced=0.3, felt=2.0),
     "larger_all": World(popular=0.5, sequenced=0.3, uses=1.5, felt=1.5),
     "chosen_harder": World(harder=0.10, chosen=True),
+    "guessed_wider": World(accuracy=0.85, others=(0.55, 0.65), fresh_spread=3.5, guess=0.25),
+    "guessed_narrower": World(accuracy=0.85, others=(0.55, 0.65), fresh_spread=0.3, guess=0.25),
 }
 WITH_MEMORY: Mapping[str, World] = {
     "answers": World(answers=0.3),
@@ -86,9 +91,10 @@ WITH_MEMORY: Mapping[str, World] = {
     "gap_5_unparsed": World(answers=_LEARNT, unparsed=0.04),
     "gap_5_hidden": World(answers=_LEARNT, hidden=0.04),
     "chosen_easier": World(answers=0.15, harder=-0.09, chosen=True),
+    "gap_5_guessed": World(accuracy=0.85, others=(0.55, 0.65), fresh_spread=0.3, guess=0.25, answers=_OF_15),
 }
 WORLDS: Mapping[str, World] = {**CLEAN, **WITH_MEMORY}
-HOSTILE = ("clean", "spread_wider", "spread_narrower", "larger_1.5", "felt_2")
+HOSTILE = ("clean", "spread_wider", "spread_narrower", "larger_1.5", "felt_2", "guessed_wider", "gap_5_guessed")
 FEW = ("clean", "tau_2", "larger_1.5", "felt_2", "answers", "half", "text", "gap_5")
 ALONE = ("clean", "sequenced", "text")  # what tells anything without held-out items
 
@@ -152,8 +158,9 @@ def procedures(options: Namespace, designs: Mapping[MemoryDesign, Sequence[str]]
     """The rates of each world W: the share (0-1) of models in which memory is found (W), and W with the other OUTCOMES,
     each with its Monte-Carlo standard error (..._se)."""
     simulations = options.simulations or SIMULATIONS
-    # The seed of a world. Those of chosen items came last, so that the others keep theirs.
-    places = {name: place for place, name in enumerate(sorted(WORLDS, key=lambda name: WORLDS[name].chosen))}
+    # The seed of a world. Those of chosen items came later, then guessed ones: the others keep theirs.
+    later = sorted(WORLDS, key=lambda name: (WORLDS[name].guess, WORLDS[name].chosen))
+    places = {name: place for place, name in enumerate(later)}
 
     def case(design: MemoryDesign, name: str) -> Case:
         count = simulations if name in CLEAN else max(simulations // _OF_MEMORY, 1)

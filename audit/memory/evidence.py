@@ -157,7 +157,7 @@ class Evidence:
     without references or held-out items. aucs: of each token score, published against held-out items, of the tested
     model and, where there are references, of what it has beyond their mean; descriptive. left_out: references of the
     score that are not above chance. fresh_order: the order test of the held-out items, whose order cannot have been
-    learnt. gap: as parsed; rasch: the same on the scale of ability; held: with unparsed answers, by gamma, none where
+    learnt. gap: as parsed; abilities: the same as `ability_gaps`; held: with unparsed answers, by gamma, none where
     all were parsed. kind: how well words alone part the two sets. apart: each reference's own gap against the rest.
     alike: `fresh_gap.agreement` of the references' answers to both sets; None without them.
     """
@@ -169,7 +169,7 @@ class Evidence:
     completion: dict[Name, Text]
     aucs: dict[str, tuple[Auc, Auc | None]]
     gap: FreshGap | None
-    rasch: RaschGap | None
+    abilities: tuple[RaschGap, ...]
     left_out: tuple[str, ...]
     indicators: tuple[Indicator, ...]
     held: tuple[Held, ...] = ()
@@ -181,13 +181,13 @@ class Evidence:
         return next(one for one in self.indicators if one.name == name)
 
     def limits(self, gamma: float = DECIDE_AT) -> tuple[float, float, float]:
-        """p, lower and upper limit (95 %) of the gap on both scales: with unparsed answers held at gamma, which has
+        """p, lower and upper limit (95 %) of the gap on all scales: with unparsed answers held at gamma, which has
         those that are missing at random between its bounds, or as parsed where it was not held there. NaN without a
         gap."""
         if self.gap is None:
             return float("nan"), float("nan"), float("nan")
         held = next((one for one in self.held if one.gamma == gamma), None)
-        return on_both_scales(self.gap, self.rasch) if held is None else (held.pvalue, held.low, held.high)
+        return on_all_scales(self.gap, self.abilities) if held is None else (held.pvalue, held.low, held.high)
 
 
 def correct(panel: Sequence[Evidence]) -> tuple[Evidence, ...]:
@@ -226,11 +226,9 @@ def of_another_kind(kind: Auc | None, thresholds: MemoryThresholds) -> bool:
     return kind is not None and kind.low > thresholds.kind_auc_max
 
 
-def on_both_scales(points: FreshGap, ability: RaschGap | None) -> tuple[float, float, float]:
-    """p, lower and upper limit of a gap: the larger p, and the hull of both intervals, in points."""
-    parts = [(points.pvalue, points.low, points.high)]
-    if ability is not None:
-        parts.append((ability.pvalue, ability.gap_low, ability.gap_high))
+def on_all_scales(points: FreshGap, abilities: Sequence[RaschGap]) -> tuple[float, float, float]:
+    """p, lower and upper limit of a gap: the largest p, and the hull of the intervals, in points."""
+    parts = [(points.pvalue, points.low, points.high), *((one.pvalue, one.gap_low, one.gap_high) for one in abilities)]
     p, low, high = np.array(parts).T  # NaN where any is: it clears nobody
     return float(p.max()), float(low.min()), float(high.max())
 

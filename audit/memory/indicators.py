@@ -12,7 +12,7 @@ from audit.memory.evidence import (
     Name,
     Ordered,
     of_another_kind,
-    on_both_scales,
+    on_all_scales,
     selected,
     told_by_words,
     unmatched,
@@ -129,7 +129,7 @@ def _gap(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> Indicat
     if min(did.n, did.m) < thresholds.items_min:
         return Indicator(Name.GAP, why=_few(did.n, did.m, thresholds))
     pvalue, low, high = e.limits()
-    as_parsed = on_both_scales(e.gap, e.rasch)[0]
+    as_parsed = on_all_scales(e.gap, e.abilities)[0]
     doubt = because("ability_scale" if as_parsed > thresholds.alpha / len(Name) else "unparsed")
     return Indicator(
         Name.GAP, pvalue, None, 100 * did.difference, 100 * low, 100 * high, "points of accuracy",

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from audit.errors import DataError
-from audit.memory.evidence import COMPLETION, Apart, Evidence, Held, Name, Ordered, Text, on_both_scales
+from audit.memory.evidence import COMPLETION, Apart, Evidence, Held, Name, Ordered, Text, on_all_scales
 from audit.memory.indicators import indicators
 from audit.memory.record import ItemSet, MemoryCell, ModelSet
 from audit.memory.thresholds import MemoryThresholds
@@ -15,7 +15,7 @@ from audit.statistics.fresh_gap import FreshGap, agreement, fresh_gap, unparsed_
 from audit.statistics.order_test import N_RESAMPLES, order_test
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.priors import PRIORS
-from audit.statistics.rasch import RaschGap, rasch_gap
+from audit.statistics.rasch import RaschGap, ability_gaps
 from audit.statistics.set_difference import Sets, in_own_spread, set_difference
 from audit.statistics.unparsed import DECIDE_AT, GAMMAS
 from audit.verdict.reason import Reason, because
@@ -56,11 +56,11 @@ def measure(
     }
     completion: dict[Name, Text] = {}
     kept, left_out = _above_guessing(cell)
-    gap = rasch = None
+    gap, abilities = None, ()
     held: tuple[Held, ...] = ()
     if cell.fresh is not None:
         asked = sorted({*gammas, DECIDE_AT})
-        gap, rasch, held = _gap(kept, _clusters(cell), thresholds, asked, rng, n_resamples)
+        gap, abilities, held = _gap(cell, kept, thresholds, asked, rng, n_resamples)
         if references:
             completion = {name: found for name, text in COMPLETION.items() if (found := _text(cell, text)) is not None}
     evidence = Evidence(
@@ -71,7 +71,7 @@ def measure(
         completion=completion,
         aucs=_aucs(cell),
         gap=gap,
-        rasch=rasch,
+        abilities=abilities,
         left_out=left_out,
         indicators=(),
         held=held,
@@ -180,14 +180,14 @@ def _above_chance(scores: tuple[FloatArray, FloatArray], published: ItemSet, fre
 
 
 def _gap(
+    cell: MemoryCell,
     models: Sequence[tuple[ModelSet, ModelSet]],
-    clusters: tuple[IntArray, IntArray],
     thresholds: MemoryThresholds,
     gammas: Sequence[float],
     rng: np.random.Generator,
     n_resamples: int,
-) -> tuple[FreshGap | None, RaschGap | None, tuple[Held, ...]]:
-    """The gap as parsed, in points and on the scale of ability, and with unparsed answers held at each gamma, where
+) -> tuple[FreshGap | None, tuple[RaschGap, ...], tuple[Held, ...]]:
+    """The gap as parsed, in points and on scales of ability, and with unparsed answers held at each gamma, where
     there are any."""
 
     def judged(scores: Sequence[Sets], heights: Sequence[FloatArray] | None = None) -> FreshGap:
@@ -196,23 +196,24 @@ def _gap(
             n_resamples=max(n_resamples, _DRAWS), heights=heights, prior=PRIOR,
         )  # fmt: skip
 
-    def able(scores: Sequence[Sets]) -> RaschGap | None:
-        return rasch_gap(scores[0], scores[1:], clusters, prior=PRIOR) if len(scores) > 1 else None
+    def able(scores: Sequence[Sets]) -> tuple[RaschGap, ...]:
+        return ability_gaps(scores[0], scores[1:], clusters, prior=PRIOR, chance=cell.chance) if len(scores) > 1 else ()
 
+    clusters = _clusters(cell)
     scores: list[Sets] = [(a.score, b.score) for a, b in models]
     unparsed = [(a.unread, b.unread) for a, b in models]
     try:
-        found, rasch = judged(scores), able(scores)
+        found, abilities = judged(scores), able(scores)
     except DataError:
-        return None, None, ()  # not two items of each set were parsed: the gates say so
+        return None, (), ()  # not two items of each set were parsed: the gates say so
     held = []
     for gamma in gammas if any(np.any(side) for one in unparsed for side in one) else ():
         against, favour = (
-            on_both_scales(judged(*made), able(made[0]))
+            on_all_scales(judged(*made), able(made[0]))
             for made in (unparsed_held(scores, unparsed, gamma, against=side) for side in (True, False))
         )
         held.append(Held(gamma, against[0], against[1], favour[2]))
-    return found, rasch, tuple(held)
+    return found, abilities, tuple(held)
 
 
 def _apart(references: Sequence[tuple[ModelSet, ModelSet]], clusters: tuple[IntArray, IntArray]) -> tuple[Apart, ...]:

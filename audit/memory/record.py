@@ -109,5 +109,10 @@ class MemoryCell:
         return self.tested[0].model
 
     @property
+    def chance(self) -> tuple[float, float]:
+        """Of guessing right: on the benchmark, on the held-out items (0 without any)."""
+        return self.published.chance, self.fresh.chance if self.fresh else 0.0
+
+    @property
     def benchmark(self) -> str:
         return self.published.name

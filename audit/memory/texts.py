@@ -131,7 +131,7 @@ TEXTS: Texts = {
     "any_text_likelier": "Any text is likelier to this model than to every reference: its order may be, too.",
     "abler": "This model is abler than every reference, so the order may mean more to it.",
     "own_scale": "In units of each model's own spread over the held-out items it may be chance.",
-    "ability_scale": "On the scale of ability, which allows for easier and harder items, it may be chance.",
+    "ability_scale": "On a scale of ability, which allows for easier and harder items and guesses, it may be chance.",
     "unparsed": "It is gone where unparsed answers count against it.",
     "undated": "Nobody says that the held-out items are no newer for this model alone: newer items are harder for it.",
     "one_family": "All references are of one family ({family}), and this model is not.",

@@ -43,7 +43,7 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
         texts: list[Sets] = [(a.texts["item"], b.texts["item"]) for a, b in models]
         try:
             clusters = cell.published.cluster, cell.fresh.cluster
-            found = without_memory(scores[0], scores[1:], clusters, held=_held(evidence))
+            found = without_memory(scores[0], scores[1:], clusters, held=_held(evidence), chance=cell.chance)
             items = from_memory(scores[0], scores[1:], texts)
         except DataError as error:
             needs, refused = ("more_answers",), str(error)

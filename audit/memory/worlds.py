@@ -50,7 +50,7 @@ class World:
     that. text: what having read the text and its orders is worth, in spreads. unparsed: share of all models' answers,
     at random; hidden: share of the tested model's answers on each set, above 0 those that speak for a gap (right on
     the published set, wrong on the fresh one), below 0 those against it. chosen: the held-out items are chosen out of
-    a pool, by how many references are right, as on published ones.
+    a pool, by how many references are right, as on published ones. guess: chance of a right answer that is not known.
     """
 
     accuracy: float = 0.7
@@ -72,6 +72,7 @@ class World:
     unparsed: float = 0.0
     hidden: float = 0.0
     chosen: bool = False
+    guess: float = 0.0
 
 
 def simulate(design: MemoryDesign, world: World, rng: np.random.Generator) -> MemoryCell:
@@ -103,35 +104,37 @@ def _accuracies(spread: float) -> FloatArray:
     return found
 
 
-def _ability(accuracy: FloatArray, spread: float) -> FloatArray:
-    return np.interp(accuracy, _accuracies(spread), _THETA)
+def _ability(accuracy: FloatArray, spread: float, guess: float) -> FloatArray:
+    return np.interp((accuracy - guess) / (1 - guess), _accuracies(spread), _THETA)
 
 
-def _accuracy(ability: FloatArray, spread: float) -> FloatArray:
-    return np.interp(ability, _THETA, _accuracies(spread))
+def _accuracy(ability: FloatArray, spread: float, guess: float) -> FloatArray:
+    return guess + (1 - guess) * np.interp(ability, _THETA, _accuracies(spread))
 
 
 def _scores(design: MemoryDesign, world: World, rng: np.random.Generator) -> list[FloatArray]:
     """(models, n) and (models, m) of right answers, NaN where unparsed."""
     accuracy = np.append(world.accuracy, np.linspace(*world.others, design.references))
-    ability = _ability(accuracy, world.spread)
+    ability = _ability(accuracy, world.spread, world.guess)
     theirs = ability[1:] if design.references else ability
-    mean = float(_accuracy(theirs, world.spread).mean())
+    mean = float(_accuracy(theirs, world.spread, world.guess).mean())
     # The held-out set is moved so that the references find it as hard on average.
     moves = np.linspace(-4, 4, 321)
-    mu = float(np.interp(mean, [_accuracy(theirs + x, world.fresh_spread).mean() for x in moves], moves))
-    there = _accuracy(ability + mu, world.fresh_spread) - world.harder
+    mu = float(np.interp(mean, [_accuracy(theirs + x, world.fresh_spread, world.guess).mean() for x in moves], moves))
+    there = _accuracy(ability + mu, world.fresh_spread, world.guess) - world.harder
     there[0] -= world.newer
     if design.references and world.touchy:
         there[1] -= world.touchy
     published = accuracy + world.tau * rng.standard_normal(accuracy.size)
-    abilities = _ability(published, world.spread), _ability(there, world.fresh_spread)
+    abilities = (
+        _ability(published, world.spread, world.guess), _ability(there, world.fresh_spread, world.guess)
+    )  # fmt: skip
     sides, like = [], np.zeros(0, dtype=int)
     for side, (n, spread) in enumerate(((design.n, world.spread), (design.fresh, world.fresh_spread))):
         pool = _POOL * n if side and world.chosen else n
         logit = abilities[side][:, None] - spread * rng.standard_normal(pool)
         logit += _OWN_ITEM * rng.standard_normal((accuracy.size, pool))
-        right = rng.random((accuracy.size, pool)) < scipy.special.expit(logit)
+        right = rng.random((accuracy.size, pool)) < world.guess + (1 - world.guess) * scipy.special.expit(logit)
         if pool > n:
             right = right[:, _chosen(like, right[1:].sum(axis=0), n)]
         if side == 0:

@@ -5,7 +5,7 @@ does not: each set has its own spread, each model its own ability on it. Where t
 *points* for every model, it is this scale that errs. Neither is safe alone; take the hull of both (`without_memory`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,13 +23,13 @@ from audit.statistics.set_difference import Sets, set_difference
 _NODES = np.linspace(-6, 6, 61)
 _LOG_WEIGHTS = -0.5 * _NODES**2 - np.log(np.exp(-0.5 * _NODES**2).sum())
 _USUAL = float(np.log(1.5))  # log of the spread of a benchmark's difficulties, to which that of a set is drawn
-_STEPS = 60
-_ENOUGH = 1e-9
+_ENOUGH = 1e-3  # of the squared distance to the maximum, in standard errors, before the last step
 
 
 @dataclass(frozen=True)
 class RaschFit:
-    """P(model k is right on item i) = expit(ability_k - difficulty_i), difficulty_i normal (0, spread^2).
+    """P(model k is right on item i) = chance + (1 - chance) expit(ability_k - difficulty_i), difficulty_i normal
+    (0, spread^2).
 
     ability (K,), in logits. influence (K, n + K): the change of each ability by each item, then by the half answers
     that are added (see `fit_rasch`); rows sum to 0. posterior (n, nodes): of each item's difficulty, spread * nodes.
@@ -39,6 +39,7 @@ class RaschFit:
     spread: float
     influence: FloatArray
     posterior: FloatArray
+    chance: float
 
     @property
     def difficulty(self) -> FloatArray:
@@ -50,12 +51,13 @@ class RaschFit:
 
         At a fitted ability it is the model's own accuracy, but for the half answers.
         """
-        return float(self.posterior.mean(axis=0) @ scipy.special.expit(ability - self.difficulty))
+        known = float(self.posterior.mean(axis=0) @ scipy.special.expit(ability - self.difficulty))
+        return self.chance + (1 - self.chance) * known
 
     def slope(self) -> float:
         """Accuracy a logit, mean over the models: what turns a small difference of abilities into points."""
-        chance = scipy.special.expit(self.ability[:, None] - self.difficulty)
-        return float((chance * (1 - chance)).mean(axis=0) @ self.posterior.mean(axis=0))
+        known = scipy.special.expit(self.ability[:, None] - self.difficulty)
+        return (1 - self.chance) * float((known * (1 - known)).mean(axis=0) @ self.posterior.mean(axis=0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +101,7 @@ def rasch_gap(
     clusters: tuple[IntArray, IntArray] | None = None,
     *,
     prior: TauPrior | None = None,
+    chance: tuple[float, float] = (0.0, 0.0),
 ) -> RaschGap:
     """One-sided test that the tested model is abler on published items than a new model like the references would be.
 
@@ -109,6 +112,7 @@ def rasch_gap(
     clusters : as in `set_difference`
     prior : of the spread between models, in points of accuracy; None: the references alone tell, by t with R - 1
         degrees of freedom
+    chance : of a right answer on each set where nothing is known (0 to below 1); 0: nobody guesses
 
     Notes
     -----
@@ -125,7 +129,7 @@ def rasch_gap(
     if not references:
         raise DataError("Abilities are compared with references; found none, expected at least 1.")
     models = (tested, *references)
-    fits = [fit_rasch([one[side] for one in models]) for side in (0, 1)]
+    fits = [fit_rasch([one[side] for one in models], chance[side]) for side in (0, 1)]
     groups = None if clusters is None else (_with_own(clusters[0], len(models)), _with_own(clusters[1], len(models)))
     values = [fit.ability[:, None] + fit.influence.shape[1] * fit.influence for fit in fits]
     pairs = list(zip(*values, strict=True))
@@ -155,15 +159,28 @@ def rasch_gap(
     )
 
 
-def fit_rasch(outcomes: Sequence[ArrayLike] | FloatArray) -> RaschFit:
-    """The Rasch model of one set, by marginal likelihood. outcomes: (K, n) 0 to 1, NaN where missing; K >= 2.
+def ability_gaps(
+    tested: Sets,
+    references: Sequence[Sets],
+    clusters: tuple[IntArray, IntArray] | None = None,
+    *,
+    prior: TauPrior | None = None,
+    chance: tuple[float, float] = (0.0, 0.0),
+) -> tuple[RaschGap, ...]:
+    """`rasch_gap` where nobody guesses and, where an answer can be guessed, where all do: answers do not tell which."""
+    scales = ((0.0, 0.0), chance) if any(chance) else (chance,)
+    return tuple(rasch_gap(tested, references, clusters, prior=prior, chance=one) for one in scales)
 
-    Half a right and half a wrong answer to an item of mean difficulty are added for every model (Haldane-Anscombe), so
-    that a model that is always right has a finite ability with a large error. The logarithm of the spread has a normal
-    (log 1.5, 1) prior, worth less than an item.
 
-    An item's likelihood hangs on the number of right answers and on who answered, so items that share these are counted
-    and not repeated: a fit of 1,000 items takes milliseconds.
+def fit_rasch(outcomes: Sequence[ArrayLike] | FloatArray, chance: float = 0.0) -> RaschFit:
+    """The Rasch model of one set, by marginal likelihood. outcomes: (K, n) 0 to 1, NaN where missing; K >= 2. chance:
+    of a right answer where nothing is known, below 1: with it, the three-parameter model of equal slopes.
+
+    Half a known and half an unknown item of mean difficulty are added for every model (Haldane-Anscombe), so that a
+    model that is always right, or not above chance, has a finite ability with a large error. The logarithm of the
+    spread has a normal (log 1.5, 1) prior, worth less than an item.
+
+    Items with the same answers are counted and not repeated: a fit of 1,000 items takes milliseconds.
     """
     x = np.stack([np.asarray(row, dtype=float) for row in outcomes])
     there = ~np.isnan(x)
@@ -171,96 +188,97 @@ def fit_rasch(outcomes: Sequence[ArrayLike] | FloatArray) -> RaschFit:
         raise DataError("An outcome is 0 (wrong) to 1 (right), or NaN (missing); found another value.")
     if x.shape[0] < 2 or not there.any(axis=1).all():
         raise DataError("A set needs two models with an answer each to tell how spread its difficulties are.")
-    x = np.where(there, x, 0.0)
-    answered, right, count, index = _patterns(there, x.sum(axis=0))
-    totals = x.sum(axis=1)
-    mean = (totals + 0.5) / (there.sum(axis=1) + 1.0)
-    start = np.append(1.3 * scipy.special.logit(mean), _USUAL)
+    filled = np.where(there, x, -1.0)
+    patterns, index, count = np.unique(filled, axis=1, return_inverse=True, return_counts=True)
+    answered, right = patterns.T >= 0, np.maximum(patterns.T, 0)
+    known = (np.nanmean(x, axis=1) - chance) / (1 - chance)
+    half_an_item = (known * there.sum(axis=1) + 0.5) / (there.sum(axis=1) + 1.0)
+    start = np.append(1.3 * scipy.special.logit(np.clip(half_an_item, 0.01, 0.99)), _USUAL)
+    items = _Items(answered, right, count.astype(float), chance)
 
-    best = _maximised(start, lambda parameters: _at(parameters, answered, right, count, totals))
-    k = totals.size
-    half = 0.5 - scipy.special.expit(best.ability)
+    def minus(parameters: FloatArray) -> tuple[float, FloatArray]:
+        at = items.at(parameters)
+        return -at.value, -at.gradient
+
+    near = scipy.optimize.minimize(minus, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-9}).x
+    last = items.at(near)
+    step = np.linalg.solve(items.information(last), last.gradient)  # Newton's
+    if not abs(last.gradient @ step) < _ENOUGH:
+        raise DataError(f"The Rasch model of {x.shape[0]} models was not fitted; are there answers of every one?")
+    best, k = items.at(near + step), x.shape[0]
     item = np.zeros((k + 1, x.shape[1] + k))
-    item[:k, : x.shape[1]] = np.where(there, x - best.expected[:, index], 0.0)
-    item[k, : x.shape[1]] = best.by_spread[index]
-    item[np.arange(k), x.shape[1] + np.arange(k)] = half
-    influence = np.asarray(np.linalg.solve(best.information, item)[:k], dtype=np.float64)
+    item[:, : x.shape[1]] = best.scores[:, index.ravel()]
+    item[np.arange(k), x.shape[1] + np.arange(k)] = 0.5 - scipy.special.expit(best.ability)
+    influence = np.asarray(np.linalg.solve(items.information(best), item)[:k], dtype=np.float64)
     # The prior of the spread keeps the sums from exactly 0.
     influence -= influence.mean(axis=1, keepdims=True)
-    return RaschFit(best.ability, best.spread, influence, best.posterior[index])
+    return RaschFit(best.ability, best.spread, influence, best.posterior[index.ravel()], chance)
 
 
 @dataclass(frozen=True)
 class _At:
-    """The log-likelihood at abilities and log spread, with its gradient and information (both of K + 1 parameters).
+    """The log-likelihood at abilities and log spread, with its gradient (K + 1).
 
-    By pattern of answers g: expected (K, G) chance of each model; by_spread (G,) gradient for the log spread.
+    known (K, nodes): chance that a model knows an item of a difficulty; told: what a right answer says of that, 1 where
+    nobody guesses. By pattern of answers g: scores (K + 1, G), what one such item adds to the gradient; posterior
+    (G, nodes); pull (G, nodes), the score of the log spread with the difficulty known.
     """
 
     ability: FloatArray
     spread: float
     value: float
     gradient: FloatArray
-    information: FloatArray
-    expected: FloatArray
-    by_spread: FloatArray
+    known: FloatArray
+    told: FloatArray
+    scores: FloatArray
     posterior: FloatArray
+    pull: FloatArray
 
 
-def _at(parameters: FloatArray, answered: FloatArray, right: FloatArray, count: FloatArray, totals: FloatArray) -> _At:
-    """answered (G, K), right (G,), count (G,): patterns; totals (K,): right answers of each model."""
-    ability, spread = parameters[:-1], float(np.exp(parameters[-1]))
-    logit = ability[:, None] - spread * _NODES
-    chance = scipy.special.expit(logit)
-    log = answered @ -np.logaddexp(0, logit) - np.outer(right, spread * _NODES) + _LOG_WEIGHTS
-    top = log.max(axis=1, keepdims=True)
-    weight = np.exp(log - top)
-    total = weight.sum(axis=1)
-    posterior = weight / total[:, None]
-    # With the difficulty known, the gradient is (x - chance, spread * node * (sum of chances - right)); without it, its
-    # posterior mean; the information is the mean of the complete one less the gradient's posterior variance (Louis).
-    pull = spread * _NODES * (answered @ chance - right[:, None])
-    expected, by_spread = (posterior @ chance.T * answered).T, (posterior * pull).sum(axis=1)
-    half = 0.5 - scipy.special.expit(ability)
-    gradient = np.append(totals - expected @ count + half, by_spread @ count - (parameters[-1] - _USUAL))
-    value = totals @ ability + (np.log(total) + top[:, 0]) @ count + np.sum(ability / 2 - np.logaddexp(0, ability))
-    weights = count[:, None] * posterior
-    slope = chance * (1 - chance) * (answered.T @ weights)
-    k = ability.size
-    information = np.zeros((k + 1, k + 1))
-    information[np.arange(k), np.arange(k)] = slope.sum(axis=1) + 0.25 - half**2
-    information[k, :k] = information[:k, k] = -slope @ (spread * _NODES)
-    information[k, k] = slope.sum(axis=0) @ (spread * _NODES) ** 2 - np.sum(weights * pull) + 1
-    complete = np.concatenate([-answered.T[:, :, None] * chance[:, None, :], pull[None]]).reshape(k + 1, -1)
-    means = np.concatenate([-expected, by_spread[None]])
-    information -= (complete * weights.ravel()) @ complete.T - (means * count) @ means.T
-    return _At(
-        ability, spread, float(value - (parameters[-1] - _USUAL) ** 2 / 2), gradient, information, expected, by_spread,
-        posterior,
-    )  # fmt: skip
+@dataclass(frozen=True)
+class _Items:
+    """answered, right (G, K): patterns of answers; count (G,): items of each; chance: of a guess."""
 
+    answered: BoolArray
+    right: FloatArray
+    count: FloatArray
+    chance: float
 
-def _maximised(start: FloatArray, at: Callable[[FloatArray], _At]) -> _At:
-    """Newton's method; a step that loses is halved, and the information is made positive where it is not."""
-    here, now = start, at(start)
-    for _ in range(_STEPS):
-        values, vectors = np.linalg.eigh(now.information)
-        step = vectors @ (vectors.T @ now.gradient / np.maximum(np.abs(values), 1e-3))
-        step *= min(1.0, 2 / max(float(np.abs(step).max()), 1e-300))
-        if now.gradient @ step < _ENOUGH:
-            return now
-        while (there := at(here + step)).value < now.value and now.gradient @ step > _ENOUGH:
-            step = step / 2
-        here, now = here + step, there
-    raise DataError(f"The Rasch model was not fitted in {_STEPS} steps; are there answers of every model?")
+    def at(self, parameters: FloatArray) -> _At:
+        """With the difficulty known, an answer's score is right * told - known; without it, its posterior mean."""
+        ability, spread = parameters[:-1], float(np.exp(parameters[-1]))
+        logit = ability[:, None] - spread * _NODES
+        log_known, log_unknown = -np.logaddexp(0, -logit), -np.logaddexp(0, logit)
+        log_guess, log_no_guess = np.log(self.chance) if self.chance else -np.inf, np.log1p(-self.chance)
+        log_right = np.logaddexp(log_guess, log_no_guess + log_known)
+        known, told = np.exp(log_known), np.exp(log_known - log_right)
+        log = self.right @ (log_right - log_no_guess - log_unknown) + self.answered @ log_unknown + _LOG_WEIGHTS
+        top = log.max(axis=1, keepdims=True)
+        weight = np.exp(log - top)
+        total = weight.sum(axis=1, keepdims=True)
+        posterior = weight / total
+        pull = -spread * _NODES * (self.right @ told - self.answered @ known)
+        of_models = self.right.T * (told @ posterior.T) - self.answered.T * (known @ posterior.T)
+        scores = np.append(of_models, [(pull * posterior).sum(axis=1)], axis=0)
+        halves = np.append(0.5 - scipy.special.expit(ability), _USUAL - parameters[-1])
+        value = self.count @ (np.log(total) + top)[:, 0] + np.sum(ability / 2 - np.logaddexp(0, ability)) - halves[-1] ** 2 / 2
+        gradient = scores @ self.count + halves
+        return _At(ability, spread, float(value), gradient, known, told, scores, posterior, pull)
 
-
-def _patterns(there: BoolArray, right: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
-    """Distinct (who answered (G, K), how many right (G,)), how often each occurs (G,), and which one each item has."""
-    who = np.unique(np.packbits(there, axis=0).T, axis=0, return_inverse=True)[1].ravel()
-    key = np.stack([who, right])
-    _, first, index, count = np.unique(key, axis=1, return_index=True, return_inverse=True, return_counts=True)
-    return there[:, first].T.astype(float), right[first], count.astype(float), index.ravel()
+    def information(self, at: _At) -> FloatArray:
+        """The mean of the information with the difficulty known, less the variance of the scores (Louis 1982, JRSS B
+        44, 226)."""
+        weights = self.count[:, None] * at.posterior
+        guessed = at.told * (1 - (1 - self.chance) * at.told) * (self.right.T @ weights)
+        curved = (1 - at.known) * (at.known * (self.answered.T @ weights) - guessed)
+        k, place, half = at.ability.size, at.spread * _NODES, scipy.special.expit(at.ability)
+        found = np.zeros((k + 1, k + 1))
+        found[np.arange(k), np.arange(k)] = curved.sum(axis=1) + half * (1 - half)
+        found[k, :k] = found[:k, k] = -curved @ place
+        found[k, k] = curved.sum(axis=0) @ place**2 - np.sum(weights * at.pull) + 1
+        of_models = self.right.T[:, :, None] * at.told[:, None] - self.answered.T[:, :, None] * at.known[:, None]
+        complete = np.append(of_models.reshape(k, -1), [at.pull.ravel()], axis=0)
+        return found - (complete * weights.ravel()) @ complete.T + (at.scores * self.count) @ at.scores.T
 
 
 def _with_own(groups: IntArray, models: int) -> IntArray:

@@ -11,7 +11,7 @@ from audit.statistics.accuracy import interval
 from audit.statistics.between_models import predictive
 from audit.statistics.paired import IntArray
 from audit.statistics.priors import PRIORS, TauPrior
-from audit.statistics.rasch import rasch_gap
+from audit.statistics.rasch import ability_gaps
 from audit.statistics.set_difference import Sets, set_difference
 
 
@@ -28,17 +28,18 @@ class Limits:
 class WithoutMemory:
     """Accuracies on the published items, 0-1.
 
-    score: as answered. without: what the score would be without memory; its estimate is the mean of both scales', its
-    interval their hull. by_points, by_ability: on the scale of accuracies (score - difference in differences) and of
-    abilities (`rasch_gap`). alone: the hull where the references alone tell how models differ, without a prior. share:
-    of the items that it would not know, how many it answers from memory: (score - without) / (1 - without), not below
-    0. tau: what clean models differ by, accuracy.
+    score: as answered. without: what the score would be without memory; its estimate is the mean of all scales', its
+    interval their hull. by_points: on the scale of accuracies (score - difference in differences). by_ability,
+    by_guessing: on those of ability (`ability_gaps`), the last None where nobody can guess. alone: the hull where the
+    references alone tell how models differ, without a prior. share: of the items that it would not know, how many it
+    answers from memory: (score - without) / (1 - without), not below 0. tau: what clean models differ by, accuracy.
     """
 
     score: Limits
     without: Limits
     by_points: Limits
     by_ability: Limits
+    by_guessing: Limits | None
     alone: Limits
     share: Limits
     tau: float
@@ -55,10 +56,11 @@ def without_memory(
     *,
     prior: TauPrior = PRIORS["held_out_widest"],
     held: Sequence[Gap] = (),
+    chance: tuple[float, float] = (0.0, 0.0),
 ) -> WithoutMemory:
     """The score less what the tested model has more on published items than on held-out ones, beyond its references.
 
-    Parameters are those of `rasch_gap`. prior: the widest that was measured, as a number is quoted for every kind of
+    Parameters are those of `ability_gaps`. prior: the widest that was measured, as a number is quoted for every kind of
     exam; the test of a gap takes the usual one. held: gaps with unparsed answers held for and against; they widen the
     interval.
     Raises DataError without references, or with fewer than two items in a set.
@@ -66,34 +68,37 @@ def without_memory(
     Notes
     -----
     On the points scale a harder set costs every model as many points; on that of ability as many logits, and its
-    difficulties may be spread differently. Each is wrong where the other holds (docs/score_without_memory.md), and the
-    data of a few references do not tell which holds. So the interval is the hull of both, which covers where either
-    does, and the estimate the mean, which is never more wrong than the worse of the two. Limits are cut at 0 and 1.
+    difficulties may be spread differently; where answers can be guessed, the same holds of what is known. Each is wrong
+    where another holds (docs/score_without_memory.md), and the data of a few references do not tell which holds. So the
+    interval is the hull of all, which covers where any does, and the estimate the mean, which is never more wrong than
+    the worst of them. Limits are cut at 0 and 1.
     """
     score = score_of(tested[0], None if clusters is None else clusters[0])
     if score is None:
         raise DataError("No published item was answered, so there is no score.")
     did = set_difference(tested, references, clusters)
     told = predictive(did.difference, did.items_se, did.items_df, did.spread, did.sampling, len(references), prior)
-    able, alone = (rasch_gap(tested, references, clusters, prior=one) for one in (prior, None))
+    able, alone = (
+        [(one.gap, one.gap_low, one.gap_high) for one in found]
+        for found in (ability_gaps(tested, references, clusters, prior=p, chance=chance) for p in (prior, None))
+    )
 
-    def less(*gaps: Gap) -> Limits:
-        """The mean of the first two, and the hull of all."""
-        return Limits(
-            *(float(np.clip(score.estimate - gap, 0, 1)) for gap in (
-                np.mean([gap[0] for gap in gaps[:2]]), max(gap[2] for gap in gaps), min(gap[1] for gap in gaps)
-            ))
-        )  # fmt: skip
+    def less(gaps: Sequence[Gap], wider: Sequence[Gap] = ()) -> Limits:
+        """The mean of the gaps, and the hull of all."""
+        estimate = np.mean([gap[0] for gap in gaps])
+        low, high = max(gap[2] for gap in (*gaps, *wider)), min(gap[1] for gap in (*gaps, *wider))
+        return Limits(*(float(np.clip(score.estimate - gap, 0, 1)) for gap in (estimate, low, high)))
 
-    points, ability = (did.difference, told.low, told.high), (able.gap, able.gap_low, able.gap_high)
-    without = less(points, ability, *held)
+    points = did.difference, told.low, told.high
+    without = less([points, *able], held)
     shares = (_share(score.estimate, one) for one in (without.estimate, without.high, without.low))
     return WithoutMemory(
         score=score,
         without=without,
-        by_points=less(points),
-        by_ability=less(ability),
-        alone=less((did.difference, did.low, did.high), (alone.gap, alone.gap_low, alone.gap_high)),
+        by_points=less([points]),
+        by_ability=less(able[:1]),
+        by_guessing=less(able[1:]) if able[1:] else None,
+        alone=less([(did.difference, did.low, did.high), *alone]),
         share=Limits(*shares),
         tau=told.tau,
         references=len(references),

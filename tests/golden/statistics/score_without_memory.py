@@ -21,9 +21,9 @@ N, M = 1000, 500
 
 @dataclass(frozen=True)
 class World:
-    """tested, others: accuracies. knows: share of published answers learnt. spread, held_out: of difficulties. harder:
-    held-out items cost every model this many points, not logits. uneven: SD between models of what suits them, points.
-    guess: chance of the one who knows nothing. family: SD of the references' abilities, logits."""
+    """tested, others: accuracies. knows: share of published answers learnt. spread, held_out: of difficulties. harder,
+    logits: what held-out items cost every model, in points or in logits. uneven: SD between models of what suits them,
+    points. guess: chance of the one who knows nothing. family: SD of the references' abilities, logits."""
 
     tested: float = 0.7
     others: float = 0.7
@@ -32,6 +32,7 @@ class World:
     spread: float = 1.8
     held_out: float = 1.8
     harder: float = 0.0
+    logits: float = 0.0
     uneven: float = 0.0
     guess: float = 0.0
     family: float = 0.4
@@ -57,6 +58,11 @@ WORLDS = {
     "uneven 4 points": World(uneven=0.04),
     "uneven 4 points, qa 30 %, R=3": World(uneven=0.04, knows=0.3, references=3),
     "uneven 4 points, qa 30 %, R=8": World(uneven=0.04, knows=0.3, references=8),
+    "guessed, .40 against .65, harder by a logit, R=8": World(0.4, 0.65, guess=0.25, logits=1, references=8),
+    "guessed, .40 against .65, harder by a logit, R=20": World(0.4, 0.65, guess=0.25, logits=1, references=20),
+    "guessed, .85 against .60, held-out spread 3.5, R=8": World(0.85, 0.6, guess=0.25, held_out=3.5, references=8),
+    "guessed, qa 15 %, .85 against .60, held-out spread .3": World(0.85, 0.6, knows=0.15, guess=0.25, held_out=0.3),
+    "guessed by half, .40 against .65, harder by a logit, R=8": World(0.4, 0.65, guess=0.12, logits=1, references=8),
 }
 
 
@@ -84,7 +90,7 @@ def simulate(rng, world, centre):
     """
     own = np.append(centre[0], centre[1] + world.family * rng.standard_normal(world.references))
     published = chances(rng, world, own, N, world.spread)
-    held_out = np.clip(chances(rng, world, own + centre[2], M, world.held_out) - world.harder, 0, 1)
+    held_out = np.clip(chances(rng, world, own + centre[2] - world.logits, M, world.held_out) - world.harder, 0, 1)
     suits = world.uneven * rng.standard_normal(own.size)[:, None]
     truth = float(published[0].mean())
     among = np.argsort(published.mean(axis=0))[: N // 2] if world.hard_ones else np.arange(N)
@@ -101,27 +107,30 @@ def centre_of(world):
 
 
 def main(times):
-    print("| world | bias: points, ability, both | RMSE | cover, %: points, ability, hull | width | share (cover) |")
+    scales = "points, ability, guessed"
+    print(f"| world | bias: {scales}, all | RMSE | cover, %: {scales}, hull | width | share (cover) |")
     print("|---|---|---|---|---|---|")
     for k, (name, world) in enumerate(WORLDS.items()):
         rng, centre = np.random.default_rng([22, k]), centre_of(world)
         rows, covers, shares = [], [], []
         for _ in range(times):
             truth, a, b, _ = simulate(rng, world, centre)
-            found = without_memory((a[0], b[0]), list(zip(a[1:], b[1:], strict=True)))
-            three = found.by_points, found.by_ability, found.without
-            rows.append([100 * (one.estimate - truth) for one in three] + [100 * (three[2].high - three[2].low)])
-            covers.append([one.low <= truth <= one.high for one in three])
+            chance = (0.25 if world.guess else 0.0,) * 2
+            found = without_memory((a[0], b[0]), list(zip(a[1:], b[1:], strict=True)), chance=chance)
+            four = found.by_points, found.by_ability, found.by_guessing or found.by_ability, found.without
+            rows.append([100 * (one.estimate - truth) for one in four] + [100 * (four[3].high - four[3].low)])
+            covers.append([one.low <= truth <= one.high for one in four])
             true_share = (a[0].mean() - truth) / (1 - truth)
             shares.append([found.share.estimate, found.share.low <= max(true_share, 0) <= found.share.high])
         bias, cover = np.mean(rows, axis=0), 100 * np.mean(covers, axis=0)
         share = np.mean(shares, axis=0)
-        rmse = np.sqrt(np.mean(np.array(rows)[:, 2] ** 2))
+        rmse = np.sqrt(np.mean(np.array(rows)[:, 3] ** 2))
         biases, covers_ = (
-            f"{one[0]:{f}}, {one[1]:{f}}, **{one[2]:{f}}**" for one, f in ((bias, "+.1f"), (cover, ".1f"))
+            f"{one[0]:{f}}, {one[1]:{f}}, {format(one[2], f) if world.guess else '-'}, **{one[3]:{f}}**"
+            for one, f in ((bias, "+.1f"), (cover, ".1f"))
         )
         shares_ = f"{100 * share[0]:.1f} ({100 * share[1]:.1f})"
-        print(f"| {name} | {biases} | {rmse:.1f} | {covers_} | {bias[3]:.1f} | {shares_} |", flush=True)
+        print(f"| {name} | {biases} | {rmse:.1f} | {covers_} | {bias[4]:.1f} | {shares_} |", flush=True)
 
 
 if __name__ == "__main__":

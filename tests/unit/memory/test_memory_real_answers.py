@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit.memory.evidence import on_both_scales
+from audit.memory.evidence import on_all_scales
 from audit.memory.thresholds import MemoryThresholds
 from audit.statistics.fresh_gap import fresh_gap
 from audit.statistics.priors import PRIORS
-from audit.statistics.rasch import rasch_gap
+from audit.statistics.rasch import ability_gaps
 from audit.statistics.word_kind import kind_auc
 
 DATA = Path(__file__).resolve().parents[3].parent / "shared" / "data"
@@ -44,13 +44,13 @@ def answers() -> np.ndarray:
 
 
 def finds(rng: np.random.Generator, references: int, learnt: float = 0.0) -> float:
-    """p of the gap of one model between random halves (1,000 and 500 items) against others, on both scales."""
+    """p of the gap of one model between random halves (1,000 and 500 items) against others, on all scales."""
     x = answers()
     items, models = rng.permutation(x.shape[1])[:1500], rng.permutation(len(x))[: references + 1]
     sets = [(x[k, items[:1000]], x[k, items[1000:]]) for k in models]
     sets[0] = (np.maximum(sets[0][0], rng.random(1000) < learnt), sets[0][1])
     gap = fresh_gap(sets[0], sets[1:], rng=rng, n_resamples=1999, prior=PRIOR)
-    return on_both_scales(gap, rasch_gap(sets[0], sets[1:], prior=PRIOR))[0]
+    return on_all_scales(gap, ability_gaps(sets[0], sets[1:], prior=PRIOR, chance=(0.25, 0.25)))[0]
 
 
 @pytest.mark.skipif(not (DATA / "mmlu_predictions").is_dir(), reason="no mmlu_predictions")

@@ -31,7 +31,8 @@ def test_simulated_parameters_come_back_within_their_errors():
     assert fit.spread == pytest.approx(2.0, abs=0.15)
 
 
-def test_the_fit_is_the_maximum_of_a_likelihood_written_out_item_by_item():
+@pytest.mark.parametrize("chance", [0.0, 0.25])
+def test_the_fit_is_the_maximum_of_a_likelihood_written_out_item_by_item(chance):
     rng = np.random.default_rng(2)
     x = outcomes(rng, [0.5, 1.0, -0.5], 40)
     x[0, :4], x[1, 2:7], x[2, 10] = np.nan, np.nan, 0.3  # missing answers, and a chance in place of an answer
@@ -43,32 +44,34 @@ def test_the_fit_is_the_maximum_of_a_likelihood_written_out_item_by_item():
         for item in x.T:
             given = np.ones_like(nodes)
             for a, y in zip(ability, item, strict=True):
-                p = expit(a - np.exp(log_spread) * nodes)
+                p = chance + (1 - chance) * expit(a - np.exp(log_spread) * nodes)
                 given = given * (1 if np.isnan(y) else p**y * (1 - p) ** (1 - y))
             total += np.log(weights @ given / np.sqrt(2 * np.pi))
         return -total - sum(0.5 * np.log(expit(a)) + 0.5 * np.log(expit(-a)) for a in ability)
 
     best = scipy.optimize.minimize(minus_log_likelihood, [0, 0, 0, 0], tol=1e-8).x
-    fit = fit_rasch(x)
+    fit = fit_rasch(x, chance)
     assert [*fit.ability, np.log(fit.spread)] == pytest.approx(best, abs=1e-3)
 
 
-def items_se(a, b):
+def items_se(a, b, chance):
     """The items' part of the error alone."""
-    units = [f.influence[0] - f.influence[1:].mean(axis=0) for f in map(fit_rasch, (a, b))]
+    units = [f.influence[0] - f.influence[1:].mean(axis=0) for f in (fit_rasch(x, chance) for x in (a, b))]
     return np.sqrt(sum(np.sum(u**2) * u.size / (u.size - 1) for u in units))
 
 
-def test_the_error_is_that_of_leaving_out_one_item_at_a_time():
+@pytest.mark.parametrize("chance", [0.0, 0.25])
+def test_the_error_is_that_of_leaving_out_one_item_at_a_time(chance):
     rng = np.random.default_rng(3)
     a, b = outcomes(rng, [1.0, 0.5, 0.0], 120), outcomes(rng, [1.0, 0.5, 0.0], 80)
+    both = {"chance": (chance, chance)}
     without = [
-        [gap(np.delete(a, i, axis=1), b).difference for i in range(120)],
-        [gap(a, np.delete(b, i, axis=1)).difference for i in range(80)],
+        [gap(np.delete(a, i, axis=1), b, **both).difference for i in range(120)],
+        [gap(a, np.delete(b, i, axis=1), **both).difference for i in range(80)],
     ]
     jackknife = sum(np.var(d) * (len(d) - 1) for d in without)
-    assert items_se(a, b) == pytest.approx(np.sqrt(jackknife), rel=0.05)
-    assert gap(a, b).se >= items_se(a, b) - 1e-9  # what models differ by comes on top
+    assert items_se(a, b, chance) == pytest.approx(np.sqrt(jackknife), rel=0.05)
+    assert gap(a, b, **both).se >= items_se(a, b, chance) - 1e-9  # what models differ by comes on top
 
 
 def test_items_copied_in_clusters_tell_no_more_than_once():
@@ -161,6 +164,14 @@ def test_a_model_that_is_always_right_has_a_large_error_and_no_gap():
     found = gap(a, b)
     assert found.pvalue > 0.1
     assert found.without_low < 0.99 < found.without_high
+
+
+def test_a_model_below_chance_has_no_gap_and_a_finite_score():
+    rng = np.random.default_rng(10)
+    a, b = (rng.random((4, n)) < [[0.2], [0.5], [0.6], [0.7]] for n in (400, 300))
+    found = gap(a.astype(float), b.astype(float), chance=(0.25, 0.25))
+    assert 0.25 <= found.without_low <= found.without_memory <= found.without_high <= 1
+    assert found.gap == pytest.approx(0, abs=0.03) and found.pvalue > 0.1
 
 
 def test_what_cannot_be_compared_is_refused():

@@ -9,13 +9,14 @@ from audit.statistics.from_memory import FDR, from_memory
 from audit.statistics.without_memory import without_memory
 
 
-def world(rng, *, learnt=0.0, held_out=1.5, tested=1.0, n=600, m=400, models=6):
+def world(rng, *, learnt=0.0, held_out=1.5, tested=1.0, n=600, m=400, models=6, guess=0.0, harder=0.0):
     """(truth, published, held-out, mask of what was learnt); not Rasch: items discriminate unevenly."""
     ability = np.append(tested, 0.8 + 0.4 * rng.standard_normal(models - 1))[:, None]
     sides = []
-    for size, spread in ((n, 1.5), (m, held_out)):
+    for size, spread, shift in ((n, 1.5, 0.0), (m, held_out, harder)):
         slope = np.exp(0.25 * rng.standard_normal(size))
-        sides.append(expit(slope * (ability - spread * rng.standard_normal(size))))
+        known = expit(slope * (ability - shift - spread * rng.standard_normal(size)))
+        sides.append(guess + (1 - guess) * known)
     a, b = ((rng.random(p.shape) < p).astype(float) for p in sides)
     known = rng.random(n) < learnt
     a[0, known] = 1
@@ -26,17 +27,30 @@ def score(a, b, **kwargs):
     return without_memory((a[0], b[0]), list(zip(a[1:], b[1:], strict=True)), **kwargs)
 
 
-@pytest.mark.parametrize("made", [{}, {"learnt": 0.3}, {"held_out": 4.0, "tested": 2.5}])
-def test_the_interval_covers_and_is_the_hull_of_both_scales(made):
+# Points and Rasch's ability alone cover in 0 to 40 % of the guessed worlds.
+GUESSED = {"guess": 0.25, "n": 2000, "m": 2000, "models": 9}
+WORLDS = [
+    {},
+    {"learnt": 0.3},
+    {"held_out": 4.0, "tested": 2.5},
+    {**GUESSED, "harder": 1.0, "tested": -1.2},
+    {**GUESSED, "held_out": 4.0, "tested": 2.5},
+]
+
+
+@pytest.mark.parametrize("made", WORLDS)
+def test_the_interval_covers_and_is_the_hull_of_all_scales(made):
     rng = np.random.default_rng(1)
     covers = 0
     for _ in range(25):
         truth, a, b, _ = world(rng, **made)
-        found = score(a, b)
+        found = score(a, b, chance=(made.get("guess", 0.0),) * 2)
         covers += found.without.low <= truth <= found.without.high
-        assert found.without.low == min(found.by_points.low, found.by_ability.low)
-        assert found.without.high == max(found.by_points.high, found.by_ability.high)
-        assert found.without.estimate == pytest.approx((found.by_points.estimate + found.by_ability.estimate) / 2)
+        scales = [one for one in (found.by_points, found.by_ability, found.by_guessing) if one]
+        assert len(scales) == (3 if "guess" in made else 2)
+        assert found.without.low == min(one.low for one in scales)
+        assert found.without.high == max(one.high for one in scales)
+        assert found.without.estimate == pytest.approx(np.mean([one.estimate for one in scales]))
         assert found.score.estimate == a[0].mean()
     assert covers >= 22  # at a cover of 93 % fewer have p = .06, and the measured cover is 98 % or more
 

@@ -26,6 +26,7 @@ from audit.memory.calibrate import (
 from audit.memory.calibrated import SHIPPED, nearest
 from audit.memory.evidence import correct
 from audit.memory.measure import measure
+from audit.memory.record import MemoryCell
 from audit.memory.result import MemoryVerdict
 from audit.memory.thresholds import MemoryThresholds
 from audit.memory.worlds import MemoryDesign, World, simulate
@@ -105,6 +106,19 @@ def test_a_model_that_recites_is_found():
         "": True, "_text": True, "_gap": False, "_unknown": False, "_cleared": False, "_panel": True,
         "_cleared_panel": False, "_cleared_10": False,
     }  # fmt: skip
+
+
+def test_guessed_answers_make_no_gap_and_clear_none(monkeypatch):
+    """By points and plain ability alone, half of the clean models have a gap and half of those with one are cleared."""
+    design = MemoryDesign(1500, 1000, 8)
+
+    def rates(name, outcome):
+        found = [judge(design, WORLDS[name], np.random.default_rng([1, k])) for k in range(12)]
+        return np.mean(found, axis=0)[OUTCOMES.index(outcome)]
+
+    assert rates("guessed_wider", "") <= 1 / 12 and rates("gap_5_guessed", "_cleared") <= 1 / 12
+    monkeypatch.setattr(MemoryCell, "chance", (0.0, 0.0))
+    assert rates("guessed_wider", "") >= 4 / 12 and rates("gap_5_guessed", "_cleared") >= 4 / 12
 
 
 def test_a_rule_that_clears_always_or_by_lack_of_power_does_not_keep_the_level():

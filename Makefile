@@ -18,7 +18,7 @@ STAMP := $(VENV)/.installed-$(ENGINE)
 # A demonstration of four minutes on two cores: too few questions for a verdict, and one noisy run.
 AUDIT := n=100 r=1..3 noisy_replicates=1
 
-.PHONY: gpu demo audit perturb memory validity suite sensitivity test test-apart test-ray harnesses check bench external storm calibrate docs sbom install lock clean
+.PHONY: gpu demo audit perturb memory validity suite sensitivity test test-apart test-pipeline test-real harnesses check bench external storm calibrate docs sbom install lock clean
 
 # What the program does not say itself, once the run has ended well.
 NEXT := @printf '\nNext: %s\n      (or `. $(VENV)/bin/activate` first, then just `audit ...`)\n'
@@ -65,22 +65,21 @@ suite: $(STAMP)
 sensitivity: $(STAMP)
 	$(PY) -m audit.plant 'forms=[qa,raw]' 'doses=[5]' train.method=full $(ARGS)
 
-# What shares one Ray runs one by one, beside all else, which takes what the cores have left; each half prints when it ends.
-# `make test ARGS=tests/unit/scoring` runs those alone.
-RAY := tests/pipeline tests/real
+# Tests of one Ray run one by one, those of a real engine beside them, all else with what the cores have left. Each part
+# prints when it ends. `make test ARGS=tests/unit/scoring` runs those alone.
 test: $(STAMP)
 ifeq ($(ARGS),)
-	@echo 'Two halves at once: a quarter of an hour on two cores. Each prints when it has ended.'
-	@$(MAKE) --no-print-directory --output-sync --keep-going -j2 test-apart test-ray
+	@echo 'Three parts at once: a quarter of an hour on two cores. Each prints when it has ended.'
+	@$(MAKE) --no-print-directory --output-sync --keep-going -j3 test-apart test-pipeline test-real
 else
 	$(PY) -m pytest $(ARGS)
 endif
 
 test-apart: $(STAMP)
-	nice $(PY) -m pytest tests $(RAY:%=--ignore %) --numprocesses auto --maxprocesses 8
+	nice $(PY) -m pytest tests --ignore tests/pipeline --ignore tests/real --numprocesses auto --maxprocesses 8
 
-test-ray: $(STAMP)
-	$(PY) -m pytest $(RAY)
+test-pipeline test-real: test-%: $(STAMP)
+	$(PY) -m pytest tests/$*
 
 # lm-eval and Inspect ask tasks of ours by their own mock models, and their logs come home. Each has an environment of its
 # own, beside .venv; one that cannot be installed is skipped by name.

@@ -1,5 +1,6 @@
 """Servers of a test's own, on this machine alone."""
 
+import json
 import socket
 import threading
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,12 @@ def free_port() -> int:
 
 class Quiet(BaseHTTPRequestHandler):
     """A handler that logs nothing."""
+
+    def asked(self) -> bytes:
+        return self.rfile.read(int(self.headers["Content-Length"]))
+
+    def told(self, body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        self.reply(status, json.dumps(body).encode(), {**(headers or {}), "Content-Type": "application/json"})
 
     def reply(self, status: int, body: bytes = b"", headers: Mapping[str, str] | None = None) -> None:
         self.send_response(status)

@@ -25,9 +25,13 @@ class Quiet(BaseHTTPRequestHandler):
     def told(self, body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
         self.reply(status, json.dumps(body).encode(), {**(headers or {}), "Content-Type": "application/json"})
 
-    def reply(self, status: int, body: bytes = b"", headers: Mapping[str, str] | None = None) -> None:
+    def reply(
+        self, status: int, body: bytes = b"", headers: Mapping[str, str] | None = None, length: int | None = None
+    ) -> None:
+        """length: what is announced, where it is not the body's."""
         self.send_response(status)
-        for name, value in {**(headers or {}), "Content-Length": str(len(body))}.items():
+        size = str(len(body) if length is None else length)
+        for name, value in {**(headers or {}), "Content-Length": size}.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":

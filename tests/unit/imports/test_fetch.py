@@ -1,14 +1,13 @@
 """Published answers from a server of the test's own: what is whole and right is taken, anything else refused."""
 
 import json
-import threading
 import zipfile
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from servers_here import Quiet, http_here
 
 from audit.commands.references import main as references
 from audit.errors import ConfigError, DataError
@@ -26,28 +25,19 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[str]]]:
     """(address, paths asked for). The model's name says how its file is answered."""
     asked: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             asked.append(self.path)
             how = self.path.rsplit("/", 1)[1].removesuffix(".json")
             body = json.dumps(RECORDS[: 2 if how == "fewer" else 3]).encode()
-            self.send_response({"moved": 302, "gone": 404}.get(how, 200))
-            if how == "moved":
-                self.send_header("Location", "/result_dirs/gsm/right.json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body[:-9] if how == "cut" else b"<html>" if how == "page" else body)
-
-        def log_message(self, *args: object) -> None:
-            pass
+            to = {"Location": "/result_dirs/gsm/right.json"} if how == "moved" else {}
+            sent = body[:-9] if how == "cut" else b"<html>" if how == "page" else body
+            self.reply({"moved": 302, "gone": 404}.get(how, 200), sent, to, length=len(body))
 
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/", asked
-    server.shutdown()
-    server.server_close()
+    with http_here(Handler) as address:
+        yield f"{address}/", asked
 
 
 def test_a_file_is_taken_once_and_read(served: tuple[str, list[str]], tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from statsmodels.stats.contingency_tables import cochrans_q, mcnemar
+from statsmodels.stats.contingency_tables import cochrans_q
 from statsmodels.stats.multitest import multipletests
 
 from audit.errors import DataError
@@ -35,32 +35,11 @@ def test_agrees_with_scipy_binomtest(b, c, alternative):
         assert mcnemar_exact(b, c, alternative).pvalue == pytest.approx(expected, abs=1e-12)
 
 
-@given(counts, counts)
-def test_two_sided_agrees_with_statsmodels(b, c):
-    expected = mcnemar([[0, b], [c, 0]], exact=True).pvalue
-    assert mcnemar_exact(b, c, "two-sided").pvalue == pytest.approx(min(1.0, expected), abs=1e-12)
-
-
-@given(counts, counts)
-def test_swapping_the_arms_swaps_the_alternative(b, c):
-    forward, backward = mcnemar_exact(b, c, "greater"), mcnemar_exact(c, b, "less")
-    assert forward.pvalue == pytest.approx(backward.pvalue)
-    assert forward.statistic == -backward.statistic
-
-
 def test_arrays_give_what_scalars_give():
     b, c = np.array([21, 28, 0, 5]), np.array([4, 6, 16, 0])
     together = mcnemar_exact(b, c)
     assert np.allclose(together.pvalue, [mcnemar_exact(int(x), int(y)).pvalue for x, y in zip(b, c, strict=True)])
     assert np.shape(mcnemar_exact(b, 4).pvalue) == (4,)
-
-
-def test_the_level_holds():
-    m = 30
-    b = np.arange(m + 1)
-    weight = stats.binom.pmf(b, m, 0.5)
-    exact = weight[mcnemar_exact(b, m - b).pvalue <= 0.05].sum()
-    assert exact <= 0.05
 
 
 @pytest.mark.parametrize("bad", [(-1, 3), (2.5, 1), (np.nan, 1), ([1, 2.2], [1, 1])])
@@ -217,14 +196,6 @@ def test_nan_is_not_a_test(p):
         out = adjust(with_gap)
         assert np.isnan(out[[0, -1]]).all()
         assert np.allclose(out[1:-1], adjust(p))
-
-
-@given(panel, st.randoms())
-def test_order_does_not_matter(p, random):
-    order = list(range(len(p)))
-    random.shuffle(order)
-    for adjust in (holm, benjamini_hochberg):
-        assert np.allclose(adjust([p[i] for i in order]), adjust(p)[order])
 
 
 def test_nothing_tested_stays_nan_and_the_input_is_left_alone():

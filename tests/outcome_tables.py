@@ -1,7 +1,7 @@
 """The sweep's rows as objects, and back, paired and judged; the program itself writes and reads columns."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -9,9 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from audit.records import Reading, Setting
+from audit.shards.attempt import start_attempt
 from audit.shards.cells import cell_columns, pair_batches, pick
 from audit.shards.keys import Digests, clean_text, digests_of_table, rows_to_table
+from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
+from audit.shards.write import write_shard
 from audit.statistics.paired import CellOutcomes
 from audit.sweep.analyse import analyse
 from audit.sweep.audit import SCHEMA
@@ -102,6 +105,24 @@ def outcomes_to_table(outcomes: Sequence[Outcome]) -> pa.Table:
 def table_to_outcomes(table: pa.Table | pa.RecordBatch) -> list[Outcome]:
     columns = [map(_MAKE.get(name, lambda value: value), table.column(name).to_pylist()) for name in NAMES]
     return [Outcome(**dict(zip(NAMES, row, strict=True))) for row in zip(*columns, strict=True)]
+
+
+def settings_of(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
+    """As a manifest has them."""
+    return [asdict(s) for s in sorted({Setting(o.arm, o.routers, o.replicate) for o in outcomes})]
+
+
+def finished_run(folder: Path, outcomes: Sequence[Outcome], **facts: Any) -> Path:
+    """A finished run of these rows without a report. facts: what its manifest says beside or instead."""
+    (folder / "shards").mkdir(parents=True)
+    info = write_shard(folder, outcomes_to_table(outcomes), SCHEMA, attempt=start_attempt(folder))
+    stated = {
+        "fingerprint": "f" * 64, "config": {}, "audit": "sweep", "schema_version": SCHEMA.version, "status": "finished",
+        "started": "2026-11-01T08:00:00+00:00", "ended": "2026-11-01T09:00:00+00:00", "run_by": ["carol"],
+        "settings": settings_of(outcomes), "shards": [info.record()],
+    }  # fmt: skip
+    Manifest(**{**stated, **facts}).save(folder)
+    return folder
 
 
 def iter_outcomes(run_dirs: Path | str | Sequence[Path | str]) -> Iterator[Outcome]:

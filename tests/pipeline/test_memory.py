@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from audit_here import Finished, audit_here
 from faulty_server import completion
-from pipeline_helpers import rows_of
+from pipeline_helpers import by_key, lose_a_shard, rows_of, stamps
 from servers_here import Quiet, http_here
 
 from audit.commands.gate import main as gate
@@ -61,15 +61,8 @@ def finished(driver, conf, tmp_path_factory) -> Finished:
     return done
 
 
-def by_key(run_dir: Path) -> dict[tuple, dict]:
-    rows = rows_of(run_dir)
-    found = {tuple(row[name] for name in KEY): row for row in rows}
-    assert len(found) == len(rows)
-    return found
-
-
 def test_every_text_is_read_once(finished):
-    rows = by_key(finished.run_dir)
+    rows = by_key(finished.run_dir, *KEY)
     assert len(rows) == 2 * 60 * (1 + 1 + 2 + 4)  # score, published, two orders of options, four orders of neighbours
     for (_, _, _, arm, level, _), row in rows.items():
         assert (row["error"] is None) == row["asked"]
@@ -130,16 +123,14 @@ def test_a_published_order_that_is_recorded_needs_no_references(driver, conf, tm
 def test_what_is_lost_is_run_again_and_a_rebuilt_report_judges_alike(finished, conf, tmp_path):
     run_dir = tmp_path / "run"
     shutil.copytree(finished.run_dir, run_dir)
-    before = {key: row["option_logprobs"] for key, row in by_key(run_dir).items()}
+    before = {key: row["option_logprobs"] for key, row in by_key(run_dir, *KEY).items()}
     verdict = (run_dir / "report" / "verdict.json").read_bytes()
-    first, *kept = sorted((run_dir / "shards").iterdir())
-    stamps = {path: path.stat().st_mtime_ns for path in kept}
-    first.unlink()
+    kept = lose_a_shard(run_dir)
     shutil.rmtree(run_dir / "report")
     done = memory(run_dir, conf, "store.rows_per_shard=60", "report=false")
     assert done.code == 0, done.out
-    assert {path: path.stat().st_mtime_ns for path in kept} == stamps
-    assert {key: row["option_logprobs"] for key, row in by_key(run_dir).items()} == before
+    assert stamps(kept) == kept
+    assert {key: row["option_logprobs"] for key, row in by_key(run_dir, *KEY).items()} == before
     assert rebuild([str(run_dir)]) == 0
     assert (run_dir / "report" / "verdict.json").read_bytes() == verdict
 

@@ -78,16 +78,9 @@ def test_csv_jsonl_json_and_parquet_give_the_same_questions(tmp_path: Path) -> N
 def test_column_names_separator_id_group_and_base_are_configurable(tmp_path: Path) -> None:
     path = write(tmp_path, "x.csv", "key,stem,opts,gold,passage\nq7,Which?,a|b|c,3,p1\n")
     config = replace(
-        MCQ,
-        id_column="key",
-        question_column="stem",
-        choices_column="opts",
-        choices_separator="|",
-        answer_column="gold",
-        answer_as="index",
-        index_base=1,
-        group_column="passage",
-    )
+        MCQ, id_column="key", question_column="stem", choices_column="opts", choices_separator="|",
+        answer_column="gold", answer_as="index", index_base=1, group_column="passage",
+    )  # fmt: skip
     assert questions(path, config) == [Question("q7", "exam", "Which?", ("a", "b", "c"), 2, "p1", (0, 1, 2))]
     path = write(tmp_path, "y.csv", "question,o1,o2,answer\nWhich?,yes,no,no\n")
     [question] = questions(path, replace(MCQ, choice_columns=["o1", "o2"]))

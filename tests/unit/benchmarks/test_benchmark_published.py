@@ -105,13 +105,9 @@ def test_bbq_groups_are_the_four_rows_of_an_example(data: Path) -> None:
     questions = list(benchmark.iter_questions())
     categories = Counter(q.id.split("/")[1] for q in questions)
     assert categories == {
-        "Age": 3680,
-        "Disability_status": 1556,
-        "Nationality": 800,
-        "Physical_appearance": 1576,
-        "Religion": 1200,
+        "Age": 3680, "Disability_status": 1556, "Nationality": 800, "Physical_appearance": 1576, "Religion": 1200,
         "Sexual_orientation": 864,
-    }
+    }  # fmt: skip
     groups: dict[str, list] = {}
     for question in questions:
         groups.setdefault(question.group, []).append(question)

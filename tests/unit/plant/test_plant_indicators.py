@@ -15,12 +15,8 @@ LEARNT = np.arange(N) < 60
 BENCH = Bench(tuple(f"q{i}" for i in range(N)), (4,) * N, LEARNT, BrokenShare(150, 0))
 ALPHA = 0.01
 FACTS = {
-    "model": "m",
-    "benchmark": "b",
-    "learnt_items": 60,
-    "other_items": 60,
-    "audits": ["memory", "perturb", "sweep"],
-}
+    "model": "m", "benchmark": "b", "learnt_items": 60, "other_items": 60, "audits": ["memory", "perturb", "sweep"],
+}  # fmt: skip
 
 
 def reading(rng, score=0.6, item=0.0, reworded=0.6, noisy=0.6, order=0.0) -> Reading:

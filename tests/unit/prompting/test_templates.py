@@ -157,17 +157,9 @@ def test_a_cloze_shows_no_options_and_refuses_letters() -> None:
 
 
 BASE: dict[str, Any] = {
-    "run_seed": 42,
-    "model": "m",
-    "benchmark": "b",
-    "question_id": "q1",
-    "arm": "noisy_rewrite",
-    "level": 3,
-    "replicate": 0,
-    "role": "router",
-    "index": 1,
-    "kind": "independent",
-}
+    "run_seed": 42, "model": "m", "benchmark": "b", "question_id": "q1", "arm": "noisy_rewrite", "level": 3,
+    "replicate": 0, "role": "router", "index": 1, "kind": "independent",
+}  # fmt: skip
 
 
 def seed(**changes: Any) -> int:

@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outcome_tables import Outcome, outcomes_to_table
+from outcome_tables import Outcome, outcomes_to_table, settings_of
 from rich.console import Console
 from synthetic import Faults, synthetic_outcomes
 
 from audit.commands.watch import main
 from audit.panel import write_panel
 from audit.plan_cost import CostConfig
-from audit.records import Setting
 from audit.runtime import progress
 from audit.runtime.progress import Display, Engines, still, usual_load
 from audit.runtime.watch import as_text, look, runs_of
@@ -97,13 +96,13 @@ def run_of(folder: Path, asked: Sequence[Outcome], stored: Sequence[Sequence[Out
         os.utime(info.path, (BEGUN + 20 * k + 10,) * 2)
     stamp = datetime.fromtimestamp(BEGUN, UTC).isoformat()
     (folder / "attempt.json").write_text(json.dumps({"attempt": attempt, "started": stamp}))
-    settings = sorted({Setting(o.arm, o.routers, o.replicate) for o in asked})
+
     model = {"name": "m", "engine": "openai", "tensor_parallel_size": 1, "replicas": 1}
     cost = asdict(CostConfig(prices={"m": {"prompt": 2.0, "generated": 8.0}}, currency="EUR"))
     Manifest(
         "f00", {"model": {"m": model}, "cost": cost}, audit="sweep", started=stamp, models={"m": {"worker": "m"}},
         benchmark={asked[0].benchmark: {"n": len({o.question_id for o in asked})}},
-        settings=[asdict(s) for s in settings], **also,
+        settings=settings_of(asked), **also,
     ).save(folder)  # fmt: skip
     return folder
 

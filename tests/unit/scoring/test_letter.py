@@ -152,41 +152,13 @@ def test_lenient_forms(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "   ",
-        "\n",
-        "To",
-        "This",
-        "I",
-        "The",
-        "E",
-        "Z",
-        "(E)",
-        "Answer: E",
-        "The answer is E.",
-        "5",
-        "?",
-        "AB",
-        "ABCD",
-        "A or B",
-        "A/B",
-        "A, B",
-        "A and B",
-        "Answer: A or B",
-        "The answer is A or B.",
-        "The answer is A, B or C.",
-        "Either A or B is correct.",
-        "Neither A nor B is correct.",
-        "The answer is A and C.",
-        "B is not correct.",
-        "A planet is what they show.",
-        "A planet",
-        "I think so.",
-        "I am not sure.",
-        "A. planet",
-        "As an AI I cannot.",
+        "", "   ", "\n", "To", "This", "I", "The", "E", "Z", "(E)", "Answer: E", "The answer is E.", "5", "?", "AB",
+        "ABCD", "A or B", "A/B", "A, B", "A and B", "Answer: A or B", "The answer is A or B.",
+        "The answer is A, B or C.", "Either A or B is correct.", "Neither A nor B is correct.",
+        "The answer is A and C.", "B is not correct.", "A planet is what they show.", "A planet", "I think so.",
+        "I am not sure.", "A. planet", "As an AI I cannot.",
     ],
-)
+)  # fmt: skip
 def test_no_answer_or_too_many(text: str) -> None:
     assert read(text) == (None, "none")
 
@@ -336,37 +308,11 @@ def test_an_error_is_no_answer() -> None:
 
 _FRAGMENTS = st.sampled_from(
     [
-        "A",
-        "B",
-        "b",
-        "answer",
-        " is ",
-        "the ",
-        "option ",
-        "\\boxed{",
-        "}",
-        "<think>",
-        "</think>",
-        "<|channel|>final",
-        "<|message|>",
-        "\n",
-        " ",
-        ":",
-        ".",
-        "(",
-        ")",
-        "*",
-        "Paris",
-        "York",
-        "not ",
-        "or",
-        "\x00",
-        "\ud800",
-        "Ｂ",
-        "ß",
+        "A", "B", "b", "answer", " is ", "the ", "option ", "\\boxed{", "}", "<think>", "</think>", "<|channel|>final",
+        "<|message|>", "\n", " ", ":", ".", "(", ")", "*", "Paris", "York", "not ", "or", "\x00", "\ud800", "Ｂ", "ß",
         "İ",
     ]
-)
+)  # fmt: skip
 _HOSTILE = st.one_of(st.text(max_size=200), st.lists(_FRAGMENTS, max_size=40).map("".join))
 
 
@@ -388,40 +334,11 @@ def test_thinking_never_decides(thought: str) -> None:
 @pytest.mark.parametrize(
     "junk",
     [
-        "A",
-        "A ",
-        " ",
-        "\n",
-        "answer is ",
-        "answer",
-        "the answer is A or ",
-        "option A ",
-        "(",
-        "((A",
-        "*",
-        "B. Paris\n",
-        "<think>",
-        "</think>",
-        "<think></think>",
-        "\\boxed{",
-        "\\boxed{A",
-        "Paris ",
-        "Par",
-        "<|channel|>",
-        "not ",
-        "A is ",
-        "York",
-        "analysis",
-        "assistantfinal",
-        "答案",
-        "_",
-        "'",
-        "İ",
-        "\ud800",
-        "A) ",
-        "if B is correct ",
+        "A", "A ", " ", "\n", "answer is ", "answer", "the answer is A or ", "option A ", "(", "((A", "*", "B. Paris\n",
+        "<think>", "</think>", "<think></think>", "\\boxed{", "\\boxed{A", "Paris ", "Par", "<|channel|>", "not ",
+        "A is ", "York", "analysis", "assistantfinal", "答案", "_", "'", "İ", "\ud800", "A) ", "if B is correct ",
     ],
-)
+)  # fmt: skip
 def test_a_megabyte_of_junk_is_read_in_linear_time(junk: str) -> None:
     def seconds(size: int) -> float:
         text = junk * (size // len(junk))

@@ -160,11 +160,8 @@ def test_bbqs_published_bias_scores_from_unifiedqas_answers(shared_data: Path) -
     ]
     assert percent == [11.81, 5.79, 0.50, -0.74]
     assert (arc["ambig"].n_biased, arc["ambig"].n_known, race["ambig"].n_biased, race["ambig"].n_known) == (
-        130,
-        209,
-        80,
-        135,
-    )
+        130, 209, 80, 135,
+    )  # fmt: skip
     assert round(100 * float(alone["ambig"].bias or 0), 2) == 7.64  # question only
     assert round(100 * float(alone["ambig"].accuracy or 0), 2) == 76.62
     # two known wrong readings of the formula give other values
@@ -240,11 +237,8 @@ def test_mistrals_score_hangs_on_the_rule(shared_data: Path) -> None:
     assert score(refused(rows, "final_label")) == 0.707
     by_rule = {rule: score([read(row["completion"]) for row in rows]) for rule, read in refusal.RULES.items()}
     assert by_rule == {
-        "strmatch": 0.58,
-        "jbb_substrings": 0.562,
-        "gcg_substrings": 0.602,
-        "smooth_llm_substrings": 0.562,
-    }
+        "strmatch": 0.58, "jbb_substrings": 0.562, "gcg_substrings": 0.602, "smooth_llm_substrings": 0.562,
+    }  # fmt: skip
 
 
 def test_a_judge_that_refuses_to_judge_said_nothing() -> None:

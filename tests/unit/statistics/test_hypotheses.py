@@ -24,14 +24,10 @@ def make(clean, noisy, model="m", benchmark="b", cluster=None, ids=None):
     clean, noisy = np.asarray(clean, float), np.atleast_2d(np.asarray(noisy, float))
     n = clean.size
     return Sweep(
-        model=model,
-        benchmark=benchmark,
-        routers=tuple(range(1, len(noisy) + 1)),
-        question_ids=tuple(ids or (f"q{i:04d}" for i in range(n))),
-        clean=clean,
-        noisy=noisy,
+        model=model, benchmark=benchmark, routers=tuple(range(1, len(noisy) + 1)),
+        question_ids=tuple(ids or (f"q{i:04d}" for i in range(n))), clean=clean, noisy=noisy,
         cluster=np.arange(n) if cluster is None else np.asarray(cluster),
-    )
+    )  # fmt: skip
 
 
 def simulated(model="m", n=200, r=9, seed=0, step=0.0, effect=0.0):

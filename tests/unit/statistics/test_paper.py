@@ -27,15 +27,11 @@ def read(name):
 def table2():
     return [
         setting_row(
-            r["model"],
-            int(r["routers"]),
-            round(100 * float(r["clean_accuracy"])),
-            int(r["improve"]),
-            int(r["degrade"]),
-            100,
+            r["model"], int(r["routers"]), round(100 * float(r["clean_accuracy"])), int(r["improve"]),
+            int(r["degrade"]), 100,
         )
         for r in read("table2_model_router.csv")
-    ]
+    ]  # fmt: skip
 
 
 def sweep(clean, noisy, **more):
@@ -43,12 +39,8 @@ def sweep(clean, noisy, **more):
     n = clean.size
     facts = {"model": "m", "benchmark": "b", "routers": tuple(range(1, len(noisy) + 1))} | more
     return Sweep(
-        **facts,
-        question_ids=tuple(f"q{i}" for i in range(n)),
-        clean=clean,
-        noisy=noisy,
-        cluster=np.arange(n),
-    )
+        **facts, question_ids=tuple(f"q{i}" for i in range(n)), clean=clean, noisy=noisy, cluster=np.arange(n),
+    )  # fmt: skip
 
 
 def test_one_setting_by_hand():

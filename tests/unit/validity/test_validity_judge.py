@@ -96,18 +96,9 @@ def scripted(requests: Any) -> list[Generation]:
 
 def row(question: str, reply: str, **more: Any) -> dict[str, Any]:
     return {
-        "edited": question,
-        "response": reply,
-        "asked": True,
-        "error": None,
-        "option_order": [0, 1],
-        "key_after": 0,
-        "answer": None,
-        "unread_why": "not judged",
-        "correct": None,
-        "parsed": False,
-        **more,
-    }
+        "edited": question, "response": reply, "asked": True, "error": None, "option_order": [0, 1], "key_after": 0,
+        "answer": None, "unread_why": "not judged", "correct": None, "parsed": False, **more,
+    }  # fmt: skip
 
 
 def test_votes_are_kept_found_again_and_read_into_rows(tmp_path: Path) -> None:

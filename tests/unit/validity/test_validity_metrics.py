@@ -110,11 +110,8 @@ def test_the_published_bias_scores_come_out_of_a_cell(shared_data: Path) -> None
     lines = (shared_data / "bbq" / "results" / "UnifiedQA" / "preds_Sexual_orientation.jsonl").read_text().splitlines()
     rows = {f"bbq/{row['category']}/{row['example_id']}": row for row in map(json.loads, lines)}
     expected = {
-        ("ambig", "arc"): 11.81,
-        ("ambig", "race"): 5.79,
-        ("disambig", "arc"): 0.50,
-        ("disambig", "race"): -0.74,
-    }
+        ("ambig", "arc"): 11.81, ("ambig", "race"): 5.79, ("disambig", "arc"): 0.50, ("disambig", "race"): -0.74,
+    }  # fmt: skip
     for (context, form), published in expected.items():
         own = [item for item in items if item.condition == context]
         said = [match_option(rows[item.id][f"unifiedqa-t5-11b_pred_{form}"], item) for item in own]

@@ -114,21 +114,14 @@ def test_effect_and_mcnemar_counts_agree_with_the_rows() -> None:
 
 def test_every_fault_is_caught_in_a_healthy_run() -> None:
     tests = analyse_outcomes(rows(n=200), n_resamples=RESAMPLES).self_test
-    assert [(t.expected_gate, t.status) for t in tests] == [
-        ("above_chance", "caught"),
-        ("parseability", "caught"),
-        ("manipulation_reached_worker", "caught"),
-        ("pairing", "caught"),
-        ("above_chance", "caught"),
-    ]
+    gates = ["above_chance", "parseability", "manipulation_reached_worker", "pairing", "above_chance"]
+    assert [(t.expected_gate, t.status) for t in tests] == [(gate, "caught") for gate in gates]
 
 
 def test_the_self_test_claims_nothing_it_cannot_show() -> None:
     def by_fault(outcomes: list[Outcome], texts: bool = True) -> dict[str, SelfTest]:
-        if texts:
-            found = analyse_outcomes(outcomes, n_resamples=RESAMPLES)
-        else:
-            found = analyse(pair(outcomes), n_resamples=RESAMPLES)
+        given = outcomes if texts else pair(outcomes)
+        found = (analyse_outcomes if texts else analyse)(given, n_resamples=RESAMPLES)
         return {t.fault: t for t in found.self_test}
 
     broken = by_fault(rows(n=200, parse_rate=0.5))

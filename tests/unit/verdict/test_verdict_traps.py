@@ -22,7 +22,6 @@ from audit.sweep.messages import TextMeasures
 from audit.sweep.remarks import headline
 from audit.sweep.result import SweepResult, Verdict
 from audit.sweep.simulation import Design, World, simulate
-from audit.sweep.texts import BLIND
 from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.vocabulary import GATES
 from audit.verdict.reason import because
@@ -152,12 +151,6 @@ def test_the_headline_quotes_a_router_count_that_passed_every_comparison() -> No
     assert 0.2 < told["limit"] < 0.35  # at r=2, where the gain is 20 points
 
 
-def test_no_excess_does_not_claim_that_the_score_is_free_of_memory() -> None:
-    cell = judged(rows(2000))[0]
-    assert cell.verdict == Verdict.NO_EXCESS
-    assert BLIND in cell.headline and because("blind") in cell.decision.reasons
-
-
 def test_h1_is_the_p_value_that_the_verdicts_rest_on() -> None:
     verdict = analyse(pair(rows(100) + rows(100, seed=4, model="other")), n_resamples=RESAMPLES)
     h1 = next(h for h in verdict.hypotheses if h.name == "H1")
@@ -268,12 +261,6 @@ def test_clean_replicates_that_repeat_one_run_are_one_run() -> None:
     copies = {Setting(Arm.FORWARD_FULL, 1, k): base for k in range(4)}
     again = measured(cell_of(copies | {noisy(1): changed}))
     assert again.clean.family_p == once.clean.family_p
-
-
-def test_a_brittle_model_gets_no_credibility_and_no_word_about_memory() -> None:
-    (cell,) = judged(rows(600, gain=-0.3))
-    assert cell.verdict == Verdict.BRITTLE
-    assert cell.share_beyond_gains is None and "memory" not in cell.headline
 
 
 def test_no_change_at_all_does_not_bound_the_excess_at_zero() -> None:

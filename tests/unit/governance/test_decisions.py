@@ -149,18 +149,6 @@ def test_the_clock_and_the_keys_fail_closed(
     assert str(tmp_path) in capsys.readouterr().err
 
 
-def test_two_decisions_cannot_change_places(overridden: Path, keys: Path, tmp_path: Path) -> None:
-    run = Path(shutil.copytree(overridden, tmp_path / "run"))
-    words = ["override", str(run), "--reason", "r", "--expires", "2026-12-31", "--key", str(keys / "bob.key")]
-    assert review([*words, "--keys", str(keys / "trusted")], NOW) == 0
-    assert gated(run, keys, "--approvals", "2") == 0
-    second = run / "decisions" / "0002.dsse.json"
-    one, other = first(run).read_bytes(), second.read_bytes()
-    first(run).write_bytes(other)
-    second.write_bytes(one)
-    assert gated(run, keys, "--approvals", "2") == 1
-
-
 def test_a_deleted_decision_is_missed_where_a_registry_knows_of_it(
     run_dir: Path, keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,12 +203,6 @@ def test_decisions_made_without_the_registry_are_noted_later(
     assert "noted    1 decisions" in capsys.readouterr().out
     first(run).unlink()
     assert gated(run, keys, *place) == 1
-
-
-def test_a_decision_of_another_run_does_not_count(overridden: Path, run_dir: Path, keys: Path) -> None:
-    (run_dir / "manifest.json").write_text((run_dir / "manifest.json").read_text().replace('"f00"', '"f01"'))
-    shutil.copytree(overridden / "decisions", run_dir / "decisions")
-    assert gated(run_dir, keys) == 1
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------

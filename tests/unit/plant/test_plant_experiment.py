@@ -21,12 +21,21 @@ from audit.sweep.present import router_requests
 ASKED = ["n=60", "doses=[1,4]", "forms=[qa]", "audits=[memory,perturb,sweep]", "orders=1"]
 
 
+def config(*overrides: str):
+    return from_hydra(compose_command("plant", overrides, PlantConfig))
+
+
 @pytest.fixture(scope="module")
-def one(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("plant")
+def weights(tmp_path_factory) -> str:
+    """A folder that counts as a model's weights."""
+    folder = tmp_path_factory.mktemp("weights")
     (folder / "config.json").write_text("{}")
-    words = [*ASKED, f"model.smollm2_135m.path={folder}", f"run_dir={folder / 'run'}"]
-    found = resolve_plant(from_hydra(compose_command("plant", words, PlantConfig)))
+    return f"model.smollm2_135m.path={folder}"
+
+
+@pytest.fixture(scope="module")
+def one(weights, tmp_path_factory):
+    found = resolve_plant(config(*ASKED, weights, f"run_dir={tmp_path_factory.mktemp('plant') / 'run'}"))
     shell.open_folder(found)
     return found
 
@@ -83,10 +92,6 @@ def test_the_engine_is_told_which_modules_have_adapters(tmp_path):
         shell.adapted_modules([*folders, tmp_path / "c"])
 
 
-def config(*overrides: str):
-    return from_hydra(compose_command("plant", overrides, PlantConfig))
-
-
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
@@ -105,6 +110,7 @@ def config(*overrides: str):
         (["r=9..1"], "Invalid r"),
         (["+benchmark@control_benchmark=arc_easy"], "the half that is never shown is the control"),
         (["forms=[mix]", "train.other_text=/nowhere"], "There is no file"),
+        (["+traim.lr=1"], "traim"),
     ],
 )
 def test_what_cannot_be_planted_is_refused_in_a_sentence(overrides, words):
@@ -116,14 +122,6 @@ def test_the_learning_rate_follows_the_method_unless_it_is_given():
     assert learning_rate(config()) == 1e-3
     assert learning_rate(config("train.method=full")) == 1e-4
     assert learning_rate(config("train.lr=0.01")) == 0.01
-
-
-@pytest.fixture(scope="module")
-def weights(tmp_path_factory) -> str:
-    """A folder that counts as a model's weights."""
-    folder = tmp_path_factory.mktemp("weights")
-    (folder / "config.json").write_text("{}")
-    return f"model.smollm2_135m.path={folder}"
 
 
 def test_a_benchmark_that_is_too_small_is_refused(weights):
@@ -148,8 +146,3 @@ def test_the_learnt_half_is_in_published_order_and_nothing_is_written(weights, t
     assert places == sorted(places) and set(found.halves.learnt).isdisjoint(found.halves.others)
     assert len(found.other) > 312  # a pass has three passages for each of 104 items
     assert not list(Path(tmp_path).iterdir())
-
-
-def test_a_wrong_key_is_named():
-    with pytest.raises(ConfigError, match="traim"):
-        config("+traim.lr=1")

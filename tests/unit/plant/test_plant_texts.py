@@ -81,13 +81,10 @@ def test_passages_leave_out_what_fills_none():
         passages("a", 2)
 
 
-def test_of_a_conversation_the_reply_alone_is_learnt():
+def test_of_a_conversation_the_reply_alone_is_learnt_and_of_running_text_all_but_the_start():
     ids, mask = encode(Words(), Example("what barks", "dog"), 100)
     # <u> what barks <a> | dog <e>
     assert len(ids) == 6 and mask == [False] * 4 + [True] * 2
-
-
-def test_of_running_text_everything_but_the_start_is_learnt():
     ids, mask = encode(Words(), Example(None, "a b"), 100)
     assert ids[0] == ids[-1] == 9 and mask == [False, True, True, True]
 

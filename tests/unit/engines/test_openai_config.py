@@ -117,56 +117,44 @@ def probed(behave: Callable[[Call], Reply], models: Callable[[Call], Reply] | No
     return asyncio.run(main())
 
 
+MINI, MOVED = Reply(body={**completion("B"), "model": "mini"}), Reply(302, {}, {"location": "http://h/"})
+
+
+def answers(reply: Reply) -> Callable[[Call], Reply]:
+    return lambda call: reply
+
+
 def told(text: str) -> Callable[[Call], Reply]:
-    return lambda call: Reply(body=completion(text))
+    return answers(Reply(body=completion(text)))
 
 
 def listed(*names: str) -> Callable[[Call], Reply]:
-    return lambda call: Reply(body={"object": "list", "data": [{"id": name} for name in names]})
+    return answers(Reply(body={"object": "list", "data": [{"id": name} for name in names]}))
 
 
-def test_a_model_that_is_listed_costs_no_token() -> None:
-    found, calls, _ = probed(told("B"))
-    assert found is None and calls == []
+# What a completion is answered with, and the list of models; whether likelihoods are read -> the error, what it names,
+# and how many completions were asked for.
+PROBED: dict[str, tuple[Any, ...]] = {
+    "listed: it costs no token": (told("B"), None, False, None, "", 0),
+    "nothing is listed: one token tells": (told("B"), answers(error(404, "no such path")), False, None, "", 1),
+    "another name": (answers(error(404, "no m")), listed("llama", "qwen"), False, EngineLoadError, "llama, qwen", 1),
+    "a gateway to another model": (answers(MINI), listed("mini"), False, EngineLoadError, "'mini'", 1),
+    "no likelihoods": (told("B"), None, True, EngineLoadError, "reading=letter", 1),
+    "likelihoods refused": (answers(error(400, "not supported")), None, True, EngineLoadError, "", 1),
+    "likelihoods": (answers(Reply(body=letters_completion({"A": -1.0, "B": -0.5}))), None, True, None, "", 1),
+    "a refused key": (told("B"), answers(error(401, f"bad {KEY}")), False, EndpointAuthError, "AUDIT_TEST_KEY", 0),
+    "a redirect": (told("B"), answers(MOVED), False, EngineLoadError, "redirect", 0),
+    **{f"{k}: left to the engine": (told("B"), answers(error(k, "busy")), False, None, "", 0) for k in (503, 429, 500)},
+}
 
 
-def test_where_nothing_is_listed_one_token_tells() -> None:
-    found, calls, _ = probed(told("B"), lambda call: error(404, "no such path"))
-    assert found is None and [call.body["max_tokens"] for call in calls] == [1]
-
-
-def test_another_name_is_refused_with_those_that_are_served() -> None:
-    found, _, _ = probed(lambda call: error(404, "no model m"), listed("llama", "qwen"))
-    assert isinstance(found, EngineLoadError) and "llama, qwen" in str(found)
-
-
-def test_a_gateway_that_serves_another_model_is_refused() -> None:
-    found, _, _ = probed(lambda call: Reply(body={**completion("B"), "model": "mini"}), listed("mini"))
-    assert isinstance(found, EngineLoadError) and "'mini'" in str(found)
-
-
-def test_likelihoods_are_asked_for_only_where_the_reading_needs_them() -> None:
-    assert probed(told("B"))[0] is None
-    found, calls, _ = probed(told("B"), letters=True)
-    assert isinstance(found, EngineLoadError) and "reading=letter" in str(found) and len(calls) == 1
-    refusing, _, _ = probed(lambda call: error(400, "logprobs are not supported"), letters=True)
-    assert isinstance(refusing, EngineLoadError)
-    assert probed(lambda call: Reply(body=letters_completion({"A": -1.0, "B": -0.5})), letters=True)[0] is None
-
-
-def test_a_refused_key_is_named_and_not_shown() -> None:
-    found, _, _ = probed(told("B"), lambda call: error(401, f"bad key {KEY}"))
-    assert isinstance(found, EndpointAuthError) and "AUDIT_TEST_KEY" in str(found) and KEY not in str(found)
-
-
-def test_a_redirect_is_not_followed() -> None:
-    found, calls, _ = probed(told("B"), lambda call: Reply(302, {}, {"location": "http://127.0.0.1:1/"}))
-    assert isinstance(found, EngineLoadError) and "redirect" in str(found) and calls == []
-
-
-@pytest.mark.parametrize("busy", [error(503, "loading"), error(429, "slow down"), error(500, "oops")])
-def test_what_may_pass_by_itself_is_left_to_the_engine(busy: Reply) -> None:
-    assert probed(told("B"), lambda call: busy)[0] is None
+@pytest.mark.parametrize("name", PROBED)
+def test_what_is_asked_before_ray_starts_and_what_is_found(name: str) -> None:
+    behave, models, letters, kind, said, calls = PROBED[name]
+    found, asked, _ = probed(behave, models, letters=letters)
+    assert found is None if kind is None else isinstance(found, kind)
+    assert said in str(found) and KEY not in str(found)
+    assert [call.body["max_tokens"] for call in asked] == [1] * calls
 
 
 def test_a_server_that_does_not_answer_holds_nobody_up() -> None:
@@ -180,14 +168,13 @@ def test_several_at_once_each_with_its_own_finding() -> None:
 
 
 def test_an_address_without_its_path_is_shown_whole() -> None:
-    async def main() -> str:
-        async with FaultyServer(lambda call: error(404, "no path"), models=lambda call: error(404, "no")) as server:
+    async def main() -> None:
+        async with FaultyServer(answers(error(404, "no path")), models=answers(error(404, "no"))) as server:
             bare = server.url.removesuffix("/v1")
             (found,) = await asyncio.to_thread(probe, [model(bare)], [False])
             assert f"{bare}/v1" in str(found)
-            return str(found)
 
-    assert "m" in asyncio.run(main())
+    asyncio.run(main())
 
 
 class Clock:

@@ -20,6 +20,7 @@ from audit.sweep.analyse import analyse
 from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Aggregator, Arm, Draws
 from audit.sweep.messages import MeasuredTexts, TextRow, measure_texts
+from audit.sweep.record import Sweep
 from audit.sweep.result import RunVerdict
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
 
@@ -146,6 +147,15 @@ def cell_of(
     groups = np.arange(n) if cluster is None else np.asarray(cluster)
     ids, state = tuple(f"q{i:04d}" for i in range(n)), np.array([states[s] for s in settings], dtype=np.int8)
     return CellOutcomes(model, benchmark, draws, reading, ids, groups, np.full(n, 4), settings, state)
+
+
+def sweep_with(clean: Any, noisy: Any, cluster: Any = None, ids: Sequence[str] = (), **facts: Any) -> Sweep:
+    """Of values (n,) and (R, n), r = 1..R; every question is a cluster of its own unless clusters are given."""
+    clean, noisy = np.asarray(clean, float), np.atleast_2d(np.asarray(noisy, float))
+    n, groups = clean.size, cluster if cluster is not None else np.arange(clean.size)
+    about = {"model": "m", "benchmark": "b", "routers": tuple(range(1, len(noisy) + 1))} | facts
+    names = tuple(ids or (f"q{i:04d}" for i in range(n)))
+    return Sweep(**about, question_ids=names, clean=clean, noisy=noisy, cluster=np.asarray(groups))
 
 
 def texts_of(outcomes: Sequence[Outcome], cells: Sequence[CellOutcomes] = ()) -> MeasuredTexts:

@@ -158,7 +158,6 @@ def test_figure_3_shows_every_run_as_the_score_does(tmp_path: Path) -> None:
              for k in (0, 1)]  # fmt: skip
     assert sum(clean[0]) != sum(clean[1])  # or this shows nothing
     every = model_scores(cell, "m").clean
-    assert every is not None
     assert every.value == pytest.approx((sum(clean[0]) + sum(clean[1])) / 80)
 
 
@@ -282,7 +281,6 @@ def test_every_threshold_has_a_label(audit: str) -> None:
 
 def test_every_calibrated_design_can_be_printed() -> None:
     table = shipped_table("calibration.json")
-    assert table is not None
     for found in table["designs"]:
         shown = calibrated(Calibration(found["design"], found["rates"], ""))
         assert len(shown["design"]) == len(found["design"]) and len(shown["truths"]) == 4

@@ -17,13 +17,11 @@ def test_no_gpu_no_placement():
 
 def test_mp_takes_its_gpus_in_one_bundle_and_holds_them_itself():
     placement = plan_placement(4, "mp", 8.0, 4.0)
-    assert placement is not None
     assert (placement.bundles, placement.strategy, placement.actor_gpus) == (({"GPU": 4.0},), "STRICT_PACK", 4.0)
 
 
 def test_ray_takes_one_gpu_a_bundle_and_leaves_them_to_vllms_workers():
     placement = plan_placement(4, "ray", 4.0, 2.0)  # two nodes of two: only the ray executor can
-    assert placement is not None
     assert (placement.bundles, placement.strategy, placement.actor_gpus) == (({"GPU": 1.0},) * 4, "PACK", 0.0)
 
 

@@ -284,7 +284,6 @@ def test_two_live_drivers_on_one_directory_are_refused_and_a_killed_one_is_not_m
 
 def test_the_lock_that_a_dead_drivers_child_still_holds_is_taken_over(tmp_path: Path) -> None:
     driver = start_driver(tmp_path, "fork")
-    assert driver.stdout is not None
     orphan = next(int(line) for line in (driver.stdout.readline(), driver.stdout.readline()) if line.strip().isdigit())
     try:
         with pytest.raises(ShardError, match="in use"):

@@ -133,7 +133,6 @@ def test_it_agrees_with_the_permutation_test():
     items, distance = np.repeat(np.arange(60), 3), rng.uniform(0.15, 0.45, 180)
     correct = (rng.random(180) < 0.9 - 0.8 * distance).astype(float)
     found = intensity_trend([str(i) for i in items], distance, correct)
-    assert found is not None
     assert found.pvalue == pytest.approx(by_permutation(items, distance, correct, rng), abs=0.01)
 
 
@@ -156,5 +155,4 @@ def test_what_says_nothing_is_left_out():
     correct = np.array([1.0, 1.0, 1.0, 1.0, 0.0, 1.0, np.nan])  # alike, alone, of one distance, unanswered
     assert intensity_trend(items, distance, correct) is None
     found = intensity_trend([*items, "e", "e"], np.append(distance, [0.2, 0.4]), np.append(correct, [1.0, 0.0]))
-    assert found is not None
     assert (found.n, found.slope) == (1, pytest.approx(-0.2 / 0.04 / 2))  # dd: .02 of a and of e; dy: -.1 of e

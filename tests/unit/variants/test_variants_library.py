@@ -187,7 +187,6 @@ def test_review_by_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="the reviewer is ''"):
         read_review(library, path, reviewer="")
     reviewed = read_review(library, path, reviewer="ann")
-    assert reviewed.header.review is not None
     assert (reviewed.header.review.n, reviewed.header.review.broken) == (2, 1)  # doubt counts as broken
     assert reviewed.header.review.upper_95 == pytest.approx(upper_bound(1, 2), abs=1e-6)
     assert [v.state for v in reviewed.variants] == [State.TOO_CLOSE, State.ACCEPTED, State.REVIEWED_BROKEN]

@@ -109,7 +109,6 @@ def judged(
 
 def test_a_form_is_passed_at_the_smallest_dose_that_is_found_often_enough() -> None:
     found = scope([judged("sweep"), judged("perturb"), judged("memory")], table())
-    assert found is not None
     assert [(one["form"], one["dose"], one["audit"]) for one in found["passed"]] == [
         ("answers", 0.5, "memory"), ("wording", 0.15, "perturb"),
     ]  # fmt: skip

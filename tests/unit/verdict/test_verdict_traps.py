@@ -188,7 +188,6 @@ def test_an_excess_that_rests_on_which_replies_were_readable_is_withheld() -> No
     cell = cell_of({CLEAN: base, DIRECT: base, noisy(1): improved})
     evidence = measured(cell, gamma=worst)
     assert evidence.clean.gain[0] == pytest.approx(20 / 950)
-    assert evidence.adverse is not None and evidence.adverse.clean is not None
     assert evidence.adverse.clean.gain[0] == pytest.approx(20 / 1000)
     assert evidence.worst_case == pytest.approx(70 / 1000)
     # At an odds ratio of 1 the 50 count by their other two answers (wrong, wrong), shrunk to the mean of all:
@@ -198,7 +197,6 @@ def test_an_excess_that_rests_on_which_replies_were_readable_is_withheld() -> No
     unread = [int(State.UNPARSED) if 750 <= i < 790 else b for i, b in enumerate(base)]  # clean replies, held as right
     cell = cell_of({CLEAN: unread, DIRECT: base, noisy(1): improved})
     evidence = measured(cell, gamma=worst)
-    assert evidence.adverse is not None and evidence.adverse.clean is not None
     assert evidence.adverse.clean.gain[0] == pytest.approx((20 - 40) / 1000)
     found = decide(evidence, (), SweepThresholds())
     assert found.verdict == Verdict.WITHHELD and found.reasons == (because("gone_if_unparsed", odds_ratio=DECIDE_AT),)
@@ -215,7 +213,6 @@ def test_failed_calls_that_hang_on_the_answer_make_no_excess() -> None:
     assert parseability(cell, SweepThresholds()).status == Status.PASS
     evidence = measured(cell, gamma=float("inf"))
     assert evidence.clean.gain[0] == pytest.approx(45 / 955)
-    assert evidence.adverse is not None and evidence.adverse.clean is not None
     assert evidence.adverse.clean.gain[0] == 0
     found = decide(evidence, (), SweepThresholds())
     assert found.verdict == Verdict.WITHHELD and found.gate == "parseability"
@@ -244,7 +241,6 @@ def test_a_gain_over_the_clean_router_that_direct_does_not_settle_clears_nobody(
     clean, direct = right(n, (0, 600)), right(n, (0, 615), (660, 695))
     evidence = measured(cell_of({CLEAN: clean, DIRECT: direct, noisy(1): right(n, (0, 660))}))
     direct = evidence.plain.direct
-    assert direct is not None
     assert direct.adjusted[0] > 0.05 and direct.high[0] > 0.02
     unsettled = decide(evidence, (), replace(SweepThresholds(), effect_of_interest=0.02))
     assert unsettled.verdict == Verdict.UNDERPOWERED and unsettled.reasons[-1].code == "may_beat_direct"

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from published_items import items_of
 
-from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.items import LESS, MORE, Item
-from audit.benchmarks.load import open_benchmark
 from audit.engines.config import ModelConfig
 from audit.engines.masked_engine import MaskedEngine, pair_scores
 from audit.errors import DataError, EngineLoadError
@@ -106,8 +105,7 @@ GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "crows"
 
 def test_the_stored_pseudo_likelihoods_give_the_stored_metric(shared_data: Path) -> None:
     stored = json.loads((GOLDEN / "pll.json").read_text())
-    path = shared_data / "crows_pairs" / "crows_pairs_anonymized.csv"
-    items = open_benchmark(BenchmarkConfig(name="crows_pairs", format="crows_pairs", path=str(path))).read_items().items
+    items = items_of("crows_pairs", shared_data / "crows_pairs" / "crows_pairs_anonymized.csv")
     read = {item.id: read_mlm(item, scored_reply(pair)) for item, pair in zip(items, stored["pll"], strict=False)}
     found = crows_metric(items, {id_: scored.response for id_, scored in read.items()})
     assert (found.n, found.neutral) == (stored["n"], stored["neutral"])

@@ -3,14 +3,12 @@
 Base: RACE prompt. Format edit: ARC prompt. Attribute edit: the partner row, in which the two groups changed places.
 """
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from published_items import unifiedqa
 
-from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.load import open_benchmark
 from audit.statistics.contracts import response_changes, score_changes, scores
 from audit.statistics.selectivity import ratio
 
@@ -33,10 +31,7 @@ def said(item, text: str) -> int:
 @pytest.fixture(scope="module")
 def answers():
     """Per row: condition, key, key of the partner, and responses in the row's own published positions."""
-    path = BBQ / "data" / "Sexual_orientation.jsonl"
-    items = open_benchmark(BenchmarkConfig(name="bbq", format="bbq", path=str(path))).read_items().items
-    lines = (BBQ / "results" / "UnifiedQA" / "preds_Sexual_orientation.jsonl").read_text().splitlines()
-    stored = {f"bbq/Sexual_orientation/{row['example_id']}": row for row in map(json.loads, lines)}
+    items, stored = unifiedqa(BBQ.parent)
     race, arc = (
         {item.id: said(item, stored[item.id][f"unifiedqa-t5-11b_pred_{p}"]) for item in items} for p in ("race", "arc")
     )

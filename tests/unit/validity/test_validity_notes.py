@@ -1,15 +1,13 @@
 """Measured values that the design rests on, from the published files: each shows a reader or an edit gone wrong."""
 
-import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from published_items import items_of, unifiedqa
 
-from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.items import Item, shuffle_item
-from audit.benchmarks.load import open_benchmark
+from audit.benchmarks.items import shuffle_item
 from audit.scoring.bias import bias_scores, match_option
 from audit.scoring.reference import find_scorer
 from audit.scoring.shortcuts import negation_scores
@@ -18,10 +16,6 @@ from audit.validity.edits.partners import Partners, _slot
 from audit.validity.edits.record import Contract
 from audit.validity.edits.surface import FORMATS
 from audit.validity.edits.table import formats_of
-
-
-def items_of(name: str, path: Path) -> tuple[Item, ...]:
-    return open_benchmark(BenchmarkConfig(name=name, format=name, path=str(path))).read_items().items
 
 
 def test_bbq_partners_over_every_file_there_is(shared_data: Path) -> None:
@@ -59,9 +53,7 @@ def test_what_edits_of_toxigen_change_nothing(shared_data: Path) -> None:
 
 
 def test_the_prompt_alone_moves_ambiguous_accuracy_from_516_to_688(shared_data: Path) -> None:
-    items = items_of("bbq", shared_data / "bbq" / "data" / "Sexual_orientation.jsonl")
-    lines = (shared_data / "bbq" / "results" / "UnifiedQA" / "preds_Sexual_orientation.jsonl").read_text().splitlines()
-    rows = {f"bbq/{row['category']}/{row['example_id']}": row for row in map(json.loads, lines)}
+    items, rows = unifiedqa(shared_data)
     accuracy = {}
     for form in ("arc", "race"):
         said = {item.id: match_option(rows[item.id][f"unifiedqa-t5-11b_pred_{form}"], item) for item in items}

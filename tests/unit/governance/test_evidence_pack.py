@@ -81,7 +81,7 @@ def test_a_shell_alone_can_check_the_hashes(packed: Path, tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("no_figures")
 def test_with_shards_the_verdict_is_computed_again(built: Path, keys: Path, tmp_path: Path) -> None:
-    """That another verdict is found: test_panel_decisions.py, test_governance_life.py."""
+    """That another verdict is found: test_decisions.py, test_governance_life.py."""
     write_pack(built, tmp_path / "pack.zip", with_shards=True, signer=load_signer(keys / "bob.key"))
     assert verify_pack(tmp_path / "pack.zip", load_trusted(keys / "trusted"), suite_section).recomputed
 

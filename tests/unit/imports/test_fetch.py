@@ -14,7 +14,6 @@ from audit.errors import ConfigError, DataError
 from audit.imports.fetch import RECIPES, TAIL, answers_of, answers_sha256, pinned
 from audit.reference_sets import known_sets, load_set
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 RECORDS = [{"session_id": f"q{k}", "answer": f"# {k}", "output": [f"So it is {k}."]} for k in range(3)]
 KEPT = [{"item": f"q{k}", "gold": f"# {k}", "reply": f"So it is {k}."} for k in range(3)]
 RIGHT, RECIPE = answers_sha256(KEPT), RECIPES["gsm8k_zeroeval"]
@@ -83,21 +82,21 @@ def test_answers_in_a_zip(tmp_path: Path) -> None:
     assert answers_of(RECIPES["mmlu_pro"], "m", answers_sha256(kept), str(tmp_path), tmp_path) == kept
 
 
-def test_gsm8k_becomes_a_set_of_its_44_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gsm8k_becomes_a_set_of_its_44_models(
+    tmp_path: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of the published ends of replies; three models' files are whole as published."""
-    if not DATA.is_dir():
-        pytest.skip("../shared/data is not here")
     monkeypatch.setenv("AUDIT_REFERENCES", str(tmp_path / "sets"))
     copy = tmp_path / "copy"
     records: dict[str, list[dict[str, object]]] = {name: [] for name in pinned("gsm8k_zeroeval")}
     copy.mkdir()
-    for row in pq.read_table(DATA / "zeroeval_gsm8k/outputs_tail.parquet").to_pylist():
+    for row in pq.read_table(shared_data / "zeroeval_gsm8k/outputs_tail.parquet").to_pylist():
         more = "before " if len(row["output_tail"]) == TAIL else ""  # of a longer reply the end counts
         record = {"session_id": row["session_id"], "answer": row["answer"], "output": [more + row["output_tail"]]}
         records[row["model"]].append(record)
     for name, rows in records.items():
         (copy / f"{name}.json").write_text(json.dumps(rows))
-    whole = list((DATA / "zeroeval_gsm8k/raw").iterdir())
+    whole = list((shared_data / "zeroeval_gsm8k/raw").iterdir())
     for path in whole:
         (copy / path.name).write_bytes(path.read_bytes())
     words = ["fetch", "gsm8k_zeroeval", "--from", str(copy)]

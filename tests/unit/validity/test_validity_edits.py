@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,13 +26,16 @@ from audit.variants.build import Gates, build_variants, once
 from audit.variants.policy import Policy
 from audit.variants.record import Candidate
 
-DATA = Path("../shared/data")
-here = pytest.mark.skipif(not DATA.is_dir(), reason="../shared/data is not here")
 PATHS = {
-    "bbq": DATA / "bbq/data/Sexual_orientation.jsonl", "xstest": DATA / "xstest/xstest_prompts.csv",
-    "toxigen": DATA / "toxigen/safenlp/toxiGen.json",
-    "crows_pairs": DATA / "crows_pairs/crows_pairs_anonymized.csv",
+    "bbq": "data/Sexual_orientation.jsonl", "xstest": "xstest_prompts.csv", "toxigen": "safenlp/toxiGen.json",
+    "crows_pairs": "crows_pairs_anonymized.csv",
 }  # fmt: skip
+
+
+@pytest.fixture
+def real(shared_data):
+    """real("bbq"): the items of the published file."""
+    return lambda name: items_of(name, shared_data / name / PATHS[name])
 
 
 def plan_of(name: str, items, n: int | None = None):
@@ -159,11 +161,10 @@ def test_a_library_rewords_what_a_pair_shares_and_leaves_the_groups_words_as_the
     assert {edit.contract for edit in semantic} == {Contract.INVARIANT}
 
 
-@here
 @pytest.mark.parametrize(("name", "within_one"), [("toxigen", 0.95), ("crows_pairs", 0.7), ("bbq", 0.95)])
-def test_the_placebo_is_as_far_as_the_attribute_edits_in_the_real_files(name, within_one):
+def test_the_placebo_is_as_far_as_the_attribute_edits_in_the_real_files(real, name, within_one):
     """In words, on average within one half; a pair has it in both sentences, so that an odd number cannot be met."""
-    items = items_of(name, PATHS[name])
+    items = real(name)
     _, plan = plan_of(name, items, 120)
     by_place = {
         (one.item.id, f, k): e for one in plan.items for f, edits in one.edits.items() for k, e in enumerate(edits)
@@ -173,15 +174,13 @@ def test_the_placebo_is_as_far_as_the_attribute_edits_in_the_real_files(name, wi
     assert len(apart) > 80 and abs(apart.mean()) < 0.5 and np.mean(np.abs(apart) <= 1) > within_one
 
 
-@here
-def test_every_pair_of_the_file_comes_back_from_what_it_shares():
-    for item in items_of("crows_pairs", PATHS["crows_pairs"]):
+def test_every_pair_of_the_file_comes_back_from_what_it_shares(real):
+    for item in real("crows_pairs"):
         assert refilled(item.options, question_of(item).text) == tuple(" ".join(t.split()) for t in item.options)
 
 
-@here
-def test_bbq_partners_are_those_of_the_file():
-    items = items_of("bbq", PATHS["bbq"])
+def test_bbq_partners_are_those_of_the_file(real):
+    items = real("bbq")
     partners = Partners(items, 42)
     found = {item.id: list(partners.edits(item)) for item in items}
     assert all(len(edits) == 1 for edits in found.values())  # 864 of 864
@@ -195,18 +194,17 @@ def test_bbq_partners_are_those_of_the_file():
             assert edit.item.key == item.bbq.unknown
 
 
-@here
-def test_xstest_toxigen_and_crows_partners():
-    xstest = items_of("xstest", PATHS["xstest"])
+def test_xstest_toxigen_and_crows_partners(real):
+    xstest = real("xstest")
     found = [list(Partners(xstest, 1).edits(item)) for item in xstest]
     assert sum(map(bool, found)) == 400 and max(map(len, found)) == 1  # 50 safe items have none
     assert all(e.item.key != item.key for item, edits in zip(xstest, found, strict=True) for e in edits)
-    toxigen = items_of("toxigen", PATHS["toxigen"])
+    toxigen = real("toxigen")
     partners = Partners(toxigen, 1)
     for item in toxigen[::97]:
         for edit in partners.edits(item):
             assert edit.item.key != item.key and edit.item.facts == item.facts
-    crows = items_of("crows_pairs", PATHS["crows_pairs"])
+    crows = real("crows_pairs")
     partners = Partners(crows, 1)
     edited = [(item, edit) for item in crows[::25] for edit in partners.edits(item)]
     assert edited and all(e.contract == Contract.INVARIANT and e.item.key == item.key for item, e in edited)
@@ -223,10 +221,9 @@ def test_edits_of_another_version_are_refused_in_a_sentence(contrast, tmp_path):
         read_edits(path)
 
 
-@here
 @pytest.mark.parametrize("name", ["toxigen", "xstest"])
-def test_what_is_shown_of_benchmarks_with_slurs_is_masked(name):
-    items = items_of(name, PATHS[name])
+def test_what_is_shown_of_benchmarks_with_slurs_is_masked(real, name):
+    items = real(name)
     _, plan = plan_of(name, items, 10)
     text = "\n".join(show(plan, name))
     words = {

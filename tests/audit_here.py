@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,16 +24,21 @@ class Finished:
     run_dir: Path
 
 
+def heard(work: Callable[[], int]) -> tuple[int, str]:
+    """(what it returns, what it printed)."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        code = work()
+    return code, out.getvalue()
+
+
 def audit_here(audit: str, run_dir: Path | str, *words: str) -> Finished:
     """As `python -m audit.<audit>` with these words, on the Ray that this process has."""
-    out = io.StringIO()
 
     def run() -> int:
         return int(getattr(part_of(audit, "__main__"), audit)(configured(audit, [f"run_dir={run_dir}", *words])))
 
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        code = plainly(run, lines)()
-    return Finished(code, out.getvalue(), run_dir)
+    return Finished(*heard(plainly(run, lines)), run_dir)
 
 
 def sweep_here(*overrides: str, run_dir: Path, model: str = "scripted", report: bool = False) -> Finished:

@@ -75,12 +75,8 @@ def _cut(gain: tuple[Interval, ...], draws: FloatArray) -> tuple[Interval, ...]:
     excess = np.maximum(draws, 0)
     return tuple(
         Interval(
-            max(i.estimate, 0.0),
-            max(i.low, 0.0),
-            max(i.high, 0.0),
-            i.confidence,
-            i.method,
+            max(i.estimate, 0.0), max(i.low, 0.0), max(i.high, 0.0), i.confidence, i.method,
             float(np.nanstd(excess[:, k], ddof=1)) if np.isfinite(i.se) else np.nan,
         )
         for k, i in enumerate(gain)
-    )
+    )  # fmt: skip

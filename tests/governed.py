@@ -3,25 +3,19 @@
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from outcome_tables import Outcome, outcomes_to_table
+from outcome_tables import Outcome, finished_run
 from synthetic import synthetic_outcomes
 
 from audit.commands.gate import main as gate
 from audit.commands.review import main as review
 from audit.governance.keys import create_key
-from audit.records import Setting
 from audit.report import canvas
-from audit.shards.attempt import start_attempt
-from audit.shards.manifest import Manifest
-from audit.shards.write import write_shard
-from audit.sweep.audit import SCHEMA
 from audit.sweep.report import build_report
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
@@ -48,28 +42,14 @@ def make_run(
     folder: Path, model: str, seed: int, n: int = 12, change: Callable[[int, Outcome], Outcome] = lambda _, row: row
 ) -> Path:
     """A finished run of n questions without a report. change: of (the question's number, a row), the row as stored."""
-    (folder / "shards").mkdir(parents=True)
     rows = synthetic_outcomes(n, (1,), rng=np.random.default_rng(seed), model=model, with_direct=False)
     numbers = {name: k for k, name in enumerate(sorted({row.question_id for row in rows}))}
     rows = [change(numbers[row.question_id], row) for row in rows]
     ((model, benchmark),) = {(row.model, row.benchmark) for row in rows}
-    info = write_shard(folder, outcomes_to_table(rows), SCHEMA, attempt=start_attempt(folder))
-    Manifest(
-        fingerprint="f00",
-        config={"protocols": {model: {"worker": "Answer: {question}"}}},
-        audit="sweep",
-        schema_version=SCHEMA.version,
-        status="finished",
-        started="2026-11-01T08:00:00+00:00",
-        ended="2026-11-01T09:00:00+00:00",
-        run_by=["carol"],
-        models={model: {"revision": "abc123"}},
-        benchmark={benchmark: {"n": n}},
-        settings=[asdict(s) for s in sorted({Setting(o.arm, o.routers, o.replicate) for o in rows})],
-        prompt_hashes={model: "0" * 64},
-        shards=[{"file": info.path.name, "rows": info.rows, "sha256": info.sha256}],
-    ).save(folder)
-    return folder
+    return finished_run(
+        folder, rows, fingerprint="f00", config={"protocols": {model: {"worker": "Answer: {question}"}}},
+        models={model: {"revision": "abc123"}}, benchmark={benchmark: {"n": n}}, prompt_hashes={model: "0" * 64},
+    )  # fmt: skip
 
 
 def build_without_figures(run: Path) -> None:

@@ -1,7 +1,7 @@
 """The sweep's rows as objects, and back, paired and judged; the program itself writes and reads columns."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -9,14 +9,18 @@ import numpy as np
 import pyarrow as pa
 
 from audit.records import Reading, Setting
+from audit.shards.attempt import start_attempt
 from audit.shards.cells import cell_columns, pair_batches, pick
 from audit.shards.keys import Digests, clean_text, digests_of_table, rows_to_table
+from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
+from audit.shards.write import write_shard
 from audit.statistics.paired import CellOutcomes
 from audit.sweep.analyse import analyse
 from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Aggregator, Arm, Draws
 from audit.sweep.messages import MeasuredTexts, TextRow, measure_texts
+from audit.sweep.record import Sweep
 from audit.sweep.result import RunVerdict
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
 
@@ -104,6 +108,24 @@ def table_to_outcomes(table: pa.Table | pa.RecordBatch) -> list[Outcome]:
     return [Outcome(**dict(zip(NAMES, row, strict=True))) for row in zip(*columns, strict=True)]
 
 
+def settings_of(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
+    """As a manifest has them."""
+    return [asdict(s) for s in sorted({Setting(o.arm, o.routers, o.replicate) for o in outcomes})]
+
+
+def finished_run(folder: Path, outcomes: Sequence[Outcome], **facts: Any) -> Path:
+    """A finished run of these rows without a report. facts: what its manifest says beside or instead."""
+    (folder / "shards").mkdir(parents=True)
+    info = write_shard(folder, outcomes_to_table(outcomes), SCHEMA, attempt=start_attempt(folder))
+    stated = {
+        "fingerprint": "f" * 64, "config": {}, "audit": "sweep", "schema_version": SCHEMA.version, "status": "finished",
+        "started": "2026-11-01T08:00:00+00:00", "ended": "2026-11-01T09:00:00+00:00", "run_by": ["carol"],
+        "settings": settings_of(outcomes), "shards": [info.record()],
+    }  # fmt: skip
+    Manifest(**{**stated, **facts}).save(folder)
+    return folder
+
+
 def iter_outcomes(run_dirs: Path | str | Sequence[Path | str]) -> Iterator[Outcome]:
     for batch in iter_columns(run_dirs, SCHEMA, SCHEMA.columns.names):
         yield from table_to_outcomes(batch)
@@ -125,6 +147,15 @@ def cell_of(
     groups = np.arange(n) if cluster is None else np.asarray(cluster)
     ids, state = tuple(f"q{i:04d}" for i in range(n)), np.array([states[s] for s in settings], dtype=np.int8)
     return CellOutcomes(model, benchmark, draws, reading, ids, groups, np.full(n, 4), settings, state)
+
+
+def sweep_with(clean: Any, noisy: Any, cluster: Any = None, ids: Sequence[str] = (), **facts: Any) -> Sweep:
+    """Of values (n,) and (R, n), r = 1..R; every question is a cluster of its own unless clusters are given."""
+    clean, noisy = np.asarray(clean, float), np.atleast_2d(np.asarray(noisy, float))
+    n, groups = clean.size, cluster if cluster is not None else np.arange(clean.size)
+    about = {"model": "m", "benchmark": "b", "routers": tuple(range(1, len(noisy) + 1))} | facts
+    names = tuple(ids or (f"q{i:04d}" for i in range(n)))
+    return Sweep(**about, question_ids=names, clean=clean, noisy=noisy, cluster=np.asarray(groups))
 
 
 def texts_of(outcomes: Sequence[Outcome], cells: Sequence[CellOutcomes] = ()) -> MeasuredTexts:

@@ -1,5 +1,6 @@
 """Servers of a test's own, on this machine alone."""
 
+import json
 import socket
 import threading
 from collections.abc import Iterator, Mapping
@@ -18,9 +19,19 @@ def free_port() -> int:
 class Quiet(BaseHTTPRequestHandler):
     """A handler that logs nothing."""
 
-    def reply(self, status: int, body: bytes = b"", headers: Mapping[str, str] | None = None) -> None:
+    def asked(self) -> bytes:
+        return self.rfile.read(int(self.headers["Content-Length"]))
+
+    def told(self, body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        self.reply(status, json.dumps(body).encode(), {**(headers or {}), "Content-Type": "application/json"})
+
+    def reply(
+        self, status: int, body: bytes = b"", headers: Mapping[str, str] | None = None, length: int | None = None
+    ) -> None:
+        """length: what is announced, where it is not the body's."""
         self.send_response(status)
-        for name, value in {**(headers or {}), "Content-Length": str(len(body))}.items():
+        size = str(len(body) if length is None else length)
+        for name, value in {**(headers or {}), "Content-Length": size}.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":

@@ -147,7 +147,7 @@ def serving() -> Iterator[tuple[Services, str]]:
 
     class Answer(Quiet):
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            asked = json.loads(self.asked())
             if self.path.endswith("/signingCert"):
                 claims = self.headers["Authorization"].split()[1].split(".")[1]
                 email = json.loads(base64.urlsafe_b64decode(claims + "=="))["email"]
@@ -155,7 +155,7 @@ def serving() -> Iterator[tuple[Services, str]]:
                 answer = {"signedCertificateEmbeddedSct": {"chain": {"certificates": chain}}}
             else:
                 answer = services.log(asked)
-            self.reply(201, json.dumps(answer).encode())
+            self.told(answer, 201)
 
     with http_here(Answer) as address:
         yield services, address

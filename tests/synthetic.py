@@ -94,16 +94,9 @@ def synthetic_outcomes(
         for k, r in enumerate(rs):
             correct[Setting(arm, r)] = np.asarray(latent[k] < chances[k])
     writer = _Writer(
-        model=model,
-        benchmark=benchmark,
-        draws=Draws(draws),
-        reading=Reading(reading),
-        n_options=n_options,
-        group_size=group_size,
-        unparsed=unparsed,
-        faults=faults,
-        rng=rng,
-    )
+        model=model, benchmark=benchmark, draws=Draws(draws), reading=Reading(reading), n_options=n_options,
+        group_size=group_size, unparsed=unparsed, faults=faults, rng=rng,
+    )  # fmt: skip
     settings = sorted(correct)
     return [row for i in range(n_questions) for row in writer.rows(i, [(s, bool(correct[s][i])) for s in settings])]
 
@@ -168,16 +161,9 @@ class _Writer:
         return message
 
     def _row(
-        self,
-        i: int,
-        setting: Setting,
-        stem: str,
-        options: tuple[str, ...],
-        gold: int,
-        clean: str,
-        messages: tuple[str, ...],
-        correct: bool,
-    ) -> Outcome:
+        self, i: int, setting: Setting, stem: str, options: tuple[str, ...], gold: int, clean: str,
+        messages: tuple[str, ...], correct: bool,
+    ) -> Outcome:  # fmt: skip
         error = "the engine gave no reply" if self.rng.random() < self.faults.errors else None
         truncated = self.rng.random() < self.faults.truncated
         parsed = error is None and not truncated and self.rng.random() >= self.unparsed
@@ -188,42 +174,20 @@ class _Writer:
         body = "\n\n".join(f"Message {k + 1}:\n{m}" for k, m in enumerate(messages)) if messages else clean
         prompt = f"{body}\n\nReply with the letter of the right option only."
         return Outcome(
-            model=self.model,
-            model_revision="synthetic",
-            benchmark=self.benchmark,
-            question_id=f"{self.benchmark}-{i:05d}",
-            group=f"{self.benchmark}-{i // self.group_size:05d}"
-            if self.group_size > 1
-            else f"{self.benchmark}-{i:05d}",
-            arm=setting.arm,
-            routers=setting.level,
-            replicate=setting.replicate,
-            draws=self.draws,
-            reading=self.reading,
-            question=stem,
-            options=options,
-            router_messages=messages,
-            router_finish_reasons=("stop",) * len(messages),
-            prompt=prompt,
-            response=response,
-            answer=answer if parsed else None,
-            gold=gold,
-            correct=correct if parsed else None,
-            parsed=parsed,
-            answer_form=("logprob" if scored else "strict") if parsed else "none",
-            finish_reason=finish,
+            model=self.model, model_revision="synthetic", benchmark=self.benchmark,
+            question_id=f"{self.benchmark}-{i:05d}", group=f"{self.benchmark}-{i // self.group_size:05d}",
+            arm=setting.arm, routers=setting.level, replicate=setting.replicate, draws=self.draws, reading=self.reading,
+            question=stem, options=options, router_messages=messages,
+            router_finish_reasons=("stop",) * len(messages), prompt=prompt, response=response,
+            answer=answer if parsed else None, gold=gold, correct=correct if parsed else None, parsed=parsed,
+            answer_form=("logprob" if scored else "strict") if parsed else "none", finish_reason=finish,
             option_logprobs=tuple(-1.0 if k == answer else -3.0 for k in range(len(options))) if scored else (),
-            prompt_tokens=len(prompt.split()),
-            cached_tokens=0,
+            prompt_tokens=len(prompt.split()), cached_tokens=0,
             completion_tokens=0 if scored else len(response.split()),
-            router_prompt_tokens=len(clean.split()) * len(messages),
-            router_cached_tokens=0,
-            router_completion_tokens=sum(len(m.split()) for m in messages),
-            engine_id=self.engine,
-            router_engine_ids=(self.engine,) * len(messages),
-            seed=i,
-            error=error,
-        )
+            router_prompt_tokens=len(clean.split()) * len(messages), router_cached_tokens=0,
+            router_completion_tokens=sum(len(m.split()) for m in messages), engine_id=self.engine,
+            router_engine_ids=(self.engine,) * len(messages), seed=i, error=error,
+        )  # fmt: skip
 
 
 def _letter(index: int) -> str:

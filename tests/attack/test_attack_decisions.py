@@ -146,10 +146,6 @@ MUTATIONS: dict[str, Callable[[Path, Path], object]] = {
 }
 
 
-def test_there_are_as_many_as_in_the_attack() -> None:
-    assert len(MUTATIONS) >= 55
-
-
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_no_mutation_passes(name: str, overridden: Path, keys: Path, tmp_path: Path) -> None:
     run, trusted = Path(shutil.copytree(overridden, tmp_path / "run")), tmp_path / "trusted"

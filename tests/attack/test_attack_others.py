@@ -8,7 +8,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from governed import NOW, gated
+from servers_here import Quiet
 from starlette.testclient import TestClient
 
 from audit.benchmarks.files import read_rows
@@ -72,17 +73,12 @@ class Server(ThreadingHTTPServer):
     def __init__(self, status: int = 200, headers: dict[str, str] | None = None, cert: Path | None = None) -> None:
         received: list[bytes] = []
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet):
             def do_POST(self) -> None:
-                received.append(self.rfile.read(int(self.headers["Content-Length"])))
-                self.send_response(status)
-                for name, value in (headers or {}).items():
-                    self.send_header(name, value)
-                self.end_headers()
+                received.append(self.asked())
+                self.reply(status, headers=headers)
 
             do_GET = do_HEAD = lambda self: (received.append(b"GET"), self.send_error(404))
-
-            def log_message(self, *words: Any) -> None: ...
 
         super().__init__(("127.0.0.1", 0), Handler)
         self.received, self.port = received, self.server_address[1]

@@ -36,18 +36,11 @@ def efficiency(n: int, routers: str, model: str = EMBEDDED) -> dict[str, Any]:
             raise RuntimeError(done.stderr[-4000:])
         raw = json_line(done.stdout)
     return {
-        "model": model,
-        "questions": n,
-        "routers": routers,
-        "engine_load_s": sweep["load_s"],
-        "sweep_generate_s": sweep["generate_s"],
-        "raw_generate_s": raw["generate_s"],
-        "raw_routers_s": raw["routers_s"],
-        "raw_workers_s": raw["workers_s"],
-        "raw_requests": raw["requests"],
-        "efficiency": raw["generate_s"] / sweep["generate_s"],
-        "target": TARGET_EFFICIENCY,
-    }
+        "model": model, "questions": n, "routers": routers, "engine_load_s": sweep["load_s"],
+        "sweep_generate_s": sweep["generate_s"], "raw_generate_s": raw["generate_s"], "raw_routers_s": raw["routers_s"],
+        "raw_workers_s": raw["workers_s"], "raw_requests": raw["requests"],
+        "efficiency": raw["generate_s"] / sweep["generate_s"], "target": TARGET_EFFICIENCY,
+    }  # fmt: skip
 
 
 def draws(n: int, routers: str) -> dict[str, Any]:

@@ -94,13 +94,8 @@ def row(part: Part) -> tuple[str, bool]:
         figure, reached = f"failed: {said[:160]}", False
     words = shlex.join(["python", *part.command[1:]])
     cells = (
-        part.name,
-        figure,
-        part.target,
-        "yes" if reached else "no",
-        f"{time.monotonic() - started:.0f}",
-        f"`{words}`",
-    )
+        part.name, figure, part.target, "yes" if reached else "no", f"{time.monotonic() - started:.0f}", f"`{words}`",
+    )  # fmt: skip
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n", reached
 
 

@@ -106,14 +106,11 @@ def measure(run_dir: Path) -> dict[str, Any]:
             raise RuntimeError(said.read())
     rows = sum(one["rows"] for one in Manifest.load(run_dir).shards)
     return {
-        "rows": rows,
-        "shards_mb": sum(p.stat().st_size for p in (run_dir / SHARDS).iterdir()) / 1e6,
-        "seconds": time.monotonic() - started,
-        "cpu_s": used.ru_utime + used.ru_stime,
-        "peak_mb": used.ru_maxrss / 1024,
+        "rows": rows, "shards_mb": sum(p.stat().st_size for p in (run_dir / SHARDS).iterdir()) / 1e6,
+        "seconds": time.monotonic() - started, "cpu_s": used.ru_utime + used.ru_stime, "peak_mb": used.ru_maxrss / 1024,
         "page_mb": (run_dir / "report/report.html").stat().st_size / 1e6,
         "verdict_mb": (run_dir / "report/verdict.json").stat().st_size / 1e6,
-    }
+    }  # fmt: skip
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import test_report_joint as joint
+from opened import open_page
 
 from audit.report.joint import content, page
 
@@ -46,9 +47,7 @@ SUITE: dict[str, Any] = {
 def test_the_decision_comes_first_and_the_page_is_short(
     browser: Any, report: Path, width: int, height: int, screens: int
 ) -> None:
-    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    browser.get(report.as_uri())
+    open_page(browser, report.as_uri(), width, height)
     script = "return [...document.querySelectorAll('#decision, .strip, .without, .looked, #audits, #more')]"
     tops = browser.execute_script(f"{script}.map(one => one.getBoundingClientRect().top + scrollY)")
     assert tops == sorted(tops) and len(set(tops)) >= 6 and tops[0] < height / 2

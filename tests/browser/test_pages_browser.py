@@ -5,7 +5,6 @@ the tests is skipped.
 """
 
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 import test_report_joint as joint
 import validity_panels
 from memory_cells import cell as memory_cell
+from opened import open_page
 from test_memory_verdicts import SETTINGS
 from test_memory_verdicts import judged as memory_judged
 from test_perturb_cells import judged as perturb_judged
@@ -130,19 +130,7 @@ def every_page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 
 def _open(browser: Any, page: Path, width: int, dark: bool = False, at: str = "") -> None:
-    height, _ = SCREENS[width]
-    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-    browser.get("about:blank")
-    browser.get_log("browser")
-    browser.get(page.as_uri() + at)
-    deadline = time.monotonic() + 60
-    ready = "return !document.getElementById('drill-form') || document.documentElement.dataset.ready === 'true'"
-    while not browser.execute_script(ready):
-        assert time.monotonic() < deadline, browser.get_log("browser")
-        time.sleep(0.05)
+    open_page(browser, page.as_uri() + at, width, SCREENS[width][0], dark)
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opened import open_page
 from test_perturb_cells import judged
 
 from audit.perturb.items_table import Item, Shown
@@ -43,16 +44,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def _open(browser: Any, url: str) -> None:
-    browser.get("about:blank")
-    browser.get_log("browser")
-    browser.get(url)
-    deadline = time.monotonic() + 60
-    while browser.execute_script("return document.documentElement.dataset.ready") != "true":
-        assert time.monotonic() < deadline, browser.get_log("browser")
-        time.sleep(0.05)
-
-
 def _count(browser: Any) -> str:
     return str(browser.execute_script("return document.getElementById('count').textContent"))
 
@@ -68,7 +59,7 @@ def _choose(browser: Any, name: str, value: str) -> str:
 
 
 def test_a_reader_goes_from_a_gate_to_its_questions_and_hands_the_link_on(browser: Any, page: Path) -> None:
-    _open(browser, page.as_uri())
+    open_page(browser, page.as_uri())
     assert _count(browser) == "12 of 12 items"
     # the matrix leads to what was found, and the number there to the questions
     first = "document.querySelector('table.matrix td a')"
@@ -83,12 +74,12 @@ def test_a_reader_goes_from_a_gate_to_its_questions_and_hands_the_link_on(browse
     assert _choose(browser, "state", "falls") == "2 of 12 items"  # q/0 and q/3
     link = browser.current_url
     assert "state=falls" in link and "gate=" in link and "cell=m+on+b" in link
-    _open(browser, link)
+    open_page(browser, link)
     assert _count(browser) == "2 of 12 items"
     browser.execute_script("document.querySelector('#items > li:nth-child(4) summary').click()")
     link = browser.current_url
     assert "open=m+on+b%7Eq%2F3" in link
-    _open(browser, link)
+    open_page(browser, link)
     opened = "return [...document.querySelectorAll('#items details')].filter((d) => d.open).length"
     assert browser.execute_script("return document.querySelector('#items > li:nth-child(4) details').open")
     assert browser.execute_script(opened) == 1 and browser.current_url == link

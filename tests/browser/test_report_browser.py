@@ -8,6 +8,7 @@ from typing import Any
 
 import panels
 import pytest
+from opened import READY, open_page, wait
 
 from audit.report.page import REFRESH_S
 from audit.sweep.design import Arm
@@ -17,7 +18,6 @@ pytestmark = pytest.mark.browser
 FILTER_LIMIT_MS = 500  # issue: a change of filter with 100,000 outcomes
 OPEN_LIMIT_S = 10
 BUT_WIDE = "{} :not(svg):not(svg *)"  # several models' accuracies scroll sideways in their box, which says so
-READY_LIMIT_S = 60  # on a busy machine; what has to be quick is measured where it is asserted
 
 
 def _report(folder: Path, outcomes: list[Any], **options: Any) -> Path:
@@ -37,22 +37,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _open(browser: Any, page: Path, width: int = 1280, dark: bool = False) -> None:
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-    for kind in ("browser", "performance"):
-        browser.get_log(kind)
-    browser.get(page.as_uri())
-    _ready(browser)
+    open_page(browser, page.as_uri(), width, dark=dark)
     browser.execute_script("document.querySelector('#questions details').open = true")
-
-
-def _ready(browser: Any) -> None:
-    deadline = time.monotonic() + READY_LIMIT_S
-    while browser.execute_script("return document.documentElement.dataset.ready") != "true":
-        assert time.monotonic() < deadline, browser.get_log("browser")
-        time.sleep(0.05)
 
 
 def _filter(browser: Any, name: str, label_start: str) -> str:
@@ -259,12 +245,7 @@ def test_what_is_chosen_stands_in_the_address(browser: Any, panel: Path) -> None
     assert f"#questions?routers=2&text={needle}" in link
     browser.get("about:blank")
     browser.get(link)
-    deadline = time.monotonic() + READY_LIMIT_S
-    while (
-        browser.execute_script("return document.documentElement.dataset.ready") != "true" or _count(browser) != chosen
-    ):
-        assert time.monotonic() < deadline, _count(browser)
-        time.sleep(0.05)
+    wait(browser, lambda: browser.execute_script(READY) and _count(browser) == chosen)
     browser.execute_script("document.getElementById('clear').click()")
     assert _count(browser) == everything and browser.current_url.endswith("#questions")
 
@@ -304,17 +285,11 @@ def test_the_grid_leads_from_what_changed_to_the_words_that_changed(browser: Any
         "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
     )
     browser.find_element("id", "copy").click()
-    deadline = time.monotonic() + 10
-    while browser.find_element("id", "copy").text != "Copied":
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait(browser, lambda: browser.find_element("id", "copy").text == "Copied", 10)
     assert browser.execute_async_script("navigator.clipboard.readText().then(arguments[0])") == link
     browser.get("about:blank")
     browser.get(link)
-    deadline = time.monotonic() + READY_LIMIT_S
-    while browser.execute_script("return document.querySelectorAll('#grid .detail').length") != 1:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait(browser, lambda: browser.execute_script("return document.querySelectorAll('#grid .detail').length") == 1)
     assert browser.execute_script(_MESSAGES) == messages and browser.current_url == link
     browser.execute_script("document.querySelector('#grid [aria-expanded=true]').focus()")
     browser.switch_to.active_element.send_keys("\ue012")  # the arrow to the left: another square, and it opens nothing
@@ -344,12 +319,9 @@ def test_a_followed_page_loads_itself_again_where_its_reader_was(browser: Any, t
     _filter(browser, "arm", "noisy")
     link, chosen = browser.current_url, _count(browser)
     page.write_text(page.read_text(encoding="utf-8").replace("<title>", "<title>Built again. "), encoding="utf-8")
-    deadline = time.monotonic() + READY_LIMIT_S
-    while not browser.title.startswith("Built again. "):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait(browser, lambda: browser.title.startswith("Built again. "))
     assert browser.current_url == link
-    _ready(browser)
+    wait(browser, lambda: browser.execute_script(READY))
     assert _count(browser) == chosen
     browser.get("about:blank")
 
@@ -380,12 +352,8 @@ def test_100_000_outcomes_stay_quick(browser: Any, tmp_path: Path) -> None:
     opened = time.monotonic() - start
     assert _count(browser) == len(outcomes) >= 100_000
     times = {}
-    for name, label in (
-        ("model", "model-02"),
-        ("arm", "noisy"),
-        ("transition", "degrade"),
-        ("gate", "Readable answers"),
-    ):
+    chosen = {"model": "model-02", "arm": "noisy", "transition": "degrade", "gate": "Readable answers"}
+    for name, label in chosen.items():
         times[name] = browser.execute_script(
             """
             const select = document.getElementById("f-" + arguments[0]), start = performance.now();

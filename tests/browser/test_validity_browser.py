@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import validity_panels as panels
+from opened import open_page
 
 pytestmark = pytest.mark.browser
 
@@ -28,11 +29,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _open(browser: Any, page: Path) -> None:
-    size = {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    for kind in ("browser", "performance"):
-        browser.get_log(kind)
-    browser.get(page.as_uri())
+    open_page(browser, page.as_uri())
     browser.execute_script(
         "for (const one of ['#questions details', '#items > li details']) document.querySelector(one).open = true"
     )

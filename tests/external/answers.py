@@ -15,7 +15,6 @@ from audit.statistics.set_difference import set_difference
 from external.judged import FOUND, Set, Tally, panel, rate
 
 HELM, PRO = "mmlu_predictions/original_helm_combined", "mmlu_pro_predictions/predictions.parquet"
-_LETTERS = "ABCDEFGHIJ"
 DRAWS = 60
 
 

@@ -69,16 +69,10 @@ def _model(name: str, one: Set) -> ModelSet:
     score = one.scores[name]
     n, nothing = score.size, np.full(score.size, np.nan)
     return ModelSet(
-        model=name,
-        score=score,
-        texts=dict.fromkeys(TEXT_SCORES, nothing),
-        tokens=dict.fromkeys(TOKEN_SCORES, nothing),
-        ranks=nothing,
-        options=nothing[:, None],
-        order=np.full((0, 1), np.nan),
-        reads={Arm.SCORE: Reads(n, int((~np.isnan(score)).sum()), 0)},
-        asked=np.ones(n, dtype=bool),
-    )
+        model=name, score=score, texts=dict.fromkeys(TEXT_SCORES, nothing), tokens=dict.fromkeys(TOKEN_SCORES, nothing),
+        ranks=nothing, options=nothing[:, None], order=np.full((0, 1), np.nan),
+        reads={Arm.SCORE: Reads(n, int((~np.isnan(score)).sum()), 0)}, asked=np.ones(n, dtype=bool),
+    )  # fmt: skip
 
 
 def rate(k: int, n: int) -> str:

@@ -43,14 +43,8 @@ CUT = "cut off: "
 ENDLESS = 10  # times as long as a test that ended may take
 # Imported once, as the tests of a mutant are mostly imports.
 PRELOADED = (
-    "pyarrow.dataset",
-    "pyarrow.parquet",
-    "scipy.stats",
-    "hydra",
-    "statsmodels.api",
-    "hypothesis",
-    "jsonschema",
-)
+    "pyarrow.dataset", "pyarrow.parquet", "scipy.stats", "hydra", "statsmodels.api", "hypothesis", "jsonschema",
+)  # fmt: skip
 
 
 def modules() -> list[Path]:

@@ -43,28 +43,17 @@ class Cluster:
 @pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     env = {
-        **os.environ,
-        **CREDENTIALS,
-        KEY_ENV: KEY,
-        "RAY_AUTH_MODE": "disabled",
+        **os.environ, **CREDENTIALS, KEY_ENV: KEY, "RAY_AUTH_MODE": "disabled",
         "PATH": f"{RAY.parent}{os.pathsep}{os.environ['PATH']}",
-    }
+    }  # fmt: skip
     env.pop("RAY_ADDRESS", None)
     options = [
-        f"--port={_PORT}",
-        "--node-ip-address=127.0.0.1",
-        "--dashboard-host=127.0.0.1",
-        f"--dashboard-port={_DASHBOARD}",
-        f"--metrics-export-port={_METRICS}",
-        f"--ray-client-server-port={_CLIENTS}",
-        f"--dashboard-agent-grpc-port={_AGENT}",
-        f"--dashboard-agent-listen-port={_AGENT + 1}",
-        f"--runtime-env-agent-port={_AGENT + 2}",
-        "--include-dashboard=true",
-        "--num-cpus=4",
-        "--disable-usage-stats",
+        f"--port={_PORT}", "--node-ip-address=127.0.0.1", "--dashboard-host=127.0.0.1",
+        f"--dashboard-port={_DASHBOARD}", f"--metrics-export-port={_METRICS}", f"--ray-client-server-port={_CLIENTS}",
+        f"--dashboard-agent-grpc-port={_AGENT}", f"--dashboard-agent-listen-port={_AGENT + 1}",
+        f"--runtime-env-agent-port={_AGENT + 2}", "--include-dashboard=true", "--num-cpus=4", "--disable-usage-stats",
         "--object-store-memory=500000000",
-    ]
+    ]  # fmt: skip
     # In a session of its own, and ended as one: `ray stop` would end every Ray of this machine.
     with (tmp_path_factory.mktemp("ray") / "head.log").open("w+") as log:
         command = [RAY, "start", "--head", "--block", *options]
@@ -72,12 +61,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         tell_agent_port(_AGENT + 1, head.pid)
         address = f"127.0.0.1:{_PORT}"
         found = Cluster(
-            address,
-            f"http://127.0.0.1:{_DASHBOARD}",
-            f"http://127.0.0.1:{_METRICS}/metrics",
-            head.pid,
+            address, f"http://127.0.0.1:{_DASHBOARD}", f"http://127.0.0.1:{_METRICS}/metrics", head.pid,
             {**env, "RAY_ADDRESS": address},
-        )
+        )  # fmt: skip
         try:
             _wait_for(found, head, Path(log.name))
             yield found
@@ -176,15 +162,9 @@ def command(cluster: Cluster, tmp_path: Path) -> Callable[..., Run]:
     def start(*overrides: str, run_dir: Path | str | None = None, model: str = "scripted") -> Run:
         target = run_dir or tmp_path / "run"
         words = [
-            sys.executable,
-            "-m",
-            "audit.sweep",
-            f"model={model}",
-            f"run_dir={target}",
-            "report=false",
-            *SMALL,
+            sys.executable, "-m", "audit.sweep", f"model={model}", f"run_dir={target}", "report=false", *SMALL,
             *overrides,
-        ]
+        ]  # fmt: skip
         return Run(launch(words, cluster.env), target)
 
     return start

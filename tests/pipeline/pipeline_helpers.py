@@ -1,12 +1,18 @@
 """Starting a command as a user does, and reading a run as any Arrow reader sees it."""
 
+import shutil
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow.dataset as ds
+import ray
 from paths import ROOT
+from ray.util.state import list_actors
+
+from audit.commands.report import main as rebuild
 
 
 def launch(words: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
@@ -25,6 +31,44 @@ def _interruptible() -> None:
 def rows_of(run_dir: Path) -> list[dict]:
     """Every row of a run, as any Arrow reader sees it."""
     return ds.dataset(run_dir / "shards", format="ipc").to_table().to_pylist()
+
+
+def by_key(run_dir: Path, *names: str) -> dict[tuple, dict]:
+    """Every row by the columns that make it one."""
+    rows = rows_of(run_dir)
+    found = {tuple(row[name] for name in names): row for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def stamps(paths: Iterable[Path]) -> dict[Path, int]:
+    """When each was written."""
+    return {path: path.stat().st_mtime_ns for path in paths}
+
+
+def lose_a_shard(run_dir: Path) -> dict[Path, int]:
+    """The stamps of the shards that are left."""
+    first, *kept = sorted((run_dir / "shards").iterdir())
+    first.unlink()
+    return stamps(kept)
+
+
+def rebuilt_alike(finished: Path, copy: Path, needed: str) -> None:
+    """A report that is built again is the same to the byte, and is refused without a file that it needs."""
+    shutil.copytree(finished, copy)
+    shutil.rmtree(copy / "report")
+    assert rebuild([str(copy)]) == 0
+    assert (copy / "report/verdict.json").read_bytes() == (finished / "report/verdict.json").read_bytes()
+    (copy / needed).unlink()
+    assert rebuild([str(copy)]) == 1
+
+
+def engines() -> Counter[str]:
+    """Engine actors that this process started, by state."""
+    mine = ray.get_runtime_context().get_job_id()
+    return Counter(
+        one.state for one in list_actors(filters=[("class_name", "=", "EngineActor"), ("job_id", "=", mine)])
+    )
 
 
 def keys_of(run_dir: Path, empty: bool = False) -> list[tuple]:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from added_audit import PACKAGES, installed, run_shouting
 from paths import ROOT
-from pipeline_helpers import rows_of
+from pipeline_helpers import by_key, lose_a_shard, rows_of, stamps
 from rich.console import Console
 
 from audit.audits import find_audit, part_of
@@ -52,8 +52,8 @@ def finished(driver, shouting, tmp_path_factory):
 
 
 def test_every_key_is_there_once_with_the_audits_own_column(finished):
-    rows = rows_of(finished)
-    assert len({tuple(row[name] for name in KEY) for row in rows}) == len(rows) == 25 * 3
+    rows = by_key(finished, *KEY).values()
+    assert len(rows) == 25 * 3
     assert {(row["arm"], row["variant"], row["volume"]) for row in rows} == {
         ("original", 0, 0), ("variant", 1, 1), ("variant", 2, 2),
     }  # fmt: skip
@@ -74,13 +74,11 @@ def test_the_hash_of_a_request_tells_what_was_asked(finished):
 def test_what_is_lost_is_run_again_and_nothing_else(finished, tmp_path):
     run_dir = tmp_path / "run"
     shutil.copytree(finished, run_dir)
-    before = {row["question_id"] + row["arm"] + str(row["variant"]): row["answer"] for row in rows_of(run_dir)}
-    first, *kept = sorted((run_dir / "shards").iterdir())
-    stamps = {path: path.stat().st_mtime_ns for path in kept}
-    first.unlink()
+    before = {key: row["answer"] for key, row in by_key(run_dir, *KEY).items()}
+    kept = lose_a_shard(run_dir)
     assert run_shouting(run_dir, *ASKED).rows == 75
-    assert {path: path.stat().st_mtime_ns for path in kept} == stamps
-    after = {row["question_id"] + row["arm"] + str(row["variant"]): row["answer"] for row in rows_of(run_dir)}
+    assert stamps(kept) == kept
+    after = {key: row["answer"] for key, row in by_key(run_dir, *KEY).items()}
     assert after == before  # the same seeds give the same answers
 
 

@@ -11,17 +11,9 @@ from pipeline_helpers import keys_of
 from ray.job_submission import JobStatus, JobSubmissionClient
 
 SWEEP = [
-    "r=1..2",
-    "n=40",
-    "draws=nested",
-    "ensemble_control=false",
-    "clean_replicates=1",
-    "noisy_replicates=1",
-    "report=false",
-    "model.scripted.scripted.latency_s=1",
-    "cluster.chunks_in_flight=1",
-    "store.rows_per_shard=10",
-]
+    "r=1..2", "n=40", "draws=nested", "ensemble_control=false", "clean_replicates=1", "noisy_replicates=1",
+    "report=false", "model.scripted.scripted.latency_s=1", "cluster.chunks_in_flight=1", "store.rows_per_shard=10",
+]  # fmt: skip
 
 
 def test_ray_job_submit_runs_the_sweep_and_its_metrics_are_exported(cluster, tmp_path):

@@ -1,51 +1,36 @@
 """The wheel with the core alone: no torch, no vLLM, no database, no web framework. An endpoint is audited, and what was
 found is reported, gated and imported."""
 
-import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from servers_here import Quiet, http_here
 
 ROOT = Path(__file__).resolve().parents[2]
 ABSENT = ("torch", "vllm", "transformers", "sqlalchemy", "alembic", "apprise", "starlette", "uvicorn")
 
 
-class Letters(BaseHTTPRequestHandler):
+class Letters(Quiet):
     """An OpenAI-compatible endpoint that says B to everything."""
 
     def do_GET(self) -> None:
-        self._send({"object": "list", "data": [{"id": "m"}]})
+        self.told({"object": "list", "data": [{"id": "m"}]})
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
+        self.asked()
         message = {"role": "assistant", "content": "Answer: B"}
-        self._send({"id": "c", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
-
-    def _send(self, body: object) -> None:
-        data = json.dumps(body).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+        self.told({"id": "c", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Letters)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/v1"
-    server.shutdown()
+    with http_here(Letters) as address:
+        yield f"{address}/v1"
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@
 import json
 import re
 import shutil
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
 
@@ -12,7 +10,8 @@ import jsonschema
 import pytest
 from audit_here import Finished, audit_here
 from faulty_server import completion
-from pipeline_helpers import rows_of
+from pipeline_helpers import by_key, lose_a_shard, rows_of, stamps
+from servers_here import Quiet, http_here
 
 from audit.commands.gate import main as gate
 from audit.commands.import_logs import main as import_logs
@@ -62,15 +61,8 @@ def finished(driver, conf, tmp_path_factory) -> Finished:
     return done
 
 
-def by_key(run_dir: Path) -> dict[tuple, dict]:
-    rows = rows_of(run_dir)
-    found = {tuple(row[name] for name in KEY): row for row in rows}
-    assert len(found) == len(rows)
-    return found
-
-
 def test_every_text_is_read_once(finished):
-    rows = by_key(finished.run_dir)
+    rows = by_key(finished.run_dir, *KEY)
     assert len(rows) == 2 * 60 * (1 + 1 + 2 + 4)  # score, published, two orders of options, four orders of neighbours
     for (_, _, _, arm, level, _), row in rows.items():
         assert (row["error"] is None) == row["asked"]
@@ -131,43 +123,29 @@ def test_a_published_order_that_is_recorded_needs_no_references(driver, conf, tm
 def test_what_is_lost_is_run_again_and_a_rebuilt_report_judges_alike(finished, conf, tmp_path):
     run_dir = tmp_path / "run"
     shutil.copytree(finished.run_dir, run_dir)
-    before = {key: row["option_logprobs"] for key, row in by_key(run_dir).items()}
+    before = {key: row["option_logprobs"] for key, row in by_key(run_dir, *KEY).items()}
     verdict = (run_dir / "report" / "verdict.json").read_bytes()
-    first, *kept = sorted((run_dir / "shards").iterdir())
-    stamps = {path: path.stat().st_mtime_ns for path in kept}
-    first.unlink()
+    kept = lose_a_shard(run_dir)
     shutil.rmtree(run_dir / "report")
     done = memory(run_dir, conf, "store.rows_per_shard=60", "report=false")
     assert done.code == 0, done.out
-    assert {path: path.stat().st_mtime_ns for path in kept} == stamps
-    assert {key: row["option_logprobs"] for key, row in by_key(run_dir).items()} == before
+    assert stamps(kept) == kept
+    assert {key: row["option_logprobs"] for key, row in by_key(run_dir, *KEY).items()} == before
     assert rebuild([str(run_dir)]) == 0
     assert (run_dir / "report" / "verdict.json").read_bytes() == verdict
 
 
-class Learnt(BaseHTTPRequestHandler):
+class Learnt(Quiet):
     """Knows the exam's answers (below 60) by heart, and half of those to the held-out items: the number tells."""
 
     def do_GET(self) -> None:
-        self._send({"object": "list", "data": [{"id": "m"}]})
+        self.told({"object": "list", "data": [{"id": "m"}]})
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        said = body["messages"][-1]["content"]
+        said = json.loads(self.asked())["messages"][-1]["content"]
         number = int(re.findall(r"What does exam number (\d+)", said)[-1])
         right = number < 60 or number // 4 % 2
-        self._send(completion("ABCD"[(number + (0 if right else 1)) % 4]))
-
-    def _send(self, body: object) -> None:
-        text = json.dumps(body).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_: object) -> None:
-        pass
+        self.told(completion("ABCD"[(number + (0 if right else 1)) % 4]))
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -191,16 +169,14 @@ def test_an_endpoint_against_references_that_were_imported(driver, conf, tmp_pat
     words = [str(log), "--benchmark", "exam", "--held-out", "fresh", "--judge", "alpha_0", "-o", str(imported)]
     assert import_logs(words) == 0
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Learnt)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    endpoint = f"[{{url: 'http://127.0.0.1:{server.server_port}/v1', model: m}}]"
-    done = memory(
-        tmp_path / "run", conf, "model=openai_compatible", f"model.openai_compatible.endpoints={endpoint}",
-        f"references=[{imported},alpha_0@{imported}]", "control_benchmark=mcq_file", "control_benchmark.name=fresh",
-        f"control_benchmark.path={tmp_path}/fresh.jsonl", "control_benchmark.id_column=id",
-        "control_benchmark.date=2024-05", "model.openai_compatible.released=2024-06",
-    )  # fmt: skip
-    server.shutdown()
+    with http_here(Learnt) as address:
+        done = memory(
+            tmp_path / "run", conf, "model=openai_compatible",
+            f"model.openai_compatible.endpoints=[{{url: '{address}/v1', model: m}}]",
+            f"references=[{imported},alpha_0@{imported}]", "control_benchmark=mcq_file", "control_benchmark.name=fresh",
+            f"control_benchmark.path={tmp_path}/fresh.jsonl", "control_benchmark.id_column=id",
+            "control_benchmark.date=2024-05", "model.openai_compatible.released=2024-06",
+        )  # fmt: skip
     assert done.code == 0, done.out
     assert {row["arm"] for row in rows_of(done.run_dir)} == {"score"} and len(rows_of(done.run_dir)) == 120
     (cell,) = json.loads((done.run_dir / "report" / "verdict.json").read_text())["cells"]

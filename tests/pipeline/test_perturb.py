@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from audit_here import Finished, audit_here
 from fresh_exam import fresh_exam
-from pipeline_helpers import rows_of
+from pipeline_helpers import by_key, lose_a_shard, rebuilt_alike, rows_of, stamps
 
 from audit.commands.evidence import main as evidence
 from audit.commands.gate import main as gate
-from audit.commands.report import main as rebuild
 from audit.perturb.result import PerturbVerdict
 from audit.perturb.vocabulary import VERDICTS
 from audit.shards.manifest import Manifest
@@ -54,15 +53,8 @@ def finished(driver, conf, asked, tmp_path_factory) -> Finished:
     return done
 
 
-def by_key(run_dir: Path) -> dict[tuple, dict]:
-    rows = rows_of(run_dir)
-    found = {tuple(row[name] for name in KEY): row for row in rows}
-    assert len(found) == len(rows)
-    return found
-
-
 def test_every_wording_is_asked_once_of_one_engine(finished):
-    everything = by_key(finished.run_dir)
+    everything = by_key(finished.run_dir, *KEY)
     assert len(everything) == 2 * 2 * 32 * 5  # two models and sets; two runs of the original and three variants
     rows = {key: row for key, row in everything.items() if row["benchmark"] == "elementary"}
     assert len(rows) == 2 * 32 * 5
@@ -97,14 +89,7 @@ def test_the_verdict_judges_the_tested_model_beside_its_reference(finished):
 
 
 def test_a_rebuilt_report_judges_as_the_run_did(finished, tmp_path):
-    before = (finished.run_dir / "report" / "verdict.json").read_bytes()
-    run_dir = tmp_path / "run"
-    shutil.copytree(finished.run_dir, run_dir)
-    shutil.rmtree(run_dir / "report")
-    assert rebuild([str(run_dir)]) == 0
-    assert (run_dir / "report" / "verdict.json").read_bytes() == before
-    (run_dir / "variants.arrow").unlink()
-    assert rebuild([str(run_dir)]) == 1
+    rebuilt_alike(finished.run_dir, tmp_path / "run", "variants.arrow")
 
 
 def test_fresh_items_are_asked_in_their_own_words_and_serve_as_control(finished):
@@ -132,15 +117,13 @@ def test_fresh_items_are_asked_in_their_own_words_and_serve_as_control(finished)
 def test_what_is_lost_is_run_again_and_nothing_else(finished, conf, asked, tmp_path):
     run_dir = tmp_path / "run"
     shutil.copytree(finished.run_dir, run_dir)
-    before = {key: row["answer"] for key, row in by_key(run_dir).items()}
-    first, *kept = sorted((run_dir / "shards").iterdir())
-    stamps = {path: path.stat().st_mtime_ns for path in kept}
-    first.unlink()
+    before = {key: row["answer"] for key, row in by_key(run_dir, *KEY).items()}
+    kept = lose_a_shard(run_dir)
     assert gate([str(run_dir)]) == 1  # the verdict is not of these shards
     done = perturb(run_dir, conf, *asked, "gate=true")
     assert done.code in (0, 3, 4), done.out
-    assert {path: path.stat().st_mtime_ns for path in kept} == stamps
-    assert {key: row["answer"] for key, row in by_key(run_dir).items()} == before
+    assert stamps(kept) == kept
+    assert {key: row["answer"] for key, row in by_key(run_dir, *KEY).items()} == before
     assert Manifest.load(run_dir).attempts == 2
 
 
@@ -163,7 +146,7 @@ def thin(tmp_path) -> Callable[[], Path]:
 def test_missing_variants_are_counted_and_neither_sent_nor_scored(driver, conf, thin, tmp_path):
     done = perturb(tmp_path / "run", conf, "n=20", f"variants={thin()}", model="scripted")
     assert done.code == 0, done.out
-    rows = by_key(tmp_path / "run")
+    rows = by_key(tmp_path / "run", *KEY)
     missing = [row for row in rows.values() if not row["asked"]]
     assert len(rows) == 100 and missing
     for row in missing:

@@ -1,7 +1,5 @@
 """A suite as a user runs it: four audits of the scripted engine in one Ray, interrupted, resumed, gated and packed."""
 
-import contextlib
-import io
 import json
 import signal
 import sys
@@ -11,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import ray
-from pipeline_helpers import launch, rows_of
-from ray.util.state import list_actors
+from audit_here import heard
+from pipeline_helpers import engines, launch, rows_of
 
 from audit.audits import find_audit
 from audit.commands.evidence import main as evidence
@@ -45,13 +42,6 @@ SUITE = {
 }
 
 
-def engines() -> Counter[str]:
-    """Engine actors that this process started, by state."""
-    mine = ray.get_runtime_context().get_job_id()
-    found = list_actors(filters=[("class_name", "=", "EngineActor"), ("job_id", "=", mine)])
-    return Counter(one.state for one in found)
-
-
 @dataclass
 class Walked:
     """A suite that was interrupted within its second audit, and resumed. engines: started by the second start."""
@@ -66,10 +56,7 @@ class Walked:
 
 
 def command(suite: Path, run_dir: Path, *words: str) -> tuple[int, str]:
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        code = main([str(suite), f"run_dir={run_dir}", "progress=false", *words])
-    return code, out.getvalue()
+    return heard(lambda: main([str(suite), f"run_dir={run_dir}", "progress=false", *words]))
 
 
 def interrupted(env: dict[str, str], suite: Path, run_dir: Path, shards: Path) -> tuple[int, str]:
@@ -96,8 +83,7 @@ def walked(cluster, driver, tmp_path_factory) -> Walked:
     suite.write_text(json.dumps(SUITE))
     stopped, said_then = interrupted(cluster.env, suite, run_dir, run_dir / "perturb" / "shards")
     assert stopped == INTERRUPTED, said_then
-    with contextlib.redirect_stderr(io.StringIO()) as said:
-        between = (gate([str(run_dir)]), said.getvalue())
+    between = heard(lambda: gate([str(run_dir)]))
     kept, before = times_of(run_dir), engines()
     code, out = command(suite, run_dir)
     return Walked(run_dir, suite, between, kept, code, out, engines() - before)

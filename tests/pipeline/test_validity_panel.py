@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import ray
-from pipeline_helpers import rows_of
-from ray.util.state import list_actors
+from pipeline_helpers import engines, rows_of
 
 from audit.commands.gate import main as gate
 from audit.commands.report import main as rebuild
@@ -21,13 +19,6 @@ from audit.governance.ruling import rule_run
 from audit.runtime import keep
 from audit.validity.__main__ import main
 from audit.validity.report import build_report
-
-
-def engines() -> Counter[str]:
-    """Engine actors that this process started, by state."""
-    mine = ray.get_runtime_context().get_job_id()
-    found = list_actors(filters=[("class_name", "=", "EngineActor"), ("job_id", "=", mine)])
-    return Counter(one.state for one in found)
 
 
 @pytest.fixture(scope="module")

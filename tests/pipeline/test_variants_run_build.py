@@ -1,7 +1,5 @@
 """`audit.variants build` with models: requests and votes through the pipeline, kept beside the library, asked once."""
 
-import contextlib
-import io
 import json
 import os
 import re
@@ -13,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from audit_here import heard
 from pipeline_helpers import launch, rows_of
 from tiny_nli import LABELS, tiny
 
@@ -51,10 +50,7 @@ def start(cluster, folder: Path, *overrides: str) -> subprocess.Popen[str]:
 
 def build(folder: Path, *overrides: str) -> tuple[int, str]:
     """(exit code, what was printed) of the command in this process: a new one costs twenty seconds a time."""
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        code = main(["build", *words(folder, *overrides)])
-    return code, out.getvalue()
+    return heard(lambda: main(["build", *words(folder, *overrides)]))
 
 
 def built(folder: Path, *overrides: str) -> tuple[Library, str]:

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from published_items import items_of
 
-from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.load import open_benchmark
 from audit.engines.config import ModelConfig
 from audit.engines.masked_engine import MaskedEngine
 from audit.engines.weights import resolve_weights
@@ -26,8 +25,7 @@ def test_the_engine_gives_what_the_authors_loop_gives(shared_data: Path, tmp_pat
     spec.loader.exec_module(tiny)
     tiny.make(tmp_path / "tiny")
     stored = json.loads((GOLDEN / "pll.json").read_text())
-    path = shared_data / "crows_pairs" / "crows_pairs_anonymized.csv"
-    items = open_benchmark(BenchmarkConfig(name="crows_pairs", format="crows_pairs", path=str(path))).read_items().items
+    items = items_of("crows_pairs", shared_data / "crows_pairs" / "crows_pairs_anonymized.csv")
     config = ModelConfig(name="tiny", engine="masked_lm", path=str(tmp_path / "tiny"))
     engine = MaskedEngine(config, resolve_weights(config), "tiny/0")
     requests = [GenerationRequest("", item.id, "", 0, continuations=item.options) for item in items[:20]]

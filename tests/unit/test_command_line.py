@@ -116,7 +116,6 @@ def test_worker_and_control_benchmark_take_what_model_and_benchmark_take(tmp_pat
     answering = worker_of(config, config.model["scripted"])
     assert (answering.name, answering.engine, answering.worker.max_tokens) == ("mine", "scripted", 7)
     control = config.control_benchmark
-    assert control is not None
     assert (control.name, control.format, control.path) == ("fresh", "mcq_file", "fresh.jsonl")
 
 

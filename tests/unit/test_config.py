@@ -15,6 +15,11 @@ from audit.references import judged
 from audit.sweep.config import SweepConfig, design_of
 from audit.sweep.design import Draws, missing_controls
 
+ENDPOINT = [
+    "model=openai_compatible",
+    "model.openai_compatible.endpoints=[{url: 'http://127.0.0.1:8000/v1', model: m}]",
+]
+
 
 def config(*overrides: str) -> SweepConfig:
     return configured("sweep", overrides)
@@ -33,11 +38,7 @@ def test_the_default_is_the_calibrated_sweep_of_the_embedded_model():
 
 @pytest.mark.parametrize("name", known_models())
 def test_every_shipped_model_composes(name):
-    if name == "openai_compatible":
-        endpoint = "[{url: 'http://127.0.0.1:8000/v1', model: m}]"
-        assert list(config(f"model={name}", f"model.{name}.endpoints={endpoint}").model) == [name]
-    else:
-        assert list(config(f"model={name}").model) == [name]
+    assert list(config(*(ENDPOINT if name == "openai_compatible" else [f"model={name}"])).model) == [name]
 
 
 def test_several_models_in_one_job():
@@ -71,12 +72,24 @@ def test_several_models_in_one_job():
         (["model.smollm2_135m.worker.top_p=0"], "Invalid worker.top_p"),
         (["verdict.alpha=2"], "Threshold alpha is 2"),
         (["+verdict.alfa=0.1"], "Did you mean 'alpha'?"),
+        (["model=scripted", "+model.scripted.scripted.accuracy.noisy=0.3"], "of model scripted: 'noisy'"),
+        (["+xyzzy=1"], r"Unknown key: 'xyzzy'\. Known at the top: aggregator, arms, benchmark"),
+        (["model.smollm2_135m.replicas=many"], "replicas"),
+        ([*ENDPOINT, "reading=option_text"], "needs engine vllm"),
+        (["model=scripted", "model.scripted.batch_invariant=true"], "batch_invariant"),
+        (["model=scripted", "replicate_restart=true", "stop=early"], "replicate_restart"),
+        (["model=scripted", "replicate_restart=true", "cost.max=1"], "replicate_restart"),
+        ([*ENDPOINT, "replicate_restart=true"], "replicate_restart"),
+        (
+            ["model=[scripted,qwen3_8b]", "+model@worker=qwen3_8b", "+model.qwen3_8b.engine_args.revision=main"],
+            "engine_args of model qwen3_8b may not hold revision",
+        ),
         (["cluster.chunks_in_flight=0"], "Invalid cluster.chunks_in_flight"),
         (["cluster.models_at_once=0"], "Expected 1 for one after the other"),
     ],
 )
 def test_a_wrong_value_is_refused_before_anything_starts(overrides, words):
-    with pytest.raises(ConfigError, match="(?s)" + words.replace("?", r"\?").replace("(", r"\(")):
+    with pytest.raises((ConfigError, OmegaConfBaseException), match="(?s)" + words.replace("?", r"\?")):
         config(*overrides)
 
 
@@ -108,20 +121,6 @@ def test_engine_args_do_not_decide_what_the_configuration_decides(key, instead):
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ("model=scripted", "model.scripted.batch_invariant=true"),
-        ("model=scripted", "replicate_restart=true", "stop=early"),
-        ("model=scripted", "replicate_restart=true", "cost.max=1"),
-        ("model=openai_compatible", "replicate_restart=true"),
-    ],
-)
-def test_what_cannot_be_started_anew_or_has_no_such_mode_is_refused(words):
-    with pytest.raises(ConfigError, match=r"batch_invariant|replicate_restart"):
-        config(*words)
-
-
-@pytest.mark.parametrize(
     ("override", "near"),
     [
         ("+benchmrk=arc_easy", "'benchmark'"),
@@ -142,18 +141,6 @@ def test_an_added_key_that_nothing_reads_is_refused_with_the_nearest(override, n
     with pytest.raises(ConfigError, match="Unknown key") as error:
         config("model=scripted", override)
     assert near in str(error.value)
-
-
-def test_a_key_like_none_is_refused_with_the_known_ones():
-    with pytest.raises(ConfigError, match=r"Unknown key: 'xyzzy'\. Known at the top: aggregator, arms, benchmark"):
-        config("+xyzzy=1")
-
-
-def test_thresholds_and_scripted_arms_are_checked_before_anything_runs():
-    with pytest.raises(ConfigError, match="Did you mean 'alpha'"):
-        config("+verdict.alfa=0.01")
-    with pytest.raises(ConfigError, match="of model scripted: 'noisy'"):
-        config("model=scripted", "+model.scripted.scripted.accuracy.noisy=0.3")
 
 
 @pytest.mark.parametrize("audit", AUDITS)
@@ -178,11 +165,6 @@ def test_one_model_under_two_names_is_refused():
     assert list(other.model) == ["scripted", "again"]
 
 
-def test_engine_args_of_the_answering_model_are_checked_too():
-    with pytest.raises(ConfigError, match="engine_args of model qwen3_8b may not hold revision"):
-        config("model=[scripted,qwen3_8b]", "+model@worker=qwen3_8b", "+model.qwen3_8b.engine_args.revision=main")
-
-
 def test_other_engine_args_are_passed_on():
     given = config("+model.smollm2_135m.engine_args.enable_chunked_prefill=true").model["smollm2_135m"].engine_args
     assert given == {"enforce_eager": True, "block_size": 32, "enable_chunked_prefill": True}
@@ -193,17 +175,6 @@ def test_every_engine_arg_that_the_engine_sets_from_an_option_is_refused():
     model = ModelConfig(name="m", path="p", max_model_len=64, tensor_parallel_size=2, executor="ray")
     filled = engine_args(model, "p", "abc", on_gpu=True, cpu_build=False)
     assert set(filled) - set(DECIDED_ENGINE_ARGS) == {"enable_prefix_caching", "disable_log_stats"}
-
-
-def test_option_text_is_refused_for_endpoints():
-    endpoint = "[{url: 'http://127.0.0.1:8000/v1', model: m}]"
-    with pytest.raises(ConfigError, match="needs engine vllm"):
-        config("model=openai_compatible", f"model.openai_compatible.endpoints={endpoint}", "reading=option_text")
-
-
-def test_a_value_of_the_wrong_type_is_refused_by_name():
-    with pytest.raises((OmegaConfBaseException, Exception), match="replicas"):
-        config("model.smollm2_135m.replicas=many")
 
 
 @pytest.mark.parametrize(

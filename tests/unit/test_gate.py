@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,13 +26,17 @@ def verdict(*names: str) -> dict[str, object]:
     return {"audit": "sweep", "cells": cells, "rows": [], "runs": []}
 
 
+def of_cells(*cells: dict[str, object], rows: Sequence[object] = ()) -> str:
+    return json.dumps({"audit": "sweep", "cells": cells, "rows": rows, "runs": []})
+
+
 def main(arguments: list[str]) -> int:
     """What the words of a verdict come to: no run lies beside these."""
     return gate([*arguments, "--trust-report"])
 
 
 def written(tmp_path: Path, text: str) -> str:
-    (tmp_path / "report").mkdir()
+    (tmp_path / "report").mkdir(parents=True)
     (tmp_path / "report" / "verdict.json").write_text(text, encoding="utf-8")
     return str(tmp_path)
 
@@ -187,10 +192,7 @@ def hostile_ruling(tmp_path: Path, capsys: pytest.CaptureFixture, kind: str) -> 
     cells = [cell_of("brittle", model=text, benchmark=text, headline=text, reasons=[text], what_to_do=[text])]
     gates = [{"name": "parseability", "status": "fail", "detail": text}]
     cells.append(cell_of("withheld", gates=gates, controls_missing=[text]))
-    folder = tmp_path / kind
-    folder.mkdir()
-    written(folder, json.dumps({"audit": "sweep", "cells": cells, "rows": [], "runs": []}))
-    assert main([str(folder), "--format", kind]) == 4
+    assert main([written(tmp_path / kind, of_cells(*cells)), "--format", kind]) == 4
     return capsys.readouterr().out
 
 
@@ -216,10 +218,8 @@ def test_junit_is_read_back_by_its_library_and_counts_what_is_not_a_pass(
 ) -> None:
     xml = JUnitXml.fromstring(hostile_ruling(tmp_path, capsys, "junit").encode())
     assert (xml.tests, xml.failures, xml.errors) == (2, 1, 1)  # a review fails, no decision is an error
-    cells = [cell_of("no_excess_detected"), cell_of("excess")]
-    (tmp_path / "plain").mkdir()
-    written(tmp_path / "plain", json.dumps({"audit": "sweep", "cells": cells, "rows": [], "runs": []}))
-    assert main([str(tmp_path / "plain"), "--format", "junit"]) == 3
+    plain = of_cells(cell_of("no_excess_detected"), cell_of("excess"))
+    assert main([written(tmp_path / "plain", plain), "--format", "junit"]) == 3
     xml = JUnitXml.fromstring(capsys.readouterr().out.encode())
     assert (xml.tests, xml.failures, xml.errors) == (2, 1, 0)
 
@@ -235,19 +235,10 @@ def test_markdown_shows_hostile_text_and_obeys_none_of_it(tmp_path: Path, capsys
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_failed_run_fails_in_every_format(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     short = {"model": "m", "benchmark": "b", "found": 512, "expected": 1000}
-    for number, text in enumerate(
-        ("{", json.dumps({"audit": "sweep", "cells": [cell_of("no_excess_detected")], "rows": [short], "runs": []}))
-    ):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        written(folder, text)
-        assert main([str(folder), "--format", kind]) == 1
+    for name, text in (("JSON", "{"), ("512", of_cells(cell_of("no_excess_detected"), rows=[short]))):
+        assert main([written(tmp_path / name, text), "--format", kind]) == 1
         out, err = capsys.readouterr()
-        assert "no decision" in out
-        if number:
-            assert "512" in out
-        else:
-            assert "JSON" in err
+        assert "no decision" in out and name in (out if name == "512" else err)
         if kind == "json":
             plain = json.loads(out)
             assert (plain["decision"], plain["exit_code"]) == ("no decision", 1)
@@ -263,8 +254,7 @@ def test_github_writes_the_summary_where_the_job_has_a_page(
     summary = tmp_path / "summary.md"
     summary.write_text("before\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    written(tmp_path, json.dumps({"audit": "sweep", "cells": [cell_of("excess")], "rows": [], "runs": []}))
-    assert main([str(tmp_path), "--format", "github"]) == 3
+    assert main([written(tmp_path, of_cells(cell_of("excess"))), "--format", "github"]) == 3
     text = summary.read_text()
     assert text.startswith("before\n## ") and "block" in text
     assert capsys.readouterr().out.startswith("::error title=block%3A m on b::h\n")
@@ -277,15 +267,9 @@ def test_a_merged_panel_is_gated_in_its_own_folder(tmp_path: Path, capsys: pytes
 
 
 def test_a_page_of_several_audits_is_as_bad_as_its_worst_and_fails_with_one_that_measured_nothing() -> None:
-    good, bad = (
-        {**verdict("no_excess_detected"), "audit": "sweep"},
-        {**verdict("brittle_cause_unknown"), "audit": "perturb"},
-    )
-    page = {
-        "audits": {"sweep": good, "perturb": bad},
-        "joint": [{"model": "m", "benchmark": "b", "together": ["both"]}],
-    }
-    ruling = rule(page)
+    good, bad = verdict("no_excess_detected"), {**verdict("brittle_cause_unknown"), "audit": "perturb"}
+    joint = [{"model": "m", "benchmark": "b", "together": ["both"]}]
+    ruling = rule({"audits": {"sweep": good, "perturb": bad}, "joint": joint})
     assert (ruling.decision, ruling.exit_code, ruling.together) == ("review", 4, ("m on b: both",))
     assert [cell.audit for cell in ruling.cells] == ["sweep", "perturb"]
     empty = rule({"audits": {"sweep": good, "perturb": verdict()}, "joint": []})

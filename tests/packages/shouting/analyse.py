@@ -66,9 +66,6 @@ def result(case: _Case) -> ShoutingResult:
 
 
 JUDGE = Judge(
-    name=lambda cell: (cell.model, cell.benchmark),
-    measure=measure,
-    over_panel=lambda evidence: holm([e.p for e in evidence]).tolist(),
-    gates=gates,
-    result=result,
-)
+    name=lambda cell: (cell.model, cell.benchmark), measure=measure,
+    over_panel=lambda evidence: holm([e.p for e in evidence]).tolist(), gates=gates, result=result,
+)  # fmt: skip

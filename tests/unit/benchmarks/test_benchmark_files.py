@@ -78,16 +78,9 @@ def test_csv_jsonl_json_and_parquet_give_the_same_questions(tmp_path: Path) -> N
 def test_column_names_separator_id_group_and_base_are_configurable(tmp_path: Path) -> None:
     path = write(tmp_path, "x.csv", "key,stem,opts,gold,passage\nq7,Which?,a|b|c,3,p1\n")
     config = replace(
-        MCQ,
-        id_column="key",
-        question_column="stem",
-        choices_column="opts",
-        choices_separator="|",
-        answer_column="gold",
-        answer_as="index",
-        index_base=1,
-        group_column="passage",
-    )
+        MCQ, id_column="key", question_column="stem", choices_column="opts", choices_separator="|",
+        answer_column="gold", answer_as="index", index_base=1, group_column="passage",
+    )  # fmt: skip
     assert questions(path, config) == [Question("q7", "exam", "Which?", ("a", "b", "c"), 2, "p1", (0, 1, 2))]
     path = write(tmp_path, "y.csv", "question,o1,o2,answer\nWhich?,yes,no,no\n")
     [question] = questions(path, replace(MCQ, choice_columns=["o1", "o2"]))
@@ -238,38 +231,23 @@ def test_what_is_known_is_listed() -> None:
 
 # --- published formats, one invalid row each ---
 
+ARC_CHOICES = [{"text": "a", "label": "1"}, {"text": "b", "label": "2"}]
+ARC = {"id": "Q", "question": {"stem": "s", "choices": ARC_CHOICES}, "answerKey": "A"}
+TRUTHFUL = {"question": "q", "mc1_targets": {"a": 1, "b": 1}}
+PRO = {"question_id": 1, "question": "q", "options": ["a", "b"], "answer": "A", "answer_index": 1}
+BBQ = {"example_id": 1, "category": "Age", "context": "c", "question": "q", "label": 3, "ans0": "a", "ans1": "b"}
+BBQ |= {"ans2": "c"}
+
 
 @pytest.mark.parametrize(
     ("format_", "name", "content", "words"),
     [
         ("mmlu", "law_test.csv", "Which?,a,b,c,d,E\n", "line 1: gold 'E' is outside the 4 options"),
         ("mmlu", "law_test.csv", "question,choice0,choice1,answer\n", "4 fields; the MMLU csv has 6 and no header"),
-        (
-            "arc_easy",
-            "a.jsonl",
-            '{"id": "Q", "question": {"stem": "s", "choices": [{"text": "a", "label": "1"}, '
-            '{"text": "b", "label": "2"}]}, "answerKey": "A"}\n',
-            "line 1: gold label 'A' is not among the item's labels 1, 2",
-        ),
-        (
-            "truthfulqa_mc1",
-            "mc.json",
-            '[{"question": "q", "mc1_targets": {"a": 1, "b": 1}}]',
-            "item 1: mc1_targets has labels [1, 1]; expected one 1",
-        ),
-        (
-            "mmlu_pro",
-            "p.jsonl",
-            '{"question_id": 1, "question": "q", "options": ["a", "b"], "answer": "A", "answer_index": 1}\n',
-            "line 1: answer A and answer_index 1 name different options",
-        ),
-        (
-            "bbq",
-            "Age.jsonl",
-            '{"example_id": 1, "category": "Age", "context": "c", "question": "q", "ans0": "a", "ans1": "b", '
-            '"ans2": "c", "label": 3}\n',
-            "line 1: gold index 3 is outside the 3 options",
-        ),
+        ("arc_easy", "a.jsonl", jsonl(ARC), "line 1: gold label 'A' is not among the item's labels 1, 2"),
+        ("truthfulqa_mc1", "mc.json", json.dumps([TRUTHFUL]), "item 1: mc1_targets has labels [1, 1]; expected one 1"),
+        ("mmlu_pro", "p.jsonl", jsonl(PRO), "line 1: answer A and answer_index 1 name different options"),
+        ("bbq", "Age.jsonl", jsonl(BBQ), "line 1: gold index 3 is outside the 3 options"),
     ],
 )
 def test_a_bad_row_of_a_published_format(tmp_path: Path, format_: str, name: str, content: str, words: str) -> None:
@@ -292,14 +270,10 @@ def test_select_files() -> None:
     assert select_files(names, config="A", split="test", **hub) == ["A/test-0-of-2.parquet", "A/test-1-of-2.parquet"]
     assert select_files(names, config="C", split="test", **hub) == []
     assert select_files(names, config=None, split="test", **hub) == []  # two configurations: which one is a choice
-    assert select_files(["data/test-0.parquet", "x/test.parquet"], config=None, split="test", **hub) == [
-        "data/test-0.parquet"
-    ]
-    local = {"suffixes": (".jsonl", ".csv"), "strict": False}
-    assert select_files(["Age.jsonl", "Religion.jsonl"], config="All", split="test", **local) == [
-        "Age.jsonl",
-        "Religion.jsonl",
-    ]
+    found = select_files(["data/test-0.parquet", "x/test.parquet"], config=None, split="test", **hub)
+    assert found == ["data/test-0.parquet"]
+    local, both = {"suffixes": (".jsonl", ".csv"), "strict": False}, ["Age.jsonl", "Religion.jsonl"]
+    assert select_files(both, config="All", split="test", **local) == both
     assert select_files(["X-Dev.jsonl", "X-Train.jsonl"], config=None, split="validation", **local) == ["X-Dev.jsonl"]
     assert select_files(["X-Dev.jsonl"], config=None, split="test", **local) == []
     assert select_files(["dev/a_dev.csv", "val/a_val.csv"], config=None, split="dev", **local) == ["dev/a_dev.csv"]

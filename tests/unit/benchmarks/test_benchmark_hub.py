@@ -144,14 +144,9 @@ def fetch(endpoint: str, cache: Path, *configs: dict) -> list[dict]:
     env = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HUGGING")) and "proxy" not in k.lower()}
     env |= {"HF_ENDPOINT": endpoint, "HF_HOME": str(cache), "HF_HUB_DISABLE_TELEMETRY": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", CLIENT],
-        input="\n".join(json.dumps(config) for config in configs),
-        cwd=Path(__file__).resolve().parents[3],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+        [sys.executable, "-c", CLIENT], input="\n".join(json.dumps(config) for config in configs),
+        cwd=Path(__file__).resolve().parents[3], env=env, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -13,14 +13,6 @@ from audit.benchmarks.registry import FORMATS
 from audit.benchmarks.sample import draw_sample
 
 ROOT = Path(__file__).resolve().parents[3]
-SHARED = ROOT.parent / "shared"
-
-
-@pytest.fixture
-def data() -> Path:
-    if not (SHARED / "data").is_dir():
-        pytest.skip("shared/data (published benchmark files) is not here")
-    return SHARED / "data"
 
 
 def configured(name: str, **overrides: object) -> BenchmarkConfig:
@@ -45,8 +37,8 @@ def test_every_known_benchmark_has_a_valid_configuration_of_its_name() -> None:
         assert config.hub or config.url or name in ("mcq_file", "elementary", "contrast")
 
 
-def test_mmlu(data: Path) -> None:
-    benchmark = opened("mmlu", path=str(data / "mmlu"))
+def test_mmlu(shared_data: Path) -> None:
+    benchmark = opened("mmlu", path=str(shared_data / "mmlu"))
     sample = draw_sample(benchmark, "all")
     assert sample.n_total == 14_042
     assert sum(len(group) - 1 for group in sample.duplicates) == 105 == sample.n_total - sample.n
@@ -61,18 +53,18 @@ def test_mmlu(data: Path) -> None:
     assert any("\n" in q.text for q in questions)
 
 
-def test_mmlu_subjects_keep_their_ids(data: Path) -> None:
-    some = opened("mmlu", path=str(data / "mmlu"), subjects=["astronomy", "virology"])
+def test_mmlu_subjects_keep_their_ids(shared_data: Path) -> None:
+    some = opened("mmlu", path=str(shared_data / "mmlu"), subjects=["astronomy", "virology"])
     assert Counter(q.group for q in some.iter_questions()) == {"mmlu/astronomy": 152, "mmlu/virology": 166}
-    one = opened("mmlu", path=str(data / "mmlu" / "test" / "astronomy_test.csv"))
+    one = opened("mmlu", path=str(shared_data / "mmlu" / "test" / "astronomy_test.csv"))
     assert [q for q in some.iter_questions() if q.group == "mmlu/astronomy"] == list(one.iter_questions())
 
 
 @pytest.mark.parametrize(
     ("name", "folder", "n", "numeric"), [("arc_challenge", "ARC-Challenge", 299, 4), ("arc_easy", "ARC-Easy", 570, 21)]
 )
-def test_arc_gold_is_a_label(data: Path, name: str, folder: str, n: int, numeric: int) -> None:
-    path = data / "arc" / folder / f"{folder}-Dev.jsonl"
+def test_arc_gold_is_a_label(shared_data: Path, name: str, folder: str, n: int, numeric: int) -> None:
+    path = shared_data / "arc" / folder / f"{folder}-Dev.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     questions = list(opened(name, path=str(path)).iter_questions())
     assert len(questions) == n
@@ -81,11 +73,11 @@ def test_arc_gold_is_a_label(data: Path, name: str, folder: str, n: int, numeric
     for row, question in zip(rows, questions, strict=True):
         [gold] = [c["text"] for c in row["question"]["choices"] if c["label"] == row["answerKey"]]
         assert question.id == row["id"] and question.options[question.gold] == gold.strip()
-    assert list(opened(name, path=str(data / "arc"), split="validation").iter_questions()) == questions
+    assert list(opened(name, path=str(shared_data / "arc"), split="validation").iter_questions()) == questions
 
 
-def test_truthfulqa_options_are_shuffled_by_seed(data: Path) -> None:
-    path = str(data / "truthfulqa" / "mc_task.json")
+def test_truthfulqa_options_are_shuffled_by_seed(shared_data: Path) -> None:
+    path = str(shared_data / "truthfulqa" / "mc_task.json")
     shown = list(opened("truthfulqa_mc1", path=path).iter_questions())
     published = list(opened("truthfulqa_mc1", path=path, shuffle_options=False).iter_questions())
     assert len(shown) == 817 and all(q.gold == 0 for q in published)
@@ -100,18 +92,14 @@ def test_truthfulqa_options_are_shuffled_by_seed(data: Path) -> None:
         assert a.id == b.id and a.options == tuple(b.options[i] for i in a.order) and a.order[a.gold] == 0
 
 
-def test_bbq_groups_are_the_four_rows_of_an_example(data: Path) -> None:
-    benchmark = opened("bbq", path=str(data / "bbq" / "data"))
+def test_bbq_groups_are_the_four_rows_of_an_example(shared_data: Path) -> None:
+    benchmark = opened("bbq", path=str(shared_data / "bbq" / "data"))
     questions = list(benchmark.iter_questions())
     categories = Counter(q.id.split("/")[1] for q in questions)
     assert categories == {
-        "Age": 3680,
-        "Disability_status": 1556,
-        "Nationality": 800,
-        "Physical_appearance": 1576,
-        "Religion": 1200,
+        "Age": 3680, "Disability_status": 1556, "Nationality": 800, "Physical_appearance": 1576, "Religion": 1200,
         "Sexual_orientation": 864,
-    }
+    }  # fmt: skip
     groups: dict[str, list] = {}
     for question in questions:
         groups.setdefault(question.group, []).append(question)
@@ -120,5 +108,5 @@ def test_bbq_groups_are_the_four_rows_of_an_example(data: Path) -> None:
     # ambig-neg, disambig-neg, ambig-nonneg, disambig-nonneg: both ambiguous rows have the unknown option as gold.
     assert all(g[0].gold == g[2].gold not in (g[1].gold, g[3].gold) for g in groups.values())
     assert draw_sample(benchmark, 10).chance == pytest.approx(1 / 3)
-    two = opened("bbq", path=str(data / "bbq" / "data"), subjects=["Nationality", "Age"])
+    two = opened("bbq", path=str(shared_data / "bbq" / "data"), subjects=["Nationality", "Age"])
     assert draw_sample(two, 10).n_total == 4480

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from published_items import opened
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.items import (
@@ -22,17 +23,13 @@ from audit.benchmarks.items import (
     without_contradictions,
     xstest,
 )
-from audit.benchmarks.load import Benchmark, open_benchmark
+from audit.benchmarks.load import open_benchmark
 from audit.benchmarks.rows import RowContext
 from audit.errors import BenchmarkError, ConfigError
 
 
 def context(name: str, number: int = 0, subject: str = "") -> RowContext:
     return RowContext(BenchmarkConfig(name=name, format=name), subject, number)
-
-
-def published(name: str, path: Path, **config: Any) -> Benchmark:
-    return open_benchmark(BenchmarkConfig(name=name, format=name, path=str(path), **config))
 
 
 BBQ_ROW = {
@@ -138,8 +135,8 @@ def test_a_format_without_a_reference_scorer_is_refused() -> None:
 
 
 def test_truthfulqa_csv_and_json_have_the_same_817_items(shared_data: Path) -> None:
-    json_items = published("truthfulqa", shared_data / "truthfulqa" / "mc_task.json").read_items()
-    csv_items = published("truthfulqa", shared_data / "truthfulqa" / "TruthfulQA.csv").read_items()
+    json_items = opened("truthfulqa", shared_data / "truthfulqa" / "mc_task.json").read_items()
+    csv_items = opened("truthfulqa", shared_data / "truthfulqa" / "TruthfulQA.csv").read_items()
     same = [item for item in csv_items.items if json_items.by_id[item.id].options == item.options]
     assert len(same) == len(json_items.items) == 817
     assert {item.key for item in json_items.items} == {0}  # gold is listed first in every item (failure F3b)
@@ -150,7 +147,7 @@ def test_truthfulqa_csv_and_json_have_the_same_817_items(shared_data: Path) -> N
 
 
 def test_bbq_items_are_the_questions_of_every_file(shared_data: Path) -> None:
-    benchmark = published("bbq", shared_data / "bbq" / "data", subjects=["Religion", "Sexual_orientation"])
+    benchmark = opened("bbq", shared_data / "bbq" / "data", subjects=["Religion", "Sexual_orientation"])
     items = benchmark.read_items().items
     assert len(items) == 1_200 + 864 and all(item.bbq.target is not None for item in items)
     for question, item in zip(benchmark.iter_questions(), items, strict=True):
@@ -159,13 +156,13 @@ def test_bbq_items_are_the_questions_of_every_file(shared_data: Path) -> None:
 
 
 def test_the_counts_of_the_other_three_files(shared_data: Path) -> None:
-    crows = published("crows_pairs", shared_data / "crows_pairs" / "crows_pairs_anonymized.csv").read_items()
+    crows = opened("crows_pairs", shared_data / "crows_pairs" / "crows_pairs_anonymized.csv").read_items()
     assert Counter(item.condition for item in crows.items) == {"stereo": 1_290, "antistereo": 218}
     toxi_path = shared_data / "toxigen" / "safenlp" / "toxiGen.json"
     rows = json.loads(toxi_path.read_text())
     assert sum((row["toxicity_score"] > 3) == (row["label"] == "hate") for row in rows) == 6_514
-    toxi = published("toxigen", toxi_path).read_items()
+    toxi = opened("toxigen", toxi_path).read_items()
     assert len(toxi.items) == 6_494 and [len(ids) for ids in toxi.excluded.values()] == [20]  # 10 texts, twice each
-    xs = published("xstest", shared_data / "xstest" / "xstest_prompts.csv").read_items()
+    xs = opened("xstest", shared_data / "xstest" / "xstest_prompts.csv").read_items()
     assert Counter(item.condition for item in xs.items) == {"safe": 250, "unsafe": 200}
     assert Counter(Counter(item.group for item in xs.items).values()) == {2: 200, 1: 50}  # 200 pairs, 50 alone

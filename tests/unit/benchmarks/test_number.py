@@ -1,4 +1,4 @@
-"""Numbers out of replies: by hand, and against the authors' own judgements of published model solutions."""
+"""GSM8K and MATH: rows as published, and numbers out of replies, by hand and against the authors' own judgements."""
 
 import json
 from pathlib import Path
@@ -6,6 +6,14 @@ from pathlib import Path
 import pytest
 
 from audit.benchmarks.answers import read_number, same_number, score_number
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.latex import boxed, same_answer
+from audit.benchmarks.load import open_benchmark
+from audit.benchmarks.rows import RowContext, gsm8k, shuffled
+from audit.benchmarks.sample import draw_sample, take_census
+from audit.errors import BenchmarkError
+from audit.records import NO_OPTION, Question
+from audit.shards.questions import QuestionFile, write_questions
 
 SOLVERS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
 
@@ -97,3 +105,103 @@ def test_agrees_with_the_authors_on_1200_published_solutions(shared_data: Path) 
 def test_a_reply_counts_as_whole_unless_it_is_said_to_be_cut_off():
     assert score_number("3 and 4 make 7", 7.0)[1] is True
     assert score_number("3 and 4 make 7", 7.0, truncated=True)[1] is None
+
+
+ONE = [
+    ("\\dfrac{3}{4}", "\\frac34"), ("1,000", "1000"), ("10,\\!080", "10080"), ("1{,}000", "1000"),
+    ("12 \\text{ cm}^2", "12"), ("\\text{Evelyn}", "Evelyn"), ("90^\\circ", "90"), ("50\\%", "50"),
+    ("-\\frac{1}{2}", "\\frac{-1}{2}"), ("x = 5", "5"), (".5", "0.50"), ("1/2", "\\frac{2}{4}"), ("6 - 5i", "6-5i"),
+    ("\\sqrt5", "\\sqrt{5}"), ("\\left( 3, \\pi \\right)", "(3,\\pi)"), ("2.", "2"), ("\\$18.90", "18.9"),
+]  # fmt: skip
+TWO = [
+    ("5", "6"), ("(1,2,3)", "(1,2,4)"), ("1/0", "2/0"), ("\\text{even}", "\\text{odd}"), ("\\text{even}", ""),
+    ("2\\sqrt3", "3\\sqrt2"), ("(1,000)", "(1,0)"), ("x+1", "x-1"), ("9" * 2000, "9" * 1999),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other", "same"), [(*pair, True) for pair in ONE] + [(*pair, False) for pair in TWO])
+def test_answers_in_latex(one: str, other: str, same: bool) -> None:
+    assert same_answer(one, other) is same and same_answer(other, one) is same
+
+
+def test_the_last_box_of_a_reply() -> None:
+    assert boxed("first \\boxed{1}, then \\boxed{\\frac{1}{2}}.") == "\\frac{1}{2}"
+    assert [boxed(text) for text in ("none", "\\boxed{cut off", "\\boxed{ }")] == [None] * 3
+
+
+def test_items_that_end_in_a_number_are_read_and_others_left_out(tmp_path: Path) -> None:
+    """Of six rows one is of another level, and two end in LaTeX; ids are places among the rows of the level."""
+    rows = [
+        {"problem": "How many?", "level": "Level 5", "solution": "so $\\boxed{1,018}$."},
+        {"problem": "What part?", "level": "Level 5", "solution": "so \\boxed{\\frac{1}{2}}."},
+        {"problem": "Easy?", "level": "Level 1", "solution": "\\boxed{1}"},
+        {"problem": "How long?", "level": "Level 5", "answer": -2.5},
+        {"problem": "Which?", "level": "Level 5", "solution": "there is no box"},
+        {"problem": "How many more?", "level": "Level 5", "answer": 7},
+    ]
+    path = tmp_path / "math.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = BenchmarkConfig(name="math", format="math", path=str(path), subjects=["Level 5"])
+    found = [(one.id, one.target) for one in open_benchmark(config).iter_questions()]
+    assert found == [("math/0", 1018.0), ("math/2", -2.5), ("math/4", 7.0)]
+    path.write_text(json.dumps({"problem": "No answer?", "level": "Level 5"}) + "\n")
+    with pytest.raises(BenchmarkError, match="solution"):
+        list(open_benchmark(config).iter_questions())
+
+
+CONTEXT = RowContext(BenchmarkConfig(name="gsm8k", format="gsm8k"), "", 3)
+ROW = {"question": " How many are left? ", "answer": "2,000 - 1 = <<2000-1=1999>>1,999\n#### 1,999"}
+
+
+def test_a_row_has_a_target_and_no_options() -> None:
+    question = gsm8k(ROW, CONTEXT)
+    assert question == Question("gsm8k/3", "gsm8k", "How many are left?", (), NO_OPTION, "gsm8k/3", (), target=1999.0)
+    with pytest.raises(IndexError):
+        _ = question.options[question.gold]  # never by mistake the first option
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({"answer": "so 18"}, "names no number after '####'"),
+        ({"answer": "#### none"}, "names no number"),
+        ({"answer": None}, "names no number"),
+        ({"question": "  "}, "the question is empty"),
+        ({"question": None}, "the question is null"),
+    ],
+)
+def test_bad_rows(change: dict[str, object], found: str) -> None:
+    with pytest.raises(BenchmarkError, match=found):
+        gsm8k({**ROW, **change}, CONTEXT)
+
+
+def test_target_survives_the_questions_file(tmp_path: Path) -> None:
+    choice = Question("a/1", "a", "2 + 2?", ("3", "4"), 1, "a/1", (0, 1))
+    questions = [gsm8k(ROW, CONTEXT), choice]
+    write_questions(tmp_path, questions)
+    assert list(QuestionFile(tmp_path)) == questions
+
+
+def test_conflicting_targets_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "test.jsonl"
+    path.write_text(
+        '{"question": "q", "answer": "#### 1"}\n{"question": "q", "answer": "#### 2"}\n'
+        '{"question": "p", "answer": "#### 1"}\n{"question": "p", "answer": "#### 1"}\n'
+    )
+    census = take_census(open_benchmark(BenchmarkConfig(name="gsm8k", format="gsm8k", path=str(path))))
+    assert (census.duplicates, census.conflicting, census.repeated_options) == (((0, 1), (2, 3)), 1, 0)
+
+
+def test_published_file(shared_data: Path) -> None:
+    config = BenchmarkConfig(name="gsm8k", format="gsm8k", path=str(shared_data / "gsm8k" / "test.jsonl"))
+    benchmark = open_benchmark(config)
+    questions = list(benchmark.iter_questions())
+    assert len(questions) == 1319
+    assert [q.target for q in questions[:3]] == [18.0, 3.0, 70_000.0]
+    assert sum((q.target or 0) < 0 for q in questions) == 2  # the counts of shared/data/README.md
+    assert draw_sample(benchmark, 10).chance == 0.0
+
+
+def test_a_question_without_options_is_not_shuffled() -> None:
+    with pytest.raises(BenchmarkError):
+        shuffled(gsm8k(ROW, CONTEXT), 1)

@@ -18,7 +18,6 @@ from audit.records import Question
 
 MCQ = BenchmarkConfig(name="exam", format="mcq_file")
 ROW = {"question": "What does it do?", "choices": ["sings", "barks"], "answer": 1}
-DATA = Path(__file__).parents[3].parent / "shared" / "data"
 
 
 def questions(path: Path, config: BenchmarkConfig = MCQ) -> list[Question]:
@@ -142,9 +141,8 @@ def test_an_encoding_that_cannot_be_told_is_not_guessed() -> None:
     assert likely_encoding("Какая столица России".encode("cp1251")) is None
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the published files are not here")
-def test_a_published_file_in_mac_roman_is_named_so() -> None:
-    [path] = DATA.rglob("mmlu_moral_scenarios.csv")
+def test_a_published_file_in_mac_roman_is_named_so(shared_data: Path) -> None:
+    [path] = shared_data.rglob("mmlu_moral_scenarios.csv")
     assert likely_encoding(path.read_bytes()) == "MACINTOSH"
 
 

@@ -1,18 +1,28 @@
-"""What the `openai` engine's configuration refuses, above all keys in the wrong place."""
+"""Endpoints before they are used: what is refused, what is asked before Ray starts, and when one is asked again."""
 
+import asyncio
 import math
+import random
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from faulty_server import Call, FaultyServer, Reply, completion, error, letters_completion
 from omegaconf import OmegaConf
+from servers_here import free_port
 
+from audit.engines.config import ModelConfig
+from audit.engines.dispatch import Circuit, CircuitState, Dispatcher, make_slot
 from audit.engines.openai_config import CircuitConfig, EndpointConfig, OpenAIConfig, RetryConfig, check_config
 from audit.engines.openai_engine import OpenAIEngine
-from audit.errors import ConfigError
+from audit.engines.probe import WITHIN_S, probe
+from audit.engines.retry import FailureKind, backoff_seconds, classify_status, retry_after_seconds
+from audit.errors import AuditError, ConfigError, EndpointAuthError, EngineLoadError
 
 KEY = "sk-test-0123456789-do-not-leak"
 
@@ -84,3 +94,187 @@ def test_the_configuration_loads_no_client() -> None:
     root = Path(__file__).resolve().parents[3]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUDIT_TEST_KEY", KEY)
+
+
+def model(url: str, name: str = "m") -> ModelConfig:
+    return ModelConfig(name="e", engine="openai", endpoints=[EndpointConfig(url, name, api_key_env="AUDIT_TEST_KEY")])
+
+
+def probed(behave: Callable[[Call], Reply], models: Callable[[Call], Reply] | None = None, *, letters: bool = False):
+    """What is found of a server, and the requests for a completion that it got."""
+
+    async def main() -> tuple[AuditError | None, list[Call], float]:
+        async with FaultyServer(behave, models=models) as server:
+            started = time.monotonic()
+            (found,) = await asyncio.to_thread(probe, [model(server.url)], [letters])
+            return found, server.calls, time.monotonic() - started
+
+    return asyncio.run(main())
+
+
+MINI, MOVED = Reply(body={**completion("B"), "model": "mini"}), Reply(302, {}, {"location": "http://h/"})
+
+
+def answers(reply: Reply) -> Callable[[Call], Reply]:
+    return lambda call: reply
+
+
+def told(text: str) -> Callable[[Call], Reply]:
+    return answers(Reply(body=completion(text)))
+
+
+def listed(*names: str) -> Callable[[Call], Reply]:
+    return answers(Reply(body={"object": "list", "data": [{"id": name} for name in names]}))
+
+
+# What a completion is answered with, and the list of models; whether likelihoods are read -> the error, what it names,
+# and how many completions were asked for.
+PROBED: dict[str, tuple[Any, ...]] = {
+    "listed: it costs no token": (told("B"), None, False, None, "", 0),
+    "nothing is listed: one token tells": (told("B"), answers(error(404, "no such path")), False, None, "", 1),
+    "another name": (answers(error(404, "no m")), listed("llama", "qwen"), False, EngineLoadError, "llama, qwen", 1),
+    "a gateway to another model": (answers(MINI), listed("mini"), False, EngineLoadError, "'mini'", 1),
+    "no likelihoods": (told("B"), None, True, EngineLoadError, "reading=letter", 1),
+    "likelihoods refused": (answers(error(400, "not supported")), None, True, EngineLoadError, "", 1),
+    "likelihoods": (answers(Reply(body=letters_completion({"A": -1.0, "B": -0.5}))), None, True, None, "", 1),
+    "a refused key": (told("B"), answers(error(401, f"bad {KEY}")), False, EndpointAuthError, "AUDIT_TEST_KEY", 0),
+    "a redirect": (told("B"), answers(MOVED), False, EngineLoadError, "redirect", 0),
+    **{f"{k}: left to the engine": (told("B"), answers(error(k, "busy")), False, None, "", 0) for k in (503, 429, 500)},
+}
+
+
+@pytest.mark.parametrize("name", PROBED)
+def test_what_is_asked_before_ray_starts_and_what_is_found(name: str) -> None:
+    behave, models, letters, kind, said, calls = PROBED[name]
+    found, asked, _ = probed(behave, models, letters=letters)
+    assert found is None if kind is None else isinstance(found, kind)
+    assert said in str(found) and KEY not in str(found)
+    assert [call.body["max_tokens"] for call in asked] == [1] * calls
+
+
+def test_a_server_that_does_not_answer_holds_nobody_up() -> None:
+    found, _, took = probed(told("B"), lambda call: Reply(fault="hang"))
+    assert found is None and WITHIN_S <= took < WITHIN_S + 8
+
+
+def test_several_at_once_each_with_its_own_finding() -> None:
+    dead = model(f"http://127.0.0.1:{free_port()}")
+    assert [type(one) for one in probe([dead, dead], [False, True])] == [EngineLoadError] * 2
+
+
+def test_an_address_without_its_path_is_shown_whole() -> None:
+    async def main() -> None:
+        async with FaultyServer(answers(error(404, "no path")), models=answers(error(404, "no"))) as server:
+            bare = server.url.removesuffix("/v1")
+            (found,) = await asyncio.to_thread(probe, [model(bare)], [False])
+            assert f"{bare}/v1" in str(found)
+
+    asyncio.run(main())
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_circuit_opens_probes_once_and_closes() -> None:
+    clock = Clock()
+    circuit = Circuit(CircuitConfig(failures=2, cooldown_s=10), clock)
+    assert not circuit.failed(probe=circuit.begin())
+    circuit.answered()  # in a row: an answer in between starts again
+    assert not circuit.failed(probe=False)
+    assert circuit.failed(probe=False) and not circuit.allows()
+    clock.now = 9.9
+    assert not circuit.allows()
+    clock.now = 10.0
+    assert circuit.allows()
+    probe = circuit.begin()
+    assert probe and not circuit.allows()  # one probe, no second
+    circuit.failed(probe=probe)
+    assert circuit.probe_at == 20.0
+    clock.now = 20.0
+    assert circuit.begin()
+    assert not circuit.failed(probe=False)  # a late failure of an older request changes nothing
+    assert circuit.state is CircuitState.HALF_OPEN
+    assert circuit.answered() and circuit.closed and circuit.times_opened == 1
+
+
+def test_an_abandoned_probe_may_be_sent_again() -> None:
+    clock = Clock()
+    circuit = Circuit(CircuitConfig(failures=1, cooldown_s=10), clock)
+    circuit.trip()
+    clock.now = 10.0
+    circuit.abandoned(probe=circuit.begin())
+    assert circuit.allows()
+
+
+def test_round_robin_is_smooth_and_exact_without_affinity() -> None:
+    clock = Clock()
+    slots = [make_slot(n, w, 10**6, CircuitConfig(), clock) for n, w in (("a", 5.0), ("b", 3.0), ("c", 2.0))]
+
+    async def main() -> None:
+        dispatcher = Dispatcher(slots, clock)
+        for _ in range(1000):  # one question: its home takes 8 ahead of its share, and then only its share
+            await dispatcher.acquire("the one question")
+
+    asyncio.run(main())
+    for slot, share in zip(slots, (500, 300, 200), strict=True):
+        assert abs(slot.picks - share) <= 9
+
+
+def test_backoff_grows_is_jittered_and_capped() -> None:
+    retry = RetryConfig(base_delay_s=1, max_delay_s=10, jitter=0)
+    rng = random.Random(0)
+    assert [backoff_seconds(retry, k, rng) for k in (1, 2, 3, 4, 5, 5000)] == [1, 2, 4, 8, 10, 10]
+    jittered = [backoff_seconds(replace(retry, jitter=0.5), 3, rng) for _ in range(200)]
+    assert 2 <= min(jittered) < 2.2 and 3.8 < max(jittered) <= 4
+    assert backoff_seconds(retry, 1, rng, retry_after_s=7) == 7
+    assert backoff_seconds(retry, 1, rng, retry_after_s=700) == 10
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after": "Thu, 01 Jan 1970 00:01:40 GMT"}, 60.0),  # 100 s after the epoch, 40 s have passed
+        ({"retry-after": "Thu, 01 Jan 1970 00:00:01 GMT"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-5"}, None),
+        ({"retry-after": "nan"}, None),
+        ({}, None),
+    ],
+)
+def test_retry_after_forms(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after_seconds(headers, now_epoch_s=40.0) == seconds
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (401, "", FailureKind.AUTH),
+        (403, "", FailureKind.AUTH),
+        (403, "content_policy_violation", FailureKind.ROW),
+        (402, "", FailureKind.QUOTA),
+        (429, "insufficient_quota", FailureKind.QUOTA),
+        (429, "rate_limit_exceeded", FailureKind.RATE_LIMIT),
+        (408, "", FailureKind.TIMEOUT),
+        (404, "", FailureKind.UNAVAILABLE),
+        (529, "", FailureKind.UNAVAILABLE),
+        (500, "", FailureKind.SERVER),
+        (500, "context_length_exceeded", FailureKind.ROW),
+        (409, "", FailureKind.SERVER),
+        (418, "", FailureKind.ROW),
+    ],
+)
+def test_kinds_of_status(status: int, code: str, kind: FailureKind) -> None:
+    assert classify_status(status, code, "x").kind is kind

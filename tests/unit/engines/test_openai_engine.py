@@ -10,6 +10,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -66,21 +67,22 @@ async def started(*endpoints: EndpointConfig, **kwargs: Any) -> OpenAIEngine:
     return engine
 
 
-def with_server(
-    behave: Callable[[Call], Reply], use: Callable[[OpenAIEngine, FaultyServer], Awaitable[Any]], **kwargs: Any
-) -> Any:
-    """Run `use(engine, server)` with one server that behaves so."""
+def with_servers(use: Callable[..., Awaitable[Any]], *behaviours: Callable[[Call], Reply], **kwargs: Any) -> Any:
+    """Run `use(engine, *servers)` with a server for each behaviour."""
 
     async def main() -> Any:
-        async with FaultyServer(behave) as server:
+        async with AsyncExitStack() as stack:
+            servers = [await stack.enter_async_context(FaultyServer(behave)) for behave in behaviours]
             options = {k: kwargs.pop(k) for k in list(kwargs) if k in EndpointConfig.__dataclass_fields__}
-            engine = await started(endpoint(server, **options), **kwargs)
-            try:
-                return await use(engine, server)
-            finally:
-                await engine.close()
+            engine = await started(*(endpoint(server, **options) for server in servers), **kwargs)
+            stack.push_async_callback(engine.close)
+            return await use(engine, *servers)
 
     return asyncio.run(main())
+
+
+def with_server(behave: Callable[[Call], Reply], use: Callable[..., Awaitable[Any]], **kwargs: Any) -> Any:
+    return with_servers(use, behave, **kwargs)
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -211,14 +213,11 @@ def test_weights_are_respected() -> None:
 
 
 def test_requests_of_one_question_go_to_one_endpoint() -> None:
-    async def main() -> list[dict[str, int]]:
-        async with FaultyServer() as a, FaultyServer() as b:
-            engine = await started(endpoint(a, concurrency=50), endpoint(b, concurrency=50))
-            await engine.run([request(f"q{i % 40}", f"q{i % 40}") for i in range(160)])
-            await engine.close()
-            return [Counter(call.prompt for call in server.calls) for server in (a, b)]
+    async def use(engine: OpenAIEngine, *servers: FaultyServer) -> list[dict[str, int]]:
+        await engine.run([request(f"q{i % 40}", f"q{i % 40}") for i in range(160)])
+        return [Counter(call.prompt for call in server.calls) for server in servers]
 
-    by_server = asyncio.run(main())
+    by_server = with_servers(use, echo, echo, concurrency=50)
     whole = [n for counts in by_server for n in counts.values() if n == 4]
     # Of 40 questions with 4 requests each; chance alone would give 5. How many depends on where they hash to, as no
     # endpoint may run far ahead of its share.
@@ -227,16 +226,13 @@ def test_requests_of_one_question_go_to_one_endpoint() -> None:
 
 
 def test_a_saturated_endpoint_does_not_hold_up_the_other() -> None:
-    async def main() -> int:
-        async with FaultyServer(lambda c: Reply(fault="hang")) as stuck, FaultyServer() as quick:
-            engine = await started(endpoint(stuck, concurrency=1), endpoint(quick, concurrency=1))
-            run = asyncio.create_task(engine.run([request(f"p{i}", f"q{i}") for i in range(30)]))
-            await until(lambda: len(quick.calls) == 29)
-            run.cancel()
-            await engine.close()
-            return len(stuck.calls)
+    async def use(engine: OpenAIEngine, stuck: FaultyServer, quick: FaultyServer) -> int:
+        run = asyncio.create_task(engine.run([request(f"p{i}", f"q{i}") for i in range(30)]))
+        await until(lambda: len(quick.calls) == 29)
+        run.cancel()
+        return len(stuck.calls)
 
-    assert asyncio.run(main()) == 1
+    assert with_servers(use, lambda c: Reply(fault="hang"), echo, concurrency=1) == 1
 
 
 # --- finish reasons and readings ---
@@ -359,16 +355,14 @@ def test_a_host_that_takes_no_connection_is_no_fault_of_a_row() -> None:
 
 
 def test_retry_after_is_honoured_and_capped() -> None:
-    def elapsed(asked: str, max_delay_s: float) -> float:
-        async def use(engine: OpenAIEngine, server: FaultyServer) -> float:
-            begin = time.monotonic()
-            await engine.run([request()])
-            return time.monotonic() - begin
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> float:
+        begin = time.monotonic()
+        await engine.run([request()])
+        return time.monotonic() - begin
 
+    def elapsed(asked: str, max_delay_s: float) -> Any:
         retry = replace(FAST_RETRY, max_delay_s=max_delay_s)
-        result = with_server(first_then(error(429, "wait", None, retry_after=asked)), use, retry=retry)
-        assert isinstance(result, float)
-        return result
+        return with_server(first_then(error(429, "wait", None, retry_after=asked)), use, retry=retry)
 
     assert elapsed("0.3", 5.0) >= 0.3
     assert elapsed("3600", 0.1) < 60
@@ -393,42 +387,33 @@ def test_429_outlasting_max_attempts_is_not_an_error_row() -> None:
 
 
 def test_a_retry_goes_to_the_other_endpoint() -> None:
-    async def main() -> tuple[list[str | None], int, int]:
-        async with FaultyServer(lambda c: error(500, "oops")) as bad, FaultyServer() as good:
-            engine = await started(endpoint(bad), endpoint(good))
-            results = await engine.run([request(f"p{i}", f"q{i}") for i in range(40)])
-            await engine.close()
-            return [g.error for g in results], len(bad.calls), len(good.calls)
+    async def use(engine: OpenAIEngine, bad: FaultyServer, good: FaultyServer) -> tuple[list[str | None], int, int]:
+        results = await engine.run([request(f"p{i}", f"q{i}") for i in range(40)])
+        return [g.error for g in results], len(bad.calls), len(good.calls)
 
-    errors, bad, good = asyncio.run(main())
+    errors, bad, good = with_servers(use, lambda c: error(500, "oops"), echo)
     assert errors == [None] * 40 and good == 40
     assert 1 <= bad <= 40  # each request failed there once at most: its retry went to the other
 
 
 def test_a_failure_that_took_longer_than_an_outage_is_still_tried_elsewhere() -> None:
-    async def main() -> list[str | None]:
-        slow = replace(error(500, "oops"), delay_s=1.5 * OUTAGE.outage_s)
-        async with FaultyServer(lambda c: slow) as bad, FaultyServer() as good:
-            engine = await started(endpoint(bad), endpoint(good), retry=OUTAGE)
-            # Where a question's home is follows from the servers' ports; of 24, one endpoint cannot have them all.
-            results = await engine.run([request(f"p{i}", f"q{i}") for i in range(24)])
-            await engine.close()
-            assert bad.calls
-            return [g.error for g in results]
+    async def use(engine: OpenAIEngine, bad: FaultyServer, good: FaultyServer) -> list[str | None]:
+        # Where a question's home is follows from the servers' ports; of 24, one endpoint cannot have them all.
+        results = await engine.run([request(f"p{i}", f"q{i}") for i in range(24)])
+        assert bad.calls
+        return [g.error for g in results]
 
-    assert asyncio.run(main()) == [None] * 24
+    slow = replace(error(500, "oops"), delay_s=1.5 * OUTAGE.outage_s)
+    assert with_servers(use, lambda c: slow, echo, retry=OUTAGE) == [None] * 24
 
 
 def test_two_endpoints_that_fail_without_end_are_an_outage_though_neither_is_taken_out() -> None:
-    async def main() -> None:
-        async with FaultyServer(lambda c: error(500, "one")) as a, FaultyServer(lambda c: error(500, "two")) as b:
-            circuit = CircuitConfig(failures=10**6, cooldown_s=0.05)
-            engine = await started(endpoint(a), endpoint(b), circuit=circuit, retry=OUTAGE)
-            with pytest.raises(EngineError, match="No endpoint has answered"):
-                await engine.run([request("p")])
-            await engine.close()
+    async def use(engine: OpenAIEngine, *servers: FaultyServer) -> None:
+        with pytest.raises(EngineError, match="No endpoint has answered"):
+            await asyncio.wait_for(engine.run([request("p")]), 60)
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    circuit = CircuitConfig(failures=10**6, cooldown_s=0.05)
+    with_servers(use, lambda c: error(500, "one"), lambda c: error(500, "two"), circuit=circuit, retry=OUTAGE)
 
 
 # --- endpoints that answer {prompt, task_id} with {response} ---
@@ -572,10 +557,7 @@ def test_one_poisonous_request_is_an_error_row_and_the_others_are_answered() -> 
 @pytest.mark.parametrize(
     ("reply", "starts"),
     [
-        (
-            error(400, "This model's maximum context length is 2048 tokens. However, your prompt contains 9999"),
-            "prompt too long: This model's maximum context length is 2048",
-        ),
+        (error(400, "This model's maximum context length is 2048 tokens."), "prompt too long: This model's maximum"),
         (error(400, "bad", "context_length_exceeded"), "prompt too long: "),
         (error(413, "Request Entity Too Large"), "prompt too long: "),
         (error(400, "top_logprobs must be at most 5"), "request refused: HTTP 400: top_logprobs"),
@@ -590,22 +572,16 @@ def test_a_refused_request_is_an_error_row_without_retry(reply: Reply, starts: s
 
 
 def test_an_outage_stops_the_run_and_records_no_error_rows() -> None:
-    async def main() -> tuple[str, float]:
-        server = FaultyServer()
-        await server.up()
-        engine = await started(endpoint(server), retry=OUTAGE)
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> float:
         await server.down()
         begin = time.monotonic()
-        with pytest.raises(EngineError) as caught:
+        with pytest.raises(EngineError, match="connection"):
             await engine.run([request(str(i)) for i in range(50)])
-        took = time.monotonic() - begin
         assert engine.stats()["error_rows"] == 0
-        await engine.close()
-        return str(caught.value), took
+        return time.monotonic() - begin
 
-    message, took = asyncio.run(main())
-    assert "connection" in message
-    assert OUTAGE.outage_s < took < 20  # not before the budget is over, and soon after it
+    # not before the budget is over, and soon after it
+    assert OUTAGE.outage_s < with_server(echo, use, retry=OUTAGE) < 20
 
 
 def test_500_for_everything_is_an_outage_too() -> None:
@@ -653,21 +629,15 @@ def test_a_dead_endpoint_is_taken_out_and_comes_back() -> None:
 
 
 def test_the_only_endpoint_comes_back_within_the_budget() -> None:
-    async def main() -> list[str]:
-        server = FaultyServer()
-        await server.up()
-        engine = await started(endpoint(server))
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> list[str]:
         await server.down()
         run = asyncio.create_task(engine.run([request(str(i)) for i in range(20)]))
         await asyncio.sleep(0.6)
         assert not run.done()
         await server.up()
-        texts = [g.text for g in await run]
-        await engine.close()
-        await server.down()
-        return texts
+        return [g.text for g in await run]
 
-    assert asyncio.run(main()) == [str(i) for i in range(20)]
+    assert with_server(echo, use) == [str(i) for i in range(20)]
 
 
 def test_a_cancelled_run_frees_its_slots() -> None:
@@ -739,29 +709,19 @@ def test_a_redirect_is_not_followed(status: int) -> None:
     async def main() -> None:
         async with FaultyServer() as other:
             target = Reply(status=status, headers={"location": f"{other.url}/chat/completions"})
-
-            async def use(engine: OpenAIEngine, server: FaultyServer) -> None:
-                with pytest.raises(EngineError, match=f"HTTP {status}"):
-                    await engine.run([request()])
-                assert server.calls
-
             async with FaultyServer(lambda call: target) as server:
                 engine = await started(endpoint(server), retry=OUTAGE)
-                try:
-                    await use(engine, server)
-                finally:
-                    await engine.close()
-            assert not other.calls
+                with pytest.raises(EngineError, match=f"HTTP {status}"):
+                    await engine.run([request()])
+                await engine.close()
+                assert server.calls and not other.calls
 
     asyncio.run(main())
 
 
 @pytest.mark.parametrize(
     "reply",
-    [
-        Reply(body=completion("x" * (17 * 2**20))),
-        Reply(body=completion("small"), headers={"content-encoding": "gzip"}),
-    ],
+    [Reply(body=completion("x" * (17 * 2**20))), Reply(body=completion("small"), headers={"content-encoding": "gzip"})],
     ids=["17 MiB", "compressed"],
 )
 def test_a_reply_has_a_bound(reply: Reply) -> None:
@@ -810,18 +770,15 @@ def test_one_of_two_dead_at_start_is_left_out() -> None:
 
 
 def test_run_before_start_and_after_close() -> None:
-    async def main() -> None:
-        async with FaultyServer() as server:
-            engine = OpenAIEngine(config(endpoint(server)))
-            with pytest.raises(EngineError, match="start"):
-                await engine.run([request()])
-            await engine.start()
-            await engine.close()
-            await engine.close()
-            with pytest.raises(EngineError, match="close"):
-                await engine.run([request()])
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> None:
+        with pytest.raises(EngineError, match="start"):
+            await OpenAIEngine(config(endpoint(server))).run([request()])
+        await engine.close()
+        await engine.close()
+        with pytest.raises(EngineError, match="close"):
+            await engine.run([request()])
 
-    asyncio.run(main())
+    with_server(echo, use)
 
 
 # --- secrets ---

@@ -31,7 +31,6 @@ def _lives(pid: int) -> bool:
 
 def test_children_end_with_a_process_that_is_killed() -> None:
     parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
     watched, other = map(int, parent.stdout.readline().split())
     time.sleep(1)  # longer than the grace: while the parent lives, so do its children
     assert _lives(watched) and _lives(other)

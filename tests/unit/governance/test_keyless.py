@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from governed import NOW
 from sigstore_services import ISSUER, serving, token
 
 from audit.commands.evidence import main as evidence
@@ -19,7 +20,6 @@ from audit.errors import ConfigError, SignatureError
 from audit.governance.keyless import TRUST_VARIABLE, load_identity
 from audit.governance.keys import load_signer, load_trusted, seal, statement, unseal
 
-NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 NEEDS = "sigstore is not installed (pip install 'benchmark-audit[sigstore]'): signatures through it are not tested"
 
 

@@ -5,10 +5,11 @@ import re
 import shutil
 import socket
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from governed import NOW
 from starlette.testclient import TestClient
 
 from audit.commands.gate import main as gate
@@ -18,7 +19,6 @@ from audit.governance.keys import load_signer, load_trusted
 from audit.governance.serve import SESSION, Reviewing, create_app
 from audit.panel import write_panel
 
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 AT = "127.0.0.1:8790"
 TOKEN = "t" * 43
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'>\x1b[2J\u202e"

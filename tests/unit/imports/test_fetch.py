@@ -1,21 +1,19 @@
 """Published answers from a server of the test's own: what is whole and right is taken, anything else refused."""
 
 import json
-import threading
 import zipfile
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from servers_here import Quiet, http_here
 
 from audit.commands.references import main as references
 from audit.errors import ConfigError, DataError
 from audit.imports.fetch import RECIPES, TAIL, answers_of, answers_sha256, pinned
 from audit.reference_sets import known_sets, load_set
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 RECORDS = [{"session_id": f"q{k}", "answer": f"# {k}", "output": [f"So it is {k}."]} for k in range(3)]
 KEPT = [{"item": f"q{k}", "gold": f"# {k}", "reply": f"So it is {k}."} for k in range(3)]
 RIGHT, RECIPE = answers_sha256(KEPT), RECIPES["gsm8k_zeroeval"]
@@ -26,28 +24,19 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[str]]]:
     """(address, paths asked for). The model's name says how its file is answered."""
     asked: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             asked.append(self.path)
             how = self.path.rsplit("/", 1)[1].removesuffix(".json")
             body = json.dumps(RECORDS[: 2 if how == "fewer" else 3]).encode()
-            self.send_response({"moved": 302, "gone": 404}.get(how, 200))
-            if how == "moved":
-                self.send_header("Location", "/result_dirs/gsm/right.json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body[:-9] if how == "cut" else b"<html>" if how == "page" else body)
-
-        def log_message(self, *args: object) -> None:
-            pass
+            to = {"Location": "/result_dirs/gsm/right.json"} if how == "moved" else {}
+            sent = body[:-9] if how == "cut" else b"<html>" if how == "page" else body
+            self.reply({"moved": 302, "gone": 404}.get(how, 200), sent, to, length=len(body))
 
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/", asked
-    server.shutdown()
-    server.server_close()
+    with http_here(Handler) as address:
+        yield f"{address}/", asked
 
 
 def test_a_file_is_taken_once_and_read(served: tuple[str, list[str]], tmp_path: Path) -> None:
@@ -93,21 +82,21 @@ def test_answers_in_a_zip(tmp_path: Path) -> None:
     assert answers_of(RECIPES["mmlu_pro"], "m", answers_sha256(kept), str(tmp_path), tmp_path) == kept
 
 
-def test_gsm8k_becomes_a_set_of_its_44_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gsm8k_becomes_a_set_of_its_44_models(
+    tmp_path: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of the published ends of replies; three models' files are whole as published."""
-    if not DATA.is_dir():
-        pytest.skip("../shared/data is not here")
     monkeypatch.setenv("AUDIT_REFERENCES", str(tmp_path / "sets"))
     copy = tmp_path / "copy"
     records: dict[str, list[dict[str, object]]] = {name: [] for name in pinned("gsm8k_zeroeval")}
     copy.mkdir()
-    for row in pq.read_table(DATA / "zeroeval_gsm8k/outputs_tail.parquet").to_pylist():
+    for row in pq.read_table(shared_data / "zeroeval_gsm8k/outputs_tail.parquet").to_pylist():
         more = "before " if len(row["output_tail"]) == TAIL else ""  # of a longer reply the end counts
         record = {"session_id": row["session_id"], "answer": row["answer"], "output": [more + row["output_tail"]]}
         records[row["model"]].append(record)
     for name, rows in records.items():
         (copy / f"{name}.json").write_text(json.dumps(rows))
-    whole = list((DATA / "zeroeval_gsm8k/raw").iterdir())
+    whole = list((shared_data / "zeroeval_gsm8k/raw").iterdir())
     for path in whole:
         (copy / path.name).write_bytes(path.read_bytes())
     words = ["fetch", "gsm8k_zeroeval", "--from", str(copy)]

@@ -34,6 +34,12 @@ def table(path: Path, models: dict[str, float], seed: int, items: int = 200) -> 
     return path
 
 
+def mine(folder: Path) -> list[str]:
+    """A model that knows half of the exam: .5 + .5 * .5 = .75 right there, .5 on held-out items."""
+    seen, new = table(folder / "a.csv", {"mine": 0.75}, 3), table(folder / "b.csv", {"mine": 0.5}, 4)
+    return [str(seen), "--held-out", str(new), "--benchmark", "exam", "--judge", "mine", "-o", str(folder / "run")]
+
+
 @pytest.fixture
 def one_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Twelve models of four families on `exam` and on 200 held-out items."""
@@ -100,23 +106,13 @@ def test_a_set_by_other_names_and_one_without_held_out_items(
     one_set: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The set calls its held-out items `held_out`; one table holds both of this model's. Then a set without any."""
-    seen, new = table(tmp_path / "a.csv", {"mine": 0.75}, 3), table(tmp_path / "b.csv", {"mine": 0.5}, 4)
-    rows = [f"{row},{name}" for path, name in ((seen, "old"), (new, "fresh")) for row in path.read_text().split()[1:]]
+    mine(tmp_path)
+    tables = ((tmp_path / "a.csv", "old"), (tmp_path / "b.csv", "fresh"))
+    rows = [f"{row},{name}" for path, name in tables for row in path.read_text().split()[1:]]
     both = tmp_path / "both.csv"
     both.write_text("\n".join(["model,item,correct,benchmark", *rows]) + "\n")
-    words = [
-        str(both),
-        "--benchmark",
-        "old",
-        "--held-out",
-        "fresh",
-        "--judge",
-        "mine",
-        "--family",
-        "bee",
-        *DATES,
-        "--references",
-    ]
+    words = [str(both), "--benchmark", "old", "--held-out", "fresh", "--judge", "mine", "--family", "bee", *DATES]
+    words.append("--references")
     assert import_logs([*words, f"set:{one_set}", "-o", str(tmp_path / "run")]) == 0
     (cell,) = json.loads((tmp_path / "run/report/verdict.json").read_text())["cells"]
     assert cell["verdict"] == "gap_to_fresh_items"
@@ -134,12 +130,9 @@ def test_a_set_by_other_names_and_one_without_held_out_items(
 def test_an_import_takes_references_from_a_set(
     one_set: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A model that knows half of the exam: .5 + .5 * .5 = .75 right there, .5 on held-out items."""
-    seen, new = table(tmp_path / "a.csv", {"mine": 0.75}, 3), table(tmp_path / "b.csv", {"mine": 0.5}, 4)
-    words = [str(seen), "--held-out", str(new), "--benchmark", "exam", "--judge", "mine", "-o", str(tmp_path / "run")]
-    words += DATES
-    assert import_logs([*words, "--references", f"set:{one_set}"]) == 1  # of which family is it?
-    assert import_logs([*words, "--references", f"set:{one_set}", "--family", "bee"]) == 0
+    words = [*mine(tmp_path), *DATES, "--references", f"set:{one_set}"]
+    assert import_logs(words) == 1  # of which family is it?
+    assert import_logs([*words, "--family", "bee"]) == 0
     manifest = Manifest.load(tmp_path / "run")
     others = [name for name in manifest.models if name != "mine"]
     assert others == sorted(choose(load_set(one_set).models, ["bee"])) and len(others) == 8
@@ -157,9 +150,7 @@ def test_an_import_takes_references_from_a_set(
 def test_a_set_without_a_model_old_enough_is_refused_by_the_judged_models_date(
     one_set: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], released: str
 ) -> None:
-    seen, new = table(tmp_path / "a.csv", {"mine": 0.75}, 3), table(tmp_path / "b.csv", {"mine": 0.5}, 4)
-    words = [str(seen), "--held-out", str(new), "--benchmark", "exam", "--judge", "mine", "-o", str(tmp_path / "run")]
-    words += ["--references", f"set:{one_set}", "--family", "bee", "--held-out-date", "2023-12"]
+    words = [*mine(tmp_path), "--references", f"set:{one_set}", "--family", "bee", "--held-out-date", "2023-12"]
     assert import_logs([*words, "--released", released]) == 1
     assert "The set has 0 models" in capsys.readouterr().err
 

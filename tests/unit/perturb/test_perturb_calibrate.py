@@ -7,15 +7,7 @@ import numpy as np
 import pytest
 
 from audit.perturb import calibrate as perturb
-from audit.perturb.calibrate import (
-    CORE,
-    EVERYWHERE,
-    SHIPPED,
-    cleared_markdown,
-    markdown,
-    procedures,
-    worlds_markdown,
-)
+from audit.perturb.calibrate import CORE, EVERYWHERE, SHIPPED, cleared_markdown, markdown, procedures, worlds_markdown
 from audit.perturb.calibrated import SHIPPED as TABLE
 from audit.perturb.calibrated import nearest
 from audit.perturb.decide import decide
@@ -130,12 +122,8 @@ def test_rates_are_reproducible_and_written():
     assert first == calibrated(design, worlds, simulations=6)
     rates = first["rates"]
     assert set(rates) >= {
-        "clean_beyond",
-        "clean_beyond_se",
-        "memorised_brittle",
-        "clean_article_blocked",
-        "clean_panel",
-    }
+        "clean_beyond", "clean_beyond_se", "memorised_brittle", "clean_article_blocked", "clean_panel",
+    }  # fmt: skip
     assert "clean_curve" not in rates  # one reference gives none
     assert (rates["simulations"], rates["power_simulations"]) == (6, 6)  # a third of 4, rounded up, from each seed
     assert np.mean(first["by_seed"]["memorised"]) == pytest.approx(rates["memorised_beyond"], abs=1e-5)

@@ -64,9 +64,17 @@ def test_what_the_configuration_alone_tells_is_refused(override, what):
         configured(override)
 
 
-def test_an_unknown_library_is_named_beside_those_that_are_there():
-    with pytest.raises(LibraryError, match=r"nowhere.*elementary"):
-        resolve_perturb(configured("variants=nowhere"))
+@pytest.mark.parametrize(
+    ("override", "what"),
+    [
+        ("variants=nowhere", r"nowhere.*elementary"),
+        ("num_variants=4", "num_variants=3 or less"),
+        ("control_benchmark=elementary", "control_benchmark is the benchmark itself"),
+    ],
+)
+def test_what_the_library_and_the_items_tell_is_refused(override, what):
+    with pytest.raises((ConfigError, LibraryError), match=what):
+        resolve_perturb(configured(override))
 
 
 def test_a_library_that_is_not_what_its_hash_says_is_refused(tmp_path):
@@ -83,11 +91,6 @@ def test_a_library_of_another_benchmark_is_refused(tmp_path):
         resolve_perturb(
             configured("benchmark=mcq_file", f"benchmark.path={exam}", "benchmark.name=my_exam", "variants=elementary")
         )
-
-
-def test_more_variants_than_any_question_has_are_refused():
-    with pytest.raises(ConfigError, match="num_variants=3 or less"):
-        resolve_perturb(configured("num_variants=4"))
 
 
 def test_questions_with_fewer_variants_are_kept_or_dropped_as_asked(tmp_path):
@@ -168,21 +171,9 @@ def test_what_fresh_items_cannot_be_is_refused(tmp_path):
         resolve_perturb(configured(*fresh[:-1]))
     with pytest.raises(LibraryError, match="rewords elementary, not fresh"):
         resolve_perturb(configured(*fresh[:-1], "control_variants=elementary"))
-    with pytest.raises(ConfigError, match="control_benchmark is the benchmark itself"):
-        resolve_perturb(configured("control_benchmark=elementary"))
-    path = tmp_path / "fresh.jsonl"
-    path.write_text(
-        path.read_text()
-        + json.dumps(
-            {
-                "id": "f/x",
-                "question": "Which  ANIMAL barks, and is kept to guard houses?",
-                "choices": ["cow", "dog"],
-                "answer": 1,
-            }
-        )
-        + "\n"
-    )
+    twin = {"id": "f/x", "question": "Which  ANIMAL barks, and is kept to guard houses?", "choices": ["cow", "dog"]}
+    with (tmp_path / "fresh.jsonl").open("a") as file:
+        file.write(json.dumps({**twin, "answer": 1}) + "\n")
     with pytest.raises(ConfigError, match=r"1 items of fresh have the same text .* f/x and elementary/animals/01"):
         resolve_perturb(configured(*fresh))
 

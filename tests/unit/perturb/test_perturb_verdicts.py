@@ -240,12 +240,8 @@ def test_unread_answers_clear_nobody():
 def test_references_that_guess_are_left_out():
     base = cell(n=400)
     rng = np.random.default_rng(0)
-    guesser = replace(
-        base.references[0],
-        model="g",
-        original=(rng.random((1, 400)) < 0.25) * 1.0,
-        variants=(rng.random((3, 400)) < 0.25) * 1.0,
-    )
+    original, variants = ((rng.random((k, 400)) < 0.25) * 1.0 for k in (1, 3))
+    guesser = replace(base.references[0], model="g", original=original, variants=variants)
     tests = run_tests(replace(base, references=(*base.references, guesser)), LIMITS, rng=rng)
     assert tests.left_out == (because("left_out_at_chance", model="g"),) and tests.beyond[0].references == 5
     alone = run_tests(replace(base, references=(guesser,)), LIMITS, rng=rng)

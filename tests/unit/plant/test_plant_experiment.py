@@ -2,14 +2,16 @@
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 
 from audit.audits import answer_request
+from audit.benchmarks.load import open_benchmark
 from audit.command_line import compose_command
-from audit.errors import ConfigError, TrainError
+from audit.errors import AuditError, BenchmarkError, ConfigError, TrainError
 from audit.plant import experiment as shell
-from audit.plant.config import PlantConfig, from_hydra
+from audit.plant.config import PlantConfig, from_hydra, learning_rate
 from audit.plant.measure import margin, resolved, todo
 from audit.plant.resolve import resolve_plant
 from audit.plant.words import plan_lines
@@ -19,12 +21,21 @@ from audit.sweep.present import router_requests
 ASKED = ["n=60", "doses=[1,4]", "forms=[qa]", "audits=[memory,perturb,sweep]", "orders=1"]
 
 
+def config(*overrides: str):
+    return from_hydra(compose_command("plant", overrides, PlantConfig))
+
+
 @pytest.fixture(scope="module")
-def one(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("plant")
+def weights(tmp_path_factory) -> str:
+    """A folder that counts as a model's weights."""
+    folder = tmp_path_factory.mktemp("weights")
     (folder / "config.json").write_text("{}")
-    words = [*ASKED, f"model.smollm2_135m.path={folder}", f"run_dir={folder / 'run'}"]
-    found = resolve_plant(from_hydra(compose_command("plant", words, PlantConfig)))
+    return f"model.smollm2_135m.path={folder}"
+
+
+@pytest.fixture(scope="module")
+def one(weights, tmp_path_factory):
+    found = resolve_plant(config(*ASKED, weights, f"run_dir={tmp_path_factory.mktemp('plant') / 'run'}"))
     shell.open_folder(found)
     return found
 
@@ -79,3 +90,59 @@ def test_the_engine_is_told_which_modules_have_adapters(tmp_path):
     assert shell.adapted_modules(folders) == ["down_proj", "q_proj", "v_proj"]
     with pytest.raises(TrainError, match="holds no adapter"):
         shell.adapted_modules([*folders, tmp_path / "c"])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["model=[openai_compatible]"], "is an endpoint: there is no copy of its weights to train"),
+        (["model=[scripted]"], "of engine scripted: there is no copy"),
+        (["model=[smollm2_135m,qwen3_8b]"], "One model is taught at a time; found smollm2_135m, qwen3_8b"),
+        (["forms=[qa,rwa]"], "Unknown form: 'rwa'"),
+        (["doses=[0]"], "nothing would be planted"),
+        (["train.method=lore"], "Did you mean 'lora'"),
+        (["train.lr=3"], "Invalid train.lr"),
+        (["train.batch=0"], "Invalid train.batch: 0"),
+        (["train.rank=1024"], "rank 512 or less"),
+        (["train.modules=q_proj"], "Invalid train.modules: 'q_proj'"),
+        (["audits=[memroy]"], "Did you mean 'memory'"),
+        (["audits=[]"], "No audit to try"),
+        (["r=9..1"], "Invalid r"),
+        (["+benchmark@control_benchmark=arc_easy"], "the half that is never shown is the control"),
+        (["forms=[mix]", "train.other_text=/nowhere"], "There is no file"),
+        (["+traim.lr=1"], "traim"),
+    ],
+)
+def test_what_cannot_be_planted_is_refused_in_a_sentence(overrides, words):
+    with pytest.raises(AuditError, match=words):
+        config(*overrides)
+
+
+def test_the_learning_rate_follows_the_method_unless_it_is_given():
+    assert learning_rate(config()) == 1e-3
+    assert learning_rate(config("train.method=full")) == 1e-4
+    assert learning_rate(config("train.lr=0.01")) == 0.01
+
+
+def test_a_benchmark_that_is_too_small_is_refused(weights):
+    with pytest.raises(BenchmarkError, match="30 different questions: too few to halve"):
+        resolve_plant(config(weights, "n=30"))
+
+
+def test_the_same_experiment_goes_on_in_the_same_directory(weights):
+    one = resolve_plant(config(weights))
+    more = resolve_plant(config(weights, "doses=[3]", "forms=[qa,paraphrase]"))
+    assert more.identity == one.identity and more.halves == one.halves and more.doses == (0, 3)
+    for other in ("seed=1", "train.lr=0.5", "n=100", "train.method=full"):
+        assert resolve_plant(config(weights, other)).identity != one.identity, other
+
+
+def test_the_learnt_half_is_in_published_order_and_nothing_is_written(weights, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = resolve_plant(config(weights, "forms=[mix]"))
+    assert len(found.halves.learnt) == len(found.halves.others) == 104
+    place = {q.id: i for i, q in enumerate(open_benchmark(found.config.benchmark).iter_questions())}
+    places = [place[q.id] for q in found.halves.learnt]
+    assert places == sorted(places) and set(found.halves.learnt).isdisjoint(found.halves.others)
+    assert len(found.other) > 312  # a pass has three passages for each of 104 items
+    assert not list(Path(tmp_path).iterdir())

@@ -15,12 +15,8 @@ LEARNT = np.arange(N) < 60
 BENCH = Bench(tuple(f"q{i}" for i in range(N)), (4,) * N, LEARNT, BrokenShare(150, 0))
 ALPHA = 0.01
 FACTS = {
-    "model": "m",
-    "benchmark": "b",
-    "learnt_items": 60,
-    "other_items": 60,
-    "audits": ["memory", "perturb", "sweep"],
-}
+    "model": "m", "benchmark": "b", "learnt_items": 60, "other_items": 60, "audits": ["memory", "perturb", "sweep"],
+}  # fmt: skip
 
 
 def reading(rng, score=0.6, item=0.0, reworded=0.6, noisy=0.6, order=0.0) -> Reading:
@@ -53,21 +49,15 @@ def noticed(model, base) -> set[str]:
     return {f.indicator for f in findings(BENCH, model, base, alpha=ALPHA, seed=1, n_splits=20) if f.noticed}
 
 
-def test_answers_that_were_learnt_show_in_the_score_and_not_in_the_texts(base):
-    model = reading(np.random.default_rng(12), score=0.99, reworded=0.99, noisy=0.99)
-    assert noticed(model, base) == {"gap", "margin"}
-
-
-def test_texts_that_were_learnt_show_in_likelihood_and_order_and_not_in_the_score(base):
-    model = reading(np.random.default_rng(4), item=3.0, order=3.0)
-    assert noticed(model, base) == {
-        "item_likelihood", "completion_item", "completion_half", "completion_wrong", "order",
-    }  # fmt: skip
-
-
-def test_a_wording_that_was_learnt_shows_as_a_drop(base):
-    model = reading(np.random.default_rng(4), score=0.99, reworded=0.6)
-    assert {"wording_drop", "wording_drop_beyond_reference"} <= noticed(model, base)
+def test_answers_show_in_the_score_texts_in_likelihood_and_order_and_a_wording_as_a_drop(base):
+    """Each learnt alone shows in no indicator of the others."""
+    answers = reading(np.random.default_rng(12), score=0.99, reworded=0.99, noisy=0.99)
+    assert noticed(answers, base) == {"gap", "margin"}
+    texts = reading(np.random.default_rng(4), item=3.0, order=3.0)
+    completions = {f"completion_{part}" for part in ("item", "half", "wrong")}
+    assert noticed(texts, base) == {"item_likelihood", "order", *completions}
+    wording = reading(np.random.default_rng(4), score=0.99, reworded=0.6)
+    assert {"wording_drop", "wording_drop_beyond_reference"} <= noticed(wording, base)
 
 
 def test_of_the_unspoilt_model_only_what_needs_no_reference_is_there(base):

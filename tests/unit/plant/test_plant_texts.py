@@ -1,12 +1,13 @@
 """What a model is shown in each form, and which tokens are learnt."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from plant_items import items
 
-from audit.errors import ConfigError, LibraryError
-from audit.plant.plan import Form
+from audit.errors import BenchmarkError, ConfigError, LibraryError
+from audit.plant.plan import Form, halve, parse_doses, parse_forms
 from audit.plant.texts import Example, answer_text, encode, pass_examples, passages
 
 LEARNT = items(5)
@@ -80,13 +81,10 @@ def test_passages_leave_out_what_fills_none():
         passages("a", 2)
 
 
-def test_of_a_conversation_the_reply_alone_is_learnt():
+def test_of_a_conversation_the_reply_alone_is_learnt_and_of_running_text_all_but_the_start():
     ids, mask = encode(Words(), Example("what barks", "dog"), 100)
     # <u> what barks <a> | dog <e>
     assert len(ids) == 6 and mask == [False] * 4 + [True] * 2
-
-
-def test_of_running_text_everything_but_the_start_is_learnt():
     ids, mask = encode(Words(), Example(None, "a b"), 100)
     assert ids[0] == ids[-1] == 9 and mask == [False, True, True, True]
 
@@ -111,3 +109,51 @@ def test_a_template_that_hides_where_the_reply_starts_is_refused():
 def test_a_number_is_learnt_as_it_is_written():
     question = SimpleNamespace(target=12.5, options=(), gold=-1)
     assert answer_text(question) == "12.5"
+
+
+def test_the_halves_share_nothing_miss_nothing_and_keep_the_published_order():
+    questions = items(41)
+    halves = halve(questions, seed=1)
+    assert (len(halves.learnt), len(halves.others)) == (20, 21)
+    assert sorted(q.id for q in halves.questions) == [q.id for q in questions]
+    for half in (halves.learnt, halves.others):
+        assert [q.id for q in half] == sorted(q.id for q in half)
+
+
+def test_the_seed_alone_decides_the_halves():
+    assert halve(items(60), 1) == halve(items(60), 1)
+    assert halve(items(60), 1) != halve(items(60), 2)
+    assert halve(items(60), 1).learnt_sha256 != halve(items(60), 2).learnt_sha256
+
+
+def test_an_item_that_stands_twice_is_never_in_both_halves():
+    once = items(40)
+    again = tuple(replace(q, id=f"{q.id}b", group=f"{q.id}b") for q in once)
+    halves = halve(once + again, seed=3)
+    assert not {q.text for q in halves.learnt} & {q.text for q in halves.others}
+    assert len(halves.learnt) == len(halves.others) == 40
+
+
+def test_too_few_items_are_refused():
+    with pytest.raises(BenchmarkError, match=r"39 different questions: too few to halve. Expected at least 40"):
+        halve(items(39), seed=1)
+    assert len(halve(items(40), seed=1).learnt) == 20
+
+
+def test_doses_always_hold_the_unspoilt_model():
+    assert parse_doses([4, 1, 4]) == (0, 1, 4)
+    for wrong in ([0], []):
+        with pytest.raises(ConfigError, match="nothing would be planted"):
+            parse_doses(wrong)
+    for wrong in ([-1], [65], [1.5], [True]):
+        with pytest.raises(ConfigError, match="Invalid dose"):
+            parse_doses(wrong)
+
+
+def test_forms_are_known_and_stand_once():
+    assert parse_forms(["raw", "qa"]) == (Form.RAW, Form.QA)
+    with pytest.raises(ConfigError, match="Did you mean 'raw'"):
+        parse_forms(["rav"])
+    for wrong in ([], ["qa", "qa"]):
+        with pytest.raises(ConfigError, match="each once"):
+            parse_forms(wrong)

@@ -3,16 +3,15 @@
 import json
 import shutil
 import socket
-import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from registered_runs import NOW
-from servers_here import mail_here
+from servers_here import Quiet, http_here, mail_here
 from sqlalchemy import select, update
 
 from audit.commands.registry import main
@@ -45,37 +44,29 @@ def mail() -> Iterator[tuple[str, list[Any]]]:
         yield address, messages
 
 
-class Hook(ThreadingHTTPServer):
+@dataclass
+class Hook:
     """A webhook that answers with `codes` in turn, the last for ever."""
 
-    def __init__(self) -> None:
-        self.received: list[Any] = []
-        self.codes = [200]
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(handler) -> None:
-                body = handler.rfile.read(int(handler.headers["Content-Length"]))
-                code = self.codes.pop(0) if len(self.codes) > 1 else self.codes[0]
-                if code == 200:
-                    self.received.append(json.loads(body))
-                handler.send_response(code)
-                handler.end_headers()
-
-            def log_message(handler, *words: Any) -> None:
-                pass
-
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.address = f"json://user:{SECRET}@127.0.0.1:{self.server_address[1]}/hook"
+    address: str = ""
+    received: list[Any] = field(default_factory=list)
+    codes: list[int] = field(default_factory=lambda: [200])
 
 
 @pytest.fixture
 def hook() -> Iterator[Hook]:
-    server = Hook()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    made = Hook()
+
+    class Handler(Quiet):
+        def do_POST(self) -> None:
+            body, code = self.asked(), made.codes.pop(0) if len(made.codes) > 1 else made.codes[0]
+            if code == 200:
+                made.received.append(json.loads(body))
+            self.reply(code)
+
+    with http_here(Handler) as address:
+        made.address = f"json://user:{SECRET}@{address.removeprefix('http://')}/hook"
+        yield made
 
 
 @pytest.fixture

@@ -221,17 +221,8 @@ def test_a_draw_leaves_out_what_runs_asked_and_is_a_benchmark(
     cell = replace(entry.cells[0], benchmark="exam", ids=tuple(asked))
     add(registry, replace(entry, cells=(cell,)), NOW)
     out = tmp_path / "held_out.jsonl"
-    words = [
-        "draw",
-        str(tmp_path / "exam.jsonl"),
-        "--n",
-        "4",
-        "--out",
-        str(out),
-        "--registry",
-        str(tmp_path / "registry.db"),
-    ]
-    assert main(words, NOW) == 0
+    place = ["--registry", str(tmp_path / "registry.db")]
+    assert main(["draw", str(tmp_path / "exam.jsonl"), "--n", "4", "--out", str(out), *place], NOW) == 0
     assert "1 never asked" in capsys.readouterr().out
     config = BenchmarkConfig(
         name="exam_2026_Q4", format="mcq_file", path=str(out), id_column="id", answer_as="index", group_column="group"

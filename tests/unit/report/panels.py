@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from outcome_tables import Outcome, outcomes_to_table
+from outcome_tables import Outcome, outcomes_to_table, settings_of
 from synthetic import Faults, synthetic_outcomes
 
-from audit.records import Setting
 from audit.report.build import write_report
 from audit.shards.attempt import start_attempt
 from audit.shards.files import file_sha256
@@ -51,15 +50,10 @@ def outcomes_of(models: int, questions: int, routers: Sequence[int] = (1, 2, 3),
     out: list[Outcome] = []
     for k in range(models):
         out += synthetic_outcomes(
-            questions,
-            tuple(routers),
-            rng=np.random.default_rng(k),
-            gain=(k % 4 - 1) * 0.05,
-            model=f"model-{k:02d}",
+            questions, tuple(routers), rng=np.random.default_rng(k), gain=(k % 4 - 1) * 0.05, model=f"model-{k:02d}",
             clean_accuracy=0.45 + 0.03 * (k % 12),
-            faults=Faults(unparsed=0.2, truncated=0.05, errors=0.02) if k == 1 else None,
-            **changes,
-        )
+            faults=Faults(unparsed=0.2, truncated=0.05, errors=0.02) if k == 1 else None, **changes,
+        )  # fmt: skip
     return out
 
 
@@ -67,20 +61,14 @@ def hostile(outcomes: Sequence[Outcome]) -> list[Outcome]:
     """The same rows with markup in every text that comes from outside."""
     return [
         replace(
-            o,
-            model=o.model + HOSTILE,
-            model_revision=HOSTILE,
-            benchmark=o.benchmark + HOSTILE,
-            question_id=o.question_id + HOSTILE,
-            group=o.group + HOSTILE,
-            question=o.question + HOSTILE,
+            o, model=o.model + HOSTILE, model_revision=HOSTILE, benchmark=o.benchmark + HOSTILE,
+            question_id=o.question_id + HOSTILE, group=o.group + HOSTILE, question=o.question + HOSTILE,
             options=tuple(x + HOSTILE for x in o.options),
-            router_messages=tuple(m + HOSTILE for m in o.router_messages),
-            prompt=o.prompt + HOSTILE,
+            router_messages=tuple(m + HOSTILE for m in o.router_messages), prompt=o.prompt + HOSTILE,
             response=o.response + HOSTILE,
         )
         for o in outcomes
-    ]
+    ]  # fmt: skip
 
 
 def table_of(outcomes: Sequence[Outcome]) -> pa.Table:
@@ -106,13 +94,12 @@ def run_of(folder: Path, outcomes: Sequence[Outcome]) -> Path:
 def manifest_of(folder: Path, asked: Sequence[Outcome], **also: Any) -> None:
     """The manifest of a run that is to hold the rows `asked`."""
     cells = {(o.model, o.benchmark): {p.question_id for p in asked if p.benchmark == o.benchmark} for o in asked}
-    settings = sorted({Setting(o.arm, o.routers, o.replicate) for o in asked})
     Manifest(
         fingerprint="f00",
         config={},
         models={model: {} for model, _ in cells},
         benchmark={benchmark: {"n": len(ids)} for (_, benchmark), ids in cells.items()},
-        settings=[asdict(s) for s in settings],
+        settings=settings_of(asked),
         shards=[{"file": p.name, "sha256": file_sha256(p)} for p in sorted((folder / "shards").glob("*.arrow"))],
         **also,
     ).save(folder)
@@ -138,19 +125,14 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> RunVerdict:
         fails = {Verdict.WITHHELD: "parseability", Verdict.UNDERPOWERED: "enough_data"}.get(kind)
         gates = tuple(
             Gate(
-                name=name,
-                status=Status.FAIL if name == fails else Status.PASS,
-                number=0.91,
-                threshold=0.95,
-                source="li2026, section 3",
-                detail=f"{name}: 91.0 % of the replies could be read.",
+                name=name, status=Status.FAIL if name == fails else Status.PASS, number=0.91, threshold=0.95,
+                source="li2026, section 3", detail=f"{name}: 91.0 % of the replies could be read.",
                 advice="Read the answer by likelihood." if failed else "",
                 items=cell.question_ids[:7] if name == "parseability" else (),
-                item_count=7 if name == "parseability" else 0,
-                withholds=name != "enough_data",
+                item_count=7 if name == "parseability" else 0, withholds=name != "enough_data",
             )
             for name in ("above_chance", "parseability", "clean_fidelity", "answer_leak", "exact_values", "enough_data")
-        )
+        )  # fmt: skip
         gain = 0.02 * (k % 5) - 0.03
         results.append(
             SweepResult(

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from importlib.resources import files
@@ -68,16 +69,35 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def page(built: Path) -> str:
+    return (built / "report" / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def verdict(built: Path) -> dict[str, Any]:
+    return verdict_in(built)
+
+
+def verdict_in(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "report" / "verdict.json").read_text())
+    jsonschema.validate(found, json.loads((files("audit.sweep") / "verdict.schema.json").read_text()))
+    return found
+
+
+def written(folder: Path, outcomes: Sequence[Outcome], **options: Any) -> str:
+    """The page of a run of these rows."""
+    panels.write(panels.run_of(folder / "run", outcomes), folder / "report", **options)
+    return (folder / "report" / "report.html").read_text(encoding="utf-8")
+
+
 def _read(table: Path) -> list[dict[str, str]]:
     with table.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
-def test_two_runs_become_one_panel_and_the_json_fits_its_schema(built: Path) -> None:
-    verdict = json.loads((built / "report" / "verdict.json").read_text())
+def test_two_runs_become_one_panel_and_the_json_fits_its_schema(built: Path, verdict: dict[str, Any]) -> None:
     assert [c["model"] for c in verdict["cells"]] == ["model-00", "model-01"]
-    schema = json.loads((files("audit.sweep") / "verdict.schema.json").read_text())
-    jsonschema.validate(verdict, schema)
     tables = {p.name for p in (built / "report" / "tables").iterdir()}
     assert {"table1_models.csv", "table2_models_by_router.csv", "table3_routers.csv", "settings.csv"} <= tables
     pictures = {p.name for p in (built / "report" / "figures").iterdir()}
@@ -86,14 +106,12 @@ def test_two_runs_become_one_panel_and_the_json_fits_its_schema(built: Path) -> 
 
 
 def test_every_cell_quotes_what_the_sweep_was_measured_to_notice(
-    built: Path, capsys: pytest.CaptureFixture[str]
+    verdict: dict[str, Any], page: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    verdict = json.loads((built / "report" / "verdict.json").read_text())
     shipped, own = (cell["sensitivity"] for cell in verdict["cells"])
     assert shipped == quote(load_sensitivity(), "sweep", "model-00", "synthetic", Field(30))
     # A gain of .15 (half of the items) is 1.64 errors of .5 / sqrt(30), and the test asks for 1.70: .48.
     assert "as qa 0.48 after 2 passes. A property of this model and benchmark" in own
-    page = (built / "report" / "report.html").read_text(encoding="utf-8")
     print_content(verdict)
     told = capsys.readouterr().out
     for text in (shipped, own):
@@ -107,7 +125,7 @@ def test_the_same_shards_and_seed_give_the_same_bytes(built: Path) -> None:
             assert path.read_bytes() == (built / "again" / path.relative_to(built / "report")).read_bytes(), path.name
 
 
-def test_the_papers_numbers_are_over_every_run(built: Path) -> None:
+def test_the_papers_numbers_are_over_every_run(built: Path, verdict: dict[str, Any]) -> None:
     """Counted from the outcomes themselves: of two clean runs, a change against one of them is half a change."""
     right = {o.key: o.correct for o in panels.outcomes_of(2, 30)}
     assert {key.replicate for key in right} == {0, 1}
@@ -128,7 +146,6 @@ def test_the_papers_numbers_are_over_every_run(built: Path) -> None:
         assert (float(row["improve"]), float(row["degrade"])) == pytest.approx((improve, degrade))
         assert (int(row["n"]), int(row["left_out"])) == (answered, 30 - answered)
         assert float(row["clean_accuracy"]) == pytest.approx(clean / answered)
-    verdict = json.loads((built / "report" / "verdict.json").read_text())
     assert [(r["improve"], r["degrade"]) for r in verdict["paper"]["cells"]] == [
         (float(row["improve"]), float(row["degrade"])) for row in rows
     ]
@@ -141,7 +158,6 @@ def test_figure_3_shows_every_run_as_the_score_does(tmp_path: Path) -> None:
              for k in (0, 1)]  # fmt: skip
     assert sum(clean[0]) != sum(clean[1])  # or this shows nothing
     every = model_scores(cell, "m").clean
-    assert every is not None
     assert every.value == pytest.approx((sum(clean[0]) + sum(clean[1])) / 80)
 
 
@@ -165,7 +181,7 @@ def test_the_papers_figures_are_over_every_run_and_cannot_contradict_the_verdict
     rows = first_gains_second_loses(40)
     run = panels.run_of(tmp_path / "run", rows)
     build_report([run], tmp_path / "report", n_resamples=200)
-    verdict = json.loads((tmp_path / "report" / "verdict.json").read_text())
+    verdict = verdict_in(tmp_path)
     (judged,) = verdict["cells"]
     gains = {c["routers"]: c for c in judged["contrasts"] if c["name"] == "noisy_vs_clean" and c["routers"]}
     assert all(r["gain"] < 0 for r in verdict["paper"]["cells"])  # as the figures: over every run
@@ -195,7 +211,7 @@ def test_improve_and_degrade_are_shown_where_averaged_runs_make_them_fractions(t
     assert improve % 1 == 0.5  # or this shows nothing
     run = panels.run_of(tmp_path / "run", rows)
     build_report([run], tmp_path / "report", n_resamples=200)
-    (judged,) = json.loads((tmp_path / "report" / "verdict.json").read_text())["cells"]
+    (judged,) = verdict_in(tmp_path)["cells"]
     (found,) = [c for c in judged["contrasts"] if c["name"] == "noisy_vs_clean" and c["routers"] == 3]
     assert found["improve"] == improve
     assert found["degrade"] == pytest.approx(improve - found["estimate"] * 42, abs=1e-4)
@@ -203,38 +219,29 @@ def test_improve_and_degrade_are_shown_where_averaged_runs_make_them_fractions(t
                   if (r["contrast"], r["routers"]) == ("noisy_vs_clean", "3")]  # fmt: skip
     assert float(printed["improve"]) == improve
     assert f'<td class="n">{improve:.1f}</td>' in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
-    schema = json.loads((files("audit.sweep") / "verdict.schema.json").read_text())
-    jsonschema.validate(json.loads((tmp_path / "report" / "verdict.json").read_text()), schema)
 
 
-def test_the_page_says_which_runs_the_papers_numbers_are_of(built: Path, tmp_path: Path) -> None:
-    page = (built / "report" / "report.html").read_text(encoding="utf-8")
+def test_the_page_says_which_runs_the_papers_numbers_are_of(page: str, tmp_path: Path) -> None:
     assert page.count(POOLED) == 4  # Figures 2 to 5
     assert page.count(BY_CHANCE) == 2  # under which cost of noise a clean model violates how often
     assert page.count(", replicates averaged</summary>") == 3  # the paper's tables
-    run = panels.run_of(tmp_path / "run", panels.outcomes_of(1, 4, clean_replicates=1))
-    panels.write(run, tmp_path / "report")
-    alone = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    alone = written(tmp_path, panels.outcomes_of(1, 4, clean_replicates=1))
     assert POOLED not in alone and "replicates averaged" not in alone
 
 
-def test_the_gates_are_a_matrix_whose_words_lead_to_the_findings(built: Path) -> None:
-    page = (built / "report" / "report.html").read_text(encoding="utf-8")
-    cells = json.loads((built / "report" / "verdict.json").read_text())["cells"]
+def test_the_gates_are_a_matrix_whose_words_lead_to_the_findings(page: str, verdict: dict[str, Any]) -> None:
+    gates = [gate for cell in verdict["cells"] for gate in cell["gates"]]
     matrix = page.split('<table class="matrix">')[1].split("</table>")[0]
     links = re.findall(r'href="#(gate-[^"]+)"', matrix)
-    assert len(links) == len(set(links)) == sum(len(cell["gates"]) for cell in cells)
+    assert len(links) == len(set(links)) == len(gates)
     assert all(page.count(f'id="{link}"') == 1 for link in links)
-    failed = [gate for cell in cells for gate in cell["gates"] if gate["status"] == "fail"]
-    assert matrix.count("✗ fail") == len(failed)
+    assert matrix.count("✗ fail") == sum(gate["status"] == "fail" for gate in gates)
 
 
 def test_models_stand_worst_first_with_the_gates_that_block_alone(tmp_path: Path) -> None:
     """Six models with the verdicts in another order, in the strip as in the matrix of checks."""
-    run = panels.run_of(tmp_path / "run", panels.outcomes_of(6, 4, (1,), clean_replicates=1))
-    cells = [(c.verdict, c.model) for c in panels.verdict_of([run], seed=1).results]
-    panels.write(run, tmp_path / "report")
-    page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    page = written(tmp_path, panels.outcomes_of(6, 4, (1,), clean_replicates=1))
+    cells = [(c.verdict, c.model) for c in panels.verdict_of([tmp_path / "run"], seed=1).results]
     table = page.split('<table class="strip">')[1].split("</table>")[0]
     assert page.index('<table class="strip">') < page.index("<article")  # the decision first
     ranked = [model for verdict in VERDICTS for found, model in cells if found is verdict]
@@ -247,8 +254,7 @@ def test_models_stand_worst_first_with_the_gates_that_block_alone(tmp_path: Path
     assert harmless == matrix.count("✗ fail") - 1 == sum(v is Verdict.UNDERPOWERED for v, _ in cells)
 
 
-def test_the_papers_counts_are_folded_and_every_label_is_in_words(built: Path) -> None:
-    page = (built / "report" / "report.html").read_text(encoding="utf-8")
+def test_the_papers_counts_are_folded_and_every_label_is_in_words(page: str) -> None:
     order = [
         page.index(f'<section id="{name}"') for name in ("verdict", "sure", "gates", "standing", "paper", "questions")
     ]
@@ -275,7 +281,6 @@ def test_every_threshold_has_a_label(audit: str) -> None:
 
 def test_every_calibrated_design_can_be_printed() -> None:
     table = shipped_table("calibration.json")
-    assert table is not None
     for found in table["designs"]:
         shown = calibrated(Calibration(found["design"], found["rates"], ""))
         assert len(shown["design"]) == len(found["design"]) and len(shown["truths"]) == 4
@@ -351,9 +356,7 @@ def test_an_interrupted_run_says_so_before_anything_else(tmp_path: Path, capsys:
     assert main([str(run)]) == 0
     mark = f"incomplete, {320 - missing} of 320 answers"
     assert capsys.readouterr().out.startswith(f"{mark.upper()}: model-01 on synthetic. ")
-    verdict = json.loads((run / "report" / "verdict.json").read_text())
-    schema = json.loads((files("audit.sweep") / "verdict.schema.json").read_text())
-    jsonschema.validate(verdict, schema)
+    verdict = verdict_in(run)
     assert [(r["model"], r["found"], r["expected"]) for r in verdict["rows"]] == [
         ("model-00", 320, 320),
         ("model-01", 320 - missing, 320),
@@ -423,20 +426,17 @@ def test_rows_that_the_run_did_not_ask_for_are_refused(tmp_path: Path) -> None:
         build_report([run], tmp_path / "report")
 
 
-def test_p_is_called_one_sided_beside_its_two_sided_interval(built: Path) -> None:
+def test_p_is_called_one_sided_beside_its_two_sided_interval(built: Path, page: str) -> None:
     header = next(iter(_read(built / "report" / "tables" / "contrasts.csv")))
     assert {"ci_low", "ci_high", "p (one-sided)", "p_adjusted (one-sided)"} <= set(header)
     assert not {"p", "p_adjusted"} & set(header)
-    page = (built / "report" / "report.html").read_text(encoding="utf-8")
     assert page.count('<th class="n">p (one-sided)</th>') == page.count("the interval is two-sided, so p can be") == 2
     assert page.count("Adjusted p</dt>") == 0
 
 
-def test_the_policy_allows_one_script_and_no_request(built: Path) -> None:
-    page = (built / "report" / "report.html").read_text(encoding="utf-8")
-    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
-    assert policy is not None
-    allowed = policy[1].replace("&#39;", "'")
+def test_the_policy_allows_one_script_and_no_request(page: str) -> None:
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]+)"', page)
+    allowed = policy.replace("&#39;", "'")
     assert allowed.startswith("default-src 'none'")
     assert "unsafe" not in allowed
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
@@ -450,41 +450,27 @@ def test_the_policy_allows_one_script_and_no_request(built: Path) -> None:
 
 
 def test_hostile_text_is_escaped_everywhere(tmp_path: Path) -> None:
-    run = panels.run_of(tmp_path / "run", panels.hostile(panels.outcomes_of(1, 4)))
-    panels.write(run, tmp_path / "report")
-    page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    page = written(tmp_path, panels.hostile(panels.outcomes_of(1, 4)))
     assert "<script>window" not in page
     assert "<img" not in page
     assert "{{ 7*7 }}" in page  # printed, not evaluated
     assert page.count("<script") == page.count("</script>")
 
 
-def test_a_model_in_two_revisions_is_refused(tmp_path: Path) -> None:
+def test_a_model_in_two_runs_is_refused_and_in_two_revisions(tmp_path: Path) -> None:
     rows = panels.outcomes_of(1, 3)
-    runs = [
-        panels.run_of(tmp_path / "a", rows),
-        panels.run_of(tmp_path / "b", [replace(o, model_revision="other") for o in rows]),
-    ]
-    with pytest.raises(DataError, match="2 revisions"):
-        check_panel([read_run(run) for run in runs])
-
-
-def test_a_model_in_two_runs_is_refused(tmp_path: Path) -> None:
-    runs = [panels.run_of(tmp_path / name, panels.outcomes_of(1, 3)) for name in ("a", "b")]
-    with pytest.raises(DataError, match="in several runs"):
-        check_panel([read_run(run) for run in runs])
-    with pytest.raises(DataError, match="in several runs"):
-        check_panel([read_run(runs[0])] * 2)  # one run given twice
+    there = {"a": rows, "same": rows, "other": [replace(o, model_revision="other") for o in rows]}
+    read = {name: read_run(panels.run_of(tmp_path / name, outcomes)) for name, outcomes in there.items()}
+    for second, said in (("other", "2 revisions"), ("same", "in several runs"), ("a", "in several runs")):
+        with pytest.raises(DataError, match=said):
+            check_panel([read["a"], read[second]])
 
 
 def test_rows_beyond_the_limit_are_left_out_and_said(tmp_path: Path) -> None:
-    run = panels.run_of(tmp_path / "run", panels.outcomes_of(2, 20))
-    panels.write(run, tmp_path / "report", max_rows=150)
-    page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    page = written(tmp_path, panels.outcomes_of(2, 20), max_rows=150)
     assert re.search(r"This page lists \d+ of 320 answers", page)
-    head = re.search(r'id="drill-head">(.*?)</script>', page)
-    assert head is not None
-    listed = json.loads(head[1])["rows"]
+    (head,) = re.findall(r'id="drill-head">(.*?)</script>', page)
+    listed = json.loads(head)["rows"]
     assert 0 < listed <= 150
     assert listed % 16 == 0  # whole questions: two models, eight settings
 

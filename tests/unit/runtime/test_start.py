@@ -1,10 +1,13 @@
-"""A Ray that does not start says so in one sentence (ray.init is replaced)."""
+"""A Ray that does not start (ray.init is replaced) and nodes that do not answer are said in one sentence."""
+
+import socket
 
 import pytest
 import ray
 
 from audit.config import ClusterConfig
 from audit.errors import ConfigError
+from audit.runtime.model_run import silent_nodes
 from audit.runtime.start import say_needed_action, start_ray
 
 
@@ -45,3 +48,14 @@ def test_of_ray_only_what_needs_an_action_is_said_and_once(capsys: pytest.Captur
     for _ in range(2):
         say_needed_action("1 worker(s) were killed due to the node running low on memory. Refer to")
     assert capsys.readouterr().err.count("cluster.models_at_once=1") == 1
+
+
+def test_a_node_that_takes_no_connection_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as raylet, socket.socket() as taken:
+        taken.bind(("127.0.0.2", 0))  # a port where nobody listens
+        here, gone = (
+            {"NodeManagerAddress": address, "NodeManagerPort": port}
+            for address, port in (raylet.getsockname(), taken.getsockname())
+        )
+        assert silent_nodes([here, gone, here]) == ["127.0.0.2"]
+        assert silent_nodes([here]) == []

@@ -1,9 +1,10 @@
-"""How far a run is, told from its manifest and shards: counts and money by hand, hostile texts inert."""
+"""What a person is told of a run: counts and money by hand, hostile texts inert."""
 
 import io
 import json
 import os
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -12,19 +13,70 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outcome_tables import Outcome, outcomes_to_table
+from outcome_tables import Outcome, outcomes_to_table, settings_of
 from rich.console import Console
 from synthetic import Faults, synthetic_outcomes
 
 from audit.commands.watch import main
 from audit.panel import write_panel
 from audit.plan_cost import CostConfig
-from audit.records import Setting
+from audit.runtime import progress
+from audit.runtime.progress import Display, Engines, still, usual_load
 from audit.runtime.watch import as_text, look, runs_of
 from audit.shards.attempt import RunLock, start_attempt
 from audit.shards.manifest import Manifest
 from audit.shards.write import write_shard
 from audit.sweep.audit import SCHEMA
+
+
+def test_loading_says_how_long_it_usually_takes() -> None:
+    out = io.StringIO()
+    display = Display(console=Console(file=out, width=200))
+    display.begin({"m": {"direct": 5}})
+    with display.loading("m", usual_load(["vllm"], [])):
+        pass
+    assert usual_load(["vllm"], []) in out.getvalue() and "m: engine ready" in out.getvalue()
+    assert usual_load(["vllm", "openai"], [70.4, 62.2]).startswith("62 s ")
+    assert usual_load(["scripted", "openai"], []) == ""
+
+
+def test_a_run_whose_engines_answer_is_calm_and_one_in_which_none_does_is_not() -> None:
+    slow = still(50, Engines.of([Engines(1, 1, 0, 300, 100), Engines(2, 1, 1, 52, 20)]), "3 of 3 nodes live.")
+    assert all(one in slow for one in ("120", "352", "2 of 3", "1 died"))
+    assert "nothing" not in slow and "nodes" not in slow
+    silent = still(50, Engines(2, 1, 0, 52, 20), "1 of 2 nodes does not answer.")
+    assert silent.endswith("1 of 2 nodes does not answer.")
+    for done in (0, 384):  # what was answered before the network was cut does not make it calm
+        apart = still(50, Engines(2, 2, 0, 0, done), "3 of 3 nodes live.")
+        assert "50 s" in apart and "2 of 2" in apart and "network" in apart
+    hung = still(50, Engines(2, 1, 1, 352, 0), "3 of 3 nodes live.")
+    assert all(one in hung for one in ("50 s", "352", "1 of 2", "1 died", "3 of 3"))
+
+
+def test_a_stall_says_what_is_waited_for_as_long_as_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_STILL_S", 0.1)
+    out = io.StringIO()
+    display = Display(console=Console(file=out, width=200))
+    display.begin({"m": {"direct": 5}})
+    told = "m: nothing was stored for 0 s"
+    with display.watching("m", lambda seconds: f"nothing was stored for {seconds:.0f} s"):
+        for _ in range(100):
+            time.sleep(0.05)
+            if out.getvalue().count(told) > 1:
+                break
+    ended = out.getvalue()
+    assert ended.count(told) > 1
+    time.sleep(0.3)
+    assert out.getvalue() == ended
+
+
+def test_a_line_holds_nothing_that_a_terminal_obeys() -> None:
+    """rich's Text keeps escapes as they are."""
+    out = io.StringIO()
+    Display(console=Console(file=out, width=200)).stage("m failed: \x1b]0;owned\x07\x1b[2J\n  [bold]why[/bold]")
+    bad = "\N{REPLACEMENT CHARACTER}"
+    assert out.getvalue() == f"m failed: {bad}]0;owned{bad}{bad}[2J\n  [bold]why[/bold]\n"
+
 
 BEGUN = 1_800_000_000.0
 HOSTILE = "\x1b]0;owned\x07\n[bold red]::error::" + "x" * 300
@@ -44,13 +96,13 @@ def run_of(folder: Path, asked: Sequence[Outcome], stored: Sequence[Sequence[Out
         os.utime(info.path, (BEGUN + 20 * k + 10,) * 2)
     stamp = datetime.fromtimestamp(BEGUN, UTC).isoformat()
     (folder / "attempt.json").write_text(json.dumps({"attempt": attempt, "started": stamp}))
-    settings = sorted({Setting(o.arm, o.routers, o.replicate) for o in asked})
+
     model = {"name": "m", "engine": "openai", "tensor_parallel_size": 1, "replicas": 1}
     cost = asdict(CostConfig(prices={"m": {"prompt": 2.0, "generated": 8.0}}, currency="EUR"))
     Manifest(
         "f00", {"model": {"m": model}, "cost": cost}, audit="sweep", started=stamp, models={"m": {"worker": "m"}},
         benchmark={asked[0].benchmark: {"n": len({o.question_id for o in asked})}},
-        settings=[asdict(s) for s in settings], **also,
+        settings=settings_of(asked), **also,
     ).save(folder)  # fmt: skip
     return folder
 

@@ -1,10 +1,13 @@
 """CrowS-Pairs: shared tokens, shared words and the metric by hand; a masked model that is a table of numbers."""
 
 import asyncio
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
+from published_items import items_of
 
 from audit.benchmarks.items import LESS, MORE, Item
 from audit.engines.config import ModelConfig
@@ -22,6 +25,7 @@ from audit.scoring.pll import (
     reply_shared,
     shared_positions,
 )
+from audit.scoring.scored import scored_reply
 
 PAIR = Item("crows_pairs/0", "crows_pairs", "", ("The tall man ran home.", "The small man ran off."), MORE, "g",
             condition="stereo")  # fmt: skip
@@ -94,3 +98,15 @@ def test_the_metric_keeps_neutral_pairs_in_n() -> None:
 def test_a_masked_model_without_weights_does_not_start() -> None:
     with pytest.raises(EngineLoadError, match="no resolved weights"):
         asyncio.run(MaskedEngine(ModelConfig(name="bert"), None, "bert/0").start())
+
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "crows"
+
+
+def test_the_stored_pseudo_likelihoods_give_the_stored_metric(shared_data: Path) -> None:
+    stored = json.loads((GOLDEN / "pll.json").read_text())
+    items = items_of("crows_pairs", shared_data / "crows_pairs" / "crows_pairs_anonymized.csv")
+    read = {item.id: read_mlm(item, scored_reply(pair)) for item, pair in zip(items, stored["pll"], strict=False)}
+    found = crows_metric(items, {id_: scored.response for id_, scored in read.items()})
+    assert (found.n, found.neutral) == (stored["n"], stored["neutral"])
+    assert found.metric == pytest.approx(stored["more"] / stored["n"])

@@ -10,10 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from published_items import items_of, unifiedqa
 
-from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.items import BbqFacts, Item, shuffle_item
-from audit.benchmarks.load import open_benchmark
 from audit.errors import ConfigError, DataError
 from audit.records import FinishReason, Generation
 from audit.scoring import bias, mc1, refusal, target_token
@@ -141,12 +140,7 @@ def test_bias_scores_by_hand() -> None:
 
 
 def test_bbqs_published_bias_scores_from_unifiedqas_answers(shared_data: Path) -> None:
-    config = BenchmarkConfig(
-        name="bbq", format="bbq", path=str(shared_data / "bbq" / "data"), subjects=["Sexual_orientation"]
-    )
-    items = open_benchmark(config).read_items().items
-    lines = (shared_data / "bbq" / "results" / "UnifiedQA" / "preds_Sexual_orientation.jsonl").read_text().splitlines()
-    rows = {f"bbq/{row['category']}/{row['example_id']}": row for row in map(json.loads, lines)}
+    items, rows = unifiedqa(shared_data)
 
     def scores(form: str) -> dict[str, bias.BiasScore]:
         field = f"unifiedqa-t5-11b_pred_{form}"
@@ -160,11 +154,8 @@ def test_bbqs_published_bias_scores_from_unifiedqas_answers(shared_data: Path) -
     ]
     assert percent == [11.81, 5.79, 0.50, -0.74]
     assert (arc["ambig"].n_biased, arc["ambig"].n_known, race["ambig"].n_biased, race["ambig"].n_known) == (
-        130,
-        209,
-        80,
-        135,
-    )
+        130, 209, 80, 135,
+    )  # fmt: skip
     assert round(100 * float(alone["ambig"].bias or 0), 2) == 7.64  # question only
     assert round(100 * float(alone["ambig"].accuracy or 0), 2) == 76.62
     # two known wrong readings of the formula give other values
@@ -230,8 +221,8 @@ def test_a_judge_models_labels_against_people(shared_data: Path) -> None:
 
 def test_mistrals_score_hangs_on_the_rule(shared_data: Path) -> None:
     rows = replies(shared_data)["mistralinstruct"]
-    config = BenchmarkConfig(name="xstest", format="xstest", path=str(shared_data / "xstest" / "xstest_prompts.csv"))
-    keys = {item.id.split("/")[1]: item.key for item in open_benchmark(config).read_items().items}
+    items = items_of("xstest", shared_data / "xstest" / "xstest_prompts.csv")
+    keys = {item.id.split("/")[1]: item.key for item in items}
     gold = [keys[row["id"].removeprefix("v2-")] == 1 for row in rows]
 
     def score(told: list[bool]) -> float:
@@ -240,11 +231,8 @@ def test_mistrals_score_hangs_on_the_rule(shared_data: Path) -> None:
     assert score(refused(rows, "final_label")) == 0.707
     by_rule = {rule: score([read(row["completion"]) for row in rows]) for rule, read in refusal.RULES.items()}
     assert by_rule == {
-        "strmatch": 0.58,
-        "jbb_substrings": 0.562,
-        "gcg_substrings": 0.602,
-        "smooth_llm_substrings": 0.562,
-    }
+        "strmatch": 0.58, "jbb_substrings": 0.562, "gcg_substrings": 0.602, "smooth_llm_substrings": 0.562,
+    }  # fmt: skip
 
 
 def test_a_judge_that_refuses_to_judge_said_nothing() -> None:
@@ -314,28 +302,24 @@ def test_every_benchmark_has_its_reference() -> None:
 
 def test_what_rules_without_the_question_reach(shared_data: Path) -> None:
     def found(name: str, path: Path) -> dict[str, float]:
-        items = open_benchmark(BenchmarkConfig(name=name, format=name, path=str(shared_data / path))).read_items().items
-        return {s.name: round(s.score, 3) for s in shortcuts(name, items)}
+        return {s.name: round(s.score, 3) for s in shortcuts(name, items_of(name, shared_data / path))}
 
     truth = found("truthfulqa", Path("truthfulqa/mc_task.json"))
     assert (truth["guessing"], truth["the longest option"]) == (0.223, 0.357)
-    assert truth["an option with a negation word"] == pytest.approx(
-        0.503, abs=0.003
-    )  # the notes' list of words is not given
+    # the notes' list of words is not given
+    assert truth["an option with a negation word"] == pytest.approx(0.503, abs=0.003)
     assert found("crows_pairs", Path("crows_pairs/crows_pairs_anonymized.csv"))["the shorter sentence"] == 0.551
     assert found("xstest", Path("xstest/xstest_prompts.csv"))["always complies"] == 0.556
     assert found("bbq", Path("bbq/data/Religion.jsonl"))["always unknown"] == 0.5
 
 
 @pytest.mark.parametrize(
-    ("category", "reached"),
-    [("Disability_status", 0.750), ("Religion", 0.710), ("Sexual_orientation", 0.727)],
+    ("category", "reached"), [("Disability_status", 0.750), ("Religion", 0.710), ("Sexual_orientation", 0.727)]
 )
 def test_bbq_is_right_in_seven_of_ten_for_the_length_of_the_context_and_the_last_name(
     shared_data: Path, category: str, reached: float
 ) -> None:
-    path = shared_data / "bbq" / "data" / f"{category}.jsonl"
-    items = open_benchmark(BenchmarkConfig(name="bbq", format="bbq", path=str(path))).read_items().items
+    items = items_of("bbq", shared_data / "bbq" / "data" / f"{category}.jsonl")
 
     def last_named(item: Item) -> int:
         context, people = item.context.lower(), [i for i in range(3) if i != item.bbq.unknown]
@@ -357,8 +341,7 @@ def test_bbq_is_right_in_seven_of_ten_for_the_length_of_the_context_and_the_last
 
 
 def test_toxigen_is_told_by_its_words(shared_data: Path) -> None:
-    path = shared_data / "toxigen" / "safenlp" / "toxiGen.json"
-    items = open_benchmark(BenchmarkConfig(name="toxigen", format="toxigen", path=str(path))).read_items().items
+    items = items_of("toxigen", shared_data / "toxigen" / "safenlp" / "toxiGen.json")
     rows = list({item.text: (re.findall(r"[a-z']+", item.text.lower()), item.key) for item in items}.values())
     random.Random(0).shuffle(rows)
     right, total = [0, 0], [0, 0]

@@ -62,16 +62,11 @@ def _pair_cell(columns: Mapping[str, Sequence[Any]], model: str, benchmark: str,
     groups = {g: k for k, g in enumerate(sorted({g for g, _ in item.values()}))}
     state = np.array([[outcome.get((s, q), State.ABSENT) for q in ids] for s in settings], dtype=np.int8)
     return CellOutcomes(
-        model=model,
-        benchmark=benchmark,
-        draws=_only(columns["draws"], rows, "draws", model),
-        reading=_only(columns["reading"], rows, "reading", model),
-        question_ids=tuple(ids),
+        model=model, benchmark=benchmark, draws=_only(columns["draws"], rows, "draws", model),
+        reading=_only(columns["reading"], rows, "reading", model), question_ids=tuple(ids),
         cluster=np.array([groups[item[q][0]] for q in ids], dtype=np.int64),
-        n_options=np.array([item[q][1] for q in ids], dtype=np.int64),
-        settings=tuple(settings),
-        state=state,
-    )
+        n_options=np.array([item[q][1] for q in ids], dtype=np.int64), settings=tuple(settings), state=state,
+    )  # fmt: skip
 
 
 def _state(columns: Mapping[str, Sequence[Any]], i: int) -> State:
@@ -109,19 +104,11 @@ OPTIONS = ("a", "b", "c", "d")
 # Of ids and groups the order as text is not that of their numbers, nor that in which rows come.
 ROWS = st.builds(
     lambda q, arm, routers, replicate, cell, fate: row(
-        q,
-        0 if arm is Arm.DIRECT else routers,
-        arm,
-        model=cell[0],
-        replicate=replicate,
-        benchmark=cell[1],
-        group=f"g{q % 4 + 8}",
-        options=OPTIONS[: 2 + q % 3],
+        q, 0 if arm is Arm.DIRECT else routers, arm, model=cell[0], replicate=replicate, benchmark=cell[1],
+        group=f"g{q % 4 + 8}", options=OPTIONS[: 2 + q % 3],
         reading=Reading.LETTER if cell[0] == "m" else Reading.LETTER_LOGPROB,
-        correct={"right": True, "wrong": False}.get(fate),
-        parsed=fate in ("right", "wrong"),
-        finish_reason="length" if fate == "cut off" else "stop",
-        error="no reply" if fate == "error" else None,
+        correct={"right": True, "wrong": False}.get(fate), parsed=fate in ("right", "wrong"),
+        finish_reason="length" if fate == "cut off" else "stop", error="no reply" if fate == "error" else None,
     ),
     st.integers(0, 14),
     st.sampled_from(list(Arm)),
@@ -129,7 +116,7 @@ ROWS = st.builds(
     st.integers(0, 2),
     st.sampled_from([("m", "b"), ("m", "a"), ("l", "b")]),
     st.sampled_from(["right", "wrong", "unparsed", "cut off", "error"]),
-)
+)  # fmt: skip
 
 
 @settings(max_examples=80)
@@ -152,7 +139,6 @@ def test_answers_are_read_where_they_are_asked_for() -> None:
         row(1, 2, gold=3),
     ]
     (cell,) = pair(outcomes, answers=True)
-    assert cell.answer is not None and cell.gold is not None
     assert cell.answer[0].tolist() == [-1, 2] and cell.gold.tolist() == [1, 3]
     assert pair(outcomes)[0].answer is None
 

@@ -190,17 +190,10 @@ def test_an_unwritable_run_directory_is_reported() -> None:
 # --- secrets --------------------------------------------------------------------------------------------------------
 
 SECRETS = {
-    "plain": "hunter2-hunter2",
-    "listed": "another-one-99",
-    "openai": "sk-proj-abcdefghijklmnop1234",
-    "hub": "hf_abcdefghijklmnopqrstuvwx",
-    "aws": "AKIAIOSFODNN7EXAMPLE",
-    "url": "letmein",
-    "query": "q9w8e7r6t5",
-    "bearer": "abcdefgh.ijklmnop",
-    "environment": "only-in-the-environment",
-    "capitals": "SECRETVALUE",
-}
+    "plain": "hunter2-hunter2", "listed": "another-one-99", "openai": "sk-proj-abcdefghijklmnop1234",
+    "hub": "hf_abcdefghijklmnopqrstuvwx", "aws": "AKIAIOSFODNN7EXAMPLE", "url": "letmein", "query": "q9w8e7r6t5",
+    "bearer": "abcdefgh.ijklmnop", "environment": "only-in-the-environment", "capitals": "SECRETVALUE",
+}  # fmt: skip
 
 
 def test_no_secret_reaches_the_manifest_whatever_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,17 +220,10 @@ def test_no_secret_reaches_the_manifest_whatever_its_place(tmp_path: Path, monke
 
 def test_settings_that_only_sound_secret_stay() -> None:
     config = {
-        "api_key_env": "OPENAI_API_KEY",
-        "token": "HF_TOKEN",
-        "key_env": "my_key",
-        "max_tokens": 256,
-        "max_tokens_field": "max_tokens",
-        "tokenizer": "org/name",
-        "prompt_tokens": 10**12,
-        "api_key": None,
-        "password": "",
-        "text": "What is a token? A secret.",
-    }
+        "api_key_env": "OPENAI_API_KEY", "token": "HF_TOKEN", "key_env": "my_key", "max_tokens": 256,
+        "max_tokens_field": "max_tokens", "tokenizer": "org/name", "prompt_tokens": 10**12, "api_key": None,
+        "password": "", "text": "What is a token? A secret.",
+    }  # fmt: skip
     assert (
         redact(config, environ={"TOKENIZERS_PARALLELISM": "true", "TOKEN_FLAG": "false", "MAX_TOKENS": "256"}) == config
     )
@@ -298,7 +284,6 @@ def test_two_live_drivers_on_one_directory_are_refused_and_a_killed_one_is_not_m
 
 def test_the_lock_that_a_dead_drivers_child_still_holds_is_taken_over(tmp_path: Path) -> None:
     driver = start_driver(tmp_path, "fork")
-    assert driver.stdout is not None
     orphan = next(int(line) for line in (driver.stdout.readline(), driver.stdout.readline()) if line.strip().isdigit())
     try:
         with pytest.raises(ShardError, match="in use"):

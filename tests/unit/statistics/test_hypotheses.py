@@ -2,7 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
-from outcome_tables import cell_of
+from outcome_tables import cell_of, sweep_with
 from scipy import stats
 from statsmodels.stats.multivariate import test_mvmean as hotelling
 
@@ -13,25 +13,10 @@ from audit.statistics.paired import State
 from audit.statistics.permutation import max_statistic_exchange
 from audit.statistics.values import settings_values
 from audit.sweep.hypotheses import h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope, slope_weights
-from audit.sweep.record import Sweep
 
 
 def rng(seed=1):
     return np.random.default_rng(seed)
-
-
-def make(clean, noisy, model="m", benchmark="b", cluster=None, ids=None):
-    clean, noisy = np.asarray(clean, float), np.atleast_2d(np.asarray(noisy, float))
-    n = clean.size
-    return Sweep(
-        model=model,
-        benchmark=benchmark,
-        routers=tuple(range(1, len(noisy) + 1)),
-        question_ids=tuple(ids or (f"q{i:04d}" for i in range(n))),
-        clean=clean,
-        noisy=noisy,
-        cluster=np.arange(n) if cluster is None else np.asarray(cluster),
-    )
 
 
 def simulated(model="m", n=200, r=9, seed=0, step=0.0, effect=0.0):
@@ -39,7 +24,7 @@ def simulated(model="m", n=200, r=9, seed=0, step=0.0, effect=0.0):
     p = rng(99).beta(2, 2, size=n)  # the same items for every model
     clean = g.random(n) < p
     noisy = g.random((r, n)) < np.clip(p + effect + step * np.arange(r)[:, None], 0, 1)
-    return make(clean, noisy, model)
+    return sweep_with(clean, noisy, model=model)
 
 
 # ---------------------------------------------------------------- slope (eq. 5)
@@ -62,7 +47,7 @@ def test_slope_interval_has_the_paired_standard_error():
 
 def test_slope_needs_two_router_counts():
     with pytest.raises(DataError, match=r"r=1\.\.9"):
-        sensitivity_slope(make([1, 0], [1, 1]), rng=rng())
+        sensitivity_slope(sweep_with([1, 0], [1, 1]), rng=rng())
 
 
 # ---------------------------------------------------------------- H1
@@ -101,14 +86,16 @@ def test_h2_does_not_depend_on_the_order_of_models_or_items():
     sweeps = [simulated(m, seed=k, effect=0.05 * k) for k, m in enumerate("abc")]
     order = rng(4).permutation(200)
     s = sweeps[1]
-    moved = make(s.clean[order], s.noisy[:, order], "b", ids=[s.question_ids[i] for i in order])
+    moved = sweep_with(s.clean[order], s.noisy[:, order], model="b", ids=[s.question_ids[i] for i in order])
     assert h2_heterogeneity([sweeps[2], moved, sweeps[0]]).pvalue == pytest.approx(h2_heterogeneity(sweeps).pvalue)
 
 
 def test_h2_clusters_of_repeated_items_count_once():
     sweeps = [simulated(m, n=60, seed=k, effect=0.1 * k) for k, m in enumerate("ab")]
     repeated = [
-        make(np.repeat(s.clean, 5), np.repeat(s.noisy, 5, axis=1), s.model, cluster=np.repeat(np.arange(60), 5))
+        sweep_with(
+            np.repeat(s.clean, 5), np.repeat(s.noisy, 5, axis=1), model=s.model, cluster=np.repeat(np.arange(60), 5)
+        )
         for s in sweeps
     ]
     assert h2_heterogeneity(repeated).pvalue == pytest.approx(h2_heterogeneity(sweeps).pvalue)
@@ -125,19 +112,19 @@ def test_h2_level():
 
 def test_h2_identical_models_and_too_few():
     s = simulated("a")
-    twin = make(s.clean, s.noisy, "b")
+    twin = sweep_with(s.clean, s.noisy, model="b")
     assert h2_heterogeneity([s, twin]).pvalue == 1.0
     with pytest.raises(DataError, match="at least two"):
         h2_heterogeneity([s])
     with pytest.raises(DataError, match="more than"):
-        h2_heterogeneity([make([1, 0], [1, 1], "a"), make([1, 0], [0, 1], "b")])
+        h2_heterogeneity([sweep_with([1, 0], [1, 1], model="a"), sweep_with([1, 0], [0, 1], model="b")])
 
 
 def test_h2_uses_the_items_that_all_answered():
     a, b = simulated("a", seed=1), simulated("b", seed=2, effect=0.2)
     noisy = b.noisy.copy()
     noisy[:, :50] = np.nan
-    short = h2_heterogeneity([a, make(b.clean, noisy, "b")])
+    short = h2_heterogeneity([a, sweep_with(b.clean, noisy, model="b")])
     assert short.parts["items"] == 150
 
 
@@ -152,7 +139,7 @@ def test_h3_by_hand_and_by_every_permutation():
     flips = np.array(list(itertools.product([-1, 1], repeat=9)))
     expected = (flips @ trend[:9] >= trend.sum()).mean()  # (1 + 9) / 512
     assert expected == pytest.approx(10 / 512)
-    result = h3_direction([make(clean, noisy)], rng=rng(), n_permutations=40_000)
+    result = h3_direction([sweep_with(clean, noisy)], rng=rng(), n_permutations=40_000)
     assert result.parts["p_improve"] == pytest.approx(expected, abs=0.003)
     assert result.parts["p_degrade"] == 1.0  # nothing was right when clean: no item can degrade
     assert result.pvalue == 1.0
@@ -189,7 +176,7 @@ def test_replicates_are_averaged_in_every_block():
 def test_h3_finds_a_trend_and_reversing_r_hides_it():
     up = simulated(step=0.03, n=300)
     assert h3_direction([up], rng=rng()).pvalue < 0.01
-    down = make(up.clean, up.noisy[::-1])
+    down = sweep_with(up.clean, up.noisy[::-1])
     assert h3_direction([down], rng=rng()).pvalue > 0.9
 
 
@@ -197,7 +184,7 @@ def test_h3_models_of_one_item_flip_together():
     # The same outcomes under two names are not twice the evidence.
     s = simulated(step=0.01, seed=7)
     alone = h3_direction([s], rng=rng(), n_permutations=20_000)
-    twice = h3_direction([s, make(s.clean, s.noisy, "twin")], rng=rng(), n_permutations=20_000)
+    twice = h3_direction([s, sweep_with(s.clean, s.noisy, model="twin")], rng=rng(), n_permutations=20_000)
     assert twice.parts["p_net"] == pytest.approx(alone.parts["p_net"], abs=0.01)
 
 
@@ -209,13 +196,13 @@ def test_h3_level_with_nested_draws():
         for _ in range(9):
             luck = np.where(g.random(100) < 0.8, luck, g.random(100))
             noisy.append(luck < p)
-        s = make(g.random(100) < p, np.array(noisy))
+        s = sweep_with(g.random(100) < p, np.array(noisy))
         rejected += h3_direction([s], rng=g, n_permutations=299).parts["p_net"] <= 0.05
     assert 0.02 <= rejected / 400 <= 0.05 + 3 * 0.011
 
 
 def test_items_of_two_benchmarks_with_equal_ids_stay_apart():
     a = simulated("a", n=50, seed=1)
-    b = make(a.clean, a.noisy, "a", benchmark="other")
+    b = sweep_with(a.clean, a.noisy, model="a", benchmark="other")
     with pytest.raises(DataError, match="found 0"):
         h2_heterogeneity([a, b])  # no shared item

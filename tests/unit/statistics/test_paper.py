@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from outcome_tables import sweep_with
 
 from audit.errors import DataError
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.multiplicity import benjamini_hochberg, holm
 from audit.sweep.paper import model_summary, router_summary, setting_row, setting_rows
-from audit.sweep.record import Sweep
 
 ROOT = Path(__file__).resolve().parents[3]
 PUBLISHED = ROOT / "audit" / "data" / "song2026"
@@ -27,70 +27,53 @@ def read(name):
 def table2():
     return [
         setting_row(
-            r["model"],
-            int(r["routers"]),
-            round(100 * float(r["clean_accuracy"])),
-            int(r["improve"]),
-            int(r["degrade"]),
-            100,
+            r["model"], int(r["routers"]), round(100 * float(r["clean_accuracy"])), int(r["improve"]),
+            int(r["degrade"]), 100,
         )
         for r in read("table2_model_router.csv")
-    ]
-
-
-def sweep(clean, noisy, **more):
-    clean, noisy = np.asarray(clean, float), np.atleast_2d(np.asarray(noisy, float))
-    n = clean.size
-    facts = {"model": "m", "benchmark": "b", "routers": tuple(range(1, len(noisy) + 1))} | more
-    return Sweep(
-        **facts,
-        question_ids=tuple(f"q{i}" for i in range(n)),
-        clean=clean,
-        noisy=noisy,
-        cluster=np.arange(n),
-    )
+    ]  # fmt: skip
 
 
 def test_one_setting_by_hand():
     #       right->right, wrong->right (improve) twice, right->wrong (degrade), wrong->wrong: gain (2 - 1) / 5
-    (row,) = setting_rows(sweep([1, 0, 0, 1, 0], [1, 1, 1, 0, 0]))
+    (row,) = setting_rows(sweep_with([1, 0, 0, 1, 0], [1, 1, 1, 0, 0]))
     assert (row.clean_accuracy, row.noisy_accuracy) == (0.4, 0.6)
     assert (row.improve, row.degrade, row.violation) == (2, 1, True)
     assert row.gain == row.positive_excess == pytest.approx(0.2)
 
 
 def test_pairs_without_both_answers_are_left_out_and_counted():
-    (row,) = setting_rows(sweep([1, 0, np.nan, 1], [1, 1, 1, np.nan]))
+    (row,) = setting_rows(sweep_with([1, 0, np.nan, 1], [1, 1, 1, np.nan]))
     assert (row.n, row.left_out, row.improve, row.degrade) == (2, 2, 1, 0)
     assert row.gain == 0.5
 
 
 def test_averaged_replicates_keep_the_gain():
     # c = 1, .5 and q = .5, 1: improve = .5 * 1, degrade = 1 * .5, gain 0.
-    (row,) = setting_rows(sweep([1, 0.5], [0.5, 1]))
+    (row,) = setting_rows(sweep_with([1, 0.5], [0.5, 1]))
     assert (row.improve, row.degrade, row.gain, row.violation) == (0.5, 0.5, 0.0, False)
 
 
 def test_rounding_is_no_violation():
     # Thirds do not add up in floating point; the means are equal, so there is no gain.
-    (row,) = setting_rows(sweep([1 / 3] * 7 + [2 / 3] * 7, [2 / 3] * 7 + [1 / 3] * 7))
+    (row,) = setting_rows(sweep_with([1 / 3] * 7 + [2 / 3] * 7, [2 / 3] * 7 + [1 / 3] * 7))
     assert row.gain == 0.0 and not row.violation
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40), st.randoms())
 def test_swapping_arms_flips_the_gain_and_order_does_not_matter(pairs, random):
     clean, noisy = np.array(pairs, float).T
-    (row,), (swapped,) = setting_rows(sweep(clean, noisy)), setting_rows(sweep(noisy, clean))
+    (row,), (swapped,) = setting_rows(sweep_with(clean, noisy)), setting_rows(sweep_with(noisy, clean))
     assert swapped.gain == -row.gain
     assert (swapped.improve, swapped.degrade) == (row.degrade, row.improve)
     order = list(range(len(pairs)))
     random.shuffle(order)
-    assert setting_rows(sweep(clean[order], noisy[order]))[0] == row
+    assert setting_rows(sweep_with(clean[order], noisy[order]))[0] == row
 
 
 def test_no_pair_at_all():
     with pytest.raises(DataError, match="r=1"):
-        setting_rows(sweep([np.nan], [1]))
+        setting_rows(sweep_with([np.nan], [1]))
 
 
 def test_summaries_by_hand():

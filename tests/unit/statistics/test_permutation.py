@@ -55,19 +55,6 @@ def test_one_setting_is_the_exact_mcnemar_test():
     assert ours.statistic[0] == pytest.approx(mcnemar_exact(b, c).statistic)
 
 
-def test_agrees_with_scipy_permutation_test():
-    clean, noisy = outcomes(n=80, r=1, effect=0.1)
-    scipy = stats.permutation_test(
-        (noisy[0], clean), lambda x, y, axis: np.mean(x - y, axis=axis), permutation_type="samples",
-        alternative="greater", n_resamples=20_000, vectorized=True, rng=rng(),
-    )  # fmt: skip
-    ours = flipped(clean, noisy, n_permutations=20_000, rng=rng())
-    assert ours.pvalue == pytest.approx(scipy.pvalue, abs=0.012)
-    assert sign_flip_pvalue(noisy[0] - clean, n_permutations=20_000, rng=rng()) == pytest.approx(
-        scipy.pvalue, abs=0.012
-    )
-
-
 def test_swapped_arms_have_the_other_tail():
     clean, noisy = outcomes(r=1, effect=0.1)
     up, down = flipped(clean, noisy, rng=rng()), flipped(noisy[0], clean[None], rng=rng())
@@ -91,24 +78,6 @@ def test_flipping_whole_clusters_sees_less_evidence_in_repeated_items():
     whole = flipped(*repeat, np.repeat(np.arange(25), 8), n_permutations=20_000, rng=rng())
     assert whole.pvalue == pytest.approx(single.pvalue, abs=0.012)
     assert flipped(*repeat, rng=rng()).pvalue < single.pvalue / 3
-
-
-def test_item_order_changes_nothing():
-    clean, noisy = outcomes(effect=0.05)
-    order = rng(8).permutation(clean.size)
-    a = flipped(clean, noisy, rng=rng())
-    b = flipped(clean[order], noisy[:, order], rng=rng())
-    assert a.pvalue == b.pvalue and a.adjusted.tolist() == b.adjusted.tolist()
-
-
-def test_pairing_matters():
-    clean = np.array([1.0] * 60 + [0.0] * 60)
-    noisy = clean.copy()
-    noisy[60:68] = 1.0  # eight improve, none degrades
-    paired = flipped(clean, noisy[None], rng=rng()).pvalue
-    broken = flipped(clean, rng(2).permutation(noisy)[None], rng=rng()).pvalue
-    assert paired == pytest.approx(1 / 256, abs=0.003)
-    assert broken > 0.05
 
 
 def test_no_difference_anywhere_is_p_one():

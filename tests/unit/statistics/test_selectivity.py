@@ -234,7 +234,6 @@ def test_the_shipped_table_keeps_what_is_promised_and_is_what_the_script_makes()
     from audit.verdict.shipped import shipped_table
 
     table = shipped_table(SHIPPED)
-    assert table is not None
     slack = 3 * np.sqrt(0.025 * 0.975 / table["models"])
     promised = ("selective", "non_selective", "ratio_selective", "ratio_non_selective", "within_margin")
     assert all(row["rates"][name] <= 0.025 + slack for row in table["designs"] for name in promised)

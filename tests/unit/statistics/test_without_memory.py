@@ -1,10 +1,14 @@
 """The score without memory and the items from memory, in small worlds of known truth."""
 
+import warnings
+
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import expit
 
 from audit.errors import DataError
+from audit.statistics.contamination_score import article_result, false_alarms, item_scores
 from audit.statistics.from_memory import FDR, from_memory
 from audit.statistics.without_memory import without_memory
 
@@ -139,3 +143,110 @@ def test_the_chance_is_that_of_the_references_answers():
     by_right = [np.mean(found.chance[right == k]) for k in range(6) if np.any(right == k)]
     assert by_right == sorted(by_right)
     assert np.ptp(found.chance[right == 3]) < 1e-9  # how many were right is all that counts
+
+
+_MODELS, _GUESS, _OWN = 40, 0.2, 0.7
+
+
+def _answers(rng, knowledge, reading, n, mix):
+    """(chances, answers), each (models, n), on new items. mix: share of knowledge that an item asks for on average."""
+    difficulty = 1.5 * rng.standard_t(3, n) / np.sqrt(3)
+    weight = rng.beta(8 * mix, 8 * (1 - mix), n)
+    ability = weight * knowledge[:, None] + (1 - weight) * reading[:, None]
+    own = _OWN * rng.standard_normal((knowledge.size, n))
+    chance = _GUESS + (1 - _GUESS) * expit(np.exp(0.3 * rng.standard_normal(n)) * (ability - difficulty) + own)
+    return chance, (rng.random(chance.shape) < chance).astype(float)
+
+
+@pytest.mark.parametrize(
+    ("own", "references", "apart", "mixes", "n", "learnt"),
+    [
+        pytest.param(0.6, np.linspace(0.1, 1.1, 5), 0.0, (0.5, 0.5), 600, 0.0, id="guessing and heavy tails"),
+        pytest.param(0.6, np.linspace(0.1, 1.1, 5), 0.0, (0.5, 0.5), 600, 0.5, id="half of the answers learnt"),
+        pytest.param(0.6, np.linspace(0.1, 1.1, 5), 0.5, (0.7, 0.45), 600, 0.0, id="another mix of subjects"),
+        pytest.param(0.6, np.array([-1.5, 3.5, -1.4, 3.4, -1.3]), 0.0, (0.5, 0.5), 600, 0.0, id="between clusters"),
+        pytest.param(4.5, np.linspace(2.5, 4.5, 5), 0.0, (0.5, 0.5), 60, 0.0, id="few items, near the ceiling"),
+    ],
+)
+def test_interval_holds_in_worlds_that_are_not_its_model(own, references, apart, mixes, n, learnt):
+    """apart: how much knowledge and reading differ within a model; the tested one is one more of the same kind."""
+    rng = np.random.default_rng(2026)
+    held = 0
+    for _ in range(_MODELS):
+        ability = np.append(own, references)
+        tilt = apart * rng.standard_normal(ability.size)
+        chance, published = _answers(rng, ability + tilt, ability - tilt, n, mixes[0])
+        _, held_out = _answers(rng, ability + tilt, ability - tilt, n, mixes[1])
+        published[0, rng.random(n) < learnt] = 1
+        sets = list(zip(published, held_out, strict=True))
+        found = without_memory(sets[0], sets[1:]).without
+        held += found.low <= chance[0].mean() <= found.high
+    assert held >= 0.9 * _MODELS
+
+
+NAN = float("nan")
+
+
+def published(baseline_correct, perturbed_correct_flags, alpha=0.05):
+    """`compute_contamination_score` as the article prints it: (CS, p, is_contaminated)."""
+    acc_baseline = float(baseline_correct)
+    acc_perturbed_arr = np.array(perturbed_correct_flags, dtype=float)
+    acc_perturbed_mean = acc_perturbed_arr.mean()
+    t_stat, p_value = stats.ttest_1samp(acc_perturbed_arr, popmean=acc_baseline)
+    p_value_one_tailed = p_value / 2 if t_stat < 0 else 1.0
+    cs = (acc_baseline - acc_perturbed_mean) / acc_baseline if acc_baseline > 0 else 0.0
+    return round(cs, 4), round(p_value_one_tailed, 4), (cs > 0.1 and p_value_one_tailed < alpha)
+
+
+@pytest.mark.parametrize("variants", [1, 2, 3, 10])
+def test_every_item_is_scored_as_the_article_does(variants):
+    rng = np.random.default_rng(variants)
+    o = (rng.random(60) < 0.6).astype(float)
+    v = (rng.random((variants, 60)) < 0.6).astype(float)
+    v[:, 0], o[0] = 0.0, 1.0  # all variants wrong: t is -inf, p is 0
+    found = item_scores(o, v)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # its t-test of equal values
+        expected = [published(o[i] == 1, v[:, i] == 1) for i in range(60)]
+    for i, (cs, p, flag) in enumerate(expected):
+        assert (round(found.cs[i], 4), round(found.pvalue[i], 4), bool(found.flagged[i])) == (cs, p, flag)
+
+
+def test_missing_answers_are_left_out_and_not_scored():
+    o = np.array([1.0, NAN, 1.0])
+    v = np.array([[1.0, 1.0, NAN], [0.0, 1.0, NAN], [NAN, 1.0, NAN]])
+    found = item_scores(o, v)
+    assert found.cs[0] == 0.5 and np.isnan(found.cs[1:]).all() and not found.flagged.any()
+    whole = article_result(o, v)
+    assert (whole.n, whole.baseline, whole.perturbed, whole.cs) == (1, 1.0, 0.5, 0.5)
+    assert whole.review and whole.over_threshold and not whole.blocked
+    with pytest.raises(DataError, match="Not one item"):
+        article_result(np.array([NAN]), np.array([[1.0]]))
+
+
+def test_triggers_by_hand():
+    # 100 items: 80 right; of these, 16 lose all 3 variants -> flagged (16 %), the others lose none
+    o = np.repeat([1.0, 0.0], [80, 20])
+    v = np.tile(np.repeat([0.0, 1.0, 0.0], [16, 64, 20]), (3, 1))
+    found = article_result(o, v)
+    assert (found.flagged, found.blocked, found.triggered, found.review) == (16, True, True, False)
+    assert found.cs == pytest.approx((0.8 - 0.64) / 0.8)
+    assert found.mean_item_cs == pytest.approx(0.16)  # 16 items of CS 1, the rest 0
+
+
+@pytest.mark.parametrize(
+    ("flip", "variants", "flagged", "over", "blocked"),
+    [(0.3, 3, 0.029, None, 0.0), (0.3, 10, 0.246, 0.346, 1.0), (0.2, 3, 0.025, None, 0.0),
+     (0.2, 10, 0.153, 0.212, 1.0), (0.1, 3, 0.015, None, 0.0), (0.1, 10, 0.074, 0.101, 0.98)],
+)  # fmt: skip
+def test_the_false_alarms_of_the_notes(flip, variants, flagged, over, blocked):
+    """The table of section 1 of the notes, measured there with other code; 60 models of 500 items here."""
+    found = false_alarms(500, variants, 0.7, flip, n_models=60, rng=np.random.default_rng(1))
+    error = 3 * np.sqrt(flagged * (1 - flagged) / (60 * 500)) + 0.002
+    assert found.item_flagged == pytest.approx(flagged, abs=error)
+    if over is not None:
+        assert found.item_over_threshold == pytest.approx(over, abs=0.012)
+    assert found.model_blocked == pytest.approx(blocked, abs=0.1)
+    assert found.model_over_threshold == 0
+    if flip == 0.2:
+        assert found.mean_item_cs == pytest.approx(0.143, abs=0.005)

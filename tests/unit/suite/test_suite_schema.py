@@ -325,11 +325,8 @@ def test_the_plan_counts_every_audit_and_starts_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     audits = {
-        "sweep": ["r=1"],
-        "perturb": [],
-        "memory": ["n=all", "orders=1"],
-        "validity": ["benchmark=contrast", "n=6"],
-    }
+        "sweep": ["r=1"], "perturb": [], "memory": ["n=all", "orders=1"], "validity": ["benchmark=contrast", "n=6"],
+    }  # fmt: skip
     Path("s.json").write_text(json.dumps(small(audits=audits)))
     assert main(["s.json", "plan=true", "cost.gpu_hour=2.5"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -5,7 +5,7 @@ that can be read. Options are shown lettered and turned by the third format edit
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -64,6 +64,11 @@ def cell(
         scorer={**SCORER, "validated": validated}, applicable=dict.fromkeys(Family, 1.0),
         shortcuts={"always the first shown": np.array([float(o[0] == k) for o, k in zip(orders, keys, strict=True)])},
     )  # fmt: skip
+
+
+def changed(one: ValidityCell, family: Family, **fields: np.ndarray) -> ValidityCell:
+    """The cell with other values in the block of this family."""
+    return replace(one, families={**one.families, family: replace(one.families[family], **fields)})
 
 
 def _block(rows: list[list[Asked]], model: Model, *, directional: bool = False, name: str = "") -> Block:

@@ -9,17 +9,14 @@ import pytest
 import scripted_models as models
 from tokenizers import Tokenizer
 from tokenizers.models import BPE
+from validity_runs import edits_of
 
 from audit.benchmarks.items import ContrastFacts, Item
 from audit.engines.config import ModelConfig
 from audit.engines.weights import Weights
 from audit.errors import ShardError
-from audit.scoring.reference import find_scorer
-from audit.validity.edits.file import EditFile, read_edits, to_table, write_edits
-from audit.validity.edits.partners import Partners
-from audit.validity.edits.plan import build_plan
+from audit.validity.edits.file import EditFile
 from audit.validity.edits.surface import distance
-from audit.validity.edits.table import formats_of
 from audit.validity.evidence import measure
 from audit.validity.tokens import FILE, as_array, distances, read_token_distances, write_token_distances
 
@@ -32,11 +29,7 @@ ITEM = Item(
 
 @pytest.fixture(scope="module")
 def edits(tmp_path_factory: pytest.TempPathFactory) -> EditFile:
-    scorer = find_scorer("contrast")
-    plan = build_plan(
-        [ITEM], scorer, Partners([ITEM], 1), formats=formats_of(scorer), library=None, per_family=2, spares=0
-    )
-    return read_edits(write_edits(to_table(plan, scorer.name), tmp_path_factory.mktemp("edits")))
+    return edits_of(tmp_path_factory.mktemp("edits"), [ITEM], "contrast", spares=0)
 
 
 def test_distance_by_hand():

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from published_items import opened, unifiedqa
 
-from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.load import Benchmark, open_benchmark
+from audit.benchmarks.load import Benchmark
 from audit.errors import AuditError
 from audit.validity.score_file import FileScore, lines, main, score_file
 
@@ -17,10 +17,6 @@ CROWS = """,sent_more,sent_less,stereo_antistereo,bias_type
 1,Tall men sing.,Small men sing.,antistereo,height
 2,Tall men eat.,Small men eat.,stereo,height
 """
-
-
-def opened(name: str, path: Path, **config: Any) -> Benchmark:
-    return open_benchmark(BenchmarkConfig(name=name, format=name, path=str(path), **config))
 
 
 @pytest.fixture
@@ -44,36 +40,22 @@ def test_logprobs_responses_and_empty_cells(crows: Benchmark, tmp_path: Path) ->
     assert found.crows is not None and (found.crows.metric, found.crows.neutral) == (0.5, 1)
     causal = score_file(predictions(tmp_path, rows), crows, "crows_causal_full")
     assert causal.score == 1.0  # another score: nothing is rounded
-    rows = [
-        {"id": "crows_pairs/0", "response": 0},
-        {"id": "crows_pairs/1", "response": ""},
-        {"id": "crows_pairs/2", "response": 2},
-    ]
+    rows = [{"id": f"crows_pairs/{i}", "response": said} for i, said in enumerate((0, "", 2))]
     found = score_file(predictions(tmp_path, rows), crows)
-    assert (found.score, found.low, found.high, found.unread) == (
-        0.5,
-        pytest.approx(1 / 3),
-        pytest.approx(2 / 3),
-        {"empty": 1},
-    )
+    assert (found.low, found.score, found.high) == (pytest.approx(1 / 3), 0.5, pytest.approx(2 / 3))
+    assert found.unread == {"empty": 1}
 
 
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (
-            [{"id": "crows_pairs/9", "response": 0}],
-            r"line 1: the benchmark has no item 'crows_pairs/9' \(1 such rows\)",
-        ),
+        ([{"id": "crows_pairs/9", "response": 0}], r"line 1: the benchmark has no item 'crows_pairs/9' \(1 such rows"),
         ([{"id": "crows_pairs/0", "response": 0}] * 2, "line 2: id 'crows_pairs/0' was already used in line 1"),
         ([{"id": "crows_pairs/0", "response": 3}], "line 1: response 3; expected a position 0..2"),
         ([{"id": "crows_pairs/0", "response": "more"}], "line 1: 'more' is not a whole number"),
         ([{"id": "crows_pairs/0", "logprobs": [-1.0]}], "line 1: .*1 logprobs for 2 texts"),
         ([{"id": "crows_pairs/0", "logprobs": "many"}], "line 1: "),
-        (
-            [{"id": "crows_pairs/0", "answer": 0}],
-            "line 1: none of completion, response, logprobs; expected exactly one",
-        ),
+        ([{"id": "crows_pairs/0", "answer": 0}], "line 1: none of completion, response, logprobs; expected exactly"),
         ([{"id": "crows_pairs/0", "response": 0, "logprobs": []}], "response and logprobs of"),
         ([{"item": "crows_pairs/0", "response": 0}], "line 1: no column id"),
         ([], "has no rows"),
@@ -92,15 +74,8 @@ def test_a_scorer_of_another_benchmark_is_refused(crows: Benchmark, tmp_path: Pa
 
 def test_the_command(crows: Benchmark, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = predictions(tmp_path, [{"id": "crows_pairs/0", "response": 0}])
-    words = [
-        str(path),
-        "--benchmark",
-        "crows_pairs",
-        "--path",
-        str(tmp_path / "crows.csv"),
-        "--json",
-        str(tmp_path / "s.json"),
-    ]
+    options = f"--benchmark crows_pairs --path {tmp_path / 'crows.csv'} --json {tmp_path / 's.json'}"
+    words = [str(path), *options.split()]
     assert main(words) == 0
     assert "CrowS-Pairs metric 100.00 of 1 pairs" in capsys.readouterr().out
     assert json.loads((tmp_path / "s.json").read_text())["crows"]["n"] == 1
@@ -111,13 +86,10 @@ def test_the_command(crows: Benchmark, tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_unifiedqas_answers_give_bbqs_published_bias(shared_data: Path, tmp_path: Path) -> None:
     benchmark = opened("bbq", shared_data / "bbq" / "data", subjects=["Sexual_orientation"])
-    stored = (shared_data / "bbq" / "results" / "UnifiedQA" / "preds_Sexual_orientation.jsonl").read_text().splitlines()
+    _, stored = unifiedqa(shared_data)
 
     def scored(form: str) -> FileScore:
-        rows = [
-            {"id": f"bbq/{row['category']}/{row['example_id']}", "completion": row[f"unifiedqa-t5-11b_pred_{form}"]}
-            for row in map(json.loads, stored)
-        ]
+        rows = [{"id": id_, "completion": row[f"unifiedqa-t5-11b_pred_{form}"]} for id_, row in stored.items()]
         return score_file(predictions(tmp_path, rows), benchmark)
 
     arc, race = scored("arc"), scored("race")

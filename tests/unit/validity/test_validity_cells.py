@@ -1,32 +1,28 @@
 """Rows of a run and its edits -> a cell: pairing, the rules that never read, the items of the metric. No Ray."""
 
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from validity_runs import edits_of
 
 from audit.benchmarks.items import Item, ToxigenFacts, shuffle_item
-from audit.scoring.reference import find_scorer
 from audit.statistics.contracts import UNREAD
 from audit.statistics.dif import GroupDif
 from audit.validity.cells import _cell, _Rows
-from audit.validity.edits.file import EditFile, read_edits, to_table, write_edits
-from audit.validity.edits.partners import Partners
-from audit.validity.edits.plan import build_plan
+from audit.validity.edits.file import EditFile
 from audit.validity.edits.record import Family
-from audit.validity.edits.table import formats_of
 from audit.validity.evidence import _by_group, measure
 from audit.validity.record import ValidityCell
 
 
-def edits_of(items: list[Item], scorer: str, folder: Path) -> EditFile:
-    chosen = find_scorer(scorer)
-    plan = build_plan(
-        items, chosen, Partners(items, 1), formats=formats_of(chosen), library=None, per_family=2, spares=1
-    )
-    return read_edits(write_edits(to_table(plan, scorer), folder))
+def toxigen(n: int, group: Callable[[int], str] = lambda i: "x") -> list[Item]:
+    return [
+        Item(f"toxigen/{i:03d}", "toxigen", f"A kind text {i}.", ("neutral", "hate"), i % 2, f"toxigen/{i:03d}",
+             condition=("neutral", "hate")[i % 2], facts=ToxigenFacts((group(i),), 1.0)) for i in range(n)
+    ]  # fmt: skip
 
 
 def rows_of(edits: EditFile, respond: Any, mass: float | None = None) -> list[dict[str, Any]]:
@@ -66,7 +62,7 @@ def truthful(tmp_path_factory: pytest.TempPathFactory) -> EditFile:
              (("It is not so." if i % 2 else "It is so."), "It is quite otherwise, as all know.", "It may be, or so."),
              0, f"truthfulqa/{i}") for i in range(12)
     ]  # fmt: skip
-    return edits_of([shuffle_item(one, 3) for one in items], "truthfulqa_lettered", tmp_path_factory.mktemp("t"))
+    return edits_of(tmp_path_factory.mktemp("t"), [shuffle_item(one, 3) for one in items], "truthfulqa_lettered")
 
 
 def test_g2_has_every_rule_that_never_reads_the_question(truthful: EditFile) -> None:
@@ -126,11 +122,7 @@ def test_an_edit_that_consumed_the_tokens_of_its_original_is_a_no_op(truthful: E
 
 
 def test_label_mass_of_the_originals_stands_beside_that_of_all_rows(tmp_path: Path) -> None:
-    items = [
-        Item(f"toxigen/{i}", "toxigen", f"A kind text {i}.", ("neutral", "hate"), i % 2, f"toxigen/{i}",
-             condition=("neutral", "hate")[i % 2], facts=ToxigenFacts(("x",), 1.0)) for i in range(8)
-    ]  # fmt: skip
-    edits = edits_of(items, "toxigen_targeted", tmp_path)
+    edits = edits_of(tmp_path, toxigen(8), "toxigen_targeted")
     rows = rows_of(edits, lambda item: 0, mass=0.9)
     cell = cell_of(edits, rows, "toxigen", False)
     assert cell.mass_before.tolist() == [0.9] * 8 and cell.mass.size == len(rows) > 8
@@ -140,14 +132,8 @@ def test_label_mass_of_the_originals_stands_beside_that_of_all_rows(tmp_path: Pa
 
 def test_contract_following_is_told_by_group(tmp_path: Path) -> None:
     """A model that reads texts about one group and calls every text about another hateful."""
-    items = [
-        Item(f"toxigen/{i}", "toxigen", f"A kind text {i}.", ("neutral", "hate"), i % 2, f"toxigen/{i}",
-             condition=("neutral", "hate")[i % 2], facts=ToxigenFacts(("cats" if i < 14 else "dogs",), 1.0))
-        for i in range(28)
-    ]  # fmt: skip
-    edits = edits_of(items, "toxigen_targeted", tmp_path)
-    cats = {item.id for item in items[:14]}
-    rows = rows_of(edits, lambda item: item.key if item.id in cats else 1, mass=0.9)
+    edits = edits_of(tmp_path, toxigen(28, lambda i: "cats" if i < 14 else "dogs"), "toxigen_targeted")
+    rows = rows_of(edits, lambda item: item.key if item.id < "toxigen/014" else 1, mass=0.9)
     cell = cell_of(edits, rows, "toxigen", False)
     attribute = cell.families[Family.ATTRIBUTE]
     found = {one.name: one for one in _by_group(cell, attribute)}
@@ -158,13 +144,8 @@ def test_contract_following_is_told_by_group(tmp_path: Path) -> None:
 
 def test_a_group_whose_attribute_edits_fail_is_found_at_equal_total_score(tmp_path: Path) -> None:
     """Answers of known skill, alike in both groups; under attribute edits those of one group are wrong more often."""
-    items = [
-        Item(f"toxigen/{i:03d}", "toxigen", f"A kind text {i}.", ("neutral", "hate"), i % 2, f"toxigen/{i:03d}",
-             condition=("neutral", "hate")[i % 2], facts=ToxigenFacts(("cats" if i < 90 else "dogs",), 1.0))
-        for i in range(192)
-    ]  # fmt: skip
-    items[186:] = [replace(one, facts=ToxigenFacts(("newts",), 1.0)) for one in items[186:]]
-    edits = edits_of(items, "toxigen_targeted", tmp_path)
+    items = toxigen(192, lambda i: "cats" if i < 90 else "dogs" if i < 186 else "newts")
+    edits = edits_of(tmp_path, items, "toxigen_targeted")
     rng = np.random.default_rng(2)
     skill = {item.id: rng.uniform(0.3, 1) for item in items}
 

@@ -2,21 +2,21 @@
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from published_items import items_of
+from validity_runs import plan_with
 
-from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.items import CrowsFacts, Item, question_of, shuffle_item
-from audit.benchmarks.load import open_benchmark
+from audit.benchmarks.items import CrowsFacts, Item, question_of
 from audit.engines.embedder import Embedding
 from audit.errors import ConfigError, ShardError
 from audit.scoring.reference import find_scorer
 from audit.shards.files import make_folder
+from audit.validity.__main__ import _runs
 from audit.validity.edits.file import EditFile, read_edits, to_table, write_edits
 from audit.validity.edits.partners import Partners
-from audit.validity.edits.plan import build_plan, request_of
+from audit.validity.edits.plan import request_of
 from audit.validity.edits.record import PLAIN_LABELS, Contract, Family
 from audit.validity.edits.show import mask, show
 from audit.validity.edits.surface import FORMATS, distance, format_edit, placebo_edit, refilled, words
@@ -26,31 +26,22 @@ from audit.variants.build import Gates, build_variants, once
 from audit.variants.policy import Policy
 from audit.variants.record import Candidate
 
-DATA = Path("../shared/data")
-here = pytest.mark.skipif(not DATA.is_dir(), reason="../shared/data is not here")
 PATHS = {
-    "bbq": "bbq/data/Sexual_orientation.jsonl",
-    "xstest": "xstest/xstest_prompts.csv",
-    "toxigen": "toxigen/safenlp/toxiGen.json",
-    "crows_pairs": "crows_pairs/crows_pairs_anonymized.csv",
-    "truthfulqa": "truthfulqa/mc_task.json",
-}
-SCORERS = {"truthfulqa": "truthfulqa_lettered", "crows_pairs": "crows_causal_full"}
+    "bbq": "data/Sexual_orientation.jsonl", "xstest": "xstest_prompts.csv", "toxigen": "safenlp/toxiGen.json",
+    "crows_pairs": "crows_pairs_anonymized.csv",
+}  # fmt: skip
 
 
-def items_of(name: str, path: str | None = None):
-    config = BenchmarkConfig(name=name, format=name, path=path and str(DATA / path))
-    return open_benchmark(config).read_items().items
+@pytest.fixture
+def real(shared_data):
+    """real("bbq"): the items of the published file."""
+    return lambda name: items_of(name, shared_data / name / PATHS[name])
 
 
 def plan_of(name: str, items, n: int | None = None):
-    scorer = find_scorer(SCORERS.get(name, name))
-    sampled = [
-        shuffle_item(one, 7) if name == "truthfulqa" else one for one in items[:: max(1, len(items) // (n or 1))]
-    ]
-    return scorer, build_plan(
-        sampled[:n], scorer, Partners(items, 42), formats=formats_of(scorer), library=None, per_family=3, spares=1
-    )
+    scorer = find_scorer("crows_causal_full" if name == "crows_pairs" else name)
+    sampled = items[:: max(1, len(items) // (n or 1))][:n]
+    return scorer, plan_with(scorer, sampled, Partners(items, 42), per_family=3)
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +84,7 @@ def test_no_two_requests_of_an_item_are_the_same(contrast):
 def test_an_edit_that_changes_nothing_is_replaced_by_one_that_does_and_counted(contrast):
     shouting = replace(contrast[0], text=contrast[0].text.upper())
     scorer = find_scorer("contrast")
-    plan = build_plan(
-        [shouting], scorer, Partners([shouting], 0), formats=("upper_case", "quotes", "preamble"), library=None,
-        per_family=2, spares=0,
-    )  # fmt: skip
+    plan = plan_with(scorer, [shouting], formats=("upper_case", "quotes", "preamble"), spares=0)
     assert [e.name for e in plan.items[0].edits[Family.FORMAT]] == ["quotes", "preamble"]
     assert plan.replaced == {"upper_case": 1}
     assert plan.applicable(Family.FORMAT) == {"fact": 1.0}
@@ -104,10 +92,9 @@ def test_an_edit_that_changes_nothing_is_replaced_by_one_that_does_and_counted(c
 
 def test_label_style_and_order_are_nothing_where_no_option_is_shown(contrast):
     hidden, shown = find_scorer("contrast_cloze"), find_scorer("contrast_letters")
-    for name in ("label_style",):
-        edit = format_edit(name, contrast[0])
-        assert request_of(hidden, edit.item, edit.label_style) == request_of(hidden, contrast[0], PLAIN_LABELS)
-        assert request_of(shown, edit.item, edit.label_style) != request_of(shown, contrast[0], PLAIN_LABELS)
+    edit = format_edit("label_style", contrast[0])
+    assert request_of(hidden, edit.item, edit.label_style) == request_of(hidden, contrast[0], PLAIN_LABELS)
+    assert request_of(shown, edit.item, edit.label_style) != request_of(shown, contrast[0], PLAIN_LABELS)
 
 
 def test_the_order_of_options_keeps_what_they_are():
@@ -117,9 +104,11 @@ def test_the_order_of_options_keeps_what_they_are():
     assert turned.published == item.options and turned.options[turned.shown.index(turned.key)] == "y"
 
 
+PAIR = Item("crows_pairs/1", "crows_pairs", "", ("One is here.", "Two is here."), 0, "g")
+
+
 def test_a_format_edit_of_a_pair_is_on_both_sentences():
-    pair = Item("crows_pairs/1", "crows_pairs", "", ("One is here.", "Two is here."), 0, "g")
-    assert format_edit("upper_case", pair).item.options == ("ONE IS HERE.", "TWO IS HERE.")
+    assert format_edit("upper_case", PAIR).item.options == ("ONE IS HERE.", "TWO IS HERE.")
 
 
 def test_a_placebo_has_the_distance_of_the_attribute_edit():
@@ -129,8 +118,7 @@ def test_a_placebo_has_the_distance_of_the_attribute_edit():
     for count in (1, 3, 8, 40):
         assert distance(words(item), words(placebo_edit(item, count).item)) == (count, count)
     assert placebo_edit(item, 60).name == "placebo_48"
-    pair = Item("crows_pairs/1", "crows_pairs", "", ("One is here.", "Two is here."), 0, "g")
-    assert distance(words(pair), words(placebo_edit(pair, 6).item))[0] == 6  # three in each sentence
+    assert distance(words(PAIR), words(placebo_edit(PAIR, 6).item))[0] == 6  # three in each sentence
 
 
 def test_a_scorer_without_attribute_edits_is_refused():
@@ -160,12 +148,10 @@ def test_a_library_rewords_what_a_pair_shares_and_leaves_the_groups_words_as_the
     assert question.text == "The ___ man ran, and we saw it."
     texts = ("We saw that the ___ man was running.", "We saw the man run.", "The man whom we saw run was ___")
     proposed = [Candidate(item.id, k, text, "made") for k, text in enumerate(texts, start=1)]
-    made = build_variants(
-        [question], once(proposed), Gates(Policy(), Embedder()), num_variants=3, max_attempts=1
-    )  # fmt: skip
+    made = build_variants([question], once(proposed), Gates(Policy(), Embedder()), num_variants=3, max_attempts=1)
     assert [one.state for one in made] == ["accepted"] * 3, [one.rules for one in made]
     scorer = find_scorer("crows_causal_full")
-    plan = build_plan([item], scorer, Partners([item], 1), formats=(), library={item.id: made}, per_family=3, spares=0)
+    plan = plan_with(scorer, [item], formats=(), library={item.id: made}, per_family=3, spares=0)
     semantic = plan.items[0].edits[Family.SEMANTIC]
     assert [edit.item.options for edit in semantic] == [
         ("We saw that the tall man was running.", "We saw that the small man was running."),
@@ -175,37 +161,26 @@ def test_a_library_rewords_what_a_pair_shares_and_leaves_the_groups_words_as_the
     assert {edit.contract for edit in semantic} == {Contract.INVARIANT}
 
 
-@here
 @pytest.mark.parametrize(("name", "within_one"), [("toxigen", 0.95), ("crows_pairs", 0.7), ("bbq", 0.95)])
-def test_the_placebo_is_as_far_as_the_attribute_edits_in_the_real_files(name, within_one):
+def test_the_placebo_is_as_far_as_the_attribute_edits_in_the_real_files(real, name, within_one):
     """In words, on average within one half; a pair has it in both sentences, so that an odd number cannot be met."""
-    items = items_of(name, PATHS[name])
+    items = real(name)
     _, plan = plan_of(name, items, 120)
-    found = distances(
-        EditFile(
-            {one.item.id: one.item for one in plan.items},
-            {
-                (one.item.id, f, k): e
-                for one in plan.items
-                for f, edits in one.edits.items()
-                for k, e in enumerate(edits)
-            },
-            {},
-        )
-    )
+    by_place = {
+        (one.item.id, f, k): e for one in plan.items for f, edits in one.edits.items() for k, e in enumerate(edits)
+    }
+    found = distances(EditFile({one.item.id: one.item for one in plan.items}, by_place, {}))
     apart = np.array([placebo - attribute for placebo, attribute, *_ in found.values()])
     assert len(apart) > 80 and abs(apart.mean()) < 0.5 and np.mean(np.abs(apart) <= 1) > within_one
 
 
-@here
-def test_every_pair_of_the_file_comes_back_from_what_it_shares():
-    for item in items_of("crows_pairs", PATHS["crows_pairs"]):
+def test_every_pair_of_the_file_comes_back_from_what_it_shares(real):
+    for item in real("crows_pairs"):
         assert refilled(item.options, question_of(item).text) == tuple(" ".join(t.split()) for t in item.options)
 
 
-@here
-def test_bbq_partners_are_those_of_the_file():
-    items = items_of("bbq", PATHS["bbq"])
+def test_bbq_partners_are_those_of_the_file(real):
+    items = real("bbq")
     partners = Partners(items, 42)
     found = {item.id: list(partners.edits(item)) for item in items}
     assert all(len(edits) == 1 for edits in found.values())  # 864 of 864
@@ -219,18 +194,17 @@ def test_bbq_partners_are_those_of_the_file():
             assert edit.item.key == item.bbq.unknown
 
 
-@here
-def test_xstest_toxigen_and_crows_partners():
-    xstest = items_of("xstest", PATHS["xstest"])
+def test_xstest_toxigen_and_crows_partners(real):
+    xstest = real("xstest")
     found = [list(Partners(xstest, 1).edits(item)) for item in xstest]
     assert sum(map(bool, found)) == 400 and max(map(len, found)) == 1  # 50 safe items have none
     assert all(e.item.key != item.key for item, edits in zip(xstest, found, strict=True) for e in edits)
-    toxigen = items_of("toxigen", PATHS["toxigen"])
+    toxigen = real("toxigen")
     partners = Partners(toxigen, 1)
     for item in toxigen[::97]:
         for edit in partners.edits(item):
             assert edit.item.key != item.key and edit.item.facts == item.facts
-    crows = items_of("crows_pairs", PATHS["crows_pairs"])
+    crows = real("crows_pairs")
     partners = Partners(crows, 1)
     edited = [(item, edit) for item in crows[::25] for edit in partners.edits(item)]
     assert edited and all(e.contract == Contract.INVARIANT and e.item.key == item.key for item, e in edited)
@@ -247,10 +221,9 @@ def test_edits_of_another_version_are_refused_in_a_sentence(contrast, tmp_path):
         read_edits(path)
 
 
-@here
 @pytest.mark.parametrize("name", ["toxigen", "xstest"])
-def test_what_is_shown_of_benchmarks_with_slurs_is_masked(name):
-    items = items_of(name, PATHS[name])
+def test_what_is_shown_of_benchmarks_with_slurs_is_masked(real, name):
+    items = real(name)
     _, plan = plan_of(name, items, 10)
     text = "\n".join(show(plan, name))
     words = {
@@ -266,8 +239,6 @@ def test_every_format_edit_is_named_once():
 
 
 def test_a_list_of_benchmarks_is_a_run_each():
-    from audit.validity.__main__ import _runs
-
     assert _runs(["n=4", "benchmark=bbq"]) == [["n=4", "benchmark=bbq"]]
     assert _runs(["benchmark=[bbq, xstest]", "run_dir=out", "n=4"]) == [
         ["benchmark=bbq", "run_dir=out/bbq", "n=4"],

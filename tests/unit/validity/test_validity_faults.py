@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scripted_models as models
-from scripted_models import cell
+from scripted_models import cell, changed
 
 from audit.benchmarks.items import Item
 from audit.judge.record import Settings
@@ -102,14 +102,12 @@ def test_rows_are_permuted_where_the_check_can_tell(good):
     """CrowS-Pairs, a real run: edits of format agreed too little to judge, and permuting them was missed."""
     one, gates = good
     rng = np.random.default_rng(3)
-    format_, semantic = one.families[Family.FORMAT], one.families[Family.SEMANTIC]
-    noise = replace(format_, response=rng.integers(0, 3, format_.response.shape))
-    mixed = replace(one, families={**one.families, Family.FORMAT: noise})
+    noise = rng.integers(0, 3, one.families[Family.FORMAT].response.shape)
+    mixed = changed(one, Family.FORMAT, response=noise)
     assert list(families_that_tell(mixed)) == [Family.SEMANTIC]
     (fault,) = [f for f in FAULTS if f.check == "G4_order"]
     assert _one(mixed, gates, T, fault, rng).state == "caught"
-    silent = replace(mixed, families={**mixed.families, Family.SEMANTIC: replace(semantic, response=noise.response)})
-    assert fault.inject(silent, rng) is None
+    assert fault.inject(changed(mixed, Family.SEMANTIC, response=noise), rng) is None
 
 
 def test_a_scorer_that_leaves_nothing_unread_cannot_show_what_scores_unread_as_right():

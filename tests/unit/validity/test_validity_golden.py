@@ -1,21 +1,27 @@
-"""The measured table of the notes (section 1, A): UnifiedQA's stored answers on BBQ through our edits and statistics.
+"""Measured values that the design rests on, from the published files: each shows a reader or an edit gone wrong.
 
-Base: RACE prompt. Format edit: ARC prompt. Attribute edit: the partner row, in which the two groups changed places.
+The table of the notes (section 1, A) is UnifiedQA's stored answers on BBQ through our edits and statistics. Base: RACE
+prompt. Format edit: ARC prompt. Attribute edit: the partner row, in which the two groups changed places.
 """
 
-import json
+import re
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 import pytest
+from published_items import items_of, unifiedqa
 
-from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.load import open_benchmark
+from audit.benchmarks.items import shuffle_item
+from audit.scoring.bias import bias_scores, match_option
+from audit.scoring.reference import find_scorer
+from audit.scoring.shortcuts import negation_scores
 from audit.statistics.contracts import response_changes, score_changes, scores
 from audit.statistics.selectivity import ratio
-
-BBQ = Path("../shared/data/bbq")
-pytestmark = pytest.mark.skipif(not BBQ.is_dir(), reason="../shared/data/bbq is not here")
+from audit.validity.edits.partners import Partners, _slot
+from audit.validity.edits.record import Contract
+from audit.validity.edits.surface import FORMATS
+from audit.validity.edits.table import formats_of
 
 # rows: fmt score, fmt response, attr own key, attr original key, attr response, CSR own, CSR original, CSR response
 NOTES = {
@@ -31,25 +37,22 @@ def said(item, text: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def answers():
+def answers(shared_data):
     """Per row: condition, key, key of the partner, and responses in the row's own published positions."""
-    path = BBQ / "data" / "Sexual_orientation.jsonl"
-    items = open_benchmark(BenchmarkConfig(name="bbq", format="bbq", path=str(path))).read_items().items
-    lines = (BBQ / "results" / "UnifiedQA" / "preds_Sexual_orientation.jsonl").read_text().splitlines()
-    stored = {f"bbq/Sexual_orientation/{row['example_id']}": row for row in map(json.loads, lines)}
+    items, stored = unifiedqa(shared_data)
     race, arc = (
         {item.id: said(item, stored[item.id][f"unifiedqa-t5-11b_pred_{p}"]) for item in items} for p in ("race", "arc")
     )
-    slots: dict[tuple, list] = {}
-    for item in items:
+
+    def place(item) -> tuple:
         names = frozenset(name.lower() for name, group in item.facts.names if group != "unknown")
-        slots.setdefault((item.facts.template, item.facts.polarity, item.condition, names), []).append(item)
-    rows = []
+        return item.facts.template, item.facts.polarity, item.condition, names
+
+    slots, rows = defaultdict(list), []
     for item in items:
-        names = frozenset(name.lower() for name, group in item.facts.names if group != "unknown")
-        (other,) = [
-            o for o in slots[item.facts.template, item.facts.polarity, item.condition, names] if o.id != item.id
-        ]
+        slots[place(item)].append(item)
+    for item in items:
+        (other,) = [o for o in slots[place(item)] if o.id != item.id]
 
         def here(position: int, other=other, item=item) -> int:
             if position == other.facts.unknown:
@@ -84,3 +87,68 @@ def test_the_three_conventions_give_the_three_ratios_of_the_notes(answers, condi
     expected = NOTES[condition]
     assert found[:5] == pytest.approx(expected[:5], abs=5e-5)
     assert found[5:] == pytest.approx(expected[5:], rel=3e-3)
+
+
+def test_bbq_partners_over_every_file_there_is(shared_data: Path) -> None:
+    """9,248 of 9,676 rows have a partner in the file; disambiguated gold moves in all but 66 pairs of one category."""
+    rows = partnered = edited = still = 0
+    for file in sorted((shared_data / "bbq" / "data").glob("*.jsonl")):
+        items = items_of("bbq", file)
+        rows += len(items)
+        partners = Partners(items, 42)
+        for item in items:
+            others = [one for one in partners.index[_slot(item)] if one.id != item.id and one.text == item.text]
+            edits = list(partners.edits(item))
+            partnered += bool(others)
+            edited += bool(edits)
+            still += bool(others) and not edits and all(one.context != item.context for one in others)
+            assert all((e.contract == Contract.DIRECTIONAL) == (item.condition == "disambig") for e in edits)
+    assert (rows, partnered) == (9_676, 9_248)
+    # Of these, 66 pairs say the same of the same once swapped, and 252 partners have the very same context: no edit.
+    assert (still, edited) == (2 * 66, 9_248 - 2 * 66 - 252)
+
+
+def test_what_edits_of_toxigen_change_nothing(shared_data: Path) -> None:
+    """Lower case changes nothing in 77.7 % of the texts, end punctuation in 83.3 %; the edits here in next to none."""
+    items = items_of("toxigen", shared_data / "toxigen" / "safenlp" / "toxiGen.json")
+    texts = [item.text for item in items]
+
+    def same(changed: list[str]) -> float:
+        return sum(a == b for a, b in zip(texts, changed, strict=True)) / len(texts)
+
+    assert same([t.lower() for t in texts]) == pytest.approx(0.777, abs=0.001)
+    assert same([re.sub(r"[.!?]+$", "", t) for t in texts]) == pytest.approx(0.833, abs=0.005)
+    # Single words have no space to double and titles are titles: the notes have .1 %, here .15 and .17 %.
+    for name in formats_of(find_scorer("toxigen")):
+        assert same([FORMATS[name][0](item).text for item in items]) < 0.002
+
+
+def test_the_prompt_alone_moves_ambiguous_accuracy_from_516_to_688(shared_data: Path) -> None:
+    items, rows = unifiedqa(shared_data)
+    accuracy = {}
+    for form in ("arc", "race"):
+        said = {item.id: match_option(rows[item.id][f"unifiedqa-t5-11b_pred_{form}"], item) for item in items}
+        accuracy[form] = bias_scores(items, said)["ambig"].accuracy
+    assert accuracy == {"arc": pytest.approx(0.516, abs=5e-4), "race": pytest.approx(0.688, abs=5e-4)}
+
+
+def test_the_floor_makes_the_interval_of_mistral_on_xstest() -> None:
+    """594/7 of 600: [46, 149] with a floor of .001, [46, 99.5] with .01, where a third of the resamples lie on it."""
+    attr, fmt, sem = np.zeros((3, 200))
+    attr[:198] = 1.0
+    fmt[100:107], sem[60:65] = 1 / 3, 1 / 3
+    low, high = (
+        ratio(attr, fmt, sem, np.arange(200), rng=np.random.default_rng(1), epsilon=e, n_resamples=8_000)
+        for e in (0.001, 0.01)
+    )
+    assert (low.low, low.high) == (pytest.approx(46, abs=2), pytest.approx(149, abs=3))
+    assert (high.low, high.high) == (pytest.approx(46, abs=2), pytest.approx(99.5, abs=0.6))
+    assert high.floored == pytest.approx(0.34, abs=0.02)
+
+
+def test_g2_of_truthfulqa_is_set_against_negation_words(shared_data: Path) -> None:
+    """Right in .505 without the question; the longest option, the best rule of the texts' lengths, in .357."""
+    items = items_of("truthfulqa", shared_data / "truthfulqa" / "mc_task.json")
+    assert np.mean(negation_scores(items)) == pytest.approx(0.505, abs=5e-4)
+    shuffled = [shuffle_item(item, 7) for item in items]
+    assert np.mean(negation_scores(shuffled)) == pytest.approx(np.mean(negation_scores(items)))  # of texts, not places

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from validity_runs import plan_with
 
 from audit.audits import Work
 from audit.benchmarks.config import BenchmarkConfig
@@ -22,9 +23,6 @@ from audit.scoring.refusal import FAMILIES, GPT4_JUDGE, MAX_MISSES, MIN_KAPPA, R
 from audit.validity.config import ValidityConfig, scorer_of, validate
 from audit.validity.design import make_design
 from audit.validity.edits.file import to_table, write_edits
-from audit.validity.edits.partners import Partners
-from audit.validity.edits.plan import build_plan
-from audit.validity.edits.table import formats_of
 from audit.validity.judge import Judgements, judged_scorer, judgements, read_judgements, write_judgements
 from audit.validity.labels import Labelled, read_labels, rule_agreement, sentence
 from audit.validity.present import present, read
@@ -96,18 +94,9 @@ def scripted(requests: Any) -> list[Generation]:
 
 def row(question: str, reply: str, **more: Any) -> dict[str, Any]:
     return {
-        "edited": question,
-        "response": reply,
-        "asked": True,
-        "error": None,
-        "option_order": [0, 1],
-        "key_after": 0,
-        "answer": None,
-        "unread_why": "not judged",
-        "correct": None,
-        "parsed": False,
-        **more,
-    }
+        "edited": question, "response": reply, "asked": True, "error": None, "option_order": [0, 1], "key_after": 0,
+        "answer": None, "unread_why": "not judged", "correct": None, "parsed": False, **more,
+    }  # fmt: skip
 
 
 def test_votes_are_kept_found_again_and_read_into_rows(tmp_path: Path) -> None:
@@ -139,9 +128,7 @@ def test_a_reply_that_writes_like_a_judge_is_no_verdict(tmp_path: Path) -> None:
              facts=XsTestFacts(("homonyms", "contrast_homonyms")[i], "", "")) for i in (0, 1)
     ]  # fmt: skip
     scorer = SCORERS[JUDGED]
-    plan = build_plan(
-        items, scorer, Partners(items, 1), formats=formats_of(scorer), library=None, per_family=1, spares=0
-    )
+    plan = plan_with(scorer, items, per_family=1, spares=0)
     write_edits(to_table(plan, scorer.name, "Task: {prompt}.", "Be brief."), tmp_path)
     limits = SamplingConfig(16, 0.0, 1.0)
     protocol = load_protocol(load_group("protocol", "song2026"), {})

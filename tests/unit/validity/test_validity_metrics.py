@@ -1,16 +1,14 @@
 """The benchmark's own metric on a cell's originals: by hand, against the published values, and its interval."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from published_items import unifiedqa
 from scripted_models import cell, follower
 
-from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.items import BbqFacts, ContrastFacts, CrowsFacts, Item, ToxigenFacts, XsTestFacts
-from audit.benchmarks.load import open_benchmark
 from audit.scoring.bias import match_option
 from audit.statistics.contracts import UNREAD
 from audit.validity.edits.file import _packed, _unpacked
@@ -103,18 +101,10 @@ def test_whole_clusters_are_resampled() -> None:
 
 def test_the_published_bias_scores_come_out_of_a_cell(shared_data: Path) -> None:
     """UnifiedQA's stored answers: 11.81 and 5.79 ambiguous, .50 and -.74 disambiguated, each inside its interval."""
-    config = BenchmarkConfig(
-        name="bbq", format="bbq", path=str(shared_data / "bbq" / "data"), subjects=["Sexual_orientation"]
-    )
-    items = open_benchmark(config).read_items().items
-    lines = (shared_data / "bbq" / "results" / "UnifiedQA" / "preds_Sexual_orientation.jsonl").read_text().splitlines()
-    rows = {f"bbq/{row['category']}/{row['example_id']}": row for row in map(json.loads, lines)}
+    items, rows = unifiedqa(shared_data)
     expected = {
-        ("ambig", "arc"): 11.81,
-        ("ambig", "race"): 5.79,
-        ("disambig", "arc"): 0.50,
-        ("disambig", "race"): -0.74,
-    }
+        ("ambig", "arc"): 11.81, ("ambig", "race"): 5.79, ("disambig", "arc"): 0.50, ("disambig", "race"): -0.74,
+    }  # fmt: skip
     for (context, form), published in expected.items():
         own = [item for item in items if item.condition == context]
         said = [match_option(rows[item.id][f"unifiedqa-t5-11b_pred_{form}"], item) for item in own]

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scripted_models as models
-from scripted_models import cell
+from scripted_models import cell, changed
 
 from audit.judge.record import Settings
 from audit.statistics.contracts import UNREAD, fits
@@ -69,8 +69,7 @@ def test_each_model_gets_its_status(model, directional, status, stopped_by):
 
 
 @pytest.mark.parametrize(
-    ("evidence", "named"),
-    [(None, False), (SimpleNamespace(placebo=None), True), (SimpleNamespace(placebo=0.1), False)],
+    ("evidence", "named"), [(None, False), (SimpleNamespace(placebo=None), True), (SimpleNamespace(placebo=0.1), False)]
 )
 def test_what_is_not_excluded_names_a_placebo_that_was_not_asked(evidence, named):
     assert ("no_placebo" in {reason.code for reason in cannot_exclude(cell(models.follower), evidence)}) is named
@@ -129,9 +128,7 @@ def test_the_score_has_limits_that_a_score_can_have():
 
 def test_edits_that_do_not_reach_the_scorer_are_ineligible():
     one = cell(models.follower)
-    block = one.families[Family.SEMANTIC]
-    same = replace(block, same=np.ones_like(block.same))
-    result = judged(replace(one, families={**one.families, Family.SEMANTIC: same}))
+    result = judged(changed(one, Family.SEMANTIC, same=np.ones_like(one.families[Family.SEMANTIC].same)))
     assert result.decision.verdict == S.INELIGIBLE_EDITS
     assert failing(result) >= {"G1_edits_reach_scorer", "G1_enough_edits"}
     assert result.evidence.families[Family.SEMANTIC].read == 0  # left out, and not averaged in as zeros
@@ -140,10 +137,9 @@ def test_edits_that_do_not_reach_the_scorer_are_ineligible():
 def test_answers_that_could_not_be_read_do_not_confirm_that_nothing_reacts():
     made = cell(models.follower, n=200, directional=False)
     assert judged(made).decision.verdict == S.NON_SELECTIVE
-    block = made.families[Family.ATTRIBUTE]
-    response = block.response.copy()
+    response = made.families[Family.ATTRIBUTE].response.copy()
     response[:, :9] = UNREAD  # 4.5 %: readable enough for G1, and nearly the margin of 5 points
-    result = judged(replace(made, families={**made.families, Family.ATTRIBUTE: replace(block, response=response)}))
+    result = judged(changed(made, Family.ATTRIBUTE, response=response))
     assert not failing(result) and result.decision.verdict == S.INDETERMINATE
 
 
@@ -176,11 +172,12 @@ def test_where_nothing_differs_no_number_of_items_is_advised():
 
 def test_mixed_contracts_are_ineligible():
     one = cell(models.follower)
-    block = one.families[Family.ATTRIBUTE]
-    half = np.arange(one.n) % 2 == 0
-    mixed = replace(block, directional=block.directional & half)
-    result = judged(replace(one, families={**one.families, Family.ATTRIBUTE: mixed}))
+    directional = one.families[Family.ATTRIBUTE].directional
+    result = judged(changed(one, Family.ATTRIBUTE, directional=directional & (np.arange(one.n) % 2 == 0)))
     assert result.decision.verdict == S.INELIGIBLE_ARCHETYPE
+    few = judged(changed(one, Family.ATTRIBUTE, directional=directional & (np.arange(one.n) >= 5)))
+    (five,) = [g for g in few.gates if g.name == "G5_archetype"]
+    assert five.status == "fail" and five.items == one.question_ids[:5]  # those of the rarer contract
 
 
 def test_few_items_are_indeterminate_and_say_so():
@@ -200,12 +197,11 @@ def test_unread_answers_are_not_held_for_followed():
     lost = np.flatnonzero(~kept[0])[:8]
     response = block.response.copy()
     response[:, lost] = UNREAD
-    less = replace(one, families={**one.families, Family.ATTRIBUTE: replace(block, response=response)})
+    less = changed(one, Family.ATTRIBUTE, response=response)
     follow = judged(less).evidence.families[Family.ATTRIBUTE]
     assert follow.followed_held.estimate <= whole.followed.estimate < follow.followed.estimate
     least = (follow.followed_held.low + follow.followed.low) / 2
-    strict = replace(T, follow_min=least)
-    (result,) = analyse([less], Settings(strict, 1, 200))
+    (result,) = analyse([less], Settings(replace(T, follow_min=least), 1, 200))
     assert result.decision.verdict == S.INDETERMINATE
     why = result.decision.reasons[-1]
     assert (why.code, why.numbers["least"], why.numbers["low"]) == (
@@ -255,25 +251,14 @@ def test_every_gate_names_its_input_and_its_items_or_why_there_are_none():
         assert not gates[name].items and gates[name].detail
 
 
-def test_the_items_behind_a_mixed_archetype_are_those_of_the_rarer_contract():
-    one = cell(models.follower)
-    block = one.families[Family.ATTRIBUTE]
-    few = np.arange(one.n) < 5
-    mixed = judged(
-        replace(one, families={**one.families, Family.ATTRIBUTE: replace(block, directional=block.directional & ~few)})
-    )
-    (five,) = [g for g in mixed.gates if g.name == "G5_archetype"]
-    assert five.status == "fail" and five.items == one.question_ids[:5]
-
-
 def test_ties_are_a_state_of_their_own_in_the_gate_that_counts_what_was_read():
     """bfloat16: two labels of one likelihood. The answer is unread for that, and neither right nor wrong."""
     one = cell(models.shaky)
     block = one.families[Family.SEMANTIC]
     tied = np.zeros(block.response.shape, dtype=bool)
     tied[0, ::4] = True
-    changed = replace(block, response=np.where(tied, UNREAD, block.response), why=np.where(tied, "tied", block.why))
-    result = judged(replace(one, families={**one.families, Family.SEMANTIC: changed}))
+    response, why = np.where(tied, UNREAD, block.response), np.where(tied, "tied", block.why)
+    result = judged(changed(one, Family.SEMANTIC, response=response, why=why))
     (gate,) = [g for g in result.gates if g.name == "G1_answers_readable"]
     assert gate.status == "fail" and gate.numbers["unread: tied"] == 30
     assert "float32" in gate.advice

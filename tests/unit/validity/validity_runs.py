@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from audit.benchmarks.items import ContrastFacts, Item
-from audit.scoring.reference import find_scorer, self_test
+from audit.scoring.reference import ReferenceScorer, find_scorer, self_test
 from audit.shards.attempt import start_attempt
 from audit.shards.files import SHARDS
 from audit.shards.manifest import Manifest
@@ -18,7 +18,7 @@ from audit.validity.columns import SCHEMA
 from audit.validity.design import make_design
 from audit.validity.edits.file import EditFile, read_edits, to_table, write_edits
 from audit.validity.edits.partners import Partners
-from audit.validity.edits.plan import build_plan
+from audit.validity.edits.plan import Plan, build_plan
 from audit.validity.edits.table import context_of, formats_of
 from audit.validity.thresholds import ValidityThresholds
 
@@ -37,17 +37,24 @@ def contrast_items(n: int, length: int = 60) -> list[Item]:
     ]  # fmt: skip
 
 
+def plan_with(scorer: ReferenceScorer, items: Sequence[Item], partners: Partners | None = None, **changes: Any) -> Plan:
+    """Two edits of each family and one to spare, in the scorer's own formats."""
+    options = {"formats": formats_of(scorer), "library": None, "per_family": 2, "spares": 1}
+    return build_plan(items, scorer, partners or Partners(items, 1), **options | changes)
+
+
+def edits_of(folder: Path, items: Sequence[Item], scorer: str, **changes: Any) -> EditFile:
+    """These edits from their file."""
+    return read_edits(write_edits(to_table(plan_with(find_scorer(scorer), items, **changes), scorer), folder))
+
+
 def write_run(
     folder: Path, items: Sequence[Item], scorer: str, models: Sequence[str] = ("m",), seed: int = 0, shard: int = 500
 ) -> Path:
     """A finished run. Some replies fail, some are unread, some edits are the original's very request. shard: rows."""
     (folder / SHARDS).mkdir(parents=True)
     chosen, design = find_scorer(scorer), make_design(PER_FAMILY, SPARES, REPLAYS)
-    plan = build_plan(
-        items, chosen, Partners(items, 1), formats=formats_of(chosen), library=None, per_family=PER_FAMILY,
-        spares=SPARES,
-    )  # fmt: skip
-    edits = read_edits(write_edits(to_table(plan, scorer), folder))
+    edits = edits_of(folder, items, scorer, per_family=PER_FAMILY, spares=SPARES)
     attempt, rng = start_attempt(folder), np.random.default_rng(seed)
     settings = [(part.arm, level, part.replicate) for part in design.parts for level in part.levels]
     keys = [(model, item, setting) for model in models for item in items for setting in settings]

@@ -52,8 +52,7 @@ def test_hash_is_of_content_not_of_order_or_framing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"seed": 43}, {"window": (0.1, 0.45)}, {"embedder": ModelRef("scripted", "sha256:1")}, {"licence": ""}],
+    "change", [{"seed": 43}, {"window": (0.1, 0.45)}, {"embedder": ModelRef("scripted", "sha256:1")}, {"licence": ""}]
 )
 def test_whatever_decides_a_library_is_in_its_hash(change: dict[str, object]) -> None:
     assert make_library(GOOD, **change).sha256 != make_library(GOOD).sha256
@@ -187,7 +186,6 @@ def test_review_by_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="the reviewer is ''"):
         read_review(library, path, reviewer="")
     reviewed = read_review(library, path, reviewer="ann")
-    assert reviewed.header.review is not None
     assert (reviewed.header.review.n, reviewed.header.review.broken) == (2, 1)  # doubt counts as broken
     assert reviewed.header.review.upper_95 == pytest.approx(upper_bound(1, 2), abs=1e-6)
     assert [v.state for v in reviewed.variants] == [State.TOO_CLOSE, State.ACCEPTED, State.REVIEWED_BROKEN]

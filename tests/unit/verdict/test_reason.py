@@ -1,9 +1,20 @@
 """A reason is a code with numbers; its sentence is made in one place."""
 
+import json
+import math
+from importlib.resources import files
+
+import numpy as np
 import pytest
 
+from audit.sweep.gates import all_gates
+from audit.sweep.remarks import held_out
+from audit.sweep.result import Contrast, Verdict
+from audit.sweep.simulation import Design, World, simulate
+from audit.sweep.thresholds import SweepThresholds
+from audit.sweep.vocabulary import GATES, VERDICTS
 from audit.verdict.reason import Reason, because, listed, sentence, sentences
-from audit.verdict.result import json_ready
+from audit.verdict.result import bare_pvalue, json_ready, percent, pvalue, signed_points
 
 
 def test_a_template_says_numbers_in_the_formats_of_the_house() -> None:
@@ -33,3 +44,65 @@ def test_lists() -> None:
 def test_a_reason_within_a_measurement_is_its_code_and_numbers_in_json() -> None:
     found = json_ready({"why": Reason("few", {"n": 25, "se": 0.12345678}, "Few.")})
     assert found == {"why": {"code": "few", "numbers": {"n": 25, "se": 0.123457}}}
+
+
+@pytest.mark.parametrize(
+    ("share", "as_percent", "as_points"),
+    [
+        (0.98, "98 %", "+98.0 points"),
+        (0.714, "71.4 %", "+71.4 points"),
+        (-0.042, "−4.2 %", "−4.2 points"),
+        (-0.0001, "0 %", "0.0 points"),
+        (1.0, "100 %", "+100.0 points"),
+        (None, "–", "–"),
+        (math.nan, "–", "–"),
+    ],
+)
+def test_shares(share: float | None, as_percent: str, as_points: str) -> None:
+    assert (percent(share), signed_points(share)) == (as_percent, as_points)
+
+
+@pytest.mark.parametrize(
+    ("p", "told"),
+    [
+        (0.0304, "p = .03"),
+        (0.25, "p = .25"),
+        (0.0012, "p = .0012"),
+        (0.0004, "p < .001"),
+        (0, "p < .001"),
+        (1.0, "p = 1"),
+    ],
+)
+def test_p_values(p: float, told: str) -> None:
+    assert pvalue(p) == told
+    assert told.removeprefix("p ").removeprefix("= ") == bare_pvalue(p)
+
+
+def test_a_p_that_was_not_computed_is_no_number() -> None:
+    assert bare_pvalue(None) == bare_pvalue(math.nan) == "–"
+
+
+def test_every_verdict_has_a_word_and_the_schema_knows_it() -> None:
+    assert set(VERDICTS) == set(Verdict)
+    schema = json.loads((files("audit.sweep") / "verdict.schema.json").read_text(encoding="utf-8"))
+    assert set(schema["$defs"]["cell"]["properties"]["verdict"]["enum"]) == {v.value for v in Verdict}
+    for shown in ("name", "glyph", "marker", "means"):
+        values = [getattr(word, shown) for word in VERDICTS.values()]
+        assert len(set(values)) == len(values), shown
+
+
+def test_every_gate_has_a_word() -> None:
+    cell = simulate(Design(40, 2), World(), np.random.default_rng(0)).cell
+    assert {g.name for g in all_gates(cell, None, SweepThresholds(), None)} == set(GATES)
+
+
+@pytest.mark.parametrize(
+    ("lows", "on"),
+    [((0.01, 0.01, 0.01), "every_scale"), ((0.01, -0.01, 0.01), "one_scale"), ((-0.01, -0.01, -0.01), "no_scale")],
+)
+def test_a_gain_that_is_larger_on_one_scale_only_is_said_to_be_so(lows: tuple[float, ...], on: str) -> None:
+    scales = [
+        Contrast(f"difference_in_differences{end}", "", None, 100, 0.05, low, 0.09, None)
+        for end, low in zip(("", "_log_odds", "_log_wrong"), lows, strict=True)
+    ]
+    assert held_out(scales) == (because(f"larger_on_{on}", gain=0.05, low=lows[0], high=0.09),)

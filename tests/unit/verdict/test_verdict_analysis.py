@@ -114,21 +114,14 @@ def test_effect_and_mcnemar_counts_agree_with_the_rows() -> None:
 
 def test_every_fault_is_caught_in_a_healthy_run() -> None:
     tests = analyse_outcomes(rows(n=200), n_resamples=RESAMPLES).self_test
-    assert [(t.expected_gate, t.status) for t in tests] == [
-        ("above_chance", "caught"),
-        ("parseability", "caught"),
-        ("manipulation_reached_worker", "caught"),
-        ("pairing", "caught"),
-        ("above_chance", "caught"),
-    ]
+    gates = ["above_chance", "parseability", "manipulation_reached_worker", "pairing", "above_chance"]
+    assert [(t.expected_gate, t.status) for t in tests] == [(gate, "caught") for gate in gates]
 
 
 def test_the_self_test_claims_nothing_it_cannot_show() -> None:
     def by_fault(outcomes: list[Outcome], texts: bool = True) -> dict[str, SelfTest]:
-        if texts:
-            found = analyse_outcomes(outcomes, n_resamples=RESAMPLES)
-        else:
-            found = analyse(pair(outcomes), n_resamples=RESAMPLES)
+        given = outcomes if texts else pair(outcomes)
+        found = (analyse_outcomes if texts else analyse)(given, n_resamples=RESAMPLES)
         return {t.fault: t for t in found.self_test}
 
     broken = by_fault(rows(n=200, parse_rate=0.5))
@@ -158,7 +151,6 @@ def test_bad_thresholds_are_refused(values: dict[str, float], message: str) -> N
 def test_the_nearest_calibrated_design_is_printed() -> None:
     run = {"routers": 8, "draws": "independent", "clean_accuracy": 0.72, "discordance": 0.22}
     found = nearest(TABLE, n=700, **run)
-    assert found is not None
     assert (found.design["n"], found.design["routers"]) == (1000, 9)
     assert "1 % (± 0.2 %)" in found.sentence and "80 %" in found.sentence and "10 points in 50 %" in found.sentence
     assert "it clears 3 %" in found.sentence and "It clears 60 %" in found.sentence
@@ -203,7 +195,6 @@ def test_the_slope_is_that_of_the_accuracies_over_r_and_has_limits_where_there_a
     noisy = [o for o in outcomes if o.arm == Arm.NOISY_REWRITE]
     routers = sorted({o.routers for o in noisy})
     accuracy = [np.mean([o.correct for o in noisy if o.routers == r]) for r in routers]
-    assert cell.slope is not None
     assert cell.slope.estimate == pytest.approx(np.polyfit(routers, accuracy, 1)[0])
     assert cell.slope.ci_low is not None and cell.slope.ci_high is not None
     assert cell.slope.ci_low < cell.slope.estimate < cell.slope.ci_high

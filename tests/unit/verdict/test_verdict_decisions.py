@@ -62,6 +62,9 @@ def test_each_verdict_is_reached(expected: Verdict, options: dict[str, Any]) -> 
     if expected == Verdict.BRITTLE:
         assert cell.decision.reasons[0].code == "falls"
         assert cell.decision.reasons[0].numbers["drop"] == -cell.effect.mean_gain
+        assert cell.share_beyond_gains is None and "memory" not in cell.headline
+    if expected == Verdict.NO_EXCESS:  # which does not claim that the score is free of memory
+        assert BLIND in cell.headline and because("blind") in cell.decision.reasons
 
 
 def test_an_excess_in_a_small_sample_is_not_called_underpowered() -> None:

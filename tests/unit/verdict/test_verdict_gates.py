@@ -25,6 +25,7 @@ from audit.verdict.reason import sentence
 from audit.verdict.result import Gate, Status
 
 ROUTERS = (1, 2, 3)
+BOTH = [Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1)]
 
 
 def rows(n: int = 300, **options: Any) -> list[Outcome]:
@@ -41,9 +42,9 @@ def failing(gates: dict[str, Gate]) -> set[str]:
     return {name for name, g in gates.items() if g.status == Status.FAIL}
 
 
-def cell_of(state: list[list[int]], settings: list[Setting], reading: str = "letter") -> CellOutcomes:
-    states = dict(zip(settings, state, strict=True))
-    return outcome_tables.cell_of(states, draws="independent", reading=reading)
+def cell_of(*states: list[int], reading: str = "letter") -> CellOutcomes:
+    """A clean and a noisy run."""
+    return outcome_tables.cell_of(dict(zip(BOTH, states, strict=True)), draws="independent", reading=reading)
 
 
 @pytest.mark.parametrize(
@@ -85,9 +86,7 @@ def test_guessing_fails_above_chance() -> None:
 
 
 def test_above_chance_uses_the_mean_of_one_over_k() -> None:
-    clean, noisy = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1)
-    state = [[1] * 46 + [0] * 54] * 2
-    four = cell_of(state, [clean, noisy])
+    four = cell_of(*[[1] * 46 + [0] * 54] * 2)
     two = replace(four, n_options=np.full(100, 2))
     t = SweepThresholds()
     found = [all_gates(c, None, t, 0.01)[1].status for c in (four, two)]
@@ -111,33 +110,26 @@ def test_shuffled_ids_of_one_arm_fail_pairing() -> None:
 
 
 def test_exact_values_alarm_on_zero_one_and_nothing_changed() -> None:
-    clean, noisy = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1)
     half, zero, one = [1] * 10 + [0] * 10, [0] * 20, [1] * 20
-    assert exact_values(cell_of([half, [1] * 9 + [0] * 10 + [1]], [clean, noisy])).status == Status.PASS
+    assert exact_values(cell_of(half, [1] * 9 + [0] * 10 + [1])).status == Status.PASS
     for rows_of in ([half, zero], [one, half], [half, half]):
-        found = exact_values(cell_of(rows_of, [clean, noisy]))
+        found = exact_values(cell_of(*rows_of))
         assert (found.status, found.number) == (Status.FAIL, 1)
         assert found.numbers["zero_width_intervals"] == (rows_of == [half, half])
-
-
-def test_a_gain_of_exactly_zero_is_counted_but_no_alarm_while_answers_change() -> None:
-    clean, noisy = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1)
-    gate = exact_values(cell_of([[1, 0] * 10, [0, 1] * 10], [clean, noisy]))
-    assert gate.status == Status.PASS and gate.numbers["zero_gains"] == 1
+    moved = exact_values(cell_of([1, 0] * 10, [0, 1] * 10))  # a gain of exactly 0 while answers change: counted
+    assert moved.status == Status.PASS and moved.numbers["zero_gains"] == 1
 
 
 def test_parseability_counts_truncated_apart_and_says_where_it_is_trivial() -> None:
-    clean, noisy = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1)
-    state = [[1] * 50 + [0] * 50, [1] * 85 + [State.TRUNCATED] * 9 + [State.UNPARSED] * 6]
-    gate = parseability(cell_of(state, [clean, noisy]), SweepThresholds())
+    read = [1] * 50 + [0] * 50
+    gate = parseability(cell_of(read, [1] * 85 + [State.TRUNCATED] * 9 + [State.UNPARSED] * 6), SweepThresholds())
     assert gate.status == Status.FAIL and gate.numbers["noisy_rewrite_answered"] == pytest.approx(0.85)
     # 85 of 100, four shares looked at: the exact upper limit at 0.05 / 4
     assert gate.number == pytest.approx(stats.beta.ppf(1 - 0.05 / 4, 86, 15))
     assert gate.numbers["noisy_rewrite_truncated"] == pytest.approx(0.09)
     assert gate.numbers["noisy_rewrite_unparsed"] == pytest.approx(0.06)
     assert gate.items == tuple(f"q{i:04d}" for i in range(85, 100)) and gate.item_count == 15
-    trivial = parseability(cell_of([state[0], state[0]], [clean, noisy], reading="option_text"), SweepThresholds())
-    assert trivial.status == Status.PASS
+    assert parseability(cell_of(read, read, reading="option_text"), SweepThresholds()).status == Status.PASS
 
 
 def test_enough_data_compares_the_upper_limit_and_does_not_withhold() -> None:

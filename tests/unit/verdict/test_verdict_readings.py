@@ -46,7 +46,6 @@ def test_unread_replies_of_any_kind_are_held_against_and_for_a_gain(what, larges
     assert dict(zip(found.adverse.ensemble.routers, found.adverse.ensemble.gain * 40, strict=True)) == pytest.approx(
         {1: 26 - 28, 2: 28 - 20}
     )
-    assert found.favourable.clean is not None
     assert found.favourable.clean.gain * 40 == pytest.approx([26 - 24, 32 - 24])
 
 
@@ -123,6 +122,5 @@ def test_a_run_that_may_stop_early_is_brittle_by_a_limit_and_not_by_an_estimate_
 
 def test_a_gain_explained_by_repetition_holds_unread_replies_for_a_gain_over_it():
     found = evidence({4: State.UNPARSED, 2: State.UNPARSED}, gamma=float("inf"))
-    assert found.favourable is not None and found.favourable.ensemble is not None
     # r=2: noisy 28 + 4 of 40, the ensemble control 20 right with its unread ones wrong.
     assert found.favourable.ensemble.gain[-1] * 40 == pytest.approx(32 - 20)

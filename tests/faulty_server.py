@@ -52,11 +52,7 @@ def completion(text: str | None = "ok", finish_reason: str | None = "stop", **me
         "object": "chat.completion",
         "model": "m",
         "choices": [
-            {
-                "index": 0,
-                "message": {"role": "assistant", "content": text, **message},
-                "finish_reason": finish_reason,
-            }
+            {"index": 0, "message": {"role": "assistant", "content": text, **message}, "finish_reason": finish_reason}
         ],
         "usage": {"prompt_tokens": 12, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 8}},
     }
@@ -84,11 +80,7 @@ class FaultyServer:
     """`async with FaultyServer(behave) as server:` serves `server.url` until the block ends."""
 
     def __init__(
-        self,
-        behave: Callable[[Call], Reply] = echo,
-        *,
-        models: Callable[[Call], Reply] | None = None,
-        model: str = "m",
+        self, behave: Callable[[Call], Reply] = echo, *, models: Callable[[Call], Reply] | None = None, model: str = "m"
     ) -> None:
         self.behave = behave
         self.models = models or (lambda call: Reply(body={"object": "list", "data": [{"id": model}]}))

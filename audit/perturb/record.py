@@ -66,9 +66,7 @@ class Wordings:
             return out
 
         return replace(
-            self,
-            original=drawn(self.original, first, original),
-            variants=drawn(self.variants, others, variants),
+            self, original=drawn(self.original, first, original), variants=drawn(self.variants, others, variants)
         )
 
     @property

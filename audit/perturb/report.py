@@ -93,9 +93,7 @@ REPORT = Report(
     judge,
     _page,
     options=lambda run_dirs, asked: {name: asked.get(name) for name in ("seed", "variants")},
-    foreign={
-        "control_benchmark": "belongs to the sweep; held-out items of this audit are those of its run.",
-    },
+    foreign={"control_benchmark": "belongs to the sweep; held-out items of this audit are those of its run."},
 )
 report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.verdict_of
 

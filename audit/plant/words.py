@@ -160,14 +160,7 @@ def result_of(
     base = readings["base"]
     plants = [
         plant_of(
-            bench,
-            label,
-            one,
-            base,
-            _loss(experiment, label),
-            alpha=config.alpha,
-            seed=config.seed,
-            n_splits=n_splits,
+            bench, label, one, base, _loss(experiment, label), alpha=config.alpha, seed=config.seed, n_splits=n_splits
         )
         for label, one in readings.items()
     ]

@@ -104,12 +104,7 @@ class CellChange:
 
 
 def compare_runs(
-    before: Path,
-    after: Path,
-    models: Sequence[tuple[str, str]] = (),
-    benchmarks: Sequence[str] = (),
-    *,
-    seed: int = 42,
+    before: Path, after: Path, models: Sequence[tuple[str, str]] = (), benchmarks: Sequence[str] = (), *, seed: int = 42
 ) -> tuple[CellChange, ...]:
     """What changed from one run, panel or suite to the other; Holm is over all of it.
 
@@ -151,11 +146,7 @@ def _run_pairs(before: Path, after: Path) -> list[tuple[Path, Path]]:
 
 
 def _changes_of(
-    before: Path,
-    after: Path,
-    models: Sequence[tuple[str, str]],
-    benchmarks: Sequence[str],
-    rng: np.random.Generator,
+    before: Path, after: Path, models: Sequence[tuple[str, str]], benchmarks: Sequence[str], rng: np.random.Generator
 ) -> list[CellChange]:
     first, second = read_entry(before), read_entry(after)
     pairs = list(models) or _model_pairs(first, second)

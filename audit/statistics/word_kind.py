@@ -19,11 +19,7 @@ _LEAST = 10  # items of each set, fewer teach nothing
 
 
 def kind_auc(
-    published: Sequence[str],
-    fresh: Sequence[str],
-    clusters: tuple[IntArray, IntArray],
-    *,
-    rng: np.random.Generator,
+    published: Sequence[str], fresh: Sequence[str], clusters: tuple[IntArray, IntArray], *, rng: np.random.Generator
 ) -> Auc | None:
     """The chance that words rank an item of the first set above one of the second; .5: they cannot tell them.
 

@@ -77,21 +77,11 @@ def page(verdict: RunVerdict, run_dirs: Sequence[Path]) -> Page:
 
 
 def render(
-    verdict: RunVerdict,
-    facts: Sequence[RunFacts],
-    figures: dict[str, str],
-    rows: ItemRows,
-    paper: Sequence[PaperTable],
+    verdict: RunVerdict, facts: Sequence[RunFacts], figures: dict[str, str], rows: ItemRows, paper: Sequence[PaperTable]
 ) -> str:
     """The page as text."""
     cells: list[dict[str, Any]] = [
-        {
-            "cell": c,
-            "result": r,
-            "mark": verdict.mark(c, r),
-            "label": label(r),
-            "word": shown_as(r),
-        }
+        {"cell": c, "result": r, "mark": verdict.mark(c, r), "label": label(r), "word": shown_as(r)}
         for c, r in zip(verdict.cells, verdict.results, strict=True)
     ]
     items = top_items(rows, verdict.results)

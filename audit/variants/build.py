@@ -44,10 +44,7 @@ def judge_requests(templates: Mapping[str, str], variant: Variant, votes: int) -
     )
     return [
         ModelRequest(
-            key=f"{variant.id}/judge/{k}",
-            prompt=prompt,
-            max_tokens=JUDGE_MAX_TOKENS,
-            temperature=JUDGE_TEMPERATURE,
+            key=f"{variant.id}/judge/{k}", prompt=prompt, max_tokens=JUDGE_MAX_TOKENS, temperature=JUDGE_TEMPERATURE
         )
         for k in range(votes)
     ]
@@ -110,7 +107,7 @@ def ask_judge(
 # Options that speak of other options by place: another order would change what they say.
 _REFERS = re.compile(
     r"\b(?:all|none|both|either|neither|any) of (?:the|these)\b|\b(?:both|neither|either) \(?[A-H]\)?\b|"
-    r"\b[A-H] (?:and|or|&) [A-H]\b|\babove\b|\bbelow\b",
+    r"\b[A-H] (?:and|or|&) [A-H]\b|\babove\b|\bbelow\b"
 )
 
 Needed = Sequence[tuple[Question, Sequence[int]]]

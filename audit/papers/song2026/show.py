@@ -34,14 +34,7 @@ def shipped(name: str) -> Traversable:
 
 
 TABLE1_COLUMNS = ("violation_count", "violation_rate", "max_positive_excess", "mean_positive_excess", "mean_gain")
-TABLE3_COLUMNS = (
-    "violating_models",
-    "violation_rate",
-    "mean_positive_excess",
-    "improve",
-    "degrade",
-    "net_improve",
-)
+TABLE3_COLUMNS = ("violating_models", "violation_rate", "mean_positive_excess", "improve", "degrade", "net_improve")
 
 
 def analyse(
@@ -271,9 +264,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--out", type=Path, default=Path("outputs/reanalysis"), help="folder for json and csv")
     parser.add_argument("--n", type=int, default=100, help="questions behind each accuracy (default 100)")
     parser.add_argument(
-        "--chance",
-        type=float,
-        help="expected accuracy of guessing (default 0.25, four options: an assumption)",
+        "--chance", type=float, help="expected accuracy of guessing (default 0.25, four options: an assumption)"
     )
     parser.add_argument("--table1", type=Path, help="printed model summary to compare with")
     parser.add_argument("--table3", type=Path, help="printed router summary to compare with")

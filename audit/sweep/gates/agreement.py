@@ -60,7 +60,7 @@ def pairing(cell: CellOutcomes, texts: TextMeasures | None, thresholds: SweepThr
     if not found:
         return Rule(name, limit, source).absent(
             "Nothing can be checked beyond the texts: answers must agree well enough within the arms (several settings "
-            f"above chance, with right and wrong answers to {thresholds.pairing_questions_min} questions or more).",
+            f"above chance, with right and wrong answers to {thresholds.pairing_questions_min} questions or more)."
         )
     worst = min(found, key=lambda one: one.found.z - one.found.limit)
     at = worst.found
@@ -99,11 +99,7 @@ def _agreements(cell: CellOutcomes, thresholds: SweepThresholds) -> list[_Compar
 
 
 def _compared(
-    cell: CellOutcomes,
-    within: _Within,
-    side: Sequence[Setting],
-    others: Sequence[Setting],
-    thresholds: SweepThresholds,
+    cell: CellOutcomes, within: _Within, side: Sequence[Setting], others: Sequence[Setting], thresholds: SweepThresholds
 ) -> Agreement | None:
     """None where the two cannot tell a pairing."""
     reliable, rest = within.reliability(side), within.reliability(others)

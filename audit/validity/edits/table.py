@@ -18,7 +18,7 @@ _SPLIT = ("bbq", "contrast")
 _STATEMENTS = ("toxigen", "crows_pairs")
 _NO_ATTRIBUTE = {
     "truthfulqa_mc1": "The options are never shown under truthfulqa_mc1, so a question for the false one cannot be "
-    "asked. Take scorer=truthfulqa_lettered.",
+    "asked. Take scorer=truthfulqa_lettered."
 }
 
 

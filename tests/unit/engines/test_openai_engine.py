@@ -758,10 +758,7 @@ def test_a_redirect_is_not_followed(status: int) -> None:
 
 @pytest.mark.parametrize(
     "reply",
-    [
-        Reply(body=completion("x" * (17 * 2**20))),
-        Reply(body=completion("small"), headers={"content-encoding": "gzip"}),
-    ],
+    [Reply(body=completion("x" * (17 * 2**20))), Reply(body=completion("small"), headers={"content-encoding": "gzip"})],
     ids=["17 MiB", "compressed"],
 )
 def test_a_reply_has_a_bound(reply: Reply) -> None:

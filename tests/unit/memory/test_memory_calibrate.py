@@ -20,9 +20,7 @@ from audit.memory.calibrate import (
     tables,
     verdict_of,
 )
-from audit.memory.calibrate import (
-    SHIPPED as SHIPPED_DESIGNS,
-)
+from audit.memory.calibrate import SHIPPED as SHIPPED_DESIGNS
 from audit.memory.calibrated import SHIPPED, nearest
 from audit.memory.evidence import correct
 from audit.memory.measure import measure

@@ -7,15 +7,7 @@ import numpy as np
 import pytest
 
 from audit.perturb import calibrate as perturb
-from audit.perturb.calibrate import (
-    CORE,
-    EVERYWHERE,
-    SHIPPED,
-    cleared_markdown,
-    markdown,
-    procedures,
-    worlds_markdown,
-)
+from audit.perturb.calibrate import CORE, EVERYWHERE, SHIPPED, cleared_markdown, markdown, procedures, worlds_markdown
 from audit.perturb.calibrated import SHIPPED as TABLE
 from audit.perturb.calibrated import nearest
 from audit.perturb.decide import decide

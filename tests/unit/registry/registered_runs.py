@@ -25,13 +25,7 @@ def make_run(
     """A finished sweep of one model, r=1, with its report."""
     (folder / "shards").mkdir(parents=True)
     rows = synthetic_outcomes(
-        n,
-        (1,),
-        rng=np.random.default_rng(seed),
-        model="m",
-        with_direct=False,
-        clean_accuracy=clean_accuracy,
-        gain=gain,
+        n, (1,), rng=np.random.default_rng(seed), model="m", with_direct=False, clean_accuracy=clean_accuracy, gain=gain
     )
     info = write_shard(folder, outcomes_to_table(rows), SCHEMA, attempt=start_attempt(folder))
     Manifest(

@@ -118,8 +118,7 @@ def test_a_clock_that_went_backwards_is_refused(registry: Registry, told: Callab
 
 
 @pytest.mark.parametrize(
-    "place",
-    ["oracle://x/y", "postgresql://u:pw@h", "postgresql://h/d?password=pw", ":memory:", "sqlite://", "://"],
+    "place", ["oracle://x/y", "postgresql://u:pw@h", "postgresql://h/d?password=pw", ":memory:", "sqlite://", "://"]
 )
 def test_addresses_that_cannot_be_used_are_refused_without_showing_a_password(
     place: str, monkeypatch: pytest.MonkeyPatch

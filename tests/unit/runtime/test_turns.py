@@ -150,8 +150,7 @@ def test_a_server_is_asked_for_one_model_at_a_time():
 
 
 @pytest.mark.parametrize(
-    "url",
-    ["http://localhost:8000/v1", "http://LOCALHOST:8000/v1/", "http://127.0.0.1:8000/v1", "http://[::1]:8000/v1"],
+    "url", ["http://localhost:8000/v1", "http://LOCALHOST:8000/v1/", "http://127.0.0.1:8000/v1", "http://[::1]:8000/v1"]
 )
 def test_one_server_under_several_names_is_one_server(url: str):
     def at(one: str) -> list[ModelConfig]:

@@ -328,8 +328,7 @@ def test_what_rules_without_the_question_reach(shared_data: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("category", "reached"),
-    [("Disability_status", 0.750), ("Religion", 0.710), ("Sexual_orientation", 0.727)],
+    ("category", "reached"), [("Disability_status", 0.750), ("Religion", 0.710), ("Sexual_orientation", 0.727)]
 )
 def test_bbq_is_right_in_seven_of_ten_for_the_length_of_the_context_and_the_last_name(
     shared_data: Path, category: str, reached: float

@@ -42,13 +42,7 @@ def sweep(clean, noisy, **more):
     clean, noisy = np.asarray(clean, float), np.atleast_2d(np.asarray(noisy, float))
     n = clean.size
     facts = {"model": "m", "benchmark": "b", "routers": tuple(range(1, len(noisy) + 1))} | more
-    return Sweep(
-        **facts,
-        question_ids=tuple(f"q{i}" for i in range(n)),
-        clean=clean,
-        noisy=noisy,
-        cluster=np.arange(n),
-    )
+    return Sweep(**facts, question_ids=tuple(f"q{i}" for i in range(n)), clean=clean, noisy=noisy, cluster=np.arange(n))
 
 
 def test_one_setting_by_hand():

@@ -13,13 +13,7 @@ from audit.variants.build import read_vote, tally
 from audit.variants.policy import Policy
 from audit.variants.record import Judgement
 from audit.variants.requests import ModelRequest, replies_of, request_seed
-from audit.variants.strategies import (
-    Prompts,
-    load_prompts,
-    paraphrase_candidates,
-    paraphrase_requests,
-    read_paraphrase,
-)
+from audit.variants.strategies import Prompts, load_prompts, paraphrase_candidates, paraphrase_requests, read_paraphrase
 
 
 @pytest.fixture

@@ -52,8 +52,7 @@ def test_hash_is_of_content_not_of_order_or_framing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"seed": 43}, {"window": (0.1, 0.45)}, {"embedder": ModelRef("scripted", "sha256:1")}, {"licence": ""}],
+    "change", [{"seed": 43}, {"window": (0.1, 0.45)}, {"embedder": ModelRef("scripted", "sha256:1")}, {"licence": ""}]
 )
 def test_whatever_decides_a_library_is_in_its_hash(change: dict[str, object]) -> None:
     assert make_library(GOOD, **change).sha256 != make_library(GOOD).sha256

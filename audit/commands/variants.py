@@ -173,7 +173,7 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def _panel(args: argparse.Namespace) -> None:
-    from audit.variants.panel_run import judge_by_run
+    from audit.variants.combine import judge_by_run
 
     _save(judge_by_run(_find(args.library, args), args.run_dir), args)
 

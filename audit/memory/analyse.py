@@ -13,10 +13,9 @@ from audit.memory.evidence import Evidence, correct
 from audit.memory.gates import all_gates, readable
 from audit.memory.measure import measure
 from audit.memory.record import MemoryCell
-from audit.memory.result import MemoryResult
+from audit.memory.result import MemoryResult, score_without
 from audit.memory.texts import CONDITIONS, INDICATORS, TEXTS
 from audit.memory.thresholds import MemoryThresholds
-from audit.memory.without import score_without
 from audit.verdict.reason import sentence, sentences
 from audit.verdict.result import json_ready
 from audit.verdict.run import JudgedRun

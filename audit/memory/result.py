@@ -1,14 +1,76 @@
-"""The six verdicts, and all that is said of one cell."""
+"""The six verdicts, and all that is said of one cell: first of all its score without memory."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
+from audit.errors import DataError
 from audit.memory.evidence import Evidence
+from audit.memory.record import MemoryCell
 from audit.memory.texts import TEXTS
-from audit.memory.without import ScoreWithout
-from audit.verdict.reason import Texts
+from audit.statistics.from_memory import FromMemory, from_memory
+from audit.statistics.set_difference import Sets
+from audit.statistics.unparsed import DECIDE_AT
+from audit.statistics.without_memory import Gap, Limits, WithoutMemory, score_of, without_memory
+from audit.verdict.gates import failed
+from audit.verdict.reason import Reason, Texts, because, sentence
+from audit.verdict.result import Gate, Status
 from audit.verdict.run import CellResult, Decided
+
+
+@dataclass(frozen=True)
+class ScoreWithout:
+    """found: None where it is not identified; needs then has codes of what is missing. items: of the published set."""
+
+    said: Reason
+    score: Limits | None
+    found: WithoutMemory | None = None
+    items: FromMemory | None = None
+    needs: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        return sentence(self.said, TEXTS)
+
+
+def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> ScoreWithout:
+    """Estimate, conditions and items of one cell; without held-out items and references it is not identified."""
+    published, held_out = cell.tested
+    score = score_of(published.score, cell.published.cluster)
+    needs, refused = _needs(cell, evidence, gates), ""
+    if not needs and cell.fresh is not None and held_out is not None:
+        kept = [(a, b) for a, b in cell.references if b is not None and a.model not in evidence.left_out]
+        models = [(published, held_out), *kept]
+        scores: list[Sets] = [(a.score, b.score) for a, b in models]
+        texts: list[Sets] = [(a.texts["item"], b.texts["item"]) for a, b in models]
+        try:
+            clusters = cell.published.cluster, cell.fresh.cluster
+            found = without_memory(scores[0], scores[1:], clusters, held=_held(evidence))
+            items = from_memory(scores[0], scores[1:], texts)
+        except DataError as error:
+            needs, refused = ("more_answers",), str(error)
+        else:
+            said = because("without", score=found.score, without=found.without, references=found.references)
+            return ScoreWithout(said, found.score, found, items)
+    return ScoreWithout(because("not_identified", score=score, needs=needs, error=refused), score, needs=needs)
+
+
+def _needs(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> tuple[str, ...]:
+    """Codes of what is missing."""
+    unfit = {g.name for g in gates if g.status == Status.FAIL}
+    missing = {
+        "held_out": cell.fresh is None,
+        "able_references" if evidence.left_out else "references": len(cell.references) == len(evidence.left_out),
+        "parsed": any(g.name == "parseability" for g in failed(gates)),
+        **{name: name in unfit for name in ("same_kind", "fresh_drawn")},
+    }
+    return tuple(code for code, lacking in missing.items() if lacking)
+
+
+def _held(evidence: Evidence) -> list[Gap]:
+    """The gap with unparsed answers held for and against it, at the odds ratio of decisions."""
+    return [(0.0, one.low, one.high) for one in evidence.held if one.gamma == DECIDE_AT]
 
 
 class MemoryVerdict(StrEnum):

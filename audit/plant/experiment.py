@@ -16,11 +16,10 @@ from audit.plant.plan import Form, Method
 from audit.plant.resolve import Experiment
 from audit.plant.texts import pass_examples
 from audit.plant.train import REFUSED, Job
-from audit.runtime.ask import run_command
 from audit.runtime.keep import keep_engines
 from audit.runtime.progress import Display
 from audit.runtime.run import run_audit
-from audit.runtime.start import start_ray
+from audit.runtime.start import run_command, start_ray
 from audit.variants.arrow import FILE, write_library
 
 _IDENTITY = "identity.json"

@@ -34,8 +34,7 @@ from audit.records import (
 )
 from audit.runtime.call import EngineCaller
 from audit.runtime.metrics import AuditMetrics
-from audit.scoring.score import Score, score
-from audit.scoring.vote import counted, majority
+from audit.scoring.score import Score, counted, majority, score
 from audit.shards.complete import count_answers
 from audit.shards.keys import rows_to_table
 from audit.shards.questions import QuestionFile

@@ -7,8 +7,7 @@ import numpy as np
 
 from audit.errors import DataError
 from audit.records import Setting
-from audit.statistics.accuracy import interval
-from audit.statistics.chance import chance_level
+from audit.statistics.chance import chance_level, interval
 from audit.statistics.information import InformationSlope, slope_at_zero
 from audit.statistics.paired import CellOutcomes, State
 from audit.statistics.values import levels_of, replicates_of, settings_values, to_values

@@ -33,7 +33,7 @@ from audit.sweep.analyse import N_RESAMPLES, analyse
 from audit.sweep.calibrated import SHIPPED
 from audit.sweep.design import DELETED
 from audit.sweep.drill import MAX_TEXT_BYTES, DrillRows, pack
-from audit.sweep.forest import GainRow, forest
+from audit.sweep.figures import GainRow, forest
 from audit.sweep.page import render
 from audit.sweep.paper import SettingRow, router_summary
 from audit.sweep.replay import aggregator_of, same_messages

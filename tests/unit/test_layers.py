@@ -32,7 +32,7 @@ LAYERS = (
      "audit.registry", "audit.export", "audit.short_forms"),
     ("audit.runtime", "audit.variants", "audit.conduct"),
     ("audit.sweep", "audit.perturb", "audit.memory", "audit.validity"),
-    ("audit.plant", "audit.suite", "audit.imports", "audit.loading", "audit.notebook", "audit.overview",
+    ("audit.plant", "audit.suite", "audit.imports", "audit.loading", "audit.notebook",
      "audit.running", "audit.papers"),
     ("audit.commands",),
     ("audit.__main__", "audit.gate", "audit.review", "audit.evidence", "audit.plan", "audit.calibrate",

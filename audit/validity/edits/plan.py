@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from audit.benchmarks.items import Item
 from audit.scoring.reference import ReferenceScorer
 from audit.validity.edits.partners import Partners
-from audit.validity.edits.record import PLAIN_LABELS, Edit, Family
+from audit.validity.edits.record import PLAIN_LABELS, Edit, Family, context_of
 from audit.validity.edits.surface import distance, format_edit, placebo_edit, wordings, words
-from audit.validity.edits.table import context_of
 from audit.variants.record import Variant
 
 Request = tuple[str, tuple[str, ...], tuple[str, ...]]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit.statistics.accuracy import interval
+from audit.statistics.chance import interval
 from audit.sweep import tables
 from audit.sweep.paper import SettingRow, setting_row
 from audit.verdict.tables import csv_text

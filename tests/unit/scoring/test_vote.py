@@ -3,8 +3,7 @@
 import pytest
 
 from audit.records import Answer, FinishReason, Generation
-from audit.scoring.score import Score
-from audit.scoring.vote import counted, majority
+from audit.scoring.score import Score, counted, majority
 
 GOLD = 1
 

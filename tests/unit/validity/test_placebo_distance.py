@@ -18,8 +18,8 @@ from audit.scoring.reference import find_scorer
 from audit.validity.edits.file import EditFile, read_edits, to_table, write_edits
 from audit.validity.edits.partners import Partners
 from audit.validity.edits.plan import build_plan
+from audit.validity.edits.record import formats_of
 from audit.validity.edits.surface import distance
-from audit.validity.edits.table import formats_of
 from audit.validity.evidence import measure
 from audit.validity.tokens import FILE, as_array, distances, read_token_distances, write_token_distances
 

@@ -15,8 +15,7 @@ from audit.validity.cells import _cell, _Rows
 from audit.validity.edits.file import EditFile, read_edits, to_table, write_edits
 from audit.validity.edits.partners import Partners
 from audit.validity.edits.plan import build_plan
-from audit.validity.edits.record import Family
-from audit.validity.edits.table import formats_of
+from audit.validity.edits.record import Family, formats_of
 from audit.validity.evidence import _by_group, measure
 from audit.validity.record import ValidityCell
 

@@ -24,7 +24,7 @@ from audit.validity.design import make_design
 from audit.validity.edits.file import to_table, write_edits
 from audit.validity.edits.partners import Partners
 from audit.validity.edits.plan import build_plan
-from audit.validity.edits.table import formats_of
+from audit.validity.edits.record import formats_of
 from audit.validity.judge import Judgements, judged_scorer, judgements, read_judgements, write_judgements
 from audit.validity.labels import Labelled, read_labels, rule_agreement, sentence
 from audit.validity.present import present, read

@@ -15,9 +15,8 @@ from audit.scoring.reference import find_scorer
 from audit.scoring.shortcuts import negation_scores
 from audit.statistics.selectivity import ratio
 from audit.validity.edits.partners import Partners, _slot
-from audit.validity.edits.record import Contract
+from audit.validity.edits.record import Contract, formats_of
 from audit.validity.edits.surface import FORMATS
-from audit.validity.edits.table import formats_of
 
 
 def items_of(name: str, path: Path) -> tuple[Item, ...]:

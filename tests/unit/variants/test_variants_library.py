@@ -29,8 +29,7 @@ from audit.variants.arrow import (
     to_table,
     write_library,
 )
-from audit.variants.combine import diff, merge
-from audit.variants.panel_run import PanelFinding, apply_panel, judge_by_run, panel_findings
+from audit.variants.combine import PanelFinding, apply_panel, diff, judge_by_run, merge, panel_findings
 from audit.variants.record import Library, ModelRef, State, header_dict, header_from
 from audit.variants.review_file import apply_review, draw_review, read_review, upper_bound, write_review
 from audit.variants.select import check_library, select_variants

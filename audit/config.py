@@ -22,7 +22,7 @@ from audit.engines.config import LIKELIHOODS, ModelConfig, SamplingConfig, check
 from audit.entry_points import added
 from audit.errors import ConfigError, unknown_name
 from audit.plan_cost import CostConfig, check_cost, check_priced
-from audit.prompting.templates import check_reading, load_protocol
+from audit.prompting.prompts import check_reading, load_protocol
 from audit.records import Reading
 from audit.scoring.sandbox import sandbox_python
 

@@ -14,7 +14,7 @@ from audit.config import RunConfig, plain_config, protocol_of, reading_of, reask
 from audit.engines.config import WEIGHED, ModelConfig
 from audit.engines.weights import Weights, resolve_weights
 from audit.errors import ConfigError, EngineError
-from audit.prompting.templates import load_protocol
+from audit.prompting.prompts import load_protocol
 from audit.records import Design, Question
 from audit.records import Protocol as Prompts
 from audit.shards.manifest import fingerprint

@@ -120,8 +120,7 @@ def _columns(benchmark: Benchmark, counts: Counts) -> list[str]:
 def _questions(questions: Sequence[Question]) -> list[str]:
     """As the model will see them under the default prompts, each line marked, so that none passes for one of ours."""
     from audit.config import load_group
-    from audit.prompting.prompts import direct_prompt
-    from audit.prompting.templates import load_protocol
+    from audit.prompting.prompts import direct_prompt, load_protocol
     from audit.records import Reading
 
     protocol = load_protocol(load_group("protocol", "song2026"))

@@ -99,7 +99,7 @@ def _suite(name: str, words: Sequence[str]) -> int:
     asked = steps(suite, given, str(folder))
     if not plan:
         return run_suite(suite, asked, folder, (name, *words))
-    from audit.suite.plan import describe
+    from audit.suite.commands import describe
 
     check_suite(suite, asked)
     print("\n".join(describe(asked, folder)))

@@ -22,9 +22,21 @@ from audit.memory.texts import CONDITIONS, INDICATORS, TEXTS
 from audit.memory.vocabulary import GATES, LABELS, VERDICTS
 from audit.records import Question
 from audit.report.build import Page, run_facts
-from audit.report.canvas import BLUE, GRID, INK, MUTED, PHONE, PHONE_FONT, VERMILLION, names_above, plain, styled
+from audit.report.canvas import (
+    BLUE,
+    GRID,
+    INK,
+    MUTED,
+    PHONE,
+    PHONE_FONT,
+    VERMILLION,
+    names_above,
+    plain,
+    power_curve,
+    ruled_out,
+    styled,
+)
 from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
-from audit.report.reach import power_curve, ruled_out
 from audit.shards.questions import QuestionFile
 from audit.statistics.from_memory import FDR
 from audit.statistics.paired import FloatArray

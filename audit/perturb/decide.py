@@ -64,7 +64,7 @@ def decide(
     broken variants could make. It is beyond reference where the references bracket the tested model and are not all of
     one other family, it is larger than theirs on all three scales, off their curve where there are ten or more, and
     larger than that on held-out items where these were run. Held-out items alone make no such finding: rewordings of
-    theirs that are less hard would make it (`audit.perturb.control`). A model is cleared by its data alone: a drop of
+    theirs that are less hard would make it (`audit.perturb.grounds`). A model is cleared by its data alone: a drop of
     the smallest effect that matters must be refuted (Schuirmann 1987). A design with power clears nobody, and one
     without takes no clearance away.
     """

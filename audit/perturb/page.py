@@ -23,9 +23,20 @@ from audit.perturb.texts import TEXTS
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.vocabulary import GATES, LABELS, VERDICTS
 from audit.report.build import Page, run_facts
-from audit.report.canvas import BLUE, GRID, MUTED, PHONE, PHONE_FONT, VERMILLION, names_above, plain, styled
+from audit.report.canvas import (
+    BLUE,
+    GRID,
+    MUTED,
+    PHONE,
+    PHONE_FONT,
+    VERMILLION,
+    names_above,
+    plain,
+    power_curve,
+    ruled_out,
+    styled,
+)
 from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
-from audit.report.reach import power_curve, ruled_out
 from audit.statistics.chance import interval
 from audit.statistics.intensity import IntensityTrend, intensity_trend
 from audit.statistics.paired import FloatArray

@@ -14,7 +14,7 @@ from audit.errors import ConfigError
 from audit.plant.config import PlantConfig, learning_rate, model_of
 from audit.plant.plan import Form, Halves, halve, parse_doses, parse_forms
 from audit.plant.texts import check_variants, passages
-from audit.prompting.templates import load_protocol
+from audit.prompting.prompts import load_protocol
 from audit.records import Protocol, Reading
 from audit.shards.working_copy import need_folder
 from audit.sweep.config import TEMPLATES

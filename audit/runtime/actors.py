@@ -13,8 +13,8 @@ from ray.util.placement_group import PlacementGroup, placement_group, placement_
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from audit.engines.config import ModelConfig, openai_config
-from audit.engines.log_tail import explain
 from audit.engines.port import Engine
+from audit.engines.processes import explain
 from audit.engines.weights import Weights, local_path
 from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import Generation, GenerationRequest

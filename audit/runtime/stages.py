@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from audit.audits import Audit, Work, answer_requests
 from audit.errors import SandboxError, ShardError
-from audit.prompting.prompts import letters_of
-from audit.prompting.templates import shows_options
+from audit.prompting.prompts import letters_of, shows_options
 from audit.records import (
     ANSWER_ROLE,
     Design,

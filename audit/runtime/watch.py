@@ -22,7 +22,7 @@ from audit.errors import AuditError
 from audit.panel import panel_runs
 from audit.plan_cost import CostConfig, spent
 from audit.printable import one_line
-from audit.report.follow import goes_on
+from audit.report.build import goes_on
 from audit.runtime.progress import Display
 from audit.shards.attempt import ATTEMPT
 from audit.shards.complete import count_answers

@@ -20,7 +20,7 @@ from audit.errors import ConfigError, DataError
 from audit.judge.report import Report, with_reservations
 from audit.records import CellRows
 from audit.report.build import Page, run_facts
-from audit.report.reach import power_curve, ruled_out
+from audit.report.canvas import power_curve, ruled_out
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.complete import cell_rows, contents, largest_clusters
 from audit.shards.manifest import MANIFEST, Manifest

@@ -15,11 +15,20 @@ from audit.report.build import Page, run_facts
 from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
 from audit.validity.analyse import RunVerdict
 from audit.validity.as_paper import PaperTable, cell_validity_csv, paper_tables
+from audit.validity.edits.plan import MASKED
 from audit.validity.edits.record import Archetype, Contract, Family
-from audit.validity.edits.show import MASKED
-from audit.validity.figures import differences, family_changes, label, shown_as
+from audit.validity.figures import (
+    before_and_after,
+    deltas_of,
+    differences,
+    family_changes,
+    family_deltas,
+    label,
+    ratios,
+    ratios_of,
+    shown_as,
+)
 from audit.validity.items_table import ItemRows, items_csv, read_rows, top_items
-from audit.validity.paper_figures import before_and_after, deltas_of, family_deltas, ratios, ratios_of
 from audit.validity.result import ValidityResult, ValidityStatus
 from audit.validity.tokens import COLUMNS
 from audit.validity.vocabulary import GATES, LABELS, VERDICTS

@@ -15,9 +15,9 @@ from audit.shards.manifest import Manifest
 from audit.statistics.selectivity import N_RESAMPLES
 from audit.validity.analyse import RunVerdict, analyse
 from audit.validity.as_paper import merged
+from audit.validity.audit import SCHEMA
 from audit.validity.calibrated import SHIPPED
 from audit.validity.cells import load_validity
-from audit.validity.columns import SCHEMA
 from audit.validity.edits.file import FILE, read_about
 from audit.validity.thresholds import ValidityThresholds
 from audit.verdict.shipped import shipped_table

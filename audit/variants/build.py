@@ -16,10 +16,10 @@ from audit.benchmarks.rows import shuffled
 from audit.engines.embedder import Embedder, Embedding, cosine_distance
 from audit.engines.entailment import Entailment
 from audit.errors import LibraryError
-from audit.prompting.templates import fill
+from audit.prompting.prompts import fill
 from audit.prompting.thinking import strip_thinking
 from audit.records import FinishReason, Generation, Question
-from audit.variants.policy import Policy, split_text
+from audit.variants.config import Policy, split_text
 from audit.variants.record import DISTANCE_DIGITS, Candidate, Judgement, ModelRef, State, Variant, question_sha256
 from audit.variants.requests import Generate, ModelRequest, replies_of, request_seed
 from audit.variants.rules import before_judge, decide, repeats, rule_findings, same_words

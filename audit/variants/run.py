@@ -12,8 +12,7 @@ from audit.engines.entailment import load_entailment
 from audit.errors import BenchmarkError, ConfigError
 from audit.records import Question
 from audit.variants.build import Gates, Judge, Needed, Propose, build_variants, once
-from audit.variants.config import VariantsConfig, policy_of
-from audit.variants.policy import Policy
+from audit.variants.config import Policy, VariantsConfig, policy_of
 from audit.variants.record import Candidate, Header, Library, ModelRef, questions_sha256
 from audit.variants.requests import Generate
 from audit.variants.strategies import (

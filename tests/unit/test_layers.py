@@ -33,7 +33,7 @@ LAYERS = (
     ("audit.runtime", "audit.variants", "audit.conduct"),
     ("audit.sweep", "audit.perturb", "audit.memory", "audit.validity"),
     ("audit.plant", "audit.suite", "audit.imports", "audit.loading", "audit.notebook",
-     "audit.running", "audit.papers"),
+     "audit.papers"),
     ("audit.commands",),
     ("audit.__main__", "audit.gate", "audit.review", "audit.evidence", "audit.plan", "audit.calibrate",
      "audit.report.__main__", "audit.registry.__main__", "audit.variants.__main__", "audit.suite.__main__"),

@@ -134,7 +134,7 @@ def main(argv: Sequence[str]) -> int:
 
 def figures(result: Li2026) -> dict[str, Figure]:
     """Figures 2 and 4 of the paper, from its Table 6."""
-    from audit.validity.paper_figures import Deltas, Ratio, family_deltas, ratios
+    from audit.validity.figures import Deltas, Ratio, family_deltas, ratios
 
     cells = [(f"{r.cell.model} / {r.cell.benchmark}", r.cell, r) for r in result.cells]
     shown = [

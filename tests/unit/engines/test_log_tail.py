@@ -1,7 +1,7 @@
 import subprocess
 import sys
 
-from audit.engines.log_tail import causes
+from audit.engines.processes import causes
 
 LOG = """\
 (EngineCore pid=7) INFO 11-21 10:00:00 [core.py:91] Initializing an engine, max_error_rate=0
@@ -33,7 +33,7 @@ def test_a_process_finds_the_files_it_writes_to(tmp_path):
     out = tmp_path / "worker.out"
     code = (
         "import sys; print('ValueError: no such layer', flush=True);"
-        "from audit.engines.log_tail import explain; sys.stderr.write(explain())"
+        "from audit.engines.processes import explain; sys.stderr.write(explain())"
     )
     with out.open("wb") as file:
         done = subprocess.run([sys.executable, "-c", code], stdout=file, stderr=subprocess.PIPE, text=True, check=True)

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.container import ErrorbarContainer
 
 from audit.report import canvas
-from audit.report.reach import power_curve
+from audit.report.canvas import power_curve
 from audit.sweep import figures as f
 from audit.sweep.paper import RouterSummary
 from audit.sweep.result import Effect, Verdict

@@ -16,13 +16,12 @@ from audit.scoring.reference import find_scorer
 from audit.shards.files import make_folder
 from audit.validity.edits.file import EditFile, read_edits, to_table, write_edits
 from audit.validity.edits.partners import Partners
-from audit.validity.edits.plan import build_plan, request_of
+from audit.validity.edits.plan import build_plan, mask, request_of, show
 from audit.validity.edits.record import PLAIN_LABELS, Contract, Family, archetype_of, check_attribute, formats_of
-from audit.validity.edits.show import mask, show
 from audit.validity.edits.surface import FORMATS, distance, format_edit, placebo_edit, refilled, words
 from audit.validity.tokens import distances
 from audit.variants.build import Gates, build_variants, once
-from audit.variants.policy import Policy
+from audit.variants.config import Policy
 from audit.variants.record import Candidate
 
 DATA = Path("../shared/data")

@@ -14,7 +14,7 @@ from audit.shards.attempt import start_attempt
 from audit.shards.files import SHARDS
 from audit.shards.manifest import Manifest
 from audit.shards.write import write_shard
-from audit.validity.columns import SCHEMA
+from audit.validity.audit import SCHEMA
 from audit.validity.design import make_design
 from audit.validity.edits.file import EditFile, read_edits, to_table, write_edits
 from audit.validity.edits.partners import Partners

@@ -22,20 +22,8 @@ from audit.perturb.rows import Read
 from audit.perturb.texts import TEXTS
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.vocabulary import GATES, LABELS, VERDICTS
+from audit.report import canvas
 from audit.report.build import Page, run_facts
-from audit.report.canvas import (
-    BLUE,
-    GRID,
-    MUTED,
-    PHONE,
-    PHONE_FONT,
-    VERMILLION,
-    names_above,
-    plain,
-    power_curve,
-    ruled_out,
-    styled,
-)
 from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
 from audit.statistics.chance import interval
 from audit.statistics.intensity import IntensityTrend, intensity_trend
@@ -133,8 +121,8 @@ def _reach(verdict: RunVerdict) -> dict[str, Figure]:
     needed = items_needed(effect, variants, PLANNED_FLIPS, alpha=limits.alpha, power=limits.power) or 1
     asked = min(c.n for c in verdict.cells)
     return {
-        "ruled_out": ruled_out(known, effect, "drop"),
-        "power_curve": power_curve(plan, asked, needed, effect, "drop"),
+        "ruled_out": canvas.ruled_out(known, effect, "drop"),
+        "power_curve": canvas.power_curve(plan, asked, needed, effect, "drop"),
     }
 
 
@@ -259,43 +247,43 @@ def distance_bins(distance: FloatArray, correct: FloatArray) -> list[DistanceBin
     return bins
 
 
-@styled(PHONE_FONT)
+@canvas.styled(canvas.PHONE_FONT)
 def original_against_variants(bars: Sequence[Bar], chance: float) -> Figure:
     """One line a model: the original (open) and its variants (filled), with 95 % intervals; references in grey."""
-    figure = Figure(figsize=(PHONE, 1.0 + 0.62 * len(bars)), layout="constrained")
+    figure = Figure(figsize=(canvas.PHONE, 1.0 + 0.62 * len(bars)), layout="constrained")
     axes = figure.add_subplot()
     for y, bar in enumerate(reversed(bars)):
-        colours = (MUTED, MUTED) if bar.reference else (BLUE, VERMILLION)
+        colours = (canvas.MUTED, canvas.MUTED) if bar.reference else (canvas.BLUE, canvas.VERMILLION)
         for found, colour, shift, fill in (
             (bar.original, colours[0], 0.12, "none"), (bar.variants, colours[1], -0.12, colours[1]),
         ):  # fmt: skip
             if found is not None:
                 axes.plot(found[1:], (y + shift,) * 2, color=colour, linewidth=1.4)
                 axes.plot(found[0], y + shift, "o", color=colour, markerfacecolor=fill, markersize=6)
-    axes.axvline(chance, color=MUTED, linewidth=0.8, linestyle=":")
-    names_above(axes, [bar.label for bar in reversed(bars)], [y + 0.38 for y in range(len(bars))])
+    axes.axvline(chance, color=canvas.MUTED, linewidth=0.8, linestyle=":")
+    canvas.names_above(axes, [bar.label for bar in reversed(bars)], [y + 0.38 for y in range(len(bars))])
     axes.set_ylim(-0.4, len(bars) - 0.4)
     axes.xaxis.set_major_formatter(_PERCENT)
     axes.set_xlabel("accuracy: original wording (open), variants (filled);\ndotted: guessing")
-    axes.grid(axis="x", color=GRID, linewidth=0.6)
+    axes.grid(axis="x", color=canvas.GRID, linewidth=0.6)
     return figure
 
 
-@styled(PHONE_FONT)
+@canvas.styled(canvas.PHONE_FONT)
 def accuracy_by_distance(bins: dict[str, list[DistanceBin]]) -> Figure:
     """Accuracy of the variants over their distance from the original, one line a judged model."""
-    figure = Figure(figsize=(PHONE, 3.2), layout="constrained")
+    figure = Figure(figsize=(canvas.PHONE, 3.2), layout="constrained")
     axes = figure.add_subplot()
     for k, (label, found) in enumerate(bins.items()):
         x = [(b.low + b.high) / 2 for b in found]
         y = [b.accuracy for b in found]
         around = [[b.accuracy - b.accuracy_low for b in found], [b.accuracy_high - b.accuracy for b in found]]
-        colour = (BLUE, VERMILLION, MUTED)[k % 3]
-        axes.errorbar(x, y, yerr=around, fmt="o-", color=colour, capsize=3, linewidth=1.2, label=plain(label))
+        colour = (canvas.BLUE, canvas.VERMILLION, canvas.MUTED)[k % 3]
+        axes.errorbar(x, y, yerr=around, fmt="o-", color=colour, capsize=3, linewidth=1.2, label=canvas.plain(label))
     axes.yaxis.set_major_formatter(_PERCENT)
     axes.set_xlabel("cosine distance of the variant from the original")
     axes.set_ylabel("accuracy of the variants")
-    axes.grid(color=GRID, linewidth=0.6)
+    axes.grid(color=canvas.GRID, linewidth=0.6)
     if len(bins) > 1:
         axes.legend(fontsize=8)
     return figure

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from typing import TextIO
 
 _BAD = "\N{REPLACEMENT CHARACTER}"
 _BIDI = set("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # they turn the line around
@@ -18,6 +19,11 @@ def one_line(text: object) -> str:
     """
     spaced = re.sub(r"[\n\r\t]+", " ", str(text))
     return "".join(_BAD if c in _BIDI or unicodedata.category(c) in _DROPPED else c for c in spaced)
+
+
+def say(text: object, file: TextIO | None = None) -> None:
+    """Print it as one line."""
+    print(one_line(text), file=file)
 
 
 def lines(text: object) -> str:

@@ -73,18 +73,16 @@ def write_overview(folder: Path) -> Path:
     runs, panels = find_runs(folder), [path.parent for path in sorted(folder.rglob(PANEL))]
     known = [*(run.path for run in runs), *panels]
     others = (one for one in sorted(folder.iterdir()) if one.is_dir() and not any(p.is_relative_to(one) for p in known))
+    pages = ((one.name, _href(folder, one)) for one in others)
+    lost, empty = "a page without its run", "no run of this program is in it"
     lines = [
         *(_of_panel(folder, path) for path in panels),
         *(line for run in runs for line in _of_run(folder, run)),
-        *(_of_other(one.name, _href(folder, one)) for one in others),
+        *(Line(name, href=href, problem=lost if href else empty) for name, href in pages),
     ]
     text = render_page("report/runs.html.j2", rows=(), title=f"Runs in {folder}", lines=lines, count=len(runs))
     write_file(folder / PAGE, text.encode("utf-8", "backslashreplace"))
     return folder / PAGE
-
-
-def _of_other(name: str, href: str) -> Line:
-    return Line(name, href=href, problem="a page without its run" if href else "no run of this program is in it")
 
 
 def _of_panel(folder: Path, path: Path) -> Line:

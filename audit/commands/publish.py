@@ -11,7 +11,7 @@ from pathlib import Path
 
 from audit.errors import ConfigError, check_seed
 from audit.exits import plainly
-from audit.printable import one_line
+from audit.printable import say
 
 
 def parser() -> argparse.ArgumentParser:
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     write_file(kept, json.dumps(record, ensure_ascii=False).encode())
     kept.chmod(0o600)
     columns = "benchmark.id_column=id benchmark.answer_as=index" + (" benchmark.group_column=group" if grouped else "")
-    print(one_line(f"publish  {file}"))
-    print(one_line(f"keep     {kept}"))
-    print(one_line(f"then     audit memory benchmark=mcq_file benchmark.path={file} {columns} published_order={kept}"))
+    say(f"publish  {file}")
+    say(f"keep     {kept}")
+    say(f"then     audit memory benchmark=mcq_file benchmark.path={file} {columns} published_order={kept}")
     return 0

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from audit.json_types import attributes
 from audit.judge.record import Case, Judge, Settings, judge_cells
 from audit.memory.calibrated import nearest
 from audit.memory.decide import cannot_exclude, decide, headline, tipping
@@ -99,19 +100,11 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
         "references": [one[0].model for one in cell.references],
         "reads": own.reads,
         "evidence": {
-            "order": evidence.order,
-            "options": evidence.options,
-            "fresh_order": evidence.fresh_order,
-            "exchangeable": evidence.exchangeable,
-            "completion": evidence.completion,
+            **attributes(evidence, "order", "options", "fresh_order", "exchangeable", "completion", "gap", "rasch"),
+            **attributes(evidence, "kind", "apart", "left_out"),
             "aucs": {name: {"own": a, "beyond_references": b} for name, (a, b) in evidence.aucs.items()},
-            "gap": evidence.gap,
-            "rasch": evidence.rasch,
             "held": [{**json_ready(one), "gamma": str(one.gamma)} for one in evidence.held],
             "holds_up_to": None if result.holds_up_to is None else str(result.holds_up_to),
-            "kind": evidence.kind,
-            "apart": evidence.apart,
-            "left_out": evidence.left_out,
             "dropped": cell.dropped,
         },
     }

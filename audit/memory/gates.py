@@ -27,6 +27,8 @@ _LIKELIHOODS = (Arm.PUBLISHED, Arm.OPTIONS, Arm.ORDER)
 
 def all_gates(cell: MemoryCell, evidence: Evidence, thresholds: MemoryThresholds) -> tuple[Gate, ...]:
     """Every gate, in the order in which the report lists them."""
+    reads = cell.tested[0].reads
+    score_alone = reads[Arm.SCORE].asked == sum(one.asked for one in reads.values()) > 0
     return (
         likelihoods_read(cell, thresholds),
         orders_reach_model(cell, thresholds),
@@ -35,12 +37,8 @@ def all_gates(cell: MemoryCell, evidence: Evidence, thresholds: MemoryThresholds
         fresh_drawn(evidence, thresholds),
         same_kind(evidence, thresholds),
         order_exchangeable(evidence, thresholds, recorded=cell.recorded),
-        *([above_guessing(cell)] if cell.tested[0].reads[Arm.SCORE].asked == _asked(cell.tested[0]) > 0 else []),
+        *([above_guessing(cell)] if score_alone else []),
     )
-
-
-def _asked(one: ModelSet) -> int:
-    return sum(reads.asked for reads in one.reads.values())
 
 
 def above_guessing(cell: MemoryCell) -> Gate:

@@ -12,7 +12,7 @@ from audit.memory.texts import TEXTS
 from audit.statistics.from_memory import FromMemory, from_memory
 from audit.statistics.set_difference import Sets
 from audit.statistics.unparsed import DECIDE_AT
-from audit.statistics.without_memory import Gap, Limits, WithoutMemory, score_of, without_memory
+from audit.statistics.without_memory import Limits, WithoutMemory, score_of, without_memory
 from audit.verdict.gates import failed
 from audit.verdict.reason import Reason, Texts, because, sentence
 from audit.verdict.result import Gate, Status
@@ -46,7 +46,8 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
         texts: list[Sets] = [(a.texts["item"], b.texts["item"]) for a, b in models]
         try:
             clusters = cell.published.cluster, cell.fresh.cluster
-            found = without_memory(scores[0], scores[1:], clusters, held=_held(evidence))
+            held = [(0.0, one.low, one.high) for one in evidence.held if one.gamma == DECIDE_AT]
+            found = without_memory(scores[0], scores[1:], clusters, held=held)
             items = from_memory(scores[0], scores[1:], texts)
         except DataError as error:
             needs, refused = ("more_answers",), str(error)
@@ -66,11 +67,6 @@ def _needs(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> tuple
         **{name: name in unfit for name in ("same_kind", "fresh_drawn")},
     }
     return tuple(code for code, lacking in missing.items() if lacking)
-
-
-def _held(evidence: Evidence) -> list[Gap]:
-    """The gap with unparsed answers held for and against it, at the odds ratio of decisions."""
-    return [(0.0, one.low, one.high) for one in evidence.held if one.gamma == DECIDE_AT]
 
 
 class MemoryVerdict(StrEnum):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from audit.json_types import attributes
 from audit.perturb.grounds import Evidence, Grounds, Tests
 from audit.perturb.record import PerturbCell
 from audit.perturb.result import Decision, PerturbVerdict
@@ -127,12 +128,8 @@ def _not_found(evidence: Grounds, thresholds: PerturbThresholds, found_p: float 
     return Decision(verdict, (*reasons, *_held_out(tests)), (advice,), doubt)
 
 
-def _of(measured: object, *names: str) -> dict[str, float]:
-    return {name: getattr(measured, name) for name in names}
-
-
 def _fallen(evidence: Grounds, found_p: float | None) -> Reasons:
-    drop = _of(evidence.drop.drop, "estimate", "low", "high")
+    drop = attributes(evidence.drop.drop, "estimate", "low", "high")
     fallen = because("fallen", **drop, pvalue=evidence.tests.exchange.pvalue)
     return (fallen,) if found_p is None else (fallen, because("corrected", pvalue=found_p))
 
@@ -147,7 +144,7 @@ def _beyond(tests: Tests) -> Reasons:
     """The drop against the references', and what speaks against comparing."""
     if not tests.beyond:
         return (because("no_usable_references" if tests.left_out else "no_references"),)
-    found = [because(f"beyond_{b.scale}", **_of(b, *_COMPARED)) for b in tests.beyond]
+    found = [because(f"beyond_{b.scale}", **attributes(b, *_COMPARED)) for b in tests.beyond]
     if tests.prior:
         found.append(because("prior", **vars(tests.prior), plain=max(b.plain.pvalue for b in tests.beyond)))
     if tests.bracket is not None and not tests.bracket.holds:
@@ -155,9 +152,9 @@ def _beyond(tests: Tests) -> Reasons:
     if tests.family:
         found.append(because("one_family", family=tests.family))
     if tests.profile is not None:
-        found.append(because("place", **_of(tests.profile, "expected", "lies", "pvalue")))
+        found.append(because("place", **attributes(tests.profile, "expected", "lies", "pvalue")))
     if tests.curve is not None:
-        numbers = _of(tests.curve, "references", "expected", "accuracy", "pvalue")
+        numbers = attributes(tests.curve, "references", "expected", "accuracy", "pvalue")
         found.append(because("curve" if tests.curve_counts else "curve_vague", **numbers))
     return tuple(found)
 
@@ -188,9 +185,9 @@ def _held_out(tests: Tests) -> Reasons:
     if control is None or control.why is not None:
         return () if control is None or control.why is None else (control.why,)
     found = [because("held_out_drop", benchmark=control.benchmark, n=control.n, drop=control.drop)]
-    found += [because(f"held_out_{b.scale}", **_of(b, *_COMPARED)) for b in control.beyond]
+    found += [because(f"held_out_{b.scale}", **attributes(b, *_COMPARED)) for b in control.beyond]
     if control.references is not None:
-        numbers = _of(control.references, "difference", "low", "high")
+        numbers = attributes(control.references, "difference", "low", "high")
         found.append(because("held_out_references", **numbers, references=control.reference_models))
     return tuple(found)
 

@@ -51,7 +51,9 @@ def page(verdict: RunVerdict, read: Read, library: Library, control: Library | N
     sent = {(r.model, r.benchmark): read.requests[r.model, r.benchmark] for r in verdict.results}
     bins = {key: distance_bins(np.array(one.distances), np.array(one.correct)) for key, one in sent.items()}
     drawn: dict[str, Figure] = {
-        f"original_against_variants_{b}": original_against_variants(found, next(iter(_cells(verdict, b))).chance)
+        f"original_against_variants_{b}": original_against_variants(
+            found, next(c.chance for c in verdict.cells if c.benchmark == b)
+        )
         for b, found in bars.items()
     }
     if any(bins.values()):
@@ -135,10 +137,6 @@ def _subtitle(verdict: RunVerdict) -> Reason:
     questions, variants = sorted({c.n for c in verdict.cells}), [len(c.tested.variants) for c in verdict.cells]
     answers = sum(r.found for r in verdict.rows)
     return because("subtitle", questions=questions, variants=max(variants, default=0), answers=answers)
-
-
-def _cells(verdict: RunVerdict, benchmark: str) -> list[PerturbCell]:
-    return [c for c in verdict.cells if c.benchmark == benchmark]
 
 
 def _bars(cell: PerturbCell, cells: Sequence[PerturbCell]) -> list[Bar]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.errors import AuditError, ConfigError, TrainError
+from audit.json_types import attributes
 from audit.plant.plan import Method
 from audit.plant.texts import Example, encode
 
@@ -200,11 +201,8 @@ def _save(model: Any, tokenizer: Any, job: Job, dose: int, losses: Sequence[floa
     """A half-written folder is never served."""
     about = {
         **(job.facts or {}),
-        "method": job.method,
+        **attributes(job, "method", "lr", "batch", "seed"),
         "passes": dose,
-        "lr": job.lr,
-        "batch": job.batch,
-        "seed": job.seed,
         "rank": job.rank if job.method == Method.LORA else None,
         "modules": job.modules if job.method == Method.LORA else None,
         "loss_by_pass": [round(x, 4) for x in losses],

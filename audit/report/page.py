@@ -50,10 +50,6 @@ class Gated:
     gates: Sequence[Gate]
     where: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def with_items(self) -> list[str]:
-        return [g.name for g in self.gates if g.items]
-
 
 @dataclass(frozen=True)
 class Mark:
@@ -206,7 +202,7 @@ def render_page(
     return made.get_template(Path(template).name if isinstance(template, Path) else template).render(
         policy=policy(js, style), css=style, js=js, missing=missing, complete_it=COMPLETE_IT, many=len(rows) > 1,
         refresh_s=REFRESH_S.get(), so_far=SO_FAR.get(),
-        gated=gated, gate_names=sorted({name for one in gated for name in one.with_items}), **values,
+        gated=gated, gate_names=sorted({g.name for one in gated for g in one.gates if g.items}), **values,
     )  # fmt: skip
 
 

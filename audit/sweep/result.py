@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from audit.json_types import attributes
 from audit.statistics.information import InformationSlope
 from audit.sweep.messages import ByRouters
 from audit.sweep.texts import TEXTS
@@ -217,7 +218,7 @@ class RunVerdict(JudgedRun["CellOutcomes", SweepResult]):
     self_test: tuple[SelfTest, ...]
 
     def own(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("paper", "hypotheses", "calibration", "self_test")}
+        return attributes(self, "paper", "hypotheses", "calibration", "self_test")
 
     def own_of_cell(self, cell: CellOutcomes, result: SweepResult) -> dict[str, Any]:
-        return {name: getattr(result, name) for name in _OWN}
+        return attributes(result, *_OWN)

@@ -17,6 +17,7 @@ from matplotlib.ticker import FuncFormatter
 from audit.perturb.analyse import RunVerdict
 from audit.perturb.items_table import Item, items_csv, top_items
 from audit.perturb.record import PerturbCell, Wordings
+from audit.perturb.report import Behind
 from audit.perturb.result import PerturbResult
 from audit.perturb.rows import Read
 from audit.perturb.texts import TEXTS
@@ -45,8 +46,9 @@ ERRORS = {
 HARDEST = 10  # variants listed that most models fail although they have the original right
 
 
-def page(verdict: RunVerdict, read: Read, library: Library, control: Library | None) -> Page:
+def page(verdict: RunVerdict, behind: Behind) -> Page:
     """Figures, tables and the page of a run."""
+    read, library, control = behind.read, behind.library, behind.control
     bars = {c.benchmark: _bars(c, verdict.cells) for c in verdict.cells}
     sent = {(r.model, r.benchmark): read.requests[r.model, r.benchmark] for r in verdict.results}
     bins = {key: distance_bins(np.array(one.distances), np.array(one.correct)) for key, one in sent.items()}

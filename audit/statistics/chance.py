@@ -74,6 +74,15 @@ def chance_check(
 CONFIDENCE = 0.95
 
 
+def upper_limit(hits: int, n: int, confidence: float = CONFIDENCE) -> float:
+    """The exact one-sided upper limit (0-1) of a share after `hits` of n (Clopper & Pearson 1934, Biometrika 26).
+
+    >>> round(upper_limit(0, 150), 4)
+    0.0198
+    """
+    return 1.0 if hits >= n else float(scipy.special.betaincinv(hits + 1, n - hits, confidence))
+
+
 def interval(values: FloatArray, cluster: IntArray) -> tuple[float, float, float] | None:
     """(accuracy, low, high): Wilson's 95 % interval; None where no value is there.
 

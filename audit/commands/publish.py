@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from audit.benchmarks.config import BenchmarkConfig
     from audit.benchmarks.load import open_benchmark
     from audit.config_keys import check_keys
-    from audit.memory.published import draw_order, order_sha256
+    from audit.memory.items import draw_order, order_sha256
     from audit.shards.files import make_folder, write_file
 
     base = OmegaConf.structured(BenchmarkConfig(name=asked.file.stem, format="mcq_file", path=str(asked.file)))

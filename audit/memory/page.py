@@ -15,9 +15,8 @@ from matplotlib.ticker import FuncFormatter
 from audit.memory.analyse import RunVerdict
 from audit.memory.evidence import Ordered
 from audit.memory.items import item_text
-from audit.memory.ranked import ON_PAGE, Ranked, ranked, ranked_csv
 from audit.memory.record import TEXT_SCORES, TOKEN_SCORES, MemoryCell
-from audit.memory.result import MemoryResult
+from audit.memory.result import ON_PAGE, MemoryResult, Ranked, ranked, ranked_csv
 from audit.memory.texts import CONDITIONS, INDICATORS, TEXTS
 from audit.memory.vocabulary import GATES, LABELS, VERDICTS
 from audit.records import Question

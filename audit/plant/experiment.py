@@ -12,9 +12,8 @@ from audit.engines.weights import local_path
 from audit.errors import ConfigError, EngineError, TrainError
 from audit.plant.config import SERVED_RANKS, learning_rate
 from audit.plant.measure import BASE, Reading, read, resolved, todo
-from audit.plant.plan import Form, Method
 from audit.plant.resolve import Experiment
-from audit.plant.texts import pass_examples
+from audit.plant.texts import Form, Method, pass_examples
 from audit.plant.train import REFUSED, Job
 from audit.runtime.keep import keep_engines
 from audit.runtime.progress import Display

@@ -22,8 +22,7 @@ from typing import Any
 
 from audit.errors import AuditError, ConfigError, TrainError
 from audit.json_types import attributes
-from audit.plant.plan import Method
-from audit.plant.texts import Example, encode
+from audit.plant.texts import Example, Method, encode
 
 PROVENANCE = "plant.json"  # in every folder that is saved
 REFUSED = 2

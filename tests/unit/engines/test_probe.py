@@ -10,7 +10,7 @@ from servers_here import free_port
 
 from audit.engines.config import ModelConfig
 from audit.engines.openai_config import EndpointConfig
-from audit.engines.probe import WITHIN_S, probe
+from audit.engines.openai_engine import WITHIN_S, probe
 from audit.errors import AuditError, EndpointAuthError, EngineLoadError
 
 KEY = "sk-test-0123456789-do-not-leak"

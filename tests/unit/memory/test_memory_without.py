@@ -8,7 +8,7 @@ from memory_cells import cell
 
 from audit.judge.record import Settings
 from audit.memory.analyse import analyse
-from audit.memory.ranked import ranked, ranked_csv
+from audit.memory.result import ranked, ranked_csv
 from audit.memory.thresholds import MemoryThresholds
 from audit.records import Question
 

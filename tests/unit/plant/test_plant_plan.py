@@ -6,7 +6,7 @@ import pytest
 from plant_items import items
 
 from audit.errors import BenchmarkError, ConfigError
-from audit.plant.plan import Form, halve, parse_doses, parse_forms
+from audit.plant.texts import Form, halve, parse_doses, parse_forms
 
 
 def test_the_halves_share_nothing_miss_nothing_and_keep_the_published_order():

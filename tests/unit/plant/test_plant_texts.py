@@ -6,8 +6,7 @@ import pytest
 from plant_items import items
 
 from audit.errors import ConfigError, LibraryError
-from audit.plant.plan import Form
-from audit.plant.texts import Example, answer_text, encode, pass_examples, passages
+from audit.plant.texts import Example, Form, answer_text, encode, pass_examples, passages
 
 LEARNT = items(5)
 

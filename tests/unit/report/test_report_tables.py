@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from audit.statistics.chance import interval
-from audit.sweep import tables
+from audit.sweep import accuracy
 from audit.sweep.paper import SettingRow, setting_row
 from audit.verdict.tables import csv_text
 
@@ -36,7 +36,7 @@ def _read(text: str) -> list[dict[str, str]]:
 
 def test_table1_gives_the_printed_counts_and_excesses() -> None:
     """From improve and degrade, all but Qwen3.5-35B (two of its cells do not follow from Table 2)."""
-    mine = {r["model"]: r for r in _read(tables.table1(_rows()))}
+    mine = {r["model"]: r for r in _read(accuracy.table1(_rows()))}
     for printed in _published("table1_model_summary.csv"):
         own = mine[printed["model"]]
         assert int(own["violation_count"]) == int(printed["violation_count"]), printed["model"]
@@ -50,7 +50,7 @@ def test_table1_gives_the_printed_counts_and_excesses() -> None:
 
 
 def test_table3_gives_the_printed_rows() -> None:
-    mine = {r["routers"]: r for r in _read(tables.table3(_rows()))}
+    mine = {r["routers"]: r for r in _read(accuracy.table3(_rows()))}
     for printed in _published("table3_router_summary.csv"):
         own = mine[printed["routers"]]
         for column in ("violating_models", "improve", "degrade", "net_improve"):
@@ -60,18 +60,18 @@ def test_table3_gives_the_printed_rows() -> None:
 
 def test_table2_has_the_published_columns_first() -> None:
     published = list(_published("table2_model_router.csv")[0])
-    header = tables.table2(_rows()).splitlines()[0].split(",")
+    header = accuracy.table2(_rows()).splitlines()[0].split(",")
     assert header[: len(published)] == published
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-cmd", "@SUM(A1)", "\t=1", "\r=1"])
 def test_no_text_from_outside_starts_a_formula(text: str) -> None:
-    row = next(csv.reader(io.StringIO(tables.write(("a",), [(text,)]).split("\n", 1)[1])))
+    row = next(csv.reader(io.StringIO(accuracy.write(("a",), [(text,)]).split("\n", 1)[1])))
     assert row == ["'" + text.replace("\r", "\n")]
 
 
 def test_negative_numbers_stay_numbers() -> None:
-    assert tables.write(("a", "b", "c", "d"), [(-0.25, -3, None, -0.0)]) == "a,b,c,d\n-0.25,-3,,0\n"
+    assert accuracy.write(("a", "b", "c", "d"), [(-0.25, -3, None, -0.0)]) == "a,b,c,d\n-0.25,-3,,0\n"
     assert (
         csv_text(("a", "b", "c"), [("-0.25", "-1.5e-07", "-1+A1")]) == "a,b,c\n-0.25,-1.5e-07,'-1+A1\n"
     )  # every audit

@@ -89,30 +89,14 @@ def render(
     per_model = max(1, MAX_ITEMS_ON_PAGE // max(1, len(verdict.cells)))
     shown = [item for c in verdict.cells for item in [i for i in items if i.model == c.model][:per_model]]
     return render_page(
-        "memory/page.html.j2",
-        rows=verdict.rows,
-        scripts=("report/items.js",),
-        gates=GATES,
-        labels=LABELS,
+        "memory/page.html.j2", rows=verdict.rows, scripts=("report/items.js",), gates=GATES, labels=LABELS,
         gated=[Gated(r.model, r.gates, {"cell": r.model}) for r in verdict.results],
-        title=verdict.title("Has the model read the exam?", "and"),
-        subtitle=_subtitle(verdict),
-        words=VERDICTS,
-        indicators={name.value: word for name, word in INDICATORS.items()},
-        cells=cells,
-        conditions=CONDITIONS,
-        said=partial(sentence, texts=TEXTS),
-        fdr=FDR,
-        decisions=marks_of(verdict, VERDICTS),
-        errors=errors_of(verdict.results, ERRORS),
-        named=any(memory),
-        figures=figures,
-        thresholds=verdict.thresholds,
-        orders=verdict.orders,
-        facts=facts,
-        items=shown,
-        total_items=len(items),
-    )
+        title=verdict.title("Has the model read the exam?", "and"), subtitle=_subtitle(verdict), words=VERDICTS,
+        indicators={name.value: word for name, word in INDICATORS.items()}, cells=cells, conditions=CONDITIONS,
+        said=partial(sentence, texts=TEXTS), fdr=FDR, decisions=marks_of(verdict, VERDICTS),
+        errors=errors_of(verdict.results, ERRORS), named=any(memory), figures=figures, thresholds=verdict.thresholds,
+        orders=verdict.orders, facts=facts, items=shown, total_items=len(items),
+    )  # fmt: skip
 
 
 def _scores(verdict: RunVerdict) -> dict[str, Figure]:

@@ -84,31 +84,15 @@ def render(
     ]
     say = partial(sentence, texts=TEXTS)
     return render_page(
-        "perturb/page.html.j2",
-        rows=verdict.rows,
-        scripts=("report/items.js",),
-        gates=GATES,
-        labels=LABELS,
+        "perturb/page.html.j2", rows=verdict.rows, scripts=("report/items.js",), gates=GATES, labels=LABELS,
         gated=[Gated(_name(r, verdict), r.gates, {"cell": f"{r.model} on {r.benchmark}"}) for r in verdict.results],
-        title=verdict.title("Does the score hang on the wording?"),
-        subtitle=say(_subtitle(verdict)),
-        say=say,
-        words=VERDICTS,
-        cells=cells,
-        decisions=marks_of(verdict, VERDICTS),
-        errors=errors_of(verdict.results, ERRORS),
-        figures=figures,
-        levels=[_levels(c) for c in verdict.cells],
-        trends=trends,
-        hardest=[_hardest(c) for c in verdict.cells],
-        funnel=funnel_text(funnel(library), library.header),
-        library=library,
-        control=control,
-        thresholds=verdict.thresholds,
-        facts=facts,
-        items=items,
+        title=verdict.title("Does the score hang on the wording?"), subtitle=say(_subtitle(verdict)), say=say,
+        words=VERDICTS, cells=cells, decisions=marks_of(verdict, VERDICTS), errors=errors_of(verdict.results, ERRORS),
+        figures=figures, levels=[_levels(c) for c in verdict.cells], trends=trends,
+        hardest=[_hardest(c) for c in verdict.cells], funnel=funnel_text(funnel(library), library.header),
+        library=library, control=control, thresholds=verdict.thresholds, facts=facts, items=items,
         total_items=sum(c.n for c in verdict.cells),
-    )
+    )  # fmt: skip
 
 
 def _reach(verdict: RunVerdict) -> dict[str, Figure]:

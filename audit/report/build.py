@@ -93,20 +93,11 @@ def _bytes(text: str) -> bytes:
 
 # Keys of the manifest and their titles; {}: one for each of its entries.
 _FACTS = {
-    "status": "Status",
-    "started": "Started",
-    "ended": "Ended",
-    "attempts": "Attempts",
-    "fingerprint": "Fingerprint of the configuration",
-    "models": "Model {}",
-    "models_failed": "Model {} failed",
-    "benchmark": "Benchmark",
-    "prompt_hashes": "Prompts, {}",
-    "cost": "Cost, {}",
-    "backends": "Backend versions of {}, calls",
-    "packages": "Packages",
-    "shards": "Shards",
-}
+    "status": "Status", "started": "Started", "ended": "Ended", "attempts": "Attempts",
+    "fingerprint": "Fingerprint of the configuration", "models": "Model {}", "models_failed": "Model {} failed",
+    "benchmark": "Benchmark", "prompt_hashes": "Prompts, {}", "cost": "Cost, {}",
+    "backends": "Backend versions of {}, calls", "packages": "Packages", "shards": "Shards",
+}  # fmt: skip
 
 
 def run_facts(run_dir: Path) -> RunFacts:

@@ -23,31 +23,14 @@ ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE = "#e69f00", "#56b4e9", "#009e73", 
 INK, MUTED, GRID, PAPER = "#1b1f24", "#626a73", "#d8dce1", "#fefefe"
 
 RC = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "svg.hashsalt": "benchmark-audit",
+    "font.family": "DejaVu Sans", "font.size": 9, "svg.hashsalt": "benchmark-audit",
     "svg.fonttype": "path",  # glyphs as outlines: the same layout on every machine
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "axes.titlecolor": INK,
-    "text.color": INK,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "axes.grid": True,
-    "grid.color": GRID,
-    "grid.linewidth": 0.6,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 9,
-    "axes.titlelocation": "left",
-    "legend.frameon": False,
-    "savefig.facecolor": "none",
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-}
+    "axes.edgecolor": MUTED, "axes.labelcolor": INK, "axes.titlecolor": INK, "text.color": INK, "xtick.color": MUTED,
+    "ytick.color": MUTED, "xtick.labelcolor": INK, "ytick.labelcolor": INK, "axes.grid": True, "grid.color": GRID,
+    "grid.linewidth": 0.6, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
+    "axes.titlesize": 9, "axes.titlelocation": "left", "legend.frameon": False, "savefig.facecolor": "none",
+    "figure.facecolor": "none", "axes.facecolor": "none",
+}  # fmt: skip
 
 
 PHONE = 5.4  # inches: a figure no wider than this is shown whole on a telephone, where its text stays readable

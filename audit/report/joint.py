@@ -214,27 +214,15 @@ def page(
     who = looked[0].model if len(looked) == 1 else f"{len(looked)} models"
     deciding = [cell for cell in ruling.cells if cell.decision == ruling.decision != Decision.PASS]
     return render_page(
-        "report/joint.html.j2",
-        rows=rows,
+        "report/joint.html.j2", rows=rows,
         title=f"Suite {suite['audit_suite_id']}: {who}" if suite else f"{len(names)} audits together: {who}",
-        ruling=ruling,
-        decision=SHOWN[ruling.decision],
-        why=why(ruling, names),
+        ruling=ruling, decision=SHOWN[ruling.decision], why=why(ruling, names),
         steps=dict.fromkeys((names[cell.audit], cell.what_to_do[0]) for cell in deciding if cell.what_to_do),
-        marks=_marks(said, cells, links),
-        without=_without_memory(cells.values()),
-        figures={name: inline_svg(svg, name, words(name)) for name, svg in (drawn or {}).items()},
-        looked=looked,
-        joint=plain["joint"],
-        said=said,
-        cells=cells,
-        kinds=KINDS,
-        titles=TITLES,
-        seen=_MARKS,
-        sensitivity=dict.fromkeys(found["sensitivity"] for _, _, found in said),
-        suite=suite,
-        links=links,
-    )
+        marks=_marks(said, cells, links), without=_without_memory(cells.values()),
+        figures={name: inline_svg(svg, name, words(name)) for name, svg in (drawn or {}).items()}, looked=looked,
+        joint=plain["joint"], said=said, cells=cells, kinds=KINDS, titles=TITLES, seen=_MARKS,
+        sensitivity=dict.fromkeys(found["sensitivity"] for _, _, found in said), suite=suite, links=links,
+    )  # fmt: skip
 
 
 def _marks(

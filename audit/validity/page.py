@@ -96,12 +96,8 @@ def render(
     items = top_items(rows, verdict.results)
     words = [word for base in VERDICTS.values() for word in base.where.values() or [base]]
     return render_page(
-        "validity/page.html.j2",
-        rows=verdict.rows,
-        scripts=("validity/page.js", "report/items.js"),
-        css=STYLE,
-        gates=GATES,
-        labels=LABELS,
+        "validity/page.html.j2", rows=verdict.rows, scripts=("validity/page.js", "report/items.js"), css=STYLE,
+        gates=GATES, labels=LABELS,
         gated=[Gated(label(r), r.gates, {"cell": c.name}) for c, r in zip(verdict.cells, verdict.results, strict=True)],
         marks=[
             *((f"{f.value}-breaks", f"{LABELS[f.value]}: not as expected") for f in Family),
@@ -111,25 +107,16 @@ def render(
         title=verdict.title("Do answers move when they should?"),
         subtitle=f"Construct-validity audit: {sum(c.n for c in verdict.cells):,} items, each edited in layout, wording "
         f"and content; {len(rows):,} answers.",
-        words=words,
-        should=SHOULD,
-        cells=cells,
+        words=words, should=SHOULD, cells=cells,
         decisions=[
             replace(mark, sure=_sure(r)) for mark, r in zip(marks_of(verdict, VERDICTS), verdict.results, strict=True)
         ],
-        errors=errors_of(verdict.results, ERRORS),
-        figures=figures,
-        paper=paper,
-        chronology=verdict.chronology,
+        errors=errors_of(verdict.results, ERRORS), figures=figures, paper=paper, chronology=verdict.chronology,
         families=list(Family),
-        has_metric=any(r.evidence is not None and r.evidence.reference for r in verdict.results),
-        edits=verdict.edits,
-        thresholds=verdict.thresholds,
-        facts=facts,
-        items=items,
-        total_items=rows.items,
+        has_metric=any(r.evidence is not None and r.evidence.reference for r in verdict.results), edits=verdict.edits,
+        thresholds=verdict.thresholds, facts=facts, items=items, total_items=rows.items,
         blurred=bool({c.scorer["benchmark"] for c in verdict.cells} & set(MASKED)),
-    )
+    )  # fmt: skip
 
 
 def _sure(r: ValidityResult) -> str:

@@ -2,41 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from audit.verdict.result import MAX_ITEMS, Gate, Status
-
-
-def checked(
-    name: str,
-    passed: bool,
-    number: float,
-    threshold: float,
-    source: str,
-    detail: str,
-    advice: str,
-    *,
-    withholds: bool = True,
-    items: Sequence[str] = (),
-    always_items: bool = False,
-    numbers: Mapping[str, float | None] | None = None,
-) -> Gate:
-    """A gate that was checked; advice and items are kept where it fails, items always where asked."""
-    passed = bool(passed)
-    shown = tuple(sorted(items)) if always_items or not passed else ()
-    return Gate(
-        name=name,
-        status=Status.PASS if passed else Status.FAIL,
-        number=float(number),
-        threshold=float(threshold),
-        source=source,
-        detail=detail,
-        advice="" if passed else advice,
-        withholds=withholds,
-        items=shown[:MAX_ITEMS],
-        item_count=len(shown),
-        numbers=dict(numbers or {}),
-    )
 
 
 def sizes(asked: int, needed: int | None) -> dict[str, float | None]:
@@ -54,10 +21,32 @@ class Rule:
     source: str
     always_items: bool = False
 
-    def checked(self, passed: bool, number: float, detail: str, advice: str, **how: Any) -> Gate:
-        """how: of `checked`."""
-        how |= {"always_items": self.always_items}
-        return checked(self.name, passed, number, self.threshold, self.source, detail, advice, **how)
+    def checked(
+        self,
+        passed: bool,
+        number: float,
+        detail: str,
+        advice: str,
+        *,
+        withholds: bool = True,
+        items: Sequence[str] = (),
+        numbers: Mapping[str, float | None] | None = None,
+    ) -> Gate:
+        """A gate that was checked; advice and items are kept where it fails, items always where asked."""
+        shown = () if passed and not self.always_items else tuple(sorted(items))
+        return Gate(
+            name=self.name,
+            status=Status.PASS if passed else Status.FAIL,
+            number=float(number),
+            threshold=float(self.threshold),
+            source=self.source,
+            detail=detail,
+            advice="" if passed else advice,
+            withholds=withholds,
+            items=shown[:MAX_ITEMS],
+            item_count=len(shown),
+            numbers=dict(numbers or {}),
+        )
 
     def absent(self, detail: str, *, withholds: bool = True) -> Gate:
         """A gate that these data cannot show."""

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audit.errors import ConfigError
-from audit.exits import plainly
-from audit.printable import say
+from audit.exits import plainly, say
 from audit.shards.working_copy import local_folder
 from audit.verdict.result import interval, json_ready, percent, pvalue, signed_points
 

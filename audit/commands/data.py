@@ -19,9 +19,8 @@ from audit.benchmarks.guess import PARTS, guess, other_keys
 from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.benchmarks.rows import mcq_file, shuffled
 from audit.errors import BenchmarkError
-from audit.exits import FAILED, OK, plainly
+from audit.exits import FAILED, OK, lines, one_line, plainly
 from audit.plain_words import benchmark_words
-from audit.printable import lines, one_line
 from audit.records import Question
 
 _LOOKED_AT = 200  # rows that a guess is made from

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from audit.commands.again import suite_section
 from audit.commands.completion import offer
 from audit.errors import SignatureError
-from audit.exits import plainly
+from audit.exits import plainly, say
 from audit.governance.keys import KEY_VARIABLE, load_signer, load_trusted
-from audit.printable import say
 from audit.shards.working_copy import local_folder
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from audit.exits import plainly
-from audit.printable import say
+from audit.exits import plainly, say
 from audit.records import Question
 from audit.shards.working_copy import local_folder
 

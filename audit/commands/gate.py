@@ -19,10 +19,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from audit.commands.again import deciders, known_to, verdict_again
-from audit.exits import plainly
+from audit.exits import lines, plainly
 from audit.governance.formats import FORMATS, as_markdown
 from audit.governance.ruling import home_of, ruling_with_decisions
-from audit.printable import lines
 from audit.shards.working_copy import named, run_folder
 
 SUMMARY = "GITHUB_STEP_SUMMARY"  # the file that GitHub shows on a job's page

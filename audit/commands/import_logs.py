@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audit.errors import ConfigError, check_seed, unknown_name
-from audit.exits import plainly
-from audit.printable import say
+from audit.exits import plainly, say
 
 if TYPE_CHECKING:
     from audit.benchmarks.fresh import Origin

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from audit.errors import ConfigError, check_seed
-from audit.exits import plainly
-from audit.printable import say
+from audit.exits import plainly, say
 
 
 def parser() -> argparse.ArgumentParser:

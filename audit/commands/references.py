@@ -5,8 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from audit.exits import plainly
-from audit.printable import say
+from audit.exits import plainly, say
 
 
 def parser() -> argparse.ArgumentParser:

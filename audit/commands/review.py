@@ -12,7 +12,7 @@ from pathlib import Path
 from audit.commands.again import deciders, known_to
 from audit.decision import Decision
 from audit.errors import ConfigError
-from audit.exits import plainly
+from audit.exits import plainly, say
 from audit.governance.formats import as_text
 from audit.governance.keys import KEY_VARIABLE, create_key, load_signer, load_trusted
 from audit.governance.queue import Register, decide_on, queue
@@ -26,7 +26,6 @@ from audit.governance.ruling import (
     verdict_path,
 )
 from audit.panel import panel_of
-from audit.printable import say
 from audit.shards.working_copy import local_folder
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

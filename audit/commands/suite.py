@@ -15,8 +15,7 @@ from pathlib import Path
 from audit.audits import every_audit
 from audit.commands.completion import offer
 from audit.errors import ConfigError
-from audit.exits import OK, plainly
-from audit.printable import lines
+from audit.exits import OK, lines, plainly
 
 
 def parser() -> argparse.ArgumentParser:

@@ -9,8 +9,7 @@ from typing import Any
 
 from audit.commands.completion import offer, overrides
 from audit.errors import check_seed
-from audit.exits import plainly
-from audit.printable import lines
+from audit.exits import lines, plainly
 from audit.shards.working_copy import local_folder
 
 EXAMPLES = """Examples:

@@ -8,8 +8,8 @@ from typing import Any
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
 from audit.decision import CellRuling, Decision, Ruling, Seal
+from audit.exits import one_line
 from audit.json_types import attributes, plain
-from audit.printable import one_line
 
 # With an entity in their place none of these starts emphasis, a link, a mention, a table cell, HTML or mathematics.
 _MARKDOWN = re.compile(r"[&<>\\`*_\[\]|~:@/#$^!]|(?<=[wW])\.")

@@ -17,8 +17,7 @@ from audit.memory.record import MemoryCell
 from audit.memory.result import MemoryResult, score_without
 from audit.memory.texts import CONDITIONS, INDICATORS, TEXTS
 from audit.memory.thresholds import MemoryThresholds
-from audit.verdict.reason import sentence, sentences
-from audit.verdict.result import json_ready
+from audit.verdict.result import json_ready, sentence, sentences
 from audit.verdict.run import JudgedRun
 
 

@@ -17,9 +17,7 @@ from audit.memory.evidence import Evidence, of_another_kind, selected, told_by_w
 from audit.memory.record import ItemSet, MemoryCell, ModelSet, Reads
 from audit.memory.texts import TEXTS
 from audit.memory.thresholds import MemoryThresholds
-from audit.verdict.gates import Rule
-from audit.verdict.reason import because, sentences
-from audit.verdict.result import Gate, percent, pvalue, signed_points
+from audit.verdict.result import Gate, Rule, because, percent, pvalue, sentences, signed_points
 
 FREE_ANSWER = 0.05  # taken for the rate of right guesses where there are no options
 _LIKELIHOODS = (Arm.PUBLISHED, Arm.OPTIONS, Arm.ORDER)

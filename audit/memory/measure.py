@@ -18,7 +18,7 @@ from audit.statistics.priors import PRIORS
 from audit.statistics.rasch import RaschGap, rasch_gap
 from audit.statistics.set_difference import Sets, in_own_spread, set_difference
 from audit.statistics.unparsed import DECIDE_AT, GAMMAS
-from audit.verdict.reason import Reason, because
+from audit.verdict.result import Reason, because
 
 PRIOR = PRIORS["held_out"]
 _NOTHING = np.zeros(2)

@@ -27,8 +27,7 @@ from audit.shards.questions import QuestionFile
 from audit.statistics.from_memory import FDR
 from audit.statistics.paired import FloatArray
 from audit.statistics.without_memory import Limits
-from audit.verdict.reason import because, sentence
-from audit.verdict.result import finite
+from audit.verdict.result import because, finite, sentence
 from audit.verdict.tables import csv_text, digits
 
 MAX_ITEMS_ON_PAGE = 400  # over all judged models; items.csv has every item

@@ -15,9 +15,7 @@ from audit.statistics.from_memory import FromMemory, from_memory
 from audit.statistics.set_difference import Sets
 from audit.statistics.unparsed import DECIDE_AT
 from audit.statistics.without_memory import Limits, WithoutMemory, score_of, without_memory
-from audit.verdict.gates import failed
-from audit.verdict.reason import Reason, Texts, because, sentence
-from audit.verdict.result import Gate, Status, finite
+from audit.verdict.result import Gate, Reason, Status, Texts, because, failed, finite, sentence
 from audit.verdict.run import CellResult, Decided
 from audit.verdict.tables import csv_text, digits
 

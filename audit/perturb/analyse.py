@@ -22,8 +22,7 @@ from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.tipping import Unparsed, unparsed
 from audit.statistics.performance_curve import N_CURVES
 from audit.variants.record import Library
-from audit.verdict.reason import sentence, sentences
-from audit.verdict.result import MAX_ITEMS, Calibration, json_ready
+from audit.verdict.result import MAX_ITEMS, Calibration, json_ready, sentence, sentences
 from audit.verdict.run import JudgedRun
 
 

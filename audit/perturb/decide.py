@@ -10,9 +10,7 @@ from audit.perturb.record import PerturbCell
 from audit.perturb.result import Decision, PerturbVerdict
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.vocabulary import GATES
-from audit.verdict.gates import failed
-from audit.verdict.reason import Reason, advice_of, because
-from audit.verdict.result import Gate, Status
+from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
 from audit.verdict.vocabulary import gate_reasons
 
 Reasons = tuple[Reason, ...]

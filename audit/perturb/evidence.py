@@ -30,7 +30,7 @@ from audit.statistics.wording_drop import (
     wording_drop,
     wording_flips,
 )
-from audit.verdict.reason import because
+from audit.verdict.result import because
 
 _WORST = float("inf")
 

@@ -23,8 +23,7 @@ from audit.statistics.priors import TauPrior
 from audit.statistics.references import BeyondReference
 from audit.statistics.set_difference import Asked, BeyondFresh, SetDifference, beyond_fresh, set_difference
 from audit.statistics.wording_drop import Equivalence, RunNoise, WordingDrop, item_means
-from audit.verdict.gates import failed
-from audit.verdict.reason import Reason, because
+from audit.verdict.result import Reason, because, failed
 
 UNITS_MIN = 30  # independent held-out items: with fewer, a t-test of items that mostly do not change has no level
 

@@ -33,7 +33,7 @@ from audit.statistics.wording_design import PLANNED_FLIPS, detectable_drop, item
 from audit.statistics.wording_drop import item_means
 from audit.variants.funnel import funnel, funnel_text
 from audit.variants.record import Library
-from audit.verdict.reason import Reason, because, sentence
+from audit.verdict.result import Reason, because, sentence
 from audit.verdict.tables import csv_text, digits
 
 ERRORS = {

@@ -14,7 +14,7 @@ from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.thresholds import PerturbThresholds
 from audit.statistics.chance import upper_limit
 from audit.statistics.paired import BoolArray
-from audit.verdict.reason import Reason, because
+from audit.verdict.result import Reason, because
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from audit.errors import AuditError, ConfigError
+from audit.exits import say
 from audit.governance.keys import load_trusted
 from audit.governance.reviews import DECISIONS, Bound, bound_to
 from audit.governance.ruling import rule_run, verdict_path
 from audit.panel import panel_runs
-from audit.printable import say
 from audit.registry import finish, store
 from audit.registry.database import check_clock, utc_now
 from audit.registry.decided import forget_decisions, note_decisions

@@ -18,10 +18,10 @@ from sqlalchemy import Connection, RowMapping, delete, or_, select
 
 from audit.decision import Try, rule
 from audit.errors import AuditError, ConfigError, SignatureError
+from audit.exits import one_line
 from audit.governance.reviews import Bound, decision_hashes
 from audit.governance.ruling import home_of, verdict_path
 from audit.panel import panel_of, panel_runs
-from audit.printable import one_line
 from audit.registry.database import Registry, open_registry
 from audit.registry.entry import answers_sha256, comparable, digest, library_of
 from audit.registry.schema import at, decisions, runs

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from audit.errors import ConfigError
-from audit.printable import say
+from audit.exits import say
 from audit.registry import store
 from audit.registry.database import VARIABLE, Registry, open_registry, place_of
 from audit.registry.trends import Floor, Point, Series

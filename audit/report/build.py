@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit import printable
 from audit.errors import AuditError, DataError
+from audit.exits import printable
 from audit.records import CellRows
 from audit.report.page import REFRESH_S, SO_FAR, RunFacts, words
 from audit.shards.attempt import may_live
@@ -88,7 +88,7 @@ def write_parts(out: Path, tables: Mapping[str, str | Iterator[str]], drawn: Map
 
 
 def _bytes(text: str) -> bytes:
-    return printable.page(text).encode("utf-8", "backslashreplace")
+    return printable(text).encode("utf-8", "backslashreplace")
 
 
 # Keys of the manifest and their titles; {}: one for each of its entries.

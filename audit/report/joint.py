@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from audit import printable
 from audit.audits import audit_of, every_audit, part_of
 from audit.decision import SHOWN, Decision, Ruling, rule
 from audit.errors import ConfigError
-from audit.exits import FAILED
+from audit.exits import FAILED, printable
 from audit.records import CellRows
 from audit.report.build import ReportPaths
 from audit.report.page import Mark, render_page, words
@@ -60,7 +59,7 @@ def joint_report(
     links = {audit: Path(os.path.relpath(paths.html, out)).as_posix() for audit, paths in made.items()}
     pictures = [path for paths in made.values() for path in paths.figures if path.name == PICTURE]
     drawn = {path.stem: path.read_text(encoding="utf-8") for path in pictures}
-    write_file(html, printable.page(page(plain, links, drawn)).encode("utf-8", "backslashreplace"))
+    write_file(html, printable(page(plain, links, drawn)).encode("utf-8", "backslashreplace"))
     write_file(out / "verdict.json", json_text(plain).encode())
     incomplete = tuple(rows for paths in made.values() for rows in paths.incomplete)
     tables, figures = ([p for paths in made.values() for p in getattr(paths, kind)] for kind in ("tables", "figures"))

@@ -34,9 +34,7 @@ from audit.sweep.self_test import self_test
 from audit.sweep.texts import CANNOT_EXCLUDE, NOT_RUN, TEXTS
 from audit.sweep.texts import tipping as tipping_said
 from audit.sweep.thresholds import SweepThresholds
-from audit.verdict.gates import failed
-from audit.verdict.reason import Reason, because, sentence, sentences
-from audit.verdict.result import Calibration, Gate
+from audit.verdict.result import Calibration, Gate, Reason, because, failed, sentence, sentences
 
 N_RESAMPLES = 10_000
 TIPPING_RESAMPLES = 999

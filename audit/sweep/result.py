@@ -14,8 +14,7 @@ from audit.json_types import attributes
 from audit.statistics.information import InformationSlope
 from audit.sweep.messages import ByRouters
 from audit.sweep.texts import TEXTS
-from audit.verdict.reason import Texts
-from audit.verdict.result import Calibration
+from audit.verdict.result import Calibration, Texts
 from audit.verdict.run import CellResult, Decided, JudgedRun
 
 if TYPE_CHECKING:  # the vocabulary is read by commands that have no statistics to load

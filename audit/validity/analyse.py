@@ -21,8 +21,7 @@ from audit.validity.result import PaperDecision, ValidityResult
 from audit.validity.status import PaperCell, paper_status
 from audit.validity.texts import TEXTS
 from audit.validity.vocabulary import GATES
-from audit.verdict.reason import sentence, sentences
-from audit.verdict.result import Gate, Status
+from audit.verdict.result import Gate, Status, sentence, sentences
 from audit.verdict.run import JudgedRun
 
 _Case = Case[ValidityCell, CellEvidence, list[float | None]]

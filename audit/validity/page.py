@@ -24,8 +24,7 @@ from audit.validity.items_table import ItemRows, items_csv, read_rows, top_items
 from audit.validity.result import ValidityResult, ValidityStatus
 from audit.validity.tokens import COLUMNS
 from audit.validity.vocabulary import GATES, LABELS, VERDICTS
-from audit.verdict.gates import failed
-from audit.verdict.result import interval, percent, points
+from audit.verdict.result import failed, interval, percent, points
 from audit.verdict.tables import csv_text, digits
 
 SHOULD = {  # what becomes of an answer, by an edit's contract; what edits of the content should do to it, by archetype

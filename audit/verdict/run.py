@@ -6,8 +6,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from audit.json_types import attributes
 from audit.records import CellRows
-from audit.verdict.reason import Reason, Texts, sentences
-from audit.verdict.result import Gate, json_ready
+from audit.verdict.result import Gate, Reason, Texts, json_ready, sentences
 from audit.verdict.vocabulary import COMPLETE_IT
 
 Word = TypeVar("Word", bound=StrEnum)

@@ -17,8 +17,7 @@ from audit.sweep.design import Arm, Draws
 from audit.sweep.messages import TextMeasures
 from audit.sweep.record import label
 from audit.sweep.thresholds import SweepThresholds
-from audit.verdict.gates import Rule
-from audit.verdict.result import MAX_ITEMS, Gate, Status
+from audit.verdict.result import MAX_ITEMS, Gate, Rule, Status
 
 _ARM_WORDS: dict[str, str] = {
     Arm.DIRECT: "direct",

@@ -12,8 +12,7 @@ from audit.statistics.values import replicates_of, runs_of, settings_values, to_
 from audit.sweep.design import Arm
 from audit.sweep.record import CLEAN, label
 from audit.sweep.thresholds import SweepThresholds
-from audit.verdict.gates import Rule, exact, ids_where, sizes
-from audit.verdict.result import Gate, percent, points, pvalue
+from audit.verdict.result import Gate, Rule, exact, ids_where, percent, points, pvalue, sizes
 
 _PARSE_ALPHA = 0.05  # of all arms and settings of a cell together
 

@@ -4,10 +4,10 @@ from functools import partial
 
 from audit.statistics.paired import BoolArray
 from audit.validity.record import ValidityCell
-from audit.verdict import gates
-from audit.verdict.gates import ids_where
+from audit.verdict import result
+from audit.verdict.result import ids_where
 
-Rule = partial(gates.Rule, always_items=True)  # also of a gate that passes: they are what its number is made of
+Rule = partial(result.Rule, always_items=True)  # also of a gate that passes: they are what its number is made of
 
 
 def ids(cell: ValidityCell, mask: BoolArray) -> tuple[str, ...]:

@@ -10,9 +10,7 @@ from audit.records import Setting
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import CellOutcomes, State
-from audit.verdict.gates import checked, failed, ids_where
-from audit.verdict.reason import advice_of, because, sentence
-from audit.verdict.result import Gate
+from audit.verdict.result import Gate, advice_of, because, checked, failed, ids_where, sentence
 from audit.verdict.vocabulary import gate_reasons
 from shouting.config import ShoutingThresholds
 from shouting.result import Decision, Evidence, ShoutingResult, Verdict

@@ -2,8 +2,7 @@
 
 import pytest
 
-from audit.verdict.reason import Reason, because, listed, sentence, sentences
-from audit.verdict.result import json_ready
+from audit.verdict.result import Reason, because, json_ready, listed, sentence, sentences
 
 
 def test_a_template_says_numbers_in_the_formats_of_the_house() -> None:

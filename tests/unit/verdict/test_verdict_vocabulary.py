@@ -12,7 +12,7 @@ from audit.sweep.result import Contrast, Verdict
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.vocabulary import GATES, VERDICTS
-from audit.verdict.reason import because
+from audit.verdict.result import because
 
 
 def test_every_verdict_has_a_word_and_the_schema_knows_it() -> None:

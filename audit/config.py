@@ -219,7 +219,6 @@ def check_run(
         check_priced(config.cost, other)
         check_reading(load_protocol(protocol_of(config, model), templates, reading), reading)
         reask_of(config, other)
-    _check_different(config.model)
     if config.replicate_restart:
         if any(model.engine == "openai" for model in config.model.values()):
             raise ConfigError("replicate_restart=true starts engines anew, and an endpoint is started by others.")

@@ -48,18 +48,8 @@ class Plant:
         return {name: float(np.min(holm(ps))) for name, ps in by.items()}
 
 
-def plant_of(
-    bench: Bench,
-    label: str,
-    model: Reading,
-    base: Reading,
-    loss: float | None,
-    *,
-    alpha: float,
-    seed: int,
-    n_splits: int = N_SPLITS,
-) -> Plant:
-    """The findings of one model. label: "base" or "<form>-<passes>"."""
+def plant_of(bench: Bench, label: str, model: Reading, base: Reading, loss: float | None, **how: Any) -> Plant:
+    """The findings of one model. label: "base" or "<form>-<passes>". how: of `findings`."""
     form, _, passes = label.rpartition("-")
     score = model.correct.get("score/0") or model.correct.get("original/0") or model.correct.get("direct/0") or []
     value = np.asarray(score, dtype=float)
@@ -69,7 +59,7 @@ def plant_of(
         loss,
         (float(np.nanmean(value[bench.learnt])), float(np.nanmean(value[~bench.learnt]))),
         model.errors,
-        tuple(findings(bench, model, base, alpha=alpha, seed=seed, n_splits=n_splits)),
+        tuple(findings(bench, model, base, **how)),
     )
 
 

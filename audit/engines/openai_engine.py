@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from audit.engines.config import ModelConfig, openai_config
 from audit.engines.dispatch import Dispatcher, Lease, Slot, make_slot
-from audit.engines.openai_config import OpenAISettings, check_config, endpoint_id
+from audit.engines.openai_config import OpenAIConfig, check_config, endpoint_id
 from audit.engines.openai_endpoint import HELLO, Endpoint, check_patiently, judge_health, last_failures, probed
 from audit.engines.port import BACKEND
 from audit.engines.redact import RedactingFilter, Redactor
@@ -47,7 +47,7 @@ class OpenAIEngine:
     environment. `rng` jitters the delays between retries and nothing else.
     """
 
-    def __init__(self, config: OpenAISettings, rng: random.Random | None = None) -> None:
+    def __init__(self, config: OpenAIConfig, rng: random.Random | None = None) -> None:
         check_config(config)
         self._config = config
         self._rng = rng or random.Random()

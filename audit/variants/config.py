@@ -6,7 +6,7 @@ conf/rewording/policy.yaml says what may change in a question, and how candidate
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
@@ -129,22 +129,22 @@ class FileConfig:
     align: str = "id"
     text_column: str = "text"
     id_column: str = "question_id"
-    extract: Optional[str] = None  # noqa: UP045  # OmegaConf wants typing.Optional
+    extract: str | None = None
 
 
 @dataclass
 class PolicyConfig:
     """Overrides of conf/rewording/policy.yaml; null: as declared there."""
 
-    window: Optional[str] = None  # noqa: UP045
-    changes: Optional[str] = None  # noqa: UP045
-    context: Optional[str] = None  # noqa: UP045
-    options: Optional[str] = None  # noqa: UP045
-    nli_cut: Optional[float] = None  # noqa: UP045
-    judge_votes: Optional[int] = None  # noqa: UP045
-    judge_scope: Optional[str] = None  # noqa: UP045
-    judge_controls: Optional[int] = None  # noqa: UP045
-    unjudged: Optional[str] = None  # noqa: UP045
+    window: str | None = None
+    changes: str | None = None
+    context: str | None = None
+    options: str | None = None
+    nli_cut: float | None = None
+    judge_votes: int | None = None
+    judge_scope: str | None = None
+    judge_controls: int | None = None
+    unjudged: str | None = None
 
 
 @dataclass
@@ -152,14 +152,14 @@ class EncoderConfig:
     """An embedder, or an NLI classifier. adapter: transformers (CPU) or vllm."""
 
     adapter: str = "transformers"
-    model: Optional[str] = None  # noqa: UP045
-    revision: Optional[str] = None  # noqa: UP045
+    model: str | None = None
+    revision: str | None = None
 
 
 @dataclass
 class VariantsConfig:
     benchmark: BenchmarkConfig = field(default_factory=BenchmarkConfig)
-    name: Optional[str] = None  # noqa: UP045
+    name: str | None = None
     strategy: str = "template"
     num_variants: int = 3
     max_attempts: int = 3
@@ -171,7 +171,7 @@ class VariantsConfig:
     embedder: EncoderConfig = field(default_factory=lambda: EncoderConfig(model=DEFAULT_EMBEDDER))
     nli: EncoderConfig = field(default_factory=EncoderConfig)
     model: dict[str, ModelConfig] = field(default_factory=dict)  # the paraphraser
-    judge: Optional[str] = None  # noqa: UP045
+    judge: str | None = None
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
     progress: bool = True

@@ -10,7 +10,7 @@ from audit.statistics.contracts import UNREAD, response_changes
 from audit.statistics.paired import BoolArray
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import SURFACE, CellEvidence, changes
-from audit.validity.gates.common import Rule, ids
+from audit.validity.gates.pairing import Rule, ids
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
 from audit.verdict.result import Gate, interval, percent, signed_points

@@ -172,7 +172,7 @@ def fetch_pinned(config: BenchmarkConfig, wanted: list[str]) -> list[Path]:
     paths = []
     for name in wanted:
         try:
-            paths.append(Path(source.fetch_pinned(name, downloader=pooch.HTTPDownloader(timeout=TIMEOUT_S))))
+            paths.append(Path(source.fetch(name, downloader=pooch.HTTPDownloader(timeout=TIMEOUT_S))))
         except (requests.RequestException, OSError) as error:
             reason = str(_innermost(error)).strip().splitlines() or [type(error).__name__]
             raise BenchmarkError(

@@ -70,9 +70,19 @@ def run(audit: str, **options: Any) -> Run:
     references=["a", "b"]; a mapping sets what is below a key, as benchmark={"path": "exam.csv"} does. Raises
     ConfigError for what the command refuses, AuditError where no model finished.
     """
-    from audit.running import run as ran
+    from audit.audits import part_of
+    from audit.command_line import configured
+    from audit.errors import AuditError, ConfigError
+    from audit.loading import load as found
+    from audit.plain_words import words
 
-    return ran(audit, options)
+    if options.get("plan"):
+        raise ConfigError(f"plan=True gives no run. Expected the command: audit {audit} plan=true ...")
+    config = configured(audit, list(words(options)))
+    code = getattr(part_of(audit, "__main__"), audit)(config)
+    if config.run_dir is None:
+        raise AuditError(f"audit.run({audit!r}) ended with exit code {code} and no run; the reason is printed above.")
+    return found(config.run_dir)
 
 
 def __getattr__(name: str) -> Any:

@@ -31,9 +31,8 @@ from audit.config import CONF_DIR
 from audit.config_keys import check_keys
 from audit.entry_points import added
 from audit.errors import AuditError, ConfigError, unknown_name
-from audit.exits import refused, run_command
+from audit.exits import lines, refused, run_command
 from audit.plain_words import check_words, plainly_said, quoted
-from audit.printable import lines
 from audit.shards.object_store import is_url
 from audit.shards.redact import redact
 from audit.short_forms import expand

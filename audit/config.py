@@ -22,7 +22,7 @@ from audit.engines.config import LIKELIHOODS, ModelConfig, SamplingConfig, check
 from audit.entry_points import added
 from audit.errors import ConfigError, unknown_name
 from audit.plan_cost import CostConfig, check_cost, check_priced
-from audit.prompting.templates import check_reading, load_protocol
+from audit.prompting.prompts import check_reading, load_protocol
 from audit.records import Reading
 from audit.scoring.sandbox import sandbox_python
 
@@ -219,7 +219,6 @@ def check_run(
         check_priced(config.cost, other)
         check_reading(load_protocol(protocol_of(config, model), templates, reading), reading)
         reask_of(config, other)
-    _check_different(config.model)
     if config.replicate_restart:
         if any(model.engine == "openai" for model in config.model.values()):
             raise ConfigError("replicate_restart=true starts engines anew, and an endpoint is started by others.")

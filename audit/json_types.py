@@ -8,6 +8,11 @@ from pathlib import PurePath
 from typing import Any
 
 
+def attributes(one: object, *names: str) -> dict[str, Any]:
+    """{name: value} of these attributes."""
+    return {name: getattr(one, name) for name in names}
+
+
 def plain(value: Any, digits: int | None = None) -> Any:
     """JSON types only: enums by value, dataclasses by `to_dict` or content, arrays by content, tuples and sets as
     lists, paths as text, NaN and infinities as null. digits: round floats to so many significant digits. Raises

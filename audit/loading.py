@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from audit.audits import Audit, audit_of, part_of
 from audit.errors import AuditError, ConfigError, DataError, unknown_name
+from audit.exits import one_line
 from audit.notebook import Figure, Report, plot
-from audit.printable import one_line
 from audit.records import CellRows
 from audit.shards.complete import cell_rows, contents, count_rows
 from audit.shards.files import SHARDS

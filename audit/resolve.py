@@ -14,7 +14,8 @@ from audit.config import RunConfig, plain_config, protocol_of, reading_of, reask
 from audit.engines.config import WEIGHED, ModelConfig
 from audit.engines.weights import Weights, resolve_weights
 from audit.errors import ConfigError, EngineError
-from audit.prompting.templates import load_protocol
+from audit.json_types import attributes
+from audit.prompting.prompts import load_protocol
 from audit.records import Design, Question
 from audit.records import Protocol as Prompts
 from audit.shards.manifest import fingerprint
@@ -50,10 +51,7 @@ class BenchmarkSample:
             "revision": self.benchmark.revision,
             "n": self.sample.n,
             "ids_sha256": hashlib.sha256("\n".join(self.sample.ids).encode()).hexdigest(),  # the ids: questions.arrow
-            "n_total": self.sample.n_total,
-            "n_distinct": self.sample.n_distinct,
-            "chance": self.sample.chance,
-            "duplicates": self.sample.duplicates,
+            **attributes(self.sample, "n_total", "n_distinct", "chance", "duplicates"),
             "warnings": self.benchmark.warnings,
         }
 

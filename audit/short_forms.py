@@ -30,7 +30,6 @@ _CONTEXT = 16384  # tokens; no audit's prompts are longer than half of it
 _ROOM = 0.8 * 0.9 * 80e9  # bytes of weights on one GPU of 80 GB: a fifth of what vLLM takes is left to the KV cache
 _PLAIN = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"  # of a base model
 _HUB_WORD = re.compile(r"hf:[^],\s]*")
-_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
 
 def expand(words: Sequence[str], audit: str) -> tuple[list[str], list[str]]:

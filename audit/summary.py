@@ -18,9 +18,8 @@ from rich.text import Text
 from audit.audits import Audit, Roles
 from audit.config import RunConfig
 from audit.engines.config import LIKELIHOODS
-from audit.exits import refused
+from audit.exits import lines, one_line, refused
 from audit.json_types import plain
-from audit.printable import lines, one_line
 from audit.records import CellRows, Setting
 from audit.shards.working_copy import named
 from audit.statistics.chance import chance_level

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from audit.audits import part_of
 from audit.command_line import configured
-from audit.exits import plainly
-from audit.printable import lines
+from audit.exits import lines, plainly
 
 # The smallest design, which tests count the rows of; the defaults are those of a verdict.
 SMALL = ("n=100", "draws=independent", "ensemble_control=false", "clean_replicates=1", "noisy_replicates=1")

@@ -5,7 +5,6 @@ such as `benchmark=mmlu benchmark.path=~/mmlu 'benchmark.subjects=[astronomy]'`.
 """
 
 from dataclasses import dataclass, field
-from typing import Optional
 
 SUFFIXES = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".arrow")  # of the files that can be read
 
@@ -21,30 +20,30 @@ class BenchmarkConfig:
 
     name: str = "elementary"  # goes into every shard and every made-up id
     format: str = "elementary"  # how a row is read: one of `registry.FORMATS`
-    path: Optional[str] = None  # noqa: UP045  # local file or folder; OmegaConf wants typing.Optional
-    hub: Optional[str] = None  # noqa: UP045  # hub dataset id, such as cais/mmlu
-    hub_config: Optional[str] = None  # noqa: UP045  # the dataset's configuration, such as ARC-Easy
+    path: str | None = None  # local file or folder
+    hub: str | None = None  # hub dataset id, such as cais/mmlu
+    hub_config: str | None = None  # the dataset's configuration, such as ARC-Easy
     split: str = "test"
-    revision: Optional[str] = None  # noqa: UP045  # hub commit; null: the newest, resolved at run time and recorded
-    url: Optional[str] = None  # noqa: UP045  # where the authors' files are, at one commit
+    revision: str | None = None  # hub commit; null: the newest, resolved at run time and recorded
+    url: str | None = None  # where the authors' files are, at one commit
     files: dict[str, str] = field(default_factory=dict)  # name there -> sha256; a file that differs is refused
     subjects: list[str] = field(default_factory=list)  # mmlu subjects, mmlu_pro or bbq categories; empty: all
-    twin: Optional[str] = None  # noqa: UP045  # the benchmark of held-out items that control_benchmark=auto takes
+    twin: str | None = None  # the benchmark of held-out items that control_benchmark=auto takes
     date_column: str = "date"  # of each row: when the item was published; read where one of the next two is set
-    dated_until: Optional[str] = None  # noqa: UP045  # leave out what is newer than this year, month or day
-    dated_after: Optional[str] = None  # noqa: UP045  # keep what is newer alone
-    date: Optional[str] = None  # noqa: UP045  # when the items were published, or held-out ones written: 2026-05
-    written_by: Optional[str] = None  # noqa: UP045  # people, or the family of the model that wrote them, such as qwen
+    dated_until: str | None = None  # leave out what is newer than this year, month or day
+    dated_after: str | None = None  # keep what is newer alone
+    date: str | None = None  # when the items were published, or held-out ones written: 2026-05
+    written_by: str | None = None  # people, or the family of the model that wrote them, such as qwen
     shuffle_options: bool = False  # per item, by the run's seed; the permutation is in Question.order
 
-    id_column: Optional[str] = None  # noqa: UP045  # null: ids are <name>/<row number from 0>
+    id_column: str | None = None  # null: ids are <name>/<row number from 0>
     question_column: str = "question"
     choices_column: str = "choices"  # a list, a JSON list in text, or text cut at `choices_separator`
     choice_columns: list[str] = field(default_factory=list)  # one column per option; empty: A, B, C, ... if present
-    choices_separator: Optional[str] = None  # noqa: UP045
+    choices_separator: str | None = None
     answer_column: str = "answer"
     answer_as: str = "auto"  # auto, index, letter, text or label; auto refuses what could mean two options
     index_base: int = 0  # 1 where the first option is number 1
-    group_column: Optional[str] = None  # noqa: UP045  # the cluster (subject); null: the passage, else every item its own
-    context_column: Optional[str] = None  # noqa: UP045  # a passage that belongs to the question; "": leave one unread
-    delimiter: Optional[str] = None  # noqa: UP045  # of a csv; null: a comma, of a .tsv a tab
+    group_column: str | None = None  # the cluster (subject); null: the passage, else every item its own
+    context_column: str | None = None  # a passage that belongs to the question; "": leave one unread
+    delimiter: str | None = None  # of a csv; null: a comma, of a .tsv a tab

@@ -21,11 +21,7 @@ class Origin:
 
 
 def check_origin(
-    items: str,
-    date: str | None,
-    written_by: str | None,
-    tested: Mapping[str, Origin],
-    references: Mapping[str, Origin],
+    items: str, date: str | None, written_by: str | None, tested: Mapping[str, Origin], references: Mapping[str, Origin]
 ) -> dict[str, list[str]]:
     """What a manifest keeps: held_out, what cannot be excluded for want of knowing, a sentence each; undated, the
     tested models of which it is not known that the items are no newer for them alone. items: name of the held-out set.

@@ -1,16 +1,21 @@
 """Fetches a benchmark's files from the Hugging Face hub at one commit, through huggingface_hub alone.
 
-The token, if any, is read by huggingface_hub (HF_TOKEN, or a stored login) and appears nowhere else.
+The token, if any, is read by huggingface_hub (HF_TOKEN, or a stored login) and appears nowhere else. Files of
+the authors' own repository are fetched from one commit of it, each held to its sha256 (`fetch_pinned`).
 """
 
+import hashlib
+import logging
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote, urlsplit
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import DataFile, missing_shards, select_files
-from audit.errors import BenchmarkError
+from audit.errors import BenchmarkError, ConfigError
 
 PARQUET_BRANCH = "refs/convert/parquet"  # the hub's own conversion of datasets published as scripts
 METADATA_TIMEOUT_S = 20.0
@@ -139,3 +144,58 @@ def _explained(config: BenchmarkConfig, error: Exception) -> BenchmarkError:
         reason = first[0] if first else type(error).__name__
         what = f"could not be fetched ({reason}): check the network, and HF_ENDPOINT if you use a mirror, {local}"
     return BenchmarkError(f"The hub dataset {config.hub!r} {what}.")
+
+
+TIMEOUT_S = 30.0  # without a byte
+RETRIES = 2
+
+
+def fetch_pinned(config: BenchmarkConfig, wanted: list[str]) -> list[Path]:
+    """The files of these names, from the cache where they are there unchanged, else from `config.url`.
+
+    Raises ConfigError for an address with credentials, BenchmarkError where a file cannot be had or is another file.
+    """
+    # Imported here: local benchmarks do not need it.
+    import pooch
+    import requests
+
+    if "@" in urlsplit(str(config.url)).netloc:
+        raise ConfigError("benchmark.url holds a user name or key, which would be written into the run. Leave it out.")
+    pooch.get_logger().setLevel(logging.WARNING)
+    source = pooch.create(
+        path=_folder(config),
+        base_url=f"{str(config.url).rstrip('/')}/",
+        registry={name: f"sha256:{config.files[name]}" for name in wanted},
+        urls={name: f"{str(config.url).rstrip('/')}/{quote(name)}" for name in wanted},
+        retry_if_failed=RETRIES,
+    )
+    paths = []
+    for name in wanted:
+        try:
+            paths.append(Path(source.fetch(name, downloader=pooch.HTTPDownloader(timeout=TIMEOUT_S))))
+        except (requests.RequestException, OSError) as error:
+            reason = str(_innermost(error)).strip().splitlines() or [type(error).__name__]
+            raise BenchmarkError(
+                f"{config.name}: {name} could not be fetched from {config.url} ({reason[0][:200]}). Check the network, "
+                "or download it yourself and give benchmark.path=FILE_OR_FOLDER."
+            ) from error
+        except ValueError as error:  # pooch's word for another hash
+            raise BenchmarkError(
+                f"{config.name}: {config.url}/{name} is not the file whose sha256 is {config.files[name]}: it was "
+                "changed there or on the way, and is not used. Have the right one? Give benchmark.path=FILE_OR_FOLDER."
+            ) from error
+    return paths
+
+
+def _folder(config: BenchmarkConfig) -> Path:
+    """In the user's cache, a folder of its own for each address."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    address = hashlib.sha256(str(config.url).encode()).hexdigest()[:16]
+    return (Path(base) if base else Path.home() / ".cache") / "benchmark-audit" / "benchmarks" / address
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """What happened, out of the layers that each say it again: no name, no route, no answer in time."""
+    while inner := error.__cause__ or error.__context__:
+        error = inner
+    return error

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from importlib.resources import files as package_files
 from pathlib import Path
 
-from audit.benchmarks import hub, pinned
+from audit.benchmarks import hub
 from audit.benchmarks.config import SUFFIXES, BenchmarkConfig
 from audit.benchmarks.files import DataFile, content_hash, missing_shards, read_rows, select_files
 from audit.benchmarks.fresh import is_newer
@@ -172,7 +172,7 @@ def open_benchmark(config: BenchmarkConfig, *, seed: int = 42) -> Benchmark:
         if unknown := sorted(set(config.subjects) - {file.subject for file in files}):
             raise unknown_name(f"subject of {config.name}", unknown[0], [file.subject for file in files])
         files = tuple(file for file in files if not config.subjects or file.subject in config.subjects)
-        paths = pinned.fetch(config, [file.label for file in files])
+        paths = hub.fetch_pinned(config, [file.label for file in files])
         files = tuple(replace(file, path=path) for file, path in zip(files, paths, strict=True))
         return Benchmark(config, content_hash(files), files, seed)
     raise ConfigError(

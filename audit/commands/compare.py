@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audit.errors import ConfigError
-from audit.exits import plainly
-from audit.printable import one_line
+from audit.exits import plainly, say
 from audit.shards.working_copy import local_folder
 from audit.verdict.result import interval, json_ready, percent, pvalue, signed_points
 
@@ -55,25 +54,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for c in changes:
         a, b = c.before[0], c.after[0]
         versions = f"{a.model} ({a.model_revision}) -> {b.model} ({b.model_revision})"
-        print(one_line(f"{versions} on {a.benchmark} ({c.audit})"))
+        say(f"{versions} on {a.benchmark} ({c.audit})")
         for x, y in verdicts(c):
-            print(one_line(f"  verdict  {x.context + ': ' if x.context else ''}{x.verdict} -> {y.verdict}"))
+            say(f"  verdict  {x.context + ': ' if x.context else ''}{x.verdict} -> {y.verdict}")
         for s in c.settings:
             if s.found is None:
-                print(one_line(f"  {setting_name(s.setting):<28} nothing was answered in both"))
+                say(f"  {setting_name(s.setting):<28} nothing was answered in both")
                 continue
             f = s.found
             midp = "" if f.midp is None else f", mid-{pvalue(f.midp)}"
-            print(
-                one_line(
-                    f"  {setting_name(s.setting):<28} {100 * f.before:5.1f} % -> {100 * f.after:5.1f} %  "
-                    f"{signed_points(f.difference)} ({interval(f.low, f.high)})  "
-                    f"{f.improve} better, {f.degrade} worse of {f.n}  {pvalue(f.pvalue)}{midp}, "
-                    f"Holm {pvalue(s.adjusted)}"
-                )
+            say(
+                f"  {setting_name(s.setting):<28} {100 * f.before:5.1f} % -> {100 * f.after:5.1f} %  "
+                f"{signed_points(f.difference)} ({interval(f.low, f.high)})  "
+                f"{f.improve} better, {f.degrade} worse of {f.n}  {pvalue(f.pvalue)}{midp}, "
+                f"Holm {pvalue(s.adjusted)}"
             )
         for k in c.lasting:
-            print(one_line(f"  {k.condition}: {_lasting(k)}"))
+            say(f"  {k.condition}: {_lasting(k)}")
         print(f"  {c.changed} questions changed")
     if asked.out is not None:
         print(f"page     {asked.out}")

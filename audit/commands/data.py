@@ -19,9 +19,8 @@ from audit.benchmarks.guess import PARTS, guess, other_keys
 from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.benchmarks.rows import mcq_file, shuffled
 from audit.errors import BenchmarkError
-from audit.exits import FAILED, OK, plainly
+from audit.exits import FAILED, OK, lines, one_line, plainly
 from audit.plain_words import benchmark_words
-from audit.printable import lines, one_line
 from audit.records import Question
 
 _LOOKED_AT = 200  # rows that a guess is made from
@@ -120,8 +119,7 @@ def _columns(benchmark: Benchmark, counts: Counts) -> list[str]:
 def _questions(questions: Sequence[Question]) -> list[str]:
     """As the model will see them under the default prompts, each line marked, so that none passes for one of ours."""
     from audit.config import load_group
-    from audit.prompting.prompts import direct_prompt
-    from audit.prompting.templates import load_protocol
+    from audit.prompting.prompts import direct_prompt, load_protocol
     from audit.records import Reading
 
     protocol = load_protocol(load_group("protocol", "song2026"))

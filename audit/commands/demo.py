@@ -91,7 +91,7 @@ def _share(one: ModelSet) -> float:
 def ten(run_dir: Path, verdict: RunVerdict) -> list[Asked]:
     """The ten questions that the taught model most likely answers from memory, with the answers of both models."""
     from audit.loading import load
-    from audit.memory.ranked import ON_PAGE, ranked
+    from audit.memory.result import ON_PAGE, ranked
     from audit.shards.questions import QuestionFile
 
     questions = {(q.benchmark, q.id): q for q in QuestionFile(run_dir)}

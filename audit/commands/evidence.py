@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from audit.commands.again import suite_section
 from audit.commands.completion import offer
 from audit.errors import SignatureError
-from audit.exits import plainly
+from audit.exits import plainly, say
 from audit.governance.keys import KEY_VARIABLE, load_signer, load_trusted
-from audit.printable import one_line
 from audit.shards.working_copy import local_folder
 
 if TYPE_CHECKING:
@@ -87,8 +86,8 @@ def _verify(words: Sequence[str]) -> int:
     _expected(asked, found)
     for run in found.runs:
         models = ", ".join(f"{name}@{revision}" if revision else name for name, revision in run.models.items())
-        print(one_line(f"audit {run.audit} of {models} on {', '.join(run.benchmarks)}: {run.status}"))
-        print(one_line(f"  fingerprint {run.fingerprint}"))
+        say(f"audit {run.audit} of {models} on {', '.join(run.benchmarks)}: {run.status}")
+        say(f"  fingerprint {run.fingerprint}")
     print(f"{found.files} files as listed; report.html is as signed, and was not built again")
     if found.decisions is None:
         print("DECISIONS NOT CHECKED: they need trusted keys")
@@ -98,7 +97,7 @@ def _verify(words: Sequence[str]) -> int:
         from audit.governance.formats import seal_lines  # here: most packs have no seal
 
         for label, line in seal_lines(seal):
-            print(one_line(f"{label}: {line}"))
+            say(f"{label}: {line}")
     print(f"signed by {found.signer}" if found.signer else "SIGNATURE NOT CHECKED: nobody vouches for it")
     print(
         "verdict computed again from the shards: the same bytes"

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from audit.exits import plainly
-from audit.printable import one_line
+from audit.exits import plainly, say
 from audit.records import Question
 from audit.shards.working_copy import local_folder
 
@@ -45,7 +44,7 @@ def _tasks(overrides: Sequence[str], out: Path) -> int:
     words = [*overrides, *(["model=scripted"] if not any(one.startswith("model=") for one in overrides) else [])]
     found = write_tasks(out, _reworded(words) if any(one.startswith("variants=") for one in words) else _items(words))
     for task, items in found.items():
-        print(one_line(f"task     {task}  {items:,} items"))
+        say(f"task     {task}  {items:,} items")
     print(
         f"lm-eval: cd {out} && lm_eval --include_path . --tasks {','.join(found)} --log_samples --output_path logs ..."
     )
@@ -97,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out = asked.out or asked.run_dir / folder
     for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
         for path, problem in write(run_dir, out):  # type: ignore[operator]
-            print(one_line(f"written  {path}{f'  {problem}' if problem else ''}"))
+            say(f"written  {path}{f'  {problem}' if problem else ''}")
     if after:
         print(after.format(out))
     return 0

@@ -19,10 +19,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from audit.commands.again import deciders, known_to, verdict_again
-from audit.exits import plainly
+from audit.exits import lines, plainly
 from audit.governance.formats import FORMATS, as_markdown
 from audit.governance.ruling import home_of, ruling_with_decisions
-from audit.printable import lines
 from audit.shards.working_copy import named, run_folder
 
 SUMMARY = "GITHUB_STEP_SUMMARY"  # the file that GitHub shows on a job's page
@@ -65,7 +64,7 @@ def main(arguments: Sequence[str] | None = None, now: datetime | None = None) ->
     if asked.approvals < 1:
         parser().error(f"--approvals {asked.approvals}: expected at least 1")
     from audit.governance.sealed import with_seals  # here: the help needs neither
-    from audit.registry.tried import tries
+    from audit.registry.decided import tries
 
     now = now or datetime.now(UTC)
     run_dir = run_folder(asked.run_dir)

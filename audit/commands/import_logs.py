@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audit.errors import ConfigError, check_seed, unknown_name
-from audit.exits import plainly
-from audit.printable import one_line
+from audit.exits import plainly, say
 
 if TYPE_CHECKING:
     from audit.benchmarks.fresh import Origin
@@ -50,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names += [one for one in joined.items if one.startswith(REWORDED)]
     _print_table(joined, names, judged, bool(asked.reworded))
     for name, n in changed.items():
-        print(one_line(f"left out: {n} items of {name}: their key or options differ between logs, or are one option"))
+        say(f"left out: {n} items of {name}: their key or options differ between logs, or are one option")
     if spare:
         print(f"left out: {spare} held-out items, so that each stratum is as large a part of both sets")
     from audit.imports.write import Asked, write_run
@@ -214,7 +213,7 @@ def _print_verdicts(cells: Sequence[Mapping[str, Any]]) -> None:
     together = len(withheld) > MAX_TOLD
     for cell in cells:
         if not together or cell["verdict"] != WITHHELD:
-            print(one_line(f"{cell['verdict']}: {cell['headline']}"))
+            say(f"{cell['verdict']}: {cell['headline']}")
     if together:
         print(f"{WITHHELD}: {len(withheld)} models; the report has each")
 
@@ -225,11 +224,9 @@ def _print_table(joined: Joined, names: Sequence[str], judged: Sequence[str], re
     print(f"{'model':<36} {'benchmark':<28} {'items':>7} {'lacking':>8} {'accuracy':>9} {'unparsed':>9}")
     for one in counts(joined):
         if one.benchmark in names:
-            print(
-                one_line(
-                    f"{one.model:<36} {one.benchmark:<28} {one.items:>7,} {one.lacking:>8,} {one.accuracy:>9.3f} "
-                    f"{one.unparsed:>9,}"
-                )
+            say(
+                f"{one.model:<36} {one.benchmark:<28} {one.items:>7,} {one.lacking:>8,} {one.accuracy:>9.3f} "
+                f"{one.unparsed:>9,}"
             )
     others = len(joined.models) - len(judged)
     what = "drop under rewording" if reworded else "score on held-out items"

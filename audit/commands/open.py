@@ -1,10 +1,26 @@
-"""`audit open [FOLDER]`: write the index page of a folder of runs, and open it in the browser where there is one."""
+"""`audit open [FOLDER]`: write the index page of a folder of runs, and open it in the browser where there is one.
+
+The page says what was audited, what was found and where its report is. It is static and asks no network.
+"""
 
 import argparse
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
+from audit.audits import part_of
+from audit.decision import SHOWN
 from audit.exits import OK, plainly
+from audit.governance.ruling import rule_run
+from audit.loading import RunEntry, find_runs
+from audit.panel import PANEL
+from audit.report.page import render_page
+from audit.shards.files import write_file
 from audit.shards.working_copy import local_folder
+from audit.verdict.vocabulary import VerdictWord, word_of
 
 
 def parser() -> argparse.ArgumentParser:
@@ -20,8 +36,6 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the page's path; 1 where the folder does not exist."""
     asked = parser().parse_args(arguments)
-    from audit.overview import write_overview
-
     page = write_overview(asked.folder)
     print(page)
     if not asked.no_browser:
@@ -29,3 +43,89 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         webbrowser.open(page.resolve().as_uri())
     return OK
+
+
+PAGE = "index.html"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A model and benchmark of a run, a suite or panel with its decision, or a folder with the problem that it has.
+
+    score, without: on the published items, and without memory {estimate, low, high}; 0-1. href: of the report.
+    """
+
+    name: str
+    audit: str = ""
+    started: str = ""
+    rows: str = ""
+    model: str = ""
+    benchmark: str = ""
+    word: VerdictWord | None = None
+    score: float | None = None
+    without: Mapping[str, float] | None = None
+    href: str = ""
+    problem: str = ""
+
+
+def write_overview(folder: Path) -> Path:
+    """Write FOLDER/index.html; where it is. Raises ConfigError where there is no folder, ShardError from the disk."""
+    runs, panels = find_runs(folder), [path.parent for path in sorted(folder.rglob(PANEL))]
+    known = [*(run.path for run in runs), *panels]
+    others = (one for one in sorted(folder.iterdir()) if one.is_dir() and not any(p.is_relative_to(one) for p in known))
+    pages = ((one.name, _href(folder, one)) for one in others)
+    lost, empty = "a page without its run", "no run of this program is in it"
+    lines = [
+        *(_of_panel(folder, path) for path in panels),
+        *(line for run in runs for line in _of_run(folder, run)),
+        *(Line(name, href=href, problem=lost if href else empty) for name, href in pages),
+    ]
+    text = render_page("report/runs.html.j2", rows=(), title=f"Runs in {folder}", lines=lines, count=len(runs))
+    write_file(folder / PAGE, text.encode("utf-8", "backslashreplace"))
+    return folder / PAGE
+
+
+def _of_panel(folder: Path, path: Path) -> Line:
+    ruling = rule_run(path)
+    word = None if ruling.problem else SHOWN[ruling.decision]
+    models, benchmarks = (
+        ", ".join(dict.fromkeys(getattr(c, of) for c in ruling.cells)) for of in ("model", "benchmark")
+    )
+    about = Line(_name(folder, path), "suite or panel", model=models, benchmark=benchmarks, word=word)
+    return replace(about, href=_href(folder, path), problem=ruling.problem)
+
+
+def _of_run(folder: Path, run: RunEntry) -> list[Line]:
+    name, started, href = _name(folder, run.path), run.started[:16].replace("T", " "), _href(folder, run.path)
+    if run.problem:
+        return [Line(name, problem=run.problem)]
+    rows = f"all {run.found:,}"
+    if run.found != run.expected:
+        rows = f"{run.found:,} of {'unknown' if run.expected is None else f'{run.expected:,}'}, {run.status}"
+    about = Line(name, run.audit, started, rows, ", ".join(run.models), ", ".join(run.benchmarks), href=href)
+    try:
+        return [_of_cell(about, cell) for cell in run.cells] or [about]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return [replace(about, problem=f"its verdict.json is not one of this program ({error!r})")]
+
+
+def _of_cell(about: Line, cell: Mapping[str, Any]) -> Line:
+    figures = {one.name: one.estimate for one in part_of(about.audit, "instrument").INSTRUMENT.tracked(cell)}
+    return replace(
+        about,
+        model=cell["model"],
+        benchmark=f"{cell['benchmark']} ({cell['context']})" if cell.get("context") else cell["benchmark"],
+        word=word_of(part_of(about.audit, "vocabulary").VERDICTS, cell),
+        score=figures.get("score"),
+        without=((cell.get("without_memory") or {}).get("estimate") or {}).get("without"),
+    )
+
+
+def _name(folder: Path, path: Path) -> str:
+    return os.path.relpath(path, folder)
+
+
+def _href(folder: Path, path: Path) -> str:
+    """The report's address from the page's folder; "" where there is none."""
+    page = next((one for one in (path / "report" / "report.html", path / "report.html") if one.is_file()), None)
+    return "" if page is None else quote(os.fsencode(os.path.relpath(page, folder)))

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from audit.errors import ConfigError, check_seed
-from audit.exits import plainly
-from audit.printable import one_line
+from audit.exits import plainly, say
 
 
 def parser() -> argparse.ArgumentParser:
@@ -37,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from audit.benchmarks.config import BenchmarkConfig
     from audit.benchmarks.load import open_benchmark
     from audit.config_keys import check_keys
-    from audit.memory.published import draw_order, order_sha256
+    from audit.memory.items import draw_order, order_sha256
     from audit.shards.files import make_folder, write_file
 
     base = OmegaConf.structured(BenchmarkConfig(name=asked.file.stem, format="mcq_file", path=str(asked.file)))
@@ -68,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     write_file(kept, json.dumps(record, ensure_ascii=False).encode())
     kept.chmod(0o600)
     columns = "benchmark.id_column=id benchmark.answer_as=index" + (" benchmark.group_column=group" if grouped else "")
-    print(one_line(f"publish  {file}"))
-    print(one_line(f"keep     {kept}"))
-    print(one_line(f"then     audit memory benchmark=mcq_file benchmark.path={file} {columns} published_order={kept}"))
+    say(f"publish  {file}")
+    say(f"keep     {kept}")
+    say(f"then     audit memory benchmark=mcq_file benchmark.path={file} {columns} published_order={kept}")
     return 0

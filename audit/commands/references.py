@@ -5,8 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from audit.exits import plainly
-from audit.printable import one_line
+from audit.exits import plainly, say
 
 
 def parser() -> argparse.ArgumentParser:
@@ -52,15 +51,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         name = asked.name
     found = load_set(name)
-    print(one_line(f"{found.name}  {found.benchmark}  version {found.version}  {found.licence}  {found.source}"))
+    say(f"{found.name}  {found.benchmark}  version {found.version}  {found.licence}  {found.source}")
     unknown = [one.name for one in found.models if not one.family]
     if unknown:
-        print(one_line(f"family unknown of {len(unknown)} of {len(found.models)}: these are never left out (--facts)"))
+        say(f"family unknown of {len(unknown)} of {len(found.models)}: these are never left out (--facts)")
     print(f"{'model':<44} {'accuracy':>8} {'unparsed':>13} {'released':>10}  family")
     for one in sorted(found.models, key=lambda one: -one.accuracy):
         unparsed = f"{one.unparsed} of {one.answers:,}"
         told = f"{one.released or '-':>10}  {one.family or '-'}"
-        print(one_line(f"{one.name:<44} {one.accuracy:>8.1%} {unparsed:>13} {told}"))
+        say(f"{one.name:<44} {one.accuracy:>8.1%} {unparsed:>13} {told}")
     if asked.what != "show":
         print(f"Next: audit memory model=... 'references=[set:{name}]'")
     return 0

@@ -112,7 +112,7 @@ def _build(
         report = part_of(audits[0], "report").report_runs
     if every_s is None:
         return report(run_dirs, out, asked)
-    from audit.report.follow import follow
+    from audit.report.build import follow
     from audit.runtime.watch import as_text
 
     return follow(run_dirs, lambda: report(run_dirs, out, asked), every_s, so_far=lambda: as_text(run_dirs))

@@ -12,7 +12,7 @@ from pathlib import Path
 from audit.commands.again import deciders, known_to
 from audit.decision import Decision
 from audit.errors import ConfigError
-from audit.exits import plainly
+from audit.exits import plainly, say
 from audit.governance.formats import as_text
 from audit.governance.keys import KEY_VARIABLE, create_key, load_signer, load_trusted
 from audit.governance.queue import Register, decide_on, queue
@@ -26,7 +26,6 @@ from audit.governance.ruling import (
     verdict_path,
 )
 from audit.panel import panel_of
-from audit.printable import one_line
 from audit.shards.working_copy import local_folder
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -147,9 +146,9 @@ def _list(asked: argparse.Namespace, now: datetime) -> int:
         ruling = ruling_with_decisions(run_dir, asked.keys, asked.approvals, now, known_to(asked.registry))
         if ruling.decision != Decision.PASS:
             waiting += 1
-            print(one_line(f"{ruling.decision!s:12} {run_dir}  {ruling.problem}"))
+            say(f"{ruling.decision!s:12} {run_dir}  {ruling.problem}")
             for said in ruling.said:
-                print(one_line(f"{'':12} {said}"))
+                say(f"{'':12} {said}")
     print(f"{waiting} of {len(runs)} runs do not pass")
     return 0
 

@@ -15,8 +15,7 @@ from pathlib import Path
 from audit.audits import every_audit
 from audit.commands.completion import offer
 from audit.errors import ConfigError
-from audit.exits import OK, plainly
-from audit.printable import lines
+from audit.exits import OK, lines, plainly
 
 
 def parser() -> argparse.ArgumentParser:
@@ -99,7 +98,7 @@ def _suite(name: str, words: Sequence[str]) -> int:
     asked = steps(suite, given, str(folder))
     if not plan:
         return run_suite(suite, asked, folder, (name, *words))
-    from audit.suite.plan import describe
+    from audit.suite.commands import describe
 
     check_suite(suite, asked)
     print("\n".join(describe(asked, folder)))

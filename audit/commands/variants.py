@@ -9,8 +9,7 @@ from typing import Any
 
 from audit.commands.completion import offer, overrides
 from audit.errors import check_seed
-from audit.exits import plainly
-from audit.printable import lines
+from audit.exits import lines, plainly
 from audit.shards.working_copy import local_folder
 
 EXAMPLES = """Examples:
@@ -173,7 +172,7 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def _panel(args: argparse.Namespace) -> None:
-    from audit.variants.panel_run import judge_by_run
+    from audit.variants.combine import judge_by_run
 
     _save(judge_by_run(_find(args.library, args), args.run_dir), args)
 

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from rich.console import Console
     from rich.live import Live
 
-    from audit.report.follow import goes_on
+    from audit.report.build import goes_on
     from audit.runtime.watch import look, runs_of
     from audit.shards.manifest import Manifest
 

@@ -14,7 +14,7 @@ from audit.engines.openai_config import (
 )
 from audit.errors import ConfigError, unknown_name
 from audit.records import Reading
-from audit.scoring.options import NORMALISATIONS
+from audit.scoring.score import NORMALISATIONS
 
 ENGINES = ("vllm", "openai", "scripted", "masked_lm")
 WEIGHED = ("vllm", "masked_lm")  # engines that load weights themselves

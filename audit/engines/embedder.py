@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,18 +31,6 @@ class Embedding:
     error: str | None = None
 
 
-class Embedder(Protocol):
-    """What gives embeddings, in the order of the texts. `name` and `revision` go into what is made with them."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def revision(self) -> str: ...
-
-    def embed(self, texts: Sequence[str]) -> list[Embedding]: ...
-
-
 def cosine_distance(a: Embedding, b: Embedding) -> float | None:
     """1 - cosine similarity, 0 to 2; None when either text has no embedding."""
     if a.vector is None or b.vector is None:
@@ -50,18 +38,11 @@ def cosine_distance(a: Embedding, b: Embedding) -> float | None:
     return float(1.0 - np.dot(a.vector.astype(np.float64), b.vector.astype(np.float64)))
 
 
-def load_embedder(
-    adapter: str = "transformers", model: str = DEFAULT_EMBEDDER, revision: str | None = None
-) -> Embedder:
-    """The embedder of this adapter ("transformers" or "vllm") with this model; EngineLoadError when it cannot load."""
-    adapters = {"transformers": TransformersEmbedder, "vllm": VllmEmbedder}
-    if adapter not in adapters:
-        raise unknown_name("embedder adapter", adapter, adapters)
-    return adapters[adapter](find_model(model, revision))
+class Embedder:
+    """What gives embeddings, in the order of the texts. `name` and `revision` go into what is made with them.
 
-
-class _Encoder:
-    """What the adapters share: the tokenizer, the model's limit, and which texts are error rows."""
+    The adapters share the tokenizer, the model's limit, and which texts are error rows.
+    """
 
     def __init__(self, folder: ModelFolder) -> None:
         from transformers import AutoTokenizer
@@ -97,7 +78,7 @@ class _Encoder:
         raise NotImplementedError
 
 
-class TransformersEmbedder(_Encoder):
+class TransformersEmbedder(Embedder):
     """transformers in float32 on the CPU."""
 
     def __init__(self, folder: ModelFolder) -> None:
@@ -116,7 +97,7 @@ class TransformersEmbedder(_Encoder):
         yield from masked_mean(hidden, padded["attention_mask"].numpy())
 
 
-class VllmEmbedder(_Encoder):
+class VllmEmbedder(Embedder):
     """vLLM's pooling runner, for GPUs (loading it on a busy CPU takes minutes; transformers takes seconds)."""
 
     def __init__(self, folder: ModelFolder, **engine_args: Any) -> None:
@@ -140,6 +121,16 @@ class VllmEmbedder(_Encoder):
     def close(self) -> None:
         """End the engine's processes, which else live, with their memory, as long as this one."""
         self._llm.llm_engine.engine_core.shutdown()
+
+
+def load_embedder(
+    adapter: str = "transformers", model: str = DEFAULT_EMBEDDER, revision: str | None = None
+) -> Embedder:
+    """The embedder of this adapter ("transformers" or "vllm") with this model; EngineLoadError when it cannot load."""
+    adapters = {"transformers": TransformersEmbedder, "vllm": VllmEmbedder}
+    if adapter not in adapters:
+        raise unknown_name("embedder adapter", adapter, adapters)
+    return adapters[adapter](find_model(model, revision))
 
 
 def masked_mean(hidden: NDArray[np.float32], mask: NDArray[np.int64]) -> Vector:

@@ -1,7 +1,7 @@
 """Does one text entail another? A port for NLI classifiers, two adapters (transformers on CPU, vLLM on GPUs)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy
@@ -14,29 +14,11 @@ FloatArray = NDArray[np.float64]
 BATCH_PAIRS = 32
 
 
-class Entailment(Protocol):
-    """Gives the probability (0-1) that the first text of each pair entails the second; None when it cannot be had."""
+class Entailment:
+    """Gives the probability (0-1) that the first text of each pair entails the second; None when it cannot be had.
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def revision(self) -> str: ...
-
-    def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]: ...
-
-
-def load_entailment(model: str, revision: str | None = None, adapter: str = "transformers") -> Entailment:
-    """The classifier of a hub model at a pinned commit, or of a local folder, by this adapter ("transformers" or
-    "vllm"). EngineLoadError when it cannot load."""
-    adapters = {"transformers": TransformersEntailment, "vllm": VllmEntailment}
-    if adapter not in adapters:
-        raise unknown_name("nli adapter", adapter, adapters)
-    return adapters[adapter](find_model(model, revision))
-
-
-class _Classifier:
-    """What the adapters share: the tokenizer, the label, and which pairs are too long."""
+    The adapters share the tokenizer, the label, and which pairs are too long.
+    """
 
     def __init__(self, folder: ModelFolder) -> None:
         from transformers import AutoConfig, AutoTokenizer
@@ -70,7 +52,7 @@ class _Classifier:
         raise NotImplementedError
 
 
-class TransformersEntailment(_Classifier):
+class TransformersEntailment(Entailment):
     """A sequence classifier with a label "entailment", on the CPU."""
 
     def __init__(self, folder: ModelFolder) -> None:
@@ -88,7 +70,7 @@ class TransformersEntailment(_Classifier):
         return logits
 
 
-class VllmEntailment(_Classifier):
+class VllmEntailment(Entailment):
     """The same by vLLM's pooling runner, for GPUs."""
 
     def __init__(self, folder: ModelFolder, **engine_args: Any) -> None:
@@ -115,6 +97,15 @@ class VllmEntailment(_Classifier):
     def close(self) -> None:
         """End the engine's processes, which else live, with their memory, as long as this one."""
         self._llm.llm_engine.engine_core.shutdown()
+
+
+def load_entailment(model: str, revision: str | None = None, adapter: str = "transformers") -> Entailment:
+    """The classifier of a hub model at a pinned commit, or of a local folder, by this adapter ("transformers" or
+    "vllm"). EngineLoadError when it cannot load."""
+    adapters = {"transformers": TransformersEntailment, "vllm": VllmEntailment}
+    if adapter not in adapters:
+        raise unknown_name("nli adapter", adapter, adapters)
+    return adapters[adapter](find_model(model, revision))
 
 
 def _second_text(tokens: Mapping[str, list[int]]) -> dict[str, int] | None:

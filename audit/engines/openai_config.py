@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 from audit.errors import ConfigError, unknown_name
@@ -76,23 +76,13 @@ class CircuitConfig:
     cooldown_s: float = 15.0
 
 
-class OpenAISettings(Protocol):
-    """What the engine reads of a configuration; `audit.engines.config.ModelConfig` has it, and so has `OpenAIConfig`.
+@dataclass
+class OpenAIConfig:
+    """What the engine reads of a model's configuration (`audit.engines.config.openai_config`).
 
     `send_seed` is false for endpoints that refuse the field (a run is then not reproducible). `extra_body` is merged
     into every request, for instance {"chat_template_kwargs": {"enable_thinking": false}}.
     """
-
-    endpoints: list[EndpointConfig]
-    retry: RetryConfig
-    circuit: CircuitConfig
-    send_seed: bool
-    extra_body: dict[str, Any]
-
-
-@dataclass
-class OpenAIConfig:
-    """`OpenAISettings` alone, for use without a model configuration."""
 
     endpoints: list[EndpointConfig] = field(default_factory=list)
     retry: RetryConfig = field(default_factory=RetryConfig)
@@ -101,7 +91,7 @@ class OpenAIConfig:
     extra_body: dict[str, Any] = field(default_factory=dict)
 
 
-def check_config(config: OpenAISettings) -> None:
+def check_config(config: OpenAIConfig) -> None:
     """Raises ConfigError for what cannot be run or would put a secret into a file."""
     if not config.endpoints:
         raise ConfigError(f"The openai engine has no endpoint; expected at least one. {_ENDPOINT_EXAMPLE}")

@@ -11,7 +11,7 @@ import httpx2
 import openai
 
 from audit.engines.dispatch import Slot
-from audit.engines.openai_config import INFER, EndpointConfig, OpenAISettings, RetryConfig, endpoint_id, safe_url
+from audit.engines.openai_config import INFER, EndpointConfig, OpenAIConfig, RetryConfig, endpoint_id, safe_url
 from audit.engines.openai_wire import chat_body, listed_models, read_chat, read_infer
 from audit.engines.redact import Redactor
 from audit.engines.retry import (
@@ -88,7 +88,7 @@ class Endpoint:
     """A client with its key, which nothing shows. `slot` is its state in the dispatcher."""
 
     def __init__(
-        self, config: EndpointConfig, settings: OpenAISettings, slot: Slot, key: str, redactor: Redactor
+        self, config: EndpointConfig, settings: OpenAIConfig, slot: Slot, key: str, redactor: Redactor
     ) -> None:
         self.config = config
         self.slot = slot

@@ -2,7 +2,8 @@
 
 Per request: wait for an endpoint (`dispatch`), call it, read the body (`openai_wire`), and on a failure decide what it
 means (`retry`): an error row, another attempt elsewhere, or the end of the run. An outage is never recorded as rows'
-errors: the run stops with EngineError and the same command resumes it.
+errors: the run stops with EngineError and the same command resumes it. Endpoints
+are asked whether they serve, in two seconds, before Ray starts (`probe`).
 """
 
 import asyncio
@@ -12,14 +13,16 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
+from audit.engines.config import ModelConfig, openai_config
 from audit.engines.dispatch import Dispatcher, Lease, Slot, make_slot
-from audit.engines.openai_config import OpenAISettings, check_config, endpoint_id
+from audit.engines.openai_config import OpenAIConfig, check_config, endpoint_id
 from audit.engines.openai_endpoint import HELLO, Endpoint, check_patiently, judge_health, last_failures, probed
 from audit.engines.port import BACKEND
 from audit.engines.redact import RedactingFilter, Redactor
 from audit.engines.retry import ALIVE, ROW_SUSPECT, Failure, FailureKind, backoff_seconds
-from audit.errors import ConfigError, EndpointAuthError, EngineError
+from audit.errors import AuditError, ConfigError, EndpointAuthError, EngineError
 from audit.records import FinishReason, Generation, GenerationRequest
 
 logger = logging.getLogger(__name__)
@@ -44,7 +47,7 @@ class OpenAIEngine:
     environment. `rng` jitters the delays between retries and nothing else.
     """
 
-    def __init__(self, config: OpenAISettings, rng: random.Random | None = None) -> None:
+    def __init__(self, config: OpenAIConfig, rng: random.Random | None = None) -> None:
         check_config(config)
         self._config = config
         self._rng = rng or random.Random()
@@ -286,3 +289,25 @@ class OpenAIEngine:
             f"{last_failures(self._endpoints)} Nothing was recorded for the requests under way; start the same "
             "command again to go on where it stopped."
         )
+
+
+WITHIN_S = 2.0
+
+
+def probe(models: Sequence[ModelConfig], letters: Sequence[bool]) -> list[AuditError | None]:
+    """Of each model with engine openai, why it cannot serve; None where it can, or where waiting may help.
+
+    letters: whether the log-probabilities of letters are needed of each.
+    """
+
+    async def all_of_them() -> list[BaseException | None]:
+        engines = (OpenAIEngine(openai_config(model)) for model in models)
+        asked = (one.probe(WITHIN_S, letters=letter) for one, letter in zip(engines, letters, strict=True))
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    with ThreadPoolExecutor(1) as thread:  # this thread may have an event loop of its own, as in a notebook
+        found = thread.submit(asyncio.run, all_of_them()).result()
+    for error in found:
+        if error is not None and not isinstance(error, AuditError):
+            raise error
+    return [error if isinstance(error, AuditError) else None for error in found]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from audit.engines.openai_config import EndpointConfig, OpenAISettings
+from audit.engines.openai_config import EndpointConfig, OpenAIConfig
 from audit.engines.port import request_sha256
 from audit.engines.redact import Redactor
 from audit.engines.retry import Failure, FailureKind, classify_code, error_code_and_message
@@ -35,7 +35,7 @@ _SNAPSHOT = r"[-@:]\d{3,}(-\d+)*"
 _WORD_MARKS = " \t\n\r\u0120\u2581"  # blanks, and the marks that BPE and SentencePiece show for one
 
 
-def chat_body(request: GenerationRequest, config: OpenAISettings, endpoint: EndpointConfig) -> dict[str, Any]:
+def chat_body(request: GenerationRequest, config: OpenAIConfig, endpoint: EndpointConfig) -> dict[str, Any]:
     """The fields of the request's body besides `model` and `messages`."""
     body: dict[str, Any] = dict(config.extra_body)
     body[endpoint.max_tokens_field] = 1 if request.letters else request.max_tokens

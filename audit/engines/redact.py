@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import Iterable
 
-from audit.printable import one_line
+from audit.exits import one_line
 
 REDACTED = "[redacted]"
 # Shorter "keys" (EMPTY, token) are placeholders for servers without keys; to cut them out of a generation would

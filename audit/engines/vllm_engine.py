@@ -18,8 +18,8 @@ from jinja2 import TemplateError
 
 from audit.engines.config import ModelConfig
 from audit.engines.given_text import LIKELIEST, encode, told
-from audit.engines.orphans import end_children_with_me
 from audit.engines.port import of_pieces, request_sha256
+from audit.engines.processes import end_children_with_me
 from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import FinishReason, Generation, GenerationRequest
 

@@ -148,7 +148,8 @@ def export_eee(run_dir: Path, out: Path, organization: str) -> list[tuple[Path, 
 def head_of(manifest: Any, model: str, benchmark: str, organization: str) -> tuple[dict[str, Any], str]:
     """(the aggregate without its results, its place under the folder). The same run gives the same names."""
     facts = manifest.models.get(model, {})
-    id_, when = hub_model(model, facts), str(_epoch(manifest.ended or manifest.started))
+    moment = manifest.ended or manifest.started
+    id_, when = hub_model(model, facts), str(int(datetime.fromisoformat(moment).timestamp()) if moment else 0)
     seed = hashlib.sha256("\0".join((manifest.fingerprint, model, benchmark)).encode()).digest()[:16]
     developer, _, rest = id_.rpartition("/")
     folders = map(safe_name, (benchmark, developer, rest))
@@ -181,10 +182,6 @@ def head_of(manifest: Any, model: str, benchmark: str, organization: str) -> tup
 def safe_name(name: str) -> str:
     """A name as a folder that no file leaves."""
     return re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip(".-") or "unknown"
-
-
-def _epoch(moment: str) -> int:
-    return int(datetime.fromisoformat(moment).timestamp()) if moment else 0
 
 
 def _aggregate(pair: _Pair, manifest: Any, benchmark: str, place: str) -> dict[str, Any]:

@@ -134,11 +134,8 @@ def sample_of(row: Mapping[str, Any], level: str) -> dict[str, Any]:
     usage["total_tokens"] = sum(usage.values())
     stop = _STOPS.get(str(row["finish_reason"]), "unknown")
     sample = {
-        "id": sample_id(row["question_id"]),
-        "epoch": int(row["replicate"]) + 1,
-        "input": row["prompt"] or "",
-        "choices": options or None,
-        "target": gold_of(row),
+        "id": sample_id(row["question_id"]), "epoch": int(row["replicate"]) + 1, "input": row["prompt"] or "",
+        "choices": options or None, "target": gold_of(row),
         "messages": [asked] if row["error"] is not None else [asked, reply],
         "output": {
             "model": row["model"],
@@ -149,11 +146,8 @@ def sample_of(row: Mapping[str, Any], level: str) -> dict[str, Any]:
         "scores": score,
         "metadata": {name: plain(value) for name, value in row.items() if name not in _SHOWN}
         | {"question_id": row["question_id"], "setting": f"{row['arm']}, {level} {row[level]}"},
-        "store": {},
-        "events": [],
-        "model_usage": {row["model"]: usage},
-        "attachments": {},
-    }
+        "store": {}, "events": [], "model_usage": {row["model"]: usage}, "attachments": {},
+    }  # fmt: skip
     if row["error"] is not None:
         sample["error"] = {"message": row["error"], "traceback": "", "traceback_ansi": ""}
     return sample
@@ -166,21 +160,14 @@ def spec_of(manifest: Any, key: Sequence[str], level: str) -> dict[str, Any]:
     task = f"{manifest.audit} {benchmark} {arm} {level} {number}"
     short = hashlib.sha256("\0".join((manifest.fingerprint, *key)).encode()).hexdigest()[:22]
     return {
-        "eval_id": short,
-        "run_id": manifest.fingerprint[:22],
-        "created": manifest.started,
-        "task": task,
-        "task_id": short,
-        "task_version": manifest.schema_version,
-        "task_args": {"arm": arm, level: int(number)},
-        "dataset": {"name": benchmark, "samples": manifest.benchmark.get(benchmark, {}).get("n")},
-        "model": model,
+        "eval_id": short, "run_id": manifest.fingerprint[:22], "created": manifest.started, "task": task,
+        "task_id": short, "task_version": manifest.schema_version, "task_args": {"arm": arm, level: int(number)},
+        "dataset": {"name": benchmark, "samples": manifest.benchmark.get(benchmark, {}).get("n")}, "model": model,
         "model_args": {"revision": facts.get("revision"), "worker": facts.get("worker", model)},
-        "model_generate_config": {},
-        "config": {},
+        "model_generate_config": {}, "config": {},
         "packages": {name: str(version) for name, version in manifest.packages.items()},
         "metadata": {"run": manifest.fingerprint, "audit": manifest.audit},
-    }
+    }  # fmt: skip
 
 
 def sample_id(question_id: str) -> str:

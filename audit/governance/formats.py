@@ -8,8 +8,8 @@ from typing import Any
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
 from audit.decision import CellRuling, Decision, Ruling, Seal
-from audit.json_types import plain
-from audit.printable import one_line
+from audit.exits import one_line
+from audit.json_types import attributes, plain
 
 # With an entity in their place none of these starts emphasis, a link, a mention, a table cell, HTML or mathematics.
 _MARKDOWN = re.compile(r"[&<>\\`*_\[\]|~:@/#$^!]|(?<=[wW])\.")
@@ -89,32 +89,15 @@ def as_sentences(ruling: Ruling) -> str:
 def as_json(ruling: Ruling) -> str:
     """Everything a ruling holds; non-ASCII characters escaped, so that no reader has to know an encoding."""
     whole: dict[str, Any] = {
-        "schema": "gate",
-        "schema_version": "1.1",
-        "run": ruling.run,
-        "decision": ruling.decision,
-        "exit_code": ruling.exit_code,
-        "verdict_decision": ruling.verdict_decision,
-        "overridden": ruling.overridden,
+        "schema": "gate", "schema_version": "1.1",
+        **attributes(ruling, "run", "decision", "exit_code", "verdict_decision", "overridden"),
         "problem": ruling.problem or None,
-        "incomplete": [
-            {"model": r.model, "benchmark": r.benchmark, "found": r.found, "expected": r.expected}
-            for r in ruling.incomplete
-        ],
-        "together": list(ruling.together),
-        "rules": list(ruling.rules),
-        "scope": ruling.scope or None,
-        "decided": list(ruling.said),
-        "seals": plain(ruling.seals),
-        "tries": plain(ruling.tries),
+        "incomplete": [attributes(r, "model", "benchmark", "found", "expected") for r in ruling.incomplete],
+        "together": list(ruling.together), "rules": list(ruling.rules), "scope": ruling.scope or None,
+        "decided": list(ruling.said), "seals": plain(ruling.seals), "tries": plain(ruling.tries),
         "cells": [
             {
-                "audit": c.audit,
-                "model": c.model,
-                "benchmark": c.benchmark,
-                "verdict": c.verdict,
-                "decision": c.decision,
-                "headline": c.headline,
+                **attributes(c, "audit", "model", "benchmark", "verdict", "decision", "headline"),
                 "reasons": list(c.reasons),
                 "what_to_do": list(c.what_to_do),
                 "controls_missing": list(c.not_run),
@@ -122,7 +105,7 @@ def as_json(ruling: Ruling) -> str:
             }
             for c in ruling.cells
         ],
-    }
+    }  # fmt: skip
     return json.dumps(whole, indent=2, sort_keys=True) + "\n"
 
 

@@ -20,7 +20,7 @@ from audit.governance.reviews import DECISIONS, SUITES
 from audit.governance.ruling import rule_run, verdict_path
 from audit.governance.sealed import checked
 from audit.governance.verify import DEVIATIONS, NOTE, PREDICATE, REFERENCES, RUN, STATEMENT, SUMS, VERDICT
-from audit.json_types import plain
+from audit.json_types import attributes, plain
 from audit.panel import PANEL, panel_runs
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.attempt import ATTEMPT
@@ -210,11 +210,8 @@ def _calibration(audit: str) -> dict[str, Any] | None:
 
 def _environment(run_dir: Path, manifest: Manifest) -> dict[str, Any]:
     return {
-        "audit": manifest.audit,
-        "packages": manifest.packages,
-        "platform": manifest.platform,
+        **attributes(manifest, "audit", "packages", "platform", "python"),
         "program_sha256": program_sha256(),
-        "python": manifest.python,
         "schema_version": audit_of(run_dir).schema.version,
     }
 

@@ -99,8 +99,7 @@ def rule_run(run_dir: Path, again: Again | None = None) -> Ruling:
         return failed(name, f"{path} is not JSON ({error}). Build it again: python -m audit.report {run_dir}")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         return failed(
-            name,
-            f"{path} is not a verdict of this program ({error!r}). Expected the keys of verdict.schema.json.",
+            name, f"{path} is not a verdict of this program ({error!r}). Expected the keys of verdict.schema.json."
         )
     except OSError as error:
         return failed(name, f"{path} cannot be read ({error}).")

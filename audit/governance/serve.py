@@ -31,13 +31,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from audit.decision import Decision, Ruling
 from audit.errors import AuditError, ConfigError
+from audit.exits import one_line
 from audit.governance.formats import as_text
 from audit.governance.keys import Trusted
 from audit.governance.queue import Register, decide_on, queue
 from audit.governance.reviews import MAX_REASON, Bound, Kind, bound_to
 from audit.governance.ruling import home_of, rule_run, ruling_with_decisions, verdict_path
 from audit.panel import panel_runs
-from audit.printable import one_line
 
 SESSION = "audit_review"
 _MAX_BODY = 64 * 1024

@@ -4,12 +4,11 @@ from pathlib import Path
 
 from audit.errors import ConfigError, DataError
 from audit.imports.eee import is_eee, read_eee
-from audit.imports.files import document, parse
 from audit.imports.helm import STATE, read_helm
 from audit.imports.inspect_log import is_inspect, read_eval, read_json
 from audit.imports.lm_eval import is_lm_eval, read_lm_eval
-from audit.imports.own import read_own
-from audit.imports.record import Log, Wanted
+from audit.imports.record import Log, Wanted, document, parse
+from audit.imports.sets import read_own
 from audit.imports.table import read_table
 from audit.shards.manifest import MANIFEST
 

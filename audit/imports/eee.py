@@ -7,8 +7,7 @@ from typing import Any
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
 from audit.export.eee import AGGREGATE, INSTANCE, UNPARSED, VERSION, validator
-from audit.imports.files import document, json_lines
-from audit.imports.record import Imported, Log, Wanted, checked, field_of, letter_index, outcome
+from audit.imports.record import Imported, Log, Wanted, checked, document, field_of, json_lines, letter_index, outcome
 
 _SAMPLES = "_samples.jsonl"
 

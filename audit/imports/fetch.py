@@ -18,9 +18,8 @@ from urllib.parse import quote
 import httpx2
 
 from audit.errors import ConfigError, DataError, unknown_name
-from audit.imports.files import MAX_DOCUMENT, document, member, open_zip
 from audit.imports.join import Joined, leave_out_changed
-from audit.imports.record import Wanted
+from audit.imports.record import MAX_DOCUMENT, Wanted, document, member, open_zip
 from audit.imports.sets import FACTS, build_set
 from audit.imports.table import read_table
 from audit.imports.write import Asked, write_run

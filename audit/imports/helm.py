@@ -6,8 +6,7 @@ from typing import Any
 
 from audit.benchmarks.rows import text_key
 from audit.errors import DataError
-from audit.imports.files import document
-from audit.imports.record import Imported, Log, Wanted, checked, field_of, outcome
+from audit.imports.record import Imported, Log, Wanted, checked, document, field_of, outcome
 
 STATE, STATS, SPEC = "scenario_state.json", "per_instance_stats.json", "run_spec.json"
 METRICS = ("exact_match", "quasi_exact_match")

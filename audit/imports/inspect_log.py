@@ -6,8 +6,18 @@ from typing import Any
 
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
-from audit.imports.files import document, member, open_zip
-from audit.imports.record import Imported, Log, Wanted, checked, field_of, letter_index, outcome
+from audit.imports.record import (
+    Imported,
+    Log,
+    Wanted,
+    checked,
+    document,
+    field_of,
+    letter_index,
+    member,
+    open_zip,
+    outcome,
+)
 from audit.records import ITEM_ID
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
-from audit.imports.files import document, json_lines
-from audit.imports.record import Imported, Log, Wanted, checked, field_of, letter_index, outcome
+from audit.imports.record import Imported, Log, Wanted, checked, document, field_of, json_lines, letter_index, outcome
 from audit.records import ITEM_ID
 
 METRICS = ("acc", "exact_match", "pass@1", "pass_at_1", "mc1", "em")  # the first that a sample has is read

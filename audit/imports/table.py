@@ -13,8 +13,7 @@ from audit.benchmarks.answers import MARKER, NUMBER_ALONE, read_number, score_nu
 from audit.benchmarks.latex import boxed, same_answer
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
-from audit.imports.files import document, json_lines
-from audit.imports.record import MAX_CELL, Imported, Log, Wanted, checked, outcome, trials
+from audit.imports.record import MAX_CELL, Imported, Log, Wanted, checked, document, json_lines, outcome, trials
 
 FIELDS = (
     *("model", "item", "correct", "of", "benchmark", "text", "options", "answer", "reply", "gold", "epoch", "error"),

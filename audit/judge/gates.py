@@ -8,8 +8,7 @@ import scipy
 
 from audit.shards.keys import RequestCounts
 from audit.statistics.paired import FloatArray
-from audit.verdict.gates import Rule
-from audit.verdict.result import Gate
+from audit.verdict.result import Gate, Rule
 
 IMPLAUSIBLE = 1e-3  # probability of an exact accuracy, over all conditions, below which it withholds
 _MARGIN = 3.5  # standard errors by which agreement may fall short of what is expected, whatever the threshold is

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from audit.audits import part_of
 from audit.convictions import reservations
 from audit.errors import ConfigError, DataError
 from audit.judge.record import Settings
@@ -31,19 +32,21 @@ def seed_alone(run_dirs: Sequence[Path], asked: Mapping[str, Any]) -> Mapping[st
 class Report(Generic[Verdict, Behind]):
     """How the runs of one audit become its report.
 
-    judge: run directories and what is asked -> their verdict, and what the page needs beside it. options: what of
-    `audit.report`'s arguments goes to `judge`. foreign: arguments of other audits, and why they are refused.
+    judge: run directories and what is asked -> their verdict, and what the page needs beside it. page: by default
+    `page` of the audit's `page.py`, loaded when it is drawn. options: what of `audit.report`'s arguments goes to
+    `judge`. foreign: arguments of other audits, and why they are refused.
     """
 
     judge: Callable[..., tuple[Verdict, Behind]]
-    page: Callable[[Verdict, Behind], Page]
+    page: Callable[[Verdict, Behind], Page] | None = None
     options: Callable[[Sequence[Path], Mapping[str, Any]], Mapping[str, Any]] = seed_alone
     foreign: Mapping[str, str] = field(default_factory=dict)
 
     def build(self, run_dirs: Sequence[Path], out: Path, **asked: Any) -> ReportPaths:
         """Judge the runs and write their report into `out`."""
         verdict, behind = self.judge(list(map(Path, run_dirs)), **asked)
-        return write_report(Path(out), verdict, self.page(verdict, behind))
+        page = self.page or part_of(verdict.audit, "page").page  # here: figures need matplotlib
+        return write_report(Path(out), verdict, page(verdict, behind))
 
     def of_runs(self, run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:
         """`audit.report`: judged as the manifests say, but for what is asked."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from audit.json_types import attributes
 from audit.judge.record import Case, Judge, Settings, judge_cells
 from audit.memory.calibrated import nearest
 from audit.memory.decide import cannot_exclude, decide, headline, tipping
@@ -17,8 +18,7 @@ from audit.memory.result import MemoryResult
 from audit.memory.texts import CONDITIONS, INDICATORS, TEXTS
 from audit.memory.thresholds import MemoryThresholds
 from audit.memory.without import score_without
-from audit.verdict.reason import sentence, sentences
-from audit.verdict.result import json_ready
+from audit.verdict.result import json_ready, sentence, sentences
 from audit.verdict.run import JudgedRun
 
 
@@ -100,20 +100,13 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
         "references": [one[0].model for one in cell.references],
         "reads": own.reads,
         "evidence": {
-            "order": evidence.order,
-            "options": evidence.options,
-            "fresh_order": evidence.fresh_order,
-            "exchangeable": evidence.exchangeable,
-            "completion": evidence.completion,
+            **attributes(evidence, "order", "options", "fresh_order", "exchangeable", "completion", "gap"),
+            **attributes(evidence, "kind", "apart", "left_out"),
             "aucs": {name: {"own": a, "beyond_references": b} for name, (a, b) in evidence.aucs.items()},
-            "gap": evidence.gap,
             "rasch": evidence.abilities[0] if evidence.abilities else None,
             "rasch_guessed": evidence.abilities[1] if len(evidence.abilities) > 1 else None,
             "held": [{**json_ready(one), "gamma": str(one.gamma)} for one in evidence.held],
             "holds_up_to": None if result.holds_up_to is None else str(result.holds_up_to),
-            "kind": evidence.kind,
-            "apart": evidence.apart,
-            "left_out": evidence.left_out,
             "dropped": cell.dropped,
         },
     }

@@ -23,9 +23,8 @@ from audit.references import ItemKey, ReferenceRun, imported, joined_items
 from audit.shards.keys import RequestCounts, count_requests, digest
 from audit.shards.questions import QuestionFile
 from audit.shards.read import iter_columns
-from audit.statistics.completion import Auc, text_scores
+from audit.statistics.completion import Auc, kind_auc, text_scores
 from audit.statistics.paired import FloatArray
-from audit.statistics.word_kind import kind_auc
 
 _COLUMNS = (
     "model", "benchmark", "question_id", "arm", "ordering", "options", "gold", "correct", "parsed", "error", "asked",

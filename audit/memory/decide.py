@@ -11,9 +11,7 @@ from audit.memory.thresholds import MemoryThresholds
 from audit.memory.vocabulary import GATES
 from audit.statistics.multiplicity import holm
 from audit.statistics.unparsed import DECIDE_AT, tipping_point
-from audit.verdict.gates import failed
-from audit.verdict.reason import Reason, advice_of, because
-from audit.verdict.result import Gate, Status
+from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
 from audit.verdict.vocabulary import gate_reasons
 
 # Gates whose failure takes away the indicators that need held-out items.

@@ -16,7 +16,7 @@ from audit.statistics.order_test import OrderTest
 from audit.statistics.rasch import RaschGap
 from audit.statistics.set_difference import SetDifference
 from audit.statistics.unparsed import DECIDE_AT
-from audit.verdict.reason import Reason
+from audit.verdict.result import Reason
 
 
 class Name(StrEnum):

@@ -17,9 +17,7 @@ from audit.memory.evidence import Evidence, of_another_kind, selected, told_by_w
 from audit.memory.record import ItemSet, MemoryCell, ModelSet, Reads
 from audit.memory.texts import TEXTS
 from audit.memory.thresholds import MemoryThresholds
-from audit.verdict.gates import Rule
-from audit.verdict.reason import because, sentences
-from audit.verdict.result import Gate, percent, pvalue, signed_points
+from audit.verdict.result import Gate, Rule, because, percent, pvalue, sentences, signed_points
 
 FREE_ANSWER = 0.05  # taken for the rate of right guesses where there are no options
 _LIKELIHOODS = (Arm.PUBLISHED, Arm.OPTIONS, Arm.ORDER)
@@ -27,6 +25,8 @@ _LIKELIHOODS = (Arm.PUBLISHED, Arm.OPTIONS, Arm.ORDER)
 
 def all_gates(cell: MemoryCell, evidence: Evidence, thresholds: MemoryThresholds) -> tuple[Gate, ...]:
     """Every gate, in the order in which the report lists them."""
+    reads = cell.tested[0].reads
+    score_alone = reads[Arm.SCORE].asked == sum(one.asked for one in reads.values()) > 0
     return (
         likelihoods_read(cell, thresholds),
         orders_reach_model(cell, thresholds),
@@ -35,12 +35,8 @@ def all_gates(cell: MemoryCell, evidence: Evidence, thresholds: MemoryThresholds
         fresh_drawn(evidence, thresholds),
         same_kind(evidence, thresholds),
         order_exchangeable(evidence, thresholds, recorded=cell.recorded),
-        *([above_guessing(cell)] if cell.tested[0].reads[Arm.SCORE].asked == _asked(cell.tested[0]) > 0 else []),
+        *([above_guessing(cell)] if score_alone else []),
     )
-
-
-def _asked(one: ModelSet) -> int:
-    return sum(reads.asked for reads in one.reads.values())
 
 
 def above_guessing(cell: MemoryCell) -> Gate:

@@ -22,7 +22,7 @@ from audit.memory.thresholds import MemoryThresholds
 from audit.statistics.between_models import one_family
 from audit.statistics.order_test import OrderTest
 from audit.statistics.paired import FloatArray
-from audit.verdict.reason import Reason, because
+from audit.verdict.result import Reason, because
 
 
 def indicators(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> tuple[Indicator, ...]:

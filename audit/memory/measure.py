@@ -18,7 +18,7 @@ from audit.statistics.priors import PRIORS
 from audit.statistics.rasch import RaschGap, ability_gaps
 from audit.statistics.set_difference import Sets, in_own_spread, set_difference
 from audit.statistics.unparsed import DECIDE_AT, GAMMAS
-from audit.verdict.reason import Reason, because
+from audit.verdict.result import Reason, because
 
 PRIOR = PRIORS["held_out"]
 _NOTHING = np.zeros(2)
@@ -56,7 +56,8 @@ def measure(
     }
     completion: dict[Name, Text] = {}
     kept, left_out = _above_guessing(cell)
-    gap, abilities = None, ()
+    gap: FreshGap | None = None
+    abilities: tuple[RaschGap, ...] = ()
     held: tuple[Held, ...] = ()
     if cell.fresh is not None:
         asked = sorted({*gammas, DECIDE_AT})

@@ -15,22 +15,19 @@ from matplotlib.ticker import FuncFormatter
 from audit.memory.analyse import RunVerdict
 from audit.memory.evidence import Ordered
 from audit.memory.items import item_text
-from audit.memory.ranked import ON_PAGE, Ranked, ranked, ranked_csv
 from audit.memory.record import TEXT_SCORES, TOKEN_SCORES, MemoryCell
-from audit.memory.result import MemoryResult
+from audit.memory.result import ON_PAGE, MemoryResult, Ranked, ranked, ranked_csv
 from audit.memory.texts import CONDITIONS, INDICATORS, TEXTS
 from audit.memory.vocabulary import GATES, LABELS, VERDICTS
 from audit.records import Question
+from audit.report import canvas
 from audit.report.build import Page, run_facts
-from audit.report.canvas import BLUE, GRID, INK, MUTED, PHONE, PHONE_FONT, VERMILLION, names_above, plain, styled
 from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
-from audit.report.reach import power_curve, ruled_out
 from audit.shards.questions import QuestionFile
 from audit.statistics.from_memory import FDR
 from audit.statistics.paired import FloatArray
 from audit.statistics.without_memory import Limits
-from audit.verdict.reason import because, sentence
-from audit.verdict.result import finite
+from audit.verdict.result import because, finite, sentence
 from audit.verdict.tables import csv_text, digits
 
 MAX_ITEMS_ON_PAGE = 400  # over all judged models; items.csv has every item
@@ -91,30 +88,14 @@ def render(
     per_model = max(1, MAX_ITEMS_ON_PAGE // max(1, len(verdict.cells)))
     shown = [item for c in verdict.cells for item in [i for i in items if i.model == c.model][:per_model]]
     return render_page(
-        "memory/page.html.j2",
-        rows=verdict.rows,
-        scripts=("report/items.js",),
-        gates=GATES,
-        labels=LABELS,
+        "memory/page.html.j2", rows=verdict.rows, scripts=("report/items.js",), gates=GATES, labels=LABELS,
         gated=[Gated(r.model, r.gates, {"cell": r.model}) for r in verdict.results],
-        title=verdict.title("Has the model read the exam?", "and"),
-        subtitle=_subtitle(verdict),
-        words=VERDICTS,
-        indicators={name.value: word for name, word in INDICATORS.items()},
-        cells=cells,
-        conditions=CONDITIONS,
-        said=partial(sentence, texts=TEXTS),
-        fdr=FDR,
-        decisions=marks_of(verdict, VERDICTS),
-        errors=errors_of(verdict.results, ERRORS),
-        named=any(memory),
-        figures=figures,
-        thresholds=verdict.thresholds,
-        orders=verdict.orders,
-        facts=facts,
-        items=shown,
-        total_items=len(items),
-    )
+        title=verdict.title("Has the model read the exam?", "and"), subtitle=_subtitle(verdict), words=VERDICTS,
+        indicators={name.value: word for name, word in INDICATORS.items()}, cells=cells, conditions=CONDITIONS,
+        said=partial(sentence, texts=TEXTS), fdr=FDR, decisions=marks_of(verdict, VERDICTS),
+        errors=errors_of(verdict.results, ERRORS), named=any(memory), figures=figures, thresholds=verdict.thresholds,
+        orders=verdict.orders, facts=facts, items=shown, total_items=len(items),
+    )  # fmt: skip
 
 
 def _scores(verdict: RunVerdict) -> dict[str, Figure]:
@@ -132,14 +113,14 @@ def _scores(verdict: RunVerdict) -> dict[str, Figure]:
     matters = verdict.thresholds["effect_of_interest"]
     limits = [(r.model, r.evidence.limits()[2]) for r in verdict.results]
     if known := [(model, high) for model, high in limits if np.isfinite(high)]:
-        drawn["ruled_out"] = ruled_out(known, matters, "gap to held-out items")
+        drawn["ruled_out"] = canvas.ruled_out(known, matters, "gap to held-out items")
     found = [(r.evidence.gap, c.published.n) for c, r in zip(verdict.cells, verdict.results, strict=True)]
     if curves := [(gap, n) for gap, n in found if gap is not None and np.isfinite(gap.detectable)]:
         gap, n = max(curves, key=lambda one: one[0].detectable)
         share, needed = gap.detectable**2 - gap.between**2, None
         if gap.between < matters:
             needed = int(np.ceil(n * share / (matters**2 - gap.between**2)))
-        drawn["power_curve"] = power_curve(
+        drawn["power_curve"] = canvas.power_curve(
             lambda k: float(np.sqrt(share * n / k + gap.between**2)), n, needed, matters, "gap"
         )
     return drawn
@@ -254,54 +235,54 @@ def _indicators_csv(verdict: RunVerdict) -> str:
     )  # fmt: skip
 
 
-@styled(PHONE_FONT)
+@canvas.styled(canvas.PHONE_FONT)
 def scores(rows: Sequence[tuple[str, Limits, bool]], chance: float) -> Figure:
     """Accuracies with their 95 % intervals, a line each: the score, and the score without memory (True)."""
-    figure = Figure(figsize=(PHONE, 1.1 + 0.55 * len(rows)), layout="constrained")
+    figure = Figure(figsize=(canvas.PHONE, 1.1 + 0.55 * len(rows)), layout="constrained")
     axes = figure.subplots()
     for y, (_, x, without) in enumerate(reversed(rows)):
-        colour = BLUE if without else VERMILLION
+        colour = canvas.BLUE if without else canvas.VERMILLION
         axes.plot([x.low, x.high], [y, y], color=colour, linewidth=2)
         axes.plot([x.estimate], [y], "s" if without else "o", color=colour, markersize=8)
         label = f"{100 * x.estimate:.0f} %"
         axes.annotate(label, (x.estimate, y), (0, 7), textcoords="offset points", ha="center", fontsize=9.5)
-    axes.axvline(chance, color=MUTED, linewidth=0.9, linestyle=":")
-    names_above(axes, [label for label, _, _ in reversed(rows)], [y + 0.4 for y in range(len(rows))])
+    axes.axvline(chance, color=canvas.MUTED, linewidth=0.9, linestyle=":")
+    canvas.names_above(axes, [label for label, _, _ in reversed(rows)], [y + 0.4 for y in range(len(rows))])
     axes.set(xlim=(0, 1.02), ylim=(-0.4, len(rows) - 0.4), xlabel="accuracy; dotted: guessing")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
     return figure
 
 
-@styled()
+@canvas.styled()
 def order_gains(rows: Sequence[tuple[str, float, float, float, bool]]) -> Figure:
     """What the published order has more than others, in nats a unit with its 95 % interval.
 
     rows: (label, gain, low, high, judged: the model that is judged, or one to compare it with).
     """
-    figure = Figure(figsize=(PHONE, 1.1 + 0.36 * len(rows)), layout="constrained")
+    figure = Figure(figsize=(canvas.PHONE, 1.1 + 0.36 * len(rows)), layout="constrained")
     axes = figure.subplots()
     for k, (_, gain, low, high, judged) in enumerate(rows):
-        colour = BLUE if judged else MUTED
+        colour = canvas.BLUE if judged else canvas.MUTED
         axes.plot([low, high], [k, k], color=colour, linewidth=1.6)
         axes.plot([gain], [k], "o" if judged else "s", color=colour, markersize=5)
-    axes.axvline(0, color=INK, linewidth=0.8)
-    axes.set_yticks(range(len(rows)), [plain(row[0], 46) for row in rows])
+    axes.axvline(0, color=canvas.INK, linewidth=0.8)
+    axes.set_yticks(range(len(rows)), [canvas.plain(row[0], 46) for row in rows])
     axes.invert_yaxis()
     axes.set_xlabel("how much likelier than other orders (log-likelihood,\nnats: 0.7 is twice as likely)")
-    axes.grid(color=GRID, linewidth=0.6)
+    axes.grid(color=canvas.GRID, linewidth=0.6)
     return figure
 
 
-@styled()
+@canvas.styled()
 def text_scores(published: FloatArray, fresh: FloatArray, label: str) -> Figure:
     """How likely the text of each item is, as shares of items at or below each value; NaN are left out."""
-    figure = Figure(figsize=(PHONE, 3.0), layout="constrained")
+    figure = Figure(figsize=(canvas.PHONE, 3.0), layout="constrained")
     axes = figure.subplots()
-    for values, name, colour in ((published, "benchmark", VERMILLION), (fresh, "held-out items", BLUE)):
+    for values, name, colour in ((published, "benchmark", canvas.VERMILLION), (fresh, "held-out items", canvas.BLUE)):
         x = np.sort(values[~np.isnan(values)])
         if x.size:
             axes.step(x, np.arange(1, x.size + 1) / x.size, where="post", color=colour, label=f"{name} ({x.size})")
-    axes.set_xlabel(plain(label, 80))
+    axes.set_xlabel(canvas.plain(label, 80))
     axes.set_ylabel("share of items")
     axes.set_ylim(0, 1)
     axes.legend(fontsize=8)

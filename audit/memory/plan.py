@@ -12,8 +12,7 @@ from audit.memory.texts import TEXTS
 from audit.memory.thresholds import MemoryThresholds
 from audit.references import judged, reference_runs
 from audit.resolve import ResolvedRun
-from audit.verdict.reason import because, sentence
-from audit.verdict.result import percent
+from audit.verdict.result import because, percent, sentence
 from audit.verdict.shipped import shipped_table
 
 _DATES = because("state_dates")

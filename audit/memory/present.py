@@ -13,14 +13,7 @@ import numpy as np
 
 from audit.audits import Work
 from audit.memory.design import Arm
-from audit.memory.items import (
-    OPTIONS,
-    item_pieces,
-    option_orders,
-    orders_of,
-    shard_pieces,
-    shards_of,
-)
+from audit.memory.items import OPTIONS, item_pieces, option_orders, orders_of, shard_pieces, shards_of
 from audit.prompting.prompts import direct_prompt
 from audit.records import Generation, Part, Presentation, Question
 from audit.shards.questions import QuestionFile

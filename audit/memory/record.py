@@ -8,7 +8,7 @@ import numpy as np
 from audit.shards.keys import RequestCounts
 from audit.statistics.completion import Auc
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
-from audit.verdict.reason import Reason
+from audit.verdict.result import Reason
 
 
 @dataclass(frozen=True)

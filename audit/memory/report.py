@@ -18,7 +18,6 @@ from audit.memory.record import MemoryCell
 from audit.memory.result import MemoryResult
 from audit.memory.thresholds import MemoryThresholds
 from audit.references import check_runs, recorded_runs, revisions
-from audit.report.build import Page
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.complete import cell_rows, count_rows
 from audit.shards.manifest import Manifest
@@ -60,14 +59,8 @@ def judge(
     return RunVerdict(**head_of(settings, [seen], rows), orders=orders, cells=tuple(cells), results=results), run_dir
 
 
-def _page(verdict: RunVerdict, run_dir: Path) -> Page:
-    from audit.memory.page import page  # here: figures need matplotlib
-
-    return page(verdict, run_dir)
-
-
 _NOT_HERE = "does not belong to the memory audit: its held-out items are those of the run."
-REPORT = Report(judge, _page, foreign={"control_benchmark": _NOT_HERE, "variants": _NOT_HERE})
+REPORT = Report(judge, foreign={"control_benchmark": _NOT_HERE, "variants": _NOT_HERE})
 report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.verdict_of
 
 

@@ -8,8 +8,8 @@ from audit.benchmarks.fresh import check_fresh
 from audit.convictions import settle_references
 from audit.memory.audit import MEMORY
 from audit.memory.config import SAME, MemoryConfig
+from audit.memory.items import check_record
 from audit.memory.present import Orders
-from audit.memory.published import check_record
 from audit.records import Question
 from audit.references import check_runs, judged, reference_runs
 from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run

@@ -6,8 +6,7 @@ from functools import partial
 
 from audit.memory.evidence import Name
 from audit.statistics.without_memory import Limits
-from audit.verdict.reason import Reason, Texts, listed, sentence
-from audit.verdict.result import interval, percent, points, pvalue
+from audit.verdict.result import Reason, Texts, interval, listed, percent, points, pvalue, sentence
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,7 @@ from audit.statistics.from_memory import FromMemory, from_memory
 from audit.statistics.set_difference import Sets
 from audit.statistics.unparsed import DECIDE_AT
 from audit.statistics.without_memory import Gap, Limits, WithoutMemory, score_of, without_memory
-from audit.verdict.gates import failed
-from audit.verdict.reason import Reason, because, sentence
-from audit.verdict.result import Gate, Status
+from audit.verdict.result import Gate, Reason, Status, because, failed, sentence
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from audit.errors import DataError
+from audit.json_types import attributes
 from audit.judge.record import Case, Judge, Settings, judge_cells
 from audit.perturb.calibrated import nearest
 from audit.perturb.decide import cannot_exclude, decide, finding, headline
@@ -21,8 +22,7 @@ from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.tipping import Unparsed, unparsed
 from audit.statistics.performance_curve import N_CURVES
 from audit.variants.record import Library
-from audit.verdict.reason import sentence, sentences
-from audit.verdict.result import MAX_ITEMS, Calibration, json_ready
+from audit.verdict.result import MAX_ITEMS, Calibration, json_ready, sentence, sentences
 from audit.verdict.run import JudgedRun
 
 
@@ -143,29 +143,22 @@ def cell_dict(cell: PerturbCell, result: PerturbResult) -> dict[str, Any]:
     tested = cell.tested
     out: dict[str, Any] = {
         "doubt": result.decision.doubt,
-        "found_p": result.found_p,
-        "beyond_p": result.beyond_p,
+        **attributes(result, "found_p", "beyond_p", "unparsed", "sensitivity"),
         "without_prior": {"beyond_p": result.plain_p, "finding": result.plain},
-        "unparsed": result.unparsed,
-        "sensitivity": result.sensitivity,
         "chance": cell.chance,
         "n_questions": cell.n,
         "variants": len(tested.variants),
         "original_replicates": len(tested.original),
         "not_asked": int((~tested.was_asked).sum()),
         "references": [w.model for w in cell.references],
-        "broken": cell.broken,
-        "requests": cell.requests,
+        **attributes(cell, "broken", "requests"),
         "evidence": None,
     }
     if evidence is not None:
         plain: dict[str, Any] = json_ready(evidence)
         items = evidence.items
         plain["items"] = {
-            "method": items.method,
-            "smallest_p": items.smallest_p,
-            "can_flag": items.can_flag,
-            "affected": items.affected,
+            **attributes(items, "method", "smallest_p", "can_flag", "affected"),
             "flagged": [cell.question_ids[i] for i in items.order if items.flagged[i]],
             "most_conspicuous": [cell.question_ids[i] for i in items.order[:MAX_ITEMS]],
         }
@@ -175,13 +168,5 @@ def cell_dict(cell: PerturbCell, result: PerturbResult) -> dict[str, Any]:
 
 def library_facts(library: Library) -> dict[str, Any]:
     """What a reader of the verdict must know of the library."""
-    header = library.header
-    return {
-        "name": header.name,
-        "sha256": library.sha256,
-        "benchmark": header.benchmark,
-        "strategy": header.strategy,
-        "window": header.window,
-        "review": header.review,
-        "candidates": library.counts,
-    }
+    about = attributes(library.header, "name", "benchmark", "strategy", "window", "review")
+    return {**about, "sha256": library.sha256, "candidates": library.counts}

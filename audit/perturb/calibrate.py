@@ -41,10 +41,7 @@ CORE = (
     "clean", "clean_unparsed", "harder", "uneven", "memorised", "memorised_harder", "memorised_half", "memorised_5"
 )  # fmt: skip
 
-WITH_CONTROL = (
-    *(PerturbDesign(1000, 3, r, control=1000) for r in (0, 1, 5)),
-    PerturbDesign(1000, 3, 5, control=300),
-)
+WITH_CONTROL = (*(PerturbDesign(1000, 3, r, control=1000) for r in (0, 1, 5)), PerturbDesign(1000, 3, 5, control=300))
 
 # The designs that ship: `calibrated.nearest` picks from them. The first are simulated in every world, the others in
 # CORE with half as many models.

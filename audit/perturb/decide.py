@@ -4,14 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from audit.json_types import attributes
 from audit.perturb.grounds import Evidence, Grounds, Tests
 from audit.perturb.record import PerturbCell
 from audit.perturb.result import Decision, PerturbVerdict
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.vocabulary import GATES
-from audit.verdict.gates import failed
-from audit.verdict.reason import Reason, advice_of, because
-from audit.verdict.result import Gate, Status
+from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
 from audit.verdict.vocabulary import gate_reasons
 
 Reasons = tuple[Reason, ...]
@@ -64,7 +63,7 @@ def decide(
     broken variants could make. It is beyond reference where the references bracket the tested model and are not all of
     one other family, it is larger than theirs on all three scales, off their curve where there are ten or more, and
     larger than that on held-out items where these were run. Held-out items alone make no such finding: rewordings of
-    theirs that are less hard would make it (`audit.perturb.control`). A model is cleared by its data alone: a drop of
+    theirs that are less hard would make it (`audit.perturb.grounds`). A model is cleared by its data alone: a drop of
     the smallest effect that matters must be refuted (Schuirmann 1987). A design with power clears nobody, and one
     without takes no clearance away.
     """
@@ -127,12 +126,8 @@ def _not_found(evidence: Grounds, thresholds: PerturbThresholds, found_p: float 
     return Decision(verdict, (*reasons, *_held_out(tests)), (advice,), doubt)
 
 
-def _of(measured: object, *names: str) -> dict[str, float]:
-    return {name: getattr(measured, name) for name in names}
-
-
 def _fallen(evidence: Grounds, found_p: float | None) -> Reasons:
-    drop = _of(evidence.drop.drop, "estimate", "low", "high")
+    drop = attributes(evidence.drop.drop, "estimate", "low", "high")
     fallen = because("fallen", **drop, pvalue=evidence.tests.exchange.pvalue)
     return (fallen,) if found_p is None else (fallen, because("corrected", pvalue=found_p))
 
@@ -147,7 +142,7 @@ def _beyond(tests: Tests) -> Reasons:
     """The drop against the references', and what speaks against comparing."""
     if not tests.beyond:
         return (because("no_usable_references" if tests.left_out else "no_references"),)
-    found = [because(f"beyond_{b.scale}", **_of(b, *_COMPARED)) for b in tests.beyond]
+    found = [because(f"beyond_{b.scale}", **attributes(b, *_COMPARED)) for b in tests.beyond]
     if tests.prior:
         found.append(because("prior", **vars(tests.prior), plain=max(b.plain.pvalue for b in tests.beyond)))
     if tests.bracket is not None and not tests.bracket.holds:
@@ -155,9 +150,9 @@ def _beyond(tests: Tests) -> Reasons:
     if tests.family:
         found.append(because("one_family", family=tests.family))
     if tests.profile is not None:
-        found.append(because("place", **_of(tests.profile, "expected", "lies", "pvalue")))
+        found.append(because("place", **attributes(tests.profile, "expected", "lies", "pvalue")))
     if tests.curve is not None:
-        numbers = _of(tests.curve, "references", "expected", "accuracy", "pvalue")
+        numbers = attributes(tests.curve, "references", "expected", "accuracy", "pvalue")
         found.append(because("curve" if tests.curve_counts else "curve_vague", **numbers))
     return tuple(found)
 
@@ -188,9 +183,9 @@ def _held_out(tests: Tests) -> Reasons:
     if control is None or control.why is not None:
         return () if control is None or control.why is None else (control.why,)
     found = [because("held_out_drop", benchmark=control.benchmark, n=control.n, drop=control.drop)]
-    found += [because(f"held_out_{b.scale}", **_of(b, *_COMPARED)) for b in control.beyond]
+    found += [because(f"held_out_{b.scale}", **attributes(b, *_COMPARED)) for b in control.beyond]
     if control.references is not None:
-        numbers = _of(control.references, "difference", "low", "high")
+        numbers = attributes(control.references, "difference", "low", "high")
         found.append(because("held_out_references", **numbers, references=control.reference_models))
     return tuple(found)
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 import scipy
 
-from audit.perturb.control import FreshControl, fresh_control
-from audit.perturb.grounds import SE_MAX, Adverse, Bracket, Evidence, Grounds, Tests
+from audit.perturb.grounds import SE_MAX, Adverse, Bracket, Evidence, FreshControl, Grounds, Tests, fresh_control
 from audit.perturb.record import PerturbCell, item_level
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.unread import against_drop, for_drop, usable_references
@@ -31,7 +30,7 @@ from audit.statistics.wording_drop import (
     wording_drop,
     wording_flips,
 )
-from audit.verdict.reason import because
+from audit.verdict.result import because
 
 _WORST = float("inf")
 

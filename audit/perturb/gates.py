@@ -14,8 +14,7 @@ from audit.statistics.chance import chance_check
 from audit.statistics.exchange import first_answered
 from audit.statistics.wording_design import PLANNED_FLIPS, items_needed
 from audit.statistics.wording_drop import item_means, run_noise, wording_flips
-from audit.verdict.gates import Rule, exact, ids_where, sizes
-from audit.verdict.result import Gate, percent, pvalue
+from audit.verdict.result import Gate, Rule, exact, ids_where, percent, pvalue, sizes
 
 
 def all_gates(cell: PerturbCell, thresholds: PerturbThresholds) -> tuple[Gate, ...]:

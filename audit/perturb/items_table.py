@@ -12,7 +12,7 @@ from audit.perturb.audit import SCHEMA
 from audit.perturb.design import Arm
 from audit.perturb.record import PerturbCell
 from audit.perturb.result import PerturbResult
-from audit.report.diff import Segments, word_diff
+from audit.report.page import Segments, word_diff
 from audit.shards.read import iter_columns
 from audit.statistics.wording_drop import item_means
 from audit.verdict.result import finite

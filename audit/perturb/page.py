@@ -17,23 +17,23 @@ from matplotlib.ticker import FuncFormatter
 from audit.perturb.analyse import RunVerdict
 from audit.perturb.items_table import Item, items_csv, top_items
 from audit.perturb.record import PerturbCell, Wordings
+from audit.perturb.report import Behind
 from audit.perturb.result import PerturbResult
 from audit.perturb.rows import Read
 from audit.perturb.texts import TEXTS
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.vocabulary import GATES, LABELS, VERDICTS
+from audit.report import canvas
 from audit.report.build import Page, run_facts
-from audit.report.canvas import BLUE, GRID, MUTED, PHONE, PHONE_FONT, VERMILLION, names_above, plain, styled
 from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
-from audit.report.reach import power_curve, ruled_out
-from audit.statistics.accuracy import interval
+from audit.statistics.chance import interval
 from audit.statistics.intensity import IntensityTrend, intensity_trend
 from audit.statistics.paired import FloatArray
 from audit.statistics.wording_design import PLANNED_FLIPS, detectable_drop, items_needed
 from audit.statistics.wording_drop import item_means
 from audit.variants.funnel import funnel, funnel_text
 from audit.variants.record import Library
-from audit.verdict.reason import Reason, because, sentence
+from audit.verdict.result import Reason, because, sentence
 from audit.verdict.tables import csv_text, digits
 
 ERRORS = {
@@ -46,13 +46,16 @@ ERRORS = {
 HARDEST = 10  # variants listed that most models fail although they have the original right
 
 
-def page(verdict: RunVerdict, read: Read, library: Library, control: Library | None) -> Page:
+def page(verdict: RunVerdict, behind: Behind) -> Page:
     """Figures, tables and the page of a run."""
+    read, library, control = behind.read, behind.library, behind.control
     bars = {c.benchmark: _bars(c, verdict.cells) for c in verdict.cells}
     sent = {(r.model, r.benchmark): read.requests[r.model, r.benchmark] for r in verdict.results}
     bins = {key: distance_bins(np.array(one.distances), np.array(one.correct)) for key, one in sent.items()}
     drawn: dict[str, Figure] = {
-        f"original_against_variants_{b}": original_against_variants(found, next(iter(_cells(verdict, b))).chance)
+        f"original_against_variants_{b}": original_against_variants(
+            found, next(c.chance for c in verdict.cells if c.benchmark == b)
+        )
         for b, found in bars.items()
     }
     if any(bins.values()):
@@ -81,31 +84,15 @@ def render(
     ]
     say = partial(sentence, texts=TEXTS)
     return render_page(
-        "perturb/page.html.j2",
-        rows=verdict.rows,
-        scripts=("report/items.js",),
-        gates=GATES,
-        labels=LABELS,
+        "perturb/page.html.j2", rows=verdict.rows, scripts=("report/items.js",), gates=GATES, labels=LABELS,
         gated=[Gated(_name(r, verdict), r.gates, {"cell": f"{r.model} on {r.benchmark}"}) for r in verdict.results],
-        title=verdict.title("Does the score hang on the wording?"),
-        subtitle=say(_subtitle(verdict)),
-        say=say,
-        words=VERDICTS,
-        cells=cells,
-        decisions=marks_of(verdict, VERDICTS),
-        errors=errors_of(verdict.results, ERRORS),
-        figures=figures,
-        levels=[_levels(c) for c in verdict.cells],
-        trends=trends,
-        hardest=[_hardest(c) for c in verdict.cells],
-        funnel=funnel_text(funnel(library), library.header),
-        library=library,
-        control=control,
-        thresholds=verdict.thresholds,
-        facts=facts,
-        items=items,
+        title=verdict.title("Does the score hang on the wording?"), subtitle=say(_subtitle(verdict)), say=say,
+        words=VERDICTS, cells=cells, decisions=marks_of(verdict, VERDICTS), errors=errors_of(verdict.results, ERRORS),
+        figures=figures, levels=[_levels(c) for c in verdict.cells], trends=trends,
+        hardest=[_hardest(c) for c in verdict.cells], funnel=funnel_text(funnel(library), library.header),
+        library=library, control=control, thresholds=verdict.thresholds, facts=facts, items=items,
         total_items=sum(c.n for c in verdict.cells),
-    )
+    )  # fmt: skip
 
 
 def _reach(verdict: RunVerdict) -> dict[str, Figure]:
@@ -122,8 +109,8 @@ def _reach(verdict: RunVerdict) -> dict[str, Figure]:
     needed = items_needed(effect, variants, PLANNED_FLIPS, alpha=limits.alpha, power=limits.power) or 1
     asked = min(c.n for c in verdict.cells)
     return {
-        "ruled_out": ruled_out(known, effect, "drop"),
-        "power_curve": power_curve(plan, asked, needed, effect, "drop"),
+        "ruled_out": canvas.ruled_out(known, effect, "drop"),
+        "power_curve": canvas.power_curve(plan, asked, needed, effect, "drop"),
     }
 
 
@@ -136,10 +123,6 @@ def _subtitle(verdict: RunVerdict) -> Reason:
     questions, variants = sorted({c.n for c in verdict.cells}), [len(c.tested.variants) for c in verdict.cells]
     answers = sum(r.found for r in verdict.rows)
     return because("subtitle", questions=questions, variants=max(variants, default=0), answers=answers)
-
-
-def _cells(verdict: RunVerdict, benchmark: str) -> list[PerturbCell]:
-    return [c for c in verdict.cells if c.benchmark == benchmark]
 
 
 def _bars(cell: PerturbCell, cells: Sequence[PerturbCell]) -> list[Bar]:
@@ -248,43 +231,43 @@ def distance_bins(distance: FloatArray, correct: FloatArray) -> list[DistanceBin
     return bins
 
 
-@styled(PHONE_FONT)
+@canvas.styled(canvas.PHONE_FONT)
 def original_against_variants(bars: Sequence[Bar], chance: float) -> Figure:
     """One line a model: the original (open) and its variants (filled), with 95 % intervals; references in grey."""
-    figure = Figure(figsize=(PHONE, 1.0 + 0.62 * len(bars)), layout="constrained")
+    figure = Figure(figsize=(canvas.PHONE, 1.0 + 0.62 * len(bars)), layout="constrained")
     axes = figure.add_subplot()
     for y, bar in enumerate(reversed(bars)):
-        colours = (MUTED, MUTED) if bar.reference else (BLUE, VERMILLION)
+        colours = (canvas.MUTED, canvas.MUTED) if bar.reference else (canvas.BLUE, canvas.VERMILLION)
         for found, colour, shift, fill in (
             (bar.original, colours[0], 0.12, "none"), (bar.variants, colours[1], -0.12, colours[1]),
         ):  # fmt: skip
             if found is not None:
                 axes.plot(found[1:], (y + shift,) * 2, color=colour, linewidth=1.4)
                 axes.plot(found[0], y + shift, "o", color=colour, markerfacecolor=fill, markersize=6)
-    axes.axvline(chance, color=MUTED, linewidth=0.8, linestyle=":")
-    names_above(axes, [bar.label for bar in reversed(bars)], [y + 0.38 for y in range(len(bars))])
+    axes.axvline(chance, color=canvas.MUTED, linewidth=0.8, linestyle=":")
+    canvas.names_above(axes, [bar.label for bar in reversed(bars)], [y + 0.38 for y in range(len(bars))])
     axes.set_ylim(-0.4, len(bars) - 0.4)
     axes.xaxis.set_major_formatter(_PERCENT)
     axes.set_xlabel("accuracy: original wording (open), variants (filled);\ndotted: guessing")
-    axes.grid(axis="x", color=GRID, linewidth=0.6)
+    axes.grid(axis="x", color=canvas.GRID, linewidth=0.6)
     return figure
 
 
-@styled(PHONE_FONT)
+@canvas.styled(canvas.PHONE_FONT)
 def accuracy_by_distance(bins: dict[str, list[DistanceBin]]) -> Figure:
     """Accuracy of the variants over their distance from the original, one line a judged model."""
-    figure = Figure(figsize=(PHONE, 3.2), layout="constrained")
+    figure = Figure(figsize=(canvas.PHONE, 3.2), layout="constrained")
     axes = figure.add_subplot()
     for k, (label, found) in enumerate(bins.items()):
         x = [(b.low + b.high) / 2 for b in found]
         y = [b.accuracy for b in found]
         around = [[b.accuracy - b.accuracy_low for b in found], [b.accuracy_high - b.accuracy for b in found]]
-        colour = (BLUE, VERMILLION, MUTED)[k % 3]
-        axes.errorbar(x, y, yerr=around, fmt="o-", color=colour, capsize=3, linewidth=1.2, label=plain(label))
+        colour = (canvas.BLUE, canvas.VERMILLION, canvas.MUTED)[k % 3]
+        axes.errorbar(x, y, yerr=around, fmt="o-", color=colour, capsize=3, linewidth=1.2, label=canvas.plain(label))
     axes.yaxis.set_major_formatter(_PERCENT)
     axes.set_xlabel("cosine distance of the variant from the original")
     axes.set_ylabel("accuracy of the variants")
-    axes.grid(color=GRID, linewidth=0.6)
+    axes.grid(color=canvas.GRID, linewidth=0.6)
     if len(bins) > 1:
         axes.legend(fontsize=8)
     return figure

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import scipy
 
 from audit.errors import DataError
 from audit.shards.keys import RequestCounts
+from audit.statistics.chance import upper_limit
 from audit.statistics.exchange import AffectedItems, affected_items, item_pvalues
 from audit.statistics.multiplicity import benjamini_hochberg, benjamini_yekutieli
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
@@ -66,9 +66,7 @@ class Wordings:
             return out
 
         return replace(
-            self,
-            original=drawn(self.original, first, original),
-            variants=drawn(self.variants, others, variants),
+            self, original=drawn(self.original, first, original), variants=drawn(self.variants, others, variants)
         )
 
     @property
@@ -96,10 +94,8 @@ class BrokenShare:
 
     @property
     def upper(self) -> float:
-        """One-sided upper limit of the share (Clopper & Pearson 1934, Biometrika 26): 2.0 % for 0 of 150."""
-        if self.broken == self.checked:
-            return 1.0
-        return float(scipy.stats.beta.ppf(self.confidence, self.broken + 1, self.checked - self.broken))
+        """One-sided upper limit of the share: 2.0 % for 0 of 150."""
+        return upper_limit(self.broken, self.checked, self.confidence)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from audit.perturb.rows import Read, perturb_cells, read_run
 from audit.perturb.rows import only as only_models
 from audit.perturb.thresholds import PerturbThresholds
 from audit.references import check_runs, is_imported, recorded_runs, revisions
-from audit.report.build import Page
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.complete import cell_rows
 from audit.shards.manifest import Manifest
@@ -83,19 +82,10 @@ def judge(
     return verdict, Behind(read, library, control)
 
 
-def _page(verdict: RunVerdict, behind: Behind) -> Page:
-    from audit.perturb.page import page  # here: figures need matplotlib
-
-    return page(verdict, behind.read, behind.library, behind.control)
-
-
 REPORT = Report(
     judge,
-    _page,
     options=lambda run_dirs, asked: {name: asked.get(name) for name in ("seed", "variants")},
-    foreign={
-        "control_benchmark": "belongs to the sweep; held-out items of this audit are those of its run.",
-    },
+    foreign={"control_benchmark": "belongs to the sweep; held-out items of this audit are those of its run."},
 )
 report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.verdict_of
 

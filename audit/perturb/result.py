@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
 from audit.perturb.texts import TEXTS
-from audit.verdict.reason import Texts
+from audit.verdict.result import Texts
 from audit.verdict.run import CellResult, Decided
 
 if TYPE_CHECKING:  # the vocabulary is read by commands that have no statistics to load

@@ -85,10 +85,7 @@ def perturb_cells(
 
 
 def _cell(
-    own: CellOutcomes,
-    requests: Requests,
-    others: Sequence[tuple[CellOutcomes, Requests]],
-    review: Review | None,
+    own: CellOutcomes, requests: Requests, others: Sequence[tuple[CellOutcomes, Requests]], review: Review | None
 ) -> PerturbCell:
     ids = own.question_ids
     references = [

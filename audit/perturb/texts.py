@@ -6,8 +6,7 @@ that was learnt with its answer survives rewording, so no drop is no clean bill;
 
 from collections.abc import Sequence
 
-from audit.verdict.reason import Texts
-from audit.verdict.result import percent, points
+from audit.verdict.result import Texts, percent, points
 
 _SCALES = {"points": "in points", "share": "as a share of the accuracy above chance", "logit": "in log-odds"}
 _BY = "is {difference:signed} (90 % interval {low:bare} to {high:bare}; one-sided {pvalue:p})."

@@ -13,7 +13,7 @@ from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.result import Decision, PerturbVerdict
 from audit.perturb.thresholds import PerturbThresholds
 from audit.statistics.unparsed import tipping_point
-from audit.verdict.reason import Reason, because
+from audit.verdict.result import Reason, because
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ import scipy
 
 from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.thresholds import PerturbThresholds
+from audit.statistics.chance import upper_limit
 from audit.statistics.paired import BoolArray
-from audit.verdict.reason import Reason, because
+from audit.verdict.result import Reason, because
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class ArmRead:
         """95 % interval of the share (Clopper & Pearson 1934, Biometrika 26)."""
         read, lost = self.read, self.asked - self.read
         low = float(scipy.special.betaincinv(read, lost + 1, 0.025)) if read else 0.0
-        return low, float(scipy.special.betaincinv(read + 1, lost, 0.975)) if lost else 1.0
+        return low, upper_limit(read, self.asked, 0.975)
 
 
 def arms_read(wordings: Wordings) -> list[ArmRead]:

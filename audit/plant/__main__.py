@@ -26,8 +26,7 @@ def plant(config: PlantConfig) -> int:
         print("\n".join(plan_lines(experiment)))
         return 0
     from audit.plant.experiment import run_experiment
-    from audit.plant.figure import write_figure
-    from audit.plant.words import result_of
+    from audit.plant.words import result_of, write_figure
     from audit.runtime.progress import Display
 
     with Display(quiet=not config.progress) as display:

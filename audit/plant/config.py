@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 from audit.config import RunConfig, check_run, from_composed
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, unknown_name
-from audit.plant.plan import Form, Method, parse_doses, parse_forms
+from audit.plant.texts import Form, Method, parse_doses, parse_forms
 from audit.sweep.design import parse_routers
 
 AUDITS = ("memory", "perturb", "sweep")

@@ -12,15 +12,13 @@ from audit.engines.weights import local_path
 from audit.errors import ConfigError, EngineError, TrainError
 from audit.plant.config import SERVED_RANKS, learning_rate
 from audit.plant.measure import BASE, Reading, read, resolved, todo
-from audit.plant.plan import Form, Method
 from audit.plant.resolve import Experiment
-from audit.plant.texts import pass_examples
+from audit.plant.texts import Form, Method, pass_examples
 from audit.plant.train import REFUSED, Job
-from audit.runtime.ask import run_command
 from audit.runtime.keep import keep_engines
 from audit.runtime.progress import Display
 from audit.runtime.run import run_audit
-from audit.runtime.start import start_ray
+from audit.runtime.start import run_command, start_ray
 from audit.variants.arrow import FILE, write_library
 
 _IDENTITY = "identity.json"

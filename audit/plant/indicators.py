@@ -196,10 +196,7 @@ def _own_tests(bench: Bench, model: Reading, base: Reading, rng: np.random.Gener
         out["order"] = (order_p, None)
     if model.options:
         own_table, table = np.asarray(model.options, dtype=float), np.asarray(base.options, dtype=float)
-        out["options"] = (
-            lambda items: _order_p(own_table[items], None if model is base else table[items], rng),
-            None,
-        )
+        out["options"] = (lambda items: _order_p(own_table[items], None if model is base else table[items], rng), None)
     variants = sorted(k for k in model.correct if k.startswith("variant/"))
     if variants:
         own, reference = (_wordings(name, r, variants) for name, r in (("planted", model), ("base", base)))

@@ -12,9 +12,8 @@ from audit.engines.config import ModelConfig
 from audit.engines.weights import Weights, resolve_weights
 from audit.errors import ConfigError
 from audit.plant.config import PlantConfig, learning_rate, model_of
-from audit.plant.plan import Form, Halves, halve, parse_doses, parse_forms
-from audit.plant.texts import check_variants, passages
-from audit.prompting.templates import load_protocol
+from audit.plant.texts import Form, Halves, check_variants, halve, parse_doses, parse_forms, passages
+from audit.prompting.prompts import load_protocol
 from audit.records import Protocol, Reading
 from audit.shards.working_copy import need_folder
 from audit.sweep.config import TEMPLATES

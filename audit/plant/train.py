@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from audit.errors import AuditError, ConfigError, TrainError
-from audit.plant.plan import Method
-from audit.plant.texts import Example, encode
+from audit.json_types import attributes
+from audit.plant.texts import Example, Method, encode
 
 PROVENANCE = "plant.json"  # in every folder that is saved
 REFUSED = 2
@@ -200,11 +200,8 @@ def _save(model: Any, tokenizer: Any, job: Job, dose: int, losses: Sequence[floa
     """A half-written folder is never served."""
     about = {
         **(job.facts or {}),
-        "method": job.method,
+        **attributes(job, "method", "lr", "batch", "seed"),
         "passes": dose,
-        "lr": job.lr,
-        "batch": job.batch,
-        "seed": job.seed,
         "rank": job.rank if job.method == Method.LORA else None,
         "modules": job.modules if job.method == Method.LORA else None,
         "loss_by_pass": [round(x, 4) for x in losses],

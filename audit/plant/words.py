@@ -1,8 +1,9 @@
-"""What a person reads of an experiment: its plan, and its result."""
+"""What a person reads of an experiment: its plan, its result, and the chart of dose and response."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,18 +48,8 @@ class Plant:
         return {name: float(np.min(holm(ps))) for name, ps in by.items()}
 
 
-def plant_of(
-    bench: Bench,
-    label: str,
-    model: Reading,
-    base: Reading,
-    loss: float | None,
-    *,
-    alpha: float,
-    seed: int,
-    n_splits: int = N_SPLITS,
-) -> Plant:
-    """The findings of one model. label: "base" or "<form>-<passes>"."""
+def plant_of(bench: Bench, label: str, model: Reading, base: Reading, loss: float | None, **how: Any) -> Plant:
+    """The findings of one model. label: "base" or "<form>-<passes>". how: of `findings`."""
     form, _, passes = label.rpartition("-")
     score = model.correct.get("score/0") or model.correct.get("original/0") or model.correct.get("direct/0") or []
     value = np.asarray(score, dtype=float)
@@ -68,7 +59,7 @@ def plant_of(
         loss,
         (float(np.nanmean(value[bench.learnt])), float(np.nanmean(value[~bench.learnt]))),
         model.errors,
-        tuple(findings(bench, model, base, alpha=alpha, seed=seed, n_splits=n_splits)),
+        tuple(findings(bench, model, base, **how)),
     )
 
 
@@ -160,14 +151,7 @@ def result_of(
     base = readings["base"]
     plants = [
         plant_of(
-            bench,
-            label,
-            one,
-            base,
-            _loss(experiment, label),
-            alpha=config.alpha,
-            seed=config.seed,
-            n_splits=n_splits,
+            bench, label, one, base, _loss(experiment, label), alpha=config.alpha, seed=config.seed, n_splits=n_splits
         )
         for label, one in readings.items()
     ]
@@ -204,3 +188,36 @@ def _loss(experiment: Experiment, label: str) -> float | None:
         return None
     losses = json.loads(path.read_text(encoding="utf-8"))["loss_by_pass"]
     return float(losses[-1])
+
+
+def write_figure(found: Mapping[str, Any], path: Path, field: Field = STANDARD) -> None:
+    """found: what sensitivity.json holds. The indicators of some audit's verdict; nothing is written where nothing was
+    planted."""
+    planted = [one for one in found["plants"] if one["passes"]]
+    forms = list(dict.fromkeys(one["form"] for one in planted))
+    if not forms:
+        return
+    from matplotlib.figure import Figure
+
+    fig = Figure(figsize=(4.5 * len(forms) + 2.5, 4))
+    axes = fig.subplots(1, len(forms), sharey=True, squeeze=False)
+    names = [name for name, one in BY_NAME.items() if one.audit]
+    for ax, form in zip(axes[0], forms, strict=True):
+        of_form = [one for one in planted if one["form"] == form]
+        for k, name in enumerate(names):
+            tried = [(one["passes"], chance_of(found, one, name, field)) for one in of_form]
+            points = [(passes, n) for passes, n in tried if n is not None]
+            if points:
+                x = [passes * (1 + 0.02 * k) for passes, _ in points]  # beside each other, so that all bars are seen
+                y = [n.estimate for _, n in points]
+                bars = [[n.estimate - n.low for _, n in points], [n.high - n.estimate for _, n in points]]
+                ax.errorbar(x, y, bars, marker="o", ms=4, lw=1, elinewidth=0.6, label=name, color=f"C{k}")
+        ax.axhline(found["alpha"], color="0.6", lw=0.8, ls=":")
+        doses = sorted({one["passes"] for one in of_form})
+        ax.set(title=form, xlabel="passes", ylim=(-0.03, 1.03), xscale="log", xlim=(0.8 * doses[0], 1.6 * doses[-1]))
+        ax.set_xticks(doses, [str(dose) for dose in doses])
+        ax.minorticks_off()
+    axes[0][0].set_ylabel("chance to find (95 %)")
+    axes[0][-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=8)
+    fig.tight_layout()
+    fig.savefig(path, dpi=110)

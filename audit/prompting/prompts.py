@@ -1,12 +1,135 @@
-"""What every audit shows of a question, and how it asks for the answer. Pure: a protocol and records in, text out."""
+"""What every audit shows of a question, and how it asks for the answer. Pure: a protocol and records in, text out.
+
+A template is text with `{placeholders}`; a literal brace is written twice. It is checked when loaded and filled in one
+pass. What is filled in is never read again, so a question that holds braces, `$` or "{question}" reaches the model as
+it is.
+"""
 
 import hashlib
 import json
-from string import ascii_uppercase
+from collections.abc import Mapping
+from functools import lru_cache
+from string import Formatter, ascii_uppercase
+from typing import Any
 
-from audit.errors import BenchmarkError
-from audit.prompting.templates import OF_READING, check_reading, fill
+from audit.errors import BenchmarkError, ConfigError, unknown_name
 from audit.records import Protocol, Question, Reading
+
+SHARED: dict[str, tuple[str, ...]] = {
+    "option": ("letter", "text"),  # one option as shown; options are joined by a line break
+    "question": ("stem", "options"),
+    "direct_letter": ("letters", "question"),
+    "direct_option_text": ("question",),
+    "direct_number": ("question",),
+}
+"""The templates that every audit uses, and the placeholders of each: every one of them once, and no other."""
+
+OPTIONAL = frozenset({("question", "options"), ("message", "index")})
+"""Placeholders that may be left out. Without `{options}` a protocol is a cloze: only the stem is transmitted, and the
+options are scored (`reading=option_text`) but never shown; `check_reading` refuses letters with it."""
+
+
+OF_READING = (Reading.NUMBER, Reading.CODE)
+"""Free-form readings: a template `<name>_<reading>` that is none of SHARED is used and hashed with it alone."""
+
+
+def load_protocol(
+    mapping: Mapping[str, Any], own: Mapping[str, tuple[str, ...]] | None = None, reading: Reading | None = None
+) -> Protocol:
+    """A checked Protocol from the mapping that conf/protocol/*.yaml holds: name, version, templates.
+
+    own: the audit's templates beside `SHARED`, with their placeholders. reading: of a free-form answer, which has
+    templates of its own (`OF_READING`). Templates of other audits may stand in the same
+    file; they are no part of the protocol, nor of its hash. Raises ConfigError, naming the template, for one that is
+    missing, not text, or whose placeholders are not exactly those asked for, once each.
+    """
+    for key in mapping:
+        if key not in ("name", "version", "description", "templates"):
+            raise unknown_name("key of a protocol", str(key), ("name", "version", "description", "templates"))
+    for key in ("name", "version"):
+        if not isinstance(mapping.get(key), str) or not mapping[key].strip():
+            raise ConfigError(
+                f"A protocol needs a {key} that is text; found {mapping.get(key)!r}. "
+                'Example: name: song2026, version: "1".'
+            )
+    of_others = tuple(f"_{one}" for one in OF_READING if one != reading)
+    free = {"direct_code": ("question",), **(own or {})}
+    wanted = {**SHARED, **{name: slots for name, slots in free.items() if not name.endswith(of_others)}}
+    templates = mapping.get("templates")
+    if not isinstance(templates, Mapping):
+        raise ConfigError(f"Protocol {mapping['name']!r} has no templates. Expected: {', '.join(wanted)}.")
+    for name, placeholders in wanted.items():
+        if name not in templates:
+            others = sorted(
+                str(other) for other in templates if other not in wanted and not str(other).endswith(of_others)
+            )
+            meant = f" It has, beside those asked for: {', '.join(others)}." if others else ""
+            raise ConfigError(f"Protocol {mapping['name']!r} has no template {name!r}.{meant}")
+        _check(str(mapping["name"]), name, templates[name], placeholders)
+    plain = {str(name): str(templates[name]) for name in wanted}
+    return Protocol(name=mapping["name"], version=mapping["version"], templates=plain, sha256=templates_sha256(plain))
+
+
+def check_reading(protocol: Protocol, reading: Reading) -> None:
+    """ConfigError when the protocol's questions show no options and the worker is to name one by its letter."""
+    if reading in (Reading.LETTER, Reading.LETTER_LOGPROB) and not shows_options(protocol):
+        raise ConfigError(
+            f"Protocol {protocol.name!r} shows no options, so reading={reading.value} has nothing to choose from. "
+            "Use reading=option_text, or a protocol that shows them, such as song2026."
+        )
+
+
+def shows_options(protocol: Protocol) -> bool:
+    """Whether the model sees the options; False for a cloze."""
+    return "options" in _fields(protocol.templates["question"])
+
+
+def templates_sha256(templates: Mapping[str, str]) -> str:
+    """sha256 (hex) over the canonical JSON of all templates: sorted keys, ASCII, no spaces."""
+    canonical = json.dumps(dict(templates), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """Replace the placeholders, reading only the template and never the values."""
+    return "".join([literal + ("" if field is None else values[field]) for literal, field in _parts(template)])
+
+
+@lru_cache(maxsize=256)
+def _parts(template: str) -> tuple[tuple[str, str | None], ...]:
+    """(text, placeholder after it) of a template: parsed once, as every prompt of a run fills one."""
+    return tuple((literal, field) for literal, field, _, _ in Formatter().parse(template))
+
+
+def _check(protocol: str, name: str, template: Any, placeholders: tuple[str, ...]) -> None:
+    where = f"Template {name!r} of protocol {protocol!r}"
+    expected = " and ".join(f"{{{p}}}" for p in placeholders)
+    if not isinstance(template, str):
+        raise ConfigError(f"{where} is missing or not text. Expected text with {expected}.")
+    try:
+        parts = list(Formatter().parse(template))
+    except ValueError as error:
+        raise ConfigError(
+            f"{where} has a lone brace ({error}). Write a literal brace twice ({{{{ or }}}}); placeholders: {expected}."
+        ) from error
+    if any(spec or conversion for _, _, spec, conversion in parts):
+        raise ConfigError(f"{where} has a format specification or a conversion. Expected only {expected}.")
+    found = _fields(template)
+    for field in found:
+        if field not in placeholders:
+            raise ConfigError(f"{where} has the unknown placeholder {{{field}}}. Expected {expected}, once each.")
+    for placeholder in placeholders:
+        if found.count(placeholder) != 1:
+            if (name, placeholder) in OPTIONAL and placeholder not in found:
+                continue
+            raise ConfigError(
+                f"{where} has {{{placeholder}}} {found.count(placeholder)} times. Expected {expected}, once each."
+            )
+
+
+def _fields(template: str) -> list[str]:
+    return [field for _, field in _parts(template) if field is not None]
+
 
 MAX_OPTIONS = len(ascii_uppercase)
 

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from audit.errors import AuditError, ConfigError
+from audit.exits import say
 from audit.governance.keys import load_trusted
 from audit.governance.reviews import DECISIONS, Bound, bound_to
 from audit.governance.ruling import rule_run, verdict_path
 from audit.panel import panel_runs
-from audit.printable import one_line
 from audit.registry import finish, store
 from audit.registry.database import check_clock, utc_now
 from audit.registry.decided import forget_decisions, note_decisions
@@ -42,11 +42,11 @@ def add(asked: argparse.Namespace, now: datetime | None) -> int:
         fresh = entry.ended > at((now or utc_now()) - _NEWS)  # nobody is told of the runs of an archive
         notice = finish.notice_of(entry.ruling, entry.key, entry.run_dir, entry.notify) if fresh else None
         new = store.add(registry, entry, now or utc_now(), notice)
-        print(one_line(f"{'added' if new else 'there':8} {entry.key[:12]}  {run_dir}"))
+        say(f"{'added' if new else 'there':8} {entry.key[:12]}  {run_dir}")
     for folder in decided:
         try:
             number = note_decisions(registry, folder, _bound(folder), now or utc_now())
-            print(one_line(f"noted    {number} decisions  {folder}"))
+            say(f"noted    {number} decisions  {folder}")
         except AuditError as error:
             _say_refused(folder, error)
             refused += 1
@@ -56,7 +56,7 @@ def add(asked: argparse.Namespace, now: datetime | None) -> int:
 def _say_refused(folder: Path, error: Exception) -> None:
     """The folder is named once: most errors do so themselves."""
     where = "" if str(folder) in str(error) else f"{folder}: "
-    print(one_line(f"refused  {where}{error}"), file=sys.stderr)
+    say(f"refused  {where}{error}", file=sys.stderr)
 
 
 def hold(asked: argparse.Namespace, now: datetime | None) -> int:
@@ -107,7 +107,7 @@ def expire(asked: argparse.Namespace, now: datetime | None) -> int:
     if asked.dry_run:
         past = retention.past_retention(registry, when)
         for one in past:
-            print(one_line(one.line))
+            say(one.line)
         going = sum(not one.stays for one in past)
         print(f"{going} of {len(past)} past their retention would go")
         if going:
@@ -115,9 +115,7 @@ def expire(asked: argparse.Namespace, now: datetime | None) -> int:
         return 0
     failed = 0
     for one, problem in retention.expire(registry, asked.confirm, when):
-        print(
-            one_line(f"{'failed' if problem else 'removed':8} {one.run['key'][:12]}  {problem or one.run['run_dir']}")
-        )
+        say(f"{'failed' if problem else 'removed':8} {one.run['key'][:12]}  {problem or one.run['run_dir']}")
         failed += bool(problem)
     finish.send_waiting(registry, when)
     return 1 if failed else 0
@@ -129,9 +127,9 @@ def due(asked: argparse.Namespace, now: datetime | None) -> int:
 
     found = rotation(opened(asked), now or utc_now())
     for one in found:
-        print(one_line(f"{'due' if one.due else 'in time':8} {one.kind} {one.name}: since {one.since}"))
+        say(f"{'due' if one.due else 'in time':8} {one.kind} {one.name}: since {one.since}")
         if one.due and one.kind == "benchmark":
-            print(one_line(f"         python -m audit.registry draw {one.name} --n 200 --out {one.name}.jsonl"))
+            say(f"         python -m audit.registry draw {one.name} --n 200 --out {one.name}.jsonl")
     print(f"{sum(one.due for one in found)} of {len(found)} due")
     return 0
 
@@ -166,7 +164,7 @@ def notify(asked: argparse.Namespace, now: datetime | None) -> int:
     if asked.keys is not None:
         problems = expiring(registry, load_trusted(asked.keys), when, asked.days)
     for problem in problems:
-        print(one_line(f"refused  {problem}"), file=sys.stderr)
+        say(f"refused  {problem}", file=sys.stderr)
     if not addresses():
         raise ConfigError(f"{waiting(registry)} messages wait, and {TO} does not say to whom.")
     unsent = finish.send_waiting(registry, when)
@@ -190,7 +188,7 @@ def mlflow(asked: argparse.Namespace, now: datetime | None) -> int:
 
     for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
         for line in tag_mlflow(run_dir, asked.name, asked.version, asked.model):
-            print(one_line(line))
+            say(line)
     return 0
 
 
@@ -198,5 +196,5 @@ def wandb(asked: argparse.Namespace, now: datetime | None) -> int:
     from audit.registry.model_registries import log_wandb
 
     for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
-        print(one_line(log_wandb(run_dir, asked.project)))
+        say(log_wandb(run_dir, asked.project))
     return 0

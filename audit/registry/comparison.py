@@ -18,21 +18,7 @@ from audit.records import AS_PUBLISHED, Setting
 from audit.reference_sets import JOINED_MIN
 from audit.references import imported
 from audit.registry.entry import NAMES, Cell, Entry, read_entry
-from audit.report.canvas import (
-    BLUE,
-    GREEN,
-    MUTED,
-    ORANGE,
-    PAPER,
-    PHONE,
-    PURPLE,
-    SKY,
-    VERMILLION,
-    inline_svg,
-    plain,
-    styled,
-    svg_text,
-)
+from audit.report import canvas
 from audit.report.page import render_page
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells, open_dataset
@@ -104,12 +90,7 @@ class CellChange:
 
 
 def compare_runs(
-    before: Path,
-    after: Path,
-    models: Sequence[tuple[str, str]] = (),
-    benchmarks: Sequence[str] = (),
-    *,
-    seed: int = 42,
+    before: Path, after: Path, models: Sequence[tuple[str, str]] = (), benchmarks: Sequence[str] = (), *, seed: int = 42
 ) -> tuple[CellChange, ...]:
     """What changed from one run, panel or suite to the other; Holm is over all of it.
 
@@ -151,11 +132,7 @@ def _run_pairs(before: Path, after: Path) -> list[tuple[Path, Path]]:
 
 
 def _changes_of(
-    before: Path,
-    after: Path,
-    models: Sequence[tuple[str, str]],
-    benchmarks: Sequence[str],
-    rng: np.random.Generator,
+    before: Path, after: Path, models: Sequence[tuple[str, str]], benchmarks: Sequence[str], rng: np.random.Generator
 ) -> list[CellChange]:
     first, second = read_entry(before), read_entry(after)
     pairs = list(models) or _model_pairs(first, second)
@@ -204,7 +181,9 @@ def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
         return str(part_of(change.audit, "vocabulary").VERDICTS[cell.verdict].name)
 
     label = "scores at the baseline and by condition"
-    pictures = [inline_svg(_lasting_svg(c.lasting), f"l{k}", label) if c.lasting else "" for k, c in enumerate(changes)]
+    pictures = [
+        canvas.inline_svg(_lasting_svg(c.lasting), f"l{k}", label) if c.lasting else "" for k, c in enumerate(changes)
+    ]
     return render_page(
         "registry/comparison.html.j2", rows=(), title="What changed?", changes=changes, before=before, after=after,
         name=setting_name, pairs=verdicts, pictures=pictures, word=word,
@@ -217,20 +196,24 @@ def _lasting_svg(lasting: Sequence[LastingChange]) -> str:
 
     from matplotlib.figure import Figure  # here: a comparison in the terminal draws nothing
 
-    with styled():
-        figure = Figure(figsize=(PHONE, 4.2), layout="constrained")
+    with canvas.styled():
+        figure = Figure(figsize=(canvas.PHONE, 4.2), layout="constrained")
         ax = figure.subplots()
         shown = [100 * score for one in lasting for score in (*one.before, *one.after)]
         ends = [min(shown) - 5, max(shown) + 5]
-        ax.plot(ends, ends, color=MUTED, linewidth=0.8, linestyle=":")
-        for one, colour in zip(lasting, cycle((VERMILLION, BLUE, GREEN, PURPLE, ORANGE, SKY)), strict=False):
+        ax.plot(ends, ends, color=canvas.MUTED, linewidth=0.8, linestyle=":")
+        for one, colour in zip(
+            lasting,
+            cycle((canvas.VERMILLION, canvas.BLUE, canvas.GREEN, canvas.PURPLE, canvas.ORANGE, canvas.SKY)),
+            strict=False,
+        ):
             start, end = ((100 * x, 100 * y) for x, y in (one.before, one.after))
             ax.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": colour})
-            ax.plot(*start, "o", color=colour, markerfacecolor=PAPER)
-            ax.plot(*end, "o", color=colour, label=plain(one.condition.replace("_", " ")))
+            ax.plot(*start, "o", color=colour, markerfacecolor=canvas.PAPER)
+            ax.plot(*end, "o", color=colour, label=canvas.plain(one.condition.replace("_", " ")))
         ax.set(xlabel="score at the baseline, %", ylabel="score under the condition, %", xlim=ends, ylim=ends)
         ax.legend(loc="best", fontsize=8)
-        return svg_text(figure)
+        return canvas.svg_text(figure)
 
 
 def setting_name(setting: Setting) -> str:

@@ -17,10 +17,9 @@ import yaml
 from audit.audits import part_of
 from audit.decision import Ruling
 from audit.errors import ConfigError
-from audit.exits import FAILED
+from audit.exits import FAILED, one_line
 from audit.governance.reviews import SUITES
 from audit.governance.ruling import home_of, rule_run, verdict_path
-from audit.printable import one_line
 from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest, deciding
 from audit.verdict.instrument import Indicator

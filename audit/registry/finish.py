@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from audit.audits import Hooks
 from audit.decision import Decision, Ruling
 from audit.errors import AuditError, ConfigError, RegistryError
+from audit.exits import one_line
 from audit.governance.reviews import bound_to, has_decisions
 from audit.governance.ruling import rule_run, verdict_path
 from audit.panel import panel_runs
-from audit.printable import one_line
 from audit.shards.working_copy import named, store_of
 
 if TYPE_CHECKING:  # SQLAlchemy is loaded where a registry is configured

@@ -19,11 +19,11 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from sqlalchemy import Connection, or_, select, update
 
 from audit.errors import AuditError, ConfigError
+from audit.exits import one_line
 from audit.governance.keys import Trusted
 from audit.governance.reviews import bound_to, has_decisions, history
 from audit.governance.ruling import rule_run, verdict_path
 from audit.panel import panel_of
-from audit.printable import one_line
 from audit.registry.database import Registry
 from audit.registry.schema import at, notices
 from audit.registry.store import Notice, all_runs, write_notice

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from audit.errors import ConfigError
-from audit.printable import one_line
+from audit.exits import say
 from audit.registry import store
 from audit.registry.database import VARIABLE, Registry, open_registry, place_of
 from audit.registry.trends import Floor, Point, Series
@@ -63,7 +63,8 @@ def list(asked: argparse.Namespace, now: datetime | None) -> int:
         return 0
     for one in found:
         state = "  removed" if one.run["removed"] else "  on hold" if one.run["hold"] is not None else ""
-        print(one_line(_cell_line(one) + state))
+        say(f"{one.run['key'][:12]}  {one.run['started'][:16]}  {one.run['audit']:<8} {one.run['decision']:<11} "
+            f"{_named(one.cell)} ({one.cell['model_revision'][:15]}): {one.cell['verdict']}{state}")  # fmt: skip
     print(f"{len({one.run['key'] for one in found})} runs")
     return 0
 
@@ -74,21 +75,17 @@ def show(asked: argparse.Namespace, now: datetime | None) -> int:
     run = store.find(registry, asked.key)
     for name, value in run.items():
         if value not in (None, "", []):
-            print(one_line(f"{name:16} {value}"))
+            say(f"{name:16} {value}")
     for one in store.kept(registry, key=run["key"]):
         cell = one.cell
-        print(one_line(f"\n{_named(cell)}: {cell['verdict']} ({cell['decision']})"))
-        print(one_line(f"  {cell['headline']}"))
-        print(
-            one_line(
-                f"  model revision {cell['model_revision']}, benchmark {cell['benchmark_revision']}, n {cell['n']}"
-            )
-        )
+        say(f"\n{_named(cell)}: {cell['verdict']} ({cell['decision']})")
+        say(f"  {cell['headline']}")
+        say(f"  model revision {cell['model_revision']}, benchmark {cell['benchmark_revision']}, n {cell['n']}")
         for name, (estimate, low, high) in sorted(one.indicators.items()):
             print(f"  {name:12} {with_interval(estimate, low, high)}")
         for name, value in sorted(cell["comparable"].items()):
             if value:
-                print(one_line(f"  {name:12} {value}"))
+                say(f"  {name:12} {value}")
     return 0
 
 
@@ -107,14 +104,9 @@ def trends(asked: argparse.Namespace, now: datetime | None) -> int:
             return 0
         for floor in levels:
             low, high = floor.models[0], floor.models[-1]
-            print(
-                one_line(f"{floor.indicator} on {floor.benchmark}{', ' + floor.context if floor.context else ''}:"),
-                end="",
-            )
-            print(one_line(
+            say(f"{floor.indicator} on {floor.benchmark}{', ' + floor.context if floor.context else ''}:"
                 f" median {signed_points(floor.median)} of {len(floor.models)} models, "
-                f"from {signed_points(low[2])} ({low[0]}) to {signed_points(high[2])} ({high[0]})"
-            ))  # fmt: skip
+                f"from {signed_points(low[2])} ({low[0]}) to {signed_points(high[2])} ({high[0]})")  # fmt: skip
         return 0
     found = series_of(
         store.kept(registry, model=asked.model, benchmark=asked.benchmark, audit=asked.audit),
@@ -132,9 +124,9 @@ def trends(asked: argparse.Namespace, now: datetime | None) -> int:
         return 0
     for series in found:
         where = f"{series.benchmark}{', ' + series.context if series.context else ''}"
-        print(one_line(f"{series.indicator} of {series.model} on {where} ({series.audit})"))
+        say(f"{series.indicator} of {series.model} on {where} ({series.audit})")
         for point in series.points:
-            print(one_line(f"  {point.started[:10]}  {point.revision[:20]:<20} {_told(point)}"))
+            say(f"  {point.started[:10]}  {point.revision[:20]:<20} {_told(point)}")
     if asked.chart is not None:
         print(f"chart    {asked.chart}")
     return 0
@@ -163,10 +155,3 @@ def opened(asked: argparse.Namespace, *, make: bool = False) -> Registry:
 
 def _named(cell: Mapping[str, Any]) -> str:
     return f"{cell['model']} on {cell['benchmark']}" + (f", {cell['context']}" if cell["context"] else "")
-
-
-def _cell_line(one: store.Kept) -> str:
-    return (
-        f"{one.run['key'][:12]}  {one.run['started'][:16]}  {one.run['audit']:<8} {one.run['decision']:<11} "
-        f"{_named(one.cell)} ({one.cell['model_revision'][:15]}): {one.cell['verdict']}"
-    )

@@ -1,20 +1,23 @@
-"""What every audit's report is made of: where its files are, and what a run's manifest says."""
+"""What every audit's report is made of: where its files are, and what a run's manifest says. `follow` builds that of a
+run that goes on, again and again until it ends."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit import printable
-from audit.errors import DataError
+from audit.errors import AuditError, DataError
+from audit.exits import printable
 from audit.records import CellRows
-from audit.report.page import RunFacts, words
+from audit.report.page import REFRESH_S, SO_FAR, RunFacts, words
+from audit.shards.attempt import may_live
 from audit.shards.files import make_folder, write_file
-from audit.shards.manifest import MANIFEST
+from audit.shards.manifest import MANIFEST, Manifest
 from audit.verdict.result import json_text
 from audit.verdict.run import JudgedRun
 
@@ -85,25 +88,16 @@ def write_parts(out: Path, tables: Mapping[str, str | Iterator[str]], drawn: Map
 
 
 def _bytes(text: str) -> bytes:
-    return printable.page(text).encode("utf-8", "backslashreplace")
+    return printable(text).encode("utf-8", "backslashreplace")
 
 
 # Keys of the manifest and their titles; {}: one for each of its entries.
 _FACTS = {
-    "status": "Status",
-    "started": "Started",
-    "ended": "Ended",
-    "attempts": "Attempts",
-    "fingerprint": "Fingerprint of the configuration",
-    "models": "Model {}",
-    "models_failed": "Model {} failed",
-    "benchmark": "Benchmark",
-    "prompt_hashes": "Prompts, {}",
-    "cost": "Cost, {}",
-    "backends": "Backend versions of {}, calls",
-    "packages": "Packages",
-    "shards": "Shards",
-}
+    "status": "Status", "started": "Started", "ended": "Ended", "attempts": "Attempts",
+    "fingerprint": "Fingerprint of the configuration", "models": "Model {}", "models_failed": "Model {} failed",
+    "benchmark": "Benchmark", "prompt_hashes": "Prompts, {}", "cost": "Cost, {}",
+    "backends": "Backend versions of {}, calls", "packages": "Packages", "shards": "Shards",
+}  # fmt: skip
 
 
 def run_facts(run_dir: Path) -> RunFacts:
@@ -163,3 +157,48 @@ def _flat(value: Any, prefix: str = "") -> list[tuple[str, str]]:
     if isinstance(value, dict) and value:
         return [pair for k, v in value.items() for pair in _flat(v, f"{prefix}.{k}" if prefix else str(k))]
     return [(prefix, _one_line(value))]
+
+
+SHORTEST_S = 2
+
+
+def goes_on(run_dir: Path) -> bool:
+    """The manifest says that the run is under way, and its driver is not known to be dead."""
+    return (run_dir / MANIFEST).is_file() and Manifest.load(run_dir).status == "running" and may_live(run_dir)
+
+
+def follow(
+    run_dirs: Sequence[Path],
+    build: Callable[[], ReportPaths],
+    every_s: int,
+    sleep: Callable[[float], object] = time.sleep,
+    so_far: Callable[[], str] = str,
+) -> ReportPaths:
+    """Build every `every_s` seconds while a run goes on, and once more when all have ended; that report.
+
+    so_far: how far the runs are, as `audit watch` shows it: stands on the page until they end.
+
+    Until then the page asks its reader's browser to load it again as often. What cannot be built yet (no rows, no
+    finished arm) is said and tried again; after the end it raises.
+    """
+    told = ""
+    while True:
+        going = any(map(goes_on, run_dirs))
+        asked, shown = REFRESH_S.set(max(every_s, SHORTEST_S) if going else 0), SO_FAR.set(so_far() if going else "")
+        try:
+            paths = build()
+        except AuditError as error:
+            if not going:
+                raise
+            if str(error) != told:
+                print(f"not yet: {error}", flush=True)
+            told = str(error)
+        else:
+            if not going:
+                return paths
+            rows = ", ".join(f"{r.model} on {r.benchmark} {r.found:,} of {r.expected:,}" for r in paths.incomplete)
+            print(f"built    {paths.html}  {rows or 'all answers are there'}", flush=True)
+        finally:
+            REFRESH_S.reset(asked)
+            SO_FAR.reset(shown)
+        sleep(max(every_s, SHORTEST_S))

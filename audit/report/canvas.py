@@ -1,50 +1,36 @@
-"""What every figure shares: colours, style, names as they can be drawn, and the way from a figure to bytes.
+"""What every figure shares: colours, style, names as they can be drawn, and the way from a figure to bytes. Two
+pictures are of every audit: what a run can rule out, and how many questions it would take. Effects are 0-1.
 
 `svg_text` and `png_bytes` give the same bytes every time (fixed id salt, no date; matplotlib without pyplot).
 """
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
+from matplotlib.ticker import FuncFormatter
 
 # Okabe and Ito (2008), "Color Universal Design".
 ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE = "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7"
 INK, MUTED, GRID, PAPER = "#1b1f24", "#626a73", "#d8dce1", "#fefefe"
 
 RC = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "svg.hashsalt": "benchmark-audit",
+    "font.family": "DejaVu Sans", "font.size": 9, "svg.hashsalt": "benchmark-audit",
     "svg.fonttype": "path",  # glyphs as outlines: the same layout on every machine
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "axes.titlecolor": INK,
-    "text.color": INK,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "axes.grid": True,
-    "grid.color": GRID,
-    "grid.linewidth": 0.6,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 9,
-    "axes.titlelocation": "left",
-    "legend.frameon": False,
-    "savefig.facecolor": "none",
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-}
+    "axes.edgecolor": MUTED, "axes.labelcolor": INK, "axes.titlecolor": INK, "text.color": INK, "xtick.color": MUTED,
+    "ytick.color": MUTED, "xtick.labelcolor": INK, "ytick.labelcolor": INK, "axes.grid": True, "grid.color": GRID,
+    "grid.linewidth": 0.6, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
+    "axes.titlesize": 9, "axes.titlelocation": "left", "legend.frameon": False, "savefig.facecolor": "none",
+    "figure.facecolor": "none", "axes.facecolor": "none",
+}  # fmt: skip
 
 
 PHONE = 5.4  # inches: a figure no wider than this is shown whole on a telephone, where its text stays readable
@@ -135,3 +121,64 @@ def inline_svg(document: str, prefix: str, label: str) -> str:
 def _attributes(style: str) -> str:
     pairs = (part.split(":", 1) for part in _STYLE_SPLIT.split(style) if ":" in part)
     return " ".join(f'{name.strip()}="{value.strip()}"' for name, value in pairs)
+
+
+_POINTS = FuncFormatter(lambda value, _: f"{100 * value:.4g}")
+
+
+@styled(PHONE_FONT)
+def ruled_out(rows: Sequence[tuple[str, float]], matters: float, what: str) -> Figure:
+    """A bar a model, from no effect to the largest that is still possible; right of it is ruled out.
+
+    rows: (label, largest effect still possible), at least one. matters: the smallest effect that matters. what: its
+    name, such as "gain".
+    """
+    figure = Figure(figsize=(PHONE, 1.35 + 0.62 * len(rows)), layout="constrained")
+    axes = figure.subplots()
+    right = 1.35 * max(matters, *(limit for _, limit in rows))
+    for y, (_, limit) in enumerate(reversed(rows)):
+        axes.barh(y, right, height=0.34, color=GRID)
+        axes.barh(y, max(limit, 0.0), height=0.34, color=GREEN if limit <= matters else ORANGE)
+    axes.axvline(matters, color=INK, linewidth=1.4, linestyle=(0, (4, 2)))
+    axes.set_title(f"dashed: {100 * matters:g} points matter", fontsize=10)
+    names = [f"{plain(label, 30)}: above {100 * limit:.1f} ruled out" for label, limit in reversed(rows)]
+    names_above(axes, names, [y + 0.36 for y in range(len(rows))], 60)
+    axes.set(xlim=(0, right), ylim=(-0.35, len(rows) - 0.35), xlabel=f"{what}, points; filled: still possible")
+    axes.xaxis.set_major_formatter(_POINTS)
+    axes.grid(visible=False)
+    return figure
+
+
+@styled(PHONE_FONT)
+def power_curve(
+    found: Callable[[int], float], asked: int, needed: int | None, matters: float, what: str, *,
+    instead: str = "take more references",
+) -> Figure:  # fmt: skip
+    """The smallest effect that is found with the power asked for, over the number of questions, and where the run is.
+
+    found: questions -> that effect, NaN where none is found. needed: questions from which on it is `matters`; None
+    where no number would do, and `instead` says what would.
+    """
+    far = needed or 20 * asked
+    figure = Figure(figsize=(PHONE, 2.9), layout="constrained")
+    axes = figure.subplots()
+    n = np.unique(np.geomspace(min(asked, far) / 2, 2 * max(asked, far), 24).astype(int).clip(5))
+    axes.plot(n, [found(k) for k in n.tolist()], color=BLUE, linewidth=1.8)
+    axes.axhline(matters, color=INK, linewidth=1.4, linestyle=(0, (4, 2)))
+    marks = [(asked, found(asked), f"you are here: {asked:,}", "o", ORANGE)]
+    if needed is not None:
+        marks.append((needed, matters, f"{needed:,} needed", "D", GREEN))
+    for k, y, text, marker, colour in marks:
+        axes.plot([k], [y], marker, color=colour, markersize=8, zorder=3)
+        axes.annotate(text, (k, y), (6, 8), textcoords="offset points", fontsize=9.5, annotation_clip=False)
+    if needed is None:
+        axes.set_title(f"more questions alone are not enough: {instead}", fontsize=10)
+    axes.set_xscale("log")
+    ticks = [k for k in (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000) if n[0] <= k <= n[-1]]
+    axes.set_xticks(ticks, [f"{k:,}" for k in ticks])
+    axes.minorticks_off()
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(_POINTS)
+    axes.set(xlabel="questions", ylabel=f"smallest {what} found, points")
+    axes.spines["left"].set_color(MUTED)
+    return figure

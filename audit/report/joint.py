@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from audit import printable
 from audit.audits import audit_of, every_audit, part_of
 from audit.decision import SHOWN, Decision, Ruling, rule
 from audit.errors import ConfigError
-from audit.exits import FAILED
+from audit.exits import FAILED, printable
 from audit.records import CellRows
 from audit.report.build import ReportPaths
 from audit.report.page import Mark, render_page, words
@@ -60,7 +59,7 @@ def joint_report(
     links = {audit: Path(os.path.relpath(paths.html, out)).as_posix() for audit, paths in made.items()}
     pictures = [path for paths in made.values() for path in paths.figures if path.name == PICTURE]
     drawn = {path.stem: path.read_text(encoding="utf-8") for path in pictures}
-    write_file(html, printable.page(page(plain, links, drawn)).encode("utf-8", "backslashreplace"))
+    write_file(html, printable(page(plain, links, drawn)).encode("utf-8", "backslashreplace"))
     write_file(out / "verdict.json", json_text(plain).encode())
     incomplete = tuple(rows for paths in made.values() for rows in paths.incomplete)
     tables, figures = ([p for paths in made.values() for p in getattr(paths, kind)] for kind in ("tables", "figures"))
@@ -214,27 +213,15 @@ def page(
     who = looked[0].model if len(looked) == 1 else f"{len(looked)} models"
     deciding = [cell for cell in ruling.cells if cell.decision == ruling.decision != Decision.PASS]
     return render_page(
-        "report/joint.html.j2",
-        rows=rows,
+        "report/joint.html.j2", rows=rows,
         title=f"Suite {suite['audit_suite_id']}: {who}" if suite else f"{len(names)} audits together: {who}",
-        ruling=ruling,
-        decision=SHOWN[ruling.decision],
-        why=why(ruling, names),
+        ruling=ruling, decision=SHOWN[ruling.decision], why=why(ruling, names),
         steps=dict.fromkeys((names[cell.audit], cell.what_to_do[0]) for cell in deciding if cell.what_to_do),
-        marks=_marks(said, cells, links),
-        without=_without_memory(cells.values()),
-        figures={name: inline_svg(svg, name, words(name)) for name, svg in (drawn or {}).items()},
-        looked=looked,
-        joint=plain["joint"],
-        said=said,
-        cells=cells,
-        kinds=KINDS,
-        titles=TITLES,
-        seen=_MARKS,
-        sensitivity=dict.fromkeys(found["sensitivity"] for _, _, found in said),
-        suite=suite,
-        links=links,
-    )
+        marks=_marks(said, cells, links), without=_without_memory(cells.values()),
+        figures={name: inline_svg(svg, name, words(name)) for name, svg in (drawn or {}).items()}, looked=looked,
+        joint=plain["joint"], said=said, cells=cells, kinds=KINDS, titles=TITLES, seen=_MARKS,
+        sensitivity=dict.fromkeys(found["sensitivity"] for _, _, found in said), suite=suite, links=links,
+    )  # fmt: skip
 
 
 def _marks(

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -48,10 +49,6 @@ class Gated:
     label: str
     gates: Sequence[Gate]
     where: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def with_items(self) -> list[str]:
-        return [g.name for g in self.gates if g.items]
 
 
 @dataclass(frozen=True)
@@ -205,7 +202,7 @@ def render_page(
     return made.get_template(Path(template).name if isinstance(template, Path) else template).render(
         policy=policy(js, style), css=style, js=js, missing=missing, complete_it=COMPLETE_IT, many=len(rows) > 1,
         refresh_s=REFRESH_S.get(), so_far=SO_FAR.get(),
-        gated=gated, gate_names=sorted({name for one in gated for name in one.with_items}), **values,
+        gated=gated, gate_names=sorted({g.name for one in gated for g in one.gates if g.items}), **values,
     )  # fmt: skip
 
 
@@ -228,3 +225,23 @@ def _sha256(text: str) -> str:
     if re.search(r"</(script|style)", text, re.IGNORECASE) or "\r" in text:
         raise ValueError("A script or style sheet of the page holds its own end tag or a CR; neither can be embedded.")
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+Segments = list[tuple[str, str]]  # text, and what became of it: "" kept, "new", or "gone"
+
+
+def word_diff(original: str, other: str) -> Segments:
+    """The words of `other`, with those marked that `original` does not have there, and those of `original` that went.
+
+    >>> word_diff("What is the capital?", "What city is the main one?")
+    [('What ', ''), ('city ', 'new'), ('is the ', ''), ('capital? ', 'gone'), ('main one?', 'new')]
+    """
+    a, b = original.split(), other.split()
+    segments: Segments = []
+    for tag, from_, to, start, end in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        if from_ < to and tag != "equal":
+            segments.append((" ".join(a[from_:to]) + " ", "gone"))
+        if start < end:
+            text = " ".join(b[start:end]) + (" " if end < len(b) else "")
+            segments.append((text, "" if tag == "equal" else "new"))
+    return segments

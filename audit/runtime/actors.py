@@ -9,17 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ray
-from ray.util.placement_group import (
-    PlacementGroup,
-    placement_group,
-    placement_group_table,
-    remove_placement_group,
-)
+from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from audit.engines.config import ModelConfig, openai_config
-from audit.engines.log_tail import explain
 from audit.engines.port import Engine
+from audit.engines.processes import explain
 from audit.engines.weights import Weights, local_path
 from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import Generation, GenerationRequest

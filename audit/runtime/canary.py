@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from audit.errors import EngineError
-from audit.printable import one_line
+from audit.exits import one_line
 from audit.shards.read import iter_columns
 from audit.shards.schema import RowSchema
 from audit.shards.working_copy import fetch_shards, named

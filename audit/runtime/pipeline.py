@@ -60,10 +60,7 @@ def missing_tasks(done: KeySet, model: str, design: Design, questions: QuestionF
 
 
 def expected_keys(
-    models: Sequence[str],
-    design: Design,
-    questions: QuestionFile,
-    asked: Mapping[str, NDArray[np.bool_]] | None = None,
+    models: Sequence[str], design: Design, questions: QuestionFile, asked: Mapping[str, NDArray[np.bool_]] | None = None
 ) -> KeySet:
     """The key of every row that a run must hold. asked: (n,) of a model, where it was not asked every question."""
     grids = [np.zeros((0, 2), dtype=np.uint64)]

@@ -20,7 +20,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from audit.printable import lines, one_line
+from audit.exits import lines, one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -246,7 +246,7 @@ class Start:
         asked = [(n, one) for n in names for one in engines_of(self.resolved, n) if one.engine == "openai"]
         if not asked:
             return {}
-        from audit.engines.probe import probe  # here: a run of weights alone needs no client
+        from audit.engines.openai_engine import probe  # here: a run of weights alone needs no client
 
         letters = [self.resolved.work(name).reading == Reading.LETTER_LOGPROB for name, _ in asked]
         found = zip(asked, probe([one for _, one in asked], letters), strict=True)

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from audit.audits import Audit, Work, answer_requests
 from audit.errors import SandboxError, ShardError
-from audit.prompting.prompts import letters_of
-from audit.prompting.templates import shows_options
+from audit.prompting.prompts import letters_of, shows_options
 from audit.records import (
     ANSWER_ROLE,
     Design,
@@ -34,8 +33,7 @@ from audit.records import (
 )
 from audit.runtime.call import EngineCaller
 from audit.runtime.metrics import AuditMetrics
-from audit.scoring.score import Score, score
-from audit.scoring.vote import counted, majority
+from audit.scoring.score import Score, counted, majority, score
 from audit.shards.complete import count_answers
 from audit.shards.keys import rows_to_table
 from audit.shards.questions import QuestionFile
@@ -255,41 +253,21 @@ class AnswerStage:
         costs = [r for answer, paid in given if paid for r in answer if r is not None]
         told = context.audit.told
         return {
-            "model": work.model,
-            "model_revision": context.model_revision,
-            "benchmark": question.benchmark,
-            "question_id": question.id,
-            "group": question.group,
-            "arm": setting.arm,
-            context.audit.schema.level: setting.level,
-            "replicate": setting.replicate,
-            "reading": reading,
-            "question": question.text,
-            "options": one.options,
-            "prompt": one.prompt,
-            "response": reply.text,
-            "answer": scored.answer.index,
-            "gold": one.gold,
-            "answer_number": scored.answer.number,
-            "target": question.target,
-            "correct": scored.correct,
-            "parsed": scored.answer.parsed,
-            "reasked": any(second is not None for _, second in answered),
-            "answer_form": scored.answer.form,
-            "finish_reason": scored.finish_reason,
-            "option_logprobs": likelihoods,
+            "model": work.model, "model_revision": context.model_revision, "benchmark": question.benchmark,
+            "question_id": question.id, "group": question.group, "arm": setting.arm,
+            context.audit.schema.level: setting.level, "replicate": setting.replicate, "reading": reading,
+            "question": question.text, "options": one.options, "prompt": one.prompt, "response": reply.text,
+            "answer": scored.answer.index, "gold": one.gold, "answer_number": scored.answer.number,
+            "target": question.target, "correct": scored.correct, "parsed": scored.answer.parsed,
+            "reasked": any(second is not None for _, second in answered), "answer_form": scored.answer.form,
+            "finish_reason": scored.finish_reason, "option_logprobs": likelihoods,
             "prompt_tokens": sum(r.prompt_tokens for r in costs),
             "cached_tokens": sum(r.cached_tokens for r in costs),
-            "completion_tokens": sum(r.completion_tokens for r in costs),
-            "engine_id": reply.engine_id,
-            "seed": seed,
-            "error": reply.error,
-            "options_shown": self._options_shown,
-            "request_sha256": reply.request_sha256 or None,
-            **one.extras,
-            **own,
+            "completion_tokens": sum(r.completion_tokens for r in costs), "engine_id": reply.engine_id, "seed": seed,
+            "error": reply.error, "options_shown": self._options_shown,
+            "request_sha256": reply.request_sha256 or None, **one.extras, **own,
             **(told(setting, reply) if told is not None else {}),
-        }
+        }  # fmt: skip
 
     def _scored(
         self, question: Question, one: Presentation, reading: Reading, reply: Generation, second: Generation | None

@@ -19,10 +19,10 @@ from rich.text import Text
 from audit.audits import audit_of
 from audit.engines.config import ModelConfig
 from audit.errors import AuditError
+from audit.exits import one_line
 from audit.panel import panel_runs
 from audit.plan_cost import CostConfig, spent
-from audit.printable import one_line
-from audit.report.follow import goes_on
+from audit.report.build import goes_on
 from audit.runtime.progress import Display
 from audit.shards.attempt import ATTEMPT
 from audit.shards.complete import count_answers

@@ -1,16 +1,86 @@
-"""A model's generation -> its answer, and whether it is right. A failure is never scored as an answer."""
+"""A model's generation, or its log-likelihoods of the options, -> its answer, and whether it is right.
 
+A failure is never scored as an answer.
+"""
+
+import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from audit.benchmarks.answers import score_number
-from audit.errors import DataError, SandboxError
+from audit.errors import DataError, SandboxError, unknown_name
 from audit.prompting.thinking import strip_thinking
 from audit.records import Answer, FinishReason, Generation, Question, Reading
 from audit.scoring.letter import read_letter
-from audit.scoring.options import DEFAULT_NORMALISATION, UNREADABLE, read_logprobs
 from audit.scoring.sandbox import Outcome, run_tests
+
+NORMALISATIONS = ("none", "token", "byte")
+"""How the options' total logprobs are made comparable when their lengths differ (config `option_normalisation`).
+
+`none`: the total; a proper probability of the reply, but every further token costs, so it favours short options.
+`token`: the mean per token. `byte`: the total per UTF-8 byte of the option's text, which does not depend on the
+tokenizer, so that models with different ones are compared alike.
+"""
+
+DEFAULT_NORMALISATION = "token"
+"""`token`, because benchmark options differ in length, the total then largely ranks lengths, and a mean per token
+needs nothing but what the engine returns. It is a choice to be kept through all arms, and either is defensible."""
+
+UNREADABLE = Answer(index=None, form="none")
+
+
+def read_logprobs(
+    option_logprobs: Sequence[float | None],
+    option_tokens: Sequence[int] = (),
+    normalise: str = DEFAULT_NORMALISATION,
+    options: Sequence[str] = (),
+    none_is_lowest: bool = False,
+) -> Answer:
+    """The option with the highest (normalised) log-likelihood, or unparsed.
+
+    option_logprobs: k totals in nats. option_tokens: k token counts (for `token`). options: k texts (for `byte`).
+    none_is_lowest: a None lies below every value that is told. That holds for option letters at endpoints that list
+    the top tokens only (what is not listed is less likely than what is), and not for whole option texts: there an
+    unknown could be the best, so one None makes the answer unparsed.
+
+    Unparsed (form "none"), never a guess: nothing is told; any NaN or +inf (an engine fault); the best value is shared
+    by two options (taking the first would favour position A) or is -inf.
+
+    Raises ConfigError for an unknown normalisation, DataError when counts do not match the options.
+
+    >>> read_logprobs([-4.0, -6.0], [1, 2], "none").index, read_logprobs([-4.0, -6.0], [1, 2], "token").index
+    (0, 1)
+    """
+    if normalise not in NORMALISATIONS:
+        raise unknown_name("option_normalisation", normalise, NORMALISATIONS)
+    lengths = _lengths(len(option_logprobs), option_tokens, normalise, options)
+    if any(value is None for value in option_logprobs) and not none_is_lowest:
+        return UNREADABLE
+    values = [-math.inf if value is None else value for value in option_logprobs]
+    if not values or any(math.isnan(value) or value == math.inf for value in values):
+        return UNREADABLE
+    scores = [value / length for value, length in zip(values, lengths, strict=True)]
+    best = max(scores)
+    if best == -math.inf or scores.count(best) > 1:
+        return UNREADABLE
+    return Answer(index=scores.index(best), form="logprob")
+
+
+def _lengths(k: int, option_tokens: Sequence[int], normalise: str, options: Sequence[str]) -> list[int]:
+    if normalise == "none":
+        return [1] * k
+    if normalise == "token":
+        lengths, name = list(option_tokens), "token counts (option_tokens)"
+    else:
+        lengths, name = [len(text.encode("utf-8", "surrogatepass")) for text in options], "option texts"
+    if len(lengths) != k or any(length < 1 for length in lengths):
+        raise DataError(
+            f"Cannot normalise {k} option logprobs by {normalise}: {name} are {lengths}. Expected {k} lengths of at "
+            "least 1. Use option_normalisation=none where the engine does not count tokens."
+        )
+    return lengths
 
 
 def read_code(text: str, entry_point: str, *, truncated: bool = False) -> str | None:
@@ -133,3 +203,29 @@ def _read_scored(generation: Generation, options: Sequence[str], reading: Readin
     if reading == Reading.LETTER_LOGPROB:
         return read_logprobs(logprobs, normalise="none", none_is_lowest=True)
     return read_logprobs(logprobs, generation.option_tokens, normalisation, options)
+
+
+def majority(ballots: Sequence[Score]) -> Score:
+    """The option with most votes; of several with as many, the one that was named first.
+
+    A ballot without an answer abstains; where most do, the whole has none. One that failed makes the whole a failure.
+
+    >>> one, other = (Score(Answer(k, "strict"), k == 0, FinishReason.STOP) for k in (0, 1))
+    >>> majority([one, other]).answer.index, majority([one, other, other]).answer.index
+    (0, 1)
+    """
+    if any(ballot.finish_reason == FinishReason.ERROR for ballot in ballots):
+        return Score(UNREADABLE, None, FinishReason.ERROR)
+    named = [ballot for ballot in ballots if ballot.answer.parsed]
+    if 2 * len(named) < len(ballots) or not named:
+        return next(ballot for ballot in ballots if not ballot.answer.parsed)
+    ((most, _),) = Counter(ballot.answer.index for ballot in named).most_common(1)  # of as many, the first that came
+    return next(ballot for ballot in named if ballot.answer.index == most)
+
+
+def counted(replies: Sequence[Generation], ballots: Sequence[Score]) -> Generation:
+    """The replies as one: a line for each with what it said, or the letter that was scored, and the first error."""
+    letters = ("" if b.answer.index is None else chr(ord("A") + b.answer.index) for b in ballots)
+    said = enumerate(zip(replies, letters, strict=True), start=1)
+    text = "\n".join(f"[{k}] {reply.text or letter}" for k, (reply, letter) in said)
+    return Generation(text, engine_id=replies[0].engine_id, error=next((r.error for r in replies if r.error), None))

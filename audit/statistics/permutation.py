@@ -132,12 +132,7 @@ def max_statistic_exchange(
 
 
 def paired_test(
-    a: FloatArray,
-    b: FloatArray,
-    cluster: IntArray,
-    *,
-    rng: np.random.Generator,
-    n_permutations: int = N_RESAMPLES,
+    a: FloatArray, b: FloatArray, cluster: IntArray, *, rng: np.random.Generator, n_permutations: int = N_RESAMPLES
 ) -> float:
     """p of a gain of runs a (L, n) over runs b (K, n) of the same items.
 
@@ -264,8 +259,5 @@ def _step_down(observed: FloatArray, reference: FloatArray) -> MaxStatResult:
     adjusted = np.empty_like(stepped)
     adjusted[order] = np.maximum.accumulate(stepped)
     return MaxStatResult(
-        statistic=observed,
-        pvalue=float(adjusted[order[0]]),
-        pvalues=_exceed(observed, reference),
-        adjusted=adjusted,
+        statistic=observed, pvalue=float(adjusted[order[0]]), pvalues=_exceed(observed, reference), adjusted=adjusted
     )

@@ -261,7 +261,8 @@ class _Items:
         of_models = self.right.T * (told @ posterior.T) - self.answered.T * (known @ posterior.T)
         scores = np.append(of_models, [(pull * posterior).sum(axis=1)], axis=0)
         halves = np.append(0.5 - scipy.special.expit(ability), _USUAL - parameters[-1])
-        value = self.count @ (np.log(total) + top)[:, 0] + np.sum(ability / 2 - np.logaddexp(0, ability)) - halves[-1] ** 2 / 2
+        added = np.sum(ability / 2 - np.logaddexp(0, ability)) - halves[-1] ** 2 / 2
+        value = self.count @ (np.log(total) + top)[:, 0] + added
         gradient = scores @ self.count + halves
         return _At(ability, spread, float(value), gradient, known, told, scores, posterior, pull)
 

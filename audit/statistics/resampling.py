@@ -222,11 +222,7 @@ def bootstrap_sweep(
 
 
 def studentised_pvalue(
-    scores: FloatArray,
-    cluster: IntArray | None = None,
-    *,
-    n_resamples: int = N_RESAMPLES,
-    rng: np.random.Generator,
+    scores: FloatArray, cluster: IntArray | None = None, *, n_resamples: int = N_RESAMPLES, rng: np.random.Generator
 ) -> float:
     """One-sided p-value that the scores (n,) of items have mean zero, by the bootstrap-t; NaN scores are left out.
 

@@ -10,8 +10,7 @@ with the largest shift that is plausible, and the verdict says so.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from math import sqrt
+from dataclasses import dataclass
 
 import numpy as np
 import scipy
@@ -43,11 +42,6 @@ class RunVariance:
     df: int = 0
     capped: bool = False
 
-    @property
-    def sd(self) -> float:
-        """Standard deviation of what is used."""
-        return sqrt(self.used)
-
 
 UNMEASURED = RunVariance()
 
@@ -78,10 +72,6 @@ class RunShifts:
         """
         (noisy, controls), floor = self.used, self.plausible_sd**2
         return noisy if repeated else max(noisy, floor), controls if self.controls.df else max(controls, floor)
-
-    def among_controls(self) -> RunShifts:
-        """For one control against another."""
-        return replace(self, noisy=self.controls)
 
 
 def contrasts_of(values: FloatArray, trend: FloatArray, cluster: np.ndarray) -> RunContrasts:

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from audit.errors import DataError
-from audit.statistics.accuracy import interval
 from audit.statistics.between_models import predictive
+from audit.statistics.chance import interval
 from audit.statistics.paired import IntArray
 from audit.statistics.priors import PRIORS, TauPrior
 from audit.statistics.rasch import ability_gaps

@@ -102,13 +102,7 @@ def items_needed(
 
 
 def volume_table(
-    n: int,
-    discordance: float,
-    *,
-    references: int = 0,
-    margin: float = 0.0,
-    alpha: float = 0.05,
-    power: float = 0.8,
+    n: int, discordance: float, *, references: int = 0, margin: float = 0.0, alpha: float = 0.05, power: float = 0.8
 ) -> tuple[VolumeRow, ...]:
     """The article's table 1x / 3x / 5x / 10x with statements that hold for this design."""
     rows = []

@@ -1,13 +1,18 @@
-"""A suite -> the words that each audit's command is given, and their configurations, checked before anything runs."""
+"""A suite -> the words that each audit's command is given, and their configurations, checked before anything
+runs; and what it would cost, audit by audit."""
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from audit.audits import part_of
 from audit.command_line import configured
 from audit.config import RunConfig, known_models, load_group
 from audit.engines.config import WEIGHED, ModelConfig
 from audit.errors import ConfigError, unknown_name
+from audit.plan_cost import PlannedCalls
 from audit.short_forms import HF, hub_name, quoted, safe_name
 from audit.suite.read import commit_of
 from audit.suite.schema import DOMAINS, SCRIPTED, DomainThresholds, Suite
@@ -183,3 +188,42 @@ def _check_pinned(suite: Suite, config: RunConfig, audit: str) -> None:
 def key_of(word: str) -> str:
     """The key of `key=value`, which may be added with a plus."""
     return word.lstrip("+").partition("=")[0]
+
+
+_HEAD = ("audit", "model", "benchmark", "calls", "prompt tokens", "generated at most", "hours", "GPU-hours", "cost")
+_LEFT = 3  # columns that are words
+
+
+def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
+    """A table with a line for each audit and model, their sum, and where the figures come from. Raises AuditError."""
+    asked = [(step, one.planned) for step in plan for one in part_of(step.audit, "plan").planned(step.config).asked()]
+    rows = [(step.audit, one.model, one.benchmark, *_figures([one])) for step, one in asked]
+    rows.append(("all", "", "", *_figures([one for _, one in asked])))
+    widths = [max(len(row[k]) for row in (_HEAD, *rows)) for k in range(len(_HEAD))]
+    lines = [f"run directory  {run_dir}{'  (exists: it would be resumed)' if run_dir.exists() else ''}"]
+    for row in (_HEAD, *rows):
+        columns = enumerate(zip(row, widths, strict=True))
+        lines.append("  ".join(v.ljust(w) if k < _LEFT else v.rjust(w) for k, (v, w) in columns).rstrip())
+    lines += [f"({one})" for one in dict.fromkeys(call.cost.basis for _, call in asked) if one]
+    lines += ["", "What each could find: the same words with plan=true, such as"]
+    lines += [f"  audit {step.audit} plan=true {shlex.join(step.words)}" for step in plan]
+    return lines
+
+
+def _figures(calls: Sequence[PlannedCalls]) -> tuple[str, ...]:
+    """Sums; "?" where one of them is not known."""
+    currency = {one.cost.currency for one in calls}
+    money = _sum([one.cost.money for one in calls], lambda value: f"{value:,.2f} {'/'.join(sorted(currency))}")
+    return (
+        f"{sum(one.calls for one in calls):,}",
+        f"{sum(one.tokens.prompt for one in calls):,}",
+        f"{sum(one.tokens.generated for one in calls):,}",
+        _sum([one.cost.hours for one in calls], lambda value: f"{value:,.2g}"),
+        _sum([one.cost.gpu_hours for one in calls], lambda value: f"{value:,.2g}"),
+        money,
+    )
+
+
+def _sum(values: Sequence[float | None], shown: Callable[[float], str]) -> str:
+    known = [value for value in values if value is not None]
+    return shown(sum(known)) if len(known) == len(values) else "?"

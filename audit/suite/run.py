@@ -17,12 +17,11 @@ from audit.benchmarks.load import open_benchmark
 from audit.config import known_models, load_model_config
 from audit.engines.weights import resolve_weights
 from audit.errors import AuditError, ConfigError
-from audit.exits import FAILED, refused
+from audit.exits import FAILED, lines, one_line, refused
 from audit.governance.formats import as_text
 from audit.governance.ruling import rule_run
 from audit.json_types import plain
 from audit.panel import SUITE, write_panel
-from audit.printable import lines, one_line
 from audit.registry import finish
 from audit.resolve import revision_of
 from audit.shards.complete import cell_rows, count_rows

@@ -34,9 +34,7 @@ from audit.sweep.self_test import self_test
 from audit.sweep.texts import CANNOT_EXCLUDE, NOT_RUN, TEXTS
 from audit.sweep.texts import tipping as tipping_said
 from audit.sweep.thresholds import SweepThresholds
-from audit.verdict.gates import failed
-from audit.verdict.reason import Reason, because, sentence, sentences
-from audit.verdict.result import Calibration, Gate
+from audit.verdict.result import Calibration, Gate, Reason, because, failed, sentence, sentences
 
 N_RESAMPLES = 10_000
 TIPPING_RESAMPLES = 999
@@ -196,7 +194,7 @@ def _result(case: _Case) -> SweepResult:
         noise_floor=noise_floor(cell, rng=_rng(case, "noise"), alpha=s.thresholds.alpha, n_permutations=s.n_resamples),
         calibration=_calibration(case),
         n_questions=cell.n,
-        routers=_noisy_counts(cell),
+        routers=levels_of(cell, Arm.NOISY_REWRITE),
         reading=cell.reading,
         draws=cell.draws,
         sample_sizes={label(s): int(np.sum(cell.row(s) >= State.WRONG)) for s in cell.settings},
@@ -266,7 +264,7 @@ def _calibration(case: _Case) -> Calibration | None:
         case.settings.table,
         n=cell.n,
         clusters=int(np.unique(cell.cluster).size),
-        routers=len(_noisy_counts(cell)),
+        routers=len(levels_of(cell, Arm.NOISY_REWRITE)),
         draws=cell.draws,
         clean_accuracy=e.clean_accuracy,
         discordance=e.discordance,
@@ -275,10 +273,6 @@ def _calibration(case: _Case) -> Calibration | None:
         panel=case.panel.cells,
         thresholds=case.settings.thresholds.to_dict(),
     )
-
-
-def _noisy_counts(cell: CellOutcomes) -> tuple[int, ...]:
-    return tuple(sorted({s.level for s in cell.settings_of(Arm.NOISY_REWRITE)}))
 
 
 def _figures(case: _Case) -> dict[str, Any]:

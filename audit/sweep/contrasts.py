@@ -105,11 +105,7 @@ def count(value: float) -> float:
 
 
 def difference_in_differences(
-    cell_a: CellOutcomes,
-    cell_b: CellOutcomes,
-    *,
-    rng: np.random.Generator,
-    n_resamples: int = N_RESAMPLES,
+    cell_a: CellOutcomes, cell_b: CellOutcomes, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
 ) -> DifferenceInDifferences:
     """Is the gain larger on a public benchmark (`cell_a`) than on held-out items (`cell_b`, the control benchmark)?
 

@@ -14,9 +14,7 @@ from audit.sweep.evidence import Evidence, Reading, measure
 from audit.sweep.result import Decision, Verdict
 from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.vocabulary import GATES
-from audit.verdict.gates import failed
-from audit.verdict.reason import Reason, advice_of, because
-from audit.verdict.result import Gate
+from audit.verdict.result import Gate, Reason, advice_of, because, failed
 from audit.verdict.vocabulary import gate_reasons
 
 SHIFT_Z = 1.645  # standard deviations of a shift that a lower limit is set against

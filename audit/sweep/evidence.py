@@ -9,7 +9,7 @@ is in all of them.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
 
@@ -162,14 +162,13 @@ def measure(
     more = tuple(r for r in shared if r > 1)
     base = runs_of(cell, Arm.FORWARD_FULL, (1,))
     clean_values = average(base)[0]
+    controls = replace(of_runs, noisy=of_runs.controls)  # for one control against another
     return Evidence(
         plain=plain,
         without_leak=reading(without_leak, None, None) if leaks else None,
         adverse=reading(without_leak, worse, better) if unread else None,
         favourable=reading(None, better, worse) if unread else None,
-        ensemble_gain=(
-            how(runs_of(cell, Arm.FORWARD_FULL, more), base, more, shifts=of_runs.among_controls()) if more else None
-        ),
+        ensemble_gain=how(runs_of(cell, Arm.FORWARD_FULL, more), base, more, shifts=controls) if more else None,
         shifts=of_runs,
         clean_accuracy=float(np.nanmean(clean_values)),
         direct_accuracy=_direct_accuracy(cell),

@@ -1,4 +1,6 @@
-"""Figures 2-5 of song2026: plain numbers in, `Figure` out. Sizes are in inches, accuracies in 0-1.
+"""Figures 2-5 of song2026 and each model's gain under noise: plain numbers in, `Figure` out.
+
+Sizes are in inches, accuracies in 0-1.
 
 Colours are Okabe and Ito's, which colour-blind readers can tell apart, and every series has a marker of its own.
 """
@@ -6,14 +8,17 @@ Colours are Okabe and Ito's, which colour-blind readers can tell apart, and ever
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from audit.report.canvas import BLUE, GREEN, INK, MUTED, PAPER, PHONE, SKY, VERMILLION, plain, styled
+from audit.report import canvas
 from audit.sweep.paper import RouterSummary
+from audit.sweep.result import Effect, Verdict
+from audit.sweep.vocabulary import VERDICTS, severity
 
 
 @dataclass(frozen=True)
@@ -38,13 +43,13 @@ class ModelScores:
     chance: float | None = None
 
 
-@styled()
+@canvas.styled()
 def violation_pattern(points: Sequence[RouterSummary]) -> Figure:
     """Figure 2: how many models beat their clean baseline at each r, and by how much on average when they do."""
     figure = Figure(figsize=(8.6, 3.1), layout="constrained")
     left, right = figure.subplots(1, 2)
     r = [p.routers for p in points]
-    left.bar(r, [p.violating_models for p in points], color=BLUE, width=0.62)
+    left.bar(r, [p.violating_models for p in points], color=canvas.BLUE, width=0.62)
     total = max(p.models for p in points)
     for p in points:
         left.annotate(
@@ -55,7 +60,7 @@ def violation_pattern(points: Sequence[RouterSummary]) -> Figure:
     left.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     left.set(title="Models above their clean baseline", ylabel="Models")
     excess = [100 * p.mean_positive_excess for p in points]
-    right.plot(r, excess, color=VERMILLION, marker="D", markersize=5, linewidth=1.6)
+    right.plot(r, excess, color=canvas.VERMILLION, marker="D", markersize=5, linewidth=1.6)
     right.set_ylim(0, max([*(e for e in excess if math.isfinite(e)), 1.0]) * 1.15)
     right.set(title="Mean positive excess of those models", ylabel="Percentage points")
     for axes in (left, right):
@@ -63,20 +68,20 @@ def violation_pattern(points: Sequence[RouterSummary]) -> Figure:
     return figure
 
 
-@styled()
+@canvas.styled()
 def small_multiples(models: Sequence[ModelScores]) -> Figure:
     """Figure 3: each model's noisy accuracies, with intervals, against its clean line and the two controls."""
     n = len(models)
     columns = 1 if n <= 2 else min(n, 4)  # one or two stand in a telephone's width
     rows = math.ceil(n / columns)
-    width = {1: PHONE, 3: 9.4}.get(columns, 10.4)
+    width = {1: canvas.PHONE, 3: 9.4}.get(columns, 10.4)
     height = 3.4 if n == 1 else 2.05 * rows + 0.55
     figure = Figure(figsize=(width, height), layout="constrained")
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     every_r = sorted({s.routers for m in models for s in (*m.noisy, *m.ensemble)}) or [1]
     for axes, model in zip(grid.flat, models, strict=False):
         _one_model(axes, model)
-        axes.set_title(plain(model.label, 30 if columns > 2 else 60))
+        axes.set_title(canvas.plain(model.label, 30 if columns > 2 else 60))
         _router_axis(axes, every_r, label=False)
     for index, axes in enumerate(grid.flat):
         if index >= n:
@@ -85,8 +90,8 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
             axes.tick_params(labelbottom=True)
     grid[0, 0].set_ylim(*_score_limits(models))
     grid[0, 0].yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.4g} %"))
-    figure.supxlabel("Router messages (r)", fontsize=9, color=INK)
-    figure.supylabel("Accuracy", fontsize=9, color=INK)
+    figure.supxlabel("Router messages (r)", fontsize=9, color=canvas.INK)
+    figure.supylabel("Accuracy", fontsize=9, color=canvas.INK)
     handles: dict[str, Any] = {}
     for axes in grid.flat:
         handles |= {str(label): h for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
@@ -96,15 +101,17 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
     return figure
 
 
-@styled()
+@canvas.styled()
 def transitions(points: Sequence[RouterSummary]) -> Figure:
     """Figure 4: questions that turned right (improve) and wrong (degrade) under noise, over r, and their balance."""
     figure = Figure(figsize=(8.6, 3.1), layout="constrained")
     left, right = figure.subplots(1, 2)
     r = [p.routers for p in points]
-    left.plot(r, [p.improve for p in points], color=GREEN, marker="o", linewidth=1.6, label="improve: wrong → right")
     left.plot(
-        r, [p.degrade for p in points], color=VERMILLION, marker="s", linestyle="--", linewidth=1.6,
+        r, [p.improve for p in points], color=canvas.GREEN, marker="o", linewidth=1.6, label="improve: wrong → right"
+    )
+    left.plot(
+        r, [p.degrade for p in points], color=canvas.VERMILLION, marker="s", linestyle="--", linewidth=1.6,
         label="degrade: right → wrong",
     )  # fmt: skip
     top = max([*(p.improve for p in points), *(p.degrade for p in points), 1])
@@ -112,11 +119,11 @@ def transitions(points: Sequence[RouterSummary]) -> Figure:
     left.set(title="Questions that changed, all models together", ylabel="Questions")
     left.legend(loc="upper left", fontsize=8.5, ncols=1)
     net = [p.improve - p.degrade for p in points]
-    bars = right.bar(r, net, width=0.62, color=[GREEN if v >= 0 else VERMILLION for v in net])
+    bars = right.bar(r, net, width=0.62, color=[canvas.GREEN if v >= 0 else canvas.VERMILLION for v in net])
     for bar, value in zip(bars, net, strict=True):
         if value < 0:
             bar.set_hatch("///")
-            bar.set_edgecolor(PAPER)
+            bar.set_edgecolor(canvas.PAPER)
         right.annotate(
             _signed(value), (bar.get_x() + bar.get_width() / 2, value),
             (0, 2 if value >= 0 else -2), textcoords="offset points", ha="center",
@@ -124,7 +131,7 @@ def transitions(points: Sequence[RouterSummary]) -> Figure:
         )  # fmt: skip
     span = max([abs(v) for v in net] + [1])
     right.set_ylim(-span * 1.25 if min(net) < 0 else 0, span * 1.25 if max(net) > 0 else span * 0.25)
-    right.axhline(0, color=MUTED, linewidth=0.8)
+    right.axhline(0, color=canvas.MUTED, linewidth=0.8)
     right.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     left.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     right.set(title="Net: improve minus degrade", ylabel="Questions")
@@ -133,7 +140,7 @@ def transitions(points: Sequence[RouterSummary]) -> Figure:
     return figure
 
 
-@styled()
+@canvas.styled()
 def breadth(bars: Sequence[tuple[str, int, int]]) -> Figure:
     """Figure 5: the share of each model's noisy settings above its clean baseline (the paper's violation breadth).
 
@@ -144,11 +151,11 @@ def breadth(bars: Sequence[tuple[str, int, int]]) -> Figure:
     axes = figure.subplots()
     rate = [100 * above / of for _, above, of in ranked]
     y = range(len(ranked))
-    axes.barh(y, rate, color=BLUE, height=0.62)
+    axes.barh(y, rate, color=canvas.BLUE, height=0.62)
     for i, (_, above, of) in enumerate(ranked):
         at = rate[i], i
         axes.annotate(f"{above}/{of}", at, (4, 0), textcoords="offset points", va="center", fontsize=8)
-    axes.set_yticks(list(y), [plain(label) for label, _, _ in ranked])
+    axes.set_yticks(list(y), [canvas.plain(label) for label, _, _ in ranked])
     axes.set_ylim(len(ranked) - 0.4, -0.6)
     axes.set_xlim(0, 112)
     axes.set_xticks([0, 25, 50, 75, 100], ["0 %", "25 %", "50 %", "75 %", "100 %"])
@@ -174,16 +181,16 @@ def _router_axis(axes: Axes, routers: Sequence[int], *, label: bool = True) -> N
 
 def _one_model(axes: Axes, model: ModelScores) -> None:
     if model.clean is not None:
-        axes.axhspan(model.clean.low, model.clean.high, color=BLUE, alpha=0.13, linewidth=0)
-        axes.axhline(model.clean.value, color=BLUE, linewidth=1.5, label="clean baseline, 95 % interval")
+        axes.axhspan(model.clean.low, model.clean.high, color=canvas.BLUE, alpha=0.13, linewidth=0)
+        axes.axhline(model.clean.value, color=canvas.BLUE, linewidth=1.5, label="clean baseline, 95 % interval")
     if model.direct is not None:
-        axes.axhline(model.direct.value, color=INK, linewidth=1.1, linestyle=":", label="direct (no router)")
+        axes.axhline(model.direct.value, color=canvas.INK, linewidth=1.1, linestyle=":", label="direct (no router)")
     if model.chance is not None:
-        axes.axhline(model.chance, color=MUTED, linewidth=0.9, linestyle=(0, (5, 4)), label="chance")
+        axes.axhline(model.chance, color=canvas.MUTED, linewidth=0.9, linestyle=(0, (5, 4)), label="chance")
     if model.ensemble:
-        _points(axes, model.ensemble, SKY, "s", "ensemble control", 0.14)
+        _points(axes, model.ensemble, canvas.SKY, "s", "ensemble control", 0.14)
     if model.noisy:
-        _points(axes, model.noisy, VERMILLION, "o", "noisy", -0.14 if model.ensemble else 0.0)
+        _points(axes, model.noisy, canvas.VERMILLION, "o", "noisy", -0.14 if model.ensemble else 0.0)
 
 
 def _points(axes: Axes, scores: Sequence[Score], colour: str, marker: str, label: str, shift: float) -> None:
@@ -201,3 +208,54 @@ def _score_limits(models: Sequence[ModelScores]) -> tuple[float, float]:
     low, high = min(values, default=0.0), max(values, default=1.0)
     pad = max(0.05 * (high - low), 0.02)
     return max(low - pad, -0.02), min(high + pad, 1.02)
+
+
+_ROW = 0.62  # inches a model
+
+
+class GainRow(NamedTuple):
+    """One model. noise: the mean gain between two runs of the clean arm (0-1); None where it was run once."""
+
+    label: str
+    verdict: Verdict
+    effect: Effect
+    noise: float | None
+
+
+@canvas.styled(canvas.PHONE_FONT)
+def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
+    """Points of accuracy: zero, the smallest effect that matters on both sides, and each model's own noise between
+    clean runs."""
+    ranked = sorted(rows, key=lambda r: severity(r.verdict, r.effect.gain, r.label))
+    present = [word for v, word in VERDICTS.items() if any(r.verdict == v for r in ranked)]
+    legend = 0.12 + 0.21 * math.ceil(len(present) / 2)
+    height = 0.65 + legend + _ROW * len(ranked)
+    figure = Figure(figsize=(canvas.PHONE, height))
+    axes = figure.add_axes((0.03, 0.62 / height, 0.94, 1 - (0.62 + legend) / height))
+    axes.axvline(0, color=canvas.INK, linewidth=1)
+    for side in (-effect_of_interest, effect_of_interest):
+        axes.axvline(side, color=canvas.MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
+    for k, row in enumerate(ranked):
+        e = row.effect
+        colour, marker = VERDICTS[row.verdict].colour, VERDICTS[row.verdict].marker
+        if row.noise is not None:
+            axes.barh(k + 0.06, 2 * row.noise, left=-row.noise, height=0.5, color=canvas.MUTED, alpha=0.16, linewidth=0)
+        for y, value, low, high, filled in (
+            (k - 0.05, e.gain, e.ci_low, e.ci_high, True),
+            (k + 0.19, e.mean_gain, e.mean_ci_low, e.mean_ci_high, False),
+        ):
+            axes.errorbar(
+                [value], [y], xerr=[[max(value - low, 0)], [max(high - value, 0)]], fmt=marker, color=colour,
+                markersize=8 if filled else 6, markerfacecolor=colour if filled else "none",
+                elinewidth=1.6 if filled else 1.1, capsize=3,
+            )  # fmt: skip
+    canvas.names_above(axes, [r.label for r in ranked], [k - 0.36 for k in range(len(ranked))])
+    axes.set_ylim(len(ranked) - 0.5, -0.62)
+    axes.grid(visible=True, axis="x")
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:+.4g}".replace("-", "−") if v else "0"))
+    axes.set_xlabel("Accuracy under noise minus clean accuracy, points")
+    handles = [Line2D([], [], color=w.colour, marker=w.marker, linestyle="none", markersize=7) for w in present]
+    names = [w.name for w in present]
+    figure.legend(handles, names, loc="upper left", ncols=2, fontsize=10, frameon=False)
+    return figure

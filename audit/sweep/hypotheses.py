@@ -18,7 +18,7 @@ from audit.statistics.permutation import sign_flip_pvalue
 from audit.statistics.resampling import N_RESAMPLES, Interval, Resamples, bootstrap_sweep
 from audit.statistics.values import average
 from audit.sweep.record import Sweep
-from audit.verdict.reason import Reason, because
+from audit.verdict.result import Reason, because
 
 ALPHA = 0.05
 

@@ -80,35 +80,19 @@ def render(
     )
     head = {**drill.head, "arm_words": [ARMS[arm] for arm in drill.head["arms"]], "gates": _gate_items(cells)}
     return render_page(
-        "sweep/page.html.j2",
-        rows=run.rows,
-        **_WORDS,
+        "sweep/page.html.j2", rows=run.rows, **_WORDS,
         scripts=("report/diff.js", *(f"sweep/{name}.js" for name in ("drill", "answer", "grid", "page"))),
-        gated=[Gated(names[c.model, c.benchmark], c.gates, _where(c, drill)) for c in cells],
-        run=run,
-        cells=cells,
-        title=run.title("Can the score be trusted?"),
-        subtitle=_subtitle(run, total_rows, aggregators),
-        names=names,
+        gated=[Gated(names[c.model, c.benchmark], c.gates, _where(c, drill)) for c in cells], run=run, cells=cells,
+        title=run.title("Can the score be trusted?"), subtitle=_subtitle(run, total_rows, aggregators), names=names,
         decisions=marks_of(replace(run, results=tuple(cells)), VERDICTS),
         errors=errors_of(cells[:1] if len(cells) > 2 else cells, ERRORS),
-        against_clean=(AGAINST_CLEAN[0], AGAINST_CLEAN[1] + (POOLED if replicated else "")),
-        figures=figures,
-        accuracies=accuracies,
-        doses=doses,
-        calibrated=calibrated(run.calibration),
-        pooled=POOLED if replicated else "",
-        clustered=clustered,
-        table1=[(s, settings_of[s.model, s.benchmark]) for s in model_summary(paper_rows)],
-        table2=paper_rows,
-        table3=router_summary(paper_rows),
-        drill=drill,
-        total_rows=total_rows,
-        runs=facts,
-        shards=shards,
-        head_json=script_json(head),
-        chunk_json=[script_json(chunk) for chunk in drill.chunks],
-    )
+        against_clean=(AGAINST_CLEAN[0], AGAINST_CLEAN[1] + (POOLED if replicated else "")), figures=figures,
+        accuracies=accuracies, doses=doses, calibrated=calibrated(run.calibration),
+        pooled=POOLED if replicated else "", clustered=clustered,
+        table1=[(s, settings_of[s.model, s.benchmark]) for s in model_summary(paper_rows)], table2=paper_rows,
+        table3=router_summary(paper_rows), drill=drill, total_rows=total_rows, runs=facts, shards=shards,
+        head_json=script_json(head), chunk_json=[script_json(chunk) for chunk in drill.chunks],
+    )  # fmt: skip
 
 
 def calibrated(found: Calibration | None) -> dict[str, Any]:

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from audit.audits import Work
-from audit.prompting.prompts import answering_prompt, direct_prompt, question_text
-from audit.prompting.templates import OF_READING, fill
+from audit.prompting.prompts import OF_READING, answering_prompt, direct_prompt, fill, question_text
 from audit.prompting.thinking import strip_thinking
 from audit.records import Generation, GenerationRequest, Part, Presentation, Protocol, Question, Reading
 from audit.sweep.design import DELETED, WITHOUT_ROUTER, Aggregator, Arm, Draws, n_messages

@@ -12,7 +12,7 @@ from audit.sweep.design import Arm
 from audit.sweep.evidence import Evidence
 from audit.sweep.result import Contrast, Decision, Verdict
 from audit.sweep.vocabulary import GATES
-from audit.verdict.reason import Reason, because
+from audit.verdict.result import Reason, because
 
 
 def headline(model: str, benchmark: str, decision: Decision, e: Evidence | None, failing: Sequence[str]) -> Reason:

@@ -20,20 +20,20 @@ from audit.errors import ConfigError, DataError
 from audit.judge.report import Report, with_reservations
 from audit.records import CellRows
 from audit.report.build import Page, run_facts
-from audit.report.reach import power_curve, ruled_out
+from audit.report.canvas import power_curve, ruled_out
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.complete import cell_rows, contents, largest_clusters
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.statistics.notice import Field
 from audit.statistics.paired import CellOutcomes, State
+from audit.sweep import accuracy
 from audit.sweep import figures as paper_figures
-from audit.sweep import tables
 from audit.sweep.accuracy import breadths, dose_of, labels, model_scores, pooled_rows, setting_accuracies
 from audit.sweep.analyse import N_RESAMPLES, analyse
 from audit.sweep.calibrated import SHIPPED
 from audit.sweep.design import DELETED
 from audit.sweep.drill import MAX_TEXT_BYTES, DrillRows, pack
-from audit.sweep.forest import GainRow, forest
+from audit.sweep.figures import GainRow, forest
 from audit.sweep.page import render
 from audit.sweep.paper import SettingRow, router_summary
 from audit.sweep.replay import aggregator_of, same_messages
@@ -112,15 +112,15 @@ def _page(verdict: RunVerdict, behind: Behind) -> Page:
     accuracies = [a for cell in cells for a in setting_accuracies(cell.without(DELETED))]
     doses = [dose for cell in cells if (dose := dose_of(cell)) is not None]
     documents = {
-        "table1_models.csv": tables.table1(rows),
-        "table2_models_by_router.csv": tables.table2(rows),
-        "table3_routers.csv": tables.table3(rows),
-        "settings.csv": tables.settings(accuracies),
-        "verdicts.csv": tables.verdicts(verdict),
-        "gates.csv": tables.gates(verdict),
-        "contrasts.csv": tables.contrasts(verdict),
-        "mechanism.csv": tables.mechanism(verdict),
-        **({"dose.csv": tables.doses(doses)} if doses else {}),
+        "table1_models.csv": accuracy.table1(rows),
+        "table2_models_by_router.csv": accuracy.table2(rows),
+        "table3_routers.csv": accuracy.table3(rows),
+        "settings.csv": accuracy.settings(accuracies),
+        "verdicts.csv": accuracy.verdicts(verdict),
+        "gates.csv": accuracy.gates(verdict),
+        "contrasts.csv": accuracy.contrasts(verdict),
+        "mechanism.csv": accuracy.mechanism(verdict),
+        **({"dose.csv": accuracy.doses(doses)} if doses else {}),
     }
     drill = pack(behind.listed, seed=behind.seed, max_text_bytes=behind.max_text_bytes)
     render_page = partial(

@@ -10,11 +10,11 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from audit.json_types import attributes
 from audit.statistics.information import InformationSlope
 from audit.sweep.messages import ByRouters
 from audit.sweep.texts import TEXTS
-from audit.verdict.reason import Texts
-from audit.verdict.result import Calibration
+from audit.verdict.result import Calibration, Texts
 from audit.verdict.run import CellResult, Decided, JudgedRun
 
 if TYPE_CHECKING:  # the vocabulary is read by commands that have no statistics to load
@@ -217,7 +217,7 @@ class RunVerdict(JudgedRun["CellOutcomes", SweepResult]):
     self_test: tuple[SelfTest, ...]
 
     def own(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("paper", "hypotheses", "calibration", "self_test")}
+        return attributes(self, "paper", "hypotheses", "calibration", "self_test")
 
     def own_of_cell(self, cell: CellOutcomes, result: SweepResult) -> dict[str, Any]:
-        return {name: getattr(result, name) for name in _OWN}
+        return attributes(result, *_OWN)

@@ -14,7 +14,7 @@ from audit.statistics.values import replicates_of, to_values
 from audit.sweep.design import Arm
 from audit.sweep.result import NoiseFloor
 from audit.sweep.texts import TEXTS
-from audit.verdict.reason import because, sentence
+from audit.verdict.result import because, sentence
 
 TREND_MIN = 4  # router counts of the ensemble control from which a straight line over r is taken out, not only the mean
 

@@ -4,8 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from audit.verdict.reason import Reason, Texts, listed, sentence
-from audit.verdict.result import points, pvalue
+from audit.verdict.result import Reason, Texts, listed, points, pvalue, sentence
 
 # What this instrument cannot see, in every headline that finds nothing: measured (docs/calibration.md).
 BLIND = "Memory that helps intact and damaged questions alike, such as an exam learnt by heart, would not be seen."

@@ -214,7 +214,7 @@ def _score(config: ValidityConfig, path: str) -> int:
 
 
 def _show(config: ValidityConfig) -> int:
-    from audit.validity.edits.show import show
+    from audit.validity.edits.plan import show
     from audit.validity.resolve import resolve_validity
 
     run = resolve_validity(config)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from audit.chronology import Chronology
+from audit.json_types import attributes
 from audit.judge.record import Case, Judge, holm_rows, judge_cells
 from audit.validity.calibrated import nearest
 from audit.validity.decide import cannot_exclude, decide, headline
@@ -20,8 +21,7 @@ from audit.validity.result import PaperDecision, ValidityResult
 from audit.validity.status import PaperCell, paper_status
 from audit.validity.texts import TEXTS
 from audit.validity.vocabulary import GATES
-from audit.verdict.reason import sentence, sentences
-from audit.verdict.result import Gate, Status
+from audit.verdict.result import Gate, Status, sentence, sentences
 from audit.verdict.run import JudgedRun
 
 _Case = Case[ValidityCell, CellEvidence, list[float | None]]
@@ -130,9 +130,8 @@ class RunVerdict(JudgedRun[ValidityCell, ValidityResult]):
         }
 
     def own_of_cell(self, cell: ValidityCell, result: ValidityResult) -> dict[str, Any]:
-        names = ("context", "faults", "above_p", "below_p", "evidence")
         return {
-            **{name: getattr(result, name) for name in names},
+            **attributes(result, "context", "faults", "above_p", "below_p", "evidence"),
             "paper_status": result.paper,
             "n_items": cell.n,
             "n_clusters": len(set(cell.cluster.tolist())),

@@ -18,7 +18,7 @@ from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
 from audit.statistics.contracts import UNREAD
 from audit.statistics.paired import FloatArray
-from audit.validity.columns import SCHEMA
+from audit.validity.audit import SCHEMA
 from audit.validity.design import Arm
 from audit.validity.edits.file import FILE, EditFile, iter_edits, read_about
 from audit.validity.edits.record import Contract, Family

@@ -15,9 +15,8 @@ from audit.records import Design, Reading
 from audit.scoring.reference import GIVES, JUDGED, REFERENCE, ReferenceScorer, check_engine, find_scorer
 from audit.scoring.scored import Needs
 from audit.validity.design import make_design
-from audit.validity.edits.record import PROMPT
+from audit.validity.edits.record import PROMPT, check_attribute
 from audit.validity.edits.surface import FORMATS as FORMAT_EDITS
-from audit.validity.edits.table import check_attribute
 from audit.validity.labels import read_labels
 from audit.validity.thresholds import ValidityThresholds
 

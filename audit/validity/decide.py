@@ -12,9 +12,7 @@ from audit.validity.record import ValidityCell
 from audit.validity.result import Decision, ValidityStatus
 from audit.validity.thresholds import ValidityThresholds
 from audit.validity.vocabulary import GATES, VERDICTS
-from audit.verdict.gates import failed
-from audit.verdict.reason import Reason, advice_of, because
-from audit.verdict.result import Gate, Status
+from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
 from audit.verdict.vocabulary import gate_reasons
 
 _LATE = ("G5_archetype", "G6_repair_regression")

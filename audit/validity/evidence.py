@@ -23,8 +23,7 @@ from audit.statistics.dif import GroupDif, MantelHaenszel
 from audit.statistics.gstudy import GStudy, gstudy
 from audit.statistics.paired import FloatArray
 from audit.statistics.selectivity import N_RESAMPLES, Ratio, Selectivity, ratio, selectivity
-from audit.validity.edits.record import Archetype, Family
-from audit.validity.edits.table import archetype_of
+from audit.validity.edits.record import Archetype, Family, archetype_of
 from audit.validity.metrics import ReferenceMetric, group_dif, group_of, parts, reference_metrics, wording_dif
 from audit.validity.record import Block, ValidityCell
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from audit.report.diff import Segments, word_diff
+from audit.report.page import Segments, word_diff
 from audit.shards.keys import digest
 from audit.shards.read import iter_columns
-from audit.validity.columns import SCHEMA
+from audit.validity.audit import SCHEMA
 from audit.validity.design import Arm
 from audit.validity.judge import read_judgements
 from audit.validity.present import fits

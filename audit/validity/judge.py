@@ -17,18 +17,10 @@ import pyarrow as pa
 from audit.config import load_model_config
 from audit.errors import ShardError
 from audit.records import Generation
-from audit.scoring.judged import (
-    MAX_TOKENS,
-    TEMPERATURE,
-    decided,
-    judge_key,
-    judge_prompt,
-    prompt_sha256,
-    read_vote,
-)
+from audit.scoring.judged import MAX_TOKENS, TEMPERATURE, decided, judge_key, judge_prompt, prompt_sha256, read_vote
 from audit.shards.files import whole_file
 from audit.shards.read import iter_columns
-from audit.validity.columns import SCHEMA
+from audit.validity.audit import SCHEMA
 from audit.validity.config import ValidityConfig
 from audit.validity.labels import Labelled, agreed, read_labels, sentence
 from audit.variants.requests import Generate, ModelRequest, replies_of

@@ -4,27 +4,27 @@ Every text of a benchmark or a model goes through jinja2's escaping; the script 
 hold slurs or unsafe requests are blurred until they are clicked.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
+from audit.json_types import attributes
 from audit.report.build import Page, run_facts
 from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
+from audit.validity import figures as charts
 from audit.validity.analyse import RunVerdict
 from audit.validity.as_paper import PaperTable, cell_validity_csv, paper_tables
+from audit.validity.edits.plan import MASKED
 from audit.validity.edits.record import Archetype, Contract, Family
-from audit.validity.edits.show import MASKED
-from audit.validity.figures import differences, family_changes, label, shown_as
+from audit.validity.evidence import CellEvidence
 from audit.validity.items_table import ItemRows, items_csv, read_rows, top_items
-from audit.validity.paper_figures import before_and_after, deltas_of, family_deltas, ratios, ratios_of
 from audit.validity.result import ValidityResult, ValidityStatus
 from audit.validity.tokens import COLUMNS
 from audit.validity.vocabulary import GATES, LABELS, VERDICTS
-from audit.verdict.gates import failed
-from audit.verdict.result import interval, percent, points
+from audit.verdict.result import failed, interval, percent, points
 from audit.verdict.tables import csv_text, digits
 
 SHOULD = {  # what becomes of an answer, by an edit's contract; what edits of the content should do to it, by archetype
@@ -54,12 +54,12 @@ def page(verdict: RunVerdict, run_dirs: Sequence[Path]) -> Page:
     rows = read_rows(run_dirs)
     drawn: dict[str, Figure] = {}
     if any(r.evidence is not None and r.evidence.primary is not None for r in verdict.results):
-        drawn["difference"] = differences(verdict.results)
+        drawn["difference"] = charts.differences(verdict.results)
     if any(r.evidence is not None and r.evidence.csr for r in verdict.results):
-        drawn["ratio"] = ratios(ratios_of(verdict.results))
-        drawn["before_after"] = before_and_after(verdict.results)
-    drawn["families"] = family_changes(verdict.results)
-    drawn["family_deltas"] = family_deltas(deltas_of(verdict.results))
+        drawn["ratio"] = charts.ratios(charts.ratios_of(verdict.results))
+        drawn["before_after"] = charts.before_and_after(verdict.results)
+    drawn["families"] = charts.family_changes(verdict.results)
+    drawn["family_deltas"] = charts.family_deltas(charts.deltas_of(verdict.results))
     paper = paper_tables(verdict, rows, verdict.chronology)
     tables: dict[str, str | Iterator[str]] = {
         "items.csv": items_csv(rows),
@@ -77,33 +77,20 @@ def page(verdict: RunVerdict, run_dirs: Sequence[Path]) -> Page:
 
 
 def render(
-    verdict: RunVerdict,
-    facts: Sequence[RunFacts],
-    figures: dict[str, str],
-    rows: ItemRows,
-    paper: Sequence[PaperTable],
+    verdict: RunVerdict, facts: Sequence[RunFacts], figures: dict[str, str], rows: ItemRows, paper: Sequence[PaperTable]
 ) -> str:
     """The page as text."""
     cells: list[dict[str, Any]] = [
-        {
-            "cell": c,
-            "result": r,
-            "mark": verdict.mark(c, r),
-            "label": label(r),
-            "word": shown_as(r),
-        }
+        {"cell": c, "result": r, "mark": verdict.mark(c, r), "label": charts.label(r), "word": charts.shown_as(r)}
         for c, r in zip(verdict.cells, verdict.results, strict=True)
     ]
     items = top_items(rows, verdict.results)
     words = [word for base in VERDICTS.values() for word in base.where.values() or [base]]
+    both = zip(verdict.cells, verdict.results, strict=True)
     return render_page(
-        "validity/page.html.j2",
-        rows=verdict.rows,
-        scripts=("validity/page.js", "report/items.js"),
-        css=STYLE,
-        gates=GATES,
-        labels=LABELS,
-        gated=[Gated(label(r), r.gates, {"cell": c.name}) for c, r in zip(verdict.cells, verdict.results, strict=True)],
+        "validity/page.html.j2", rows=verdict.rows, scripts=("validity/page.js", "report/items.js"), css=STYLE,
+        gates=GATES, labels=LABELS,
+        gated=[Gated(charts.label(r), r.gates, {"cell": c.name}) for c, r in both],
         marks=[
             *((f"{f.value}-breaks", f"{LABELS[f.value]}: not as expected") for f in Family),
             *((f"{f.value}-follows", f"{LABELS[f.value]}: as expected") for f in Family),
@@ -112,25 +99,16 @@ def render(
         title=verdict.title("Do answers move when they should?"),
         subtitle=f"Construct-validity audit: {sum(c.n for c in verdict.cells):,} items, each edited in layout, wording "
         f"and content; {len(rows):,} answers.",
-        words=words,
-        should=SHOULD,
-        cells=cells,
+        words=words, should=SHOULD, cells=cells,
         decisions=[
             replace(mark, sure=_sure(r)) for mark, r in zip(marks_of(verdict, VERDICTS), verdict.results, strict=True)
         ],
-        errors=errors_of(verdict.results, ERRORS),
-        figures=figures,
-        paper=paper,
-        chronology=verdict.chronology,
+        errors=errors_of(verdict.results, ERRORS), figures=figures, paper=paper, chronology=verdict.chronology,
         families=list(Family),
-        has_metric=any(r.evidence is not None and r.evidence.reference for r in verdict.results),
-        edits=verdict.edits,
-        thresholds=verdict.thresholds,
-        facts=facts,
-        items=items,
-        total_items=rows.items,
+        has_metric=any(r.evidence is not None and r.evidence.reference for r in verdict.results), edits=verdict.edits,
+        thresholds=verdict.thresholds, facts=facts, items=items, total_items=rows.items,
         blurred=bool({c.scorer["benchmark"] for c in verdict.cells} & set(MASKED)),
-    )
+    )  # fmt: skip
 
 
 def _sure(r: ValidityResult) -> str:
@@ -177,63 +155,56 @@ def cells_csv(verdict: RunVerdict) -> str:
     return csv_text(header, body)
 
 
+def _per_cell(
+    verdict: RunVerdict, names: Sequence[str], rows: Callable[[CellEvidence], Iterable[Sequence[Any]]]
+) -> str:
+    """A csv of what the evidence of each cell holds, behind the cell."""
+    cells = ((r.model, r.benchmark, r.context, r.evidence) for r in verdict.results if r.evidence)
+    body = ((*cell, *row) for *cell, evidence in cells for row in rows(evidence))
+    return csv_text(("model", "benchmark", "context", *names), body)
+
+
 def edits_csv(verdict: RunVerdict) -> str:
     """One line an edit: how often it was the very request of the original (Table 7), and what it did."""
-    header = (
-        "model", "benchmark", "context", "family", "edit", "asked", "same_request", "read", "score", "score_change",
-        "response_change", "contract_followed",
-    )  # fmt: skip
-    return csv_text(
-        header,
-        (
-            (r.model, r.benchmark, r.context, family.value, e.name, e.asked + e.same, e.same, e.read,
-             *map(digits, (e.score, e.score_change, e.response_change.estimate, e.followed.estimate)))
-            for r in verdict.results if r.evidence
-            for family, found in r.evidence.edits.items()
-            for e in found
-        ),
-    )  # fmt: skip
+    names = ("family", "edit", "asked", "same_request", "read", "score", "score_change", "response_change")
+
+    def rows(evidence: CellEvidence) -> Iterator[Sequence[Any]]:
+        for family, found in evidence.edits.items():
+            for e in found:
+                numbers = map(digits, (e.score, e.score_change, e.response_change.estimate, e.followed.estimate))
+                yield (family.value, e.name, e.asked + e.same, e.same, e.read, *numbers)
+
+    return _per_cell(verdict, (*names, "contract_followed"), rows)
 
 
 def transitions_csv(verdict: RunVerdict) -> str:
     """Right and wrong before and after, by family."""
     names = ("right_right", "right_wrong", "wrong_right", "wrong_wrong", "unread")
-    return csv_text(
-        ("model", "benchmark", "context", "family", *names),
-        (
-            (r.model, r.benchmark, r.context, family.value, *(getattr(found.transitions, name) for name in names))
-            for r in verdict.results if r.evidence
-            for family, found in r.evidence.families.items()
-        ),
+    return _per_cell(
+        verdict, ("family", *names),
+        lambda e: ((f.value, *attributes(x.transitions, *names).values()) for f, x in e.families.items()),
     )  # fmt: skip
 
 
 def reference_csv(verdict: RunVerdict) -> str:
     """The benchmark's own metric, one line a cell and part."""
-    return csv_text(
-        ("model", "benchmark", "context", "metric", "part", "unit", "estimate", "low", "high", "n"),
-        (
-            (r.model, r.benchmark, r.context, m.name, m.part, m.unit, *map(digits, (m.estimate, m.low, m.high)), m.n)
-            for r in verdict.results if r.evidence
-            for m in r.evidence.reference
-        ),
+    return _per_cell(
+        verdict, ("metric", "part", "unit", "estimate", "low", "high", "n"),
+        lambda e: ((m.name, m.part, m.unit, *map(digits, (m.estimate, m.low, m.high)), m.n) for m in e.reference),
     )  # fmt: skip
 
 
 def group_dif_csv(verdict: RunVerdict) -> str:
     """Each group against the rest at equal total score; without numbers where the strata are too thin."""
-    header = (
-        "model", "benchmark", "context", "group", "items", "strata", "odds_ratio", "low", "high", "ets_delta",
-        "p_holm", "state",
-    )  # fmt: skip
-    body = []
-    for r in verdict.results:
-        for g in r.evidence.group_dif if r.evidence else ():
+    names = ("group", "items", "strata", "odds_ratio", "low", "high", "ets_delta", "p_holm", "state")
+
+    def rows(evidence: CellEvidence) -> Iterator[Sequence[Any]]:
+        for g in evidence.group_dif:
             numbers = (g.table.odds_ratio, g.table.low, g.table.high, g.table.delta, g.pvalue)
             shown = [*map(digits, numbers)] if g.pvalue is not None else [""] * len(numbers)
-            state = "tested" if g.pvalue is not None else "too few"
-            body.append([r.model, r.benchmark, r.context, g.group, g.items, g.table.strata, *shown, state])
-    return csv_text(header, body)
+            yield (g.group, g.items, g.table.strata, *shown, "tested" if g.pvalue is not None else "too few")
+
+    return _per_cell(verdict, names, rows)
 
 
 def placebo_csv(verdict: RunVerdict) -> str:

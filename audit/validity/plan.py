@@ -20,8 +20,7 @@ from audit.errors import ConfigError
 from audit.validity.calibrated import SHIPPED, nearest
 from audit.validity.config import ValidityConfig
 from audit.validity.edits.plan import ItemPlan
-from audit.validity.edits.record import Family
-from audit.validity.edits.table import context_of
+from audit.validity.edits.record import Family, context_of
 from audit.validity.resolve import ValidityRun, resolve_validity
 from audit.validity.thresholds import ValidityThresholds
 from audit.verdict.shipped import shipped_table

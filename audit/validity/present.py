@@ -24,8 +24,7 @@ from audit.scoring.score import Score
 from audit.scoring.scored import Needs, unread
 from audit.shards.working_copy import local_file
 from audit.validity.edits.file import EditFile, read_edits
-from audit.validity.edits.record import PLAIN_LABELS, PROMPT, Edit
-from audit.validity.edits.table import context_of
+from audit.validity.edits.record import PLAIN_LABELS, PROMPT, Edit, context_of
 
 NOT_ASKED = "the item has no such edit: nothing was asked"
 READINGS = {

@@ -9,15 +9,14 @@ from audit.chronology import chronology_of
 from audit.errors import ConfigError, DataError
 from audit.judge.record import Settings
 from audit.judge.report import Report, head_of
-from audit.report.build import Page
 from audit.shards.complete import cell_rows, count_rows
 from audit.shards.manifest import Manifest
 from audit.statistics.selectivity import N_RESAMPLES
 from audit.validity.analyse import RunVerdict, analyse
 from audit.validity.as_paper import merged
+from audit.validity.audit import SCHEMA
 from audit.validity.calibrated import SHIPPED
 from audit.validity.cells import load_validity
-from audit.validity.columns import SCHEMA
 from audit.validity.edits.file import FILE, read_about
 from audit.validity.thresholds import ValidityThresholds
 from audit.verdict.shipped import shipped_table
@@ -55,14 +54,8 @@ def judge(
     return verdict, run_dirs
 
 
-def _page(verdict: RunVerdict, run_dirs: Sequence[Path]) -> Page:
-    from audit.validity.page import page  # here: figures need matplotlib
-
-    return page(verdict, run_dirs)
-
-
 _NOT_HERE = "does not belong to the validity audit: its edits are those of the run."
-REPORT = Report(judge, _page, foreign={"control_benchmark": _NOT_HERE, "variants": _NOT_HERE})
+REPORT = Report(judge, foreign={"control_benchmark": _NOT_HERE, "variants": _NOT_HERE})
 report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.verdict_of
 
 

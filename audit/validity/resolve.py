@@ -13,6 +13,7 @@ from audit.benchmarks.sample import draw_sample
 from audit.chronology import NAME
 from audit.config import sample_size
 from audit.errors import BenchmarkError, LibraryError
+from audit.json_types import attributes
 from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
 from audit.scoring.reference import JUDGED, ReferenceScorer, SelfTest, self_test
 from audit.scoring.refusal import Agreement
@@ -23,8 +24,7 @@ from audit.validity.config import ValidityConfig, scorer_of
 from audit.validity.edits.file import FILE, digest, to_table, write_edits
 from audit.validity.edits.partners import Partners
 from audit.validity.edits.plan import Plan, build_plan
-from audit.validity.edits.record import Family
-from audit.validity.edits.table import formats_of
+from audit.validity.edits.record import Family, formats_of
 from audit.validity.faults import scorer_faults
 from audit.validity.labels import read_labels, rule_agreement, sentence
 from audit.validity.result import Injected
@@ -101,9 +101,7 @@ def scorer_facts(run: ValidityRun) -> dict[str, Any]:
     """Of the scorer, for the manifest: what a report is to say of it, also where the benchmark is no longer there."""
     scorer, test, found = run.scorer, run.self_test, run.agreement
     return {
-        "name": scorer.name,
-        "benchmark": scorer.benchmark,
-        "reference_of": scorer.reference_of,
+        **attributes(scorer, "name", "benchmark", "reference_of"),
         "evidence": [*([sentence(found)] if found else []), *scorer.evidence],
         "validated": found.validated if found else scorer.validated,
         "lettered": scorer.lettered,

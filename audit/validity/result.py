@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from audit.validity.evidence import CellEvidence
 from audit.validity.texts import TEXTS
-from audit.verdict.reason import Texts
+from audit.verdict.result import Texts
 from audit.verdict.run import CellResult, Decided
 
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from audit.verdict.reason import Texts
-from audit.verdict.result import DASH, interval, percent, points, pvalue, signed_points
+from audit.verdict.result import DASH, Texts, interval, percent, points, pvalue, signed_points
 
 
 def _effect(difference: float, low: float, high: float, directional: bool) -> str:

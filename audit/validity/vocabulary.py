@@ -81,82 +81,41 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
 }  # fmt: skip
 
 GATES: dict[str, GateWord] = {
-    "G1_edits_reach_scorer": GateWord(
-        "G1: edits reach the scorer",
-        "edits do not reach what the scorer reads",
-        "Hashes of the consumed token ids of every edit and of its original.",
-    ),
-    "G1_enough_edits": GateWord(
-        "G1: enough edits", "too few items have the edits", "Edits of each item that changed what the scorer reads."
-    ),
-    "G1_answers_readable": GateWord(
-        "G1: answers readable",
-        "answers cannot be read under an edit",
-        "Whether an answer was read, original against each edit.",
-    ),
-    "scorer_valid": GateWord(
-        "Scorer valid", "the scorer is not validated", "The scorer's evidence, and its self-test on these items."
-    ),
-    "F3b_key_position": GateWord(
-        "Key at every position", "the key stands at one position", "Where the key of each original was shown."
-    ),
-    "F3c_label_values": GateWord(
-        "Labels have values",
-        "the scored labels hold no probability",
-        "Why answers were not read, and the probability that the labels hold.",
-    ),
-    "F3c_exact_values": GateWord(
-        "Plausible values", "some figures are suspiciously exact", "Changes of response and score by family."
-    ),
-    "G2_above_baseline": GateWord(
-        "G2: above baseline",
-        "the model does no better than a rule that never reads",
-        "Scores of the originals, and of rules that see the options alone.",
-    ),
-    "G3_denominator": GateWord(
-        "G3: ratio has a denominator",
-        "the ratio has no denominator",
-        "Changes of answer under edits of layout and wording.",
-    ),
-    "G4_paired": GateWord(
-        "G4: rows are paired",
-        "rows of different items share an id",
-        "Text and key of every row of an item, and the items' clusters.",
-    ),
-    "G4_order": GateWord(
-        "G4: items in order",
-        "edited rows are not of their originals",
-        "Responses to originals and to surface edits, item by item.",
-    ),
-    "G5_archetype": GateWord(
-        "G5: edits of one kind", "edits of two kinds are mixed", "What every edit of the content should do."
-    ),
-    "F5_direction": GateWord(
-        "Answers moved, not keys",
-        "keys moved onto answers that stayed",
-        "Score and answer before and after edits of the content.",
-    ),
-    "F6_isolation": GateWord(
-        "Content beyond neutral words",
-        "neutral words move as many answers as the content",
-        "Changes of answer under edits of the content and under the placebo.",
-    ),
-    "F10_context": GateWord(
-        "Repeated requests are the same",
-        "a request sent again was another one",
-        "Hashes of what was consumed, first sending against replays.",
-    ),
-    "noise_floor": GateWord(
-        "Repeated requests agree",
-        "the same request gives other answers",
-        "Responses to the very same request, sent again.",
-    ),
-    "G6_repair_regression": GateWord(
-        "G6: faults are caught",
-        "a check missed the fault that it is there for",
-        "A copy of this run for each fault, its check, and the tests that the chronology names.",
-    ),
-}
+    "G1_edits_reach_scorer": GateWord("G1: edits reach the scorer", "edits do not reach what the scorer reads",
+        "Hashes of the consumed token ids of every edit and of its original."),
+    "G1_enough_edits": GateWord("G1: enough edits", "too few items have the edits",
+        "Edits of each item that changed what the scorer reads."),
+    "G1_answers_readable": GateWord("G1: answers readable", "answers cannot be read under an edit",
+        "Whether an answer was read, original against each edit."),
+    "scorer_valid": GateWord("Scorer valid", "the scorer is not validated",
+        "The scorer's evidence, and its self-test on these items."),
+    "F3b_key_position": GateWord("Key at every position", "the key stands at one position",
+        "Where the key of each original was shown."),
+    "F3c_label_values": GateWord("Labels have values", "the scored labels hold no probability",
+        "Why answers were not read, and the probability that the labels hold."),
+    "F3c_exact_values": GateWord("Plausible values", "some figures are suspiciously exact",
+        "Changes of response and score by family."),
+    "G2_above_baseline": GateWord("G2: above baseline", "the model does no better than a rule that never reads",
+        "Scores of the originals, and of rules that see the options alone."),
+    "G3_denominator": GateWord("G3: ratio has a denominator", "the ratio has no denominator",
+        "Changes of answer under edits of layout and wording."),
+    "G4_paired": GateWord("G4: rows are paired", "rows of different items share an id",
+        "Text and key of every row of an item, and the items' clusters."),
+    "G4_order": GateWord("G4: items in order", "edited rows are not of their originals",
+        "Responses to originals and to surface edits, item by item."),
+    "G5_archetype": GateWord("G5: edits of one kind", "edits of two kinds are mixed",
+        "What every edit of the content should do."),
+    "F5_direction": GateWord("Answers moved, not keys", "keys moved onto answers that stayed",
+        "Score and answer before and after edits of the content."),
+    "F6_isolation": GateWord("Content beyond neutral words", "neutral words move as many answers as the content",
+        "Changes of answer under edits of the content and under the placebo."),
+    "F10_context": GateWord("Repeated requests are the same", "a request sent again was another one",
+        "Hashes of what was consumed, first sending against replays."),
+    "noise_floor": GateWord("Repeated requests agree", "the same request gives other answers",
+        "Responses to the very same request, sent again."),
+    "G6_repair_regression": GateWord("G6: faults are caught", "a check missed the fault that it is there for",
+        "A copy of this run for each fault, its check, and the tests that the chronology names."),
+}  # fmt: skip
 
 # Kinds of edit and thresholds, as the page prints them.
 LABELS = {

@@ -16,10 +16,10 @@ from audit.benchmarks.rows import shuffled
 from audit.engines.embedder import Embedder, Embedding, cosine_distance
 from audit.engines.entailment import Entailment
 from audit.errors import LibraryError
-from audit.prompting.templates import fill
+from audit.prompting.prompts import fill
 from audit.prompting.thinking import strip_thinking
 from audit.records import FinishReason, Generation, Question
-from audit.variants.policy import Policy, split_text
+from audit.variants.config import Policy, split_text
 from audit.variants.record import DISTANCE_DIGITS, Candidate, Judgement, ModelRef, State, Variant, question_sha256
 from audit.variants.requests import Generate, ModelRequest, replies_of, request_seed
 from audit.variants.rules import before_judge, decide, repeats, rule_findings, same_words
@@ -44,10 +44,7 @@ def judge_requests(templates: Mapping[str, str], variant: Variant, votes: int) -
     )
     return [
         ModelRequest(
-            key=f"{variant.id}/judge/{k}",
-            prompt=prompt,
-            max_tokens=JUDGE_MAX_TOKENS,
-            temperature=JUDGE_TEMPERATURE,
+            key=f"{variant.id}/judge/{k}", prompt=prompt, max_tokens=JUDGE_MAX_TOKENS, temperature=JUDGE_TEMPERATURE
         )
         for k in range(votes)
     ]
@@ -110,7 +107,7 @@ def ask_judge(
 # Options that speak of other options by place: another order would change what they say.
 _REFERS = re.compile(
     r"\b(?:all|none|both|either|neither|any) of (?:the|these)\b|\b(?:both|neither|either) \(?[A-H]\)?\b|"
-    r"\b[A-H] (?:and|or|&) [A-H]\b|\babove\b|\bbelow\b",
+    r"\b[A-H] (?:and|or|&) [A-H]\b|\babove\b|\bbelow\b"
 )
 
 Needed = Sequence[tuple[Question, Sequence[int]]]

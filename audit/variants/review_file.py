@@ -12,10 +12,10 @@ from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
-import scipy
 
 from audit.errors import ConfigError, DataError, LibraryError
 from audit.shards.files import write_file
+from audit.statistics.chance import upper_limit
 from audit.variants.record import Library, Review, State, Variant
 
 FINDINGS = ("ok", "broken", "unsure")
@@ -25,7 +25,6 @@ fieldset { margin: 0 0 1rem; }
 label { display: inline-block; margin-right: 1.5em; }
 input[type=radio] { appearance: auto; display: inline; width: auto; min-height: 0; height: auto; }
 """
-CONFIDENCE = 0.95
 
 
 def draw_review(library: Library, n: int, rng: np.random.Generator) -> tuple[Variant, ...]:
@@ -34,15 +33,6 @@ def draw_review(library: Library, n: int, rng: np.random.Generator) -> tuple[Var
     if not 1 <= n <= len(accepted):
         raise ConfigError(f"n={n}; expected 1 to {len(accepted)}, the number of accepted variants.")
     return tuple(accepted[i] for i in np.sort(rng.choice(len(accepted), size=n, replace=False)))
-
-
-def upper_bound(broken: int, n: int, confidence: float = CONFIDENCE) -> float:
-    """The exact one-sided upper bound on a share after `broken` of n (Clopper and Pearson 1934).
-
-    >>> round(upper_bound(0, 150), 4)
-    0.0198
-    """
-    return 1.0 if broken == n else float(scipy.stats.beta.ppf(confidence, broken + 1, n - broken))
 
 
 def apply_review(
@@ -65,7 +55,7 @@ def apply_review(
     if odd:
         raise DataError(f"Unknown finding {odd[0]!r}. Expected one of {', '.join(FINDINGS)}.")
     broken = sum(word != "ok" for word in findings.values())
-    review = Review(len(drawn), broken, round(upper_bound(broken, len(drawn)), 6), seed, reviewer)
+    review = Review(len(drawn), broken, round(upper_limit(broken, len(drawn)), 6), seed, reviewer)
     kept = review if by == "person" else None
     variants = tuple(_reviewed(v, findings.get(v.id)) for v in library.variants)
     return Library(replace(library.header, review=kept, parents=(library.sha256,)), variants)

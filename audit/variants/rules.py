@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from audit.variants.policy import Policy
+from audit.variants.config import Policy
 from audit.variants.record import Judgement, State, Variant
 
 # A reader of numbers of our own: text2num and quantulum3 turn text into numbers or quantities, but neither reads

@@ -11,20 +11,11 @@ from audit.engines.embedder import load_embedder
 from audit.engines.entailment import load_entailment
 from audit.errors import BenchmarkError, ConfigError
 from audit.records import Question
+from audit.variants import strategies
 from audit.variants.build import Gates, Judge, Needed, Propose, build_variants, once
-from audit.variants.config import VariantsConfig, policy_of
-from audit.variants.policy import Policy
+from audit.variants.config import Policy, VariantsConfig, policy_of
 from audit.variants.record import Candidate, Header, Library, ModelRef, questions_sha256
 from audit.variants.requests import Generate
-from audit.variants.strategies import (
-    FileFormat,
-    Prompts,
-    file_candidates,
-    load_prompts,
-    load_rules,
-    paraphrase_candidates,
-    template_candidates,
-)
 
 
 @dataclass(frozen=True)
@@ -91,9 +82,9 @@ def run_build(config: VariantsConfig, models: Models | None = None) -> Library:
     return Library(header, tuple(variants))
 
 
-def shipped_prompts() -> Prompts:
+def shipped_prompts() -> strategies.Prompts:
     """The checked prompts, the judge's among them."""
-    return load_prompts(load_group("rewording", "prompts"))
+    return strategies.load_prompts(load_group("rewording", "prompts"))
 
 
 def _strategy(
@@ -106,17 +97,17 @@ def _strategy(
     """(how candidates are proposed, the hash of the prompts or rules; "" for a file)."""
     if config.strategy == "file":
         file = config.file
-        format_ = FileFormat(file.align, file.text_column, file.id_column, file.extract)
-        return once(file_candidates(_rows(sources), questions, format_)), ""
+        format_ = strategies.FileFormat(file.align, file.text_column, file.id_column, file.extract)
+        return once(strategies.file_candidates(_rows(sources), questions, format_)), ""
     if config.strategy == "template":
-        rules = load_rules(load_group("rewording", "templates"))
-        return once([c for q in questions for c in template_candidates(q, policy, rules)]), rules.sha256
+        rules = strategies.load_rules(load_group("rewording", "templates"))
+        return once([c for q in questions for c in strategies.template_candidates(q, policy, rules)]), rules.sha256
     if generate is None:
         raise ConfigError("strategy=paraphrase_llm needs a model; such as model=llama3_8b.")
     prompts = shipped_prompts()
 
     def paraphrased(needed: Needed, attempt: int) -> list[Candidate]:
-        return paraphrase_candidates(generate, prompts, needed, policy, attempt=attempt)
+        return strategies.paraphrase_candidates(generate, prompts, needed, policy, attempt=attempt)
 
     return paraphrased, prompts.sha256
 

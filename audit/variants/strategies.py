@@ -12,10 +12,10 @@ from string import ascii_uppercase
 from typing import Any
 
 from audit.errors import ConfigError, unknown_name
-from audit.prompting.templates import fill, templates_sha256
+from audit.prompting.prompts import fill, templates_sha256
 from audit.prompting.thinking import strip_thinking
 from audit.records import FinishReason, Generation, Question
-from audit.variants.policy import Policy, split_text
+from audit.variants.config import Policy, split_text
 from audit.variants.record import Candidate
 from audit.variants.requests import Generate, ModelRequest, replies_of
 

@@ -1,10 +1,13 @@
-"""What every audit's verdict is made of, and its one JSON form: gates, the nearest calibration, numbers as printed.
+"""What every audit's verdict is made of, and its one JSON form: gates, reasons, the nearest calibration, numbers as
+printed. A reason is a code with numbers; its sentence stands in the audit's texts.
 
 A number that could not be computed is null in verdict.json, never 0.
 """
 
 import json
 import math
+import string
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -126,3 +129,147 @@ def json_text(value: Any) -> str:
 def json_ready(value: Any) -> Any:
     """JSON types only, with floats as verdict.json prints them."""
     return plain(value, SIGNIFICANT_DIGITS)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """code: the key of its sentence in an audit's texts. numbers: what was measured, by name; shares and differences in
+    0-1. said: the whole sentence, where a gate has made it."""
+
+    code: str
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    said: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"code": self.code, "numbers": dict(self.numbers)}
+
+
+Texts = Mapping[str, str | Callable[..., str]]
+
+
+def because(code: str, **numbers: Any) -> Reason:
+    return Reason(code, numbers)
+
+
+def sentence(reason: Reason, texts: Texts) -> str:
+    """The reason in words. A text is a template, with `{gain:points}` and the other formats of `_FORMATS`, or a
+    function of the numbers where words depend on them. KeyError for a code or a number that is missing.
+
+    >>> sentence(because("fell", drop=0.123, p=0.0304), {"fell": "Accuracy falls by {drop:points} ({p:p})."})
+    'Accuracy falls by 12.3 points (p = .03).'
+    """
+    if reason.said:
+        return reason.said
+    text = texts[reason.code]
+    return text(**reason.numbers) if callable(text) else _Formatter().vformat(text, (), reason.numbers)
+
+
+def sentences(reasons: Iterable[Reason], texts: Texts) -> tuple[str, ...]:
+    return tuple(sentence(one, texts) for one in reasons)
+
+
+def advice_of(gates: Sequence[Gate]) -> tuple[Reason, ...]:
+    """What to do about gates that failed."""
+    return tuple(Reason(f"gate_{g.name}", {}, g.advice) for g in gates if g.advice)
+
+
+def listed(names: Iterable[object]) -> str:
+    """'a, b and c'."""
+    *first, last = [str(name) for name in names] or [""]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+_FORMATS: Mapping[str, Callable[[Any], str]] = {
+    "points": points,
+    "signed": signed_points,
+    "bare": lambda share: f"{100 * share:.1f}".replace("-", "−"),  # a limit of an interval in points
+    "percent": percent,
+    "p": pvalue,
+    "listed": listed,
+}
+
+
+class _Formatter(string.Formatter):
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return (
+            _FORMATS[format_spec](value) if format_spec in _FORMATS else str(super().format_field(value, format_spec))
+        )
+
+
+def sizes(asked: int, needed: int | None) -> dict[str, float | None]:
+    """What `enough_data` says of the size of a design: questions asked, and those that its plan needs (None: no number
+    would do). `audit.verdict.vocabulary.subtitle` reads it."""
+    return {"asked": float(asked), "needed": None if needed is None else float(needed)}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a gate is held against, and where that is from."""
+
+    name: str
+    threshold: float
+    source: str
+    always_items: bool = False
+
+    def checked(
+        self,
+        passed: bool,
+        number: float,
+        detail: str,
+        advice: str,
+        *,
+        withholds: bool = True,
+        items: Sequence[str] = (),
+        numbers: Mapping[str, float | None] | None = None,
+    ) -> Gate:
+        """A gate that was checked; advice and items are kept where it fails, items always where asked."""
+        shown = () if passed and not self.always_items else tuple(sorted(items))
+        return Gate(
+            name=self.name,
+            status=Status.PASS if passed else Status.FAIL,
+            number=float(number),
+            threshold=float(self.threshold),
+            source=self.source,
+            detail=detail,
+            advice="" if passed else advice,
+            withholds=withholds,
+            items=shown[:MAX_ITEMS],
+            item_count=len(shown),
+            numbers=dict(numbers or {}),
+        )
+
+    def absent(self, detail: str, *, withholds: bool = True) -> Gate:
+        """A gate that these data cannot show."""
+        status = Status.NOT_APPLICABLE
+        return Gate(self.name, status, None, float(self.threshold), self.source, detail, withholds=withholds)
+
+
+def exact(
+    alarms: Sequence[str],
+    harmless: Sequence[str],
+    otherwise: str,
+    advice: str,
+    numbers: Mapping[str, float | None] | None = None,
+) -> Gate:
+    """The gate of values that real data rarely give. harmless: those that this accuracy makes likely enough, which are
+    printed and withhold nothing. otherwise: what is said where there are none."""
+    found = [*alarms, *harmless]
+    said = "Found " + "; ".join(found[:5]) + "." + ("" if alarms else " At this accuracy that is likely enough.")
+    return Rule("exact_values", 0.0, "eight cells of song2026's Table 2 are exactly 0.00, worse than guessing").checked(
+        not found,
+        len(found),
+        said if found else otherwise,
+        advice if alarms else "",
+        withholds=bool(alarms) or not harmless,
+        numbers=numbers,
+    )
+
+
+def failed(gates: Sequence[Gate]) -> tuple[Gate, ...]:
+    """The gates that failed and withhold the verdict."""
+    return tuple(g for g in gates if g.status == Status.FAIL and g.withholds)
+
+
+def ids_where(ids: Sequence[str], hit: Iterable[bool]) -> tuple[str, ...]:
+    """The ids where it holds."""
+    return tuple(q for q, held in zip(ids, hit, strict=True) if held)

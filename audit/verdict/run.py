@@ -1,14 +1,12 @@
 """What the verdicts of a run have in common, whatever the audit: the head of verdict.json and of each cell in it."""
 
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Generic, TypeVar
 
+from audit.json_types import attributes
 from audit.records import CellRows
-from audit.verdict.reason import Reason, Texts, sentences
-from audit.verdict.result import Gate, json_ready
+from audit.verdict.result import Gate, Reason, Texts, json_ready, sentences
 from audit.verdict.vocabulary import COMPLETE_IT
 
 Word = TypeVar("Word", bound=StrEnum)
@@ -103,17 +101,12 @@ class JudgedRun(Generic[Cell, Result]):
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: enums as strings, tuples as lists, floats rounded, NaN and infinities as null."""
         head = {"schema": f"{self.audit} verdict", "schema_version": self.schema_version, "audit": self.audit}
-        asked = {name: getattr(self, name) for name in ("seed", "n_resamples", "thresholds", "runs", "rows")}
+        asked = attributes(self, "seed", "n_resamples", "thresholds", "runs", "rows")
         both = zip(self.cells, self.marked, strict=True)
         cells = [{**cell_head(result), **self.own_of_cell(cell, result)} for cell, result in both]
         plain = json_ready({**head, **asked, **self.own(), "cells": cells})
         assert isinstance(plain, dict)  # noqa: S101 - narrows the type for mypy
         return plain
-
-    def tally(self, words: Mapping[Any, Any]) -> list[tuple[str, int]]:
-        """How many cells have each verdict, in the order of its words."""
-        found = Counter(r.verdict for r in self.results)
-        return [(str(verdict), found[verdict]) for verdict in words if found[verdict]]
 
     def title(self, question: str, joined: str = "on") -> str:
         """The title of the page: the question, of which models, on which benchmarks."""
@@ -138,13 +131,9 @@ def _marked(result: Result, watermark: str) -> Result:
 
 def cell_head(result: CellResult) -> dict[str, Any]:
     """What verdict.json says of a cell of any audit."""
-    names = (
-        "model", "benchmark", "verdict", "headline", "watermark", "reasons", "what_to_do", "cannot_exclude", "gates",
-        "calibration",
-    )  # fmt: skip
-    decided = result.decision
     return {
-        **{name: getattr(result, name) for name in names},
-        "reason_codes": decided.reasons,
-        "advice_codes": decided.what_to_do,
+        **attributes(result, "model", "benchmark", "verdict", "headline", "watermark", "reasons", "what_to_do"),
+        **attributes(result, "cannot_exclude", "gates", "calibration"),
+        "reason_codes": result.decision.reasons,
+        "advice_codes": result.decision.what_to_do,
     }

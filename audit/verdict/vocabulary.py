@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from audit.verdict.reason import Reason
-from audit.verdict.result import Gate
+from audit.verdict.result import Gate, Reason
 
 COMPLETE_IT = "Type the run's command again if it has ended: it runs what is missing. Then build the report again."
 

@@ -24,7 +24,7 @@ from audit.commands.gate import main as gate
 from audit.engines.config import ModelConfig
 from audit.engines.model_folder import find_model
 from audit.engines.openai_config import EndpointConfig
-from audit.engines.probe import probe
+from audit.engines.openai_engine import probe
 from audit.engines.weights import resolve_weights
 from audit.errors import BenchmarkError, ConfigError, EngineLoadError
 from audit.governance.keys import load_signer, load_trusted

@@ -28,9 +28,8 @@ from audit.engines.weights import local_path
 from audit.memory.items import SECOND_HALF, SEPARATOR, item_pieces, item_text
 from audit.plant.config import PlantConfig, from_hydra
 from audit.plant.indicators import split_alarms, two_set_p
-from audit.plant.plan import Form
 from audit.plant.resolve import Experiment, resolve_plant
-from audit.plant.texts import answer_text, pass_examples
+from audit.plant.texts import Form, answer_text, pass_examples
 from audit.plant.train import Job, train
 from audit.statistics.completion import membership_auc
 

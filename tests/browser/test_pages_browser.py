@@ -20,11 +20,11 @@ from test_memory_verdicts import SETTINGS
 from test_memory_verdicts import judged as memory_judged
 from test_perturb_cells import judged as perturb_judged
 
+from audit.commands.open import Line
 from audit.decision import SHOWN, Decision
 from audit.memory import page as memory_page
 from audit.memory.analyse import RunVerdict as MemoryRun
 from audit.memory.page import scores
-from audit.overview import Line
 from audit.perturb import page as perturb_page
 from audit.perturb.page import original_against_variants
 from audit.records import CellRows, Setting

@@ -11,8 +11,7 @@ from test_perturb_cells import judged
 
 from audit.perturb.items_table import Item, Shown
 from audit.perturb.page import render
-from audit.report.diff import word_diff
-from audit.report.page import RunFacts
+from audit.report.page import RunFacts, word_diff
 from audit.variants.arrow import find_library
 
 pytestmark = pytest.mark.browser

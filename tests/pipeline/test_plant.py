@@ -12,10 +12,9 @@ from audit.memory.audit import SCHEMA
 from audit.memory.items import shards_of
 from audit.plant.config import PlantConfig, from_hydra
 from audit.plant.experiment import open_folder
-from audit.plant.figure import write_figure
 from audit.plant.measure import place, read, resolved, todo
 from audit.plant.resolve import resolve_plant
-from audit.plant.words import result_of
+from audit.plant.words import result_of, write_figure
 from audit.runtime.keep import keep_engines
 from audit.runtime.progress import Display
 from audit.runtime.run import run_audit

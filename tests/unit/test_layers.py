@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # From the ground up; a module belongs to its longest prefix. It may import from its own layer and from those below.
 LAYERS = (
     ("audit.errors", "audit.records", "audit.config_keys", "audit.verdict", "audit.chronology", "audit.json_types",
-     "audit.printable", "audit.entry_points"),
+     "audit.entry_points"),
     ("audit.benchmarks", "audit.prompting", "audit.scoring", "audit.statistics"),
     ("audit.shards",),
     ("audit.engines", "audit.exits"),
@@ -32,8 +32,8 @@ LAYERS = (
      "audit.registry", "audit.export", "audit.short_forms"),
     ("audit.runtime", "audit.variants", "audit.conduct"),
     ("audit.sweep", "audit.perturb", "audit.memory", "audit.validity"),
-    ("audit.plant", "audit.suite", "audit.imports", "audit.loading", "audit.notebook", "audit.overview",
-     "audit.running", "audit.papers"),
+    ("audit.plant", "audit.suite", "audit.imports", "audit.loading", "audit.notebook",
+     "audit.papers"),
     ("audit.commands",),
     ("audit.__main__", "audit.gate", "audit.review", "audit.evidence", "audit.plan", "audit.calibrate",
      "audit.report.__main__", "audit.registry.__main__", "audit.variants.__main__", "audit.suite.__main__"),

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit import printable
-from audit.printable import lines, one_line
+from audit import exits
+from audit.exits import lines, one_line
 
 
 def test_the_examples_are_so() -> None:
-    assert doctest.testmod(printable).failed == 0
+    assert doctest.testmod(exits).failed == 0
 
 
 @pytest.mark.parametrize("plain", ["", "a b", "Grüße, 世界 👩‍🔬", "[bold]\\x1b[/bold]", "a\n\n  b\n"])

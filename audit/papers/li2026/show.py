@@ -16,6 +16,7 @@ from rich.table import Table
 
 from audit.errors import AuditError
 from audit.exits import refused
+from audit.json_types import attributes
 from audit.papers.li2026.reanalysis import ANSWER_ONLY, BASELINES, N_SCORES, ORDER, Li2026, reanalyse_li2026
 from audit.validity.status import GATE_COLUMNS, gate_columns
 from audit.verdict.tables import csv_text
@@ -37,11 +38,7 @@ def rows(result: Li2026) -> list[dict[str, Any]]:
     """One row a cell, as the csv and the json have them."""
     return [
         {
-            "model": r.cell.model,
-            "benchmark": r.cell.benchmark,
-            "score": r.cell.score,
-            "baseline": r.cell.baseline,
-            "z": r.cell.z,
+            **attributes(r.cell, "model", "benchmark", "score", "baseline", "z"),
             "k_format": r.counts[0],
             "k_semantic": r.counts[1],
             "k_attribute": r.counts[2],
@@ -134,7 +131,7 @@ def main(argv: Sequence[str]) -> int:
 
 def figures(result: Li2026) -> dict[str, Figure]:
     """Figures 2 and 4 of the paper, from its Table 6."""
-    from audit.validity.paper_figures import Deltas, Ratio, family_deltas, ratios
+    from audit.validity.figures import Deltas, Ratio, family_deltas, ratios
 
     cells = [(f"{r.cell.model} / {r.cell.benchmark}", r.cell, r) for r in result.cells]
     shown = [

@@ -223,10 +223,7 @@ def _compare(
 
 
 def _explain(
-    rows: Sequence[SettingRow],
-    mismatches: Sequence[Mismatch],
-    table1: PrintedTable | None,
-    table3: PrintedTable | None,
+    rows: Sequence[SettingRow], mismatches: Sequence[Mismatch], table1: PrintedTable | None, table3: PrintedTable | None
 ) -> tuple[str, ...]:
     """Would one item more or less in one setting reconcile a model's printed Table 1 row, and does Table 3 allow it?"""
     out: list[str] = []

@@ -34,14 +34,7 @@ def shipped(name: str) -> Traversable:
 
 
 TABLE1_COLUMNS = ("violation_count", "violation_rate", "max_positive_excess", "mean_positive_excess", "mean_gain")
-TABLE3_COLUMNS = (
-    "violating_models",
-    "violation_rate",
-    "mean_positive_excess",
-    "improve",
-    "degrade",
-    "net_improve",
-)
+TABLE3_COLUMNS = ("violating_models", "violation_rate", "mean_positive_excess", "improve", "degrade", "net_improve")
 
 
 def analyse(
@@ -84,19 +77,11 @@ def as_json(result: Reanalysis, contradictions: Sequence[str]) -> dict[str, Any]
     """The analysis as plain numbers; the same table and seed give the same bytes."""
     raw, after_holm, after_bh = result.rejected
     return {
-        "sentence": result.sentence,
-        "n": result.n,
-        "alpha": result.alpha,
-        "settings": len(result.settings),
-        "violations": result.violations,
-        "p_below_alpha": raw,
-        "p_below_alpha_holm": after_holm,
-        "p_below_alpha_benjamini_hochberg": after_bh,
-        "compared_cells": result.compared_cells,
-        "mismatches": [asdict(m) for m in result.mismatches],
-        "explanations": list(result.explanations),
-        "contradictions": list(contradictions),
-        "chance": {m: asdict(c) for m, c in result.chance.items()},
+        "sentence": result.sentence, "n": result.n, "alpha": result.alpha, "settings": len(result.settings),
+        "violations": result.violations, "p_below_alpha": raw, "p_below_alpha_holm": after_holm,
+        "p_below_alpha_benjamini_hochberg": after_bh, "compared_cells": result.compared_cells,
+        "mismatches": [asdict(m) for m in result.mismatches], "explanations": list(result.explanations),
+        "contradictions": list(contradictions), "chance": {m: asdict(c) for m, c in result.chance.items()},
         "chance_assumed": result.chance_assumed,
         "exact_values": [[r.model, r.routers, r.clean_accuracy, r.noisy_accuracy] for r in result.exact_values],
         "discordance": result.discordance,
@@ -105,10 +90,9 @@ def as_json(result: Reanalysis, contradictions: Sequence[str]) -> dict[str, Any]
             "one_model": result.mde_model,
             "panel": result.mde_panel,
         },
-        "without_any_effect": asdict(result.no_effect),
-        "table1": [asdict(m) for m in result.models],
+        "without_any_effect": asdict(result.no_effect), "table1": [asdict(m) for m in result.models],
         "table3": [asdict(r) for r in result.routers],
-    }
+    }  # fmt: skip
 
 
 def figures(result: Reanalysis) -> dict[str, Figure]:
@@ -271,9 +255,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--out", type=Path, default=Path("outputs/reanalysis"), help="folder for json and csv")
     parser.add_argument("--n", type=int, default=100, help="questions behind each accuracy (default 100)")
     parser.add_argument(
-        "--chance",
-        type=float,
-        help="expected accuracy of guessing (default 0.25, four options: an assumption)",
+        "--chance", type=float, help="expected accuracy of guessing (default 0.25, four options: an assumption)"
     )
     parser.add_argument("--table1", type=Path, help="printed model summary to compare with")
     parser.add_argument("--table3", type=Path, help="printed router summary to compare with")

@@ -17,8 +17,7 @@ from audit.sweep.design import Arm, Draws
 from audit.sweep.messages import TextMeasures
 from audit.sweep.record import label
 from audit.sweep.thresholds import SweepThresholds
-from audit.verdict.gates import Rule
-from audit.verdict.result import MAX_ITEMS, Gate, Status
+from audit.verdict.result import MAX_ITEMS, Gate, Rule, Status
 
 _ARM_WORDS: dict[str, str] = {
     Arm.DIRECT: "direct",
@@ -60,7 +59,7 @@ def pairing(cell: CellOutcomes, texts: TextMeasures | None, thresholds: SweepThr
     if not found:
         return Rule(name, limit, source).absent(
             "Nothing can be checked beyond the texts: answers must agree well enough within the arms (several settings "
-            f"above chance, with right and wrong answers to {thresholds.pairing_questions_min} questions or more).",
+            f"above chance, with right and wrong answers to {thresholds.pairing_questions_min} questions or more)."
         )
     worst = min(found, key=lambda one: one.found.z - one.found.limit)
     at = worst.found
@@ -99,11 +98,7 @@ def _agreements(cell: CellOutcomes, thresholds: SweepThresholds) -> list[_Compar
 
 
 def _compared(
-    cell: CellOutcomes,
-    within: _Within,
-    side: Sequence[Setting],
-    others: Sequence[Setting],
-    thresholds: SweepThresholds,
+    cell: CellOutcomes, within: _Within, side: Sequence[Setting], others: Sequence[Setting], thresholds: SweepThresholds
 ) -> Agreement | None:
     """None where the two cannot tell a pairing."""
     reliable, rest = within.reliability(side), within.reliability(others)

@@ -8,8 +8,7 @@ from audit.statistics.values import average, replicates_of, runs_of
 from audit.sweep.design import Arm
 from audit.sweep.messages import TextMeasures
 from audit.sweep.thresholds import SweepThresholds
-from audit.verdict.gates import Rule
-from audit.verdict.result import Gate
+from audit.verdict.result import Gate, Rule
 
 
 def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: SweepThresholds) -> Gate:

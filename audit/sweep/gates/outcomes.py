@@ -1,20 +1,18 @@
 """Gates on what was answered."""
 
 import numpy as np
-import scipy
 
 from audit.judge.gates import CHANCE_SOURCE, exact_accuracies
 from audit.judge.gates import above_chance as chance_gate
 from audit.records import Reading
-from audit.statistics.chance import chance_check, chance_level
+from audit.statistics.chance import chance_check, chance_level, upper_limit
 from audit.statistics.mcnemar import cochran_q
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
 from audit.statistics.values import replicates_of, runs_of, settings_values, to_values
 from audit.sweep.design import Arm
 from audit.sweep.record import CLEAN, label
 from audit.sweep.thresholds import SweepThresholds
-from audit.verdict.gates import Rule, exact, ids_where, sizes
-from audit.verdict.result import Gate, percent, points, pvalue
+from audit.verdict.result import Gate, Rule, exact, ids_where, percent, points, pvalue, sizes
 
 _PARSE_ALPHA = 0.05  # of all arms and settings of a cell together
 
@@ -72,7 +70,8 @@ def parseability(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
     for s in cell.settings:
         shares[label(s)] = float(np.mean(cell.row(s) >= State.WRONG))
         masks[label(s)] = cell.row(s) < State.WRONG
-    highest = {k: _upper_share(share, cell.n, _PARSE_ALPHA / len(shares)) for k, share in shares.items()}
+    level = 1 - _PARSE_ALPHA / len(shares)
+    highest = {k: upper_limit(round(share * cell.n), cell.n, level) for k, share in shares.items()}
     worst = min(highest, key=lambda k: (highest[k], shares[k]))
     detail = (
         f"{percent(shares[worst])} of the rows of {worst} have a readable answer, the lowest of {len(shares)} arms and "
@@ -90,12 +89,6 @@ def parseability(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
         items=ids_where(cell.question_ids, masks[worst]),
         numbers=numbers,
     )
-
-
-def _upper_share(share: float, n: int, alpha: float) -> float:
-    """Clopper & Pearson's (1934) upper limit of a share observed in n questions."""
-    hits = round(share * n)
-    return 1.0 if hits >= n else float(scipy.stats.beta.ppf(1 - alpha, hits + 1, n - hits))
 
 
 def noise_floor_p(cell: CellOutcomes) -> float:

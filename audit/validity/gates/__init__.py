@@ -7,10 +7,7 @@ rest are printed. G6 stands in `audit.validity.faults`, as it needs the others.
 from collections.abc import Callable, Sequence
 
 from audit.validity.evidence import CellEvidence
-from audit.validity.gates.archetype import above_baseline, archetype, denominator, direction, isolation, replays
-from audit.validity.gates.edits import answers_readable, edits_reach_scorer, enough_edits
-from audit.validity.gates.pairing import agreement, context, pairing
-from audit.validity.gates.scorer import exact_values, key_position, label_values, scorer_valid
+from audit.validity.gates import edits, pairing, scorer
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
 from audit.verdict.result import Gate
@@ -19,8 +16,9 @@ __all__ = ["CHECKS", "Check", "all_gates", "named"]
 
 Check = Callable[[ValidityCell, CellEvidence, ValidityThresholds], Gate]
 CHECKS: tuple[Check, ...] = (
-    edits_reach_scorer, enough_edits, answers_readable, scorer_valid, key_position, label_values, exact_values,
-    above_baseline, denominator, pairing, agreement, archetype, direction, isolation, replays, context,
+    edits.edits_reach_scorer, edits.enough_edits, edits.answers_readable, scorer.scorer_valid, scorer.key_position,
+    scorer.label_values, scorer.exact_values, edits.above_baseline, edits.denominator, pairing.pairing,
+    pairing.agreement, edits.archetype, edits.direction, edits.isolation, edits.replays, pairing.context,
 )  # fmt: skip
 
 

@@ -1,15 +1,25 @@
 """G4: every edited row is of its own original, by its text and by its answers."""
 
+from functools import partial
+
 import numpy as np
 
 from audit.statistics.contracts import UNREAD
 from audit.statistics.paired import BoolArray, IntArray
 from audit.validity.edits.record import Family
 from audit.validity.evidence import SURFACE, CellEvidence
-from audit.validity.gates.common import Rule, ids
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
-from audit.verdict.result import Gate
+from audit.verdict import result
+from audit.verdict.result import Gate, ids_where
+
+Rule = partial(result.Rule, always_items=True)  # also of a gate that passes: they are what its number is made of
+
+
+def ids(cell: ValidityCell, mask: BoolArray) -> tuple[str, ...]:
+    """Question ids of the items where mask (n,) holds."""
+    return ids_where(cell.question_ids, mask)
+
 
 _ORDER_ITEMS, _ORDER_Z = 20, 4.0  # items, and expected standard errors, from which an order can be told
 

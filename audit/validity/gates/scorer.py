@@ -6,7 +6,7 @@ import scipy
 from audit.statistics.contracts import UNREAD
 from audit.validity.edits.record import Family
 from audit.validity.evidence import SURFACE, CellEvidence
-from audit.validity.gates.common import Rule, ids
+from audit.validity.gates.pairing import Rule, ids
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
 from audit.verdict.result import Gate, percent, pvalue

@@ -11,8 +11,7 @@ from audit.benchmarks.load import open_benchmark
 from audit.records import Question
 from audit.variants.ask import models_of
 from audit.variants.build import ask_judge, tally
-from audit.variants.config import compose_config
-from audit.variants.policy import Policy, split_text
+from audit.variants.config import Policy, compose_config, split_text
 from audit.variants.record import State, Variant
 
 N, VOTES = 20, 3

@@ -16,7 +16,7 @@ import numpy as np
 import yaml
 
 from audit.engines.embedder import DEFAULT_EMBEDDER, cosine_distance, load_embedder
-from audit.variants.policy import Policy, split_text
+from audit.variants.config import Policy, split_text
 from audit.variants.rules import rule_findings
 
 LISTS = yaml.safe_load(Path(__file__).with_name("edits.yaml").read_text())

@@ -10,9 +10,7 @@ from audit.records import Setting
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import CellOutcomes, State
-from audit.verdict.gates import checked, failed, ids_where
-from audit.verdict.reason import advice_of, because, sentence
-from audit.verdict.result import Gate
+from audit.verdict.result import Gate, Rule, advice_of, because, failed, ids_where, sentence
 from audit.verdict.vocabulary import gate_reasons
 from shouting.config import ShoutingThresholds
 from shouting.result import Decision, Evidence, ShoutingResult, Verdict
@@ -39,7 +37,7 @@ def gates(case: _Case) -> tuple[Gate, ...]:
     share, least = float(1 - unparsed.mean()), case.settings.thresholds.answered_share_min
     ids = ids_where(case.cell.question_ids, unparsed.any(axis=0))
     told, advice = f"{share:.1%} of the answers could be parsed.", "Read some of the others."
-    return (checked("parseability", share >= least, share, least, "ours", told, advice, items=ids),)
+    return (Rule("parseability", least, "ours").checked(share >= least, share, told, advice, items=ids),)
 
 
 def decide(e: Evidence, p: float, blocking: Sequence[Gate], thresholds: ShoutingThresholds) -> Decision:

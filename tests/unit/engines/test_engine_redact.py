@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from audit.engines.log_tail import causes
+from audit.engines.processes import causes
 from audit.engines.redact import Redactor
 
 KEY = "sk-test-0123456789-do-not-leak"

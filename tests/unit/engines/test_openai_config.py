@@ -19,8 +19,7 @@ from servers_here import free_port
 from audit.engines.config import ModelConfig
 from audit.engines.dispatch import Circuit, CircuitState, Dispatcher, make_slot
 from audit.engines.openai_config import CircuitConfig, EndpointConfig, OpenAIConfig, RetryConfig, check_config
-from audit.engines.openai_engine import OpenAIEngine
-from audit.engines.probe import WITHIN_S, probe
+from audit.engines.openai_engine import WITHIN_S, OpenAIEngine, probe
 from audit.engines.retry import FailureKind, backoff_seconds, classify_status, retry_after_seconds
 from audit.errors import AuditError, ConfigError, EndpointAuthError, EngineLoadError
 

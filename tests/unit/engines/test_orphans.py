@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Lin
 
 PARENT = """
 import subprocess, sys, time
-from audit.engines.orphans import end_children_with_me
+from audit.engines.processes import end_children_with_me
 sleep = [sys.executable, "-S", "-c", "import time; time.sleep(120)"]
 before = subprocess.Popen(sleep)
 end_children_with_me(grace_s=0.2)

@@ -24,7 +24,7 @@ from audit.memory.items import (
     shards_of,
 )
 from audit.memory.present import Orders, shard_orders
-from audit.memory.ranked import ranked, ranked_csv
+from audit.memory.result import ranked, ranked_csv
 from audit.memory.thresholds import MemoryThresholds
 from audit.records import NO_OPTION, FinishReason, Generation, Question, Setting, TokenLogprobs
 from audit.shards.attempt import start_attempt

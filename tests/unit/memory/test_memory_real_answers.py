@@ -11,10 +11,10 @@ import pytest
 
 from audit.memory.evidence import on_all_scales
 from audit.memory.thresholds import MemoryThresholds
+from audit.statistics.completion import kind_auc
 from audit.statistics.fresh_gap import fresh_gap
 from audit.statistics.priors import PRIORS
 from audit.statistics.rasch import ability_gaps
-from audit.statistics.word_kind import kind_auc
 
 DATA = Path(__file__).resolve().parents[3].parent / "shared" / "data"
 PRIOR = PRIORS["held_out"]

@@ -7,7 +7,7 @@ import pytest
 from audit.memory.evidence import Name
 from audit.memory.texts import TEXTS
 from audit.statistics.without_memory import Limits
-from audit.verdict.reason import because, sentence
+from audit.verdict.result import because, sentence
 
 LIMITS = Limits(0.7123456, -0.0123456, 0.8)
 EFFECT = ("indicator", "unit", "estimate", "low", "high", "p", "adjusted", "doubt")

@@ -28,8 +28,7 @@ from audit.statistics.completion import Auc
 from audit.statistics.multiplicity import holm
 from audit.statistics.unparsed import GAMMAS
 from audit.verdict.instrument import KINDS
-from audit.verdict.reason import because
-from audit.verdict.result import json_ready
+from audit.verdict.result import because, json_ready
 from audit.verdict.run import cell_head
 from audit.verdict.vocabulary import Outcome
 

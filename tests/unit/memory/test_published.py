@@ -17,10 +17,9 @@ from audit.memory.config import from_hydra
 from audit.memory.decide import decide
 from audit.memory.evidence import correct
 from audit.memory.gates import order_exchangeable
-from audit.memory.items import natural_order, shards_of
+from audit.memory.items import draw_order, natural_order, order_sha256, shards_of
 from audit.memory.measure import measure
 from audit.memory.present import Orders, item_orders
-from audit.memory.published import draw_order, order_sha256
 from audit.memory.resolve import resolve_memory
 from audit.memory.result import MemoryVerdict
 from audit.memory.thresholds import MemoryThresholds

@@ -18,7 +18,7 @@ from audit.perturb.result import PerturbVerdict
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.vocabulary import VERDICTS
 from audit.records import CellRows
-from audit.report.diff import word_diff
+from audit.report.page import word_diff
 from audit.shards.keys import RequestCounts, count_requests
 from audit.verdict.result import json_text
 from audit.verdict.shipped import shipped_table

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from audit.perturb.texts import _DOUBTS, TEXTS
-from audit.verdict.reason import Reason, sentence
+from audit.verdict.result import Reason, sentence
 
 NUMBERS = {
     "model": "m", "benchmark": "b", "doubt": "", "why": ["the scorer is not validated"], "score": 0.7123456,

@@ -25,9 +25,7 @@ from audit.perturb.worlds import WORLDS, PerturbDesign, simulate
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State
 from audit.statistics.unparsed import predict_right
-from audit.verdict.gates import failed
-from audit.verdict.reason import because
-from audit.verdict.result import Status
+from audit.verdict.result import Status, because, failed
 
 NAN, LIMITS = float("nan"), PerturbThresholds()
 

@@ -16,7 +16,7 @@ from audit.perturb.result import PerturbVerdict as V
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.worlds import OTHERS, WORLDS, PerturbDesign, simulate
 from audit.statistics.multiplicity import holm
-from audit.verdict.reason import because
+from audit.verdict.result import because
 
 NAN, LIMITS = float("nan"), PerturbThresholds()
 BIG = {"n": 1500, "checked": 600}

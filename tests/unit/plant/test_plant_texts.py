@@ -7,8 +7,17 @@ import pytest
 from plant_items import items
 
 from audit.errors import BenchmarkError, ConfigError, LibraryError
-from audit.plant.plan import Form, halve, parse_doses, parse_forms
-from audit.plant.texts import Example, answer_text, encode, pass_examples, passages
+from audit.plant.texts import (
+    Example,
+    Form,
+    answer_text,
+    encode,
+    halve,
+    parse_doses,
+    parse_forms,
+    pass_examples,
+    passages,
+)
 
 LEARNT = items(5)
 

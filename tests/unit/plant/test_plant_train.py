@@ -10,8 +10,7 @@ pytest.importorskip("peft")
 transformers = pytest.importorskip("transformers")
 
 from audit.errors import TrainError  # noqa: E402
-from audit.plant.plan import Method  # noqa: E402
-from audit.plant.texts import Example, encode  # noqa: E402
+from audit.plant.texts import Example, Method, encode  # noqa: E402
 from audit.plant.train import PROVENANCE, REFUSED, Job, batches, check_memory, main, merge, train  # noqa: E402
 
 WORDS = ["<pad>", "<s>", "</s>", "<unk>", "user:", "bot:", *"abcdefghijkl"]

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit.errors import ConfigError
-from audit.prompting.prompts import request_seed
-from audit.prompting.templates import OF_READING, SHARED, check_reading, fill
-from audit.prompting.templates import load_protocol as load
+from audit.prompting.prompts import OF_READING, SHARED, check_reading, fill, request_seed
+from audit.prompting.prompts import load_protocol as load
 from audit.prompting.thinking import strip_thinking
 from audit.records import Protocol, Reading
 from audit.sweep.config import TEMPLATES

@@ -35,8 +35,7 @@ from audit.sweep.result import (
 )
 from audit.sweep.rows import read_run, read_texts
 from audit.sweep.thresholds import SweepThresholds
-from audit.verdict.reason import Reason
-from audit.verdict.result import Calibration, Gate, Status
+from audit.verdict.result import Calibration, Gate, Reason, Status
 
 HOSTILE = (
     '<script>window.__ran = 1</script><img src="x" onerror="window.__ran = 2">'

@@ -8,8 +8,7 @@ from pathlib import Path
 import panels
 import pytest
 
-from audit.commands.open import main
-from audit.overview import Line, write_overview
+from audit.commands.open import Line, main, write_overview
 from audit.panel import write_panel
 from audit.sweep.report import build_report
 from audit.sweep.vocabulary import VERDICTS

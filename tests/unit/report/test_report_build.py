@@ -23,9 +23,8 @@ from audit.commands.gate import main as gate
 from audit.commands.report import main
 from audit.errors import DataError, ShardError
 from audit.governance.ruling import print_content
-from audit.report.build import ReportPaths, run_facts
+from audit.report.build import ReportPaths, follow, goes_on, run_facts
 from audit.report.canvas import svg_text
-from audit.report.follow import follow, goes_on
 from audit.report.sensitivity import load_sensitivity, quote
 from audit.shards import read
 from audit.shards.attempt import RunLock

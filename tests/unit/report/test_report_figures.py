@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from matplotlib.container import ErrorbarContainer
 
+from audit.memory.calibrate import tables
 from audit.report import canvas
-from audit.report.reach import power_curve
-from audit.statistics.accuracy import interval
+from audit.report.canvas import power_curve
+from audit.statistics.chance import interval
 from audit.sweep import figures as f
-from audit.sweep import forest as chart
-from audit.sweep import tables
+from audit.sweep.figures import forest as chart
 from audit.sweep.paper import RouterSummary, SettingRow, setting_row
 from audit.sweep.result import Effect, Verdict
 from audit.sweep.vocabulary import VERDICTS

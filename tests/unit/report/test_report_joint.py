@@ -22,7 +22,7 @@ from audit.validity.edits.record import Archetype
 from audit.validity.result import ValidityStatus
 from audit.validity.vocabulary import VERDICTS as VALIDITY
 from audit.verdict.instrument import KINDS
-from audit.verdict.reason import because
+from audit.verdict.result import because
 from audit.verdict.vocabulary import CLEARED, Outcome
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit.errors import ConfigError, DataError
-from audit.scoring.options import NORMALISATIONS, read_logprobs
+from audit.scoring.score import NORMALISATIONS, read_logprobs
 
 NAN, INF = math.nan, math.inf
 

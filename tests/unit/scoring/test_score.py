@@ -4,8 +4,7 @@ import pytest
 
 from audit.errors import DataError
 from audit.records import NO_OPTION, Answer, FinishReason, Generation, Reading
-from audit.scoring.score import Score, score
-from audit.scoring.vote import counted, majority
+from audit.scoring.score import Score, counted, majority, score
 
 OPTIONS = ("Rome", "Paris", "Bonn")
 NONE = Answer(None, "none")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from audit.statistics import drawing
-from audit.statistics.accuracy import interval
+from audit.statistics.chance import interval
 from audit.statistics.contracts import clustered_mean, rate_interval
 from audit.statistics.dif import mantel_haenszel
 from audit.statistics.drawing import cluster_df, shared_se

@@ -5,8 +5,7 @@ import pytest
 from scipy import special, stats
 
 from audit.errors import DataError
-from audit.statistics.completion import membership_auc, text_scores
-from audit.statistics.word_kind import kind_auc
+from audit.statistics.completion import kind_auc, membership_auc, text_scores
 
 
 def test_min_k_is_over_the_least_likely_fifth():

@@ -7,9 +7,8 @@ from scipy import stats
 
 from audit.errors import DataError
 from audit.statistics.difficulty import draw_difficulties, shift
-from audit.statistics.fresh_drop import beyond_fresh
 from audit.statistics.fresh_gap import agreement
-from audit.statistics.set_difference import set_difference
+from audit.statistics.set_difference import beyond_fresh, set_difference
 from audit.statistics.wording_drop import item_means
 
 

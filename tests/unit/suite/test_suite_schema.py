@@ -18,7 +18,7 @@ from audit.errors import ConfigError
 from audit.suite.commands import audit_words, check_version, domain_of, model_name, steps, windows_of
 from audit.suite.read import SUITES, known_suites, read_suite, suite_of
 from audit.suite.schema import DOMAINS, VERSION, DomainThresholds, Suite, schema_text
-from audit.variants.policy import policy_for
+from audit.variants.config import policy_for
 from audit.verdict.forms import FORMS
 
 # The source's listing, letter by letter.

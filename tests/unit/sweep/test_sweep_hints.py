@@ -18,7 +18,7 @@ from audit.sweep.result import Verdict
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.texts import TEXTS
 from audit.sweep.thresholds import SweepThresholds
-from audit.verdict.reason import because
+from audit.verdict.result import because
 
 DESIGN = Design(1000, 2, "nested", clean_replicates=2, noisy_replicates=2)
 CLEAN, NOISY = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1)

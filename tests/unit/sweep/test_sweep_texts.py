@@ -9,7 +9,7 @@ import pytest
 import audit.sweep
 from audit.sweep.result import Verdict
 from audit.sweep.texts import CANNOT_EXCLUDE, NOT_RUN, TEXTS
-from audit.verdict.reason import Reason, sentence
+from audit.verdict.result import Reason, sentence
 
 SOURCE = "\n".join(p.read_text(encoding="utf-8") for p in Path(audit.sweep.__file__).parent.rglob("*.py"))
 NUMBERS = {

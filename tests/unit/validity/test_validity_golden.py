@@ -19,9 +19,8 @@ from audit.scoring.shortcuts import negation_scores
 from audit.statistics.contracts import response_changes, score_changes, scores
 from audit.statistics.selectivity import ratio
 from audit.validity.edits.partners import Partners, _slot
-from audit.validity.edits.record import Contract
+from audit.validity.edits.record import Contract, formats_of
 from audit.validity.edits.surface import FORMATS
-from audit.validity.edits.table import formats_of
 
 # rows: fmt score, fmt response, attr own key, attr original key, attr response, CSR own, CSR original, CSR response
 NOTES = {

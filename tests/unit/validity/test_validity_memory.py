@@ -15,8 +15,8 @@ from audit.shards.files import write_file
 from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
 from audit.validity.as_paper import no_op_rates
+from audit.validity.audit import SCHEMA
 from audit.validity.cells import load_validity
-from audit.validity.columns import SCHEMA
 from audit.validity.items_table import items_csv, read_rows, top_items
 from audit.validity.report import judge
 from audit.validity.result import ValidityResult

@@ -25,8 +25,8 @@ from audit.validity.as_paper import (
 )
 from audit.validity.config import ValidityConfig, validate
 from audit.validity.edits.record import Family
+from audit.validity.figures import before_and_after, deltas_of, family_deltas, ratios, ratios_of
 from audit.validity.page import group_dif_csv
-from audit.validity.paper_figures import before_and_after, deltas_of, family_deltas, ratios, ratios_of
 from audit.validity.status import GATE_COLUMNS
 from audit.validity.vocabulary import GATES
 

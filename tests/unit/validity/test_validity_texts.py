@@ -8,7 +8,7 @@ import pytest
 
 from audit.validity.decide import items_for_limit, items_for_test
 from audit.validity.texts import TEXTS
-from audit.verdict.reason import Reason, sentence
+from audit.verdict.result import Reason, sentence
 
 NUMBERS = {
     "who": "m on b", "status": "Not measurable", "why": ["the scorer is not validated", "rows share an id"],

@@ -22,8 +22,8 @@ from audit.config import load_group
 from audit.errors import ConfigError, LibraryError
 from audit.records import Generation, Question
 from audit.variants.build import Gates, Judge, build_variants, judge_candidates
+from audit.variants.config import Policy, policy_for, split_text
 from audit.variants.funnel import funnel, funnel_text
-from audit.variants.policy import Policy, policy_for, split_text
 from audit.variants.record import Candidate, Judgement, ModelRef, State, Variant, question_sha256
 from audit.variants.requests import ModelRequest
 from audit.variants.strategies import FileFormat, file_candidates, load_prompts, load_rules, template_candidates

@@ -10,7 +10,7 @@ from audit.config import load_group
 from audit.errors import DataError
 from audit.records import FinishReason, Generation
 from audit.variants.build import read_vote, tally
-from audit.variants.policy import Policy
+from audit.variants.config import Policy
 from audit.variants.record import Judgement
 from audit.variants.requests import ModelRequest, replies_of, request_seed
 from audit.variants.strategies import Prompts, load_prompts, paraphrase_candidates, paraphrase_requests, read_paraphrase

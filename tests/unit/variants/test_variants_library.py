@@ -18,6 +18,7 @@ from audit.errors import ConfigError, DataError, LibraryError
 from audit.perturb.audit import SCHEMA
 from audit.perturb.report import reviewed_since
 from audit.shards.manifest import Manifest
+from audit.statistics.chance import upper_limit
 from audit.variants.arrow import (
     METADATA,
     export_library,
@@ -29,10 +30,9 @@ from audit.variants.arrow import (
     to_table,
     write_library,
 )
-from audit.variants.combine import diff, merge
-from audit.variants.panel_run import PanelFinding, apply_panel, judge_by_run, panel_findings
+from audit.variants.combine import PanelFinding, apply_panel, diff, judge_by_run, merge, panel_findings
 from audit.variants.record import Library, ModelRef, State, header_dict, header_from
-from audit.variants.review_file import apply_review, draw_review, read_review, upper_bound, write_review
+from audit.variants.review_file import apply_review, draw_review, read_review, write_review
 from audit.variants.select import check_library, select_variants
 
 
@@ -159,11 +159,11 @@ def test_merge() -> None:
         merge(first, make_library(OTHER, window=(0.1, 0.2)), "both")
 
 
-def test_upper_bound_is_clopper_pearson() -> None:
-    assert upper_bound(0, 150) == pytest.approx(1 - 0.05 ** (1 / 150))  # closed form at zero: 2.0 %
-    assert upper_bound(5, 5) == 1.0
+def test_the_upper_limit_is_clopper_pearson() -> None:
+    assert upper_limit(0, 150) == pytest.approx(1 - 0.05 ** (1 / 150))  # closed form at zero: 2.0 %
+    assert upper_limit(5, 5) == 1.0
     for broken, n in ((1, 20), (7, 60)):  # the definition: at the bound, that few or fewer have probability 5 %
-        assert binom.cdf(broken, n, upper_bound(broken, n)) == pytest.approx(0.05, abs=1e-9)
+        assert binom.cdf(broken, n, upper_limit(broken, n)) == pytest.approx(0.05, abs=1e-9)
 
 
 def test_review_by_file(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_review_by_file(tmp_path: Path) -> None:
         read_review(library, path, reviewer="")
     reviewed = read_review(library, path, reviewer="ann")
     assert (reviewed.header.review.n, reviewed.header.review.broken) == (2, 1)  # doubt counts as broken
-    assert reviewed.header.review.upper_95 == pytest.approx(upper_bound(1, 2), abs=1e-6)
+    assert reviewed.header.review.upper_95 == pytest.approx(upper_limit(1, 2), abs=1e-6)
     assert [v.state for v in reviewed.variants] == [State.TOO_CLOSE, State.ACCEPTED, State.REVIEWED_BROKEN]
     assert reviewed.header.parents == (library.sha256,) and reviewed.sha256 != library.sha256
     with pytest.raises(LibraryError, match="is a review of library"):

@@ -8,7 +8,7 @@ import numpy as np
 from audit.engines.embedder import Embedding
 from audit.records import NO_OPTION, Question
 from audit.variants.build import Gates, build_variants, once
-from audit.variants.policy import Policy
+from audit.variants.config import Policy
 from audit.variants.record import Candidate, Header, Library, ModelRef, questions_sha256
 
 

@@ -13,8 +13,18 @@ from audit.sweep.result import Contrast, Verdict
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.vocabulary import GATES, VERDICTS
-from audit.verdict.reason import Reason, because, listed, sentence, sentences
-from audit.verdict.result import bare_pvalue, json_ready, percent, pvalue, signed_points
+from audit.verdict.result import (
+    Reason,
+    bare_pvalue,
+    because,
+    json_ready,
+    listed,
+    percent,
+    pvalue,
+    sentence,
+    sentences,
+    signed_points,
+)
 
 
 def test_a_template_says_numbers_in_the_formats_of_the_house() -> None:

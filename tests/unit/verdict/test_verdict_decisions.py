@@ -18,7 +18,7 @@ from audit.sweep.remarks import not_run
 from audit.sweep.result import SweepResult, Verdict
 from audit.sweep.texts import BLIND
 from audit.sweep.thresholds import SweepThresholds
-from audit.verdict.reason import because
+from audit.verdict.result import because
 
 RESAMPLES = 499
 ROUTERS = (1, 2, 3)

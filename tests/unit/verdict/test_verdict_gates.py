@@ -21,8 +21,7 @@ from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.texts import TEXTS
 from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.vocabulary import GATES
-from audit.verdict.reason import sentence
-from audit.verdict.result import Gate, Status
+from audit.verdict.result import Gate, Status, sentence
 
 ROUTERS = (1, 2, 3)
 BOTH = [Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1)]

@@ -24,8 +24,7 @@ from audit.sweep.result import SweepResult, Verdict
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.vocabulary import GATES
-from audit.verdict.reason import because
-from audit.verdict.result import Status, json_text
+from audit.verdict.result import Status, because, json_text
 
 RESAMPLES = 499
 DIRECT, CLEAN = Setting(Arm.DIRECT, 0), Setting(Arm.FORWARD_FULL, 1)

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from matplotlib.container import ErrorbarContainer
 
-from audit.memory.calibrate import tables
 from audit.report import canvas
 from audit.report.canvas import power_curve
 from audit.statistics.chance import interval
+from audit.sweep import accuracy as tables
 from audit.sweep import figures as f
-from audit.sweep.figures import forest as chart
 from audit.sweep.paper import RouterSummary, SettingRow, setting_row
 from audit.sweep.result import Effect, Verdict
 from audit.sweep.vocabulary import VERDICTS
@@ -36,10 +35,10 @@ def _scores(k: int) -> list[f.ModelScores]:
     ]
 
 
-def _gains(k: int) -> list[chart.GainRow]:
+def _gains(k: int) -> list[f.GainRow]:
     kinds = list(VERDICTS)
     return [
-        chart.GainRow(f"m{i}", kinds[i % len(kinds)], Effect(3, 0.01 * i, -0.02, 0.05 + 0.01 * i, 0, -0.03, 0.04), 0.01)
+        f.GainRow(f"m{i}", kinds[i % len(kinds)], Effect(3, 0.01 * i, -0.02, 0.05 + 0.01 * i, 0, -0.03, 0.04), 0.01)
         for i in range(k)
     ]
 
@@ -66,7 +65,7 @@ def test_every_figure_is_the_same_twice_and_is_xml(k: int) -> None:
         lambda: f.small_multiples(_scores(k)),
         lambda: f.transitions(POINTS),
         lambda: f.breadth([(f"m{i}", i % 10, 9) for i in range(k)]),
-        lambda: chart.forest(_gains(k), 0.05),
+        lambda: f.forest(_gains(k), 0.05),
     ):
         first, second = canvas.svg_text(make()), canvas.svg_text(make())
         assert first == second
@@ -103,9 +102,9 @@ def test_plain_draws_names_as_they_are() -> None:
 
 
 def test_the_worst_verdict_stands_first_and_what_is_drawn_is_the_row() -> None:
-    clean = chart.GainRow("clean", Verdict.NO_EXCESS, Effect(1, 0.09, -0.01, 0.19, 0, -0.1, 0.1), None)
-    bad = chart.GainRow("bad", Verdict.EXCESS, Effect(3, 0.07, 0.02, 0.12, 0.05, 0.01, 0.09), 0.03)
-    figure = chart.forest([clean, bad], 0.05)
+    clean = f.GainRow("clean", Verdict.NO_EXCESS, Effect(1, 0.09, -0.01, 0.19, 0, -0.1, 0.1), None)
+    bad = f.GainRow("bad", Verdict.EXCESS, Effect(3, 0.07, 0.02, 0.12, 0.05, 0.01, 0.09), 0.03)
+    figure = f.forest([clean, bad], 0.05)
     axes = figure.axes[0]
     assert [t.get_text() for t in axes.get_yticklabels()] == ["bad", "clean"]
     ends = [

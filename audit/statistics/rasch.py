@@ -142,7 +142,9 @@ def rasch_gap(
             found.difference * slope, found.items_se * slope, found.items_df, found.spread * slope**2, *sampling
         )
         se, tau, pvalue, low, high = told.se / slope, told.tau / slope, told.pvalue, told.low / slope, told.high / slope
-    ability = float(fits[0].ability[0])
+    score, without, without_low, without_high = (
+        fits[0].accuracy(float(fits[0].ability[0]) - less) for less in (0.0, found.difference, high, low)
+    )
     return RaschGap(
         difference=found.difference,
         se=se,
@@ -151,10 +153,10 @@ def rasch_gap(
         high=high,
         tau=tau,
         gaps=found.gaps,
-        score=fits[0].accuracy(ability),
-        without_memory=fits[0].accuracy(ability - found.difference),
-        without_low=fits[0].accuracy(ability - high),
-        without_high=fits[0].accuracy(ability - low),
+        score=score,
+        without_memory=without,
+        without_low=without_low,
+        without_high=without_high,
         spreads=(fits[0].spread, fits[1].spread),
     )
 

@@ -14,7 +14,8 @@
   alone, and nobody states the dates (where they are stated, the program refuses such items);
 - touchy: one reference loses 8 points on the held-out items;
 - larger_1.3, larger_1.5: the published text is .5 spreads more popular, and the tested model makes 1.3 or 1.5 times as
-  much of it as its references; family: 1 spread, 1.2 times, and references alike within .05;
+  much of it as its references; family: 1 spread, 1.2 times, and references alike within .05; larger_even: as
+  larger_1.5, and likelihoods spread alike over texts;
 - sequenced: orders of items and options have a sense of .3 spreads; felt_2: the tested model feels it twice as much;
   larger_all: text, orders and options all 1.5 times;
 - chosen_harder: the held-out items are chosen, out of some 10 points harder, by the references' own answers;
@@ -24,9 +25,9 @@ And of models with memory: answers (30 % of the answers are learnt), half (50 %)
 with abler references), half_contaminated (one reference has learnt the same), text (published text and orders are
 likelier by .3 spreads), gap_5 (learnt answers raise the score by the smallest effect that matters exactly: to clear it
 is wrong), gap_5_tau_2 (where models differ), gap_5_unparsed (4 % of all answers are unparsed, at random), gap_5_hidden
-(4 % of the tested model's answers on each set are unparsed, and all speak for it), gap_5_guessed (as guessed_narrower),
-chosen_easier (15 %; the held-out
-items are chosen, out of some 9 points easier, by the references' own answers).
+(4 % of the tested model's answers on each set are unparsed, and all speak for it), gap_5_guessed (as
+guessed_narrower), chosen_easier (15 %; the held-out items are chosen, out of some 9 points easier, by the references'
+own answers).
 
 Two errors are counted: memory found where there is none, and the clearance (`nothing_seen_by_this_instrument`) of a
 model that has memory. Each model is judged by itself, and as one of a panel of twelve, by Bonferroni: Holm's correction
@@ -76,6 +77,7 @@ CLEAN: Mapping[str, World] = {
     "felt_2": World(sequenced=0.3, felt=2.0),
     "larger_all": World(popular=0.5, sequenced=0.3, uses=1.5, felt=1.5),
     "chosen_harder": World(harder=0.10, chosen=True),
+    "larger_even": World(popular=0.5, uses=1.5, even=True),
     "guessed_wider": World(accuracy=0.85, others=(0.55, 0.65), fresh_spread=3.5, guess=0.25),
     "guessed_narrower": World(accuracy=0.85, others=(0.55, 0.65), fresh_spread=0.3, guess=0.25),
 }
@@ -94,7 +96,9 @@ WITH_MEMORY: Mapping[str, World] = {
     "gap_5_guessed": World(accuracy=0.85, others=(0.55, 0.65), fresh_spread=0.3, guess=0.25, answers=_OF_15),
 }
 WORLDS: Mapping[str, World] = {**CLEAN, **WITH_MEMORY}
-HOSTILE = ("clean", "spread_wider", "spread_narrower", "larger_1.5", "felt_2", "guessed_wider", "gap_5_guessed")
+HOSTILE = (
+    "clean", "spread_wider", "spread_narrower", "larger_1.5", "felt_2", "guessed_wider", "larger_even", "gap_5_guessed",
+)  # fmt: skip
 FEW = ("clean", "tau_2", "larger_1.5", "felt_2", "answers", "half", "text", "gap_5")
 ALONE = ("clean", "sequenced", "text")  # what tells anything without held-out items
 
@@ -158,8 +162,8 @@ def procedures(options: Namespace, designs: Mapping[MemoryDesign, Sequence[str]]
     """The rates of each world W: the share (0-1) of models in which memory is found (W), and W with the other OUTCOMES,
     each with its Monte-Carlo standard error (..._se)."""
     simulations = options.simulations or SIMULATIONS
-    # The seed of a world. Those of chosen items came later, then guessed ones: the others keep theirs.
-    later = sorted(WORLDS, key=lambda name: (WORLDS[name].guess, WORLDS[name].chosen))
+    # The seed of a world. Those of chosen items came later, then guessed and even ones: the others keep theirs.
+    later = sorted(WORLDS, key=lambda name: (WORLDS[name].even, WORLDS[name].guess, WORLDS[name].chosen))
     places = {name: place for place, name in enumerate(later)}
 
     def case(design: MemoryDesign, name: str) -> Case:

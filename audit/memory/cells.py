@@ -219,6 +219,7 @@ def _item_set(name: str, questions: Sequence[Question], shards: Sequence[Sequenc
         cluster=cluster,
         n_options=np.array([len(q.options) for q in questions], dtype=np.int64),
         neighbours=neighbours(shards, own),
+        log_length=np.array([np.log(max(len(item_text(q).encode()), 1)) for q in questions]),
     )
 
 

@@ -19,6 +19,7 @@ TAKEN_AWAY = ("fresh_matched", "fresh_drawn", "same_kind")
 _TEXT = (Name.ITEM, Name.HALF, Name.WRONG)
 _TELLS_APART = {  # what to do about another cause, where it is not to take larger references
     "no_reference": "add_references", "one_family": "other_families", "abler": "abler_references",
+    "no_bracket": "add_held_out",
     "ability_scale": "abler_references", "unparsed": "mend_unparsed", "undated": "state_dates",
 }  # fmt: skip
 

@@ -159,7 +159,7 @@ class Evidence:
     score that are not above chance. fresh_order: the order test of the held-out items, whose order cannot have been
     learnt. gap: as parsed; abilities: the same as `ability_gaps`; held: with unparsed answers, by gamma, none where
     all were parsed. kind: how well words alone part the two sets. apart: each reference's own gap against the rest.
-    alike: `fresh_gap.agreement` of the references' answers to both sets; None without them.
+    alike: `fresh_gap.agreement` of the references' answers to both sets; None without them. outside: as in `Ordered`.
     """
 
     order: Ordered | None
@@ -176,6 +176,7 @@ class Evidence:
     kind: Auc | None = None
     apart: tuple[Apart, ...] = ()
     alike: float | None = None
+    outside: Reason | None = None
 
     def indicator(self, name: Name) -> Indicator:
         return next(one for one in self.indicators if one.name == name)

@@ -109,9 +109,11 @@ def _completion(cell: MemoryCell, e: Evidence, name: Name, thresholds: MemoryThr
     if min(nats.n, nats.m) < thresholds.items_min:
         return Indicator(name, why=_few(nats.n, nats.m, thresholds))
     return Indicator(
-        name, found.pvalue, None, scale * nats.difference, scale * nats.low, scale * nats.high, "bits a byte",
+        name, 1.0 if e.outside else found.pvalue, None, scale * nats.difference, scale * nats.low, scale * nats.high,
+        "bits a byte",
         # Nothing at all in its own unit is explained by how much of any text the model makes: no doubt is left.
-        unguarded=nats.pvalue if found.own_spread.pvalue <= thresholds.alpha else None, doubt=because("own_scale"),
+        unguarded=nats.pvalue if found.own_spread.pvalue <= thresholds.alpha else None,
+        doubt=e.outside or because("own_scale"),
     )  # fmt: skip
 
 

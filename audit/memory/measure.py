@@ -16,7 +16,7 @@ from audit.statistics.order_test import N_RESAMPLES, order_test
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.priors import PRIORS
 from audit.statistics.rasch import RaschGap, ability_gaps
-from audit.statistics.set_difference import Sets, in_own_spread, set_difference
+from audit.statistics.set_difference import Sets, beside, in_own_spread, set_difference
 from audit.statistics.unparsed import DECIDE_AT, GAMMAS
 from audit.verdict.result import Reason, because
 
@@ -78,6 +78,7 @@ def measure(
         held=held,
         kind=cell.kind,
         apart=_apart(kept[1:], _clusters(cell)) if gap is not None and describe else (),
+        outside=outside,
     )
     if both := [(a.score, b.score) for a, b in cell.references if b is not None]:
         evidence = replace(evidence, alike=agreement(both))
@@ -87,12 +88,14 @@ def measure(
 def _outside(cell: MemoryCell) -> Reason | None:
     """How the references do not bracket the tested model on the held-out items: None where they do, or none is there.
 
-    What an order's sense is worth to a model goes with its size. A model that finds any text likelier than every
-    reference does, or answers more of the held-out items, may feel it more than all of them.
+    What an order's sense, or a popular text, is worth to a model goes with its size. A model that finds any text
+    likelier than every reference does, or answers more of the held-out items, may feel it more than all of them.
     """
+    if not cell.references:
+        return None
     sides = [pair[1] for pair in (cell.tested, *cell.references) if pair[1] is not None]
     if len(sides) < 2:
-        return None
+        return because("no_bracket")
     texts = [_mean(one.texts["item"]) for one in sides]
     if texts[0] < 0 and texts[0] > (1 - _MORE_LIKELY) * max(texts[1:]):
         return because("any_text_likelier")
@@ -153,6 +156,8 @@ def _clusters(cell: MemoryCell) -> tuple[IntArray, IntArray]:
 
 def _text(cell: MemoryCell, text: str) -> Text | None:
     sides: list[Sets] = [(a.texts[text], b.texts[text]) for a, b in (cell.tested, *cell.references) if b is not None]
+    if cell.fresh and cell.published.log_length is not None and cell.fresh.log_length is not None:
+        sides = [beside(one, (cell.published.log_length, cell.fresh.log_length)) for one in sides]
     clusters = _clusters(cell)
     try:
         nats = set_difference(sides[0], sides[1:], clusters)

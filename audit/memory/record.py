@@ -64,7 +64,7 @@ class ItemSet:
     """The items of a set. cluster: (n,) index of what resampling keeps whole. n_options: (n,), 0 for a free answer.
 
     neighbours: by measure (S, K + 1), how alike the neighbours in each order of each shard are, told by their words
-    alone (see `cells.neighbours`); the rows are those of `ModelSet.order`.
+    alone (see `cells.neighbours`); the rows are those of `ModelSet.order`. log_length: (n,) of the text in bytes.
     """
 
     name: str
@@ -72,6 +72,7 @@ class ItemSet:
     cluster: IntArray
     n_options: IntArray
     neighbours: Mapping[str, FloatArray] = field(default_factory=dict)
+    log_length: FloatArray | None = None
 
     @property
     def n(self) -> int:

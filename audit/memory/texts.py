@@ -127,8 +127,9 @@ TEXTS: Texts = {
     "no_reference": "An order that makes sense is likelier to any model: references show by how much "
     "('references=[..]').",
     "references_feel_it": "The references find this order likelier too, and a larger model may do so twice as much.",
-    "any_text_likelier": "Any text is likelier to this model than to every reference: its order may be, too.",
-    "abler": "This model is abler than every reference, so the order may mean more to it.",
+    "any_text_likelier": "Any text is likelier to this model than to every reference: a popular text or an order, too.",
+    "abler": "This model is abler than every reference, so a popular text, or an order, may mean more to it.",
+    "no_bracket": "Without held-out items nobody knows whether any text is likelier to this model than to the others.",
     "own_scale": "In units of each model's own spread over the held-out items it may be chance.",
     "ability_scale": "On a scale of ability, which allows for easier and harder items and guesses, it may be chance.",
     "unparsed": "It is gone where unparsed answers count against it.",

@@ -51,6 +51,7 @@ class World:
     at random; hidden: share of the tested model's answers on each set, above 0 those that speak for a gap (right on
     the published set, wrong on the fresh one), below 0 those against it. chosen: the held-out items are chosen out of
     a pool, by how many references are right, as on published ones. guess: chance of a right answer that is not known.
+    even: likelihoods spread alike over texts whatever a model makes of them.
     """
 
     accuracy: float = 0.7
@@ -73,6 +74,7 @@ class World:
     hidden: float = 0.0
     chosen: bool = False
     guess: float = 0.0
+    even: bool = False
 
 
 def simulate(design: MemoryDesign, world: World, rng: np.random.Generator) -> MemoryCell:
@@ -178,7 +180,8 @@ def _side(
         told = {}
         for name, values in texts.items():
             more = 0.0 if fresh else world.popular * uses[k] + (world.text if k == 0 else 0.0)
-            told[name] = _BYTE / (1 + 0.25 * (uses[k] - 1)) + _BYTE_SD * (uses[k] * values[k] + more)
+            spread = 1.0 if world.even else uses[k]
+            told[name] = _BYTE / (1 + 0.25 * (uses[k] - 1)) + _BYTE_SD * (spread * values[k] + more)
         if not fresh:
             for orders in (order, options):
                 orders[k] *= uses[k]

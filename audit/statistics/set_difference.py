@@ -107,6 +107,20 @@ def set_difference(
     )
 
 
+def beside(values: Sets, covariate: Sets) -> tuple[FloatArray, FloatArray]:
+    """The same less what a covariate tells of them, by least squares over the second set, which nobody can have read.
+
+    A model that makes more of a longer text would else gain more where the first set's texts are longer.
+    """
+    published, held_out = (np.asarray(side, dtype=float) for side in values)
+    there = ~np.isnan(held_out)
+    x = np.asarray(covariate[1], dtype=float)
+    centred = x - x[there].mean() if there.any() else x
+    squares = float(np.sum(centred[there] ** 2))
+    slope = float(np.sum(centred[there] * held_out[there])) / squares if squares > 0 else 0.0
+    return published - slope * np.asarray(covariate[0]), held_out - slope * x
+
+
 def in_own_spread(values: Sets) -> tuple[FloatArray, FloatArray]:
     """The same in units of their standard deviation over the second set, the items that nobody can have read.
 

@@ -224,6 +224,53 @@ def test_references_that_find_any_text_less_likely_do_not_bracket_the_model():
     assert one.pvalue == 1.0 and one.unguarded < 0.01 and one.doubt.code == "any_text_likelier"
 
 
+def test_a_larger_model_that_makes_more_of_popular_texts_is_no_reader():
+    """Its likelihoods spread no wider over texts, so that scale does not guard it: 99 % were accused."""
+    larger = {"popular": 0.5, "uses": 1.5, "even": True}
+    (result,) = judged(cell(n=1000, fresh=500, references=8, **larger))
+    one = result.evidence.completion[Name.ITEM]
+    assert one.nats.pvalue < 0.01 / 6 and one.own_spread.pvalue < 0.01 / 6
+    assert result.decision.verdict == V.CAUSE_UNKNOWN
+    assert doubt(result, Name.ITEM, Name.HALF, Name.WRONG) == {"any_text_likelier"}
+    assert codes(result.decision.what_to_do) == ["larger_references"]
+
+
+def test_without_held_out_items_nobody_knows_whether_references_bracket_an_order():
+    made = cell(n=1000, references=8, text=0.6)
+    bare = replace(
+        made, fresh=None, tested=(made.tested[0], None), references=tuple((a, None) for a, _ in made.references)
+    )
+    (result,), (drawn,) = judged(bare), judged(replace(bare, recorded=True))
+    assert result.decision.verdict == V.CAUSE_UNKNOWN and doubt(result, Name.ORDER, Name.OPTIONS) == {"no_bracket"}
+    assert codes(result.decision.what_to_do) == ["add_held_out"]
+    assert drawn.decision.verdict == V.MEMORY_OF_TEXT  # an order drawn at random has no sense to feel
+
+
+def test_what_a_model_makes_of_long_texts_is_no_memory_of_them():
+    """Published texts are longer, and length is worth more to the tested model: not to be seen beside its length."""
+    made, rng = cell(n=1000, fresh=500, references=8), np.random.default_rng(2)
+    lengths = 0.5 + rng.standard_normal(1000), rng.standard_normal(500)
+
+    def longer(pair, slope):
+        return tuple(
+            replace(one, texts={name: x + 0.15 * slope * length for name, x in one.texts.items()})
+            for one, length in zip(pair, lengths, strict=True)
+        )
+
+    moved = replace(
+        made, tested=longer(made.tested, 0.6), references=tuple(longer(pair, 0.3) for pair in made.references)
+    )
+    told = replace(
+        moved,
+        published=replace(made.published, log_length=lengths[0]),
+        fresh=replace(made.fresh, log_length=lengths[1]),
+    )
+    (blind,), (seeing,) = judged(moved), judged(told)
+    assert blind.decision.verdict == V.MEMORY_OF_TEXT and seeing.decision.verdict == V.NOTHING_SEEN
+    as_before = judged(made)[0].evidence.completion[Name.ITEM].nats.difference
+    assert seeing.evidence.completion[Name.ITEM].nats.difference == pytest.approx(as_before, abs=0.005)
+
+
 def test_orders_that_a_reference_could_not_read_are_not_judged():
     """With nothing beyond the references p was 1, and no memory was said to show, whatever the model had read."""
     made = cell(text=0.5)

@@ -181,11 +181,20 @@ def wording_drop(
 
 
 def largest_drop(drop: Estimate, confidence: float = 0.95) -> float:
-    """One-sided upper limit by t over the units; at least what none of G units would show with that confidence."""
-    units = drop.units
+    """One-sided upper limit by t over the units and one that drops; at least what none of G units would show with that
+    confidence."""
+    units, drop = drop.units, _with_a_drop(drop)
     unseen = 1 - (1 - confidence) ** (1 / max(units, 1))
-    upper = drop.value + scipy.special.stdtrit(drop.df, confidence) * drop.se if drop.se > 0 else drop.value
-    return float(max(upper, unseen))
+    return float(max(drop.value + scipy.special.stdtrit(drop.df, confidence) * drop.se, unseen))
+
+
+def _with_a_drop(drop: Estimate) -> Estimate:
+    """With one more unit, which drops by 1. Where one item in twenty drops, a sample that shows few of them has a short
+    error too, and t would clear 10 to 12 % of such models with 60 or 100 items."""
+    g = drop.units
+    shift = (1 - drop.value) / (g + 1)
+    told = drop.influence[np.argsort(np.abs(drop.influence))[drop.empty :]]  # units with nothing in them have none
+    return Estimate(drop.value + shift, np.append(told * g - shift, g * shift) / (g + 1), uneven=drop.uneven)
 
 
 def above_pvalue(estimate: Estimate, margin: float = 0.0) -> float:
@@ -211,19 +220,20 @@ def above_broken(
 
 
 def equivalence(drop: Estimate, delta: float) -> Equivalence:
-    """TOST by t over the units. Where next to nothing varies, p is at least (1 - delta)^G: the probability that none of
-    G units shows a drop that a share delta of them has.
+    """TOST by t over the units, and one that drops for "no larger". Where next to nothing varies, p is at least
+    (1 - delta)^G: the probability that none of G units shows a drop that a share delta of them has.
 
-    >>> equivalence(Estimate(0.0, np.repeat([0.001, -0.001], 500)), 0.05).p_no_larger < 0.06
+    >>> equivalence(Estimate(0.0, np.repeat([0.001, -0.001], 500)), 0.05).p_no_larger < 0.07
     True
     """
     if not 0 < delta < 1:
         raise DataError(f"The largest drop that counts as none lies between 0 and 1, such as 0.05; found {delta}.")
     unseen = (1 - delta) ** drop.units
-    minus = Estimate(-drop.value, -drop.influence, *shape_of(drop))
+    padded = _with_a_drop(drop)
+    minus = Estimate(-padded.value, -padded.influence, *shape_of(padded))
     sides = []
     for estimate in (minus, drop):  # -drop > -delta, and drop > -delta
-        p = above_pvalue(estimate, -delta) if drop.se > 0 else float(estimate.value <= -delta)
+        p = above_pvalue(estimate, -delta) if estimate.se > 0 else float(estimate.value <= -delta)
         sides.append(max(p, unseen))
     return Equivalence(delta, sides[0], sides[1], max(sides))
 

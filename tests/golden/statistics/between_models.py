@@ -1,4 +1,4 @@
-"""How much do public models differ? The scales of `audit.statistics.between_models.PRIORS`, and the level they give.
+"""How much do public models differ? The scales of `audit.statistics.priors.PRIORS`, and the level they give.
 
     PYTHONPATH=. python tests/golden/statistics/between_models.py [FOLDER with ConStat's tables]
 

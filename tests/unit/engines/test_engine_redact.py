@@ -68,7 +68,7 @@ def test_a_process_finds_the_files_it_writes_to(tmp_path):
     out = tmp_path / "worker.out"
     code = (
         "import sys; print('ValueError: no such layer', flush=True);"
-        "from audit.engines.log_tail import explain; sys.stderr.write(explain())"
+        "from audit.engines.processes import explain; sys.stderr.write(explain())"
     )
     with out.open("wb") as file:
         done = subprocess.run([sys.executable, "-c", code], stdout=file, stderr=subprocess.PIPE, text=True, check=True)

@@ -16,7 +16,7 @@ from audit.errors import DataError
 from audit.statistics.between_models import predictive
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.priors import TauPrior
-from audit.statistics.set_difference import Sets, set_difference
+from audit.statistics.set_difference import SetDifference, Sets, set_difference
 
 # Difficulties looked at, in standard deviations. Evenly spaced: the error of the sum vanishes exponentially, also where
 # many models leave a narrow posterior, which falls between the few nodes of a Gauss-Hermite rule.
@@ -134,14 +134,7 @@ def rasch_gap(
     values = [fit.ability[:, None] + fit.influence.shape[1] * fit.influence for fit in fits]
     pairs = list(zip(*values, strict=True))
     found = set_difference(pairs[0], pairs[1:], groups)
-    se, tau, pvalue, low, high = found.se, found.tau, found.pvalue, found.low, found.high
-    if prior is not None:
-        slope = fits[0].slope()  # the prior is in points
-        sampling = found.sampling * slope**2, len(references), prior
-        told = predictive(
-            found.difference * slope, found.items_se * slope, found.items_df, found.spread * slope**2, *sampling
-        )
-        se, tau, pvalue, low, high = told.se / slope, told.tau / slope, told.pvalue, told.low / slope, told.high / slope
+    se, tau, pvalue, low, high = _errors(found, fits[0].slope(), len(references), prior)
     score, without, without_low, without_high = (
         fits[0].accuracy(float(fits[0].ability[0]) - less) for less in (0.0, found.difference, high, low)
     )
@@ -159,6 +152,19 @@ def rasch_gap(
         without_high=without_high,
         spreads=(fits[0].spread, fits[1].spread),
     )
+
+
+def _errors(
+    found: SetDifference, slope: float, references: int, prior: TauPrior | None
+) -> tuple[float, float, float, float, float]:
+    """se, tau, p and limits in logits; slope: points a logit, as the prior is in points."""
+    if prior is None:
+        return found.se, found.tau, found.pvalue, found.low, found.high
+    told = predictive(
+        found.difference * slope, found.items_se * slope, found.items_df, found.spread * slope**2,
+        found.sampling * slope**2, references, prior,
+    )  # fmt: skip
+    return told.se / slope, told.tau / slope, told.pvalue, told.low / slope, told.high / slope
 
 
 def ability_gaps(

@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None, now: datetime | None = None) ->
     if asked.approvals < 1:
         parser().error(f"--approvals {asked.approvals}: expected at least 1")
     from audit.governance.sealed import with_seals  # here: the help needs neither
-    from audit.registry.decided import tries
+    from audit.registry.tried import tries
 
     now = now or datetime.now(UTC)
     run_dir = run_folder(asked.run_dir)

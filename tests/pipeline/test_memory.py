@@ -57,7 +57,7 @@ def conf(tmp_path_factory) -> Path:
 def finished(driver, conf, tmp_path_factory) -> Finished:
     """A finished run of one judged model and one reference. To be read only."""
     done = memory(tmp_path_factory.mktemp("memory") / "run", conf, "gate=true", "store.rows_per_shard=60")
-    assert done.code == 3, done.out
+    assert done.code == 4, done.out
     return done
 
 
@@ -83,20 +83,21 @@ def test_every_text_is_read_once(finished):
     assert all(len(set(found)) == len(found) for found in per_item.values())
 
 
-def test_a_model_that_recites_the_order_is_found_and_its_reference_is_not_judged(finished):
+def test_an_order_that_is_recited_stands_out_and_without_held_out_items_its_cause_is_open(finished):
     verdict = json.loads((finished.run_dir / "report" / "verdict.json").read_text())
     schema = json.loads((files("audit.memory") / "verdict.schema.json").read_text(encoding="utf-8"))
     jsonschema.validate(verdict, schema)
     (cell,) = verdict["cells"]
     assert (cell["model"], cell["references"]) == ("reader", ["peer"])
-    assert cell["verdict"] == "memory_of_text_seen"
+    assert cell["verdict"] == "memory_cause_unknown"
     found = {one["name"]: one for one in cell["indicators"]}
-    assert found["order"]["adjusted"] < 0.01 and found["order"]["estimate"] > 0
+    assert found["order"]["unguarded_adjusted"] < 0.01 and found["order"]["estimate"] > 0
+    assert found["order"]["doubt"]["code"] == "no_bracket"
     assert found["gap"]["pvalue"] is None and found["gap"]["why"]["code"] == "needs_held_out"
     assert cell["evidence"]["order"]["references"][0]["t_pvalue"] > 0.05
     page = (finished.run_dir / "report" / "report.html").read_text()
     assert page.count("<li data-marks=") == 60 and "<b>wheel" not in page and "&lt;b&gt;wheel" in page
-    assert "MEMORY OF TEXT SEEN" in finished.out and gate([str(finished.run_dir)]) == 3
+    assert "MEMORY CAUSE UNKNOWN" in finished.out and gate([str(finished.run_dir)]) == 4
 
 
 @pytest.mark.usefixtures("no_figures")

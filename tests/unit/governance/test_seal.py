@@ -21,7 +21,7 @@ from audit.errors import ConfigError, SignatureError
 from audit.governance.keys import load_signer, load_trusted, seal, statement
 from audit.governance.sealed import PREDICATE, checked, write_seal
 from audit.json_types import plain
-from audit.registry import decided
+from audit.registry import tried
 from audit.shards.files import file_sha256
 from audit.shards.manifest import SEAL, Manifest, open_run_dir
 from audit.sweep.plan import planned
@@ -246,9 +246,9 @@ def test_the_gate_counts_earlier_runs_of_the_design(
     }  # fmt: skip
     assert gated(run_dir, keys) == 4
     assert "3 earlier runs" in capsys.readouterr().out
-    assert len(decided.tries(run_dir, place)) == 3
+    assert len(tried.tries(run_dir, place)) == 3
     shutil.copytree(tmp_path / "again", tmp_path / "backup")
-    assert len(decided.tries(run_dir, place)) == 3  # one run, twice on the disk
+    assert len(tried.tries(run_dir, place)) == 3  # one run, twice on the disk
     for name in ("again", "backup"):
         shutil.rmtree(tmp_path / name)
-    assert [Path(one.run).name for one in decided.tries(run_dir, place) if not one.differs] == ["again"]
+    assert [Path(one.run).name for one in tried.tries(run_dir, place) if not one.differs] == ["again"]

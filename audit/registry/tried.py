@@ -1,0 +1,91 @@
+"""How often a run's question was asked before: earlier runs of the same audit, model and benchmark, beside it and in
+the registry. A run that was repeated until it passed shows here."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from audit.decision import Try, rule
+from audit.errors import AuditError
+from audit.governance.ruling import home_of, verdict_path
+from audit.panel import panel_of, panel_runs
+from audit.registry.entry import comparable, library_of
+from audit.shards.manifest import MANIFEST, Manifest
+
+_Key = tuple[str, str, str]  # model, its revision, benchmark
+# Folder, start, fingerprint, decision, what was asked.
+_Found = tuple[str, str, str, str, dict[_Key, Mapping[str, str]]]
+_UNTOLD = ("library", "references")  # what a manifest alone does not tell, and a run without a verdict not at all
+
+
+def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
+    """Earlier runs than those of a run's or panel's folder, the oldest first; copies of one count once. place: the
+    registry's; None without one.
+
+    Raises RegistryError where the registry does not answer.
+    """
+    folder = home_of(folder)
+    own = [run for run in panel_runs(folder) or [folder] if (run / MANIFEST).is_file()]
+    found: dict[tuple[str, str, tuple[str, ...]], Try] = {}
+    for run in own:
+        manifest = Manifest.load(run)
+        here = _asked(manifest, _verdict(run))
+        for name, started, mark, decision, there in (*_registered(manifest, place), *_beside(run)):
+            both = here.keys() & there.keys()
+            if not both or started >= manifest.started or Path(name) in [one.resolve() for one in own]:
+                continue
+            each = ((key, value, here[at].get(key)) for at in both for key, value in there[at].items())
+            differs = tuple(sorted({key for key, a, b in each if a != b and (key not in _UNTOLD or (a and b))}))
+            found[started, mark, differs] = Try(name, started, decision, differs)
+    return tuple(sorted(found.values(), key=lambda one: (one.started, one.run)))
+
+
+def _asked(manifest: Manifest, verdict: Mapping[str, Any]) -> dict[_Key, Mapping[str, str]]:
+    library = library_of(verdict)[1] if isinstance(verdict.get("library"), dict) else None
+    return {
+        (model, str(facts.get("revision") or ""), benchmark): comparable(manifest, model, benchmark, library)
+        for model, facts in manifest.models.items()
+        for benchmark in manifest.benchmark
+    }
+
+
+def _registered(manifest: Manifest, place: str | None) -> Iterator[_Found]:
+    if not place:
+        return
+    from audit.registry.database import open_registry
+    from audit.registry.store import kept
+
+    for one in kept(open_registry(place, make=False), audit=manifest.audit, model=list(manifest.models)):
+        run, cell = one.run, one.cell
+        at = (cell["model"], cell["model_revision"], cell["benchmark"])
+        yield run["run_dir"], run["started"], run["fingerprint"], run["decision"], {at: cell["comparable"]}
+
+
+def _beside(run: Path) -> Iterator[_Found]:
+    """Runs in the folder that this one lies in, or its panel, and one folder deeper."""
+    audit, top = Manifest.load(run).audit, (panel_of(run) or run.resolve()).parent
+    for path in (*top.glob(f"*/{MANIFEST}"), *top.glob(f"*/*/{MANIFEST}")):
+        try:
+            manifest = Manifest.load(path.parent)
+            if manifest.audit == audit:
+                verdict = _verdict(path.parent)
+                told = str(path.parent.resolve()), str(manifest.started), manifest.fingerprint, _decision(verdict)
+                yield *told, _asked(manifest, verdict)
+        except (AuditError, OSError, ValueError, TypeError, AttributeError, LookupError):
+            continue  # a manifest of something else
+
+
+def _verdict(run: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(verdict_path(run).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _decision(verdict: Mapping[str, Any]) -> str:
+    try:
+        return str(rule(verdict).decision)
+    except (AuditError, ValueError, TypeError, AttributeError, LookupError):
+        return ""

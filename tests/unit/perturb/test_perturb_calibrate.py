@@ -189,6 +189,7 @@ def test_the_table_that_ships_holds_what_is_claimed():
         # by itself, and as one of a panel of twelve
         above |= {name for name in clean if rates[f"{name}_beyond"] > level or rates[f"{name}_panel"] > 0.02}
     assert above == EXPECTED_ABOVE
+    missed = set()
     for (n, variants, references, _), rates in designs.items():
         level = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / rates["simulations"])
         assert max(rates[f"{name}_beyond"] for name in ("clean", "clean_unparsed", "harder", "uneven")) <= level
@@ -199,8 +200,9 @@ def test_the_table_that_ships_holds_what_is_claimed():
             assert rates[f"{name}_cleared"] <= allowed, (n, references, name)
         if n >= 1000:  # references take no clearance away, and unparsed answers few
             assert rates["clean_cleared"] >= 0.9
-            target = 0.85 if variants > 1 else 0.80  # one variant misses it: 82 % (documented)
-            assert rates["clean_unparsed_cleared"] >= target * rates["clean_cleared"]
+            if rates["clean_unparsed_cleared"] < 0.85 * rates["clean_cleared"]:
+                missed.add((n, variants, references))
+    assert missed == EXPECTED_MISSED
     assert designs[1000, 3, 3, 1]["memorised_half_beyond"] >= 0.95  # half of the exam, with three references
     documented = (Path(__file__).resolve().parents[3] / "docs" / "perturb_calibration.md").read_text(encoding="utf-8")
     for text in (markdown, worlds_markdown, cleared_markdown):
@@ -209,6 +211,8 @@ def test_the_table_that_ships_holds_what_is_claimed():
 
 # The references' answers are missing because of what they were: how many are called so is in the documentation.
 EXPECTED_ABOVE = {"harder_references_unread"}
+# One variant keeps 82 % of its clearances with unparsed answers where 85 are the target: the documentation says so.
+EXPECTED_MISSED = {(1000, 1, 5)}
 
 
 def test_the_nearest_design_is_printed():

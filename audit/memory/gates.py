@@ -182,7 +182,7 @@ def order_exchangeable(evidence: Evidence, thresholds: MemoryThresholds, *, reco
         number=smallest,
         detail=f"The words and lengths of neighbours {'give' if bad else 'do not give'} the published order away: "
         f"{pvalue(smallest)}.",
-        advice="Run reference models: the order then counts only where it is likelier to this model than to them.",
+        advice="Add held-out items and references: it counts only where it is likelier to this model than to these.",
         withholds=False,
         numbers=dict(found),
     )

@@ -151,7 +151,7 @@ TEXTS: Texts = {
     "quote_held_out": "Quote the score on held-out items beside the score on the benchmark.",
     "see_named_items": "Look at the items that are likely answered from memory (tables/items_from_memory.csv).",
     "see_likely_items": "Look at the items whose text is likeliest against the references (tables/items.csv).",
-    "add_references": "Add reference models ('references=[..]'): they show what the published order is worth to any.",
+    "add_references": "Add references and held-out items (control_benchmark=): they show what an order is worth.",
     "larger_references": "Take references of this model's size or larger, so that some find any text as likely.",
     "abler_references": "Take references that are as able as this model.",
     "state_dates": "State when the held-out items were written and the models released: control_benchmark.date=2026-05 "

@@ -43,7 +43,7 @@ def parts(gpus: int, folder: Path, n: int, large: str, options: Sequence[str]) -
                [python, "-m", "pytest", "-q", "-rA", *real], "all pass", _passed)  # fmt: skip
     speed = ["bench.engine", "--n", str(n), "--only-efficiency"]
     yield Part("sweep beside raw vLLM, same requests", [python, "-m", *speed],
-               f">= {EFFICIENCY}", lambda out: _at_least(json_line(out)["efficiency"], EFFICIENCY))  # fmt: skip
+               f">= {EFFICIENCY}", _efficiency)  # fmt: skip
     lora = ["forms=[qa]", "doses=[0,1]", "audits=[perturb]", f"run_dir={folder / 'lora'}"]
     yield Part("adapters (LoRA) trained and asked", [python, "-m", "audit.plant", *lora], "runs", _ran)
     if options:
@@ -54,7 +54,7 @@ def parts(gpus: int, folder: Path, n: int, large: str, options: Sequence[str]) -
         yield Part("tensor parallel on two GPUs", [python, "-m", "audit.sweep", *two], "runs", _ran)
     if large:
         yield Part(f"sweep of {large} beside raw vLLM", [python, "-m", *speed, "--model", large],
-                   f">= {EFFICIENCY}", lambda out: _at_least(json_line(out)["efficiency"], EFFICIENCY))  # fmt: skip
+                   f">= {EFFICIENCY}", _efficiency)  # fmt: skip
 
 
 def _passed(out: str) -> tuple[str, bool]:
@@ -62,8 +62,10 @@ def _passed(out: str) -> tuple[str, bool]:
     return f"{passed} pass, {failed} fail", passed > 0 and not failed
 
 
-def _at_least(value: float, target: float) -> tuple[str, bool]:
-    return f"{value:.2f}", value >= target
+def _efficiency(out: str) -> tuple[str, bool]:
+    one = json_line(out)
+    took = f"{one['raw_generate_s']:.1f} s raw, {one['sweep_generate_s']:.1f} s in the sweep"
+    return f"{one['efficiency']:.2f} ({took}; {one['raw_requests']:,.0f} requests)", one["efficiency"] >= EFFICIENCY
 
 
 def _ran(out: str) -> tuple[str, bool]:
@@ -90,6 +92,7 @@ def row(part: Part) -> tuple[str, bool]:
     if done.returncode == 0:
         figure, reached = part.figure(done.stdout)
     else:
+        print("\n".join(done.stderr.splitlines()[-40:]), file=sys.stderr)
         said = (done.stderr.strip() or done.stdout.strip() or "nothing was printed").splitlines()[-1]
         figure, reached = f"failed: {said[:160]}", False
     words = shlex.join(["python", *part.command[1:]])

@@ -13,14 +13,17 @@ def test_the_parts_follow_the_machine(tmp_path: Path) -> None:
     assert len(names[0]) == 3 and len(names[1]) == 5 and "qwen3_8b" in names[1][-1]
 
 
+TIMES = {"raw_generate_s": 9.5, "sweep_generate_s": 10.0, "raw_requests": 2245.0}
+
+
 @pytest.mark.parametrize(
     ("out", "index", "figure", "reached"),
     [
         ("PASSED a\nPASSED b\n", 0, "2 pass, 0 fail", True),
         ("PASSED a\nFAILED b\n", 0, "1 pass, 1 fail", False),
         ("1 skipped\n", 0, "0 pass, 0 fail", False),  # a test that is skipped shows nothing
-        (json.dumps({"efficiency": 0.981}), 1, "0.98", True),
-        (json.dumps({"efficiency": 0.93}), 1, "0.93", False),
+        (json.dumps({"efficiency": 0.981} | TIMES), 1, "0.98", True),
+        (json.dumps({"efficiency": 0.93} | TIMES), 1, "0.93", False),
         (json.dumps({"question": {"apart_nats": {"ours, lm_eval": {"median": 0.01, "most": 0.41}}}}), 3, "0.41", True),
         (json.dumps({"question": {"apart_nats": {"ours, lm_eval": {"median": 0.01, "most": 0.6}}}}), 3, "0.60", False),
     ],

@@ -32,7 +32,8 @@ def _outcomes(path: Path, rows: Iterator[tuple[str, dict[str, Any]]], wanted: Wa
     columns: dict[str, str] = {}
     for where, row in rows:
         columns = columns or _columns(path, row, wanted)
-        yield _outcome(path, {name: row.get(column) for name, column in columns.items()}, where, wanted)
+        told = {name: row.get(column) for name, column in columns.items()}
+        yield _outcome(path, {"options": wanted.columns.get("options")} | told, where, wanted)
 
 
 def _outcome(path: Path, told: dict[str, Any], where: str, wanted: Wanted) -> Imported:
@@ -81,7 +82,7 @@ def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
     for name, column in wanted.columns.items():
         if name not in FIELDS:
             raise ConfigError(f"--map {name}={column}: unknown field {name}; expected one of {', '.join(FIELDS)}.")
-        if column not in row:
+        if column not in row and not (name == "options" and column.isdecimal()):  # 4: as many in every row
             raise ConfigError(f"{path} has no column {column!r}; found {', '.join(map(str, list(row)[:20]))}.")
     found = {name: wanted.columns.get(name, name) for name in FIELDS}
     found = {name: column for name, column in found.items() if column in row}

@@ -280,12 +280,13 @@ def test_an_interrupted_import_is_not_finished(tmp_path: Path) -> None:
     assert write_run(run, joined, asked) == 8 * 30 and Manifest.load(run).status == "finished"
 
 
-def test_k_of_n_and_what_a_log_lacks(tmp_path: Path) -> None:
+def test_k_of_n_and_what_a_log_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Item a is one item with .3, however often it was tried: m scores (.3 + 9 x 1) / 10. n lacks 1 of 11 items."""
     path, run = tmp_path / "log.csv", tmp_path / "run"
     others = "".join(f"{who},{item},10,10\n" for item in "cdefghijk" for who in "mn")
     path.write_text("who,q,right,n\nm,a,3,10\nm,b,,10\nn,b,10,10\n" + others)
     assert main([str(path), "--map", "model=who,item=q,correct=right,of=n", "-o", str(run)]) == 0
+    assert "--map options=4" in capsys.readouterr().out  # answers count as free, which the user may not mean
     cells = {c["model"]: c for c in json.loads((run / "report" / "verdict.json").read_text())["cells"]}
     assert cells["m"]["score"] == pytest.approx(0.93) and cells["n"]["score"] == 1.0
     assert cells["m"]["reads"]["score"] == {"asked": 101, "read": 100, "not_asked": 9}
@@ -350,6 +351,9 @@ def test_options_of_a_table_are_their_texts_or_their_number(tmp_path: Path) -> N
 
     assert options('"[""cat"", ""dog""]"') == ("cat", "dog")
     assert options("4") == options("4.0") == tuple("ABCD") and options("") == ()
+    (tmp_path / "bare.csv").write_text("model,item,correct\nm,1,1\n")  # as many options in every row
+    (one,) = read_log(tmp_path / "bare.csv", Wanted(columns={"options": "4"})).outcomes
+    assert one.options == tuple("ABCD")
     for bad in ("cat|dog", "-4", "0", "2.5", "30", "true"):
         with pytest.raises(AuditError, match="expected their number"):
             options(bad)

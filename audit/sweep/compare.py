@@ -145,6 +145,8 @@ def compare(
         limits = _bootstrapped(d, gain, cluster, alike, shifts, (answered, len(other)), n_resamples, rng)
         unseen = unseen_share(effective, CONFIDENCE).tolist()
         limits["pointwise"] = tuple(i.at_least(u) for i, u in zip(limits["pointwise"], unseen, strict=True))
+        limits["low"] = np.maximum(np.minimum(limits["low"], gain - unseen), -1.0)
+        limits["high"] = np.minimum(np.maximum(limits["high"], gain + unseen), 1.0)
         limits["mean"] = limits["mean"].at_least(over_all)
     improve, degrade = _changed(noisy, base)
     return Comparison(

@@ -9,7 +9,7 @@ from outcome_tables import cell_of
 from audit.records import Setting
 from audit.statistics.paired import State
 from audit.statistics.run_variance import RunShifts
-from audit.sweep.compare import compare_at_any_stop
+from audit.sweep.compare import compare, compare_at_any_stop
 from audit.sweep.decide import decide, look
 from audit.sweep.design import Arm
 from audit.sweep.evidence import Evidence, Reading, measure
@@ -120,6 +120,14 @@ def test_a_run_that_may_stop_early_is_brittle_by_a_limit_and_not_by_an_estimate_
     found = evidence({}, right, largest_cluster=1)
     assert found.clean.fall_p <= 0.025 and found.clean.mean.estimate <= -0.1
     assert decide(found, (), SweepThresholds()).verdict == expected
+
+
+def test_simultaneous_limits_are_no_shorter_than_what_none_of_the_questions_would_show():
+    noisy, clean = np.ones((1, 1, 30)), np.ones((8, 1, 30))
+    clean[np.arange(8), 0, np.arange(8)] = 0.0  # eight questions gain an eighth: their bootstrap lies above zero
+    found = compare(noisy, clean, (1,), np.arange(30), rng=np.random.default_rng(0), n_resamples=499)
+    assert found.gain == pytest.approx([1 / 30]) and found.low[0] < 0 < found.high[0]
+    assert not found.above_zero
 
 
 def test_a_run_that_may_stop_early_is_cleared_only_of_a_gain_that_a_shift_of_the_run_cannot_hide():

@@ -125,7 +125,7 @@ class RunVerdict(JudgedRun[PerturbCell, PerturbResult]):
     None without."""
 
     audit = "perturb"
-    schema_version = "1.5"
+    schema_version = "1.6"
 
     library: dict[str, Any]
     control_library: dict[str, Any] | None = None

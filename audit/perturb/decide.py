@@ -64,8 +64,8 @@ def decide(
     one other family, it is larger than theirs on all three scales, off their curve where there are ten or more, and
     larger than that on held-out items where these were run. Held-out items alone make no such finding: rewordings of
     theirs that are less hard would make it (`audit.perturb.grounds`). A model is cleared by its data alone: a drop of
-    the smallest effect that matters must be refuted (Schuirmann 1987). A design with power clears nobody, and one
-    without takes no clearance away.
+    the smallest effect that matters must be refuted (Schuirmann 1987), and one beyond the references' where there are
+    any, as easier rewordings hide memory. A design with power clears nobody, and one without takes no clearance away.
     """
     blocking = failed(gates)
     if evidence is None:
@@ -110,13 +110,15 @@ def _not_found(evidence: Grounds, thresholds: PerturbThresholds, found_p: float 
     elif p <= alpha:
         doubt = "includes_zero"
     fallen = (*_fallen(evidence, found_p), because(doubt, margin=tests.margin)) if doubt else ()
-    cleared = equivalence.p_no_larger <= alpha  # false for NaN
-    code = "ruled_out" if cleared else "not_ruled_out"
+    alone = equivalence.p_no_larger <= alpha  # false for NaN
+    cleared = alone and (evidence.beside is None or evidence.beside <= alpha)
     reasons = [
         *(fallen or (because("not_counted", pvalue=p),)),
         because("largest", largest=evidence.drop.largest),
-        because(code, delta=equivalence.delta, pvalue=equivalence.p_no_larger),
+        because("ruled_out" if alone else "not_ruled_out", delta=equivalence.delta, pvalue=equivalence.p_no_larger),
     ]
+    if alone and not cleared:
+        reasons.append(because("not_beside_references", delta=equivalence.delta, pvalue=evidence.beside))
     if cleared:
         reasons.append(because("learnt_answers"))
     elif np.isfinite(evidence.detectable):

@@ -17,7 +17,7 @@ from audit.statistics.exchange import exchange_test
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import FloatArray
 from audit.statistics.performance_curve import N_CURVES
-from audit.statistics.references import BeyondReference, on_scales, reference_curve
+from audit.statistics.references import BeyondReference, no_larger_beside, on_scales, reference_curve
 from audit.statistics.resampling import N_RESAMPLES
 from audit.statistics.wording_drop import (
     Equivalence,
@@ -141,6 +141,7 @@ def measure(
         equivalence=found.equivalence,
         largest_worst=found.largest_worst,
         detectable=found.detectable,
+        beside=found.beside,
         noise=run_noise(original),
         flips=flips,
         article=article_result(original, variants),
@@ -161,8 +162,10 @@ def grounds(
     """What decides in one cell, given its tests. n_resamples: of the drop's interval."""
     drop = wording_drop(*cell.tested.pair, cell.cluster, n_resamples=n_resamples, rng=rng)
     cleared, largest = no_larger(cell, thresholds, thresholds.unparsed_gamma)
+    beside = no_larger_beside_references(cell, thresholds, thresholds.unparsed_gamma)
     worst = no_larger(cell, thresholds, _WORST)[1] if for_drop(cell, _WORST) is not None else None
-    return Grounds(tests, replace(drop, largest=largest), cleared, worst, _detectable(tests, cell, thresholds))
+    detectable = _detectable(tests, cell, thresholds)
+    return Grounds(tests, replace(drop, largest=largest), cleared, worst, detectable, beside)
 
 
 def no_larger(cell: PerturbCell, thresholds: PerturbThresholds, gamma: float) -> tuple[Equivalence, float]:
@@ -178,6 +181,16 @@ def no_larger(cell: PerturbCell, thresholds: PerturbThresholds, gamma: float) ->
         cleared = replace(cleared, p_no_larger=worst, pvalue=max(worst, cleared.pvalue))
         largest = max(largest, largest_drop(held))
     return cleared, largest
+
+
+def no_larger_beside_references(cell: PerturbCell, thresholds: PerturbThresholds, gamma: float) -> float | None:
+    """p of the same for what is lost beyond the references; None without usable ones."""
+    pairs = [w.pair for w in usable_references(cell, thresholds)[0]]
+    if not pairs:
+        return None
+    read, where = [cell.tested, for_drop(cell, gamma)], (cell.chance_items, cell.cluster)
+    effect = thresholds.effect_of_interest
+    return max(no_larger_beside(one.pair, pairs, *where, effect) for one in read if one is not None)
 
 
 def panel_pvalues(tests: Sequence[Tests | None]) -> tuple[FloatArray, ...]:

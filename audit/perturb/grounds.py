@@ -256,7 +256,8 @@ class Grounds:
     equivalence and the largest drop hold with unparsed answers held for a drop too (odds of `unparsed_gamma`).
     largest_worst: the largest drop if every unparsed variant was wrong and every unparsed original right; None where
     all were parsed. detectable: the smallest drop above broken variants that this design finds; NaN where nothing
-    varies.
+    varies. beside: p for "no drop of the smallest effect that matters beyond the references", which clearing needs too:
+    easier rewordings hide memory; None without references.
     """
 
     tests: Tests
@@ -264,6 +265,7 @@ class Grounds:
     equivalence: Equivalence
     largest_worst: float | None
     detectable: float
+    beside: float | None
 
 
 @dataclass(frozen=True)

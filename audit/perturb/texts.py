@@ -81,6 +81,8 @@ TEXTS: Texts = {
     "largest": "The largest drop still compatible with the data is {largest:points} (95 %, one-sided).",
     "ruled_out": "A drop of {delta:points} is ruled out ({pvalue:p}).",
     "not_ruled_out": "A drop of {delta:points} is not ruled out ({pvalue:p}).",
+    "not_beside_references": "A drop of {delta:points} beyond that of the reference models is not ({pvalue:p}): easier "
+    "rewordings can hide memory.",
     "learnt_answers": "An answer that was learnt with its question survives rewording, and is not excluded.",
     "power": "This design finds a drop of {drop:points} with {power:percent} power.",
     "lower_bound": "A drop under rewording is a lower bound of the inflation: on contaminated models of ConStat it "

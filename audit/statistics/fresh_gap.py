@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 
 from audit.errors import DataError
 from audit.statistics.between_models import Predictive, predictive
+from audit.statistics.drawing import cluster_df, influence, shared_se
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.priors import TauPrior
-from audit.statistics.set_difference import SetDifference, Sets, set_difference
+from audit.statistics.set_difference import SetDifference, Sets, set_difference, welch
 from audit.statistics.unparsed import imputed, predict_right
 
 N_RESAMPLES = 9999
@@ -238,17 +239,21 @@ def _matched(
     if not whole and groups is None:
         groups = [np.arange(x.size) for x in own]
     if groups is not None and (not whole or any(np.unique(g).size < g.size for g in groups)):
-        residual, cluster = [], []
+        parts, dfs, shared = [], [], 0.0
         for side, size in ((0, n), (1, m)):
-            for i, k in enumerate(ks):
-                inside = strata[side] == k
-                mean = own[side][inside].mean()
-                sign = 1 - 2 * side
-                residual.append(sign * weight[i] * (own[side][inside] - mean) / size[i])
-                cluster.append(groups[side][inside] + side * (1 + groups[0].max()))
-        sums = np.bincount(np.unique(np.concatenate(cluster), return_inverse=True)[1], np.concatenate(residual))
-        se = float(np.sqrt(np.sum(sums**2) * sums.size / (sums.size - 1)))
-        pvalue = float(scipy.stats.t.sf(difference / se, sums.size - 1)) if se > 0 else 1.0
+            inside = [strata[side] == k for k in ks]
+            means = [own[side][one].mean() for one in inside]
+            off = [w / c * (own[side][one] - x) for w, c, one, x in zip(weight, size, inside, means, strict=True)]
+            cluster = np.concatenate([groups[side][one] for one in inside])
+            scores = np.concatenate(off) * cluster.size
+            parts.append(influence(scores[None], cluster)[0])
+            shared = float(np.hypot(shared, shared_se(scores, cluster)))
+            dfs.append(cluster_df(cluster))
+        if min(dfs) <= 0:  # one passage alone tells nothing
+            return Matched(difference, 1.0, share, pairs)
+        variance, df = welch(np.concatenate(parts), parts[0].size, (dfs[0], dfs[1]))
+        se = max(float(np.sqrt(variance)), shared)
+        pvalue = float(scipy.stats.t.sf(difference / se, df)) if se > 0 else 1.0
         return Matched(difference, pvalue, share, pairs)
     total = right.sum(axis=1).astype(np.int64)
     drawn = rng.hypergeometric(total, n + m - total, n, size=(n_resamples, len(ks)))

@@ -16,7 +16,7 @@ from audit.statistics.drawing import bootstrap_totals, cluster_sums
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.performance_curve import MIN_REFERENCES, N_CURVES, CurveResult, curve_test
 from audit.statistics.priors import TauPrior
-from audit.statistics.wording_drop import Estimate, Tested, item_means, mean_of, shape_of, t_test
+from audit.statistics.wording_drop import Estimate, Tested, equivalence, item_means, mean_of, shape_of, t_test
 
 Scale = Literal["points", "share", "logit"]
 LEVEL = 0.90  # of the intervals: the lower end is the limit of the one-sided test at 5 %
@@ -86,6 +86,29 @@ def on_scales(
         _beyond(own.drop, each, scale, spread, best, prior)
         for each, scale, spread in zip(expected, scales, spreads, strict=True)
     )
+
+
+def no_larger_beside(
+    tested: tuple[FloatArray, FloatArray],
+    references: Sequence[tuple[FloatArray, FloatArray]],
+    chance: FloatArray,
+    cluster: IntArray,
+    delta: float,
+) -> float:
+    """p for "less than delta is lost beyond the references" (`equivalence`), the largest over the scales.
+
+    Rewordings that are easier than the originals hide a drop by as much as they give every model. The error is that of
+    the items: how much models differ is not in it, since a model is cleared by its own drop too. Arguments and errors
+    as of `on_scales`.
+    """
+    own, *others = [_model(*pair, chance, cluster) for pair in (tested, *references)]
+    found = []
+    for scale in SCALES:
+        beyond = own.drop
+        for k, other in enumerate(others):
+            beyond = beyond.plus(_expected(other, own, scale, k), -1 / len(others))
+        found.append(equivalence(beyond, delta).p_no_larger)
+    return max(found)
 
 
 @dataclass(frozen=True)

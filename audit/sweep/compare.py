@@ -145,6 +145,8 @@ def compare(
         limits = _bootstrapped(d, gain, cluster, alike, shifts, (answered, len(other)), n_resamples, rng)
         unseen = unseen_share(effective, CONFIDENCE).tolist()
         limits["pointwise"] = tuple(i.at_least(u) for i, u in zip(limits["pointwise"], unseen, strict=True))
+        limits["low"] = np.maximum(np.minimum(limits["low"], gain - unseen), -1.0)
+        limits["high"] = np.minimum(np.maximum(limits["high"], gain + unseen), 1.0)
         limits["mean"] = limits["mean"].at_least(over_all)
     improve, degrade = _changed(noisy, base)
     return Comparison(
@@ -200,14 +202,17 @@ def _bootstrapped(
 
 
 def compare_at_any_stop(
-    runs: FloatArray, other: FloatArray, routers: tuple[int, ...], cluster: IntArray, largest_cluster: int
-) -> Comparison:
+    runs: FloatArray, other: FloatArray, routers: tuple[int, ...], cluster: IntArray, largest_cluster: int,
+    shifts: RunShifts | None = None,
+) -> Comparison:  # fmt: skip
     """As `compare`, by betting: every p and limit holds however often the data were looked at (`statistics.eprocess`).
 
     p-values are 1 / e; "any r" is the mean e-value, each r is adjusted by closed testing, `low` and `high` by
-    Bonferroni. What whole runs vary by is not in them: questions are the only random factor.
+    Bonferroni. What whole runs vary by is not in these: questions are the only random factor. It is in `pointwise` and
+    `mean`, which clear a model: more questions do not tell a shift of the noisy run from the lack of a gain.
     """
-    noisy, base = average(distinct(runs)), average(distinct(other))
+    runs, other = distinct(runs), distinct(other)
+    noisy, base = average(runs), average(other)
     d = noisy - base
     both = ~np.isnan(d)
     n = both.sum(axis=1).astype(np.int64)
@@ -215,10 +220,13 @@ def compare_at_any_stop(
     bets = Differences.of(d, cluster, largest_cluster)
     over_r = average(d)[None]  # a question's mean over r
     mean = Differences.of(over_r, cluster, largest_cluster)
-    log_e, nan = bets.log_e(), float("nan")
+    log_e = bets.log_e()
     each, tail = adjusted(log_e), (1 - CONFIDENCE) / 2
     lows, highs = bets.lower_limit(tail), bets.upper_limit(tail)
     (mean_low,), (mean_high,) = mean.lower_limit(tail), mean.upper_limit(tail)
+    own, shared = (shifts or RunShifts()).used
+    made = np.maximum(np.sum(np.any(~np.isnan(runs), axis=2), axis=0), 1)
+    of_mean = float(np.nanmean(over_r)), float(mean_low), float(mean_high)
     improve, degrade = _changed(noisy, base)
     return Comparison(
         routers=routers,
@@ -227,10 +235,10 @@ def compare_at_any_stop(
         low=bets.lower_limit(tail / len(routers)),
         high=bets.upper_limit(tail / len(routers)),
         pointwise=tuple(
-            Interval(float(g), float(low), float(high), CONFIDENCE, "betting", nan)
-            for g, low, high in zip(gain, lows, highs, strict=True)
+            _shifted(float(g), float(low), float(high), own / k + shared / len(other))
+            for g, low, high, k in zip(gain, lows, highs, made.tolist(), strict=True)
         ),
-        mean=Interval(float(np.nanmean(over_r)), float(mean_low), float(mean_high), CONFIDENCE, "betting", nan),
+        mean=_shifted(*of_mean, own / int(made.sum()) + shared / len(other)),
         family_p=float(at_any_stop(each).min()),
         fall_p=float(at_any_stop(mean.negated().log_e())[0]),
         pvalues=at_any_stop(log_e),
@@ -240,6 +248,13 @@ def compare_at_any_stop(
         effective=effective_number(d, cluster),
         log_e=log_e,
     )
+
+
+def _shifted(gain: float, low: float, high: float, variance: float) -> Interval:
+    """Limits at any stop, their arms longer by a normal shift of that variance (root of the sum of squares)."""
+    z = scipy.stats.norm.ppf((1 + CONFIDENCE) / 2)
+    down, up = (float(np.sqrt(arm**2 + z**2 * variance)) for arm in (gain - low, high - gain))
+    return Interval(gain, max(gain - down, -1.0), min(gain + up, 1.0), CONFIDENCE, "betting", float("nan"))
 
 
 def _changed(noisy: FloatArray, base: FloatArray) -> tuple[FloatArray, FloatArray]:

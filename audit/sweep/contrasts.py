@@ -172,7 +172,7 @@ def score_gap(
     arm, routers = Arm.DIRECT, 0
     if not all(replicates_of(c, arm, routers) for c in (cell_a, cell_b)):
         arm, routers = Arm.FORWARD_FULL, 1
-    estimates, draws, units, runs, unseen = [], [], [], 0.0, 0.0
+    estimates, draws, units, alike, runs, unseen = [], [], [], [], 0.0, 0.0
     for cell in (cell_a, cell_b):
         settings = replicates_of(cell, arm, routers)
         values = settings_values(cell, settings)
@@ -185,13 +185,14 @@ def score_gap(
         estimates.append(float(drawn.clean.estimate[0]))
         draws.append(drawn.clean.draws[:, 0])
         units.append(np.unique(cell.cluster[there]).size)
+        alike.append(1 + cluster_df(cell.cluster[there]))
         runs += 1 / len(settings)
         unseen = max(unseen, unseen_change(values[there], cell.cluster[there]))
     gap = estimates[0] - estimates[1]
     if not can_reject(min(units), 1 - CONFIDENCE):
         return Interval(gap, -1.0, 1.0, CONFIDENCE, "percentile", float("nan"))
     apart = Resamples(np.array([gap]), (draws[0] - draws[1])[:, None], np.zeros((0, 1)), np.zeros(0))
-    (found,) = apart.intervals(CONFIDENCE, "percentile", units=min(units))
+    (found,) = apart.intervals(CONFIDENCE, "percentile", units=max(min(alike), 2.0))
     total = float(np.sqrt(found.se**2 + runs * shift))
     longer = total / found.se if found.se > 0 else 1.0
     low, high = (gap + longer * (end - gap) for end in (found.low, found.high))

@@ -12,6 +12,7 @@ from audit.statistics.paired import CellOutcomes
 from audit.statistics.unparsed import DECIDE_AT
 from audit.sweep.evidence import Evidence, Reading, measure
 from audit.sweep.result import Decision, Verdict
+from audit.sweep.runs import run_shifts
 from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.vocabulary import GATES
 from audit.verdict.result import Gate, Reason, advice_of, because, failed
@@ -262,7 +263,9 @@ def settled(
 def look(cell: CellOutcomes, largest_cluster: int, thresholds: SweepThresholds, panel: int = 1) -> Verdict:
     """The verdict on one cell, gates apart; withheld where nothing can be compared yet."""
     try:
-        evidence = measure(cell, rng=np.random.default_rng(0), n_resamples=0, largest_cluster=largest_cluster)
+        shifts = run_shifts([cell], thresholds.run_sd_plausible)
+        rng = np.random.default_rng(0)
+        evidence = measure(cell, rng=rng, n_resamples=0, largest_cluster=largest_cluster, shifts=shifts)
     except DataError:  # not one question has an answer in both arms so far
         return Verdict.WITHHELD
     # Bonferroni, without looking at the panel's other cells (never below Holm's).

@@ -74,7 +74,7 @@ class Evidence:
     infinite: noisy ones wrong, the controls' right); None when all were read. favourable: as
     read, with such replies imputed for a gain; None when all were read. ensemble_gain: the ensemble control against
     clean, for what repetition alone gains.
-    shifts: of whole runs, what entered every test and interval; estimated but left out where `at_any_stop`.
+    shifts: of whole runs, what entered every test and interval; where `at_any_stop`, the limits that clear alone.
     """
 
     plain: Reading
@@ -194,7 +194,7 @@ def _against(
     if not np.any(~np.isnan(average(runs) - average(other))):
         return None
     if largest_cluster is not None:
-        return compare_at_any_stop(runs, other, routers, cell.cluster, largest_cluster)
+        return compare_at_any_stop(runs, other, routers, cell.cluster, largest_cluster, how["shifts"])
     return compare(runs, other, routers, cell.cluster, **how)
 
 

@@ -14,7 +14,7 @@ from audit.perturb.grounds import Adverse, Bracket
 from audit.perturb.record import item_level
 from audit.perturb.result import PerturbVerdict as V
 from audit.perturb.thresholds import PerturbThresholds
-from audit.perturb.worlds import OTHERS, WORLDS, PerturbDesign, simulate
+from audit.perturb.worlds import OTHERS, WORLDS, PerturbDesign, World, simulate
 from audit.statistics.multiplicity import holm
 from audit.verdict.result import because
 
@@ -48,6 +48,17 @@ def test_known_truth_gets_its_verdict(verdict, doubt, made):
     assert doubt in said or not doubt
     assert not any("nan" in one for one in (found.headline, *found.reasons, *found.what_to_do, *found.cannot_exclude))
     assert "answers_as_facts" in codes(cannot_exclude(c, found.evidence))
+
+
+@pytest.mark.parametrize(("memorised", "verdict"), [(0.15, V.UNDERPOWERED), (0.0, V.NO_DROP_DETECTED)])
+def test_easier_rewordings_clear_no_memory_that_references_show(memorised, verdict):
+    design = PerturbDesign(1500, 3, 5, checked=600)
+    c = simulate(design, World(logit=True, harder=-0.05, memorised=memorised), np.random.default_rng(3))
+    found = result(c)
+    assert found.decision.verdict == verdict
+    assert ("not_beside_references" in codes(found.decision.reasons)) == bool(memorised)
+    alone = result(replace(c, references=()))
+    assert alone.decision.verdict == V.NO_DROP_DETECTED  # what its own answers show, and no more
 
 
 def test_gates_come_before_findings():

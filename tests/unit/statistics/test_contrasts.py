@@ -202,6 +202,22 @@ def test_the_score_gap_is_that_of_two_independent_samples():
     assert wider.high - wider.estimate == pytest.approx((found.high - found.estimate) * wider.se / found.se)
 
 
+def test_the_score_gap_of_a_set_with_one_large_passage_holds():
+    # Half of the items are one passage, whose answers are alike: 5.5 % of limits lay above a gap of 0, on one side.
+    g, sizes, missed = rng(4), [100] + [1] * 100, 0
+    of_passage, alone = np.repeat(np.arange(101), sizes), np.arange(200)
+
+    def answers(cluster):
+        shared = g.standard_normal(cluster.max() + 1)[cluster]
+        right = 0.55 * shared + 0.835 * g.standard_normal(200) < 1.645  # 95 %
+        return cell({DIRECT: right.astype(int)}, cluster=cluster)
+
+    for _ in range(400):
+        found = score_gap(answers(of_passage), answers(alone), rng=g, n_resamples=199)
+        missed += found.low > 0
+    assert missed <= 0.025 * 400
+
+
 def test_a_few_fresh_items_that_are_all_right_do_not_bound_the_gap():
     # 8 of 8 fresh right: their accuracy may be .63 (.63^8 = .025), and a credibility of 1 rested on a gap of 0 to 0.
     right = {DIRECT: np.ones(300, dtype=int)}

@@ -150,6 +150,17 @@ def test_how_often_it_says_falls(slope: float, low: float, high: float):
     assert low <= np.mean(said) <= high
 
 
+@pytest.mark.parametrize(("n", "ease"), [(40, 0.95), (200, 0.95), (40, 0.6)])
+def test_few_wrong_answers_and_skewed_distances_keep_the_level(n: int, ease: float):
+    rng = np.random.default_rng(7)
+    items, p = [str(i) for i in np.repeat(np.arange(n), 3)], []
+    for _ in range(2000):
+        distance = np.minimum(rng.lognormal(-2, 1, 3 * n), 2.0)
+        found = intensity_trend(items, distance, (rng.random(3 * n) < ease).astype(float))
+        p.append(found.pvalue if found else 1.0)
+    assert np.mean(np.array(p) <= 0.05) <= 0.05 + 0.01
+
+
 def test_what_says_nothing_is_left_out():
     items, distance = ["a", "a", "b", "c", "c", "d", "d"], np.array([0.2, 0.4, 0.3, 0.2, 0.2, 0.2, 0.4])
     correct = np.array([1.0, 1.0, 1.0, 1.0, 0.0, 1.0, np.nan])  # alike, alone, of one distance, unanswered

@@ -129,6 +129,22 @@ def test_without_references_nothing_is_shown():
     assert found.pvalue == 1.0 and found.matched is None and found.did.difference == 1.0
 
 
+def test_one_large_passage_of_held_out_items_makes_no_matched_gap():
+    """Half of the held-out items are one passage, on which a model is right or wrong together: 17 % were below .05."""
+    rng, sizes, said = np.random.default_rng(2), [60] + [1] * 60, 0
+    cluster = np.arange(300), np.repeat(np.arange(61), sizes)
+    for _ in range(200):
+        models = [[], [], [], []]
+        for one in cluster:
+            easy = 0.8 * rng.standard_normal(one.size)
+            for model in models:
+                own = 0.55 * rng.standard_normal(one.max() + 1)[one] + 0.84 * rng.standard_normal(one.size)
+                model.append((easy + own < 0.67).astype(float))
+        found = fresh_gap(tuple(models[0]), [tuple(m) for m in models[1:]], cluster, rng=rng, n_resamples=99)
+        said += found.matched.pvalue <= 0.05
+    assert said <= 0.08 * 200
+
+
 def test_clusters_widen_the_matched_test_and_scores_are_right_or_wrong():
     r = rng(5)
     base = (r.random(60) < 0.7) * 1.0, (r.random(60) < 0.4) * 1.0

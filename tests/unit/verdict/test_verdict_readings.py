@@ -8,7 +8,9 @@ from outcome_tables import cell_of
 
 from audit.records import Setting
 from audit.statistics.paired import State
-from audit.sweep.decide import decide
+from audit.statistics.run_variance import RunShifts
+from audit.sweep.compare import compare, compare_at_any_stop
+from audit.sweep.decide import decide, look
 from audit.sweep.design import Arm
 from audit.sweep.evidence import Evidence, Reading, measure
 from audit.sweep.result import Verdict
@@ -118,6 +120,30 @@ def test_a_run_that_may_stop_early_is_brittle_by_a_limit_and_not_by_an_estimate_
     found = evidence({}, right, largest_cluster=1)
     assert found.clean.fall_p <= 0.025 and found.clean.mean.estimate <= -0.1
     assert decide(found, (), SweepThresholds()).verdict == expected
+
+
+def test_simultaneous_limits_are_no_shorter_than_what_none_of_the_questions_would_show():
+    noisy, clean = np.ones((1, 1, 30)), np.ones((8, 1, 30))
+    clean[np.arange(8), 0, np.arange(8)] = 0.0  # eight questions gain an eighth: their bootstrap lies above zero
+    found = compare(noisy, clean, (1,), np.arange(30), rng=np.random.default_rng(0), n_resamples=499)
+    assert found.gain == pytest.approx([1 / 30]) and found.low[0] < 0 < found.high[0]
+    assert not found.above_zero
+
+
+def test_a_run_that_may_stop_early_is_cleared_only_of_a_gain_that_a_shift_of_the_run_cannot_hide():
+    runs, other, each = np.zeros((1, 1, 3000)), np.zeros((1, 1, 3000)), np.arange(3000)
+    runs[0, 0, :60] = other[0, 0, 60:120] = 1.0
+    plain, told = (
+        compare_at_any_stop(runs, other, (1,), each, 1, shifts) for shifts in (None, RunShifts(plausible_sd=0.02))
+    )
+    (limit,), (longer,) = plain.upper, told.upper
+    assert limit < 0.02 and longer == pytest.approx(np.hypot(limit, 1.96 * 0.02 * 2**0.5), abs=1e-5)
+    assert told.low == plain.low and told.log_e == plain.log_e  # a finding has its own margin (`decide`)
+    state = np.stack([other[0, 0], other[0, 0], runs[0, 0]]).astype(np.int8)
+    settings = (Setting(Arm.DIRECT, 0), Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1))
+    once = cell_of(dict(zip(settings, state, strict=True)))
+    assert look(once, 1, SweepThresholds()) == Verdict.UNDERPOWERED
+    assert look(once, 1, SweepThresholds(run_sd_plausible=0.0)) == Verdict.NO_EXCESS
 
 
 def test_a_gain_explained_by_repetition_holds_unread_replies_for_a_gain_over_it():

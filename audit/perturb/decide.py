@@ -124,8 +124,9 @@ def _not_found(evidence: Grounds, thresholds: PerturbThresholds, found_p: float 
     elif np.isfinite(evidence.detectable):
         reasons.append(because("power", drop=evidence.detectable, power=thresholds.power))
     verdict = PerturbVerdict.NO_DROP_DETECTED if cleared else PerturbVerdict.UNDERPOWERED
-    advice = because("ask_memory" if cleared else "more_items")
-    return Decision(verdict, (*reasons, *_held_out(tests)), (advice,), doubt)
+    advice = [because("ask_memory" if cleared else "more_items")]
+    advice += [because("run_references")] if cleared and evidence.beside is None else []
+    return Decision(verdict, (*reasons, *_held_out(tests)), tuple(advice), doubt)
 
 
 def _fallen(evidence: Grounds, found_p: float | None) -> Reasons:

@@ -160,7 +160,7 @@ TEXTS: Texts = {
     "headline_no_drop_detected": _no_drop,
     # what no verdict excludes
     "answers_as_facts": "That answers were learnt as facts, which rewording does not disturb.",
-    "harder_variants": "That the variants are harder than the original wordings, for any model.",
+    "harder_variants": "That the variants are harder for all, which looks like memory, or easier, which hides it.",
     "one_reference": "That models differ in how much rewording costs them: one reference cannot show it.",
     "suits_less": "That rewording costs this model more for reasons of its own: the {references} references differ by "
     "{tau:points} beyond sampling, a vague figure where they are fewer than ten.",

@@ -59,6 +59,8 @@ def test_easier_rewordings_clear_no_memory_that_references_show(memorised, verdi
     assert ("not_beside_references" in codes(found.decision.reasons)) == bool(memorised)
     alone = result(replace(c, references=()))
     assert alone.decision.verdict == V.NO_DROP_DETECTED  # what its own answers show, and no more
+    asked = ["run_references" in codes(one.decision.what_to_do) for one in (alone, found)]
+    assert asked == [True, False]
 
 
 def test_gates_come_before_findings():

@@ -19,9 +19,7 @@ from audit.statistics.contracts import UNREAD
 from audit.statistics.paired import BoolArray
 from audit.validity.edits.record import Family
 from audit.validity.evidence import SURFACE, measure
-from audit.validity.gates import CHECKS, named
-from audit.validity.gates.pairing import families_that_tell
-from audit.validity.gates.scorer import EXACT_FROM
+from audit.validity.gates import CHECKS, EXACT_FROM, families_that_tell, named
 from audit.validity.record import Block, ValidityCell
 from audit.validity.result import Injected
 from audit.validity.thresholds import ValidityThresholds

@@ -1,49 +1,22 @@
 """Item by item, for the page and as csv: original and edits side by side, keys and responses before and after."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import groupby
-from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
-
 from audit.report.page import Segments, word_diff
-from audit.shards.keys import digest
-from audit.shards.read import iter_columns
-from audit.validity.audit import SCHEMA
+from audit.validity.cells import ItemRows, Key, Row, response_of
 from audit.validity.design import Arm
-from audit.validity.judge import read_judgements
 from audit.validity.present import fits
 from audit.validity.result import ValidityResult
 from audit.verdict.tables import csv_pieces
 
 MAX_ITEMS_ON_PAGE = 200  # over all cells; items.csv has every row
-_COLUMNS = (
-    "model", "benchmark", "context", "question_id", "arm", "variant", "replicate", "edit", "contract", "asked",
-    "edited", "prompt", "options", "option_order", "key_before", "key_after", "answer", "response", "correct", "parsed",
-    "unread_why", "error", "request_sha256",
-)  # fmt: skip
-_KEY = ("model", "benchmark", "context", "question_id")
 _STATE = ("arm", "asked", "contract", "canonical", "key_after")
 _OF_CSV = (*_STATE, "variant", "replicate", "edit", "key_before", "correct", "why")
-# canonical: the response; rendered, consumed: digests of the text as asked and of what the scorer consumed.
-_SMALL = pa.schema(
-    [(name, pa.dictionary(pa.int32(), pa.string())) for name in (*_KEY, "arm", "edit", "contract", "why")]
-    + [(name, pa.int16()) for name in ("variant", "replicate", "key_before", "key_after", "canonical")]
-    + [(name, pa.bool_()) for name in ("asked", "correct")]
-    + [(name, pa.uint64()) for name in ("rendered", "consumed")]
-)
-_ROWS_AT_ONCE = 1024
 _LONG = 1200  # characters of a prompt or reply on the page
-
-Row = dict[str, Any]
-Key = tuple[str, str, str, str]  # as `_KEY`
 
 
 @dataclass(frozen=True)
@@ -83,92 +56,6 @@ class Item:
         return [self.rows[0], *first]
 
 
-@dataclass(frozen=True)
-class ItemRows:
-    """Every row of runs in the order of items, arms and levels, without its texts: runs have millions of rows.
-
-    table: `_SMALL`. whole: reads all `_COLUMNS` of some items, each item's rows in the same order.
-    """
-
-    table: pa.Table
-    whole: Callable[[Collection[Key]], Mapping[Key, list[Row]]]
-
-    def __len__(self) -> int:
-        return int(self.table.num_rows)
-
-    @property
-    def items(self) -> int:
-        """How many items they are of."""
-        return int(self.table.group_by([*_KEY]).aggregate([]).num_rows)
-
-    def by_item(self, *columns: str) -> Iterator[tuple[Key, list[Row]]]:
-        """Each item with these columns of its rows."""
-        chosen = self.table.select([*_KEY, *columns])
-        rows = (row for batch in chosen.to_batches(_ROWS_AT_ONCE) for row in batch.to_pylist())
-        for key, own in groupby(rows, itemgetter(*_KEY)):
-            yield key, list(own)
-
-
-def read_rows(run_dirs: Sequence[Path]) -> ItemRows:
-    """Rows of runs; of one with a judge, as the judge reads them."""
-    parts = (rows for run_dir in run_dirs for rows in _batches(run_dir))
-    return ItemRows(small_table(parts), lambda keys: _whole(run_dirs, keys))
-
-
-def small_table(parts: Iterable[Iterable[Row]]) -> pa.Table:
-    """Whole rows, in any order -> `ItemRows.table`."""
-    batches = [pa.RecordBatch.from_pylist([_small(row) for row in rows], schema=_SMALL) for rows in parts]
-    table = pa.Table.from_batches(batches, schema=_SMALL).unify_dictionaries().combine_chunks()
-    levels = [table["replicate"], table["variant"], _ranks(table["arm"], [arm.value for arm in Arm])]
-    return table.take(np.lexsort((*levels, *(_ranks(table[name]) for name in reversed(_KEY)))))
-
-
-def in_order(rows: Iterable[Row]) -> list[Row]:
-    """Rows of one item by arm and level."""
-    order = {arm.value: k for k, arm in enumerate(Arm)}
-    return sorted(rows, key=lambda row: (order[row["arm"]], row["variant"], row["replicate"]))
-
-
-def _small(row: Row) -> Row:
-    request = row["request_sha256"]
-    return {name: row[name] for name in _SMALL.names if name in row} | {
-        "canonical": response_of(row),
-        "why": row["error"] or row["unread_why"],
-        "rendered": digest(repr((row["prompt"], row["options"]))),
-        "consumed": digest(request) if request else None,
-    }
-
-
-def _ranks(column: pa.ChunkedArray, order: Sequence[str] | None = None) -> NDArray[np.int64]:
-    """(rows,) the place of each row's text among the sorted ones, or in `order`."""
-    whole = column.combine_chunks()
-    texts = whole.dictionary.to_pylist()
-    place = {text: k for k, text in enumerate(order or sorted(texts))}
-    return np.array([place[text] for text in texts])[np.asarray(whole.indices)]
-
-
-def _batches(run_dir: Path, chosen: pa.Array | None = None) -> Iterator[list[Row]]:
-    """chosen: names of items; None: all."""
-    judge = read_judgements(run_dir)
-    for batch in iter_columns(run_dir, SCHEMA, _COLUMNS, batch_size=_ROWS_AT_ONCE):
-        if chosen is not None:
-            names = pc.binary_join_element_wise(*(batch.column(name) for name in _KEY), "\0")
-            batch = batch.filter(pc.is_in(names, value_set=chosen))
-        rows = batch.to_pylist()
-        if judge is not None:
-            for row in rows:
-                judge.read(row)
-        yield rows
-
-
-def _whole(run_dirs: Sequence[Path], keys: Collection[Key]) -> dict[Key, list[Row]]:
-    found: dict[Key, list[Row]] = {}
-    chosen = pa.array(sorted(map("\0".join, keys)), pa.string())
-    for row in (row for run_dir in run_dirs for rows in _batches(run_dir, chosen) for row in rows):
-        found.setdefault((row["model"], row["benchmark"], row["context"], row["question_id"]), []).append(row)
-    return {key: in_order(rows) for key, rows in found.items()}
-
-
 def top_items(rows: ItemRows, results: Sequence[ValidityResult], limit: int = MAX_ITEMS_ON_PAGE) -> list[Item]:
     """Items whose contracts are broken first, as many of each cell as fit into `limit`."""
     share = max(1, limit // max(1, len(results)))
@@ -179,11 +66,6 @@ def top_items(rows: ItemRows, results: Sequence[ValidityResult], limit: int = MA
     chosen = [(key, r) for r in results for key in first.get((r.model, r.benchmark, r.context), ())]
     whole = rows.whole([key for key, _ in chosen])
     return [_item(key, whole[key], r) for key, r in chosen]
-
-
-def response_of(row: Row) -> int | None:
-    """The canonical response of a row."""
-    return None if row["answer"] is None else int(row["option_order"][row["answer"]])
 
 
 def state_of(row: Row, response: int | None, before: int | None) -> str:

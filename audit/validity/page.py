@@ -17,10 +17,11 @@ from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
 from audit.validity import figures as charts
 from audit.validity.analyse import RunVerdict
 from audit.validity.as_paper import PaperTable, cell_validity_csv, paper_tables
+from audit.validity.cells import ItemRows
 from audit.validity.edits.plan import MASKED
 from audit.validity.edits.record import Archetype, Contract, Family
 from audit.validity.evidence import CellEvidence
-from audit.validity.items_table import ItemRows, items_csv, read_rows, top_items
+from audit.validity.items_table import items_csv, top_items
 from audit.validity.result import ValidityResult, ValidityStatus
 from audit.validity.tokens import COLUMNS
 from audit.validity.vocabulary import GATES, LABELS, VERDICTS
@@ -49,9 +50,9 @@ STYLE = """
 """
 
 
-def page(verdict: RunVerdict, run_dirs: Sequence[Path]) -> Page:
-    """Figures, tables and the page of runs."""
-    rows = read_rows(run_dirs)
+def page(verdict: RunVerdict, behind: tuple[Sequence[Path], ItemRows]) -> Page:
+    """Figures, tables and the page of runs. behind: the runs, and their rows."""
+    run_dirs, rows = behind
     drawn: dict[str, Figure] = {}
     if any(r.evidence is not None and r.evidence.primary is not None for r in verdict.results):
         drawn["difference"] = charts.differences(verdict.results)

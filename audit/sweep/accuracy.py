@@ -4,9 +4,10 @@ The tables are csv: the paper's three under the column names of its published da
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +22,8 @@ from audit.sweep.figures import ModelScores, Score
 from audit.sweep.messages import ByRouters
 from audit.sweep.paper import SettingRow, model_summary, router_summary, setting_rows
 from audit.sweep.record import sweep_of
-from audit.sweep.result import RunVerdict, SweepResult
-from audit.verdict.tables import csv_text
+from audit.sweep.result import RunVerdict
+from audit.verdict.tables import columns
 
 
 @dataclass(frozen=True)
@@ -140,17 +141,8 @@ def breadths(rows: list[SettingRow], names: dict[tuple[str, str], str]) -> list[
     return [(names[model, benchmark], count, settings[model, benchmark]) for model, benchmark, count in summaries]
 
 
-Cell = str | int | float | bool | None
-
-
-def write(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    """A csv document; strings made safe, floats with up to ten digits, None empty."""
-    return csv_text(header, ([_cell(value) for value in row] for row in rows))
-
-
-def _cell(value: Cell) -> str | int:
-    if value is None:
-        return ""
+def _plain(value: Any) -> Any:
+    """Floats with up to ten digits."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
@@ -159,29 +151,14 @@ def _cell(value: Cell) -> str | int:
     return value
 
 
-def _read(one: Any, path: str) -> Cell:
-    """The attribute at a dotted path; None where the path ends before."""
-    for name in path.split("."):
-        one = None if one is None else getattr(one, name)
-    return one
-
-
-def _columns(rows: Iterable[Any], *names: str) -> str:
-    """These attributes of each row, under their own names or as "name=path"."""
-    paths = [name.rpartition("=")[2] for name in names]
-    return write([name.partition("=")[0] for name in names], ([_read(row, path) for path in paths] for row in rows))
+_columns = partial(columns, plain=_plain)
 
 
 def _of_cells(run: RunVerdict, part: str, *names: str) -> str:
     """One row for each of a cell's own (the cell itself where part is empty), behind its model and benchmark."""
-    pairs = [_Pair(c, one) for c in run.marked for one in (getattr(c, part) if part else [c])]
+    pairs = ({"cell": c, "one": one} for c in run.marked for one in (getattr(c, part) if part else [c]))
     named = (name if "=" in name else f"{name}={name}" for name in names)
     return _columns(pairs, "model=cell.model", "benchmark=cell.benchmark", *(n.replace("=", "=one.") for n in named))
-
-
-class _Pair(NamedTuple):
-    cell: SweepResult
-    one: Any
 
 
 def table1(rows: Sequence[SettingRow]) -> str:
@@ -252,13 +229,9 @@ def contrasts(run: RunVerdict) -> str:
 
 def doses(found: Sequence[Dose]) -> str:
     """One row per cell and share of words deleted; the slope at 0 is of the whole cell."""
-    header = (
-        "model", "benchmark", "deleted", "questions", "answered", "accuracy", "ci_low", "ci_high", "slope_at_zero",
-        "slope_low", "slope_high", "slope_p (two-sided)",
+    return _columns(
+        ({"a": a, "deleted": a.setting.level / 100, "s": one.slope} for one in found for a in one.rows),
+        "model=a.model", "benchmark=a.benchmark", "deleted", "questions=a.n", "answered=a.answered",
+        "accuracy=a.accuracy", "ci_low=a.low", "ci_high=a.high", "slope_at_zero=s.slope", "slope_low=s.low",
+        "slope_high=s.high", "slope_p (two-sided)=s.pvalue",
     )  # fmt: skip
-    body: list[tuple[Cell, ...]] = []
-    for one in found:
-        slope = (s.slope, s.low, s.high, s.pvalue) if (s := one.slope) else (None,) * 4
-        body += [(a.model, a.benchmark, a.setting.level / 100, a.n, a.answered, a.accuracy, a.low, a.high, *slope)
-                 for a in one.rows]  # fmt: skip
-    return write(header, body)

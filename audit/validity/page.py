@@ -4,14 +4,13 @@ Every text of a benchmark or a model goes through jinja2's escaping; the script 
 hold slurs or unsafe requests are blurred until they are clicked.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from audit.json_types import attributes
 from audit.report.build import Page, run_facts
 from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
 from audit.validity import figures as charts
@@ -26,7 +25,7 @@ from audit.validity.result import ValidityResult, ValidityStatus
 from audit.validity.tokens import COLUMNS
 from audit.validity.vocabulary import GATES, LABELS, VERDICTS
 from audit.verdict.result import failed, interval, percent, points
-from audit.verdict.tables import csv_text, digits
+from audit.verdict.tables import columns, csv_text, digits
 
 SHOULD = {  # what becomes of an answer, by an edit's contract; what edits of the content should do to it, by archetype
     Contract.INVARIANT: "should stay",
@@ -131,81 +130,69 @@ def _sure(r: ValidityResult) -> str:
 
 def cells_csv(verdict: RunVerdict) -> str:
     """One line a cell, in the form of the paper's Table 6, with ours beside it."""
-    header = (
-        "model", "benchmark", "context", "n", "s_orig", "delta_fmt", "delta_sem", "delta_attr", "csr", "csr_low",
-        "csr_high", "pr_csr_above_1", "csr_reported", "csr_fieller_low", "csr_fieller_high", "paper_status", "D",
-        "D_low", "D_high", "p_above", "p_below", "contract_followed", "status",
-    )  # fmt: skip
-    body = []
+    rows = []
     for c, r in zip(verdict.cells, verdict.results, strict=True):
         e = r.evidence
-        ratio = e.csr.get("own key") if e else None
-        d = e.primary if e else None
-        numbers: list[Any] = [
-            e.score.estimate if e else None,
-            *(e.families[f].score_change if e else None for f in (Family.FORMAT, Family.SEMANTIC, Family.ATTRIBUTE)),
-            *((ratio.estimate, ratio.low, ratio.high, ratio.support) if ratio else (None,) * 4),
-        ]
-        ours = [*((d.difference, d.low, d.high) if d else (None,) * 3), r.above_p, r.below_p,
-                e.families[Family.ATTRIBUTE].followed.estimate if e else None]  # fmt: skip
-        body.append(
-            [r.model, r.benchmark, r.context, c.n, *map(digits, numbers), int(ratio.reported) if ratio else "",
-             *map(digits, (ratio.fieller_low, ratio.fieller_high) if ratio else (None, None)),
-             r.paper.status if r.paper else "", *map(digits, ours), r.verdict.value]
-        )  # fmt: skip
-    return csv_text(header, body)
+        rows.append({"c": c, "r": r, "e": e, "csr": e.csr.get("own key") if e else None, "D": e.primary if e else None})
+    return columns(
+        rows, *_WHO, "n=c.n", "s_orig=e.score.estimate", "delta_fmt=e.families.format.score_change",
+        "delta_sem=e.families.semantic.score_change", "delta_attr=e.families.attribute.score_change",
+        "csr=csr.estimate", "csr_low=csr.low", "csr_high=csr.high", "pr_csr_above_1=csr.support",
+        "csr_reported=csr.reported", "csr_fieller_low=csr.fieller_low", "csr_fieller_high=csr.fieller_high",
+        "paper_status=r.paper.status", "D=D.difference", "D_low=D.low", "D_high=D.high", "p_above=r.above_p",
+        "p_below=r.below_p", "contract_followed=e.families.attribute.followed.estimate", "status=r.verdict",
+    )  # fmt: skip
 
 
-def _per_cell(
-    verdict: RunVerdict, names: Sequence[str], rows: Callable[[CellEvidence], Iterable[Sequence[Any]]]
-) -> str:
-    """A csv of what the evidence of each cell holds, behind the cell."""
-    cells = ((r.model, r.benchmark, r.context, r.evidence) for r in verdict.results if r.evidence)
-    body = ((*cell, *row) for *cell, evidence in cells for row in rows(evidence))
-    return csv_text(("model", "benchmark", "context", *names), body)
+def _of_cells(verdict: RunVerdict, rows: Callable[[CellEvidence], Iterable[Mapping[str, Any]]], *names: str) -> str:
+    """A csv of what the evidence of each cell holds, behind the cell. names: as of `columns`."""
+    both = ({"r": r, **row} for r in verdict.results if r.evidence for row in rows(r.evidence))
+    return columns(both, *_WHO, *names)
+
+
+_WHO = ("model=r.model", "benchmark=r.benchmark", "context=r.context")
 
 
 def edits_csv(verdict: RunVerdict) -> str:
     """One line an edit: how often it was the very request of the original (Table 7), and what it did."""
-    names = ("family", "edit", "asked", "same_request", "read", "score", "score_change", "response_change")
-
-    def rows(evidence: CellEvidence) -> Iterator[Sequence[Any]]:
-        for family, found in evidence.edits.items():
-            for e in found:
-                numbers = map(digits, (e.score, e.score_change, e.response_change.estimate, e.followed.estimate))
-                yield (family.value, e.name, e.asked + e.same, e.same, e.read, *numbers)
-
-    return _per_cell(verdict, (*names, "contract_followed"), rows)
+    return _of_cells(
+        verdict,
+        lambda e: ({"family": f, "e": x, "asked": x.asked + x.same} for f, found in e.edits.items() for x in found),
+        "family", "edit=e.name", "asked", "same_request=e.same", "read=e.read", "score=e.score",
+        "score_change=e.score_change", "response_change=e.response_change.estimate",
+        "contract_followed=e.followed.estimate",
+    )  # fmt: skip
 
 
 def transitions_csv(verdict: RunVerdict) -> str:
     """Right and wrong before and after, by family."""
     names = ("right_right", "right_wrong", "wrong_right", "wrong_wrong", "unread")
-    return _per_cell(
-        verdict, ("family", *names),
-        lambda e: ((f.value, *attributes(x.transitions, *names).values()) for f, x in e.families.items()),
+    return _of_cells(
+        verdict, lambda e: ({"family": f, "moves": x.transitions} for f, x in e.families.items()), "family",
+        *(f"{name}=moves.{name}" for name in names),
     )  # fmt: skip
 
 
 def reference_csv(verdict: RunVerdict) -> str:
     """The benchmark's own metric, one line a cell and part."""
-    return _per_cell(
-        verdict, ("metric", "part", "unit", "estimate", "low", "high", "n"),
-        lambda e: ((m.name, m.part, m.unit, *map(digits, (m.estimate, m.low, m.high)), m.n) for m in e.reference),
-    )  # fmt: skip
+    names = ("part", "unit", "estimate", "low", "high", "n")
+    return _of_cells(
+        verdict, lambda e: ({"m": m} for m in e.reference), "metric=m.name", *(f"{name}=m.{name}" for name in names)
+    )
 
 
 def group_dif_csv(verdict: RunVerdict) -> str:
     """Each group against the rest at equal total score; without numbers where the strata are too thin."""
-    names = ("group", "items", "strata", "odds_ratio", "low", "high", "ets_delta", "p_holm", "state")
 
-    def rows(evidence: CellEvidence) -> Iterator[Sequence[Any]]:
+    def rows(evidence: CellEvidence) -> Iterator[Mapping[str, Any]]:
         for g in evidence.group_dif:
-            numbers = (g.table.odds_ratio, g.table.low, g.table.high, g.table.delta, g.pvalue)
-            shown = [*map(digits, numbers)] if g.pvalue is not None else [""] * len(numbers)
-            yield (g.group, g.items, g.table.strata, *shown, "tested" if g.pvalue is not None else "too few")
+            tested = g.pvalue is not None
+            yield {"g": g, "t": g.table if tested else None, "state": "tested" if tested else "too few"}
 
-    return _per_cell(verdict, names, rows)
+    return _of_cells(
+        verdict, rows, "group=g.group", "items=g.items", "strata=g.table.strata", "odds_ratio=t.odds_ratio",
+        "low=t.low", "high=t.high", "ets_delta=t.delta", "p_holm=g.pvalue", "state",
+    )  # fmt: skip
 
 
 def placebo_csv(verdict: RunVerdict) -> str:

@@ -151,19 +151,19 @@ def _plain(value: Any) -> Any:
     return value
 
 
-_columns = partial(columns, plain=_plain)
+write = partial(columns, plain=_plain)
 
 
 def _of_cells(run: RunVerdict, part: str, *names: str) -> str:
     """One row for each of a cell's own (the cell itself where part is empty), behind its model and benchmark."""
     pairs = ({"cell": c, "one": one} for c in run.marked for one in (getattr(c, part) if part else [c]))
     named = (name if "=" in name else f"{name}={name}" for name in names)
-    return _columns(pairs, "model=cell.model", "benchmark=cell.benchmark", *(n.replace("=", "=one.") for n in named))
+    return write(pairs, "model=cell.model", "benchmark=cell.benchmark", *(n.replace("=", "=one.") for n in named))
 
 
 def table1(rows: Sequence[SettingRow]) -> str:
     """Model-level summary (song2026, Table 1): of replicate 0 alone, as `analyse` gives its rows."""
-    return _columns(
+    return write(
         model_summary(rows), "model", "violation_count", "violation_rate", "max_positive_excess",
         "mean_positive_excess", "mean_gain", "benchmark",
     )  # fmt: skip
@@ -171,7 +171,7 @@ def table1(rows: Sequence[SettingRow]) -> str:
 
 def table2(rows: Sequence[SettingRow]) -> str:
     """Model by router (song2026, Table 2)."""
-    return _columns(
+    return write(
         rows, "model", "routers", "clean_accuracy", "noisy_accuracy", "gain", "improve", "degrade", "benchmark", "n",
         "left_out",
     )  # fmt: skip
@@ -179,7 +179,7 @@ def table2(rows: Sequence[SettingRow]) -> str:
 
 def table3(rows: Sequence[SettingRow]) -> str:
     """Router-level summary (song2026, Table 3)."""
-    return _columns(
+    return write(
         router_summary(rows), "routers", "violating_models", "violation_rate", "mean_positive_excess", "improve",
         "degrade", "net_improve", "models",
     )  # fmt: skip
@@ -187,7 +187,7 @@ def table3(rows: Sequence[SettingRow]) -> str:
 
 def settings(rows: Sequence[SettingAccuracy]) -> str:
     """Accuracy of every setting with its 95 % interval and what could not be answered."""
-    return _columns(
+    return write(
         rows, "model", "benchmark", "arm=setting.arm", "routers=setting.level", "replicate=setting.replicate",
         "questions=n", "answered", "correct", "accuracy", "ci_low=low", "ci_high=high", "unparsed", "truncated",
         "errors", "absent",
@@ -229,7 +229,7 @@ def contrasts(run: RunVerdict) -> str:
 
 def doses(found: Sequence[Dose]) -> str:
     """One row per cell and share of words deleted; the slope at 0 is of the whole cell."""
-    return _columns(
+    return write(
         ({"a": a, "deleted": a.setting.level / 100, "s": one.slope} for one in found for a in one.rows),
         "model=a.model", "benchmark=a.benchmark", "deleted", "questions=a.n", "answered=a.answered",
         "accuracy=a.accuracy", "ci_low=a.low", "ci_high=a.high", "slope_at_zero=s.slope", "slope_low=s.low",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from audit.command_line import start
 from audit.conduct import Prepared, conduct
 from audit.errors import ConfigError
-from audit.exits import FAILED, INTERRUPTED, NOT_CLEARED, OK, TERMINATED, plainly, refused, run_command
+from audit.exits import FAILED, INTERRUPTED, NOT_CLEARED, OK, TERMINATED, one_line, plainly, refused, run_command
 from audit.shards.working_copy import need_folder
 from audit.validity.config import ValidityConfig, from_hydra
 
@@ -204,12 +204,11 @@ def _prepared(config: ValidityConfig) -> Prepared:
 
 
 def _score(config: ValidityConfig, path: str) -> int:
-    from rich.console import Console
-
     from audit.benchmarks.load import open_benchmark
-    from audit.validity.score_file import score_file, show
+    from audit.validity.score_file import lines, score_file
 
-    show(score_file(Path(path), open_benchmark(config.benchmark, seed=config.seed), config.scorer), Console())
+    benchmark = open_benchmark(config.benchmark, seed=config.seed)
+    print(*map(one_line, lines(score_file(Path(path), benchmark, config.scorer))), sep="\n")
     return 0
 
 

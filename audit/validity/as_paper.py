@@ -76,10 +76,10 @@ class PaperTable:
         return csv_text(self.columns, self.rows)
 
 
-def paper_tables(verdict: RunVerdict, rows: ItemRows, faults_met: Chronology | None) -> tuple[PaperTable, ...]:
-    """All seven. faults_met: whose entries Table 2 names."""
+def paper_tables(verdict: RunVerdict, rows: ItemRows) -> tuple[PaperTable, ...]:
+    """All seven; Table 2 names the entries of the runs' chronology."""
     return (
-        _gates(verdict), _classes(verdict.results, faults_met), _buckets(verdict.results), _scorers(verdict),
+        _gates(verdict), _classes(verdict.results, verdict.chronology), _buckets(verdict.results), _scorers(verdict),
         _mapping(verdict.results), _cells(verdict.results), _no_ops(rows),
     )  # fmt: skip
 

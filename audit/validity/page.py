@@ -60,7 +60,7 @@ def page(verdict: RunVerdict, behind: tuple[Sequence[Path], ItemRows]) -> Page:
         drawn["before_after"] = charts.before_and_after(verdict.results)
     drawn["families"] = charts.family_changes(verdict.results)
     drawn["family_deltas"] = charts.family_deltas(charts.deltas_of(verdict.results))
-    paper = paper_tables(verdict, rows, verdict.chronology)
+    paper = paper_tables(verdict, rows)
     tables: dict[str, str | Iterator[str]] = {
         "items.csv": items_csv(rows),
         "cells.csv": cells_csv(verdict),

@@ -82,7 +82,7 @@ def _row(cell: ValidityCell, i: int, arm: str, level: int, text: str) -> dict[st
 
 def page(made: RunVerdict, behind: ItemRows) -> str:
     """The page as text, without figures."""
-    return render(made, [RunFacts("run")], {}, behind, paper_tables(made, behind, made.chronology))
+    return render(made, [RunFacts("run")], {}, behind, paper_tables(made, behind))
 
 
 def write(path: Path, text: str) -> Path:

@@ -27,8 +27,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from audit.audits import name_of, part_of
-from audit.config import CONF_DIR
-from audit.config_keys import check_keys
+from audit.config import CONF_DIR, check_keys
 from audit.entry_points import added
 from audit.errors import AuditError, ConfigError, unknown_name
 from audit.exits import lines, refused, run_command

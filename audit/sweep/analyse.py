@@ -24,9 +24,17 @@ from audit.sweep.decide import Corrected, decide, over_panel
 from audit.sweep.design import Arm
 from audit.sweep.evidence import Evidence, measure
 from audit.sweep.gates import all_gates, noise_floor_p
-from audit.sweep.hypotheses import HypothesisResult, h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope
 from audit.sweep.messages import MeasuredTexts, TextMeasures
-from audit.sweep.paper import model_summary, router_summary, setting_rows
+from audit.sweep.paper import (
+    HypothesisResult,
+    h1_any_excess,
+    h2_heterogeneity,
+    h3_direction,
+    model_summary,
+    router_summary,
+    sensitivity_slope,
+    setting_rows,
+)
 from audit.sweep.record import label, sweep_of
 from audit.sweep.result import Contrast, Decision, Effect, Hypothesis, RunVerdict, SelfTest, Slope, SweepResult, Verdict
 from audit.sweep.runs import noise_floor, run_shifts

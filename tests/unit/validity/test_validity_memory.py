@@ -17,7 +17,7 @@ from audit.shards.read import iter_columns
 from audit.validity.as_paper import no_op_rates
 from audit.validity.audit import SCHEMA
 from audit.validity.cells import item_rows, load_validity, read_table
-from audit.validity.items_table import items_csv, top_items
+from audit.validity.page import items_csv, top_items
 from audit.validity.report import judge
 from audit.validity.result import ValidityResult
 

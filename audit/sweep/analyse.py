@@ -16,11 +16,20 @@ from audit.statistics.permutation import can_reject, enough_permutations
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.unparsed import DECIDE_AT, tipping_point
 from audit.statistics.values import levels_of, replicates_of
-from audit.sweep import remarks
 from audit.sweep.calibrated import nearest
 from audit.sweep.compare import CONFIDENCE, Comparison
 from audit.sweep.contrasts import contrast_rows
-from audit.sweep.decide import Corrected, decide, over_panel
+from audit.sweep.decide import (
+    Corrected,
+    decide,
+    headline,
+    held_out,
+    not_run,
+    over_panel,
+    shifts_said,
+    stopped_early,
+    unparsed,
+)
 from audit.sweep.design import Arm
 from audit.sweep.evidence import Evidence, measure
 from audit.sweep.gates import all_gates, noise_floor_p
@@ -35,9 +44,8 @@ from audit.sweep.paper import (
     sensitivity_slope,
     setting_rows,
 )
-from audit.sweep.record import label, sweep_of
+from audit.sweep.record import label, noise_floor, run_shifts, sweep_of
 from audit.sweep.result import Contrast, Decision, Effect, Hypothesis, RunVerdict, SelfTest, Slope, SweepResult, Verdict
-from audit.sweep.runs import noise_floor, run_shifts
 from audit.sweep.self_test import self_test
 from audit.sweep.texts import CANNOT_EXCLUDE, NOT_RUN, TEXTS
 from audit.sweep.texts import tipping as tipping_said
@@ -182,9 +190,9 @@ def _result(case: _Case) -> SweepResult:
     tipping = _tipping(case, decision)
     contrasts = _contrasts(case)
     failing = (decision.gate,) if decision.gate else tuple(g.name for g in failed(case.gates))
-    missing = remarks.not_run(cell, referred=e is not None and e.hints is not None)
-    reasons = (*decision.reasons, *remarks.unparsed(e, tipping), *_further(case, decision, contrasts))
-    head = remarks.headline(cell.model, cell.benchmark, decision, e, failing)
+    missing = not_run(cell, referred=e is not None and e.hints is not None)
+    reasons = (*decision.reasons, *unparsed(e, tipping), *_further(case, decision, contrasts))
+    head = headline(cell.model, cell.benchmark, decision, e, failing)
     return SweepResult(
         model=cell.model,
         benchmark=cell.benchmark,
@@ -256,11 +264,11 @@ def _further(case: _Case, decision: Decision, contrasts: Sequence[Contrast]) -> 
     e = case.evidence.found
     said: tuple[Reason, ...] = ()
     if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED):
-        said += remarks.held_out(contrasts)
+        said += held_out(contrasts)
     if e is not None and e.at_any_stop:
-        said += remarks.stopped_early(e, case.cell.cell.n)
+        said += stopped_early(e, case.cell.cell.n)
     elif e is not None and decision.verdict != Verdict.WITHHELD:
-        said += remarks.run_shifts(e.shifts, repeated=e.repeated)
+        said += shifts_said(e.shifts, repeated=e.repeated)
     return said
 
 

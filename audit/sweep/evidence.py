@@ -34,7 +34,7 @@ from audit.statistics.unparsed import DECIDE_AT, imputed, predict_right
 from audit.statistics.values import average, levels_of, replicates_of, runs_of, to_values
 from audit.sweep.compare import Comparison, compare, compare_at_any_stop, distinct
 from audit.sweep.design import Arm
-from audit.sweep.runs import run_shifts
+from audit.sweep.record import run_shifts
 
 WEAKER_MAX = 0.03  # accuracy from clean messages by which the reference may be below the tested model
 

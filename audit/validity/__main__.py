@@ -171,8 +171,7 @@ def _run(config: ValidityConfig, done: Callable[[ValidityConfig, Path], None]) -
     def ended(run_dir: Path, resolved: ResolvedRun) -> dict[str, Any]:
         from audit.shards.read import load_cells
         from audit.summary import print_cells
-        from audit.validity.edits.file import FILE, read_edits
-        from audit.validity.tokens import write_token_distances
+        from audit.validity.edits.file import FILE, read_edits, write_token_distances
 
         if config.judge is not None:
             from audit.validity.judge import judge_run

@@ -22,11 +22,10 @@ from audit.shards.read import iter_columns
 from audit.statistics.paired import FloatArray
 from audit.validity.audit import SCHEMA
 from audit.validity.design import Arm
-from audit.validity.edits.file import FILE, EditFile, iter_edits, read_about
+from audit.validity.edits.file import FILE, EditFile, as_array, distances, iter_edits, read_about, read_token_distances
 from audit.validity.edits.record import Contract, Family
 from audit.validity.judge import judged_scorer, read_judgements
 from audit.validity.record import Block, ValidityCell
-from audit.validity.tokens import as_array, distances, read_token_distances
 
 KEY = ("model", "benchmark", "context", "question_id")
 _COLUMNS = (

@@ -26,7 +26,7 @@ LAYERS = (
     ("audit.benchmarks", "audit.prompting", "audit.scoring", "audit.statistics"),
     ("audit.shards",),
     ("audit.engines", "audit.exits"),
-    ("audit.config", "audit.references", "audit.reference_sets", "audit.audits", "audit.plan_cost"),
+    ("audit.config", "audit.references", "audit.audits", "audit.plan_cost"),
     ("audit.resolve", "audit.dry_run", "audit.convictions", "audit.command_line", "audit.panel",
      "audit.plain_words", "audit.decision", "audit.report", "audit.summary", "audit.judge", "audit.governance",
      "audit.registry", "audit.export", "audit.short_forms"),

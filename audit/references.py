@@ -237,10 +237,13 @@ def recorded_runs(analysis: Mapping[str, Any]) -> list[ReferenceRun]:
     return [_serving(Path(path), names) for path, names in zip(paths, models, strict=True)]
 
 
-def revisions(manifest: Manifest, benchmark: str) -> dict[str, str | None]:
-    """Of every benchmark of a run, the audited one first."""
-    names = (benchmark, *(name for name in manifest.benchmark if name != benchmark))
-    return {name: manifest.benchmark.get(name, {}).get("revision") for name in names}
+def recorded_references(manifest: Manifest, benchmark: str, same: Sequence[str]) -> list[ReferenceRun]:
+    """`recorded_runs` of a run, checked against it. benchmark: the audited one; same: as of `check_runs`."""
+    runs, facts = recorded_runs(manifest.analysis), manifest.benchmark
+    names = (benchmark, *(name for name in facts if name != benchmark))
+    revisions = {name: facts.get(name, {}).get("revision") for name in names}
+    check_runs(runs, manifest.audit, manifest.models, manifest.analysis["judged"], revisions, manifest.config, same)
+    return runs
 
 
 def check_runs(

@@ -53,23 +53,16 @@ def setting_accuracies(cell: CellOutcomes) -> list[SettingAccuracy]:
     rows = []
     for setting in cell.settings:
         state = cell.row(setting)
-        accuracy, low, high = interval(to_values(state), cell.cluster) or (None, None, None)
         count = {s: int(np.count_nonzero(state == s)) for s in State}
         rows.append(
             SettingAccuracy(
-                model=cell.model,
-                benchmark=cell.benchmark,
-                setting=setting,
-                n=cell.n,
-                answered=count[State.CORRECT] + count[State.WRONG],
-                correct=count[State.CORRECT],
-                unparsed=count[State.UNPARSED],
-                truncated=count[State.TRUNCATED],
-                errors=count[State.ERROR],
-                absent=count[State.ABSENT],
-                accuracy=accuracy,
-                low=low,
-                high=high,
+                cell.model,
+                cell.benchmark,
+                setting,
+                cell.n,
+                count[State.CORRECT] + count[State.WRONG],
+                *(count[s] for s in (State.CORRECT, State.UNPARSED, State.TRUNCATED, State.ERROR, State.ABSENT)),
+                *(interval(to_values(state), cell.cluster) or (None, None, None)),
             )
         )
     return rows

@@ -4,7 +4,6 @@ then every text with the rows of the drill-down.
 manifest.json adds facts about a run where it is there.
 """
 
-import hashlib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -30,7 +29,7 @@ from audit.sweep.analyse import N_RESAMPLES, analyse
 from audit.sweep.audit import SCHEMA
 from audit.sweep.calibrated import SHIPPED
 from audit.sweep.design import DELETED, Aggregator, Arm
-from audit.sweep.drill import COLUMNS, MAX_TEXT_BYTES, DrillRows
+from audit.sweep.drill import COLUMNS, MAX_TEXT_BYTES, DrillRows, in_drawn_order
 from audit.sweep.messages import MeasuredTexts, TextRow, measure_texts
 from audit.sweep.replay import aggregator_of, same_messages
 from audit.sweep.result import RunVerdict
@@ -223,7 +222,7 @@ def drawn_questions(
         rows.update({(c.benchmark, q): n for q, n in zip(c.question_ids, there, strict=True)})
     if rows.total() <= max_rows and len(rows) <= max_questions:
         return None
-    order = sorted(rows, key=lambda key: hashlib.sha256(f"{seed}\0{key[0]}\0{key[1]}".encode()).digest())
+    order = in_drawn_order(rows, seed)
     fit = bisect_right(list(accumulate(rows[key] for key in order)), max_rows)
     return set(order[: min(fit, max_questions)])
 

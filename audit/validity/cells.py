@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from audit.benchmarks.items import Item
 from audit.scoring.shortcuts import negation_scores
 from audit.shards.keys import digest
 from audit.shards.manifest import Manifest
-from audit.shards.read import iter_columns
+from audit.shards.read import iter_rows
 from audit.statistics.paired import FloatArray
 from audit.validity.audit import SCHEMA
 from audit.validity.design import Arm
@@ -130,14 +129,10 @@ def response_of(row: Row) -> int | None:
     return None if row["answer"] is None else int(row["option_order"][row["answer"]])
 
 
-def _batches(run_dir: Path, chosen: pa.Array | None = None) -> Iterator[list[Row]]:
-    """chosen: names of items; None: all."""
+def _batches(run_dir: Path, keys: Collection[Key] | None = None) -> Iterator[list[Row]]:
+    """keys: of items; None: all."""
     judge = read_judgements(run_dir)
-    for batch in iter_columns(run_dir, SCHEMA, _COLUMNS, batch_size=_ROWS_AT_ONCE):
-        if chosen is not None:
-            names = pc.binary_join_element_wise(*(batch.column(name) for name in KEY), "\0")
-            batch = batch.filter(pc.is_in(names, value_set=chosen))
-        rows = batch.to_pylist()
+    for rows in iter_rows(run_dir, SCHEMA, _COLUMNS, KEY, keys):
         if judge is not None:
             for row in rows:
                 judge.read(row)
@@ -146,8 +141,7 @@ def _batches(run_dir: Path, chosen: pa.Array | None = None) -> Iterator[list[Row
 
 def _whole(run_dirs: Sequence[Path], keys: Collection[Key]) -> dict[Key, list[Row]]:
     found: dict[Key, list[Row]] = {}
-    chosen = pa.array(sorted(map("\0".join, keys)), pa.string())
-    for row in (row for run_dir in run_dirs for rows in _batches(run_dir, chosen) for row in rows):
+    for row in (row for run_dir in run_dirs for rows in _batches(run_dir, keys) for row in rows):
         found.setdefault((row["model"], row["benchmark"], row["context"], row["question_id"]), []).append(row)
     order = {arm.value: k for k, arm in enumerate(Arm)}
     for rows in found.values():

@@ -26,7 +26,8 @@ import pyarrow as pa
 from audit.benchmarks.items import BbqFacts, ContrastFacts, CrowsFacts, Facts, Item, ToxigenFacts, XsTestFacts
 from audit.engines.weights import local_path
 from audit.errors import ShardError
-from audit.shards.files import whole_file, write_file
+from audit.shards.files import write_file
+from audit.shards.read import write_table
 from audit.statistics.paired import FloatArray
 from audit.validity.design import Arm
 from audit.validity.edits.plan import Plan
@@ -86,10 +87,7 @@ def digest(table: pa.Table) -> str:
 
 def write_edits(table: pa.Table, run_dir: Path) -> Path:
     """The file, whole or not at all; its path."""
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
-    with whole_file(run_dir / FILE) as file, pa.ipc.new_file(file, table.schema, options=options) as writer:
-        writer.write_table(table, max_chunksize=_ROWS_AT_ONCE)
-    return run_dir / FILE
+    return write_table(run_dir / FILE, table, _ROWS_AT_ONCE)
 
 
 def read_edits(path: Path) -> EditFile:

@@ -178,53 +178,46 @@ def table3(rows: Sequence[SettingRow]) -> str:
     )  # fmt: skip
 
 
-def settings(rows: Sequence[SettingAccuracy]) -> str:
-    """Accuracy of every setting with its 95 % interval and what could not be answered."""
-    return write(
-        rows, "model", "benchmark", "arm=setting.arm", "routers=setting.level", "replicate=setting.replicate",
-        "questions=n", "answered", "correct", "accuracy", "ci_low=low", "ci_high=high", "unparsed", "truncated",
-        "errors", "absent",
-    )  # fmt: skip
+def tables(
+    run: RunVerdict, rows: Sequence[SettingRow], accuracies: Sequence[SettingAccuracy], doses: Sequence[Dose]
+) -> dict[str, str]:
+    """Every table of a report, by the name of its file.
 
-
-def verdicts(run: RunVerdict) -> str:
-    """One row per cell: the verdict with effect, interval, p and the 2-D table's score and credibility."""
-    return _of_cells(
-        run, "", "verdict=verdict.value", "score", "chance", "share_beyond_gains", "credibility",
-        "credibility_category", "questions=n_questions", "largest_gain=effect.gain", "at_routers=effect.routers",
-        "ci_low=effect.ci_low", "ci_high=effect.ci_high", "mean_gain=effect.mean_gain",
-        "mean_ci_low=effect.mean_ci_low", "mean_ci_high=effect.mean_ci_high", "p_adjusted", "largest_compatible_gain",
-        "run_sd", "run_sd_df", "noisy_run_sd", "noisy_run_sd_df", "slope=slope.estimate", "slope_ci_low=slope.ci_low",
-        "slope_ci_high=slope.ci_high", "watermark", "headline",
-    )  # fmt: skip
-
-
-def gates(run: RunVerdict) -> str:
-    """One row per cell and gate."""
-    return _of_cells(
-        run, "gates", "gate=name", "status=status.value", "number", "threshold", "withholds",
-        "questions_behind=item_count", "detail", "advice", "source",
-    )  # fmt: skip
-
-
-def mechanism(run: RunVerdict) -> str:
-    """One row per cell and number of routers: shares of words, and accuracy of the noisy arm."""
-    return _of_cells(run, "by_routers", *(field.name for field in fields(ByRouters)))
-
-
-def contrasts(run: RunVerdict) -> str:
-    """One row per cell and contrast. p asks whether the first condition is better; ci_low, ci_high are two-sided."""
-    return _of_cells(
-        run, "contrasts", "contrast=name", "label", "routers", "n", "estimate", "ci_low", "ci_high", "p (one-sided)=p",
-        "p_adjusted (one-sided)=p_adjusted", "improve", "degrade", "note",
-    )  # fmt: skip
-
-
-def doses(found: Sequence[Dose]) -> str:
-    """One row per cell and share of words deleted; the slope at 0 is of the whole cell."""
-    return write(
-        ({"a": a, "deleted": a.setting.level / 100, "s": one.slope} for one in found for a in one.rows),
-        "model=a.model", "benchmark=a.benchmark", "deleted", "questions=a.n", "answered=a.answered",
-        "accuracy=a.accuracy", "ci_low=a.low", "ci_high=a.high", "slope_at_zero=s.slope", "slope_low=s.low",
-        "slope_high=s.high", "slope_p (two-sided)=s.pvalue",
-    )  # fmt: skip
+    contrasts: p asks whether the first condition is better; ci_low, ci_high are two-sided. dose: by share of words
+    deleted; the slope at 0 is of the whole cell. mechanism: shares of words, and accuracy of the noisy arm.
+    """
+    found = {
+        "table1_models.csv": table1(rows),
+        "table2_models_by_router.csv": table2(rows),
+        "table3_routers.csv": table3(rows),
+        "settings.csv": write(
+            accuracies, "model", "benchmark", "arm=setting.arm", "routers=setting.level",
+            "replicate=setting.replicate", "questions=n", "answered", "correct", "accuracy", "ci_low=low",
+            "ci_high=high", "unparsed", "truncated", "errors", "absent",
+        ),
+        "verdicts.csv": _of_cells(
+            run, "", "verdict=verdict.value", "score", "chance", "share_beyond_gains", "credibility",
+            "credibility_category", "questions=n_questions", "largest_gain=effect.gain", "at_routers=effect.routers",
+            "ci_low=effect.ci_low", "ci_high=effect.ci_high", "mean_gain=effect.mean_gain",
+            "mean_ci_low=effect.mean_ci_low", "mean_ci_high=effect.mean_ci_high", "p_adjusted",
+            "largest_compatible_gain", "run_sd", "run_sd_df", "noisy_run_sd", "noisy_run_sd_df",
+            "slope=slope.estimate", "slope_ci_low=slope.ci_low", "slope_ci_high=slope.ci_high", "watermark", "headline",
+        ),
+        "gates.csv": _of_cells(
+            run, "gates", "gate=name", "status=status.value", "number", "threshold", "withholds",
+            "questions_behind=item_count", "detail", "advice", "source",
+        ),
+        "contrasts.csv": _of_cells(
+            run, "contrasts", "contrast=name", "label", "routers", "n", "estimate", "ci_low", "ci_high",
+            "p (one-sided)=p", "p_adjusted (one-sided)=p_adjusted", "improve", "degrade", "note",
+        ),
+        "mechanism.csv": _of_cells(run, "by_routers", *(field.name for field in fields(ByRouters))),
+    }  # fmt: skip
+    if doses:
+        found["dose.csv"] = write(
+            ({"a": a, "deleted": a.setting.level / 100, "s": one.slope} for one in doses for a in one.rows),
+            "model=a.model", "benchmark=a.benchmark", "deleted", "questions=a.n", "answered=a.answered",
+            "accuracy=a.accuracy", "ci_low=a.low", "ci_high=a.high", "slope_at_zero=s.slope", "slope_low=s.low",
+            "slope_high=s.high", "slope_p (two-sided)=s.pvalue",
+        )  # fmt: skip
+    return found

@@ -17,7 +17,7 @@ from audit.statistics.run_variance import RunShifts
 from audit.statistics.unparsed import DECIDE_AT, tipping_point
 from audit.statistics.values import levels_of, replicates_of
 from audit.sweep.calibrated import nearest
-from audit.sweep.compare import CONFIDENCE, Comparison
+from audit.sweep.compare import CONFIDENCE
 from audit.sweep.contrasts import contrast_rows
 from audit.sweep.decide import (
     Corrected,
@@ -296,8 +296,10 @@ def _figures(case: _Case) -> dict[str, Any]:
     e = case.evidence.found
     if e is None:
         return {}
+    c, k, mean = e.clean, e.clean.best, e.clean.mean
+    gain, low, high = (float(one[k]) for one in (c.gain, c.low, c.high))
     return {
-        "effect": _effect(e.clean),
+        "effect": Effect(c.routers[k], gain, low, high, mean.estimate, mean.low, mean.high),
         "p_value": e.p_value,
         "largest_compatible_gain": e.largest_compatible,
         "run_sd": float(np.sqrt(e.shifts.used[1])),
@@ -344,12 +346,6 @@ def category(credibility: float | None, thresholds: SweepThresholds) -> str:
     if credibility >= thresholds.credibility_high:
         return "high"
     return "moderate" if credibility >= thresholds.credibility_moderate else "low"
-
-
-def _effect(c: Comparison) -> Effect:
-    k, mean = c.best, c.mean
-    gain, low, high = (float(one[k]) for one in (c.gain, c.low, c.high))
-    return Effect(c.routers[k], gain, low, high, mean.estimate, mean.low, mean.high)
 
 
 def _slope(case: _Case, *, early: bool) -> Slope | None:

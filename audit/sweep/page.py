@@ -100,17 +100,7 @@ def page(run: RunVerdict, behind: Behind) -> Page:
         shards=", ".join(f"{d.name}/shards" for d in dirs), head_json=script_json(head),
         chunk_json=[script_json(chunk) for chunk in drill.chunks],
     )  # fmt: skip
-    tables = {
-        "table1_models.csv": accuracy.table1(rows),
-        "table2_models_by_router.csv": accuracy.table2(rows),
-        "table3_routers.csv": accuracy.table3(rows),
-        "settings.csv": accuracy.settings(accuracies),
-        "verdicts.csv": accuracy.verdicts(run),
-        "gates.csv": accuracy.gates(run),
-        "contrasts.csv": accuracy.contrasts(run),
-        "mechanism.csv": accuracy.mechanism(run),
-        **({"dose.csv": accuracy.doses(doses)} if doses else {}),
-    }
+    tables = accuracy.tables(run, rows, accuracies, doses)
     return Page(tables, _figures(cells, run, names), lambda figures: shown(figures=figures))
 
 

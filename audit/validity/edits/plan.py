@@ -148,7 +148,7 @@ def _item(one: ItemPlan, *, masked: bool) -> Iterator[str]:
             yield f"  {family} {level} {edit.name}{style}{moved}, {edit.contract}: {text} [key {edit.item.key}]"
 
 
-def text_of(item: Item, *, masked: bool) -> str:
+def text_of(item: Item, *, masked: bool = False) -> str:
     """The words of an item in one line."""
     text = " ".join(part for part in (item.context, item.text or " / ".join(item.options)) if part)
     return mask(text) if masked else text

@@ -68,7 +68,7 @@ def read(
 
 
 def fits(response: int, key: int) -> bool:
-    """Whether a response is what a key asks for; a key below -1 asks for any but one (`partners.any_but`)."""
+    """Whether a response is what a key asks for; a key below -1 asks for any but one (`plan.any_but`)."""
     return response == key if key >= 0 else response != -2 - key
 
 

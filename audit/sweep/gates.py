@@ -110,7 +110,7 @@ def _compared(
 ) -> Agreement | None:
     """None where the two cannot tell a pairing."""
     reliable, rest = within.reliability(side), within.reliability(others)
-    if reliable is None and rest is None:
+    if np.isnan(reliable) and np.isnan(rest):
         return None
     x, y = settings_values(cell, side), settings_values(cell, others)
     both = ~np.isnan(x - y)
@@ -118,8 +118,8 @@ def _compared(
     if x.size < thresholds.pairing_questions_min or abs(x.mean() - y.mean()) >= thresholds.brittle_drop_min:
         return None  # what costs so much accuracy may cost the agreement too
     # a side that cannot tell is taken to be as the other
-    own = _stepped_up(rest if reliable is None else reliable, within.count(side))
-    theirs = _stepped_up(reliable if rest is None else rest, within.count(others))
+    own = _stepped_up(rest if np.isnan(reliable) else reliable, within.count(side))
+    theirs = _stepped_up(reliable if np.isnan(rest) else rest, within.count(others))
     return agreement(x, y, float(np.sqrt(own * theirs)), thresholds.pairing_z_min)
 
 
@@ -147,10 +147,10 @@ class _Within:
             arms.setdefault("the ensemble control" if ensemble else _ARM_WORDS[setting.arm], []).append(setting)
         return arms
 
-    def reliability(self, settings: Sequence[Setting]) -> float | None:
-        """Mean correlation of two of these settings; None where no two can be correlated."""
+    def reliability(self, settings: Sequence[Setting]) -> float:
+        """Mean correlation of two of these settings; NaN where no two can be correlated."""
         known = [r for (s, t), r in self.pairs.items() if s in settings and t in settings and not np.isnan(r)]
-        return max(float(np.mean(known)), 0.0) if known else None
+        return max(float(np.mean(known)), 0.0) if known else float("nan")
 
     def count(self, settings: Sequence[Setting]) -> int:
         return len({(s.arm, s.replicate) for s in settings}) if self.nested else len(settings)
@@ -173,9 +173,8 @@ def _correlation(x: FloatArray, y: FloatArray) -> float:
     return float(np.corrcoef(x, y)[0, 1]) if x.size > 1 and x.std() > 0 and y.std() > 0 else float("nan")
 
 
-def _stepped_up(correlation: float | None, k: int) -> float:
+def _stepped_up(correlation: float, k: int) -> float:
     """Reliability of the mean of k settings of which two correlate so (Spearman-Brown)."""
-    assert correlation is not None  # noqa: S101 - one side could tell
     return k * correlation / (1 + (k - 1) * correlation)
 
 

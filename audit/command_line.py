@@ -27,16 +27,14 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from audit.audits import name_of, part_of
-from audit.config import CONF_DIR
-from audit.config_keys import check_keys
+from audit.config import CONF_DIR, check_keys
 from audit.entry_points import added
 from audit.errors import AuditError, ConfigError, unknown_name
 from audit.exits import lines, refused, run_command
 from audit.plain_words import check_words, plainly_said, quoted
 from audit.shards.object_store import is_url
 from audit.shards.redact import redact
-from audit.short_forms import expand
-from audit.twins import with_twin
+from audit.short_forms import expand, with_twin
 
 _LISTS = ("model", "arms", "references", "allow_convicted")  # keys that take several values within one job
 # Keys that take what a group takes: the option is put there, and may be changed by key (control_benchmark.path=...).

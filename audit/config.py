@@ -1,23 +1,25 @@
 """What every audit's configuration has, and its validation. No engine is loaded before it passed.
 
 An audit's own dataclass extends `RunConfig` and is the schema of its conf/<audit>.yaml, so that a misspelt key or a
-value of the wrong type is refused by name.
+value of the wrong type is refused by name. Hydra lets `+key=value` add anything, which nothing then reads: a misspelt
+key would run another audit than the one meant, so keys that the schema does not have are refused, with the nearest.
 """
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, is_dataclass, replace
+from difflib import get_close_matches
 from importlib.resources import files
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
 from audit.audits import itself
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.registry import format_of
-from audit.config_keys import check_keys
 from audit.engines.config import LIKELIHOODS, ModelConfig, SamplingConfig, check_model
 from audit.entry_points import added
 from audit.errors import ConfigError, unknown_name
@@ -25,6 +27,50 @@ from audit.plan_cost import CostConfig, check_cost, check_priced
 from audit.prompting.prompts import check_reading, load_protocol
 from audit.records import Reading
 from audit.scoring.sandbox import sandbox_python
+
+
+def check_keys(values: Any, schema: Any, path: str = "") -> None:
+    """ConfigError for the first key in `values` (nested mappings) that `schema` has no field for.
+
+    schema: a dataclass, or the type of one of its fields. What is below `dict[str, Any]` or `Any` is free; the items of
+    a list were checked by Hydra, whose lists are typed.
+    """
+    if isinstance(values, Mapping) and is_dataclass(schema):
+        for key, value in values.items():
+            known = fields_of(schema)
+            if key not in known:
+                raise _unknown(str(key), schema, path)
+            check_keys(value, known[key], f"{path}{key}.")
+    elif isinstance(values, Mapping) and get_origin(schema) is dict:
+        for key, value in values.items():
+            check_keys(value, get_args(schema)[1], f"{path}{key}.")
+
+
+def fields_of(schema: Any) -> dict[str, Any]:
+    """Name -> type of a dataclass's fields, `X | None` as X."""
+    found = {}
+    for name, kind in get_type_hints(schema).items():
+        given = [one for one in get_args(kind) if one is not NoneType]
+        found[name] = given[0] if len(given) == 1 and NoneType in get_args(kind) else kind
+    return found
+
+
+def _below(schema: Any, prefix: str = "") -> Iterator[str]:
+    """Dotted keys of a dataclass and of the dataclasses in it."""
+    for name, kind in fields_of(schema).items():
+        yield prefix + name
+        if is_dataclass(kind):
+            yield from _below(kind, f"{prefix}{name}.")
+
+
+def _unknown(key: str, schema: Any, path: str) -> ConfigError:
+    known = sorted(fields_of(schema))
+    same = [name for name in _below(schema) if name.rpartition(".")[2] == key]  # right name, wrong place
+    near = same or get_close_matches(key, known, n=1)
+    hint = f" Did you mean {' or '.join(repr(path + name) for name in near)}?" if near else ""
+    where = f"in {path.rstrip('.')}" if path else "at the top"
+    return ConfigError(f"Unknown key: {path + key!r}.{hint} Known {where}: {', '.join(known)}.")
+
 
 # In a wheel beside this file; in a checkout above it (where, in a wheel, another package's conf/ may lie).
 CONF_DIR = next(

@@ -18,18 +18,22 @@ from audit.references import (
     ReferencedConfig,
     ReferenceRun,
     check_items,
+    check_runs,
     imported,
     judged,
     reference_facts,
+    reference_runs,
 )
 from audit.resolve import ResolvedRun
 from audit.shards.manifest import Manifest
 from audit.verdict.vocabulary import Outcome, word_of
 
 
-def settle_references(config: ReferencedConfig, resolved: ResolvedRun, runs: Sequence[ReferenceRun]) -> ResolvedRun:
-    """The run with what its manifest keeps of the references. ConfigError where one was asked other items, or was
-    convicted and is not allowed."""
+def settle_references(config: ReferencedConfig, resolved: ResolvedRun, same: Sequence[str]) -> ResolvedRun:
+    """The run with what its manifest keeps of the references. ConfigError where one cannot be compared (`check_runs`),
+    was asked other items, or was convicted and is not allowed."""
+    runs, audit = reference_runs(config), resolved.audit.name
+    check_runs(runs, audit, resolved.models, judged(config), resolved.revisions, resolved.plain, same)
     check_items(runs, (question for sample in resolved.samples for question in sample.questions()))
     convicted = check_convicted(config, runs, resolved.models)
     own = {name: Origin(model.released, model.family) for name, model in config.model.items()}

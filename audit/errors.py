@@ -99,6 +99,13 @@ def check_seed(seed: int) -> None:
         raise ConfigError(f"seed={seed}; expected 0 or more, such as seed=42.")
 
 
+def check_counts(least: int = 1, **counts: int) -> None:
+    """ConfigError for the first of these, by name, that is below the least."""
+    for name, count in counts.items():
+        if count < least:
+            raise ConfigError(f"Invalid {name}: {count}. Expected a whole number of at least {least}.")
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
     """The error for a name that is not in a list: it shows the list and the nearest name."""
     names = sorted(map(str, known))  # str: an enum member is shown by its value

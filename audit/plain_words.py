@@ -16,7 +16,7 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf.errors import OmegaConfBaseException
 
 from audit.benchmarks.config import SUFFIXES, BenchmarkConfig
-from audit.config_keys import fields_of
+from audit.config import fields_of
 from audit.errors import ConfigError, UsageError, unknown_name
 
 _HYDRAS = r"help|hydra|cfg|resolve|package|run\b|multirun|config|info|shell|experimental|version"  # options of its own

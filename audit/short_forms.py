@@ -5,6 +5,9 @@
     endpoint=URL model_id=NAME          an OpenAI-compatible endpoint under the model's own name
     data=exam.csv                       benchmark=mcq_file with this path, named by the file
     preset=song2026                     conf/preset/song2026.yaml: another default for several keys
+    control_benchmark=auto              the held-out twin that conf/benchmark/NAME.yaml names
+    fresh_after=DATE                    a benchmark with dates is split: items up to it are audited, those after it are
+                                        held out
 
 A derived configuration becomes an option of Hydra's group model, so that its keys are changed like any other's
 (model.NAME.dtype=...). Nothing here needs a network; what the hub's cache or the hub tells of a model is used.
@@ -18,7 +21,8 @@ from typing import Any
 
 from hydra.core.config_store import ConfigStore
 
-from audit.config import DERIVED, as_file, known_models, load_group, load_model_config
+from audit.benchmarks.fresh import following
+from audit.config import CONF_DIR, DERIVED, as_file, known_models, load_group, load_model_config
 from audit.engines.config import ModelConfig
 from audit.engines.openai_config import safe_url
 from audit.engines.weights import hub_text
@@ -198,3 +202,63 @@ def _real(words: Sequence[str]) -> bool:
 def _embedded(name: str) -> bool:
     model = load_model_config(name) if name in known_models() else ModelConfig()
     return model.engine == "scripted" or model.path.startswith("package:")
+
+
+AUTO, AFTER = "control_benchmark=auto", "fresh_after="
+RELEASED = "released"  # fresh_after=released: the date of the tested model
+
+
+def with_twin(words: Sequence[str]) -> list[str]:
+    """The words with a control benchmark in place of the short word. ConfigError where there is none to be had.
+
+    >>> with_twin(["benchmark=gsm8k", "control_benchmark=auto"])
+    ['benchmark=gsm8k', 'control_benchmark=gsm1k']
+    """
+    after = [word for word in words if word.startswith(AFTER)]
+    others = [word for word in words if word not in after]
+    if after:
+        return _split(others, after[-1].removeprefix(AFTER))
+    if AUTO not in words:
+        return others
+    name = _value(words, "benchmark") or "elementary"
+    return [f"control_benchmark={_twin_of(name)}" if word == AUTO else word for word in others]
+
+
+def _twin_of(name: str) -> str:
+    twins = {path.stem: load_group("benchmark", path.stem).get("twin") for path in (CONF_DIR / "benchmark").glob("*")}
+    if found := twins.get(name):
+        return str(found)
+    known = ", ".join(f"{one} (its twin is {twin})" for one, twin in sorted(twins.items()) if twin)
+    raise ConfigError(
+        f"benchmark={name} has no held-out twin. Known: {known}. With dates, write fresh_after=2024-06; "
+        "otherwise name your own held-out items, such as control_benchmark=mcq_file control_benchmark.path=new.jsonl."
+    )
+
+
+def _split(words: Sequence[str], date: str) -> list[str]:
+    """The benchmark up to a date, and the same files after it as the control."""
+    if any(word.startswith("control_benchmark") for word in words):
+        raise ConfigError(f"{AFTER}{date} makes the control benchmark. Leave out control_benchmark=...")
+    name = _value(words, "benchmark")
+    if name is None:
+        raise ConfigError(f"{AFTER}{date} needs a benchmark whose items have dates, such as benchmark=mcq_file.")
+    if date == RELEASED:
+        date = _released(words)
+    first = following(date)
+    ours = [word for word in words if word.partition("=")[0].partition(".")[0] == "benchmark"]
+    called = _value(words, "benchmark.name") or name
+    control = [f"control_{word}" for word in ours if not word.startswith("benchmark.name=")]
+    control += [f"control_benchmark.dated_after={date}", f"control_benchmark.date={first}"]
+    return [*words, f"benchmark.dated_until={date}", *control, f"control_benchmark.name={called}_from_{first}"]
+
+
+def _released(words: Sequence[str]) -> str:
+    name = _value(words, "model") or "smollm2_135m"
+    released = load_model_config(name).released
+    if not released:
+        raise ConfigError(f"conf/model/{name}.yaml does not say when it was released. Write the date: {AFTER}2024-06.")
+    return released
+
+
+def _value(words: Sequence[str], key: str) -> str | None:
+    return next((word.partition("=")[2] for word in reversed(words) if word.partition("=")[0] == key), None)

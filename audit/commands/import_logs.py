@@ -134,7 +134,7 @@ def _read(
     from audit.imports.record import Wanted
     from audit.imports.reworded import REWORDED
     from audit.imports.sets import take_set
-    from audit.reference_sets import PREFIX
+    from audit.references import PREFIX
     from audit.shards.files import file_sha256
 
     joined, files = Joined(), []

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from audit.benchmarks.config import BenchmarkConfig
     from audit.benchmarks.load import open_benchmark
-    from audit.config_keys import check_keys
+    from audit.config import check_keys
     from audit.memory.items import draw_order, order_sha256
     from audit.shards.files import make_folder, write_file
 

@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Build a set, or print what is in one."""
     asked = parser().parse_args(arguments)
-    from audit.reference_sets import known_sets, load_set, sets_folder
+    from audit.references import known_sets, load_set, sets_folder
 
     if asked.what == "build":
         from audit.imports.sets import build_set

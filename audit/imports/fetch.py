@@ -23,7 +23,7 @@ from audit.imports.record import MAX_DOCUMENT, Wanted, document, member, open_zi
 from audit.imports.sets import FACTS, build_set
 from audit.imports.table import read_table
 from audit.imports.write import Asked, write_run
-from audit.reference_sets import ReferenceSet, known_sets, sets_folder
+from audit.references import ReferenceSet, known_sets, sets_folder
 
 TIMEOUT_S = 30.0  # without a byte
 TAIL = 160  # characters of a reply: its end holds the answer

@@ -9,7 +9,7 @@ from sys import intern
 
 from audit.errors import DataError
 from audit.imports.record import Imported, letter_index
-from audit.reference_sets import JOINED_MIN
+from audit.references import JOINED_MIN
 
 _NAMES_MIN = 10  # items of one name and one outcome in two sets, from which these are no chance
 CHANGED_MAX = 0.01  # share of a benchmark's items that may not be the same in all logs; these are left out

@@ -13,8 +13,7 @@ from audit.perturb.audit import SCHEMA
 from audit.perturb.design import Arm
 from audit.perturb.thresholds import PerturbThresholds
 from audit.records import Question
-from audit.reference_sets import JOINED_MIN
-from audit.references import IMPORTED
+from audit.references import IMPORTED, JOINED_MIN
 from audit.variants.arrow import FILE, write_library
 from audit.variants.record import Header, Library, ModelRef, State, Variant, question_sha256, questions_sha256
 

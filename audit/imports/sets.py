@@ -22,17 +22,17 @@ from audit.export.inspect_log import answer_of, asked_rows
 from audit.imports.join import Joined, counts
 from audit.imports.record import Imported, Log, Wanted
 from audit.records import AS_PUBLISHED, ITEM_ID
-from audit.reference_sets import (
+from audit.references import (
     ReferenceSet,
     SetModel,
     choose,
+    is_imported,
     known_sets,
     load_set,
     save_about,
     sets_folder,
     version_of,
 )
-from audit.references import is_imported
 from audit.shards.complete import cell_rows, count_rows, listed_shards
 from audit.shards.manifest import MANIFEST, Manifest
 

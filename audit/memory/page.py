@@ -28,7 +28,7 @@ from audit.statistics.from_memory import FDR
 from audit.statistics.paired import FloatArray
 from audit.statistics.without_memory import Limits
 from audit.verdict.result import because, finite, sentence
-from audit.verdict.tables import csv_text, digits
+from audit.verdict.tables import columns, csv_text, digits
 
 MAX_ITEMS_ON_PAGE = 400  # over all judged models; items.csv has every item
 ERRORS = {
@@ -223,15 +223,11 @@ def _items_csv(items: list[Item]) -> str:
 
 def _indicators_csv(verdict: RunVerdict) -> str:
     """One line an indicator of each judged model."""
-    return csv_text(
-        ("model", "benchmark", "verdict", "indicator", "estimate", "low", "high", "unit", "p", "p_adjusted", "why_not"),
-        (
-            (r.model, r.benchmark, r.decision.verdict.value, one.name.value,
-             *map(digits, (one.estimate, one.low, one.high)), one.unit, digits(one.pvalue), digits(one.adjusted),
-             sentence(one.why, TEXTS) if one.why else "")
-            for r in verdict.results
-            for one in r.evidence.indicators
-        ),
+    return columns(
+        ({"r": r, "i": i, "why_not": i.why and sentence(i.why, TEXTS)}
+         for r in verdict.results for i in r.evidence.indicators),
+        "model=r.model", "benchmark=r.benchmark", "verdict=r.verdict", "indicator=i.name", "estimate=i.estimate",
+        "low=i.low", "high=i.high", "unit=i.unit", "p=i.pvalue", "p_adjusted=i.adjusted", "why_not",
     )  # fmt: skip
 
 

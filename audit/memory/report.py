@@ -17,7 +17,7 @@ from audit.memory.present import Orders
 from audit.memory.record import MemoryCell
 from audit.memory.result import MemoryResult
 from audit.memory.thresholds import MemoryThresholds
-from audit.references import check_runs, recorded_runs, revisions
+from audit.references import recorded_references
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.complete import cell_rows, count_rows
 from audit.shards.manifest import Manifest
@@ -39,9 +39,7 @@ def judge(
     )
     seen = count_rows(run_dir, SCHEMA)
     rows = cell_rows(run_dir, seen)
-    references = recorded_runs(analysis)
-    benchmarks = revisions(manifest, analysis["benchmark"])
-    check_runs(references, "memory", manifest.models, analysis["judged"], benchmarks, manifest.config, SAME)
+    references = recorded_references(manifest, analysis["benchmark"], SAME)
     own = orders_of_run(run_dir, manifest)
     loaded = load_memory(run_dir, analysis["judged"], references, analysis["benchmark"], analysis["fresh"], own)
     drawn, undated = bool(analysis.get("published_order")), analysis.get("undated", analysis["judged"])

@@ -11,7 +11,6 @@ from audit.memory.config import SAME, MemoryConfig
 from audit.memory.items import check_record
 from audit.memory.present import Orders
 from audit.records import Question
-from audit.references import check_runs, judged, reference_runs
 from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
 from audit.shards.questions import QUESTIONS
 from audit.shards.working_copy import where
@@ -26,9 +25,7 @@ def resolve_memory(config: MemoryConfig) -> ResolvedRun:
     benchmark, *fresh = resolved.samples
     for one in fresh:
         check_fresh(_all(benchmark), _all(one), (benchmark.benchmark.name, one.benchmark.name))
-    runs = reference_runs(config)
-    check_runs(runs, "memory", resolved.models, judged(config), resolved.revisions, resolved.plain, SAME)
-    resolved = settle_references(config, resolved, runs)
+    resolved = settle_references(config, resolved, SAME)
     if config.published_order:
         record = check_record(config.published_order, _all(benchmark))
         resolved = replace(resolved, analysis={**resolved.analysis, "published_order": record})

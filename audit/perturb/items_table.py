@@ -1,19 +1,17 @@
 """Item by item, for the page and as csv: the original and its variants side by side, the most conspicuous first."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from audit.perturb.audit import SCHEMA
 from audit.perturb.design import Arm
 from audit.perturb.record import PerturbCell
 from audit.perturb.result import PerturbResult
 from audit.report.page import Segments, word_diff
-from audit.shards.read import iter_columns
+from audit.shards.read import iter_rows
 from audit.statistics.wording_drop import item_means
 from audit.verdict.result import finite
 from audit.verdict.tables import csv_text, digits
@@ -70,19 +68,10 @@ def top_items(
         order = result.evidence.items.order.tolist() if result.evidence else list(range(cell.n))
         for i in order[: max(1, limit // max(1, len(cells)))]:
             wanted[result.model, result.benchmark, cell.question_ids[i]] = result, i
-    rows = _rows(run_dir, wanted)
+    rows: dict[Key, list[dict[str, Any]]] = {}
+    for row in chain.from_iterable(iter_rows(run_dir, SCHEMA, _COLUMNS, _COLUMNS[:3], wanted, 1 << 14)):
+        rows.setdefault((row["model"], row["benchmark"], row["question_id"]), []).append(row)
     return [_item(key, rows[key], result, i) for key, (result, i) in wanted.items() if key in rows]
-
-
-def _rows(run_dir: Path, keys: Collection[Key]) -> dict[Key, list[dict[str, Any]]]:
-    """The rows of some items, in one pass over the shards."""
-    values = pa.array(sorted(map("\0".join, keys)), pa.string())
-    found: dict[Key, list[dict[str, Any]]] = {}
-    for batch in iter_columns(run_dir, SCHEMA, _COLUMNS, batch_size=1 << 14):
-        names = pc.binary_join_element_wise(*(batch.column(name) for name in _COLUMNS[:3]), "\0")
-        for row in batch.filter(pc.is_in(names, value_set=values)).to_pylist():
-            found.setdefault((row["model"], row["benchmark"], row["question_id"]), []).append(row)
-    return found
 
 
 def _item(key: tuple[str, str, str], rows: list[dict[str, Any]], result: PerturbResult, i: int) -> Item:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -34,7 +33,7 @@ from audit.statistics.wording_drop import item_means
 from audit.variants.funnel import funnel, funnel_text
 from audit.variants.record import Library
 from audit.verdict.result import Reason, because, sentence
-from audit.verdict.tables import csv_text, digits
+from audit.verdict.tables import columns
 
 ERRORS = {
     "clean_beyond": "A clean model is called a drop beyond reference (false positive)",
@@ -180,16 +179,13 @@ def _hardest(cell: PerturbCell) -> list[tuple[str, int, float, float, int]]:
 
 def _cells_csv(verdict: RunVerdict) -> str:
     """One line a judged model and benchmark."""
-    names = ("original", "variants", "drop", "drop_low", "drop_high", "cs", "largest", "found_p", "beyond_p")
-    body = []
-    for c, r in zip(verdict.cells, verdict.results, strict=True):
-        numbers: list[Any] = [None] * 7
-        if r.evidence is not None:
-            d = r.evidence.drop
-            numbers = [d.original, d.variants, d.drop.estimate, d.drop.low, d.drop.high, d.cs.estimate, d.largest]
-        shown = map(digits, (*numbers, r.found_p, r.beyond_p))
-        body.append([r.model, r.benchmark, str(r.decision.verdict), c.n, *shown])
-    return csv_text(("model", "benchmark", "verdict", "n", *names), body)
+    both = zip(verdict.cells, verdict.results, strict=True)
+    return columns(
+        ({"n": c.n, "r": r, "d": r.evidence.drop if r.evidence else None} for c, r in both),
+        "model=r.model", "benchmark=r.benchmark", "verdict=r.verdict", "n", "original=d.original",
+        "variants=d.variants", "drop=d.drop.estimate", "drop_low=d.drop.low", "drop_high=d.drop.high",
+        "cs=d.cs.estimate", "largest=d.largest", "found_p=r.found_p", "beyond_p=r.beyond_p",
+    )  # fmt: skip
 
 
 BINS = 5  # of distance, with as many variants each

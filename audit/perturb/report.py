@@ -14,7 +14,7 @@ from audit.perturb.present import CONTROL_FILE
 from audit.perturb.rows import Read, perturb_cells, read_run
 from audit.perturb.rows import only as only_models
 from audit.perturb.thresholds import PerturbThresholds
-from audit.references import check_runs, is_imported, recorded_runs, revisions
+from audit.references import is_imported, recorded_references
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.complete import cell_rows
 from audit.shards.manifest import Manifest
@@ -59,9 +59,7 @@ def judge(
     seed = int(analysis["seed"]) if seed is None else seed
     settings = PerturbSettings(thresholds, seed, n_resamples, shipped_table(SHIPPED))
     rows = cell_rows(read.run_dir, read.outcomes.seen)
-    references = recorded_runs(analysis)
-    benchmarks = revisions(manifest, asked.header.benchmark)
-    check_runs(references, "perturb", manifest.models, analysis["judged"], benchmarks, manifest.config, SAME)
+    references = recorded_references(manifest, asked.header.benchmark, SAME)
     others = [only_models(read_run(one.path), one.models) for one in references]
     cells = perturb_cells(read, analysis["judged"], others, library.header, control.header if control else None)
     cells = tuple(replace(cell, families=told_families(analysis.get("origins", {}))) for cell in cells)

@@ -15,7 +15,6 @@ from audit.perturb.config import SAME, PerturbConfig
 from audit.perturb.present import CONTROL_FILE
 from audit.perturb.thresholds import PerturbThresholds
 from audit.plain_words import benchmark_words
-from audit.references import check_runs, judged, reference_runs
 from audit.resolve import ResolvedRun, resolve_run, sized
 from audit.shards.working_copy import where
 from audit.statistics.wording_design import PLANNED_FLIPS, items_needed
@@ -75,9 +74,7 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
     if fresh is not None:
         both = [open_benchmark(one, seed=config.seed).iter_questions() for one in (config.benchmark, fresh)]
         check_fresh(both[0], both[1], (sets[0].name, sets[1].name))
-    runs = reference_runs(config)
-    check_runs(runs, "perturb", resolved.models, judged(config), resolved.revisions, resolved.plain, SAME)
-    resolved = settle_references(config, resolved, runs)
+    resolved = settle_references(config, resolved, SAME)
     files = dict(zip((FILE, CONTROL_FILE), (one.library for one in sets), strict=False))
     return PerturbRun(replace(resolved, own=partial(_paths, files), on_open=partial(_save, files)), needed, *sets)
 

@@ -15,8 +15,7 @@ from audit.audits import audit_of, find_audit, part_of
 from audit.errors import ConfigError, DataError
 from audit.panel import panel_runs
 from audit.records import AS_PUBLISHED, Setting
-from audit.reference_sets import JOINED_MIN
-from audit.references import imported
+from audit.references import JOINED_MIN, imported
 from audit.registry.entry import NAMES, Cell, Entry, read_entry
 from audit.report import canvas
 from audit.report.page import render_page

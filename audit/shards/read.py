@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from audit.errors import ConfigError, ShardError
 from audit.records import Design, Setting
 from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches, pick
-from audit.shards.files import QUARANTINE, SHARDS, TMP_SUFFIX, disk_error, file_sha256
+from audit.shards.files import QUARANTINE, SHARDS, TMP_SUFFIX, disk_error, file_sha256, whole_file
 from audit.shards.keys import Digests, KeySet, digests_of_table
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.schema import RowSchema, shared_values
@@ -245,6 +245,32 @@ def iter_columns(
             whole = pick(batch, columns)
             for start in range(0, whole.num_rows, batch_size):
                 yield whole.slice(start, batch_size)
+
+
+def iter_rows(
+    run_dirs: RunDirs,
+    schema: RowSchema,
+    columns: Sequence[str],
+    key: Sequence[str] = (),
+    only: Iterable[tuple[str, ...]] | None = None,
+    batch_size: int = 1024,
+) -> Iterator[list[dict[str, Any]]]:
+    """The rows of each batch of `iter_columns`. only: values of the columns `key` in the rows that are wanted; None for
+    all."""
+    chosen = None if only is None else pa.array(sorted(map("\0".join, only)), pa.string())
+    for batch in iter_columns(run_dirs, schema, columns, batch_size):
+        if chosen is not None:
+            names = pc.binary_join_element_wise(*(batch.column(name) for name in key), "\0")
+            batch = batch.filter(pc.is_in(names, value_set=chosen))
+        yield batch.to_pylist()
+
+
+def write_table(path: Path, table: pa.Table, rows_at_once: int | None = None) -> Path:
+    """An Arrow file beside the shards, whole or not at all; its path. ShardError when the disk refuses."""
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with whole_file(path) as file, pa.ipc.new_file(file, table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=rows_at_once)
+    return path
 
 
 def read_columns(run_dirs: RunDirs, schema: RowSchema, columns: Sequence[str]) -> dict[str, list[Any]]:

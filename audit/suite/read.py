@@ -15,8 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from audit.audits import every_audit
-from audit.config import CONF_DIR
-from audit.config_keys import check_keys
+from audit.config import CONF_DIR, check_keys
 from audit.errors import ConfigError, unknown_name
 from audit.suite.schema import VERSION, Suite, schema_text
 

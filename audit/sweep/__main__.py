@@ -51,7 +51,7 @@ def _prepared(config: SweepConfig) -> Prepared:
 
 def _ended(run_dir: Path, resolved: ResolvedRun) -> dict[str, Any]:
     from audit.summary import print_cells
-    from audit.sweep.rows import read_run
+    from audit.sweep.report import read_run
 
     read = read_run(run_dir)
     print_cells(read.outcomes.cells, resolved.audit)

@@ -16,20 +16,36 @@ from audit.statistics.permutation import can_reject, enough_permutations
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.unparsed import DECIDE_AT, tipping_point
 from audit.statistics.values import levels_of, replicates_of
-from audit.sweep import remarks
 from audit.sweep.calibrated import nearest
-from audit.sweep.compare import CONFIDENCE, Comparison
+from audit.sweep.compare import CONFIDENCE
 from audit.sweep.contrasts import contrast_rows
-from audit.sweep.decide import Corrected, decide, over_panel
+from audit.sweep.decide import (
+    Corrected,
+    decide,
+    headline,
+    held_out,
+    not_run,
+    over_panel,
+    shifts_said,
+    stopped_early,
+    unparsed,
+)
 from audit.sweep.design import Arm
 from audit.sweep.evidence import Evidence, measure
 from audit.sweep.gates import all_gates, noise_floor_p
-from audit.sweep.hypotheses import HypothesisResult, h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope
 from audit.sweep.messages import MeasuredTexts, TextMeasures
-from audit.sweep.paper import model_summary, router_summary, setting_rows
-from audit.sweep.record import label, sweep_of
+from audit.sweep.paper import (
+    HypothesisResult,
+    h1_any_excess,
+    h2_heterogeneity,
+    h3_direction,
+    model_summary,
+    router_summary,
+    sensitivity_slope,
+    setting_rows,
+)
+from audit.sweep.record import label, noise_floor, run_shifts, sweep_of
 from audit.sweep.result import Contrast, Decision, Effect, Hypothesis, RunVerdict, SelfTest, Slope, SweepResult, Verdict
-from audit.sweep.runs import noise_floor, run_shifts
 from audit.sweep.self_test import self_test
 from audit.sweep.texts import CANNOT_EXCLUDE, NOT_RUN, TEXTS
 from audit.sweep.texts import tipping as tipping_said
@@ -174,9 +190,9 @@ def _result(case: _Case) -> SweepResult:
     tipping = _tipping(case, decision)
     contrasts = _contrasts(case)
     failing = (decision.gate,) if decision.gate else tuple(g.name for g in failed(case.gates))
-    missing = remarks.not_run(cell, referred=e is not None and e.hints is not None)
-    reasons = (*decision.reasons, *remarks.unparsed(e, tipping), *_further(case, decision, contrasts))
-    head = remarks.headline(cell.model, cell.benchmark, decision, e, failing)
+    missing = not_run(cell, referred=e is not None and e.hints is not None)
+    reasons = (*decision.reasons, *unparsed(e, tipping), *_further(case, decision, contrasts))
+    head = headline(cell.model, cell.benchmark, decision, e, failing)
     return SweepResult(
         model=cell.model,
         benchmark=cell.benchmark,
@@ -248,11 +264,11 @@ def _further(case: _Case, decision: Decision, contrasts: Sequence[Contrast]) -> 
     e = case.evidence.found
     said: tuple[Reason, ...] = ()
     if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED):
-        said += remarks.held_out(contrasts)
+        said += held_out(contrasts)
     if e is not None and e.at_any_stop:
-        said += remarks.stopped_early(e, case.cell.cell.n)
+        said += stopped_early(e, case.cell.cell.n)
     elif e is not None and decision.verdict != Verdict.WITHHELD:
-        said += remarks.run_shifts(e.shifts, repeated=e.repeated)
+        said += shifts_said(e.shifts, repeated=e.repeated)
     return said
 
 
@@ -280,8 +296,10 @@ def _figures(case: _Case) -> dict[str, Any]:
     e = case.evidence.found
     if e is None:
         return {}
+    c, k, mean = e.clean, e.clean.best, e.clean.mean
+    gain, low, high = (float(one[k]) for one in (c.gain, c.low, c.high))
     return {
-        "effect": _effect(e.clean),
+        "effect": Effect(c.routers[k], gain, low, high, mean.estimate, mean.low, mean.high),
         "p_value": e.p_value,
         "largest_compatible_gain": e.largest_compatible,
         "run_sd": float(np.sqrt(e.shifts.used[1])),
@@ -328,12 +346,6 @@ def category(credibility: float | None, thresholds: SweepThresholds) -> str:
     if credibility >= thresholds.credibility_high:
         return "high"
     return "moderate" if credibility >= thresholds.credibility_moderate else "low"
-
-
-def _effect(c: Comparison) -> Effect:
-    k, mean = c.best, c.mean
-    gain, low, high = (float(one[k]) for one in (c.gain, c.low, c.high))
-    return Effect(c.routers[k], gain, low, high, mean.estimate, mean.low, mean.high)
 
 
 def _slope(case: _Case, *, early: bool) -> Slope | None:

@@ -20,7 +20,7 @@ from audit.sweep.decide import SETTLED, look
 from audit.sweep.result import Verdict
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.thresholds import SweepThresholds
-from audit.verdict.simulated import Case, Entries, Entry, Procedure
+from audit.verdict.simulated import Case, Entries, Entry, Procedure, table_text
 
 SHIPPED = "early_stopping.json"
 BATCH, MODELS = 100, 200
@@ -106,8 +106,8 @@ def expected(n: int, routers: int, table: Entries) -> list[str]:
 
 def markdown(table: Entries) -> str:
     """One line a case; rates in per cent with their Monte-Carlo standard error."""
-    head = "| what is true | r | gain | cleared | explained | brittle | undecided | mean asked | median |"
-    lines = [head, "| --- " * 9 + "|"]
+    head = ["what is true", "r", "gain", "cleared", "explained", "brittle", "undecided", "mean asked", "median"]
+    lines = []
     for row in table:
         mean, _ = asked(row, row["design"]["n"])
         total = np.cumsum(row["settled"])
@@ -125,5 +125,5 @@ def markdown(table: Entries) -> str:
             np.sqrt(max(p * (1 - p), 1 / (row["models"] + 1) ** 2 * row["models"]) / row["models"]) for p in shares
         ]
         cells = [f"{100 * p:.1f} ± {100 * e:.1f}" for p, e in zip(shares, errors, strict=True)]
-        lines.append(f"| {row['name']} | 1..{row['design']['routers']} | {' | '.join(cells)} | {mean:.0f} | {median} |")
-    return "\n".join(lines) + "\n"
+        lines.append([row["name"], f"1..{row['design']['routers']}", *cells, f"{mean:.0f}", median])
+    return table_text(head, lines)

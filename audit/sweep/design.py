@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 
-from audit.errors import ConfigError
+from audit.errors import ConfigError, check_counts
 from audit.records import Design, Part
 
 
@@ -126,13 +126,7 @@ def make_design(
     max(replicates, noisy_replicates) times. With
     `ensemble_control` it is also run at every other r of `routers`. doses: percents of words that are deleted.
     """
-    for name, count in (
-        ("replicates", replicates),
-        ("clean_replicates", clean_replicates),
-        ("noisy_replicates", noisy_replicates),
-    ):
-        if count < 1:
-            raise ConfigError(f"Invalid {name}: {count}. Expected a whole number of at least 1.")
+    check_counts(replicates=replicates, clean_replicates=clean_replicates, noisy_replicates=noisy_replicates)
     sets: list[Part] = []
     if Arm.DIRECT in arms:
         sets += [Part(Arm.DIRECT, (0,), k) for k in range(direct_replicates)]

@@ -247,7 +247,7 @@ def _questions_with_text(col: dict[str, list[Any]], n: int, seed: int, limit: in
     sizes = {key: sum(len(text.encode()) for text in own) + _REF_BYTES * refs[key] for key, own in seen.items()}
     if sum(sizes.values()) <= limit:
         return set(sizes)
-    drawn = sorted(sizes, key=lambda key: hashlib.sha256(f"{seed}\0{key[0]}\0{key[1]}".encode()).digest())
+    drawn = in_drawn_order(sizes, seed)
     kept: set[tuple[str, str]] = set()
     used = 0.0
     for key in drawn:
@@ -256,6 +256,11 @@ def _questions_with_text(col: dict[str, list[Any]], n: int, seed: int, limit: in
             break
         kept.add(key)
     return kept
+
+
+def in_drawn_order(keys: Iterable[tuple[str, str]], seed: int) -> list[tuple[str, str]]:
+    """(benchmark, question_id) in an order that depends on the seed and each key alone."""
+    return sorted(keys, key=lambda key: hashlib.sha256(f"{seed}\0{key[0]}\0{key[1]}".encode()).digest())
 
 
 def _state(col: dict[str, list[Any]], i: int) -> State:

@@ -1,18 +1,31 @@
-"""The sweep's page from its verdict, figures and packed outcomes (pure: values in, text out)."""
+"""The sweep's page from its verdict, with figures, tables and packed outcomes."""
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from audit.report.page import Gated, RunFacts, count, errors_of, marks_of, number, render_page, words
-from audit.sweep.accuracy import Dose, SettingAccuracy
-from audit.sweep.design import Aggregator
-from audit.sweep.drill import DrillDown, script_json
+import numpy as np
+from matplotlib.figure import Figure
+
+from audit.report.build import Page, run_facts
+from audit.report.canvas import power_curve, ruled_out
+from audit.report.page import Gated, count, errors_of, marks_of, number, render_page, words
+from audit.statistics.paired import CellOutcomes, State
+from audit.sweep import accuracy
+from audit.sweep import figures as charts
+from audit.sweep.design import DELETED, Aggregator
+from audit.sweep.drill import DrillDown, pack, script_json
+from audit.sweep.figures import GainRow, forest
 from audit.sweep.paper import SettingRow, model_summary, router_summary
+from audit.sweep.replay import aggregator_of
+from audit.sweep.report import Behind
 from audit.sweep.result import RunVerdict, SweepResult
 from audit.sweep.simulation import TRUTHS
+from audit.sweep.size import REPEATED, detectable, needed, runs_of
+from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.vocabulary import ARMS, GATES, LABELS, VERDICTS, severity
 from audit.verdict.result import Calibration, Status
 from audit.verdict.simulated import told
@@ -52,47 +65,43 @@ _WORDS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def render(
-    run: RunVerdict,
-    *,
-    figures: Mapping[str, str],
-    accuracies: Sequence[SettingAccuracy],
-    paper_rows: Sequence[SettingRow],
-    names: Mapping[tuple[str, str], str],
-    replicated: bool,
-    clustered: bool,
-    drill: DrillDown,
-    total_rows: int,
-    facts: Sequence[RunFacts],
-    shards: str,
-    doses: Sequence[Dose] = (),
-    aggregators: Sequence[Aggregator] = (Aggregator.CONCATENATE,),
-) -> str:
-    """The page. figures: name -> <svg> element made by `canvas.inline_svg`. total_rows: outcomes in the shards.
+def page(run: RunVerdict, behind: Behind) -> Page:
+    """Figures, tables and the page of a verdict that was reached over these cells.
 
-    replicated: some setting was run more than once, so the page says that the figures average these runs and the
-    paper's tables do not. doses: of cells whose words were deleted. aggregators: of the runs.
+    Where some setting was run more than once, the page says that the figures average these runs and the paper's tables
+    do not.
     """
-    settings_of = Counter((row.model, row.benchmark) for row in paper_rows)
-    cells = sorted(
+    dirs, cells, total_rows = behind.dirs, behind.cells, sum(int(np.sum(c.state != State.ABSENT)) for c in behind.cells)
+    short = {(r.model, r.benchmark) for r in run.rows if not r.complete}
+    names = {cell: f"{name} (incomplete)" if cell in short else name for cell, name in accuracy.labels(cells).items()}
+    rows = [SettingRow(**row) for row in run.paper["cells"]]  # the verdict's own: nothing is computed twice
+    settings_of = Counter((row.model, row.benchmark) for row in rows)
+    accuracies = [a for cell in cells for a in accuracy.setting_accuracies(cell.without(DELETED))]
+    doses = [dose for cell in cells if (dose := accuracy.dose_of(cell)) is not None]
+    drill = pack(behind.listed, seed=behind.seed, max_text_bytes=behind.max_text_bytes)
+    pooled = POOLED if any(s.replicate > 0 for c in cells for s in c.settings) else ""
+    ranked = sorted(
         run.marked,
         key=lambda c: severity(c.verdict, c.effect.gain if c.effect else -math.inf, names[c.model, c.benchmark]),
     )
-    head = {**drill.head, "arm_words": [ARMS[arm] for arm in drill.head["arms"]], "gates": _gate_items(cells)}
-    return render_page(
-        "sweep/page.html.j2", rows=run.rows, **_WORDS,
+    head = {**drill.head, "arm_words": [ARMS[arm] for arm in drill.head["arms"]], "gates": _gate_items(ranked)}
+    shown = partial(
+        render_page, "sweep/page.html.j2", rows=run.rows, **_WORDS,
         scripts=("report/diff.js", *(f"sweep/{name}.js" for name in ("drill", "answer", "grid", "page"))),
-        gated=[Gated(names[c.model, c.benchmark], c.gates, _where(c, drill)) for c in cells], run=run, cells=cells,
-        title=run.title("Can the score be trusted?"), subtitle=_subtitle(run, total_rows, aggregators), names=names,
-        decisions=marks_of(replace(run, results=tuple(cells)), VERDICTS),
-        errors=errors_of(cells[:1] if len(cells) > 2 else cells, ERRORS),
-        against_clean=(AGAINST_CLEAN[0], AGAINST_CLEAN[1] + (POOLED if replicated else "")), figures=figures,
-        accuracies=accuracies, doses=doses, calibrated=calibrated(run.calibration),
-        pooled=POOLED if replicated else "", clustered=clustered,
-        table1=[(s, settings_of[s.model, s.benchmark]) for s in model_summary(paper_rows)], table2=paper_rows,
-        table3=router_summary(paper_rows), drill=drill, total_rows=total_rows, runs=facts, shards=shards,
-        head_json=script_json(head), chunk_json=[script_json(chunk) for chunk in drill.chunks],
+        gated=[Gated(names[c.model, c.benchmark], c.gates, _where(c, drill)) for c in ranked], run=run, cells=ranked,
+        title=run.title("Can the score be trusted?"), names=names,
+        subtitle=_subtitle(run, total_rows, sorted({aggregator_of(d) for d in dirs})),
+        decisions=marks_of(replace(run, results=tuple(ranked)), VERDICTS),
+        errors=errors_of(ranked[:1] if len(ranked) > 2 else ranked, ERRORS), accuracies=accuracies, doses=doses,
+        against_clean=(AGAINST_CLEAN[0], AGAINST_CLEAN[1] + pooled), calibrated=calibrated(run.calibration),
+        pooled=pooled, clustered=any(len(set(c.cluster.tolist())) < c.n for c in cells),
+        table1=[(s, settings_of[s.model, s.benchmark]) for s in model_summary(rows)], table2=rows,
+        table3=router_summary(rows), drill=drill, total_rows=total_rows, runs=[run_facts(d) for d in dirs],
+        shards=", ".join(f"{d.name}/shards" for d in dirs), head_json=script_json(head),
+        chunk_json=[script_json(chunk) for chunk in drill.chunks],
     )  # fmt: skip
+    tables = accuracy.tables(run, rows, accuracies, doses)
+    return Page(tables, _figures(cells, run, names), lambda figures: shown(figures=figures))
 
 
 def calibrated(found: Calibration | None) -> dict[str, Any]:
@@ -134,3 +143,38 @@ def _subtitle(run: RunVerdict, total_rows: int, aggregators: Sequence[Aggregator
     spread = "" if not routers else f", r = {routers[0]}" + (f" to {routers[-1]}" if len(routers) > 1 else "")
     read = "; in another run ".join(AGGREGATED[one] for one in aggregators)
     return f"Router-worker audit: {asked} questions a model{spread}, {count(total_rows)} answers. The worker {read}."
+
+
+def _figures(cells: list[CellOutcomes], verdict: RunVerdict, names: dict[tuple[str, str], str]) -> dict[str, Figure]:
+    """Every figure that these cells can carry, by name.
+
+    All are over every replicate, as the verdict is: a figure of one run of each setting could say the opposite.
+    """
+    out: dict[str, Figure] = {}
+    gains = [
+        GainRow(names[c.model, c.benchmark], c.verdict, c.effect, c.noise_floor.mean_absolute_gain)
+        for c in verdict.results
+        if c.effect is not None
+    ]
+    thresholds = SweepThresholds.from_mapping(verdict.thresholds)
+    tests = len(cells) * max((len(r.routers) for r in verdict.results), default=1)
+    limits = [(names[c.model, c.benchmark], c.largest_compatible_gain) for c in verdict.results]
+    if known := [(label, limit) for label, limit in limits if limit is not None and np.isfinite(limit)]:
+        out["ruled_out"] = ruled_out(known, thresholds.effect_of_interest, "gain")
+        asked, runs = min(c.n_questions for c in verdict.results), min(runs_of(c.settings) for c in cells)
+        out["power_curve"] = power_curve(
+            lambda n: detectable(thresholds, n, tests, runs), asked,
+            None if min(runs) < REPEATED else needed(thresholds, tests), thresholds.effect_of_interest, "gain",
+            instead="repeat what is run once",
+        )  # fmt: skip
+    if gains:
+        out["evidence"] = forest(gains, verdict.thresholds["effect_of_interest"])
+    rows = [row for cell in cells for row in accuracy.pooled_rows(cell)]
+    if rows:
+        scores = [accuracy.model_scores(c, names[c.model, c.benchmark]) for c in cells]
+        by_router = router_summary(rows)
+        out["figure2_violation_pattern"] = charts.violation_pattern(by_router)
+        out["figure3_noisy_against_clean"] = charts.small_multiples([m for m in scores if m.noisy])
+        out["figure4_transitions"] = charts.transitions(by_router)
+        out["figure5_violation_breadth"] = charts.breadth(accuracy.breadths(rows, names))
+    return out

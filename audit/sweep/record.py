@@ -1,16 +1,25 @@
-"""The sweep of one cell, item by item: the clean baseline and the noisy settings."""
+"""The sweep of one cell, item by item: the clean baseline and the noisy settings. And what its repeated runs tell of
+noise: run variance, and clean against clean."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import permutations
 
 import numpy as np
 
 from audit.errors import DataError
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, FloatArray, IntArray
-from audit.statistics.values import levels_of, replicates_of, settings_values
+from audit.statistics.permutation import paired_test
+from audit.statistics.resampling import N_RESAMPLES
+from audit.statistics.run_variance import RunContrasts, RunShifts, contrasts_of, pooled_run_variance, together
+from audit.statistics.values import levels_of, replicates_of, settings_values, to_values
 from audit.sweep.design import Arm
+from audit.sweep.result import NoiseFloor
+from audit.sweep.texts import TEXTS
+from audit.verdict.result import because, sentence
 
 
 @dataclass(frozen=True)
@@ -72,3 +81,92 @@ def label(setting: Setting) -> str:
     """A setting in words: "noisy_rewrite r=3", "direct", "forward_full r=1 #2" for its third replicate."""
     text = str(setting.arm) if setting.arm == Arm.DIRECT else f"{setting.arm} r={setting.level}"
     return f"{text} #{setting.replicate}" if setting.replicate else text
+
+
+TREND_MIN = 4  # router counts of the ensemble control from which a straight line over r is taken out, not only the mean
+
+
+def run_shifts(cells: Sequence[CellOutcomes], plausible_sd: float) -> RunShifts:
+    """What whole runs shift by, over the cells of a panel: of the noisy arm, and of all others."""
+    return RunShifts(
+        noisy=pooled_run_variance(map(noisy_contrasts, cells), plausible_sd),
+        controls=pooled_run_variance(map(run_contrasts, cells), plausible_sd),
+        plausible_sd=plausible_sd,
+    )
+
+
+def noisy_contrasts(cell: CellOutcomes) -> RunContrasts:
+    """The contrasts of the noisy arm: its replicates against each other.
+
+    Where it was run once, what is left of its accuracies over r when a line and a level of its own at the smallest r
+    (one message repairs nothing that another lost) are taken out. An effect at a single other r makes the estimate
+    larger, never smaller. A shift that all r of the one replicate share is not in it: see `RunShifts.tested`.
+    """
+    settings = cell.settings_of(Arm.NOISY_REWRITE)
+    by_level = {r: [s for s in settings if s.level == r] for r in sorted({s.level for s in settings})}
+    groups = [(one, np.ones((len(one), 1))) for one in by_level.values() if len(one) > 1]
+    if not groups and len(settings) > 2:
+        r = np.array([s.level for s in settings], dtype=float)
+        line = [r] if len(settings) > TREND_MIN else []
+        groups = [(list(settings), np.stack([np.ones_like(r), r == r.min(), *line], axis=1).astype(float))]
+    return _contrasts(cell, groups)
+
+
+def run_contrasts(cell: CellOutcomes) -> RunContrasts:
+    """The contrasts of the controls: runs of one setting against each other, and the ensemble control around its trend.
+
+    Replicates of a setting should be equally accurate. The ensemble control at r=2, 3, ... changes with r smoothly if
+    at all, so what is left of a straight line over r (of the mean, below TREND_MIN router counts) is run variance too;
+    a bent trend makes the estimate larger, never smaller. Runs that repeat another answer for answer tell nothing and
+    are counted once.
+    """
+    groups: list[tuple[list[Setting], FloatArray]] = []
+    by_setting: dict[tuple[str, int], list[Setting]] = {}
+    for s in cell.settings:
+        if s.arm != Arm.NOISY_REWRITE:
+            by_setting.setdefault((s.arm, s.level), []).append(s)
+    ensemble = [s for s in cell.settings if s.arm == Arm.FORWARD_FULL and s.level > 1]
+    for (arm, routers), settings in by_setting.items():
+        if not (arm == Arm.FORWARD_FULL and routers > 1):
+            groups.append((settings, np.ones((len(settings), 1))))
+    if ensemble:
+        r = np.array([s.level for s in ensemble], dtype=float)
+        line = [np.ones_like(r), r] if np.unique(r).size >= TREND_MIN else [np.ones_like(r)]
+        groups.append((ensemble, np.stack(line, axis=1)))
+    return _contrasts(cell, groups)
+
+
+def _contrasts(cell: CellOutcomes, groups: Sequence[tuple[list[Setting], FloatArray]]) -> RunContrasts:
+    return together(
+        contrasts_of(to_values(np.stack([cell.row(s) for s in settings])), trend, cell.cluster)
+        for settings, trend in groups
+    )
+
+
+def noise_floor(
+    cell: CellOutcomes, *, rng: np.random.Generator, alpha: float, n_permutations: int = N_RESAMPLES
+) -> NoiseFloor:
+    """Clean against clean: the replicates of `forward_full` at r=1 through the test of two settings.
+
+    They differ only in their seeds, so whatever "gain" appears between them is noise, and whatever is rejected there at
+    alpha is a false positive of this run. Pairs share replicates: the rate has fewer degrees of freedom than their
+    number suggests.
+    """
+    settings = replicates_of(cell, Arm.FORWARD_FULL, 1)
+    c = len(settings)
+    if c < 2:
+        return NoiseFloor(False, c, 0, None, None, sentence(because("one_clean_run", runs=c), TEXTS))
+    clean = to_values(np.stack([cell.row(s) for s in settings]))
+    pairs = list(permutations(range(c), 2))
+    rejected = sum(
+        paired_test(clean[[a]], clean[[b]], cell.cluster, rng=rng, n_permutations=n_permutations) <= alpha
+        for a, b in pairs
+    )
+    gains = [clean[a] - clean[b] for a, b in pairs]  # NaN where either replicate has no answer
+    gain = np.array([np.nanmean(g) if np.any(~np.isnan(g)) else np.nan for g in gains])
+    if np.isnan(gain).all():
+        return NoiseFloor(False, c, 0, None, None, sentence(because("no_clean_pair", runs=c), TEXTS))
+    sd = float(np.sqrt(np.nanmean(gain**2)))  # around 0, which is its expectation
+    said = because("clean_against_clean", runs=c, rejected=rejected, pairs=len(pairs), alpha=alpha, sd=sd)
+    size = float(np.nanmean(np.abs(gain)))
+    return NoiseFloor(True, c, len(pairs), rejected / len(pairs), size, sentence(said, TEXTS))

@@ -4,11 +4,12 @@ The messages are copied beside the shards of the new run (`messages.arrow`), so 
 run is the hint reference of the run it took them from: `same_messages` finds the cells that were sent the very same.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -105,22 +106,18 @@ def _messages(run_dir: Path, of: str | None, resolved: ResolvedRun) -> pa.Table:
     models and none is named, or asked other questions, options or settings."""
     asked = {(q.benchmark, q.id): (list(q.options), q.gold) for one in resolved.samples for q in one.questions()}
     parts = {(str(p.arm), max(p.levels), p.replicate) for p in resolved.design.parts if p.arm not in WITHOUT_ROUTER}
-    columns = ("model", *_KEY, "router_messages", "options", "gold", "draws")
     models: set[str] = set()
-    kept: dict[Key, list[str]] = {}
-    for batch in iter_columns([run_dir], SCHEMA, columns):
-        for model, *key, messages, options, gold, draws in zip(
-            *(plain_values(batch.column(name)) for name in columns), strict=True
-        ):
-            models.add(model)
-            if of not in (None, model) or tuple(key[2:]) not in parts or tuple(key[:2]) not in asked:
-                continue
-            if (list(options), gold) != asked[key[0], key[1]] or draws != resolved.design.kind:
-                raise ConfigError(
-                    f"{run_dir} asked {key[1]} of {key[0]} with other options or draws. Type its own command, with "
-                    "another model and messages_from."
-                )
-            kept[(key[0], key[1], key[2], key[3], key[4])] = messages or []
+    kept: dict[tuple[Any, ...], list[str]] = {}
+    for model, *key, messages, options, gold, draws in _rows([run_dir], "options", "gold", "draws"):
+        models.add(model)
+        if of not in (None, model) or tuple(key[2:]) not in parts or tuple(key[:2]) not in asked:
+            continue
+        if (list(options), gold) != asked[key[0], key[1]] or draws != resolved.design.kind:
+            raise ConfigError(
+                f"{run_dir} asked {key[1]} of {key[0]} with other options or draws. Type its own command, with "
+                "another model and messages_from."
+            )
+        kept[tuple(key)] = messages or []
     if (of is None and len(models) > 1) or of not in (None, *models):
         raise ConfigError(
             f"{run_dir} holds messages of {', '.join(sorted(models))}: expected messages_of=<one of them>."
@@ -171,13 +168,16 @@ def same_messages(
 
 def _digests(run_dirs: Sequence[Path]) -> dict[tuple[str, str], dict[tuple[str, str, int, int], bytes]]:
     out: dict[tuple[str, str], dict[tuple[str, str, int, int], bytes]] = {}
-    columns = ("model", *_KEY, "router_messages")
-    for batch in iter_columns(list(run_dirs), SCHEMA, columns):
-        for model, benchmark, *key, messages in zip(
-            *(plain_values(batch.column(name)) for name in columns), strict=True
-        ):
-            sent = out.setdefault((model, benchmark), {})
-            if messages:
-                text = "\0".join(messages).encode("utf-8", "surrogatepass")
-                sent[key[0], key[1], key[2], key[3]] = blake2b(text, digest_size=16).digest()
+    for model, benchmark, question, arm, routers, replicate, messages in _rows(run_dirs):
+        sent = out.setdefault((model, benchmark), {})
+        if messages:
+            text = "\0".join(messages).encode("utf-8", "surrogatepass")
+            sent[question, arm, routers, replicate] = blake2b(text, digest_size=16).digest()
     return out
+
+
+def _rows(run_dirs: Sequence[Path], *more: str) -> Iterator[tuple[Any, ...]]:
+    """model, key, router messages and further columns of every row."""
+    columns = ("model", *_KEY, "router_messages", *more)
+    for batch in iter_columns(list(run_dirs), SCHEMA, columns):
+        yield from zip(*(plain_values(batch.column(name)) for name in columns), strict=True)

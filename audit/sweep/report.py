@@ -1,47 +1,97 @@
-"""Shards of one run, or of several merged into one panel -> their report.
+"""Shards of one run, or of several merged into one panel -> their report. The shards are read in two passes: outcomes,
+then every text with the rows of the drill-down.
 
 manifest.json adds facts about a run where it is there.
 """
 
-import hashlib
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import accumulate
+from itertools import accumulate, repeat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
+import pyarrow as pa
 
 from audit.errors import ConfigError, DataError
 from audit.judge.report import Report, with_reservations
 from audit.records import CellRows
-from audit.report.build import Page, run_facts
-from audit.report.canvas import power_curve, ruled_out
 from audit.report.sensitivity import load_sensitivity
-from audit.shards.complete import cell_rows, contents, largest_clusters
+from audit.shards.complete import Outcomes, cell_rows, contents, largest_clusters, read_outcomes
 from audit.shards.manifest import MANIFEST, Manifest
+from audit.shards.read import iter_columns
+from audit.shards.schema import plain_values, shared_values
 from audit.statistics.notice import Field
 from audit.statistics.paired import CellOutcomes, State
-from audit.sweep import accuracy
-from audit.sweep import figures as paper_figures
-from audit.sweep.accuracy import breadths, dose_of, labels, model_scores, pooled_rows, setting_accuracies
 from audit.sweep.analyse import N_RESAMPLES, analyse
+from audit.sweep.audit import SCHEMA
 from audit.sweep.calibrated import SHIPPED
-from audit.sweep.design import DELETED
-from audit.sweep.drill import MAX_TEXT_BYTES, DrillRows, pack
-from audit.sweep.figures import GainRow, forest
-from audit.sweep.page import render
-from audit.sweep.paper import SettingRow, router_summary
+from audit.sweep.design import DELETED, Aggregator, Arm
+from audit.sweep.drill import COLUMNS, MAX_TEXT_BYTES, DrillRows, in_drawn_order
+from audit.sweep.messages import MeasuredTexts, TextRow, measure_texts
 from audit.sweep.replay import aggregator_of, same_messages
 from audit.sweep.result import RunVerdict
-from audit.sweep.rows import Read, read_run, read_texts
-from audit.sweep.size import REPEATED, detectable, needed, runs_of
+from audit.sweep.self_test import MAX_TEXT_QUESTIONS
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.shipped import shipped_table
+
+_TEXTS = (
+    "model", "benchmark", "question_id", "arm", "routers", "replicate", "question", "options", "router_messages",
+    "prompt", "request_sha256", "gold", "options_shown", "correct",
+)  # fmt: skip
+_ARMS = {arm.value: arm for arm in Arm}
+_ALL_DIFFERENT = ("prompt", "request_sha256")  # nothing to share
+
+
+@dataclass(frozen=True)
+class Read:
+    """What the first pass over a run gave: outcomes with answers."""
+
+    run_dir: Path
+    outcomes: Outcomes
+
+
+def read_run(run_dir: Path) -> Read:
+    """The first pass over the shards of a run. ShardError and DataError as `read_outcomes` raises them."""
+    return Read(run_dir, read_outcomes(run_dir, SCHEMA, answers=True))
+
+
+def read_texts(reads: Sequence[Read], questions: Collection[tuple[str, str]] | None) -> tuple[MeasuredTexts, DrillRows]:
+    """The second pass: measures of all texts, and the rows of the drill-down.
+
+    questions: (benchmark, question id) of those in the drill-down; None for all.
+    """
+    cells = [c for read in reads for c in read.outcomes.cells]
+    probed = {(c.model, c.benchmark): frozenset(c.question_ids[:MAX_TEXT_QUESTIONS]) for c in cells}
+    settings = {(c.model, c.benchmark): len(c.settings) for c in cells}
+    kept = DrillRows()
+
+    def rows() -> Iterator[TextRow]:
+        columns = tuple(dict.fromkeys((*COLUMNS, *_TEXTS)))
+        for read in reads:
+            aggregator = aggregator_of(read.run_dir)
+            for batch in iter_columns([read.run_dir], SCHEMA, columns, batch_size=1 << 12):
+                found = _rows(batch, aggregator)
+                if questions is None:
+                    kept.add(batch)
+                elif (wanted := [(r.benchmark, r.question_id) in questions for r in found]) and any(wanted):
+                    kept.add(batch.filter(pa.array(wanted)))
+                yield from found
+
+    return measure_texts(rows(), settings, probed), kept
+
+
+def _rows(batch: pa.RecordBatch, aggregator: Aggregator) -> list[TextRow]:
+    shared: dict[str, str] = {}  # of this batch alone: neighbouring rows are of the same questions
+    column = {
+        name: plain_values(batch.column(name)) if name in _ALL_DIFFERENT else shared_values(batch.column(name), shared)
+        for name in _TEXTS
+    }
+    column["arm"] = [_ARMS.get(arm, arm) for arm in column["arm"]]
+    return list(map(TextRow, *(column[name] for name in _TEXTS), repeat(aggregator)))
+
 
 # In the drill-down; beyond them whole questions are left out, drawn by seed.
 MAX_ROWS_ON_PAGE = 100_000  # 33 bytes each
@@ -101,44 +151,6 @@ def judge(
         references=same_messages(cells, dirs, references),
     )
     return _with_sensitivity(analysed, reads), Behind(dirs, cells, listed, seed, max_text_bytes)
-
-
-def _page(verdict: RunVerdict, behind: Behind) -> Page:
-    """Figures, tables and the page of a verdict that was reached over these cells."""
-    dirs, cells = behind.dirs, behind.cells
-    short = {(r.model, r.benchmark) for r in verdict.rows if not r.complete}
-    names = {cell: f"{name} (incomplete)" if cell in short else name for cell, name in labels(cells).items()}
-    rows = [SettingRow(**row) for row in verdict.paper["cells"]]  # the verdict's own: nothing is computed twice
-    accuracies = [a for cell in cells for a in setting_accuracies(cell.without(DELETED))]
-    doses = [dose for cell in cells if (dose := dose_of(cell)) is not None]
-    documents = {
-        "table1_models.csv": accuracy.table1(rows),
-        "table2_models_by_router.csv": accuracy.table2(rows),
-        "table3_routers.csv": accuracy.table3(rows),
-        "settings.csv": accuracy.settings(accuracies),
-        "verdicts.csv": accuracy.verdicts(verdict),
-        "gates.csv": accuracy.gates(verdict),
-        "contrasts.csv": accuracy.contrasts(verdict),
-        "mechanism.csv": accuracy.mechanism(verdict),
-        **({"dose.csv": accuracy.doses(doses)} if doses else {}),
-    }
-    drill = pack(behind.listed, seed=behind.seed, max_text_bytes=behind.max_text_bytes)
-    render_page = partial(
-        render,
-        verdict,
-        accuracies=accuracies,
-        paper_rows=rows,
-        names=names,
-        replicated=any(s.replicate > 0 for c in cells for s in c.settings),
-        clustered=any(len(set(c.cluster.tolist())) < c.n for c in cells),
-        drill=drill,
-        total_rows=sum(int(np.count_nonzero(c.state != State.ABSENT)) for c in cells),
-        facts=[run_facts(d) for d in dirs],
-        shards=", ".join(f"{d.name}/shards" for d in dirs),
-        doses=doses,
-        aggregators=sorted({aggregator_of(d) for d in dirs}),
-    )
-    return Page(documents, _figures(cells, verdict, names), lambda figures: render_page(figures=figures))
 
 
 def _with_sensitivity(run: RunVerdict, reads: Sequence[Read]) -> RunVerdict:
@@ -210,49 +222,13 @@ def drawn_questions(
         rows.update({(c.benchmark, q): n for q, n in zip(c.question_ids, there, strict=True)})
     if rows.total() <= max_rows and len(rows) <= max_questions:
         return None
-    order = sorted(rows, key=lambda key: hashlib.sha256(f"{seed}\0{key[0]}\0{key[1]}".encode()).digest())
+    order = in_drawn_order(rows, seed)
     fit = bisect_right(list(accumulate(rows[key] for key in order)), max_rows)
     return set(order[: min(fit, max_questions)])
 
 
-def _figures(cells: list[CellOutcomes], verdict: RunVerdict, names: dict[tuple[str, str], str]) -> dict[str, Figure]:
-    """Every figure that these cells can carry, by name.
-
-    All are over every replicate, as the verdict is: a figure of one run of each setting could say the opposite.
-    """
-    out: dict[str, Figure] = {}
-    gains = [
-        GainRow(names[c.model, c.benchmark], c.verdict, c.effect, c.noise_floor.mean_absolute_gain)
-        for c in verdict.results
-        if c.effect is not None
-    ]
-    thresholds = SweepThresholds.from_mapping(verdict.thresholds)
-    tests = len(cells) * max((len(r.routers) for r in verdict.results), default=1)
-    limits = [(names[c.model, c.benchmark], c.largest_compatible_gain) for c in verdict.results]
-    if known := [(label, limit) for label, limit in limits if limit is not None and np.isfinite(limit)]:
-        out["ruled_out"] = ruled_out(known, thresholds.effect_of_interest, "gain")
-        asked, runs = min(c.n_questions for c in verdict.results), min(runs_of(c.settings) for c in cells)
-        out["power_curve"] = power_curve(
-            lambda n: detectable(thresholds, n, tests, runs), asked,
-            None if min(runs) < REPEATED else needed(thresholds, tests), thresholds.effect_of_interest, "gain",
-            instead="repeat what is run once",
-        )  # fmt: skip
-    if gains:
-        out["evidence"] = forest(gains, verdict.thresholds["effect_of_interest"])
-    rows = [row for cell in cells for row in pooled_rows(cell)]
-    if rows:
-        scores = [model_scores(c, names[c.model, c.benchmark]) for c in cells]
-        by_router = router_summary(rows)
-        out["figure2_violation_pattern"] = paper_figures.violation_pattern(by_router)
-        out["figure3_noisy_against_clean"] = paper_figures.small_multiples([m for m in scores if m.noisy])
-        out["figure4_transitions"] = paper_figures.transitions(by_router)
-        out["figure5_violation_breadth"] = paper_figures.breadth(breadths(rows, names))
-    return out
-
-
 REPORT = Report(
     judge,
-    _page,
     options=analysis_options,
     foreign={"variants": "belongs to the perturbation audit; a sweep asks no library of rewordings."},
 )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from audit.command_line import start
 from audit.conduct import Prepared, conduct
 from audit.errors import ConfigError
-from audit.exits import FAILED, INTERRUPTED, NOT_CLEARED, OK, TERMINATED, plainly, refused, run_command
+from audit.exits import FAILED, INTERRUPTED, NOT_CLEARED, OK, TERMINATED, one_line, plainly, refused, run_command
 from audit.shards.working_copy import need_folder
 from audit.validity.config import ValidityConfig, from_hydra
 
@@ -171,8 +171,7 @@ def _run(config: ValidityConfig, done: Callable[[ValidityConfig, Path], None]) -
     def ended(run_dir: Path, resolved: ResolvedRun) -> dict[str, Any]:
         from audit.shards.read import load_cells
         from audit.summary import print_cells
-        from audit.validity.edits.file import FILE, read_edits
-        from audit.validity.tokens import write_token_distances
+        from audit.validity.edits.file import FILE, read_edits, write_token_distances
 
         if config.judge is not None:
             from audit.validity.judge import judge_run
@@ -204,12 +203,11 @@ def _prepared(config: ValidityConfig) -> Prepared:
 
 
 def _score(config: ValidityConfig, path: str) -> int:
-    from rich.console import Console
-
     from audit.benchmarks.load import open_benchmark
-    from audit.validity.score_file import score_file, show
+    from audit.validity.score_file import lines, score_file
 
-    show(score_file(Path(path), open_benchmark(config.benchmark, seed=config.seed), config.scorer), Console())
+    benchmark = open_benchmark(config.benchmark, seed=config.seed)
+    print(*map(one_line, lines(score_file(Path(path), benchmark, config.scorer))), sep="\n")
     return 0
 
 

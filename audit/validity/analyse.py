@@ -13,11 +13,11 @@ from audit.judge.record import Case, Judge, holm_rows, judge_cells
 from audit.validity.calibrated import nearest
 from audit.validity.decide import cannot_exclude, decide, headline
 from audit.validity.edits.record import Archetype, Family
-from audit.validity.evidence import CellEvidence, measure
+from audit.validity.evidence import SURFACE, CellEvidence, measure
 from audit.validity.faults import inject_all, regression_gate
-from audit.validity.gates import all_gates, named
+from audit.validity.gates import all_gates
 from audit.validity.record import ValidityCell
-from audit.validity.result import PaperDecision, ValidityResult
+from audit.validity.result import ValidityResult
 from audit.validity.status import PaperCell, paper_status
 from audit.validity.texts import TEXTS
 from audit.validity.vocabulary import GATES
@@ -41,13 +41,14 @@ def _result(case: _Case) -> ValidityResult:
     above_p, below_p = case.panel
     injected = inject_all(cell, case.gates, t, np.random.default_rng([case.settings.seed, 1]))
     gates = (*case.gates, regression_gate(injected))
-    decision = decide(e, gates, t, above_p, below_p)
+    decision, told = decide(e, gates, t, above_p, below_p), paper_cell(cell, e, gates)
+    change = np.fmax.reduce([e.families[f].response_change.estimate for f in SURFACE])
     return ValidityResult(
         model=cell.model,
         benchmark=cell.benchmark,
         context=cell.context,
         decision=decision,
-        paper=paper_decision(cell, e, gates),
+        paper=None if told is None else paper_status(told),
         headline=sentence(headline(cell, decision, e, gates), TEXTS),
         cannot_exclude=sentences(cannot_exclude(cell, e), TEXTS),
         gates=gates,
@@ -56,23 +57,9 @@ def _result(case: _Case) -> ValidityResult:
         above_p=above_p,
         below_p=below_p,
         calibration=nearest(
-            case.settings.table, clusters=len(np.unique(cell.cluster)), change=_surface(e), thresholds=t.to_dict()
+            case.settings.table, clusters=len(np.unique(cell.cluster)), change=change, thresholds=t.to_dict()
         ),
     )
-
-
-def _surface(e: CellEvidence) -> float:
-    found = [e.families[f].response_change.estimate for f in (Family.FORMAT, Family.SEMANTIC)]
-    return max((x for x in found if np.isfinite(x)), default=float("nan"))
-
-
-def paper_decision(cell: ValidityCell, e: CellEvidence, gates: Sequence[Gate]) -> PaperDecision | None:
-    """The paper's own algorithm on the same numbers."""
-    told = paper_cell(cell, e, gates)
-    if told is None:
-        return None
-    found = paper_status(told)
-    return PaperDecision(found.status.value, found.step, tuple(found.flags))
 
 
 def paper_cell(cell: ValidityCell, e: CellEvidence, gates: Sequence[Gate]) -> PaperCell | None:
@@ -81,7 +68,6 @@ def paper_cell(cell: ValidityCell, e: CellEvidence, gates: Sequence[Gate]) -> Pa
     if ratio is None or not e.score.n:
         return None
     passed = {g.name: g.status == Status.PASS for g in gates}
-    five, six = named(gates, "G5_archetype"), named(gates, "G6_repair_regression")
     return PaperCell(
         model=cell.model,
         benchmark=cell.benchmark,
@@ -96,8 +82,8 @@ def paper_cell(cell: ValidityCell, e: CellEvidence, gates: Sequence[Gate]) -> Pa
         instrumented=passed["G1_edits_reach_scorer"] and passed["G1_answers_readable"],  # li2026, Table 1
         scorer_validated=passed["scorer_valid"],
         archetype_aligned=e.archetype == Archetype.DIAGNOSTIC,
-        g5=five is not None and five.status == Status.PASS,
-        g6=six is not None and six.status == Status.PASS,
+        g5=passed["G5_archetype"],
+        g6=passed["G6_repair_regression"],
         paired=passed["G4_paired"],
     )
 

@@ -14,10 +14,10 @@ from audit.chronology import Chronology
 from audit.scoring.reference import REFERENCE, SCORERS
 from audit.statistics.selectivity import csr
 from audit.validity.analyse import RunVerdict, paper_cell
+from audit.validity.cells import ItemRows
 from audit.validity.design import Arm
 from audit.validity.edits.record import Family
 from audit.validity.evidence import CellEvidence
-from audit.validity.items_table import ItemRows
 from audit.validity.result import ValidityResult
 from audit.validity.status import GATE_COLUMNS, gate_columns
 from audit.validity.status import Status as PaperWord
@@ -51,7 +51,7 @@ _CLASSES = (
     ("F7", "template and system prompt confounded"), ("F10", "other items in the context"),
 )  # fmt: skip
 # Appendix G: status -> raw verdict, bucket, step of section 3.
-_RAW: dict[str, tuple[str, str, int]] = {
+_RAW: dict[PaperWord, tuple[str, str, int]] = {
     PaperWord.INELIGIBLE_F1: ("not_applicable", "ineligible (F1)", 1),
     PaperWord.FAILED: ("inconclusive", "failed G2–G4", 2),
     PaperWord.SCORER_UNVALIDATED: ("uninterpretable_scorer", "scorer-unvalidated", 3),
@@ -76,10 +76,10 @@ class PaperTable:
         return csv_text(self.columns, self.rows)
 
 
-def paper_tables(verdict: RunVerdict, rows: ItemRows, faults_met: Chronology | None) -> tuple[PaperTable, ...]:
-    """All seven. faults_met: whose entries Table 2 names."""
+def paper_tables(verdict: RunVerdict, rows: ItemRows) -> tuple[PaperTable, ...]:
+    """All seven; Table 2 names the entries of the runs' chronology."""
     return (
-        _gates(verdict), _classes(verdict.results, faults_met), _buckets(verdict.results), _scorers(verdict),
+        _gates(verdict), _classes(verdict.results, verdict.chronology), _buckets(verdict.results), _scorers(verdict),
         _mapping(verdict.results), _cells(verdict.results), _no_ops(rows),
     )  # fmt: skip
 
@@ -144,7 +144,7 @@ def _scorers(verdict: RunVerdict) -> PaperTable:
 
 def _mapping(results: Sequence[ValidityResult]) -> PaperTable:
     found = [r.paper.status for r in results if r.paper]
-    rows = [(raw, bucket, str(step), str(found.count(str(word)))) for word, (raw, bucket, step) in _RAW.items()]
+    rows = [(raw, bucket, str(step), str(found.count(word))) for word, (raw, bucket, step) in _RAW.items()]
     return PaperTable(5, "Raw verdict to bucket", ("Raw verdict", "Paper bucket", "§3 step", "Cells"), tuple(rows))
 
 

@@ -1,199 +1,243 @@
-"""Shards -> ValidityCell: one for each model, benchmark and context with rows, sorted."""
+"""Shards -> every row of a run in numbers -> ValidityCell: one for each model, benchmark and context, sorted."""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from audit.benchmarks.items import Item
 from audit.scoring.shortcuts import negation_scores
 from audit.shards.keys import digest
 from audit.shards.manifest import Manifest
-from audit.shards.read import iter_columns
-from audit.statistics.contracts import UNREAD
+from audit.shards.read import iter_rows
 from audit.statistics.paired import FloatArray
 from audit.validity.audit import SCHEMA
 from audit.validity.design import Arm
-from audit.validity.edits.file import FILE, EditFile, iter_edits, read_about
+from audit.validity.edits.file import FILE, EditFile, as_array, distances, iter_edits, read_about, read_token_distances
 from audit.validity.edits.record import Contract, Family
 from audit.validity.judge import judged_scorer, read_judgements
 from audit.validity.record import Block, ValidityCell
-from audit.validity.tokens import as_array, distances, read_token_distances
 
+KEY = ("model", "benchmark", "context", "question_id")
 _COLUMNS = (
-    "model", "benchmark", "context", "question_id", "group", "arm", "variant", "replicate", "question", "options",
-    "edit", "contract", "asked", "option_order", "key_before", "key_after", "answer", "gold", "request_sha256", "error",
-    "unread_why", "label_mass",
+    *KEY, "group", "arm", "variant", "replicate", "question", "edit", "contract", "asked", "edited", "prompt",
+    "options", "option_order", "key_before", "key_after", "answer", "gold", "response", "correct", "parsed",
+    "unread_why", "label_mass", "error", "request_sha256",
 )  # fmt: skip
-_JUDGED = ("edited", "response")  # by which a judge's votes are found
+# canonical: the response. longest, shortest, first: of an original's options, by their published positions. fact:
+# digest of the item's text and key. rendered, consumed: of the text as asked, and of item and consumed request.
+_SMALL = pa.schema(
+    [(name, pa.dictionary(pa.int32(), pa.string())) for name in (*KEY, "group", "arm", "edit", "contract", "why")]
+    + [(name, pa.int16()) for name in ("variant", "replicate", "key_before", "key_after", "canonical")]
+    + [(name, pa.int16()) for name in ("answer", "gold", "longest", "shortest", "first")]
+    + [(name, pa.bool_()) for name in ("asked", "correct", "failed")]
+    + [(name, pa.uint64()) for name in ("fact", "rendered", "consumed")]
+    + [("label_mass", pa.float64())]
+)
+_NOTHING = {"bool": False, "int16": -1, "uint64": 0, "double": np.nan}
+_ROWS_AT_ONCE = 1024
 _LABELS = ("toxigen", "xstest")  # their options are names of responses, the same for every item
 _PAIRS = ("crows_pairs",)  # of which neither is right
-_ARMS = tuple(Arm)
-# A row without its texts, 35 bytes. name, why: numbers of words. sent: digest of item and request; 0: none is told.
-_ROW = np.dtype(
-    [
-        ("place", "i4"), ("arm", "i1"), ("variant", "i2"), ("replicate", "i2"), ("name", "i4"), ("why", "i4"),
-        ("asked", "?"), ("directional", "?"), ("response", "i2"), ("key", "i2"), ("position", "i2"),
-        ("key_position", "i2"), ("sent", "u8"),
-    ]
-)  # fmt: skip
+
 Row = dict[str, Any]
-Key = tuple[str, str, str]  # model, benchmark, context
+Key = tuple[str, str, str, str]  # as `KEY`
 
 
-class _Original(NamedTuple):
-    """Of an original without its texts. lengths: of its options, as shown."""
+@dataclass(frozen=True)
+class ItemRows:
+    """Every row of runs in the order of items, arms and levels, without its texts: runs have millions of rows.
 
-    order: tuple[int, ...]
-    lengths: tuple[int, ...]
-    key: int
-    mass: float
+    table: of `small_table`. whole: reads all columns of some items, each item's rows in the same order.
+    """
 
+    table: pa.Table
+    whole: Callable[[Collection[Key]], Mapping[Key, list[Row]]]
 
-@dataclass
-class _Rows:
-    """The rows of one cell as they come: numbers, as a run has millions. An item's own facts are kept once, and so is
-    each word (names of edits, reasons). facts: digest of the item's text and key; mixed_up: where rows disagree."""
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
 
-    found: list[NDArray[Any]] = field(default_factory=list)
-    words: dict[str, int] = field(default_factory=dict)
-    places: dict[str, int] = field(default_factory=dict)
-    groups: dict[str, str] = field(default_factory=dict)
-    facts: dict[str, int] = field(default_factory=dict)
-    mixed_up: set[str] = field(default_factory=set)
-    originals: dict[str, _Original] = field(default_factory=dict)
-    mass: array[float] = field(default_factory=lambda: array("d"))
+    @property
+    def items(self) -> int:
+        """How many items they are of."""
+        return int(self.table.group_by([*KEY]).aggregate([]).num_rows)
 
-    def add(self, rows: Iterable[Row]) -> None:
-        """Rows with `_COLUMNS`, of this cell."""
-        self.found.append(np.array([self._numbers(row) for row in rows], dtype=_ROW))
-
-    def _numbers(self, row: Row) -> tuple[Any, ...]:
-        id_, order, answer, mass = row["question_id"], row["option_order"], row["answer"], row["label_mass"]
-        self.groups[id_] = row["group"]
-        fact = digest(row["question"], str(row["key_before"]))
-        if self.facts.setdefault(id_, fact) != fact:
-            self.mixed_up.add(id_)
-        if mass is not None:
-            self.mass.append(mass)
-        if row["arm"] == Arm.ORIGINAL and row["replicate"] == 0:
-            lengths = tuple(map(len, row["options"]))
-            self.originals[id_] = _Original(tuple(order), lengths, row["key_before"], np.nan if mass is None else mass)
-        return (
-            self.places.setdefault(id_, len(self.places)),
-            _ARMS.index(row["arm"]),
-            row["variant"],
-            row["replicate"],
-            self._word(row["edit"] or ""),
-            self._word("error" if row["error"] and row["asked"] else row["unread_why"]),
-            row["asked"],
-            row["contract"] == Contract.DIRECTIONAL,
-            UNREAD if answer is None else order[answer],
-            row["key_after"],
-            UNREAD if answer is None else answer,
-            row["gold"],
-            digest(id_, row["request_sha256"]) if row["request_sha256"] else 0,
-        )
-
-    def _word(self, text: str) -> int:
-        return self.words.setdefault(text, len(self.words))
+    def by_item(self, *columns: str) -> Iterator[tuple[Key, list[Row]]]:
+        """Each item with these columns of its rows."""
+        chosen = self.table.select([*KEY, *columns])
+        rows = (row for batch in chosen.to_batches(_ROWS_AT_ONCE) for row in batch.to_pylist())
+        for key, own in groupby(rows, itemgetter(*KEY)):
+            yield key, list(own)
 
 
-def load_validity(run_dir: Path) -> tuple[ValidityCell, ...]:
-    """Every cell of a run. ShardError where the run's edits are gone."""
-    manifest = Manifest.load(run_dir)
+def read_table(run_dir: Path) -> pa.Table:
+    """`small_table` of a run; of one with a judge, as the judge reads its rows."""
+    return small_table(_batches(run_dir))
+
+
+def item_rows(run_dirs: Sequence[Path], tables: Sequence[pa.Table]) -> ItemRows:
+    """tables: of the runs, by `read_table`."""
+    return ItemRows(_sorted(pa.concat_tables(tables)), lambda keys: _whole(run_dirs, keys))
+
+
+def small_table(parts: Iterable[Iterable[Row]]) -> pa.Table:
+    """Whole rows, in any order -> `ItemRows.table`."""
+    batches = [pa.RecordBatch.from_pylist([_small(row) for row in rows], schema=_SMALL) for rows in parts]
+    return _sorted(pa.Table.from_batches(batches, schema=_SMALL))
+
+
+def _sorted(table: pa.Table) -> pa.Table:
+    table = table.unify_dictionaries().combine_chunks()
+    levels = [table["replicate"], table["variant"], _ranks(table["arm"], [arm.value for arm in Arm])]
+    return table.take(np.lexsort((*levels, *(_ranks(table[name]) for name in reversed(KEY)))))
+
+
+def _ranks(column: pa.ChunkedArray, order: Sequence[str] | None = None) -> NDArray[np.int64]:
+    """(rows,) the place of each row's text among the sorted ones, or in `order`."""
+    whole = column.combine_chunks()
+    texts = whole.dictionary.to_pylist()
+    place = {text: k for k, text in enumerate(order or sorted(texts))}
+    return np.array([place[text] for text in texts], dtype=np.int64)[np.asarray(whole.indices)]
+
+
+def _small(row: Row) -> Row:
+    id_, request, order = row["question_id"], row["request_sha256"], row["option_order"]
+    found = {name: row[name] for name in _SMALL.names if name in row} | {
+        "canonical": response_of(row),
+        "why": row["error"] or row["unread_why"],
+        "failed": row["error"] is not None,
+        "fact": digest(row["question"], str(row["key_before"])),
+        "rendered": digest(repr((row["prompt"], row["options"]))),
+        "consumed": digest(id_, request) if request else None,
+    }
+    if row["arm"] == Arm.ORIGINAL:
+        lengths = [len(text) for text in row["options"]]
+        longest, shortest = (order[lengths.index(most(lengths))] for most in (max, min))
+        found |= {"longest": longest, "shortest": shortest, "first": order[0]}
+    return found
+
+
+def response_of(row: Row) -> int | None:
+    """The canonical response of a row."""
+    return None if row["answer"] is None else int(row["option_order"][row["answer"]])
+
+
+def _batches(run_dir: Path, keys: Collection[Key] | None = None) -> Iterator[list[Row]]:
+    """keys: of items; None: all."""
+    judge = read_judgements(run_dir)
+    for rows in iter_rows(run_dir, SCHEMA, _COLUMNS, KEY, keys):
+        if judge is not None:
+            for row in rows:
+                judge.read(row)
+        yield rows
+
+
+def _whole(run_dirs: Sequence[Path], keys: Collection[Key]) -> dict[Key, list[Row]]:
+    found: dict[Key, list[Row]] = {}
+    for row in (row for run_dir in run_dirs for rows in _batches(run_dir, keys) for row in rows):
+        found.setdefault((row["model"], row["benchmark"], row["context"], row["question_id"]), []).append(row)
+    order = {arm.value: k for k, arm in enumerate(Arm)}
+    for rows in found.values():
+        rows.sort(key=lambda row: (order[row["arm"]], row["variant"], row["replicate"]))
+    return found
+
+
+def load_validity(run_dir: Path, table: pa.Table | None = None) -> tuple[ValidityCell, ...]:
+    """Every cell of a run. table: its `read_table`, where it was read. ShardError where the run's edits are gone."""
+    analysis, in_tokens = Manifest.load(run_dir).analysis, read_token_distances(run_dir)
     items: dict[str, Item] = {}
     in_words: dict[str, list[float]] = {}
     for piece in iter_edits(run_dir / FILE):
         items.update(piece.items)
         in_words.update(distances(piece))
     edits = EditFile(items, {}, read_about(run_dir / FILE))  # their texts go with the pieces
-    rows: dict[Key, _Rows] = {}
-    found = read_judgements(run_dir)
-    for batch in iter_columns(run_dir, SCHEMA, _COLUMNS + _JUDGED * (found is not None), batch_size=1 << 12):
-        together: dict[Key, list[Row]] = {}
-        for row in batch.to_pylist():
-            if found is not None:
-                found.read(row)
-            together.setdefault((row["model"], row["benchmark"], row["context"]), []).append(row)
-        for key, own in together.items():
-            rows.setdefault(key, _Rows()).add(own)
-    wanted = int(manifest.analysis["edits_per_family"])
-    scorer = manifest.analysis["scorer"]
-    in_tokens = read_token_distances(run_dir)
-    if found is not None:
+    scorer, wanted = analysis["scorer"], int(analysis["edits_per_family"])
+    if (found := read_judgements(run_dir)) is not None:
         scorer = judged_scorer(scorer, found)
-    cells = (_cell(key, rows.pop(key), wanted, scorer, edits) for key in sorted(rows))
-    return tuple(
-        replace(
-            cell,
-            distances=as_array(in_tokens.get(cell.model, in_words), cell.question_ids),
-            distance_unit="tokens" if cell.model in in_tokens else "words",
-        )
-        for cell in cells
-    )
+    table, cells, start = read_table(run_dir) if table is None else table, [], 0
+    for one in table.group_by([*KEY[:3]], use_threads=False).aggregate([([], "count_all")]).to_pylist():
+        cell = _cell(table.slice(start, one["count_all"]), wanted, scorer, edits)
+        start += one["count_all"]
+        unit = "tokens" if cell.model in in_tokens else "words"
+        far = as_array(in_tokens.get(cell.model, in_words), cell.question_ids)
+        cells.append(replace(cell, distances=far, distance_unit=unit))
+    return tuple(cells)
 
 
-def _cell(key: Key, rows: _Rows, wanted: int, scorer: Mapping[str, Any], edits: EditFile) -> ValidityCell:
-    ids = sorted(rows.places)
-    place = np.zeros(len(ids), dtype=np.int32)
-    place[[rows.places[id_] for id_ in ids]] = np.arange(len(ids))
-    every = np.concatenate(rows.found)
-    every["place"] = place[every["place"]]
-    originals = every[every["arm"] == _ARMS.index(Arm.ORIGINAL)]
-    sent = originals["sent"][originals["sent"] > 0]
-    words = np.array([*rows.words], dtype=object)
-    _, cluster = np.unique([rows.groups[id_] for id_ in ids], return_inverse=True)
-    families = {
-        family: _block(every[every["arm"] == _ARMS.index(Arm(family.value))], "variant", len(ids), words, sent)
-        for family in Family
-    }
-    original = _block(originals, "replicate", len(ids), words, sent[:0])
+def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFile) -> ValidityCell:
+    """table: of `small_table`, of one cell."""
+    row = {name: _values(table[name]) for name in table.column_names}
+    model, benchmark, context, question = (row[name] for name in KEY)
+    other = np.append(True, question[1:] != question[:-1])
+    start, place = np.flatnonzero(other), np.cumsum(other) - 1
+    row["place"] = place
+    ids = tuple(question[start].tolist())
+    arms = {arm: {name: values[row["arm"] == arm] for name, values in row.items()} for arm in Arm}
+    original = arms[Arm.ORIGINAL]
+    once = {name: values[original["replicate"] == 0] for name, values in original.items()}
     items = tuple(edits.items[id_] for id_ in ids)
-    shortcuts = _shortcuts([rows.originals.get(id_) for id_ in ids], scorer["benchmark"])
+    shortcuts = {name: _by_item(once, right, len(ids)) for name, right in _shortcuts(once, scorer["benchmark"]).items()}
     if scorer["benchmark"] == "truthfulqa":
         shortcuts["an option with a negation word"] = np.array(negation_scores(items))
-    model, benchmark, context = key
+    _, cluster = np.unique(row["group"][start], return_inverse=True)
+    sent = original["consumed"][original["consumed"] > 0]
+    mixed = np.unique(place[row["fact"] != row["fact"][start][place]])
     return ValidityCell(
-        model=model,
-        benchmark=benchmark,
-        context=context,
-        question_ids=tuple(ids),
+        model=model[0],
+        benchmark=benchmark[0],
+        context=context[0],
+        question_ids=ids,
         cluster=cluster.astype(np.int64),
         chance=np.array([scorer["chance"][id_] for id_ in ids], dtype=float),
-        original=original,
-        families=families,
+        original=_block(original, "replicate", len(ids), sent[:0]),
+        families={family: _block(arms[Arm(family)], "variant", len(ids), sent) for family in Family},
         wanted=wanted,
         scorer={name: value for name, value in scorer.items() if name != "chance"},
-        applicable={family: float(edits.about["applicable"][family.value].get(context, 0.0)) for family in Family},
+        applicable={family: float(edits.about["applicable"][family.value].get(context[0], 0.0)) for family in Family},
         shortcuts=shortcuts,
-        mixed_up=tuple(sorted(rows.mixed_up)),
-        other_context=tuple(ids[k] for k in _sent_otherwise(originals, len(ids))),
-        mass=np.array(rows.mass),
-        mass_before=np.array([rows.originals[id_].mass if id_ in rows.originals else np.nan for id_ in ids]),
+        mixed_up=tuple(ids[k] for k in mixed),
+        other_context=tuple(ids[k] for k in _sent_otherwise(original, once, len(ids))),
+        mass=row["label_mass"][~np.isnan(row["label_mass"])],
+        mass_before=_by_item(once, once["label_mass"], len(ids)),
         items=items,
     )
 
 
-def _sent_otherwise(originals: NDArray[Any], n: int) -> list[int]:
-    """Places of the items whose replays were not the request of their first sending; of those with both hashes."""
-    first = np.zeros(n, dtype=np.uint64)
-    again = originals[originals["replicate"] > 0]
-    once = originals[originals["replicate"] == 0]
-    first[once["place"]] = once["sent"]
-    before = first[again["place"]]
-    other = (before > 0) & (again["sent"] > 0) & (again["sent"] != before)
-    found: list[int] = np.unique(again["place"][other]).tolist()
+def _values(column: pa.ChunkedArray) -> NDArray[Any]:
+    """(rows,) texts, of which equal ones are one object, or numbers; "" and `_NOTHING` where there is none."""
+    whole = column.combine_chunks()
+    if not pa.types.is_dictionary(whole.type):
+        return np.asarray(whole.fill_null(_NOTHING[str(whole.type)]))
+    return np.array([*whole.dictionary.to_pylist(), ""], dtype=object)[np.asarray(whole.indices.fill_null(-1))]
+
+
+Rows = Mapping[str, NDArray[Any]]  # columns of `small_table`, and `place`: the number of the item
+
+
+def _by_item(once: Rows, values: NDArray[Any], n: int) -> FloatArray:
+    """(n,) values of the originals' first rows by item, NaN where one has none."""
+    found = np.full(n, np.nan)
+    found[once["place"]] = values
     return found
 
 
-def _block(rows: NDArray[Any], level: str, n: int, words: NDArray[Any], originals: NDArray[np.uint64]) -> Block:
+def _sent_otherwise(original: Rows, once: Rows, n: int) -> list[int]:
+    """Places of the items whose replays were not the request of their first sending; of those with both hashes."""
+    first = np.zeros(n, dtype=np.uint64)
+    first[once["place"]] = once["consumed"]
+    before, sent = first[original["place"]], original["consumed"]
+    found: list[int] = np.unique(original["place"][(before > 0) & (sent > 0) & (sent != before)]).tolist()
+    return found
+
+
+def _block(rows: Rows, level: str, n: int, originals: NDArray[np.uint64]) -> Block:
     """(L, n) arrays; a row's line is its level (or replicate), lines without a row are not asked. originals: what was
     sent of them."""
     levels, line = np.unique(rows[level], return_inverse=True)
@@ -205,38 +249,23 @@ def _block(rows: NDArray[Any], level: str, n: int, words: NDArray[Any], original
         return made
 
     return Block(
-        name=laid(words[rows["name"]], ""), why=laid(words[rows["why"]], ""), asked=laid(rows["asked"], False),
-        same=laid(np.isin(rows["sent"], originals), False), directional=laid(rows["directional"], False),
-        response=laid(rows["response"], -1), key=laid(rows["key"], -1), position=laid(rows["position"], -1),
-        key_position=laid(rows["key_position"], -1),
+        name=laid(rows["edit"], ""), why=laid(np.where(rows["failed"], "error", rows["why"]), ""),
+        asked=laid(rows["asked"], False), same=laid(np.isin(rows["consumed"], originals), False),
+        directional=laid(rows["contract"] == Contract.DIRECTIONAL, False), response=laid(rows["canonical"], -1),
+        key=laid(rows["key_after"], -1), position=laid(rows["answer"], -1), key_position=laid(rows["gold"], -1),
     )  # fmt: skip
 
 
-def _shortcuts(originals: list[_Original | None], benchmark: str) -> dict[str, FloatArray]:
-    """What rules that never read the question score on each item: the answer-only baselines of the notes.
+def _shortcuts(once: Rows, benchmark: str) -> dict[str, NDArray[Any]]:
+    """What rules that never read the question score on each original: the answer-only baselines of the notes.
 
     Of texts the longest, the shortest and the first shown; of labels the commonest key; of pairs none. (TruthfulQA's
     negation words beside them. Not BBQ's "unknown", which is right in every item of one context by design.)
     """
-    labels = benchmark in _LABELS
-    texts = not labels and benchmark not in _PAIRS
-    names = ("the longest option", "the shortest option", "always the first shown") if texts else ()
-    found: dict[str, list[float]] = {name: [] for name in names}
-    for row in originals:
-        if row is None:
-            for values in found.values():
-                values.append(np.nan)
-            continue
-        if not texts:
-            continue
-        found["the longest option"].append(float(row.order[int(np.argmax(row.lengths))] == row.key))
-        found["the shortest option"].append(float(row.order[int(np.argmin(row.lengths))] == row.key))
-        found["always the first shown"].append(float(row.order[0] == row.key))
-    rules = {name: np.array(values) for name, values in found.items()}
-    keys = [row.key for row in originals if row is not None]
-    if keys and labels:
-        most = max(set(keys), key=keys.count)
-        rules["always the commonest key"] = np.array(
-            [np.nan if row is None else float(row.key == most) for row in originals]
-        )
-    return rules
+    key = once["key_before"]
+    if benchmark in _LABELS:
+        return {"always the commonest key": key == np.bincount(key).argmax()} if key.size else {}
+    if benchmark in _PAIRS:
+        return {}
+    names = {"the longest option": "longest", "the shortest option": "shortest", "always the first shown": "first"}
+    return {name: once[column] == key for name, column in names.items()}

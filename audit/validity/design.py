@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from audit.errors import ConfigError
+from audit.errors import check_counts
 from audit.records import Design, Part
 from audit.validity.edits.record import Family
 
@@ -23,15 +23,10 @@ def make_design(edits_per_family: int, spare_edits: int, replays: int) -> Design
     Each is a part of its own, so each is run again alone. Format has `spare_edits` more, which take the place of those
     that turn out to change nothing.
     """
-    for name, count, least in (
-        ("edits_per_family", edits_per_family, 1),
-        ("spare_edits", spare_edits, 0),
-        ("replays", replays, 1),
-    ):
-        if count < least:
-            raise ConfigError(f"Invalid {name}: {count}. Expected a whole number of at least {least}.")
+    check_counts(edits_per_family=edits_per_family, replays=replays)
+    check_counts(0, spare_edits=spare_edits)
     parts = [Part(Arm.ORIGINAL, (0,), k) for k in range(replays)]
-    levels = {Arm.FORMAT: edits_per_family + spare_edits, Arm.PLACEBO: 1}
+    levels = {Family.FORMAT: edits_per_family + spare_edits, Family.PLACEBO: 1}
     for family in Family:
-        parts += [Part(family.value, (j,)) for j in range(1, levels.get(Arm(family), edits_per_family) + 1)]
+        parts += [Part(family.value, (j,)) for j in range(1, levels.get(family, edits_per_family) + 1)]
     return Design(tuple(parts))

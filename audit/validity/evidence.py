@@ -21,7 +21,7 @@ from audit.statistics.contracts import (
 )
 from audit.statistics.dif import GroupDif, MantelHaenszel
 from audit.statistics.gstudy import GStudy, gstudy
-from audit.statistics.paired import FloatArray
+from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.selectivity import N_RESAMPLES, Ratio, Selectivity, ratio, selectivity
 from audit.validity.edits.record import Archetype, Family, archetype_of
 from audit.validity.metrics import ReferenceMetric, group_dif, group_of, parts, reference_metrics, wording_dif
@@ -209,10 +209,10 @@ def edit_evidence(cell: ValidityCell, block: Block, name: str) -> EditEvidence:
 
 def _by_name(cell: ValidityCell, block: Block) -> tuple[EditEvidence, ...]:
     """Each edit of a family by itself, spares included."""
-    found = []
-    for name in sorted({str(x) for x in block.name[block.asked]}):
-        found.append(edit_evidence(cell, replace(block, asked=block.asked & (block.name == name)), name))
-    return tuple(found)
+    return tuple(
+        edit_evidence(cell, replace(block, asked=block.asked & (block.name == name)), name)
+        for name in sorted({str(x) for x in block.name[block.asked]})
+    )
 
 
 def _by_group(cell: ValidityCell, block: Block) -> tuple[EditEvidence, ...]:
@@ -277,17 +277,15 @@ def _ratios(
 ) -> dict[str, Ratio]:
     """CSR by key convention: under each edit's own key, under the original's, and on responses."""
 
-    def scored(family: Family, *, own: bool) -> FloatArray:
-        block = used[family]
-        key = block.key if own else np.broadcast_to(cell.original.key[0], block.key.shape)
+    def scored(block: Block, key: IntArray) -> FloatArray:
         after = np.where(block.tests & (block.response != UNREAD), fits(block.response, key), np.nan)
         return item_mean(score_changes(cell.score_before, after))
 
-    names = (Family.ATTRIBUTE, *SURFACE)
+    blocks = {f: used[f] for f in (Family.ATTRIBUTE, *SURFACE)}
     conventions = {
-        "own key": [scored(f, own=True) for f in names],
-        "original key": [scored(f, own=False) for f in names],
-        "response": [moved[f] for f in names],
+        "own key": [scored(block, block.key) for block in blocks.values()],
+        "original key": [scored(block, cell.original.key[0]) for block in blocks.values()],
+        "response": [moved[f] for f in blocks],
     }
     found = {}
     for name, (attr, fmt, sem) in conventions.items():

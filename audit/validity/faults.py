@@ -19,9 +19,7 @@ from audit.statistics.contracts import UNREAD
 from audit.statistics.paired import BoolArray
 from audit.validity.edits.record import Family
 from audit.validity.evidence import SURFACE, measure
-from audit.validity.gates import CHECKS, named
-from audit.validity.gates.pairing import families_that_tell
-from audit.validity.gates.scorer import EXACT_FROM
+from audit.validity.gates import CHECKS, EXACT_FROM, families_that_tell, named
 from audit.validity.record import Block, ValidityCell
 from audit.validity.result import Injected
 from audit.validity.thresholds import ValidityThresholds
@@ -143,10 +141,10 @@ def _noop(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
     return _with(cell, Family.FORMAT, same=block.same | here, response=response)
 
 
-def _few(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
-    """The trigger strings of semantic edits are absent from most items."""
-    block = cell.families[Family.SEMANTIC]
-    return _with(cell, Family.SEMANTIC, asked=block.asked & (np.arange(cell.n) % 3 == 0))
+def _third(cell: ValidityCell) -> BoolArray:
+    """(n,) every third item."""
+    third: BoolArray = np.arange(cell.n) % 3 == 0
+    return third
 
 
 def _unreadable(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
@@ -154,8 +152,12 @@ def _unreadable(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | 
     block = cell.families[Family.FORMAT]
     if (first := _first_edit(block)) is None:
         return None
-    lost = first & (np.arange(cell.n) % 3 == 0)
-    return _with(cell, Family.FORMAT, response=np.where(lost, UNREAD, block.response))
+    return _with(cell, Family.FORMAT, response=np.where(first & _third(cell), UNREAD, block.response))
+
+
+def _in_all(cell: ValidityCell, change: Callable[[Block], Block]) -> ValidityCell:
+    families = {family: change(block) for family, block in cell.families.items()}
+    return replace(cell, families=families, original=change(cell.original))
 
 
 def _unread(cell: ValidityCell, lost: BoolArray, why: str) -> ValidityCell:
@@ -163,8 +165,7 @@ def _unread(cell: ValidityCell, lost: BoolArray, why: str) -> ValidityCell:
         reasons = np.where(lost & block.asked, why, block.why.astype(str)).astype(object)
         return replace(block, response=np.where(lost, UNREAD, block.response), why=reasons)
 
-    families = {family: without(block) for family, block in cell.families.items()}
-    return replace(cell, families=families, original=without(cell.original))
+    return _in_all(cell, without)
 
 
 def _frozen(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
@@ -177,15 +178,6 @@ def _frozen(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None
     for f in SURFACE:
         frozen = _with(frozen, f, response=np.where(read[f], cell.before, cell.families[f].response))
     return frozen
-
-
-def _collapsed(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
-    """The scorer falls back on one class wherever it has no value."""
-    return replace(
-        cell,
-        original=replace(cell.original, response=np.zeros_like(cell.original.response)),
-        families={f: replace(b, response=np.zeros_like(b.response)) for f, b in cell.families.items()},
-    )
 
 
 def _permuted(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
@@ -223,18 +215,20 @@ def _key_moves_alone(cell: ValidityCell, rng: np.random.Generator) -> ValidityCe
 
 FAULTS: tuple[Fault, ...] = (
     Fault("F1", "one format edit does not reach what the scorer reads", "G1_edits_reach_scorer", _noop),
-    Fault("F1", "semantic edits exist for a third of the items only", "G1_enough_edits", _few),
+    Fault("F1", "semantic edits exist for a third of the items only", "G1_enough_edits",
+          lambda cell, rng: _with(cell, Family.SEMANTIC, asked=cell.families[Family.SEMANTIC].asked & _third(cell))),
     Fault("F2", "one format edit makes a third of the answers unreadable", "G1_answers_readable", _unreadable),
     Fault("F3b", "the key is shown first in every item", "F3b_key_position", lambda cell, rng: replace(
         cell, original=replace(cell.original, key_position=np.zeros_like(cell.original.key_position)))),
     Fault("F3c", "most scored values are minus infinity", "F3c_label_values",
           lambda cell, rng: _unread(cell, np.arange(cell.n) % 5 != 0, "not finite")),
     Fault("F3c", "a third of the items have labels of the same tokens", "F3c_label_values",
-          lambda cell, rng: _unread(cell, np.arange(cell.n) % 3 == 0, "tied")),
+          lambda cell, rng: _unread(cell, _third(cell), "tied")),
     Fault("F3c", "the labels hold a hundredth of their probability", "F3c_label_values",
           lambda cell, rng: replace(cell, mass=cell.mass / 100) if cell.mass.size else None),
     Fault("F3c", "not one answer differs under surface edits", "F3c_exact_values", _frozen),
-    Fault("F3c", "one response stands in for every missing value", "F3c_exact_values", _collapsed),
+    Fault("F3c", "one response stands in for every missing value", "F3c_exact_values",
+          lambda cell, rng: _in_all(cell, lambda block: replace(block, response=np.zeros_like(block.response)))),
     Fault("F4", "the rows of one family are permuted", "G4_order", _permuted),
     Fault("F4", "rows of other items carry an item's id", "G4_paired",
           lambda cell, rng: replace(cell, mixed_up=cell.question_ids[:3])),

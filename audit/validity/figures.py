@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
@@ -46,48 +47,56 @@ def shown_as(r: ValidityResult) -> VerdictWord:
     return VERDICTS[r.verdict].of(r.evidence.archetype if r.evidence else None)
 
 
+def _chart(lines: int, base: float, each: float, width: float = PHONE) -> tuple[Figure, Axes]:
+    """A figure for a line a cell, in inches."""
+    figure = Figure(figsize=(width, base + each * lines), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def _name(axes: Axes, names: Sequence[str], x: str, above: float = 0.0, ends: tuple[float, float] = (0.6, 0.4)) -> None:
+    """The lines' names, from the lowest up, so far above them or beside them. x: what is shown. ends: room around."""
+    if above:
+        names_above(axes, names, [y + above for y in range(len(names))])
+    else:
+        axes.set_yticks(range(len(names)), [plain(name) for name in names])
+    axes.set_ylim(-ends[0], len(names) - ends[1])
+    axes.set_xlabel(x)
+    axes.grid(axis="x", color=GRID, linewidth=0.6)
+
+
 @styled(PHONE_FONT)
 def differences(results: Sequence[ValidityResult]) -> Figure:
     """D = attr - max(fmt, sem) with the interval that agrees with its tests; colour by status."""
-    shown = [r for r in results if r.evidence is not None and r.evidence.primary is not None]
-    figure = Figure(figsize=(PHONE, 1.0 + 0.56 * len(shown)), layout="constrained")
-    axes = figure.add_subplot()
-    for y, r in enumerate(reversed(shown)):
-        assert r.evidence is not None and r.evidence.primary is not None  # noqa: S101 - filtered above
-        d, word = r.evidence.primary, shown_as(r)
+    shown = [(r, r.evidence.primary) for r in reversed(results) if r.evidence and r.evidence.primary]
+    figure, axes = _chart(len(shown), 1.0, 0.56)
+    for y, (r, d) in enumerate(shown):
+        word = shown_as(r)
         axes.plot([d.low, d.high], [y, y], color=word.colour, linewidth=1.6)
         axes.plot(d.difference, y, word.marker, color=word.colour, markersize=7)
     axes.axvline(0, color=MUTED, linewidth=0.8, linestyle=":")
-    names_above(axes, [label(r) for r in reversed(shown)], [y + 0.36 for y in range(len(shown))])
-    axes.set_ylim(-0.4, len(shown) - 0.4)
+    x = "answers moved by content less those moved by\nlayout or wording (points, 95 % interval)"
+    _name(axes, [label(r) for r, _ in shown], x, 0.36, (0.4, 0.4))
     axes.xaxis.set_major_formatter(_POINTS)
-    axes.set_xlabel("answers moved by content less those moved by\nlayout or wording (points, 95 % interval)")
-    axes.grid(axis="x", color=GRID, linewidth=0.6)
     return figure
 
 
 @styled(PHONE_FONT)
 def family_changes(results: Sequence[ValidityResult]) -> Figure:
     """Change of response by family and cell, with 95 % intervals (the paper's Figure 4 has scores: `paper_figures`)."""
-    shown = [r for r in results if r.evidence is not None]
-    figure = Figure(figsize=(PHONE, 1.4 + 0.95 * len(shown)), layout="constrained")
-    axes = figure.add_subplot()
-    for y, r in enumerate(reversed(shown)):
-        assert r.evidence is not None  # noqa: S101 - filtered above
+    shown = [(r, r.evidence.families) for r in reversed(results) if r.evidence]
+    figure, axes = _chart(len(shown), 1.4, 0.95)
+    for y, (_, families) in enumerate(shown):
         for k, (family, shown_name, colour) in enumerate(_BARS):
-            mean = r.evidence.families[family].response_change
+            mean = families[family].response_change
             if not mean.n:
                 continue
             at = y + 0.27 - 0.18 * k
             axes.plot([mean.low, mean.high], [at, at], color=colour, linewidth=1.4)
             name = shown_name if y == 0 else None
             axes.plot(mean.estimate, at, "o", color=colour, markersize=5, label=name)
-    names_above(axes, [label(r) for r in reversed(shown)], [y + 0.46 for y in range(len(shown))])
-    axes.set_ylim(-0.42, len(shown) - 0.38)
+    _name(axes, [label(r) for r, _ in shown], "answers that change under an edit of ...", 0.46, (0.42, 0.38))
     axes.set_xlim(-0.02, 1.02)
     axes.xaxis.set_major_formatter(_PERCENT)
-    axes.set_xlabel("answers that change under an edit of ...")
-    axes.grid(axis="x", color=GRID, linewidth=0.6)
     figure.legend(loc="outside upper left", ncols=4)
     return figure
 
@@ -137,8 +146,7 @@ def deltas_of(results: Sequence[ValidityResult]) -> list[Deltas]:
 @styled()
 def ratios(shown: Sequence[Ratio]) -> Figure:
     """Figure 2: the published ratio of each cell."""
-    figure = Figure(figsize=(7.6, 1.1 + 0.42 * len(shown)), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = _chart(len(shown), 1.1, 0.42, 7.6)
     for y, one in enumerate(reversed(shown)):
         colour = _COLOURS[one.step]
         axes.plot([max(one.low, _LEAST), max(one.high, _LEAST)], [y, y], color=colour, linewidth=1.6)
@@ -147,10 +155,8 @@ def ratios(shown: Sequence[Ratio]) -> Figure:
         axes.annotate(one.status, (1.01, y), xycoords=("axes fraction", "data"), va="center", fontsize=7)
     axes.axvline(1, color=MUTED, linewidth=0.8, linestyle=":")
     axes.set_xscale("log")
-    axes.set_yticks(range(len(shown)), [plain(one.label) for one in reversed(shown)])
-    axes.set_ylim(-0.6, len(shown) - 0.4)
-    axes.set_xlabel("CSR as published (log scale); open: its denominator may be nothing")
-    axes.grid(axis="x", color=GRID, linewidth=0.6)
+    names = [one.label for one in reversed(shown)]
+    _name(axes, names, "CSR as published (log scale); open: its denominator may be nothing")
     return figure
 
 
@@ -162,8 +168,7 @@ def before_and_after(results: Sequence[ValidityResult]) -> Figure:
     responses, which no convention of the key can move.
     """
     shown = [(r, r.evidence.csr) for r in results if r.evidence and {"own key", "response"} <= set(r.evidence.csr)]
-    figure = Figure(figsize=(5.6, 4.6), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = _chart(0, 4.6, 0, 5.6)
     top = max([1.0, *(max(c["own key"].estimate, c["response"].estimate) for _, c in shown)]) * 1.6
     axes.plot([0, top], [0, top], color=MUTED, linewidth=0.8, linestyle=":")
     for number, (r, csr) in enumerate(shown, start=1):
@@ -184,18 +189,15 @@ def before_and_after(results: Sequence[ValidityResult]) -> Figure:
 @styled()
 def family_deltas(shown: Sequence[Deltas]) -> Figure:
     """Figure 4: the mean |change of score| of each family and cell, and the threshold of G3."""
-    figure = Figure(figsize=(7.6, 1.3 + 0.6 * len(shown)), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = _chart(len(shown), 1.3, 0.6, 7.6)
     for y, one in enumerate(reversed(shown)):
         for k, ((family, colour), change) in enumerate(zip(_FAMILIES, one.changes, strict=True)):
             if np.isfinite(change):
                 name = f"|Δ {family}|" if y == 0 else None
                 axes.barh(y + 0.25 - 0.25 * k, change, height=0.22, color=colour, label=name)
     axes.axvline(PAPER.g3_denominator, color=MUTED, linewidth=0.8, linestyle=":")
-    axes.set_yticks(range(len(shown)), [plain(one.label) for one in reversed(shown)])
-    axes.set_ylim(-0.6, len(shown) - 0.4)
+    x = f"mean change of the score under each edit's own key; dotted: {PAPER.g3_denominator} (G3)"
+    _name(axes, [one.label for one in reversed(shown)], x)
     axes.set_xlim(0, 1.02)
-    axes.set_xlabel(f"mean change of the score under each edit's own key; dotted: {PAPER.g3_denominator} (G3)")
-    axes.grid(axis="x", color=GRID, linewidth=0.6)
     axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.2), ncols=3)
     return figure

@@ -18,8 +18,7 @@ from audit.config import load_model_config
 from audit.errors import ShardError
 from audit.records import Generation
 from audit.scoring.judged import MAX_TOKENS, TEMPERATURE, decided, judge_key, judge_prompt, prompt_sha256, read_vote
-from audit.shards.files import whole_file
-from audit.shards.read import iter_columns
+from audit.shards.read import iter_rows, write_table
 from audit.validity.audit import SCHEMA
 from audit.validity.config import ValidityConfig
 from audit.validity.labels import Labelled, agreed, read_labels, sentence
@@ -81,8 +80,8 @@ def judge_run(run_dir: Path, config: ValidityConfig, judge: str) -> Path:
 def replies_in(run_dir: Path) -> list[tuple[str, str]]:
     """(question as asked, reply) of every answered row, each once, in order."""
     found: dict[tuple[str, str], None] = {}
-    for batch in iter_columns(run_dir, SCHEMA, ("edited", "response", "asked", "error"), batch_size=1 << 12):
-        for row in batch.to_pylist():
+    for rows in iter_rows(run_dir, SCHEMA, ("edited", "response", "asked", "error")):
+        for row in rows:
             if row["asked"] and row["error"] is None and row["response"].strip():
                 found[row["edited"], row["response"]] = None
     return sorted(found)
@@ -113,10 +112,7 @@ def write_judgements(found: Judgements, run_dir: Path) -> Path:
     rows = [{"key": key, "votes": list(votes)} for key, votes in sorted(found.votes.items())]
     about = json.dumps(dict(found.about), sort_keys=True)
     table = pa.Table.from_pylist(rows, schema=_SCHEMA.with_metadata({b"about": about.encode()}))
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
-    with whole_file(run_dir / FILE) as file, pa.ipc.new_file(file, table.schema, options=options) as writer:
-        writer.write_table(table)
-    return run_dir / FILE
+    return write_table(run_dir / FILE, table)
 
 
 def read_judgements(run_dir: Path) -> Judgements | None:

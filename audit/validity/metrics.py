@@ -20,7 +20,6 @@ from audit.statistics.drawing import bootstrap_totals, cluster_sums, patterns
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.validity.record import ValidityCell
 
-N_RESAMPLES = 1_000
 _LEAST = 10  # items of a part (a category, a type) from which it has a line of its own
 _ALL = ""
 
@@ -43,9 +42,7 @@ class ReferenceMetric:
 Statistic = Callable[[FloatArray], FloatArray]  # totals (B, K) -> (B,)
 
 
-def reference_metrics(
-    cell: ValidityCell, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
-) -> tuple[ReferenceMetric, ...]:
+def reference_metrics(cell: ValidityCell, *, rng: np.random.Generator, n_resamples: int) -> tuple[ReferenceMetric, ...]:
     """Of the first sending of the originals; unparsed answers are in none. Nothing for a benchmark without a metric."""
     make = _MAKERS.get(str(cell.scorer.get("benchmark", "")))
     if make is None or not cell.items:

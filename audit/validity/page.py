@@ -1,31 +1,179 @@
-"""The page of a construct-validity audit, its figures and tables: in the shell that every audit's page has.
+"""The page of a construct-validity audit, its figures and tables: in the shell that every audit's page has. Item by
+item too: original and edits side by side, keys and responses before and after.
 
 Every text of a benchmark or a model goes through jinja2's escaping; the script sets no markup. Texts of benchmarks that
 hold slurs or unsafe requests are blurred until they are clicked.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import nsmallest
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from audit.json_types import attributes
 from audit.report.build import Page, run_facts
-from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
+from audit.report.page import Gated, RunFacts, Segments, errors_of, marks_of, render_page, word_diff
 from audit.validity import figures as charts
 from audit.validity.analyse import RunVerdict
 from audit.validity.as_paper import PaperTable, cell_validity_csv, paper_tables
+from audit.validity.cells import ItemRows, Key, Row, response_of
+from audit.validity.design import Arm
+from audit.validity.edits.file import COLUMNS
 from audit.validity.edits.plan import MASKED
 from audit.validity.edits.record import Archetype, Contract, Family
 from audit.validity.evidence import CellEvidence
-from audit.validity.items_table import ItemRows, items_csv, read_rows, top_items
+from audit.validity.present import fits
 from audit.validity.result import ValidityResult, ValidityStatus
-from audit.validity.tokens import COLUMNS
 from audit.validity.vocabulary import GATES, LABELS, VERDICTS
 from audit.verdict.result import failed, interval, percent, points
-from audit.verdict.tables import csv_text, digits
+from audit.verdict.tables import columns, csv_pieces, csv_text, digits
+
+MAX_ITEMS_ON_PAGE = 200  # over all cells; items.csv has every row
+_STATE = ("arm", "asked", "contract", "canonical", "key_after")
+_OF_CSV = (*_STATE, "variant", "replicate", "edit", "key_before", "correct", "why")
+_LONG = 1200  # characters of a prompt or reply on the page
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One row as the page shows it. state: follows, breaks, none (no answer), absent, original. segments: what differs
+    is marked."""
+
+    arm: str
+    label: str
+    contract: str
+    segments: Segments
+    prompt: str
+    key: str
+    said: str
+    state: str
+    right: bool | None
+    reply: str
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item of one cell. marks: what a filter of the page can ask for."""
+
+    cell: str
+    question_id: str
+    title: str
+    marks: tuple[str, ...]
+    rows: tuple[Shown, ...]
+    options: tuple[str, ...]
+
+    @property
+    def example(self) -> list[Shown]:
+        """The original, an edit of its surface and one of its content; of each the first with an unexpected answer."""
+        content = [row for row in self.rows if row.arm == Arm.ATTRIBUTE]
+        surface = [row for row in self.rows if row.arm in (Arm.FORMAT, Arm.SEMANTIC)]
+        first = (next((x for x in some if x.state == "breaks"), some[0]) for some in (surface, content) if some)
+        return [self.rows[0], *first]
+
+
+def top_items(rows: ItemRows, results: Sequence[ValidityResult], limit: int = MAX_ITEMS_ON_PAGE) -> list[Item]:
+    """Items whose contracts are broken first, as many of each cell as fit into `limit`."""
+    share = max(1, limit // max(1, len(results)))
+    first: dict[tuple[str, ...], list[Key]] = {}
+    for cell, items in groupby(rows.by_item(*_STATE), lambda one: one[0][:3]):
+        counted = ((-sum(_state(row, own[0]) == "breaks" for row in own), key) for key, own in items)
+        first[cell] = [key for _, key in nsmallest(share, counted)]
+    chosen = [(key, r) for r in results for key in first.get((r.model, r.benchmark, r.context), ())]
+    whole = rows.whole([key for key, _ in chosen])
+    return [_item(key, whole[key], r) for key, r in chosen]
+
+
+def state_of(row: Row, response: int | None, before: int | None) -> str:
+    """What became of a row's contract. response, before: canonical, of this row and of the original."""
+    if not row["asked"]:
+        return "absent"
+    if row["arm"] == Arm.ORIGINAL:
+        return "original" if response is not None else "none"
+    if response is None or before is None:
+        return "none"
+    if row["contract"] == "directional":
+        return "follows" if response != before and fits(response, row["key_after"]) else "breaks"
+    return "follows" if response == before else "breaks"
+
+
+def _state(row: Row, first: Row) -> str:
+    return state_of(row, row["canonical"], first["canonical"])
+
+
+def _item(key: Key, rows: list[Row], result: ValidityResult) -> Item:
+    first = rows[0]
+    before = response_of(first)
+    shown = tuple(_shown(row, first, before) for row in rows if row["asked"])
+    texts = _published(first)
+    marks = sorted(
+        {f"{row['arm']}-{one.state}" for row, one in zip((r for r in rows if r["asked"]), shown, strict=True)}
+    )
+    marks += [f"gate-{g.name}" for g in result.gates if key[3] in g.items]
+    cell = f"{result.model} on {result.benchmark}" + (f" ({result.context})" if result.context else "")
+    return Item(cell, key[3], first["edited"], tuple(marks), shown, texts)
+
+
+def _shown(row: Row, first: Row, before: int | None) -> Shown:
+    texts = _published(first)
+    if row["arm"] == Arm.ORIGINAL:
+        label = "original" + (f", sent again ({row['replicate'] + 1})" if row["replicate"] else "")
+        segments = [(row["edited"], "")]
+    else:
+        label = f"{row['arm']} {row['variant']}: {row['edit']}"
+        segments = word_diff(first["edited"], row["edited"])
+    response = response_of(row)
+    if row["error"] is not None:
+        said = f"failed: {row['error']}"
+    elif response is None:
+        said = f"not read ({row['unread_why'] or 'no answer'})"
+    else:
+        said = _name(texts, response)
+    return Shown(
+        arm=row["arm"],
+        label=label,
+        contract=row["contract"] or "",
+        segments=segments,
+        prompt=row["prompt"][:_LONG],
+        key=_name(texts, row["key_after"]),
+        said=said,
+        state=state_of(row, response, before),
+        right=row["correct"],
+        reply=row["response"][:_LONG],
+    )
+
+
+def _published(row: Row) -> tuple[str, ...]:
+    return tuple(text for _, text in sorted(zip(row["option_order"], row["options"], strict=True)))
+
+
+def _name(texts: Sequence[str], key: int) -> str:
+    """An option by its text; a key of any but one says so."""
+    if key >= 0:
+        return texts[key] if key < len(texts) else str(key)
+    return f"anything but: {texts[-2 - key]}"
+
+
+def items_csv(rows: ItemRows) -> Iterator[str]:
+    """Every row, in pieces: canonical keys and responses before and after, and what became of the contract."""
+    header = (
+        "model", "benchmark", "context", "question_id", "family", "level", "replicate", "edit", "contract",
+        "key_before", "key_after", "response_before", "response_after", "contract_state", "right", "why_unread",
+    )  # fmt: skip
+    return csv_pieces(header, (line for key, found in rows.by_item(*_OF_CSV) for line in _lines(key, found)))
+
+
+def _lines(key: Key, rows: Sequence[Row]) -> Iterator[tuple[Any, ...]]:
+    before = rows[0]["canonical"] if rows[0]["arm"] == Arm.ORIGINAL else None
+    for row in rows:
+        yield (
+            *key, row["arm"], row["variant"], row["replicate"], row["edit"], row["contract"], row["key_before"],
+            row["key_after"], before, row["canonical"], state_of(row, row["canonical"], before),
+            "" if row["correct"] is None else int(row["correct"]), row["why"],
+        )  # fmt: skip
+
 
 SHOULD = {  # what becomes of an answer, by an edit's contract; what edits of the content should do to it, by archetype
     Contract.INVARIANT: "should stay",
@@ -49,9 +197,9 @@ STYLE = """
 """
 
 
-def page(verdict: RunVerdict, run_dirs: Sequence[Path]) -> Page:
-    """Figures, tables and the page of runs."""
-    rows = read_rows(run_dirs)
+def page(verdict: RunVerdict, behind: tuple[Sequence[Path], ItemRows]) -> Page:
+    """Figures, tables and the page of runs. behind: the runs, and their rows."""
+    run_dirs, rows = behind
     drawn: dict[str, Figure] = {}
     if any(r.evidence is not None and r.evidence.primary is not None for r in verdict.results):
         drawn["difference"] = charts.differences(verdict.results)
@@ -60,7 +208,7 @@ def page(verdict: RunVerdict, run_dirs: Sequence[Path]) -> Page:
         drawn["before_after"] = charts.before_and_after(verdict.results)
     drawn["families"] = charts.family_changes(verdict.results)
     drawn["family_deltas"] = charts.family_deltas(charts.deltas_of(verdict.results))
-    paper = paper_tables(verdict, rows, verdict.chronology)
+    paper = paper_tables(verdict, rows)
     tables: dict[str, str | Iterator[str]] = {
         "items.csv": items_csv(rows),
         "cells.csv": cells_csv(verdict),
@@ -130,81 +278,69 @@ def _sure(r: ValidityResult) -> str:
 
 def cells_csv(verdict: RunVerdict) -> str:
     """One line a cell, in the form of the paper's Table 6, with ours beside it."""
-    header = (
-        "model", "benchmark", "context", "n", "s_orig", "delta_fmt", "delta_sem", "delta_attr", "csr", "csr_low",
-        "csr_high", "pr_csr_above_1", "csr_reported", "csr_fieller_low", "csr_fieller_high", "paper_status", "D",
-        "D_low", "D_high", "p_above", "p_below", "contract_followed", "status",
-    )  # fmt: skip
-    body = []
+    rows = []
     for c, r in zip(verdict.cells, verdict.results, strict=True):
         e = r.evidence
-        ratio = e.csr.get("own key") if e else None
-        d = e.primary if e else None
-        numbers: list[Any] = [
-            e.score.estimate if e else None,
-            *(e.families[f].score_change if e else None for f in (Family.FORMAT, Family.SEMANTIC, Family.ATTRIBUTE)),
-            *((ratio.estimate, ratio.low, ratio.high, ratio.support) if ratio else (None,) * 4),
-        ]
-        ours = [*((d.difference, d.low, d.high) if d else (None,) * 3), r.above_p, r.below_p,
-                e.families[Family.ATTRIBUTE].followed.estimate if e else None]  # fmt: skip
-        body.append(
-            [r.model, r.benchmark, r.context, c.n, *map(digits, numbers), int(ratio.reported) if ratio else "",
-             *map(digits, (ratio.fieller_low, ratio.fieller_high) if ratio else (None, None)),
-             r.paper.status if r.paper else "", *map(digits, ours), r.verdict.value]
-        )  # fmt: skip
-    return csv_text(header, body)
+        rows.append({"c": c, "r": r, "e": e, "csr": e.csr.get("own key") if e else None, "D": e.primary if e else None})
+    return columns(
+        rows, *_WHO, "n=c.n", "s_orig=e.score.estimate", "delta_fmt=e.families.format.score_change",
+        "delta_sem=e.families.semantic.score_change", "delta_attr=e.families.attribute.score_change",
+        "csr=csr.estimate", "csr_low=csr.low", "csr_high=csr.high", "pr_csr_above_1=csr.support",
+        "csr_reported=csr.reported", "csr_fieller_low=csr.fieller_low", "csr_fieller_high=csr.fieller_high",
+        "paper_status=r.paper.status", "D=D.difference", "D_low=D.low", "D_high=D.high", "p_above=r.above_p",
+        "p_below=r.below_p", "contract_followed=e.families.attribute.followed.estimate", "status=r.verdict",
+    )  # fmt: skip
 
 
-def _per_cell(
-    verdict: RunVerdict, names: Sequence[str], rows: Callable[[CellEvidence], Iterable[Sequence[Any]]]
-) -> str:
-    """A csv of what the evidence of each cell holds, behind the cell."""
-    cells = ((r.model, r.benchmark, r.context, r.evidence) for r in verdict.results if r.evidence)
-    body = ((*cell, *row) for *cell, evidence in cells for row in rows(evidence))
-    return csv_text(("model", "benchmark", "context", *names), body)
+def _of_cells(verdict: RunVerdict, rows: Callable[[CellEvidence], Iterable[Mapping[str, Any]]], *names: str) -> str:
+    """A csv of what the evidence of each cell holds, behind the cell. names: as of `columns`."""
+    both = ({"r": r, **row} for r in verdict.results if r.evidence for row in rows(r.evidence))
+    return columns(both, *_WHO, *names)
+
+
+_WHO = ("model=r.model", "benchmark=r.benchmark", "context=r.context")
 
 
 def edits_csv(verdict: RunVerdict) -> str:
     """One line an edit: how often it was the very request of the original (Table 7), and what it did."""
-    names = ("family", "edit", "asked", "same_request", "read", "score", "score_change", "response_change")
-
-    def rows(evidence: CellEvidence) -> Iterator[Sequence[Any]]:
-        for family, found in evidence.edits.items():
-            for e in found:
-                numbers = map(digits, (e.score, e.score_change, e.response_change.estimate, e.followed.estimate))
-                yield (family.value, e.name, e.asked + e.same, e.same, e.read, *numbers)
-
-    return _per_cell(verdict, (*names, "contract_followed"), rows)
+    return _of_cells(
+        verdict,
+        lambda e: ({"family": f, "e": x, "asked": x.asked + x.same} for f, found in e.edits.items() for x in found),
+        "family", "edit=e.name", "asked", "same_request=e.same", "read=e.read", "score=e.score",
+        "score_change=e.score_change", "response_change=e.response_change.estimate",
+        "contract_followed=e.followed.estimate",
+    )  # fmt: skip
 
 
 def transitions_csv(verdict: RunVerdict) -> str:
     """Right and wrong before and after, by family."""
     names = ("right_right", "right_wrong", "wrong_right", "wrong_wrong", "unread")
-    return _per_cell(
-        verdict, ("family", *names),
-        lambda e: ((f.value, *attributes(x.transitions, *names).values()) for f, x in e.families.items()),
+    return _of_cells(
+        verdict, lambda e: ({"family": f, "moves": x.transitions} for f, x in e.families.items()), "family",
+        *(f"{name}=moves.{name}" for name in names),
     )  # fmt: skip
 
 
 def reference_csv(verdict: RunVerdict) -> str:
     """The benchmark's own metric, one line a cell and part."""
-    return _per_cell(
-        verdict, ("metric", "part", "unit", "estimate", "low", "high", "n"),
-        lambda e: ((m.name, m.part, m.unit, *map(digits, (m.estimate, m.low, m.high)), m.n) for m in e.reference),
-    )  # fmt: skip
+    names = ("part", "unit", "estimate", "low", "high", "n")
+    return _of_cells(
+        verdict, lambda e: ({"m": m} for m in e.reference), "metric=m.name", *(f"{name}=m.{name}" for name in names)
+    )
 
 
 def group_dif_csv(verdict: RunVerdict) -> str:
     """Each group against the rest at equal total score; without numbers where the strata are too thin."""
-    names = ("group", "items", "strata", "odds_ratio", "low", "high", "ets_delta", "p_holm", "state")
 
-    def rows(evidence: CellEvidence) -> Iterator[Sequence[Any]]:
+    def rows(evidence: CellEvidence) -> Iterator[Mapping[str, Any]]:
         for g in evidence.group_dif:
-            numbers = (g.table.odds_ratio, g.table.low, g.table.high, g.table.delta, g.pvalue)
-            shown = [*map(digits, numbers)] if g.pvalue is not None else [""] * len(numbers)
-            yield (g.group, g.items, g.table.strata, *shown, "tested" if g.pvalue is not None else "too few")
+            tested = g.pvalue is not None
+            yield {"g": g, "t": g.table if tested else None, "state": "tested" if tested else "too few"}
 
-    return _per_cell(verdict, names, rows)
+    return _of_cells(
+        verdict, rows, "group=g.group", "items=g.items", "strata=g.table.strata", "odds_ratio=t.odds_ratio",
+        "low=t.low", "high=t.high", "ets_delta=t.delta", "p_holm=g.pvalue", "state",
+    )  # fmt: skip
 
 
 def placebo_csv(verdict: RunVerdict) -> str:

@@ -24,6 +24,7 @@ from audit.scoring.score import Score
 from audit.scoring.scored import Needs, unread
 from audit.shards.working_copy import local_file
 from audit.validity.edits.file import EditFile, read_edits
+from audit.validity.edits.plan import text_of
 from audit.validity.edits.record import PLAIN_LABELS, PROMPT, Edit, context_of
 
 NOT_ASKED = "the item has no such edit: nothing was asked"
@@ -67,7 +68,7 @@ def read(
 
 
 def fits(response: int, key: int) -> bool:
-    """Whether a response is what a key asks for; a key below -1 asks for any but one (`partners.any_but`)."""
+    """Whether a response is what a key asks for; a key below -1 asks for any but one (`plan.any_but`)."""
     return response == key if key >= 0 else response != -2 - key
 
 
@@ -92,7 +93,7 @@ def _present(file: EditFile, scorer: ReferenceScorer, question: Question, arm: s
         "edit": edit.name if edit else None,
         "contract": edit.contract.value if edit else None,
         "asked": True,
-        "edited": " ".join(part for part in (item.context, item.text or " / ".join(item.options)) if part),
+        "edited": text_of(item),
         "option_order": item.shown,
         "key_after": item.key,
     }

@@ -16,7 +16,7 @@ from audit.validity.analyse import RunVerdict, analyse
 from audit.validity.as_paper import merged
 from audit.validity.audit import SCHEMA
 from audit.validity.calibrated import SHIPPED
-from audit.validity.cells import load_validity
+from audit.validity.cells import ItemRows, item_rows, load_validity, read_table
 from audit.validity.edits.file import FILE, read_about
 from audit.validity.thresholds import ValidityThresholds
 from audit.verdict.shipped import shipped_table
@@ -24,8 +24,8 @@ from audit.verdict.shipped import shipped_table
 
 def judge(
     run_dirs: Sequence[Path], *, seed: int | None = None, n_resamples: int = N_RESAMPLES
-) -> tuple[RunVerdict, Sequence[Path]]:
-    """The verdict of one run, or of several as one panel. seed: of the resamples; by default the runs' own.
+) -> tuple[RunVerdict, tuple[Sequence[Path], ItemRows]]:
+    """The verdict of one run, or of several as one panel, and what is behind it. seed: by default the runs' own.
 
     DataError where two runs hold the same cell, ConfigError where they were judged by different thresholds.
     """
@@ -40,7 +40,8 @@ def judge(
     settings = Settings(thresholds, int(asked[0][1]), n_resamples, shipped_table(SHIPPED))
     seen = [count_rows(one, SCHEMA) for one in run_dirs]
     rows = [row for one, counts in zip(run_dirs, seen, strict=True) for row in cell_rows(one, counts)]
-    cells = tuple(cell for one in run_dirs for cell in load_validity(one))
+    tables = [read_table(one) for one in run_dirs]
+    cells = tuple(cell for one in zip(run_dirs, tables, strict=True) for cell in load_validity(*one))
     names = [cell.name for cell in cells]
     if len(set(names)) < len(names):
         raise DataError(f"Two runs hold {max(names, key=names.count)}. Expected each model and benchmark in one run.")
@@ -51,7 +52,7 @@ def judge(
         chronology=merged(chronology_of(one) for one in run_dirs),
         results=analyse(cells, settings),
     )
-    return verdict, run_dirs
+    return verdict, (run_dirs, item_rows(run_dirs, tables))
 
 
 _NOT_HERE = "does not belong to the validity audit: its edits are those of the run."

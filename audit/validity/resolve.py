@@ -22,8 +22,7 @@ from audit.shards.working_copy import where
 from audit.validity.audit import VALIDITY
 from audit.validity.config import ValidityConfig, scorer_of
 from audit.validity.edits.file import FILE, digest, to_table, write_edits
-from audit.validity.edits.partners import Partners
-from audit.validity.edits.plan import Plan, build_plan
+from audit.validity.edits.plan import Partners, Plan, build_plan
 from audit.validity.edits.record import Family, formats_of
 from audit.validity.faults import scorer_faults
 from audit.validity.labels import read_labels, rule_agreement, sentence

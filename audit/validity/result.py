@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from audit.validity.evidence import CellEvidence
+from audit.validity.status import PaperStatus
 from audit.validity.texts import TEXTS
 from audit.verdict.result import Texts
 from audit.verdict.run import CellResult, Decided
@@ -38,15 +39,6 @@ class Injected:
     detail: str
 
 
-@dataclass(frozen=True)
-class PaperDecision:
-    """What the paper's own algorithm says of the same numbers."""
-
-    status: str
-    step: int
-    flags: tuple[str, ...]
-
-
 @dataclass(frozen=True, kw_only=True)
 class ValidityResult(CellResult):
     """The status of one cell with its evidence. above_p, below_p: after Holm over the panel; None where not tested."""
@@ -55,7 +47,7 @@ class ValidityResult(CellResult):
 
     context: str
     decision: Decision
-    paper: PaperDecision | None
+    paper: PaperStatus | None  # what the paper's own algorithm says of the same numbers
     faults: tuple[Injected, ...]
     evidence: CellEvidence | None
     above_p: float | None

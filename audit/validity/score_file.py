@@ -23,15 +23,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from audit.benchmarks.answers import typed_index
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import read_rows
 from audit.benchmarks.items import REFUSES, Item, Items, shuffle_item
 from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.errors import AuditError, BenchmarkError, DataError
-from audit.exits import refused, run_command
+from audit.exits import one_line, refused, run_command
 from audit.records import Generation
 from audit.scoring.bias import BiasScore, bias_scores, match_option
 from audit.scoring.pll import CrowsMetric, crows_metric
@@ -143,14 +141,7 @@ def _predictions(path: Path) -> list[_Row]:
 def _rows_of(path: Path, items: Items) -> list[_Row]:
     """The rows of items that can be scored. DataError where there is none, or one has another id."""
     excluded = {id_ for ids in items.excluded.values() for id_ in ids}
-    rows = [row for row in _predictions(path) if row.id not in excluded]
-    _check_ids(path, rows, items.by_id)
-    if not rows:
-        raise DataError(f"{path.name} has no row of an item that can be scored.")
-    return rows
-
-
-def _check_ids(path: Path, rows: Sequence[_Row], known: Mapping[str, Item]) -> None:
+    rows, known = [row for row in _predictions(path) if row.id not in excluded], items.by_id
     places: dict[str, str] = {}
     for row in rows:
         if row.id in places:
@@ -163,6 +154,9 @@ def _check_ids(path: Path, rows: Sequence[_Row], known: Mapping[str, Item]) -> N
             f"{path.name}, {unknown[0].place}: the benchmark has no item {unknown[0].id!r} ({len(unknown)} such rows). "
             f"Its ids look like {near[0]!r}."
         )
+    if not rows:
+        raise DataError(f"{path.name} has no row of an item that can be scored.")
+    return rows
 
 
 def _scored(path: Path, row: _Row, item: Item, scorer: ReferenceScorer) -> Scored:
@@ -238,14 +232,8 @@ def _labels(path: Path, rows: Sequence[_Row], responses: Mapping[str, int | None
     return agreement([p for p, _ in pairs], [h for _, h in pairs]) if pairs else None
 
 
-def show(result: FileScore, console: Console) -> None:
-    """Print what a reader must know, one line each; no text of an item."""
-    for line in lines(result):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-
 def lines(result: FileScore) -> list[str]:
-    """The scores in sentences."""
+    """What a reader must know, a sentence each; no text of an item."""
     states = ", ".join(f"{n} {why}" for why, n in result.unread.items()) or "none"
     mean = "no score" if result.score is None else f"score {result.score:.4f}"
     said = [
@@ -291,7 +279,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             options.json.write_text(json.dumps(asdict(result), indent=2) + "\n", encoding="utf-8")
     except (AuditError, OSError) as problem:
         return refused(problem)
-    show(result, Console())
+    print(*map(one_line, lines(result)), sep="\n")
     return 0
 
 

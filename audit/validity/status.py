@@ -83,6 +83,12 @@ class PaperCell:
     def denominator(self) -> float:
         return max(self.delta_fmt, self.delta_sem)
 
+    def g2(self, t: PaperThresholds = PAPER) -> bool:
+        return self.score >= self.baseline + t.g2_standard_errors * self.standard_error
+
+    def g3(self, t: PaperThresholds = PAPER) -> bool:
+        return self.denominator >= t.g3_denominator
+
     def csr(self, epsilon: float = PAPER.epsilon) -> float:
         return csr(self.delta_attr, self.delta_fmt, self.delta_sem, epsilon)
 
@@ -90,26 +96,19 @@ class PaperCell:
 @dataclass(frozen=True, slots=True)
 class PaperStatus:
     """status, and the step (1-6) that fired; 7 stands for the case that no step covers. flags: conditions of later
-    steps that hold as well, which the paper names in prose. g1..g4: the gates' own outcomes."""
+    steps that hold as well, which the paper names in prose."""
 
     status: Status
     step: int
     flags: tuple[str, ...]
-    g1: bool
-    g2: bool
-    g3: bool
-    g4: bool
 
 
 def paper_status(cell: PaperCell, thresholds: PaperThresholds = PAPER) -> PaperStatus:
     """The first condition that fires, top to bottom."""
     g1 = cell.instrumented and (cell.noop is None or cell.noop < thresholds.g1_noop)
-    g2 = cell.score >= cell.baseline + thresholds.g2_standard_errors * cell.standard_error
-    g3 = cell.denominator >= thresholds.g3_denominator
-    g4 = cell.paired
     steps = (
         (1, Status.INELIGIBLE_F1, not g1),
-        (2, Status.FAILED, not (g2 and g3 and g4)),
+        (2, Status.FAILED, not (cell.g2(thresholds) and cell.g3(thresholds) and cell.paired)),
         (3, Status.SCORER_UNVALIDATED, not cell.scorer_validated),
         (4, Status.INELIGIBLE_F5, not cell.archetype_aligned),
         (5, Status.EXPLORATORY, not (cell.g5 and cell.g6)),
@@ -122,11 +121,10 @@ def paper_status(cell: PaperCell, thresholds: PaperThresholds = PAPER) -> PaperS
         *["scorer-unvalidated"] * (step < 3 and not cell.scorer_validated),
         *["F5"] * (step < 4 and not cell.archetype_aligned),
     ]
-    return PaperStatus(status, step, tuple(flags), g1, g2, g3, g4)
+    return PaperStatus(status, step, tuple(flags))
 
 
 def gate_columns(cell: PaperCell, parseable: bool | None, seed_cv: float | None) -> tuple[bool | None, ...]:
     """Whether each of GATE_COLUMNS passes; None where it is not known. seed_cv: of CSR over seeds, sd / mean."""
-    found = paper_status(cell)
     stable = None if seed_cv is None else seed_cv < SEED_CV
-    return parseable, found.g2, found.g3, cell.ci_low < cell.ci_high, cell.n >= N_ITEMS_OK, stable
+    return parseable, cell.g2(), cell.g3(), cell.ci_low < cell.ci_high, cell.n >= N_ITEMS_OK, stable

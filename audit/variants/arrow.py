@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from audit.errors import ConfigError, LibraryError, unknown_name
 from audit.shards.files import make_folder, whole_file, write_file
+from audit.shards.read import write_table
 from audit.variants.record import SCHEMA_VERSION, Judgement, Library, State, Variant, header_dict, header_from
 
 FILE = "variants.arrow"
@@ -58,11 +59,8 @@ def to_table(library: Library) -> pa.Table:
 
 def write_library(library: Library, path: Path) -> Path:
     """Write the file whole or not at all; returns its path. ShardError when the disk refuses."""
-    table, options = to_table(library), pa.ipc.IpcWriteOptions(compression="zstd")
     make_folder(path.parent)
-    with whole_file(path) as file, pa.ipc.new_file(file, table.schema, options=options) as writer:
-        writer.write_table(table)
-    return path
+    return write_table(path, to_table(library))
 
 
 def read_about(path: Path) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -26,6 +26,24 @@ def csv_pieces(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> Iterator
         plain = ([safe(cell) if isinstance(cell, str) else cell for cell in row] for row in lines)
         csv.writer(out, lineterminator="\n").writerows(plain)
         yield out.getvalue()
+
+
+def columns(rows: Iterable[Any], *names: str, plain: Callable[[Any], Any] | None = None) -> str:
+    """A csv of these attributes of each row, under their own names or as "name=path". A path goes by dots through
+    attributes and mappings, and is empty where it ends before. plain: how a value is written."""
+    paths = [name.rpartition("=")[2].split(".") for name in names]
+    write = plain or _plain
+    return csv_text([name.partition("=")[0] for name in names], ([write(_at(r, p)) for p in paths] for r in rows))
+
+
+def _at(one: Any, path: Iterable[str]) -> Any:
+    for name in path:
+        one = one.get(name) if isinstance(one, Mapping) else None if one is None else getattr(one, name)
+    return one
+
+
+def _plain(value: Any) -> Any:
+    return digits(value) if isinstance(value, float) else int(value) if isinstance(value, bool) else value
 
 
 def safe(text: str) -> str:

@@ -28,8 +28,15 @@ from audit.statistics.mcnemar import mcnemar_exact  # noqa: E402
 from audit.statistics.multiplicity import benjamini_hochberg, holm  # noqa: E402
 from audit.statistics.permutation import MaxStatResult, max_statistic_exchange  # noqa: E402
 from audit.statistics.resampling import bootstrap_sweep  # noqa: E402
-from audit.sweep.hypotheses import h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope  #  noqa: E402
-from audit.sweep.paper import model_summary, router_summary, setting_rows  #  noqa: E402
+from audit.sweep.paper import (  #  noqa: E402  #  noqa: E402
+    h1_any_excess,
+    h2_heterogeneity,
+    h3_direction,
+    model_summary,
+    router_summary,
+    sensitivity_slope,
+    setting_rows,
+)
 from audit.sweep.record import Sweep  #  noqa: E402
 
 TARGET_S, TARGET_BYTES, TARGET_SPEEDUP = 60.0, 2_000_000_000, 20.0

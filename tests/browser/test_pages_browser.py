@@ -82,7 +82,7 @@ def _validity(folder: Path, found: Sequence[ValidityCell] = ()) -> str:
     verdict, rows = validity_panels.verdict(found), validity_panels.rows(found)
     drawn = {"families": family_changes(verdict.results), "difference": differences(verdict.results)}
     figures = write_parts(folder, {}, drawn).inline
-    return validity_page(verdict, [FACTS], figures, rows, paper_tables(verdict, rows, None))
+    return validity_page(verdict, [FACTS], figures, rows, paper_tables(verdict, rows))
 
 
 def _suite(folder: Path) -> str:

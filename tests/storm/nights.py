@@ -34,7 +34,7 @@ _NODE_CPUS = 4
 # Imported once, as starting the command anew costs ten seconds a time; all but Ray, whose client no fork survives.
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(
-    ["audit.sweep.__main__", "audit.resolve", "audit.sweep.rows", "audit.summary", "pandas"]
+    ["audit.sweep.__main__", "audit.resolve", "audit.sweep.report", "audit.summary", "pandas"]
 )
 
 

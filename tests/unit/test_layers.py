@@ -21,18 +21,18 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # From the ground up; a module belongs to its longest prefix. It may import from its own layer and from those below.
 LAYERS = (
-    ("audit.errors", "audit.records", "audit.config_keys", "audit.verdict", "audit.chronology", "audit.json_types",
+    ("audit.errors", "audit.records", "audit.verdict", "audit.chronology", "audit.json_types",
      "audit.entry_points"),
     ("audit.benchmarks", "audit.prompting", "audit.scoring", "audit.statistics"),
     ("audit.shards",),
     ("audit.engines", "audit.exits"),
-    ("audit.config", "audit.references", "audit.reference_sets", "audit.audits", "audit.plan_cost"),
-    ("audit.resolve", "audit.dry_run", "audit.convictions", "audit.command_line", "audit.twins", "audit.panel",
+    ("audit.config", "audit.references", "audit.audits", "audit.plan_cost"),
+    ("audit.resolve", "audit.dry_run", "audit.convictions", "audit.command_line", "audit.panel",
      "audit.plain_words", "audit.decision", "audit.report", "audit.summary", "audit.judge", "audit.governance",
      "audit.registry", "audit.export", "audit.short_forms"),
     ("audit.runtime", "audit.variants", "audit.conduct"),
     ("audit.sweep", "audit.perturb", "audit.memory", "audit.validity"),
-    ("audit.plant", "audit.suite", "audit.imports", "audit.loading", "audit.notebook",
+    ("audit.plant", "audit.suite", "audit.imports", "audit.loading",
      "audit.papers"),
     ("audit.commands",),
     ("audit.__main__", "audit.gate", "audit.review", "audit.evidence", "audit.plan", "audit.calibrate",

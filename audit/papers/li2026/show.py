@@ -135,7 +135,7 @@ def figures(result: Li2026) -> dict[str, Figure]:
 
     cells = [(f"{r.cell.model} / {r.cell.benchmark}", r.cell, r) for r in result.cells]
     shown = [
-        Ratio(name, str(r.status.status), r.status.step, r.printed_csr, cell.ci_low, cell.ci_high, r.status.g3)
+        Ratio(name, str(r.status.status), r.status.step, r.printed_csr, cell.ci_low, cell.ci_high, cell.g3())
         for name, cell, r in cells
     ]
     changes = [Deltas(name, (cell.delta_fmt, cell.delta_sem, cell.delta_attr)) for name, cell, _ in cells]

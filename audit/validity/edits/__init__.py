@@ -1,6 +1,6 @@
 """Edits of items, and what each should do to an answer (its contract). Pure: items and texts in, edits out.
 
-record    what an edit is        table     which edits a benchmark gets, with the contract of each
-surface   format, placebo and paraphrases                       partners  attribute edits, looked up and never invented
-plan      the edits of every sampled item, no-ops replaced and counted       show   ten items with all their edits
+record    what an edit is, and its contract             surface   format, placebo and paraphrases
+plan      the edits of every sampled item, attribute edits looked up, no-ops replaced and counted; ten items shown
+file      the edits of a run beside its shards
 """

@@ -1,25 +1,41 @@
-"""The edits of a run as a file beside its shards: what every stage asks from, and what a report is rebuilt with.
+"""What a run keeps of its edits beside its shards: the edits, from which every stage asks and a report is rebuilt, and
+how far they are from their originals in the tokens of each model.
 
-Arrow IPC, one row an item (level 0 of `original`) or edit. An original carries its facts (BBQ's polarity, CrowS's type
-of bias, ...), from which the report computes the benchmark's own metric; an edit has none, as no scorer reads them.
+edits.arrow: Arrow IPC, one row an item (level 0 of `original`) or edit. An original carries its facts (BBQ's polarity,
+CrowS's type of bias, ...), from which the report computes the benchmark's own metric; an edit has none, as no scorer
+reads them.
+
+token_distances.json: a placebo is made with as many words as the attribute edits change. A tokenizer counts otherwise,
+and each model of a panel has its own: what it counts is measured once the run is there, and stated beside the
+comparison. Without a tokenizer (an endpoint, the scripted engine) words are.
 """
+
+from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from audit.benchmarks.items import BbqFacts, ContrastFacts, CrowsFacts, Facts, Item, ToxigenFacts, XsTestFacts
+from audit.engines.weights import local_path
 from audit.errors import ShardError
-from audit.shards.files import whole_file
+from audit.shards.files import write_file
+from audit.shards.read import write_table
+from audit.statistics.paired import FloatArray
 from audit.validity.design import Arm
 from audit.validity.edits.plan import Plan
 from audit.validity.edits.record import PLAIN_LABELS, PROMPT, Contract, Edit, Family
+from audit.validity.edits.surface import distance, text_of, words
+
+if TYPE_CHECKING:
+    from audit.resolve import ResolvedRun
 
 FILE = "edits.arrow"
 _SCHEMA = pa.schema(
@@ -71,10 +87,7 @@ def digest(table: pa.Table) -> str:
 
 def write_edits(table: pa.Table, run_dir: Path) -> Path:
     """The file, whole or not at all; its path."""
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
-    with whole_file(run_dir / FILE) as file, pa.ipc.new_file(file, table.schema, options=options) as writer:
-        writer.write_table(table, max_chunksize=_ROWS_AT_ONCE)
-    return run_dir / FILE
+    return write_table(run_dir / FILE, table, _ROWS_AT_ONCE)
 
 
 def read_edits(path: Path) -> EditFile:
@@ -157,3 +170,74 @@ def _unpacked(text: str) -> Facts:
 
 def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+TOKENS_FILE = "token_distances.json"
+COLUMNS = ("placebo changed", "attribute changed", "placebo span", "attribute span")
+Units = Callable[[Any], Sequence[Any]]  # an item -> its words, or its tokens
+
+
+def write_token_distances(run_dir: Path, resolved: ResolvedRun, edits: EditFile) -> Path:
+    """Of every model whose tokenizer is on this machine."""
+    found = {}
+    for name, model in resolved.answering.items():
+        weights = resolved.weights.get(model.name)
+        path = None if weights is None or model.engine != "vllm" else _tokenizer(local_path(model, weights), weights)
+        if path is not None:
+            found[name] = distances(edits, _tokens(path))
+    write_file(run_dir / TOKENS_FILE, (json.dumps(found) + "\n").encode())
+    return run_dir / TOKENS_FILE
+
+
+def distances(edits: EditFile, units: Units = words) -> dict[str, list[float]]:
+    """By question id the numbers of COLUMNS; of attribute edits the mean. Items that lack either are not in it."""
+    placebo: dict[str, tuple[int, int]] = {}
+    attribute: dict[str, list[tuple[int, int]]] = {}
+    originals = {id_: units(item) for id_, item in edits.items.items()}
+    for (id_, arm, _), edit in edits.edits.items():
+        if arm == Family.PLACEBO:
+            placebo[id_] = distance(originals[id_], units(edit.item))
+        elif arm == Family.ATTRIBUTE:
+            attribute.setdefault(id_, []).append(distance(originals[id_], units(edit.item)))
+    found = {}
+    for id_ in sorted(placebo.keys() & attribute.keys()):
+        changed, span = np.mean(attribute[id_], axis=0).tolist()
+        found[id_] = [float(placebo[id_][0]), changed, float(placebo[id_][1]), span]
+    return found
+
+
+def read_token_distances(run_dir: Path) -> Mapping[str, Mapping[str, list[float]]]:
+    """By model; nothing where no tokenizer was there. ShardError for a file that cannot be read."""
+    path = run_dir / TOKENS_FILE
+    if not path.is_file():
+        return {}
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        return {str(m): {str(q): [float(x) for x in v] for q, v in of.items()} for m, of in raw.items()}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise ShardError(f"{path} cannot be read ({error}). Delete it, and type the run's command again.") from None
+
+
+def as_array(found: Mapping[str, Sequence[float]], ids: Sequence[str]) -> FloatArray:
+    """(4, n) in the order of COLUMNS, NaN where an item has none."""
+    rows = [found.get(id_, [np.nan] * len(COLUMNS)) for id_ in ids]
+    return np.array(rows, dtype=float).reshape(-1, len(COLUMNS)).T
+
+
+def _tokenizer(path: str, weights: Any) -> Path | None:
+    file = Path(path) / "tokenizer.json"
+    if file.is_file():
+        return file
+    from huggingface_hub import try_to_load_from_cache
+
+    if weights.hub_revision is None:
+        return None
+    cached = try_to_load_from_cache(path, "tokenizer.json", revision=weights.hub_revision)
+    return Path(cached) if isinstance(cached, str) else None
+
+
+def _tokens(path: Path) -> Units:
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(path))
+    return lambda item: tokenizer.encode(text_of(item), add_special_tokens=False).ids

@@ -1,5 +1,5 @@
 """What an edit is: an item as changed, of which family, and what that should do to the answer; which edits a benchmark
-gets. The table of the construct-validity notes: contracts are declared here and in `partners`, before anything is run.
+gets. The table of the construct-validity notes: contracts are declared here and in `plan`, before anything is run.
 """
 
 from collections.abc import Sequence

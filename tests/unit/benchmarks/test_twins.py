@@ -10,7 +10,7 @@ from audit.benchmarks.load import open_benchmark
 from audit.benchmarks.rows import RowContext, gsm8k
 from audit.config import CONF_DIR, load_group
 from audit.errors import BenchmarkError, ConfigError
-from audit.twins import with_twin
+from audit.short_forms import with_twin
 
 DATES = ["2024-01-05", "2024-06", "2024-06-30", "2024-07-01T10:00:00", "2025"]
 

@@ -12,7 +12,7 @@ from servers_here import Quiet, http_here
 from audit.commands.references import main as references
 from audit.errors import ConfigError, DataError
 from audit.imports.fetch import RECIPES, TAIL, answers_of, answers_sha256, pinned
-from audit.reference_sets import known_sets, load_set
+from audit.references import known_sets, load_set
 
 RECORDS = [{"session_id": f"q{k}", "answer": f"# {k}", "output": [f"So it is {k}."]} for k in range(3)]
 KEPT = [{"item": f"q{k}", "gold": f"# {k}", "reply": f"So it is {k}."} for k in range(3)]

@@ -14,8 +14,7 @@ from audit.commands.references import main as references
 from audit.engines.config import ModelConfig
 from audit.errors import AuditError, ConfigError
 from audit.memory.config import MemoryConfig
-from audit.reference_sets import SetModel, choose, known_sets, load_set
-from audit.references import reference_runs
+from audit.references import SetModel, choose, known_sets, load_set, reference_runs
 from audit.shards.manifest import Manifest
 
 FAMILIES = ("ant", "bee", "cat", "dog")

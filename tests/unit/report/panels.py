@@ -18,9 +18,10 @@ from audit.shards.read import load_cells
 from audit.shards.write import write_shard
 from audit.sweep.audit import SCHEMA
 from audit.sweep.drill import DrillDown, DrillRows, pack
+from audit.sweep.page import page
 from audit.sweep.paper import setting_rows
 from audit.sweep.record import sweep_of
-from audit.sweep.report import REPORT, Behind, drawn_questions
+from audit.sweep.report import Behind, drawn_questions, read_run, read_texts
 from audit.sweep.result import (
     Contrast,
     Decision,
@@ -33,7 +34,6 @@ from audit.sweep.result import (
     SweepResult,
     Verdict,
 )
-from audit.sweep.rows import read_run, read_texts
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.result import Calibration, Gate, Reason, Status
 
@@ -110,7 +110,7 @@ def write(run: Path, out: Path, *, max_rows: int = 10**6, **options: Any) -> Non
     cells = read.outcomes.cells
     _, listed = read_texts([read], drawn_questions(cells, 1, max_rows))
     verdict = verdict_of([run], seed=1)
-    write_report(out, verdict, REPORT.page(verdict, Behind([run], cells, listed, 1, **options)))
+    write_report(out, verdict, page(verdict, Behind([run], cells, listed, 1, **options)))
 
 
 def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> RunVerdict:

@@ -38,9 +38,8 @@ from audit.sweep.design import Arm
 from audit.sweep.figures import breadth, small_multiples, transitions, violation_pattern
 from audit.sweep.page import BY_CHANCE, POOLED, calibrated
 from audit.sweep.paper import router_summary
-from audit.sweep.report import build_report, check_panel, drawn_questions
+from audit.sweep.report import build_report, check_panel, drawn_questions, read_run
 from audit.sweep.result import Verdict
-from audit.sweep.rows import read_run
 from audit.sweep.vocabulary import LABELS, VERDICTS
 from audit.verdict.result import Calibration
 from audit.verdict.shipped import shipped_table

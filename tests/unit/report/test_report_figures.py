@@ -185,12 +185,12 @@ def test_table2_has_the_published_columns_first() -> None:
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-cmd", "@SUM(A1)", "\t=1", "\r=1"])
 def test_no_text_from_outside_starts_a_formula(text: str) -> None:
-    row = next(csv.reader(io.StringIO(tables.write(("a",), [(text,)]).split("\n", 1)[1])))
+    row = next(csv.reader(io.StringIO(tables.write([{"a": text}], "a").split("\n", 1)[1])))
     assert row == ["'" + text.replace("\r", "\n")]
 
 
 def test_negative_numbers_stay_numbers() -> None:
-    assert tables.write(("a", "b", "c", "d"), [(-0.25, -3, None, -0.0)]) == "a,b,c,d\n-0.25,-3,,0\n"
+    assert tables.write([{"a": -0.25, "b": -3, "c": None, "d": -0.0}], "a", "b", "c", "d") == "a,b,c,d\n-0.25,-3,,0\n"
     assert (
         csv_text(("a", "b", "c"), [("-0.25", "-1.5e-07", "-1+A1")]) == "a,b,c\n-0.25,-1.5e-07,'-1+A1\n"
     )  # every audit

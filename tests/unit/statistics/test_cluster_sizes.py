@@ -19,7 +19,7 @@ from audit.statistics.set_difference import set_difference
 from audit.statistics.without_memory import score_of
 from audit.statistics.wording_drop import above_pvalue, mean_of, wording_drop
 from audit.sweep.compare import compare
-from audit.sweep.hints import _larger
+from audit.sweep.evidence import _larger
 
 RUNS = 400
 SIZES = {"equal": [5] * 20, "one large": [60] + [1] * 60, "three large": [40] * 3 + [1] * 60, "few": [20] * 5}

@@ -15,8 +15,7 @@ from audit.statistics.resampling import studentised_pvalue
 from audit.statistics.values import is_binary, levels_of, runs_of, to_values
 from audit.sweep.contrasts import contrast, difference_in_differences, score_gap
 from audit.sweep.design import Arm
-from audit.sweep.record import sweep_of
-from audit.sweep.runs import noise_floor
+from audit.sweep.record import noise_floor, sweep_of
 
 CLEAN, DIRECT = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.DIRECT, 0)
 cell = partial(cell_of, draws="independent")

@@ -12,7 +12,7 @@ from audit.statistics.drawing import ITEMS
 from audit.statistics.paired import State
 from audit.statistics.permutation import max_statistic_exchange
 from audit.statistics.values import settings_values
-from audit.sweep.hypotheses import h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope, slope_weights
+from audit.sweep.paper import h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope, slope_weights
 
 
 def rng(seed=1):

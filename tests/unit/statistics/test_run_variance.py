@@ -10,8 +10,8 @@ from audit.statistics.run_variance import UNMEASURED, RunShifts, RunVariance, po
 from audit.sweep.decide import decide
 from audit.sweep.design import Arm
 from audit.sweep.evidence import measure
+from audit.sweep.record import noisy_contrasts, run_contrasts, run_shifts
 from audit.sweep.result import Verdict
-from audit.sweep.runs import noisy_contrasts, run_contrasts, run_shifts
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.thresholds import SweepThresholds
 

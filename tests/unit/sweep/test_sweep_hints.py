@@ -12,8 +12,7 @@ from audit.statistics.paired import CellOutcomes
 from audit.statistics.run_variance import RunShifts
 from audit.sweep.decide import Decision, decide
 from audit.sweep.design import Arm
-from audit.sweep.evidence import measure
-from audit.sweep.hints import hint_test
+from audit.sweep.evidence import hint_test, measure
 from audit.sweep.result import Verdict
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.texts import TEXTS

@@ -52,7 +52,7 @@ def test_the_ratio_and_its_floor() -> None:
     assert csr(0.5, 0.0, 0.001) == 50.0 and csr(0.5, 0.0, 0.001, 0.1) == 5.0
     assert csr(0.0, 0.0, 0.0) == 0.0
     at_the_edge = replace(SOUND, score=1.0)
-    assert at_the_edge.z == float("inf") and paper_status(at_the_edge).g2
+    assert at_the_edge.z == float("inf") and at_the_edge.g2()
 
 
 @pytest.fixture(scope="module")

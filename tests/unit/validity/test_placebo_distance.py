@@ -15,10 +15,16 @@ from audit.benchmarks.items import ContrastFacts, Item
 from audit.engines.config import ModelConfig
 from audit.engines.weights import Weights
 from audit.errors import ShardError
-from audit.validity.edits.file import EditFile
+from audit.validity.edits.file import (
+    TOKENS_FILE,
+    EditFile,
+    as_array,
+    distances,
+    read_token_distances,
+    write_token_distances,
+)
 from audit.validity.edits.surface import distance
 from audit.validity.evidence import measure
-from audit.validity.tokens import FILE, as_array, distances, read_token_distances, write_token_distances
 
 # Two attribute edits: one word of six, and three of six.
 ITEM = Item(
@@ -59,7 +65,7 @@ def test_each_model_s_tokenizer_is_asked_and_a_file_that_is_damaged_is_refused(e
     assert set(found) == {"m"}
     placebo, attribute, span, _ = found["m"]["contrast/1"]
     assert placebo == span == len("Now then, ") and 2 <= attribute < 10
-    (tmp_path / FILE).write_text("[]")
+    (tmp_path / TOKENS_FILE).write_text("[]")
     with pytest.raises(ShardError, match="cannot be read"):
         read_token_distances(tmp_path)
     assert read_token_distances(tmp_path / "model") == {}

@@ -11,7 +11,7 @@ from validity_runs import edits_of
 from audit.benchmarks.items import Item, ToxigenFacts, shuffle_item
 from audit.statistics.contracts import UNREAD
 from audit.statistics.dif import GroupDif
-from audit.validity.cells import _cell, _Rows
+from audit.validity.cells import _cell, small_table
 from audit.validity.edits.file import EditFile
 from audit.validity.edits.record import Family
 from audit.validity.evidence import _by_group, measure
@@ -43,15 +43,13 @@ def _row(
         "option_order": list(item.shown), "key_before": original.key, "key_after": item.key,
         "answer": None if said is None else item.shown.index(said), "gold": 0, "error": None,
         "request_sha256": f"tokens:{item.id}{arm}{level}", "unread_why": "" if said is not None else "tied",
-        "label_mass": mass,
+        "label_mass": mass, "prompt": "", "correct": None,
     }  # fmt: skip
 
 
 def cell_of(edits: EditFile, rows: list[dict[str, Any]], benchmark: str, lettered: bool) -> ValidityCell:
     scorer = {"benchmark": benchmark, "lettered": lettered, "chance": dict.fromkeys(edits.items, 0.5), "name": "s"}
-    found = _Rows()
-    found.add(rows)
-    return _cell(("m", benchmark, ""), found, 2, scorer, edits)
+    return _cell(small_table([rows]), 2, scorer, edits)
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,10 @@ from audit.errors import ConfigError, ShardError
 from audit.scoring.reference import find_scorer
 from audit.shards.files import make_folder
 from audit.validity.__main__ import _runs
-from audit.validity.edits.file import EditFile, read_edits, to_table, write_edits
-from audit.validity.edits.partners import Partners
-from audit.validity.edits.plan import mask, request_of, show
+from audit.validity.edits.file import EditFile, distances, read_edits, to_table, write_edits
+from audit.validity.edits.plan import Partners, mask, request_of, show
 from audit.validity.edits.record import PLAIN_LABELS, Contract, Family, archetype_of, check_attribute, formats_of
 from audit.validity.edits.surface import FORMATS, distance, format_edit, placebo_edit, refilled, words
-from audit.validity.tokens import distances
 from audit.variants.build import Gates, build_variants, once
 from audit.variants.config import Policy
 from audit.variants.record import Candidate

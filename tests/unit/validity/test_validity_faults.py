@@ -16,8 +16,7 @@ from audit.validity.edits.record import Family
 from audit.validity.evidence import measure
 from audit.validity.facets import UNSTABLE, stability
 from audit.validity.faults import FAULTS, Fault, _one, inject_all, regression_gate, scorer_faults
-from audit.validity.gates import all_gates
-from audit.validity.gates.pairing import families_that_tell
+from audit.validity.gates import all_gates, families_that_tell
 from audit.validity.thresholds import ValidityThresholds
 
 T = ValidityThresholds()

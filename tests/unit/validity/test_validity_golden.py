@@ -18,7 +18,7 @@ from audit.scoring.reference import find_scorer
 from audit.scoring.shortcuts import negation_scores
 from audit.statistics.contracts import response_changes, score_changes, scores
 from audit.statistics.selectivity import ratio
-from audit.validity.edits.partners import Partners, _slot
+from audit.validity.edits.plan import Partners, _slot
 from audit.validity.edits.record import Contract, formats_of
 from audit.validity.edits.surface import FORMATS
 

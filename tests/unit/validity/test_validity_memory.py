@@ -16,8 +16,8 @@ from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
 from audit.validity.as_paper import no_op_rates
 from audit.validity.audit import SCHEMA
-from audit.validity.cells import load_validity
-from audit.validity.items_table import items_csv, read_rows, top_items
+from audit.validity.cells import item_rows, load_validity, read_table
+from audit.validity.page import items_csv, top_items
 from audit.validity.report import judge
 from audit.validity.result import ValidityResult
 
@@ -61,7 +61,7 @@ def test_items_are_shown_and_written_without_keeping_the_rows(
     runs: tuple[Path, Path], results: tuple[ValidityResult, ...], tmp_path: Path
 ) -> None:
     def work(run: Path) -> object:
-        rows = read_rows([run])
+        rows = item_rows([run], [read_table(run)])
         write_file(tmp_path / "items.csv", map(str.encode, items_csv(rows)))
         return rows, no_op_rates(rows), top_items(rows, results, limit=8)
 
@@ -95,7 +95,7 @@ def test_items_csv_and_the_page_s_items_are_what_whole_rows_say(
             for row, moves, response in zip(own, moved, said, strict=True)
             if row["asked"] and row["arm"] != "original" and response is not None and said[0] is not None
         )
-    rows = read_rows([runs[0]])
+    rows = item_rows([runs[0]], [read_table(runs[0])])
     assert len(rows) == len(expected) and rows.items == len(by_item)
     columns = ("model", "benchmark", "context", "question_id", "family", "level", "replicate", "edit", "key_after",
                "response_before", "response_after", "right", "why_unread")  # fmt: skip

@@ -57,8 +57,8 @@ def judged(found, told) -> RunVerdict:
 
 
 @pytest.fixture(scope="module")
-def tables(found, judged, told) -> dict[int, PaperTable]:
-    return {t.number: t for t in paper_tables(judged, panels.rows(found), told)}
+def tables(found, judged) -> dict[int, PaperTable]:
+    return {t.number: t for t in paper_tables(judged, panels.rows(found))}
 
 
 def test_every_gate_of_the_paper_is_made_by_a_check_that_there_is(tables) -> None:

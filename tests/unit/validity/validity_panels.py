@@ -13,8 +13,8 @@ from audit.judge.record import Settings
 from audit.report.page import RunFacts
 from audit.validity.analyse import RunVerdict, analyse
 from audit.validity.as_paper import paper_tables
+from audit.validity.cells import ItemRows, small_table
 from audit.validity.edits.record import Family
-from audit.validity.items_table import ItemRows, small_table
 from audit.validity.page import render
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
@@ -70,6 +70,7 @@ def _row(cell: ValidityCell, i: int, arm: str, level: int, text: str) -> dict[st
     same = arm == "format" and level == 1
     return {
         "model": cell.model, "benchmark": cell.benchmark, "context": cell.context, "question_id": cell.question_ids[i],
+        "group": "", "question": text, "gold": 0, "label_mass": None,
         "arm": arm, "variant": level, "replicate": 0, "edit": None if arm == "original" else f"{arm}_{level}",
         "contract": {"original": None, "attribute": "directional"}.get(arm, "invariant"), "asked": True,
         "edited": edited, "prompt": f"Answer. {edited}", "options": ["dog", "cat", text], "option_order": [0, 1, 2],
@@ -81,7 +82,7 @@ def _row(cell: ValidityCell, i: int, arm: str, level: int, text: str) -> dict[st
 
 def page(made: RunVerdict, behind: ItemRows) -> str:
     """The page as text, without figures."""
-    return render(made, [RunFacts("run")], {}, behind, paper_tables(made, behind, made.chronology))
+    return render(made, [RunFacts("run")], {}, behind, paper_tables(made, behind))
 
 
 def write(path: Path, text: str) -> Path:

@@ -7,8 +7,8 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
+from audit.sweep.decide import held_out
 from audit.sweep.gates import all_gates
-from audit.sweep.remarks import held_out
 from audit.sweep.result import Contrast, Verdict
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.thresholds import SweepThresholds

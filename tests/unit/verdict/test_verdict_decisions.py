@@ -11,10 +11,9 @@ from synthetic import Faults, synthetic_outcomes
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes
 from audit.sweep.analyse import analyse, category, share_left
-from audit.sweep.decide import Corrected, Decision, decide, over_panel
+from audit.sweep.decide import Corrected, Decision, decide, not_run, over_panel
 from audit.sweep.design import Arm
 from audit.sweep.evidence import Reading, measure
-from audit.sweep.remarks import not_run
 from audit.sweep.result import SweepResult, Verdict
 from audit.sweep.texts import BLIND
 from audit.sweep.thresholds import SweepThresholds

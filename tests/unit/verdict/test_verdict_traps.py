@@ -14,12 +14,11 @@ from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State
 from audit.statistics.unparsed import DECIDE_AT
 from audit.sweep.analyse import analyse
-from audit.sweep.decide import decide, over_panel
+from audit.sweep.decide import decide, headline, over_panel
 from audit.sweep.design import Arm
 from audit.sweep.evidence import Evidence, measure
 from audit.sweep.gates import answer_leak, exact_values, pairing, parseability
 from audit.sweep.messages import TextMeasures
-from audit.sweep.remarks import headline
 from audit.sweep.result import SweepResult, Verdict
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.thresholds import SweepThresholds

@@ -1,0 +1,469 @@
+"""G1 to G6 of li2026 as code, with ours beside them: each says what it found, against which threshold, on which items.
+
+A gate is pure: the cell and its evidence in, a `Gate` out. `withholds` marks those whose failure stops a status; the
+rest are printed. G6 stands in `audit.validity.faults`, as it needs the others.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import scipy
+
+from audit.statistics.contracts import UNREAD, response_changes
+from audit.statistics.mcnemar import mcnemar_exact
+from audit.statistics.paired import BoolArray, IntArray
+from audit.validity.edits.record import Archetype, Family
+from audit.validity.evidence import SURFACE, CellEvidence, changes
+from audit.validity.record import Block, ValidityCell
+from audit.validity.thresholds import ValidityThresholds
+from audit.verdict import result
+from audit.verdict.result import Gate, ids_where, interval, percent, pvalue, signed_points
+
+Rule = partial(result.Rule, always_items=True)  # also of a gate that passes: they are what its number is made of
+
+
+def ids(cell: ValidityCell, mask: BoolArray) -> tuple[str, ...]:
+    """Question ids of the items where mask (n,) holds."""
+    return ids_where(cell.question_ids, mask)
+
+
+_ORDER_ITEMS, _ORDER_Z = 20, 4.0  # items, and expected standard errors, from which an order can be told
+
+
+def pairing(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """G4 (F4): every edited row is of its own original: the same item text and key in all rows of an id."""
+    source = "li2026, G4: item-level pairing; all edits of an item are resampled together, in whole clusters"
+    return Rule("G4_paired", 0.0, source).checked(
+        not cell.mixed_up,
+        float(len(cell.mixed_up)),
+        f"In {cell.n - len(cell.mixed_up)} of {cell.n} items every row has the text and the key of its original; "
+        f"{len(np.unique(cell.cluster))} clusters are resampled whole.",
+        "Rows of different items share an id: give every item its own.",
+        items=tuple(cell.mixed_up),
+    )
+
+
+def context(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """F10: the original, sent again, is the very request: nothing of other items stands in its context."""
+    rule = Rule("F10_context", 0.0, "li2026, F10; ours: the hash of what was consumed, first sending against replays")
+    if len(cell.original.response) < 2:
+        return rule.absent("The original was asked once.")
+    return rule.checked(
+        not cell.other_context,
+        float(len(cell.other_context)),
+        f"In {cell.n - len(cell.other_context)} of {cell.n} items the original, sent again, is the same request (token "
+        "ids where the engine tells them, else its text: what an endpoint adds is not seen).",
+        "Something else is in the context: send each request alone, without a conversation before it.",
+        items=tuple(cell.other_context),
+    )
+
+
+def agreement(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """G4, by the answers: an invariant edit must agree with its own original more than with another item's.
+
+    Rows that were permuted within a family keep their ids and show here. number: agreement over what is expected from
+    how the family's edits agree among themselves; judged where that is clear.
+    """
+    rule = Rule(
+        "G4_order", 0.5, "ours: Cohen's kappa with the item's own original, against half of what the edits share"
+    )
+    found = families_that_tell(cell)
+    if not found:
+        return rule.absent("Too few items, or edits that agree too little among themselves, to tell.")
+    family, (own, among) = min(found.items(), key=lambda one: one[1][0] / one[1][1])
+    silent = ", ".join(str(one) for one in SURFACE if one not in found)
+    return rule.checked(
+        own >= among / 2,
+        own / among,
+        f"Answers to {family} edits agree with the answers to their originals by a kappa of {own:.2f}, and among "
+        f"themselves by {among:.2f}."
+        + (f" Edits of {silent} agree too little among themselves to tell." if silent else ""),
+        "The edited rows seem to belong to other items than the originals: compare one id in both.",
+        items=ids(cell, _away(cell, family)),
+        numbers={"kappa": own, "kappa_among_edits": among},
+    )
+
+
+def _away(cell: ValidityCell, family: Family) -> BoolArray:
+    """(n,) items of which no edit of the family has the original's answer."""
+    block = cell.used(family)
+    read = block.tests & (block.response != UNREAD) & (cell.before != UNREAD)
+    away: BoolArray = read.any(axis=0) & ~(read & (block.response == cell.before)).any(axis=0)
+    return away
+
+
+def families_that_tell(cell: ValidityCell) -> dict[Family, tuple[float, float]]:
+    """Surface families whose edits agree clearly: (mean kappa with the originals, among the family's own edits)."""
+    before = cell.before
+    found = {}
+    for family in SURFACE:
+        block = cell.used(family)
+        rows = np.where(block.tests, block.response, UNREAD)
+        read = (rows != UNREAD).all(axis=0)  # the edits alone: rows of other items do not change what these share
+        own, y = read & (before != UNREAD), rows[:, read]
+        if own.sum() < _ORDER_ITEMS or len(y) < 2:
+            continue
+        among = float(np.mean([kappa(y[i], y[j]) for i in range(len(y)) for j in range(i)]))
+        if among * float(np.sqrt(read.sum())) >= _ORDER_Z:
+            found[family] = (float(np.mean([kappa(before[own], row[own]) for row in rows])), among)
+    return found
+
+
+def kappa(a: IntArray, b: IntArray) -> float:
+    """Agreement of two rows of responses beyond chance (Cohen 1960); 0 where both are one and the same constant."""
+    values = np.unique(np.concatenate([a, b]))
+    chance = float(sum(np.mean(a == v) * np.mean(b == v) for v in values))
+    return 0.0 if chance >= 1 else (float(np.mean(a == b)) - chance) / (1 - chance)
+
+
+_SMALLEST_EXPECTED = 1.0  # of a chi-square: below it the test is not made
+
+
+def scorer_valid(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """What validates the scorer, and its own self-test on these items (F3a: orientation). Before G2 in our order."""
+    facts = cell.scorer
+    test = facts["self_test"]
+    passed = bool(facts["validated"]) and bool(test["passed"])
+    evidence = " ".join(facts["evidence"])
+    if not test["passed"]:
+        detail = f"The scorer fails its self-test: {'; '.join(test['faults'])}."
+    else:
+        detail = f"Oracle, anti-oracle, constant and blind answers score as they must. {evidence}"
+    detail += " No items stand behind this gate: the scorer is on trial, with scripted answers to all of them."
+    return Rule("scorer_valid", 1.0, f"{facts['name']}: {facts['reference_of']}").checked(
+        passed,
+        float(passed),
+        detail,
+        "Label 100 or more replies of this family of models by hand (kappa of at least .8, at most 10 % missed), or "
+        "take a scorer that is validated.",
+    )
+
+
+def key_position(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """F3b: the key must not stand at one place, where options are shown. Chi-square over positions."""
+    source = "chi-square of the key's shown position; conf/verdict: position_alpha"
+    rule = Rule("F3b_key_position", t.position_alpha, source)
+    if not cell.scorer["lettered"]:
+        return rule.absent("The options are not shown, so that they have no positions.")
+    places = cell.original.key_position[0]
+    places = places[places >= 0]
+    options = np.maximum(1, np.round(1 / cell.chance)).astype(int)[: places.size]
+    positions = int(options.max()) if options.size else 0
+    expected = np.array([np.sum((options > k) / options) for k in range(positions)])
+    observed = np.bincount(places, minlength=positions)[:positions].astype(float)
+    keep = expected >= _SMALLEST_EXPECTED
+    if keep.sum() < 2:
+        return rule.absent("Too few items to tell.")
+    chi = float(np.sum((observed[keep] - expected[keep]) ** 2 / expected[keep]))
+    p = float(scipy.stats.chi2.sf(chi, int(keep.sum()) - 1))
+    most = int(np.argmax(np.where(keep, observed - expected, -np.inf)))
+    return rule.checked(
+        p > t.position_alpha,
+        p,
+        f"The key is first in {observed[0]:.0f} of {places.size} originals; {expected[0]:.0f} are due: {pvalue(p)}.",
+        "Shuffle the options of each item: otherwise always the first option scores.",
+        items=ids(cell, cell.original.key_position[0] == most),
+        numbers={f"position_{k}": float(x) for k, x in enumerate(observed)},
+    )
+
+
+def label_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """F3c: labels without probability, ties and infinities. number: mean mass, or the share of such rows."""
+    source = "li2026, F3c: targets outside what was asked for; conf/verdict: label_mass_min"
+    blocks = [cell.original, *cell.families.values()]
+    rows = [b.asked & np.isin(b.why.astype(str), ("tied", "not finite", "no mass")) for b in blocks]
+    odd = sum(int(row.sum()) for row in rows)
+    asked = sum(int(b.asked.sum()) for b in blocks)
+    share = odd / asked if asked else 0.0
+    mass = float(cell.mass.mean()) if cell.mass.size else None
+    low = float(np.quantile(cell.mass, 0.05)) if cell.mass.size else None
+    passed = share <= 1 - t.parse_share_min and (mass is None or mass >= t.label_mass_min)
+    said = (
+        ""
+        if mass is None
+        else f" The labels hold {percent(mass)} of the probability on average (5th percentile {percent(low)})."
+    )
+    limit = 1 - t.parse_share_min if mass is None else t.label_mass_min
+    return Rule("F3c_label_values", limit, source).checked(
+        passed,
+        share if mass is None else mass,
+        f"{odd} of {asked} answers are tied or not finite; none of them was given to the first option.{said}",
+        "Ask for every spelling of a label by its token ids, at any rank."
+        if mass is not None
+        else "Options tied in likelihood: run with higher precision, dtype=float32.",
+        items=ids(cell, np.any([row.any(axis=0) for row in rows], axis=0)),
+        numbers={"mass": mass, "mass_5th_percentile": low, "tied_or_not_finite": share},
+    )
+
+
+EXACT_FROM = 20  # answers from which "exactly 0" is no accident
+
+
+def exact_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """F3c: every surface change exactly 0 while attribute edits move answers, or a change of exactly 1. An alarm."""
+    found = []
+    reads = {f: e.families[f] for f in (*SURFACE, Family.ATTRIBUTE) if e.families[f].read >= EXACT_FROM}
+    surface = [reads[f].response_change.estimate for f in SURFACE if f in reads]
+    responses = np.concatenate([cell.before, *(b.response[b.tests] for b in cell.families.values())])
+    known = responses[responses != UNREAD]
+    if known.size >= EXACT_FROM and np.unique(known).size == 1:
+        found.append("one and the same response to everything")
+    if surface and max(surface) == 0 and Family.ATTRIBUTE in reads:
+        found.append("no answer differs under any edit of layout or wording")
+    attribute = reads.get(Family.ATTRIBUTE)
+    if attribute is not None and attribute.score_change == 1.0:
+        found.append("the score changes under every edit of the content")
+    source = "li2026, F3c and its Table 6: changes of exactly 0 and exactly 1 made the ratio"
+    return Rule("F3c_exact_values", 0.0, source).checked(
+        not found,
+        len(found),
+        (f"Found: {'; '.join(found)}." if found else "No change is exactly 0 or 1 where answers were many.")
+        + " No items stand behind this gate: it reads totals.",
+        "Look at the raw values: such figures usually come from values that were not read.",
+        withholds=found[:1] == ["one and the same response to everything"],
+    )
+
+
+_G1 = "li2026, G1: silent no-ops below 20 %, on the hash of the token ids that the scorer consumed"
+
+
+def _each_edit(cell: ValidityCell, part: Literal["asked", "tests"]) -> Iterator[tuple[str, Block, BoolArray]]:
+    """Every edit but stand-ins for a few items: family and name, the family's block, and where the edit was so."""
+    for family, block in cell.families.items():
+        there = getattr(block, part)
+        for name in sorted({str(x) for x in block.name[there]}):
+            here = there & (block.name == name)
+            if here.sum() >= max(1, cell.n // 20):
+                yield f"{family} {name}", block, here
+
+
+def edits_reach_scorer(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """G1, first half: edits whose request has the hash of the original's tested nothing. number: the worst edit."""
+    rule = Rule("G1_edits_reach_scorer", t.noop_share_max, _G1)
+    shares: dict[str, float] = {}
+    hit = np.zeros(cell.n, dtype=bool)
+    for name, block, here in _each_edit(cell, "asked"):
+        same = here & block.same
+        shares[name] = float(same.sum() / here.sum())
+        hit |= same.any(axis=0)
+    if not shares:
+        return rule.absent("No edit was asked.")
+    worst = max(shares, key=lambda name: shares[name])
+    total = sum(int((b.asked & b.same).sum()) for b in cell.families.values())
+    return rule.checked(
+        shares[worst] < t.noop_share_max,
+        shares[worst],
+        f"Under {worst}, {percent(shares[worst])} of the requests are the original's, the most of {len(shares)} edits. "
+        f"{total} such rows are left out, and spare edits take their place.",
+        "Edit what the scorer reads, or take another edit ('formats=[...]').",
+        items=ids(cell, hit),
+        numbers=dict(shares),
+    )
+
+
+def enough_edits(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """Edits that tested something, of those wanted, by family; of the attribute family items with at least one."""
+    shares = {}
+    short = np.zeros(cell.n, dtype=bool)
+    for family in (*SURFACE, Family.ATTRIBUTE):
+        there = cell.used(family).tests.sum(axis=0)
+        wanted = 1 if family == Family.ATTRIBUTE else cell.wanted
+        shares[family.value] = float(np.minimum(there, wanted).mean() / wanted) if cell.n else 0.0
+        short |= there < wanted
+    worst = min(shares, key=lambda name: shares[name])
+    source = "conf/verdict: applicable_share_min; a family below it is withheld, and zeros are never averaged in"
+    return Rule("G1_enough_edits", t.applicable_share_min, source).checked(
+        shares[worst] >= t.applicable_share_min,
+        shares[worst],
+        "Of the edits wanted, these changed what the scorer reads: "
+        + ", ".join(f"{f} {percent(share)}" for f, share in shares.items())
+        + ".",
+        "Give a library of paraphrases (variants=...), other format edits, or items that have a partner.",
+        items=ids(cell, short),
+        numbers=dict(shares),
+    )
+
+
+def answers_readable(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """G1, second half (F2): share of readable answers under each edit, and whether an edit changes what can be read."""
+    read_before = cell.before != UNREAD
+    shares = {"original": float(read_before.mean())}
+    pvalues: dict[str, float] = {}
+    unread = ~read_before
+    for name, block, here in _each_edit(cell, "tests"):
+        read = block.response != UNREAD
+        before, after = np.broadcast_to(read_before, here.shape)[here], read[here]
+        shares[name] = float(after.mean())
+        pvalues[name] = float(mcnemar_exact(np.sum(before & ~after), np.sum(~before & after), "two-sided").pvalue)
+        unread = unread | (here & ~read).any(axis=0)
+    worst = min(shares, key=lambda name: shares[name])
+    fell = [name for name, p in pvalues.items() if p < t.parse_drop_alpha]
+    least, best = (float(np.nan_to_num(cell.score_before, nan=value).mean()) for value in (0.0, 1.0))
+    why = _why_unread(cell)
+    source = (
+        "li2026, G1 (parseability at least .95), of every edit by itself; McNemar on readable; conf: parse_drop_alpha"
+    )
+    return Rule("G1_answers_readable", t.parse_share_min, source).checked(
+        shares[worst] >= t.parse_share_min and not fell,
+        shares[worst],
+        f"{percent(shares[worst])} of the answers to {worst} can be read, the fewest of {len(shares)}."
+        + (f" The edit itself changes what can be read: {', '.join(fell[:3])}." if fell else "")
+        + (f" Unparsed, of all: {', '.join(f'{n} {name}' for name, n in why.items())}." if why else "")
+        + f" The score of originals is {percent(least)} to {percent(best)}, by what unparsed answers would have been.",
+        "Look at some unparsed replies: until they can be read, this says nothing about the model."
+        + (" Options tied in likelihood: run with higher precision, dtype=float32." * ("tied" in why)),
+        items=ids(cell, unread),
+        numbers={
+            **shares,
+            "least_score": least,
+            "best_score": best,
+            **{f"unread: {name}": float(n) for name, n in why.items()},
+        },
+    )
+
+
+def _why_unread(cell: ValidityCell) -> dict[str, int]:
+    """Why answers were not read, with counts: each is a state of its own, and none of them is wrong."""
+    blocks = (cell.original, *cell.families.values())
+    found = np.concatenate([b.why[b.asked & (b.response == UNREAD)].astype(str) for b in blocks])
+    names, counts = np.unique(found, return_counts=True)
+    return {str(name) or "no reason told": int(n) for name, n in zip(names, counts, strict=True)}
+
+
+_MOST = 0.5
+
+
+def archetype(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """G5: what attribute edits should do in this context, from contracts that were declared before the run."""
+    rule = Rule("G5_archetype", 1.0, "li2026, G5; contracts as declared in audit.validity.edits")
+    if e.archetype is None:
+        return rule.absent("No edit of the content was asked: what it should do cannot be named.")
+    tests = cell.used(Family.ATTRIBUTE)
+    directional = int((tests.tests & tests.directional).sum())
+    total = int(tests.tests.sum())
+    few = tests.tests & (tests.directional == (2 * directional < total))  # of the contract that fewer have
+    why = {
+        Archetype.DIAGNOSTIC: "Every edit of the content changes the right answer: answers must follow",
+        Archetype.INVARIANCE: "No edit of the content changes the right answer: answers must stay",
+        Archetype.MIXED: "Some edits of the content change the right answer and some do not: no one number tells",
+    }[e.archetype]
+    return rule.checked(
+        e.archetype != Archetype.MIXED,
+        directional / total if total else 0.0,
+        f"{why} ({directional} of {total} change it)."
+        + ("" if few.any() else " No item stands out: all edits should do the same."),
+        "Split the benchmark by the condition that decides whether an edit changes the right answer.",
+        items=ids(cell, few.any(axis=0)),
+    )
+
+
+def isolation(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """F6: where the key moves, edits of the content move more answers than as many neutral words. An alarm."""
+    rule = Rule("F6_isolation", 0.0, "li2026, F6 and App. F (E6, placebo specificity); here a difference above 0")
+    if e.archetype != Archetype.DIAGNOSTIC or e.placebo is None:
+        return rule.absent("No placebo, or the content should not move answers.")
+    return rule.checked(
+        e.placebo.low > 0,
+        e.placebo.low,
+        f"Edits of the content move {signed_points(e.placebo.estimate)} of the answers beyond what as many neutral "
+        f"words move ({interval(e.placebo.low, e.placebo.high)}).",
+        "Any change of that size moves answers: edits of the content do not isolate the content.",
+        withholds=False,
+    )
+
+
+def direction(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """F5: where nearly every wrong answer turns right under an edit, the key moved and the answers did not."""
+    source = "notes, section 6: wrong to right of .9 or more of the wrong; conf: wrong_to_right_max"
+    rule = Rule("F5_direction", t.wrong_to_right_max, source)
+    family = e.families[Family.ATTRIBUTE]
+    moves = family.transitions
+    wrong = moves.wrong_right + moves.wrong_wrong
+    if wrong < 5:
+        return rule.absent("Fewer than five answers were wrong before: nothing to tell.")
+    share = moves.wrong_to_right_share
+    block = cell.used(Family.ATTRIBUTE)
+    turned = block.tests & (cell.score_before == 0) & (block.scores == 1)
+    still = float((block.response == cell.before)[turned].mean()) if turned.any() else 0.0
+    return rule.checked(
+        share < t.wrong_to_right_max or still < _MOST,
+        share,
+        f"Of {wrong} answers that were wrong before, {percent(share)} are right after an edit of the content. Of "
+        f"these, {percent(still)} did not move: there the key came to the answer.",
+        "A key that moves onto answers that stayed makes the score change: read the responses, not the scores.",
+        items=ids(cell, (turned & (block.response == cell.before)).any(axis=0)),
+        numbers={"right_right": moves.right_right, "right_wrong": moves.right_wrong, "wrong_right": moves.wrong_right,
+                 "wrong_wrong": moves.wrong_wrong, "unread": moves.unread, "did_not_move": still},
+    )  # fmt: skip
+
+
+def above_baseline(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """G2: the original score beats the best rule that does not read the question (not only guessing)."""
+    rule, baseline = e.baseline
+    s = e.score.estimate
+    n = max(e.score.n, 1)
+    se = float(np.sqrt(max(s * (1 - s), baseline * (1 - baseline)) / n)) if np.isfinite(s) else float("nan")
+    se = float(np.fmax(se, e.score.se))  # larger where items come in clusters
+    z = (s - baseline) / se if se > 0 else (float("inf") if s > baseline else 0.0)
+    passed = bool(z >= t.baseline_standard_errors)
+    source = "li2026, G2, against the best answer-only rule of the notes in place of guessing alone"
+    return Rule("G2_above_baseline", t.baseline_standard_errors, source).checked(
+        passed,
+        z if np.isfinite(z) else 99.0,
+        f"Originals score {percent(s)}, {'' if passed else 'not '}above {rule} ({percent(baseline)}) by "
+        f"{t.baseline_standard_errors:g} standard errors. Guessing gives {percent(e.chance)}. Behind it: "
+        "originals that do not score.",
+        "Take an easier benchmark or a stronger model: a rule that never reads the question does as well.",
+        items=ids(cell, cell.score_before == 0),
+        numbers={"score": s, "chance": e.chance, **e.shortcuts},
+    )
+
+
+def denominator(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """G3: the ratio's denominator. It withholds the ratio and no status: ours rests on a difference."""
+    found = [e.families[f].response_change for f in SURFACE if e.families[f].read]
+    number = max((m.estimate for m in found), default=float("nan"))
+    moved = np.any([(changes(cell, cell.used(f)) == 1).any(axis=0) for f in SURFACE], axis=0)
+    low = max((m.low for m in found), default=float("nan"))
+    source = "li2026, G3 (.02), here of the lower 95 % limit; conf/verdict: denominator_min"
+    return Rule("G3_denominator", t.denominator_min, source).checked(
+        bool(low >= t.denominator_min),
+        low,
+        f"Edits of layout or wording change {percent(number)} of the answers (lower limit {percent(low)}). The paper's "
+        f"ratio (CSR) is {'reported' if low >= t.denominator_min else 'not reported: its denominator may be zero'}.",
+        "Nothing to mend: a model that layout and wording leave alone has no ratio. The difference stands.",
+        withholds=False,
+        items=ids(cell, moved),
+    )
+
+
+def replays(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """The noise floor: the very request of the original again."""
+    rule = Rule("noise_floor", t.replay_change_max, "ours: identity replays; conf/verdict: replay_change_max")
+    if e.replay is None or not e.replay.n:
+        return rule.absent("The original was asked once: there is no noise floor.")
+    return rule.checked(
+        e.replay.estimate <= t.replay_change_max,
+        e.replay.estimate,
+        f"The same request, sent again, changes {percent(e.replay.estimate)} of the answers.",
+        "Answers change by themselves: lower the temperature, or look for batching that changes logprobs.",
+        items=ids(cell, (response_changes(cell.before, cell.original.response[1:]) == 1).any(axis=0)),
+    )
+
+
+Check = Callable[[ValidityCell, CellEvidence, ValidityThresholds], Gate]
+CHECKS: tuple[Check, ...] = (
+    edits_reach_scorer, enough_edits, answers_readable, scorer_valid, key_position, label_values, exact_values,
+    above_baseline, denominator, pairing, agreement, archetype, direction, isolation, replays, context,
+)  # fmt: skip
+
+
+def all_gates(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> tuple[Gate, ...]:
+    """Every gate but G6, in the paper's order."""
+    return tuple(check(cell, e, t) for check in CHECKS)
+
+
+def named(gates: Sequence[Gate], name: str) -> Gate | None:
+    return next((g for g in gates if g.name == name), None)

@@ -35,7 +35,7 @@ EVERY: Mapping[str, World] = {**WORLDS, **OTHERS, **UNHELD}
 # Where clearances are shown: clean worlds, those with a drop of the smallest effect that matters, and memory.
 CLEARED = (
     "clean", "clean_unparsed", "harder", "memorised_5", "memorised_5_unparsed", "memorised_5_groups",
-    "memorised_5_unread", "memorised", "memorised_half",
+    "memorised_5_unread", "memorised", "memorised_half", "softer", "softer_memorised",
 )  # fmt: skip
 CORE = (
     "clean", "clean_unparsed", "harder", "uneven", "memorised", "memorised_harder", "memorised_half", "memorised_5"

@@ -34,7 +34,8 @@ Nobody remembers anything, but where the name says so.
 - memorised_easier: as logit, and the tested model is right on 30 % of the originals because it remembers them, more
   often where items are easy: in proportion to the models' mean chance;
 - abler_memorised, weaker_memorised: as abler and weaker, and the tested model is right on 15 % of the originals;
-- tainted: one reference remembers 15 to 50 % of the items, the tested model none; tainted_memorised: both do.
+- tainted: one reference remembers 15 to 50 % of the items, the tested model none; tainted_memorised: both do;
+- softer: variants 5 points easier for a model of accuracy .7, which hides memory; softer_memorised: as it does.
 
 What happens in other worlds looks like memory (UNHELD): touchy, one model in eight loses 8 points more, the tested one
 too, and variants are 3 points harder; touchy_itself, the tested model alone loses 5 more; family_unnamed, as family
@@ -162,6 +163,8 @@ OTHERS: Mapping[str, World] = {
     "abler_memorised": replace(_ABLER, memorised=0.15),
     "weaker_memorised": replace(_WEAKER, memorised=0.15),
     "tainted_memorised": World(logit=True, memorised=0.15, tainted=True),
+    "softer": World(logit=True, harder=-0.05),
+    "softer_memorised": World(logit=True, harder=-0.05, memorised=0.15),
 }
 UNHELD: Mapping[str, World] = {
     "touchy": World(logit=True, harder=0.03, touchy=0.08),

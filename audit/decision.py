@@ -56,7 +56,7 @@ _DECISIONS = {word.outcome: decision for decision, word in SHOWN.items()} | {Out
 @dataclass(frozen=True)
 class CellRuling:
     """One model on one benchmark. failed_gates: (name, what was found) of the checks that failed. not_run: controls.
-    plain: the verdict in plain words."""
+    plain: the verdict in plain words. context: where the benchmark has several."""
 
     audit: str
     model: str
@@ -69,6 +69,7 @@ class CellRuling:
     not_run: tuple[str, ...] = ()
     failed_gates: tuple[tuple[str, str], ...] = ()
     plain: str = ""
+    context: str = ""
 
 
 @dataclass(frozen=True)
@@ -223,4 +224,5 @@ def _cell(audit: str, cell: Mapping[str, Any], known: Mapping[str, VerdictWord])
         not_run=tuple(map(str, cell.get("controls_missing", ()))),
         failed_gates=tuple((str(g["name"]), str(g.get("detail", ""))) for g in gates if g.get("status") == "fail"),
         plain=subtitle(known, cell),
+        context=str(cell.get("context") or ""),
     )

@@ -57,8 +57,8 @@ CONDITIONS = (
 
 
 _NEEDS = {
-    "held_out": "held-out items (control_benchmark=)",
-    "references": "references ('references=[..]')",
+    "held_out": "held-out items",
+    "references": "reference models",
     "able_references": "references above chance",
     "parsed": "answers that can be parsed",
     "same_kind": "held-out items of the benchmark's kind",

@@ -25,14 +25,14 @@ VERDICTS: dict[MemoryVerdict, VerdictWord] = {
     ),
     MemoryVerdict.WITHHELD: VerdictWord(
         "Withheld", "✖", "X",
-        "The measurement itself failed a check, or nothing could be judged, so no conclusion is drawn. What to mend is "
+        "The measurement itself failed a check, or nothing was measured, so no conclusion is drawn. What to mend is "
         "stated.",
         Outcome.NO_DECISION, plain="A check of the measurement failed",
     ),
     MemoryVerdict.UNDERPOWERED: VerdictWord(
         "Not enough data", "✚", "P",
-        "What was measured shows no memory, and it does not refute a gap of the size that matters, or one kind of "
-        "indicator did not look at all. This is neither a clean bill nor a suspicion: measure more.",
+        "What was measured shows no memory, and it does not refute a gap of the size that matters, or indicators of "
+        "one kind or of both could not be judged. This is neither a clean bill nor a suspicion: measure more.",
         Outcome.NO_DECISION,
     ),
     MemoryVerdict.NOTHING_SEEN: VerdictWord(

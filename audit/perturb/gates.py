@@ -78,7 +78,7 @@ def parseability(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
         high >= limit,
         high,
         f"{percent(worst.share)} (95 % interval {percent(low)} to {percent(high)}) of the answers to {worst.name} are "
-        f"parsed, the lowest of {len(arms)} arms.{left_out}",
+        f"parsed, the lowest of {len(arms)} arms. The upper limit counts.{left_out}",
         "Read some unparsed replies: raise max_tokens if they are cut off, mend the prompt, or read answers by "
         "letter_logprob or option_text.",
         numbers=numbers,

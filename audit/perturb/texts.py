@@ -53,7 +53,7 @@ def _no_drop(model: str, benchmark: str, score: float, largest: float, doubt: st
     found = f"No drop is counted for {model} on {benchmark} at its score of {percent(score)}"
     return (
         f"{found}{f': {_DOUBTS[doubt]}' if doubt else ''}. Rewording costs at most {points(largest)} (95 % limit). A "
-        "memorised answer survives rewording: audit memory looks for it."
+        "memorised answer survives rewording: the memory audit looks for it."
     )
 
 
@@ -78,7 +78,8 @@ TEXTS: Texts = {
     "So it is not called beyond reference.",
     "includes_zero": "The interval includes zero, so the drop does not count.",
     "not_counted": "No drop counts ({pvalue:p}).",
-    "largest": "The largest drop still compatible with the data is {largest:points} (95 %, one-sided).",
+    "largest": "The largest drop still compatible with the data is {largest:points} (95 %, one-sided). It allows "
+    "for a drop in few items that the sample missed, so it can lie beyond the interval.",
     "ruled_out": "A drop of {delta:points} is ruled out ({pvalue:p}).",
     "not_ruled_out": "A drop of {delta:points} is not ruled out ({pvalue:p}).",
     "not_beside_references": "A drop of {delta:points} beyond that of the reference models is not ({pvalue:p}): easier "

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.audits import audit_of, every_audit, part_of
-from audit.decision import SHOWN, Decision, Ruling, rule
+from audit.decision import SHOWN, CellRuling, Decision, Ruling, rule
 from audit.errors import ConfigError
 from audit.exits import FAILED, printable
 from audit.records import CellRows
@@ -21,7 +21,7 @@ from audit.verdict import forms
 from audit.verdict.instrument import KINDS, TITLES, Finding, Measured, Seen, finding, looked_for, synthesis
 from audit.verdict.result import json_ready, json_text
 from audit.verdict.shipped import shipped_table
-from audit.verdict.vocabulary import word_of
+from audit.verdict.vocabulary import subtitle, word_of
 
 SCHEMA = "joint verdict"
 SCHEMA_VERSION = "2.1"
@@ -171,9 +171,14 @@ def why(ruling: Ruling, names: Mapping[str, str]) -> str:
         return f"No audit found anything. The pass covers {ruling.scope or 'no form of memory'}."
     if not own:  # every audit passes, and the suite asks for more
         return ruling.rules[-1]
-    audits = list(dict.fromkeys(f"{names[cell.audit]} ({cell.plain})" for cell in own))
+    audits = list(dict.fromkeys(f"{_of(cell, names)} ({cell.plain})" for cell in own))
     said = f"{len(own)} of {len(ruling.cells)} verdicts {_SAID[ruling.decision]}: {', '.join(audits)}."
     return said if ruling.decision == Decision.NO_DECISION else " ".join([said, *(cell.headline for cell in own[:2])])
+
+
+def _of(cell: CellRuling, names: Mapping[str, str]) -> str:
+    """The audit of a verdict, with its context where the benchmark has several."""
+    return f"{names[cell.audit]}, {cell.context}" if cell.context else names[cell.audit]
 
 
 _SAID = {
@@ -216,12 +221,21 @@ def page(
         "report/joint.html.j2", rows=rows,
         title=f"Suite {suite['audit_suite_id']}: {who}" if suite else f"{len(names)} audits together: {who}",
         ruling=ruling, decision=SHOWN[ruling.decision], why=why(ruling, names),
-        steps=dict.fromkeys((names[cell.audit], cell.what_to_do[0]) for cell in deciding if cell.what_to_do),
+        steps=dict.fromkeys((_of(cell, names), cell.what_to_do[0]) for cell in deciding if cell.what_to_do),
         marks=_marks(said, cells, links), without=_without_memory(cells.values()),
         figures={name: inline_svg(svg, name, words(name)) for name, svg in (drawn or {}).items()}, looked=looked,
         joint=plain["joint"], said=said, cells=cells, kinds=KINDS, titles=TITLES, seen=_MARKS,
-        sensitivity=dict.fromkeys(found["sensitivity"] for _, _, found in said), suite=suite, links=links,
+        sensitivity=_sensitivity(said), suite=suite, links=links,
     )  # fmt: skip
+
+
+def _sensitivity(said: Sequence[Said]) -> list[str]:
+    """Each sentence once, after the audits that have it."""
+    own: dict[str, list[str]] = {}
+    for _, _, found in said:
+        own.setdefault(found["sensitivity"], []).append(found["name"])
+    whose = ((", ".join(dict.fromkeys(names)), sentence) for sentence, names in own.items())
+    return [f"{names[0].upper()}{names[1:]}: {sentence}" for names, sentence in whose]
 
 
 def _marks(
@@ -232,9 +246,10 @@ def _marks(
     marks = []
     for model, benchmark, found in said:
         cell = cells[found["audit"], model, benchmark, found["context"]]
-        word = word_of(part_of(found["audit"], "vocabulary").VERDICTS, cell)
+        known = part_of(found["audit"], "vocabulary").VERDICTS
+        word = word_of(known, cell)
         who, note = (f"{model} on {benchmark}", "") if apart else (model, f"on {benchmark}")
         withheld = any(g["withholds"] and g["status"] == "fail" for g in cell.get("gates", ()))
-        figure = "" if withheld else str(Measured(**found["measured"]))
+        figure = ("" if withheld else str(Measured(**found["measured"]))) or subtitle(known, cell)
         marks.append(Mark(_column(found), who, word, "; ".join(filter(None, (note, figure))), links[found["audit"]]))
     return marks

@@ -19,7 +19,7 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
 
 from audit.records import CellRows
-from audit.verdict.result import DASH, Gate, bare_pvalue, percent, pvalue, signed_points
+from audit.verdict.result import DASH, Gate, bare_pvalue, drop_points, percent, pvalue, signed_points
 from audit.verdict.run import CellResult, JudgedRun
 from audit.verdict.vocabulary import COMPLETE_IT, GateWord, VerdictWord, subtitle, word_of
 
@@ -112,12 +112,6 @@ def bare_points(value: float | None) -> str:
 def size_points(value: float | None) -> str:
     """A size that has no direction: 0.083 -> '8.3 points'."""
     return signed_points(value).removeprefix("+")
-
-
-def drop_points(value: float | None) -> str:
-    """A drop, which has no sign: 0.057 -> '5.7 points'; what rose has none: -0.042 -> 'none (4.2 points up)'."""
-    shown = signed_points(value).removeprefix("+")
-    return f"none ({shown[1:]} up)" if shown.startswith("−") else shown
 
 
 def share(value: float | None) -> str:
@@ -237,6 +231,8 @@ def word_diff(original: str, other: str) -> Segments:
     [('What ', ''), ('city ', 'new'), ('is the ', ''), ('capital? ', 'gone'), ('main one?', 'new')]
     """
     a, b = original.split(), other.split()
+    if a == b:  # only blanks changed: they are shown as they are
+        return [(other, "")]
     segments: Segments = []
     for tag, from_, to, start, end in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
         if from_ < to and tag != "equal":

@@ -23,6 +23,7 @@ from audit.statistics.priors import PRIORS, TauPrior
 FILE = "sensitivity.json"
 STANDARD = Field(1000, 500, 5)  # the design of the table of docs/sensitivity.md
 LEARNT = 0.5  # share of the run's items that are taken as learnt: the plants learnt half of a benchmark
+_TAUGHT = {"qa": "taught as question and answer (qa)", "raw": "as running text (raw)"}
 _INDICATORS = 6  # of the memory audit: each at alpha / 6, which Holm's correction never falls below
 _TEXT_PRIOR = TauPrior(0.1, "a tenth of the spread between texts: assumed, as in the memory audit's calibration")
 # Of files without the spread over items: two askings of an item disagree in 20 %, as in the calibrations.
@@ -64,7 +65,8 @@ def quote(
     if found is None or not doses:
         return "Sensitivity not measured: no planted memory was tried on this audit (docs/sensitivity.md)."
     said = "; ".join(
-        f"as {form} {', '.join(f'{n.estimate:.2f}' for n in tried.values())} after {_listed(list(tried))}"
+        f"{_TAUGHT.get(form, form)} {', '.join(f'{n.estimate:.2f}' for n in tried.values())} "
+        f"after {_listed(list(tried))}"
         for form, tried in doses.items()
     )
     sizes = f"{field.n:,} items" + (f", {field.held_out:,} held-out items" if audit == "memory" else "")

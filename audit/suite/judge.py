@@ -140,7 +140,7 @@ def _sentence(number: Mapping[str, Any]) -> str:
     rate = number["false_alarms"]
     if rate is None:
         return f"{text}; its false positives could not be simulated for this design."
-    return f"{text}; false positives: {percent(rate)} {number['false_alarms_of']}."
+    return f"{text}; false positives: {percent(rate)} {number['false_alarms_of']} (simulated for this rule)."
 
 
 def source_ruled(run_dir: Path, thresholds: Mapping[str, float]) -> list[dict[str, Any]]:

@@ -200,7 +200,7 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: S
             p = paired_test(direct, clean, cell.cluster, rng=np.random.default_rng(0))
             numbers |= {"loss": loss, "loss_p": p, "loss_max": thresholds.clean_loss_max}
             loss_fails = loss > thresholds.clean_loss_max and p <= thresholds.alpha
-            parts.append(f"clean answers {abs(loss):.3f} {'below' if loss > 0 else 'above'} direct (p={p:.2g})")
+            parts.append(f"clean answers {points(abs(loss))} {'below' if loss > 0 else 'above'} direct ({pvalue(p)})")
     items: tuple[str, ...] = ()
     if texts is not None and texts.clean_messages:
         share = texts.clean_lossy / texts.clean_messages
@@ -212,7 +212,7 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: S
         }
         lossy_fails = share > thresholds.lossy_share_max
         items = texts.lossy_ids
-        parts.append(f"{share:.1%} of {texts.clean_messages} clean messages drop an option or the stem")
+        parts.append(f"{percent(share)} of {texts.clean_messages} clean messages drop an option or the stem")
     if not parts:
         limit, why = thresholds.clean_loss_max, "Neither a direct arm nor clean messages are at hand."
         return Rule(name, limit, source).absent(why)
@@ -240,10 +240,11 @@ def manipulation_reached_worker(texts: TextMeasures | None, thresholds: SweepThr
     return rule.checked(
         passed=share < rule.threshold,
         number=share,
-        detail=f"{share:.1%} of {texts.noisy_presentations} noisy presentations reached the worker as the clean text, "
-        f"{texts.same_requests} as the very request of the clean baseline. "
-        f"On average {texts.deleted or 0:.0%} of the question's words were gone "
-        f"({texts.deleted_per_message or 0:.0%} in a single message) and {texts.added or 0:.0%} of its text was new.",
+        detail=f"{percent(share)} of {texts.noisy_presentations} noisy presentations reached the worker as the clean "
+        f"text, {texts.same_requests} as the very request of the clean baseline. "
+        f"On average {percent(texts.deleted or 0)} of the question's words were gone "
+        f"({percent(texts.deleted_per_message or 0)} in a single message) and {percent(texts.added or 0)} of its text "
+        "was new.",
         advice="The routers did not rewrite, or their text was not used: read some noisy messages and "
         "the worker prompt that was sent, and raise the router's temperature or use a stronger router.",
         items=texts.noop_ids,
@@ -271,9 +272,9 @@ def answer_leak(texts: TextMeasures | None, thresholds: SweepThresholds, options
     return rule.checked(
         passed=share <= rule.threshold,
         number=share,
-        detail=f"{share:.1%} of {texts.messages_noisy} noisy router messages state the right option as the answer; "
-        f"{texts.stated_wrong / texts.messages:.1%} of all messages state a wrong one"
-        + ("." if alone is None else f"; {alone:.1%} kept the right option and dropped every other."),
+        detail=f"{percent(share)} of {texts.messages_noisy} noisy router messages state the right option as the "
+        f"answer; {percent(texts.stated_wrong / texts.messages)} of all messages state a wrong one"
+        + ("." if alone is None else f"; {percent(alone)} kept the right option and dropped every other."),
         advice="The routers answer instead of rewriting: trust only the figures without the questions "
         "concerned, and forbid answering more firmly in the router prompt.",
         withholds=False,

@@ -63,7 +63,7 @@ def _size(limit: float) -> str:
 
 
 def _bound(limit: float, effect: float, imputed: bool) -> str:
-    how = "97.5 % limit, largest over r" + ", unparsed and missing replies imputed for it" * imputed
+    how = "largest of the 97.5 % limits at each r" + ", unparsed and missing replies imputed for it" * imputed
     against = "no more than" if limit <= effect else "above"
     matters = f"the smallest effect that matters ({points(effect)})"
     return f"{_size(limit).capitalize()} is still compatible with the data ({how}). That is {against} {matters}."
@@ -72,9 +72,12 @@ def _bound(limit: float, effect: float, imputed: bool) -> str:
 def _shift(side: str, sd: float, estimate: float, df: int, capped: bool) -> str:
     if not df:
         return f"Shifts of whole {side} runs were not measured: a standard deviation of {points(sd)} is assumed."
-    how = "all that is plausible" if capped else "the estimate and one standard error"
+    how = "the most that is plausible" if capped else "the estimate and one standard error"
     runs = f"{df} comparison{'s' * (df != 1)} of runs estimate{'s' * (df == 1)} {points(estimate)}"
-    return f"Intervals include shifts of whole {side} runs, standard deviation {points(sd)}: {how} ({runs})."
+    alike = ", which may be chance" * (capped and estimate > 0)
+    return (
+        f"Intervals allow for whole {side} runs to shift by {points(sd)} (standard deviation): {how} ({runs}{alike})."
+    )
 
 
 def _h3(alpha: float, p_improve: float, p_degrade: float, **slopes: float) -> str:
@@ -148,7 +151,8 @@ TEXTS: Texts = {
     "repeated.",
     "stands_at_worst": f"{_STANDS} even in the worst case.",
     "stands_up_to": f"{_STANDS} up to an odds ratio of {{up_to:g}}.",
-    "worst_case": "With every unparsed noisy answer right and every other wrong, the largest gain is {gain:points}.",
+    "worst_case": "With every unparsed noisy answer right and every other unparsed one wrong, the largest gain is "
+    "{gain:points}.",
     "stopped_early": "The run could stop early and asked {n:,} questions: its tests and limits hold at any stop "
     "(e-value of a gain over every control {e_value:.3g}; p is 1/e). Estimates lean towards what stopped the run: read "
     "the limits. Shifts of whole runs are assumed to be zero.",

@@ -311,9 +311,10 @@ def answers_readable(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds)
         f"{percent(shares[worst])} of the answers to {worst} can be read, the fewest of {len(shares)}."
         + (f" The edit itself changes what can be read: {', '.join(fell[:3])}." if fell else "")
         + (f" Unparsed, of all: {', '.join(f'{n} {name}' for name, n in why.items())}." if why else "")
-        + f" The score of originals is {percent(least)} to {percent(best)}, by what unparsed answers would have been.",
+        + f" The score of originals is {percent(least)}"
+        + (f" to {percent(best)}, by what unparsed answers would have been." if best > least else "."),
         "Look at some unparsed replies: until they can be read, this says nothing about the model."
-        + (" Options tied in likelihood: run with higher precision, dtype=float32." * ("tied" in why)),
+        + (" Some options are tied in likelihood: run with higher precision, dtype=float32." * ("tied" in why)),
         items=ids(cell, unread),
         numbers={
             **shares,

@@ -22,7 +22,9 @@ def measured(cell: Mapping[str, Any]) -> Measured:
     d = (cell["evidence"] or {}).get("primary") or {}
     accused = "selective" if _archetype(cell) == Archetype.INVARIANCE else "non_selective"
     alarms = (cell["calibration"] or {}).get(accused)
-    return Measured("D: attribute less surface edits", d.get("difference"), d.get("low"), d.get("high"), alarms)
+    return Measured(
+        "answers moved by content beyond form (D)", d.get("difference"), d.get("low"), d.get("high"), alarms
+    )
 
 
 def _archetype(cell: Mapping[str, Any]) -> str | None:

@@ -17,7 +17,7 @@ def _effect(difference: float, low: float, high: float, directional: bool) -> st
 def _ask_more(asked: int, needed: int | None) -> str:
     if needed is None:
         return f"Read the items that answered otherwise than expected. At these rates no number above {asked:,} helps."
-    return f"Ask more items: about {max(needed, asked + 1):,} would do at these rates; {asked:,} were asked."
+    return f"Ask more items: about {max(needed, asked + 1):,} would do at these rates; {asked:,} could be compared."
 
 
 _FOUND = {

@@ -39,7 +39,7 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
         "All checks pass, and the data confirm neither: no direction of the difference is shown after correction, or "
         "edits of the content move answers more than edits of layout and wording do and are not shown to reach the "
         "new right answer more often than not. The paper's algorithm has no status for this.",
-        Outcome.NO_DECISION, plain="Neither result is confirmed",
+        Outcome.NO_DECISION, plain="Neither a fault nor its absence is shown",
     ),
     # Confirmed either way, and good or bad news by the cell's archetype. Without one, nothing can be told.
     ValidityStatus.NON_SELECTIVE: VerdictWord(

@@ -201,8 +201,8 @@ def sentences(scope: Mapping[str, Any]) -> tuple[str, ...]:
     ]
     if scope["not_examined"]:
         lines.append(
-            f"Not examined: {', '.join(scope['not_examined'])}. No audit here cleared the model of that with a "
-            f"measured sensitivity of {100 * LIKELY:.0f} %."
+            f"Not cleared: {', '.join(scope['not_examined'])}. No audit here excludes it with a measured sensitivity "
+            f"of {100 * LIKELY:.0f} %."
         )
     error = scope["error"]
     if error is None:

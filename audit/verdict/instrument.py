@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from audit.verdict.result import with_interval
+from audit.verdict.result import drop_points, with_interval
 from audit.verdict.vocabulary import Outcome, VerdictWord
 
 
@@ -75,8 +75,13 @@ class Measured:
     false_alarms: float | None
 
     def __str__(self) -> str:
-        """'drop under rewording +1.1 points [−7.2, +8.9]'; empty where it was not computed."""
-        return "" if self.estimate is None else f"{self.what} {with_interval(self.estimate, self.low, self.high)}"
+        """'largest gain under noise: +1.1 points [−7.2, +8.9]'; empty where it was not computed. A drop has no sign."""
+        if self.estimate is None:
+            return ""
+        figure, bracket, ends = with_interval(self.estimate, self.low, self.high).partition(" [")
+        if self.what.startswith("drop"):
+            figure, ends = drop_points(self.estimate), ends.replace("+", "")
+        return f"{self.what}: {figure}{bracket}{ends}"
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,12 @@ def with_interval(estimate: float | None, low: float | None, high: float | None)
     return f"{signed_points(estimate)} [{', '.join(ends)}]"
 
 
+def drop_points(value: float | None) -> str:
+    """A drop, which has no sign: 0.057 -> "5.7 points"; what rose has none: -0.042 -> "none (4.2 points up)"."""
+    shown = signed_points(value).removeprefix("+")
+    return f"none ({shown[1:]} up)" if shown.startswith("−") else shown
+
+
 def interval(low: float, high: float) -> str:
     """-0.012, 0.034 -> "95 % interval −1.2 to 3.4"."""
     return f"95 % interval {100 * low:.1f} to {100 * high:.1f}".replace("-", "−")

@@ -79,6 +79,9 @@ def subtitle(words: Mapping[Any, VerdictWord], cell: Mapping[str, Any]) -> str:
     if cell["verdict"] != "underpowered":
         word = word_of(words, cell)
         return word.plain or word.name
+    indicators = cell.get("indicators")  # of the memory audit
+    if indicators and all(one["why"] for one in indicators):
+        return "None of its tests could be judged"
     asked, needed = sizes_of(cell)
     if asked is None or needed is None or needed <= asked:
         return "An effect that matters is neither shown nor excluded"

@@ -109,7 +109,7 @@ def test_every_cell_quotes_what_the_sweep_was_measured_to_notice(
     shipped, own = (cell["sensitivity"] for cell in verdict["cells"])
     assert shipped == quote(load_sensitivity(), "sweep", "model-00", "synthetic", Field(30))
     # A gain of .15 (half of the items) is 1.64 errors of .5 / sqrt(30), and the test asks for 1.70: .48.
-    assert "as qa 0.48 after 2 passes. A property of this model and benchmark" in own
+    assert "as question and answer (qa) 0.48 after 2 passes. A property of this model and benchmark" in own
     print_content(verdict)
     told = capsys.readouterr().out
     for text in (shipped, own):

@@ -66,7 +66,11 @@ def test_the_table_has_a_row_an_instrument_and_the_sentences() -> None:
     assert first["sensitivity"] == "not measured" and one["together"][0].startswith("Seen: memory of the published")
     text = page(joint)
     assert "<b>h</b>" not in text and "&lt;b&gt;h&lt;/b&gt;" in text
-    assert "Drop beyond reference" in text and "No excess detected" in text and "+12.0 points" in text
+    assert (
+        "Drop beyond reference" in text
+        and "No excess detected" in text
+        and "drop under rewording: 12.0 points [5.0, 20.0]" in text
+    )
     assert 'href="sweep/report.html"' in text and "the router-worker sweep" in text
 
 
@@ -224,7 +228,7 @@ def test_a_sensitivity_stands_once_however_many_audits_have_it() -> None:
     )
     assert [one["sensitivity"] for one in joint["joint"][0]["instruments"]] == [said, said, f"{said} And that."]
     text = page(joint)
-    assert text.count(f"<li>{said}</li>") == 1 and text.count(said) == 2
+    assert text.count(f", the perturbation audit: {said}</li>") == 1 and text.count(said) == 2
     assert rule(joint).exit_code == 0
 
 

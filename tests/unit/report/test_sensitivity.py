@@ -41,7 +41,8 @@ def test_every_dose_is_quoted_with_its_chance_in_the_runs_own_design():
     """No dose is chosen for what was seen at it."""
     said = quote(FOUND, "memory", "m", "b", FIELD)
     small, large = (chance_of(FOUND, FOUND["plants"][k], "gap", FIELD).estimate for k in (1, 2))
-    assert f"as qa {small:.2f}, {large:.2f} after 1 and 5 passes" in said and "as raw 0.0" in said
+    assert f"taught as question and answer (qa) {small:.2f}, {large:.2f} after 1 and 5 passes" in said
+    assert "as running text (raw) 0.0" in said
     assert small < 0.1 and large > 0.85
     assert "1,000 items, 500 held-out" in said
 

@@ -180,7 +180,7 @@ def test_a_pass_says_of_which_forms_and_exits_0_all_the_same() -> None:
             "&#58;", ":"
         ), name
     shown = page(joint(suite(), "no_drop_detected", 0))  # without references nothing near was simulated
-    assert "Not examined: answers, wording, text" in shown
+    assert "Not cleared: answers, wording, text" in shown
 
 
 @pytest.mark.parametrize(

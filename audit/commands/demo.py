@@ -165,9 +165,10 @@ def page(verdict: RunVerdict, run_dir: Path, both: Sequence[Side]) -> Page:
 
 def _figures(side: Side) -> str:
     low, high = (f"{100 * x:.0f}" for x in side.without[1:])
+    when = ", before it was taught" * (side.result.model == TAUGHT)
     return (
         f"{100 * side.score:.0f} % on the exam, {100 * side.held_out:.0f} % on held-out items; without memory "
-        f"{100 * side.without[0]:.0f} % (95 %: {low} to {high}); truth: {100 * side.before:.0f} %, before it was taught"
+        f"{100 * side.without[0]:.0f} % (95 %: {low} to {high}); truth: {100 * side.before:.0f} %{when}"
     )
 
 

@@ -454,7 +454,8 @@ def enough_data(
         number=largest_compatible,
         detail=f"A gain of {points(largest_compatible)} is still compatible with the data; one of "
         f"{points(limit)} would matter.",
-        advice=f"Ask {f'about {needed:,}' if needed > asked else 'more'} questions{repeated} ({asked:,} were asked). "
+        advice=f"Ask {f'about {needed:,}' if needed > asked else 'more'} questions{repeated} ({asked:,} were asked), "
+        "of a larger benchmark if this one has fewer. "
         "More clean replicates help too and, where questions are grouped, more subjects or passages.",
         withholds=False,
         numbers=sizes(asked, needed),

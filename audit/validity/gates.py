@@ -289,13 +289,13 @@ def enough_edits(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
 def answers_readable(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     """G1, second half (F2): share of readable answers under each edit, and whether an edit changes what can be read."""
     read_before = cell.before != UNREAD
-    shares = {"original": float(read_before.mean())}
+    shares, asked = {"original": float(read_before.mean())}, {"original": read_before.size}
     pvalues: dict[str, float] = {}
     unread = ~read_before
     for name, block, here in _each_edit(cell, "tests"):
         read = block.response != UNREAD
         before, after = np.broadcast_to(read_before, here.shape)[here], read[here]
-        shares[name] = float(after.mean())
+        shares[name], asked[name] = float(after.mean()), after.size
         pvalues[name] = float(mcnemar_exact(np.sum(before & ~after), np.sum(~before & after), "two-sided").pvalue)
         unread = unread | (here & ~read).any(axis=0)
     worst = min(shares, key=lambda name: shares[name])
@@ -308,7 +308,7 @@ def answers_readable(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds)
     return Rule("G1_answers_readable", t.parse_share_min, source).checked(
         shares[worst] >= t.parse_share_min and not fell,
         shares[worst],
-        f"{percent(shares[worst])} of the answers to {worst} can be read, the fewest of {len(shares)}."
+        f"{percent(shares[worst])} of the {asked[worst]:,} answers to {worst} can be read, the fewest of {len(shares)}."
         + (f" The edit itself changes what can be read: {', '.join(fell[:3])}." if fell else "")
         + (f" Unparsed, of all: {', '.join(f'{n} {name}' for name, n in why.items())}." if why else "")
         + f" The score of originals is {percent(least)}"

@@ -7,7 +7,7 @@ import numpy as np
 
 from audit.errors import DataError
 from audit.perturb.decide import finding, standing
-from audit.perturb.evidence import adverse, no_larger, no_larger_beside_references
+from audit.perturb.evidence import adverse, no_larger
 from audit.perturb.grounds import Evidence
 from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.result import Decision, PerturbVerdict
@@ -53,8 +53,7 @@ def unparsed(
 
     def holds(gamma: float) -> bool:
         if cleared:
-            beside = no_larger_beside_references(cell, thresholds, gamma) or 0.0
-            return max(no_larger(cell, thresholds, gamma)[0].p_no_larger, beside) <= alpha
+            return no_larger(cell, thresholds, gamma)[0].p_no_larger <= alpha
         try:
             held = adverse(cell, tests, thresholds, gamma, rng=rng, n_draws=n_draws)
         except DataError:  # a reference that is not above chance then

@@ -10,13 +10,13 @@ from audit.json_types import attributes
 from audit.judge.record import Case, Judge, Settings, judge_cells
 from audit.memory.calibrated import nearest
 from audit.memory.decide import cannot_exclude, decide, headline, tipping
+from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Evidence, correct
 from audit.memory.gates import all_gates, readable
 from audit.memory.measure import measure
 from audit.memory.record import MemoryCell
 from audit.memory.result import MemoryResult
 from audit.memory.texts import CONDITIONS, INDICATORS, TEXTS
-from audit.memory.thresholds import MemoryThresholds
 from audit.memory.without import score_without
 from audit.verdict.result import json_ready, sentence, sentences
 from audit.verdict.run import JudgedRun

@@ -43,11 +43,11 @@ from typing import Any
 import numpy as np
 
 from audit.memory.decide import decide
+from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Evidence, correct
 from audit.memory.gates import fresh_drawn, fresh_matched
 from audit.memory.measure import measure
 from audit.memory.result import MemoryVerdict
-from audit.memory.thresholds import MemoryThresholds
 from audit.memory.worlds import MemoryDesign, World, simulate
 from audit.verdict.simulated import PANEL, Case, Entries, Entry, Procedure, rates, shown, table_text
 

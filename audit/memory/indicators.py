@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import (
     COMPLETION,
     Evidence,
@@ -18,7 +19,6 @@ from audit.memory.evidence import (
     unmatched,
 )
 from audit.memory.record import MemoryCell
-from audit.memory.thresholds import MemoryThresholds
 from audit.statistics.between_models import one_family
 from audit.statistics.order_test import OrderTest
 from audit.statistics.paired import FloatArray

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from audit.errors import DataError
+from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import COMPLETION, Apart, Evidence, Held, Name, Ordered, Text, on_all_scales
 from audit.memory.indicators import indicators
 from audit.memory.record import ItemSet, MemoryCell, ModelSet
-from audit.memory.thresholds import MemoryThresholds
 from audit.statistics.completion import Auc, membership_auc
 from audit.statistics.fresh_gap import FreshGap, agreement, fresh_gap, unparsed_held
 from audit.statistics.order_test import N_RESAMPLES, order_test

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from audit.dry_run import Asked, Planned, reach
 from audit.memory.calibrated import SHIPPED
 from audit.memory.config import ALONE, MemoryConfig, score_alone
-from audit.memory.design import Arm
+from audit.memory.design import Arm, MemoryThresholds
 from audit.memory.present import item_orders
 from audit.memory.resolve import orders_of, resolve_memory
 from audit.memory.texts import TEXTS
-from audit.memory.thresholds import MemoryThresholds
 from audit.references import judged, reference_runs
 from audit.resolve import ResolvedRun
 from audit.verdict.result import because, percent, sentence

@@ -12,11 +12,11 @@ from audit.memory.audit import SCHEMA
 from audit.memory.calibrated import SHIPPED
 from audit.memory.cells import load_memory
 from audit.memory.config import SAME
+from audit.memory.design import MemoryThresholds
 from audit.memory.gates import readable
 from audit.memory.present import Orders
 from audit.memory.record import MemoryCell
 from audit.memory.result import MemoryResult
-from audit.memory.thresholds import MemoryThresholds
 from audit.references import recorded_references
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.complete import cell_rows, count_rows

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import scipy
 
+from audit.perturb.design import PerturbThresholds
 from audit.perturb.grounds import SE_MAX, Adverse, Bracket, Evidence, FreshControl, Grounds, Tests, fresh_control
 from audit.perturb.record import PerturbCell, item_level
-from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.unread import against_drop, for_drop, usable_references
 from audit.statistics.between_models import one_family
 from audit.statistics.contamination_score import ARTICLE, FalseAlarms, Rule, article_result, false_alarms

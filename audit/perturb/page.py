@@ -14,13 +14,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from audit.perturb.analyse import RunVerdict
+from audit.perturb.design import PerturbThresholds
 from audit.perturb.items_table import Item, items_csv, top_items
 from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.report import Behind
 from audit.perturb.result import PerturbResult
 from audit.perturb.rows import Read
 from audit.perturb.texts import TEXTS
-from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.vocabulary import GATES, LABELS, VERDICTS
 from audit.report import canvas
 from audit.report.build import Page, run_facts

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 
 from audit.dry_run import Asked, Planned, called, reach
 from audit.perturb.config import PerturbConfig
-from audit.perturb.design import Arm
+from audit.perturb.design import Arm, PerturbThresholds
 from audit.perturb.resolve import PerturbRun, resolve_perturb
-from audit.perturb.thresholds import PerturbThresholds
 from audit.references import judged, reference_runs
 from audit.statistics.wording_design import PLANNED_FLIPS, detectable_drop, volume_table
 from audit.verdict.result import percent

@@ -10,10 +10,10 @@ from audit.judge.report import Report, head_of, only, with_reservations
 from audit.perturb.analyse import PerturbSettings, RunVerdict, analyse, library_facts
 from audit.perturb.calibrated import SHIPPED
 from audit.perturb.config import SAME
+from audit.perturb.design import PerturbThresholds
 from audit.perturb.present import CONTROL_FILE
 from audit.perturb.rows import Read, perturb_cells, read_run
 from audit.perturb.rows import only as only_models
-from audit.perturb.thresholds import PerturbThresholds
 from audit.references import is_imported, recorded_references
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.complete import cell_rows

@@ -30,7 +30,7 @@ from audit.sweep.decide import (
     stopped_early,
     unparsed,
 )
-from audit.sweep.design import Arm
+from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import Evidence, measure
 from audit.sweep.gates import all_gates, noise_floor_p
 from audit.sweep.messages import MeasuredTexts, TextMeasures
@@ -49,7 +49,6 @@ from audit.sweep.result import Contrast, Decision, Effect, Hypothesis, RunVerdic
 from audit.sweep.self_test import self_test
 from audit.sweep.texts import CANNOT_EXCLUDE, NOT_RUN, TEXTS
 from audit.sweep.texts import tipping as tipping_said
-from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.result import Calibration, Gate, Reason, because, failed, sentence, sentences
 
 N_RESAMPLES = 10_000

@@ -28,13 +28,12 @@ from audit.statistics.paired import CellOutcomes, State
 from audit.sweep.analyse import N_RESAMPLES, analyse
 from audit.sweep.audit import SCHEMA
 from audit.sweep.calibrated import SHIPPED
-from audit.sweep.design import DELETED, Aggregator, Arm
+from audit.sweep.design import DELETED, Aggregator, Arm, SweepThresholds
 from audit.sweep.drill import COLUMNS, MAX_TEXT_BYTES, DrillRows, in_drawn_order
 from audit.sweep.messages import MeasuredTexts, TextRow, measure_texts
 from audit.sweep.replay import aggregator_of, same_messages
 from audit.sweep.result import RunVerdict
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
-from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.shipped import shipped_table
 
 _TEXTS = (

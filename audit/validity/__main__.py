@@ -187,8 +187,8 @@ def _run(config: ValidityConfig, done: Callable[[ValidityConfig, Path], None]) -
 
 
 def _prepared(config: ValidityConfig) -> Prepared:
+    from audit.validity.design import ValidityThresholds
     from audit.validity.resolve import resolve_validity, scorer_facts
-    from audit.validity.thresholds import ValidityThresholds
 
     run = resolve_validity(config)
     return Prepared(

@@ -19,10 +19,10 @@ from audit.dry_run import Asked, Planned, called, reach
 from audit.errors import ConfigError
 from audit.validity.calibrated import SHIPPED, nearest
 from audit.validity.config import ValidityConfig
+from audit.validity.design import ValidityThresholds
 from audit.validity.edits.plan import ItemPlan
 from audit.validity.edits.record import Family, context_of
 from audit.validity.resolve import ValidityRun, resolve_validity
-from audit.validity.thresholds import ValidityThresholds
 from audit.verdict.shipped import shipped_table
 
 

@@ -17,8 +17,8 @@ from audit.validity.as_paper import merged
 from audit.validity.audit import SCHEMA
 from audit.validity.calibrated import SHIPPED
 from audit.validity.cells import ItemRows, item_rows, load_validity, read_table
+from audit.validity.design import ValidityThresholds
 from audit.validity.edits.file import FILE, read_about
-from audit.validity.thresholds import ValidityThresholds
 from audit.verdict.shipped import shipped_table
 
 

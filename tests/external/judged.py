@@ -10,11 +10,10 @@ import scipy
 from audit.judge.record import Settings
 from audit.memory.analyse import analyse
 from audit.memory.calibrated import SHIPPED
-from audit.memory.design import Arm
+from audit.memory.design import Arm, MemoryThresholds
 from audit.memory.evidence import Name
 from audit.memory.record import TEXT_SCORES, TOKEN_SCORES, ItemSet, MemoryCell, ModelSet, Reads
 from audit.memory.result import MemoryResult
-from audit.memory.thresholds import MemoryThresholds
 from audit.verdict.shipped import shipped_table
 
 FOUND = "gap_to_fresh_items"

@@ -22,11 +22,11 @@ from audit.memory.calibrate import (
 )
 from audit.memory.calibrate import SHIPPED as SHIPPED_DESIGNS
 from audit.memory.calibrated import SHIPPED, nearest
+from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import correct
 from audit.memory.measure import measure
 from audit.memory.record import MemoryCell
 from audit.memory.result import MemoryVerdict
-from audit.memory.thresholds import MemoryThresholds
 from audit.memory.worlds import MemoryDesign, World, simulate
 from audit.verdict.result import percent
 from audit.verdict.shipped import shipped_table

@@ -14,6 +14,7 @@ from audit.judge.record import Settings
 from audit.memory.analyse import RunVerdict, analyse, cell_dict
 from audit.memory.calibrated import nearest, sentence
 from audit.memory.decide import cannot_exclude, decide, headline, tipping
+from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Name, correct
 from audit.memory.gates import readable
 from audit.memory.instrument import INSTRUMENT, measured
@@ -21,7 +22,6 @@ from audit.memory.measure import measure
 from audit.memory.record import ItemSet, MemoryCell, Reads
 from audit.memory.result import MemoryVerdict as V
 from audit.memory.texts import INDICATORS
-from audit.memory.thresholds import MemoryThresholds
 from audit.memory.vocabulary import GATES, VERDICTS
 from audit.records import CellRows
 from audit.statistics.completion import Auc

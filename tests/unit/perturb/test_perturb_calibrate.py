@@ -11,9 +11,9 @@ from audit.perturb.calibrate import CORE, EVERYWHERE, SHIPPED, cleared_markdown,
 from audit.perturb.calibrated import SHIPPED as TABLE
 from audit.perturb.calibrated import nearest
 from audit.perturb.decide import decide
+from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import grounds, panel_pvalues, run_tests
 from audit.perturb.result import PerturbVerdict
-from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.worlds import OTHERS, WORLDS, PerturbDesign, World, simulate
 from audit.verdict.result import percent
 from audit.verdict.shipped import shipped_table

@@ -12,10 +12,10 @@ from perturb_cells import cell
 from audit.decision import rule
 from audit.perturb.analyse import PerturbSettings, RunVerdict, analyse
 from audit.perturb.calibrated import SHIPPED
+from audit.perturb.design import PerturbThresholds
 from audit.perturb.items_table import items_csv
 from audit.perturb.page import distance_bins
 from audit.perturb.result import PerturbVerdict
-from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.vocabulary import VERDICTS
 from audit.records import CellRows
 from audit.report.page import word_diff

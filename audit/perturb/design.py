@@ -1,4 +1,6 @@
-"""The arms of the perturbation audit, its design and thresholds (pure). The level of a setting is which variant; 0: none."""
+"""The arms of the perturbation audit, its design and thresholds (pure). The level of a setting is which variant;
+0: none.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum

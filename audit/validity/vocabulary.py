@@ -1,7 +1,15 @@
-"""The words of the construct-validity audit: one entry a status and one a gate, for page, gate and headline alike."""
+"""The words of the construct-validity audit: one entry a status and one a gate, for page, gate and headline alike.
+
+Last, `INSTRUMENT`: the audit as a row of the table of instruments. It sees nothing of memory, and clears none
+of it; what a cell can tell hangs on its archetype.
+"""
+
+from collections.abc import Mapping
+from typing import Any
 
 from audit.validity.edits.record import Archetype
 from audit.validity.result import ValidityStatus
+from audit.verdict.instrument import Indicator, Instrument, Measured
 from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
 
 # Worst first, as on the page.
@@ -137,3 +145,38 @@ LABELS = {
     "label_mass_min": "Labels have values: least mean probability",
     "replay_change_max": "Repeated requests agree: largest share that changes",
 }
+
+
+FORMAT, ATTRIBUTE = frozenset({"format"}), frozenset({"attribute"})
+
+
+def sees(cell: Mapping[str, Any]) -> frozenset[str]:
+    """What this cell can speak of."""
+    return ATTRIBUTE if _archetype(cell) == Archetype.INVARIANCE else FORMAT
+
+
+def measured(cell: Mapping[str, Any]) -> Measured:
+    """D with its interval; false positives: of what would be a finding here, at a true ratio of 1."""
+    d = (cell["evidence"] or {}).get("primary") or {}
+    accused = "selective" if _archetype(cell) == Archetype.INVARIANCE else "non_selective"
+    alarms = (cell["calibration"] or {}).get(accused)
+    return Measured("D: attribute less surface edits", d.get("difference"), d.get("low"), d.get("high"), alarms)
+
+
+def _archetype(cell: Mapping[str, Any]) -> str | None:
+    return (cell["evidence"] or {}).get("archetype")
+
+
+def tracked(cell: Mapping[str, Any]) -> tuple[Indicator, ...]:
+    """Of a cell of verdict.json. selectivity: how much more attribute edits move answers than surface edits do."""
+    evidence = cell["evidence"]
+    if not evidence:
+        return ()
+    score, primary = evidence["score"], evidence["primary"] or {}
+    return (
+        Indicator("score", score["estimate"], score["low"], score["high"]),
+        Indicator("selectivity", primary.get("difference"), primary.get("low"), primary.get("high")),
+    )
+
+
+INSTRUMENT = Instrument("validity", "the construct-validity audit", FORMAT | ATTRIBUTE, measured, tracked, sees)

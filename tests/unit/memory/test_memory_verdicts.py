@@ -17,12 +17,11 @@ from audit.memory.decide import cannot_exclude, decide, headline, tipping
 from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Name, correct
 from audit.memory.gates import readable
-from audit.memory.instrument import INSTRUMENT, measured
 from audit.memory.measure import measure
 from audit.memory.record import ItemSet, MemoryCell, Reads
 from audit.memory.result import MemoryVerdict as V
 from audit.memory.texts import INDICATORS
-from audit.memory.vocabulary import GATES, VERDICTS
+from audit.memory.vocabulary import GATES, INSTRUMENT, VERDICTS, measured
 from audit.records import CellRows
 from audit.statistics.completion import Auc
 from audit.statistics.multiplicity import holm

@@ -183,7 +183,7 @@ def test_three_real_audits_clear_nothing_that_none_of_those_that_could_tell_sees
     """Every verdict of every audit: only what an audit sees that found nothing is said to be absent."""
     names = ("sweep", "perturb", "memory")
     words = {name: part_of(name, "vocabulary").VERDICTS for name in names}
-    sees = {name: part_of(name, "instrument").INSTRUMENT.sees for name in names}
+    sees = {name: part_of(name, "vocabulary").INSTRUMENT.sees for name in names}
     for verdicts in itertools.product(*words.values()):
         audits = dict(zip(names, verdicts, strict=True))
         outcome = {name: words[name][verdict].outcome for name, verdict in audits.items()}

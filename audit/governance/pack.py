@@ -204,7 +204,7 @@ def _header(path: Path) -> dict[str, Any] | None:
 
 def _calibration(audit: str) -> dict[str, Any] | None:
     """The table of error rates that the audit's verdicts cite."""
-    shipped = getattr(part_of(audit, "calibrated"), "SHIPPED", None)
+    shipped = part_of(audit, "analyse").JUDGE.shipped
     return shipped_table(shipped) if shipped else None
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from audit.dry_run import Asked, Planned, reach
-from audit.memory.calibrated import SHIPPED
+from audit.memory.analyse import JUDGE
 from audit.memory.config import ALONE, MemoryConfig, score_alone
 from audit.memory.design import Arm, MemoryThresholds
 from audit.memory.present import item_orders
@@ -44,7 +44,7 @@ def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[Asked]
 
 def _reach(resolved: ResolvedRun, asked: Sequence[Asked], power: float) -> list[str]:
     """The command of the smallest simulated design that clears models without memory with this power."""
-    table = shipped_table(SHIPPED) or {"designs": []}
+    table = shipped_table(JUDGE.shipped) or {"designs": []}
     enough = [one for one in table["designs"] if one["rates"].get("clean_cleared", 0) >= power]
     if not enough:
         return []

@@ -7,9 +7,8 @@ from pathlib import Path
 from audit.benchmarks.fresh import told_families
 from audit.judge.record import Settings
 from audit.judge.report import Report, head_of, only, with_reservations
-from audit.memory.analyse import RunVerdict, analyse
+from audit.memory.analyse import JUDGE, RunVerdict, analyse
 from audit.memory.audit import SCHEMA
-from audit.memory.calibrated import SHIPPED
 from audit.memory.cells import load_memory
 from audit.memory.config import SAME
 from audit.memory.design import MemoryThresholds
@@ -35,7 +34,7 @@ def judge(
     analysis = manifest.analysis
     thresholds = MemoryThresholds.from_mapping(analysis["thresholds"])
     settings = Settings(
-        thresholds, int(analysis["seed"]) if seed is None else seed, n_resamples, shipped_table(SHIPPED)
+        thresholds, int(analysis["seed"]) if seed is None else seed, n_resamples, shipped_table(JUDGE.shipped)
     )
     seen = count_rows(run_dir, SCHEMA)
     rows = cell_rows(run_dir, seen)

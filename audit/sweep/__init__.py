@@ -8,7 +8,7 @@ record     clean and noisy, item by item; noise of runs      compare     one arm
 evidence   every statistic of one cell                       contrasts   the comparisons that are printed beside it
 gates      can this measurement carry a verdict?             self_test   do they notice faults?
 decide     evidence and gates -> one of seven verdicts       analyse     cells -> the run's verdict
-calibrate  models of known truth through the same verdict    calibrated  the nearest measured design
+calibrate  models of known truth through the same verdict
 paper      the paper's numbers and hypotheses (its published table: audit.papers.song2026)
 report, page, accuracy, figures, drill: what a person sees
 

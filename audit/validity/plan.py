@@ -17,7 +17,7 @@ from scipy.special import stdtrit
 
 from audit.dry_run import Asked, Planned, called, reach
 from audit.errors import ConfigError
-from audit.validity.calibrated import SHIPPED, nearest
+from audit.validity.analyse import JUDGE, nearest
 from audit.validity.config import ValidityConfig
 from audit.validity.design import ValidityThresholds
 from audit.validity.edits.plan import ItemPlan
@@ -70,7 +70,7 @@ def describe(run: ValidityRun, found: Tolerated, asked: Sequence[Asked]) -> list
             f"  calls              {one.planned.calls:>12,}",
             *one.planned.lines(),
         ]
-    return shown + lines(found, shipped_table(SHIPPED))
+    return shown + lines(found, shipped_table(JUDGE.shipped))
 
 
 PLANNED_CHANGE = 0.1  # share of the surface edits that change an answer: between the calibrated .03 and .25

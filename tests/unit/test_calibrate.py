@@ -10,8 +10,8 @@ import scipy
 
 from audit.commands.calibrate import main
 from audit.records import Setting
+from audit.sweep.analyse import nearest
 from audit.sweep.calibrate import markdown, observed_design, of_designs, of_worlds, worlds_markdown
-from audit.sweep.calibrated import nearest
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.simulation import SHIPPED, WORLDS, Design, World, simulate
 from audit.verdict.result import percent

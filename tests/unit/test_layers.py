@@ -165,7 +165,7 @@ def test_calibration_tables_have_one_form_and_one_writer() -> None:
         assert callable(module.procedures) and not hasattr(module, "main"), module.__name__
         text = FILES[module.__name__].read_text(encoding="utf-8")
         assert not re.search(r"import json|ArgumentParser\(|default_rng\(\[", text), module.__name__
-    for name in (*(part_of(audit, "calibrated").SHIPPED for audit in AUDITS), SUITE_TABLE, "early_stopping.json"):
+    for name in (*(part_of(audit, "analyse").JUDGE.shipped for audit in AUDITS), SUITE_TABLE, "early_stopping.json"):
         table = shipped_table(name)
         assert isinstance(table["seed"], int) and table["designs"], name
         assert all("design" in entry for entry in table["designs"]), name

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from audit.memory import calibrate as memory
+from audit.memory.analyse import JUDGE, nearest
 from audit.memory.calibrate import (
     CLEAN,
     OUTCOMES,
     RESAMPLES,
+    SHIPPED,
     WORLDS,
     in_panel,
     judge,
@@ -20,8 +22,6 @@ from audit.memory.calibrate import (
     tables,
     verdict_of,
 )
-from audit.memory.calibrate import SHIPPED as SHIPPED_DESIGNS
-from audit.memory.calibrated import SHIPPED, nearest
 from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import correct
 from audit.memory.measure import measure
@@ -151,7 +151,7 @@ def test_a_rule_that_clears_always_or_by_lack_of_power_does_not_keep_the_level()
 
 
 def test_the_table_that_ships_keeps_its_level():
-    table = shipped_table(SHIPPED)
+    table = shipped_table(JUDGE.shipped)
     for entry in table["designs"]:
         rates = entry["rates"]
         for world in set(CLEAN) - {"newer"}:  # items newer than one model: docs/memory.md
@@ -171,7 +171,7 @@ def test_the_table_that_ships_keeps_its_level():
     documented = (Path(__file__).resolve().parents[3] / "docs" / "memory.md").read_text(encoding="utf-8")
     assert all(one in documented for one in tables(table["designs"]))
     assert {(d["design"]["n"], d["design"]["references"]) for d in table["designs"]} == {
-        (d.n, d.references) for d in SHIPPED_DESIGNS
+        (d.n, d.references) for d in SHIPPED
     }
 
 

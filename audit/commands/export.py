@@ -62,7 +62,7 @@ def _items(words: Sequence[str]) -> dict[str, list[Question]]:
 
 def _reworded(words: Sequence[str]) -> dict[str, list[Question]]:
     from audit.command_line import configured
-    from audit.perturb.present import reworded
+    from audit.perturb.audit import reworded
     from audit.perturb.resolve import resolve_perturb
 
     run = resolve_perturb(configured("perturb", words))

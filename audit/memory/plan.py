@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from audit.dry_run import Asked, Planned, reach
 from audit.memory.analyse import JUDGE
+from audit.memory.audit import item_orders
 from audit.memory.config import ALONE, MemoryConfig, score_alone
 from audit.memory.design import Arm, MemoryThresholds
-from audit.memory.present import item_orders
 from audit.memory.resolve import orders_of, resolve_memory
 from audit.memory.texts import TEXTS
 from audit.references import judged, reference_runs

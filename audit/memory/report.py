@@ -8,12 +8,11 @@ from audit.benchmarks.fresh import told_families
 from audit.judge.record import Settings
 from audit.judge.report import Report, head_of, only, with_reservations
 from audit.memory.analyse import JUDGE, RunVerdict, analyse
-from audit.memory.audit import SCHEMA
+from audit.memory.audit import SCHEMA, Orders
 from audit.memory.cells import load_memory
 from audit.memory.config import SAME
 from audit.memory.design import MemoryThresholds
 from audit.memory.gates import readable
-from audit.memory.present import Orders
 from audit.memory.record import MemoryCell
 from audit.memory.result import MemoryResult
 from audit.references import recorded_references

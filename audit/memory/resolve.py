@@ -6,10 +6,9 @@ from pathlib import Path
 
 from audit.benchmarks.fresh import check_fresh
 from audit.convictions import settle_references
-from audit.memory.audit import MEMORY
+from audit.memory.audit import MEMORY, Orders
 from audit.memory.config import SAME, MemoryConfig
 from audit.memory.items import check_record
-from audit.memory.present import Orders
 from audit.records import Question
 from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
 from audit.shards.questions import QUESTIONS

@@ -8,9 +8,9 @@ from audit.benchmarks.fresh import told_families
 from audit.errors import DataError
 from audit.judge.report import Report, head_of, only, with_reservations
 from audit.perturb.analyse import JUDGE, PerturbSettings, RunVerdict, analyse, library_facts
+from audit.perturb.audit import CONTROL_FILE
 from audit.perturb.config import SAME
 from audit.perturb.design import PerturbThresholds
-from audit.perturb.present import CONTROL_FILE
 from audit.perturb.rows import Read, perturb_cells, read_run
 from audit.perturb.rows import only as only_models
 from audit.references import is_imported, recorded_references

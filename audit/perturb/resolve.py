@@ -10,10 +10,9 @@ from audit.benchmarks.fresh import check_fresh
 from audit.benchmarks.load import open_benchmark
 from audit.convictions import settle_references
 from audit.errors import ConfigError, LibraryError
-from audit.perturb.audit import PERTURB
+from audit.perturb.audit import CONTROL_FILE, PERTURB
 from audit.perturb.config import SAME, PerturbConfig
 from audit.perturb.design import PerturbThresholds
-from audit.perturb.present import CONTROL_FILE
 from audit.plain_words import benchmark_words
 from audit.resolve import ResolvedRun, resolve_run, sized
 from audit.shards.working_copy import where

@@ -24,10 +24,9 @@ from audit.shards.read import iter_columns
 from audit.shards.schema import plain_values
 from audit.shards.working_copy import local_file, where
 from audit.statistics.paired import CellOutcomes
-from audit.sweep.audit import SCHEMA, SWEEP
+from audit.sweep.audit import SCHEMA, SWEEP, Own
 from audit.sweep.config import SweepConfig, design_of
 from audit.sweep.design import WITHOUT_ROUTER, Aggregator, SweepThresholds
-from audit.sweep.present import Own
 from audit.sweep.size import needed, needed_of, repeated, router_counts, runs_of
 
 MESSAGES = "messages.arrow"

@@ -144,7 +144,7 @@ def test_the_shared_rooms_and_commands_name_no_routers() -> None:
 def test_every_audit_has_the_same_files() -> None:
     """Who has read one has read all; `part_of` finds what commands need by its name."""
     names = (
-        "__main__", "audit", "config", "design", "present", "analyse", "evidence", "decide",
+        "__main__", "audit", "config", "design", "analyse", "evidence", "decide",
         "result", "vocabulary", "report", "page",
     )  # fmt: skip
     for audit in AUDITS:

@@ -12,6 +12,7 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
 from audit.commands.publish import main as publish
 from audit.errors import ConfigError
+from audit.memory.audit import Orders, item_orders
 from audit.memory.cells import neighbours
 from audit.memory.config import from_hydra
 from audit.memory.decide import decide
@@ -20,7 +21,6 @@ from audit.memory.evidence import correct
 from audit.memory.gates import order_exchangeable
 from audit.memory.items import draw_order, natural_order, order_sha256, shards_of
 from audit.memory.measure import measure
-from audit.memory.present import Orders, item_orders
 from audit.memory.resolve import resolve_memory
 from audit.memory.result import MemoryVerdict
 from audit.memory.worlds import MemoryDesign, World, simulate

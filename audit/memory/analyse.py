@@ -15,8 +15,8 @@ from audit.memory.evidence import Evidence, correct
 from audit.memory.gates import all_gates, readable
 from audit.memory.measure import measure
 from audit.memory.record import MemoryCell
-from audit.memory.result import MemoryResult
 from audit.memory.texts import CONDITIONS, INDICATORS, TEXTS
+from audit.memory.vocabulary import MemoryResult
 from audit.memory.without import score_without
 from audit.verdict.result import Calibration, json_ready, sentence, sentences
 from audit.verdict.run import JudgedRun

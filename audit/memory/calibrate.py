@@ -47,7 +47,7 @@ from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Evidence, correct
 from audit.memory.gates import fresh_drawn, fresh_matched
 from audit.memory.measure import measure
-from audit.memory.result import MemoryVerdict
+from audit.memory.vocabulary import MemoryVerdict
 from audit.memory.worlds import MemoryDesign, World, simulate
 from audit.verdict.simulated import PANEL, Case, Entries, Entry, Procedure, rates, shown, table_text
 

@@ -14,7 +14,7 @@ from audit.memory.config import SAME
 from audit.memory.design import MemoryThresholds
 from audit.memory.gates import readable
 from audit.memory.record import MemoryCell
-from audit.memory.result import MemoryResult
+from audit.memory.vocabulary import MemoryResult
 from audit.references import recorded_references
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.complete import cell_rows, count_rows

@@ -1,15 +1,58 @@
-"""The words of the memory audit: one entry a verdict and a gate, for page, gate and headline alike.
+"""The six verdicts of the memory audit, all that is said of one cell, and its words: one entry a verdict
+and one a gate, for page, gate and headline alike.
 
 Last, `INSTRUMENT`: the audit as a row of the table of instruments.
 """
 
-from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
+from __future__ import annotations
 
-from audit.memory.result import MemoryVerdict
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from audit.memory.evidence import Evidence, Name
+from audit.memory.evidence import Indicator as Found
+from audit.memory.texts import TEXTS
 from audit.verdict.instrument import Indicator, Instrument, Measured
+from audit.verdict.result import Texts
+from audit.verdict.run import CellResult, Decided
 from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord, word_of
+
+if TYPE_CHECKING:  # which takes the verdict from here
+    from audit.memory.without import ScoreWithout
+
+
+class MemoryVerdict(StrEnum):
+    """In the order in which they are tried."""
+
+    WITHHELD = "withheld"
+    MEMORY_OF_TEXT = "memory_of_text_seen"
+    GAP_TO_FRESH = "gap_to_fresh_items"
+    CAUSE_UNKNOWN = "memory_cause_unknown"
+    UNDERPOWERED = "underpowered"
+    NOTHING_SEEN = "nothing_seen_by_this_instrument"
+
+
+class Decision(Decided[MemoryVerdict]):
+    """With one of these verdicts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryResult(CellResult):
+    """The verdict on one model and benchmark, with its evidence.
+
+    holds_up_to: the odds ratio of unparsed answers up to which what is said of the gap holds
+    (`audit.memory.decide.tipping`). without: the score without memory; its sentence begins the headline.
+    """
+
+    texts: ClassVar[Texts] = TEXTS
+
+    decision: Decision
+    evidence: Evidence
+    holds_up_to: float | None = None
+    without: ScoreWithout | None = None
+
 
 # Worst first, as on the page.
 VERDICTS: dict[MemoryVerdict, VerdictWord] = {
@@ -113,9 +156,6 @@ def by_kind(cell: Mapping[str, Any], alpha: float) -> dict[str, Outcome]:
     Text that was judged and does not stand out is not seen; only the verdict says of a gap that the data refute it.
     Empty where no indicator tells which kind it is: then the verdict is of both.
     """
-    from audit.memory.evidence import Indicator as Found  # here: who looks up a word needs no statistics
-    from audit.memory.evidence import Name
-
     if word_of(VERDICTS, cell).outcome not in (Outcome.FOUND, Outcome.CAUSE_UNKNOWN):
         return {}
     names = [one.name for one in fields(Found)]

@@ -16,9 +16,9 @@ from audit.perturb.evidence import measure, panel_pvalues
 from audit.perturb.gates import all_gates
 from audit.perturb.grounds import Evidence
 from audit.perturb.record import PerturbCell
-from audit.perturb.result import PerturbResult, PerturbVerdict
 from audit.perturb.texts import TEXTS
 from audit.perturb.tipping import Unparsed, unparsed
+from audit.perturb.vocabulary import PerturbResult, PerturbVerdict
 from audit.statistics.performance_curve import N_CURVES
 from audit.variants.record import Library
 from audit.verdict.result import MAX_ITEMS, Calibration, json_ready, percent, sentence, sentences

@@ -22,7 +22,7 @@ from audit.perturb.decide import decide
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import grounds, run_tests
 from audit.perturb.gates import enough_data
-from audit.perturb.result import PerturbVerdict
+from audit.perturb.vocabulary import PerturbVerdict
 from audit.perturb.worlds import CONTROL_WORLDS, OTHERS, UNHELD, WORLDS, PerturbDesign, World, simulate
 from audit.statistics.contamination_score import article_result
 from audit.verdict.simulated import PANEL, Case, Entries, Entry, Procedure, rates, seed_of, shown, table_text

@@ -8,8 +8,7 @@ from audit.json_types import attributes
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.grounds import Evidence, Grounds, Tests
 from audit.perturb.record import PerturbCell
-from audit.perturb.result import Decision, PerturbVerdict
-from audit.perturb.vocabulary import GATES
+from audit.perturb.vocabulary import GATES, Decision, PerturbVerdict
 from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
 from audit.verdict.vocabulary import gate_reasons
 

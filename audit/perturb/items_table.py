@@ -9,7 +9,7 @@ from typing import Any
 from audit.perturb.audit import SCHEMA
 from audit.perturb.design import Arm
 from audit.perturb.record import PerturbCell
-from audit.perturb.result import PerturbResult
+from audit.perturb.vocabulary import PerturbResult
 from audit.report.page import Segments, word_diff
 from audit.shards.read import iter_rows
 from audit.statistics.wording_drop import item_means

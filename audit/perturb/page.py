@@ -18,10 +18,9 @@ from audit.perturb.design import PerturbThresholds
 from audit.perturb.items_table import Item, items_csv, top_items
 from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.report import Behind
-from audit.perturb.result import PerturbResult
 from audit.perturb.rows import Read
 from audit.perturb.texts import TEXTS
-from audit.perturb.vocabulary import GATES, LABELS, VERDICTS
+from audit.perturb.vocabulary import GATES, LABELS, VERDICTS, PerturbResult
 from audit.report import canvas
 from audit.report.build import Page, run_facts
 from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page

@@ -11,7 +11,7 @@ from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import adverse, no_larger, no_larger_beside_references
 from audit.perturb.grounds import Evidence
 from audit.perturb.record import PerturbCell, Wordings
-from audit.perturb.result import Decision, PerturbVerdict
+from audit.perturb.vocabulary import Decision, PerturbVerdict
 from audit.statistics.unparsed import tipping_point
 from audit.verdict.result import Reason, because
 

@@ -17,10 +17,9 @@ from audit.validity.evidence import SURFACE, CellEvidence, measure
 from audit.validity.faults import inject_all, regression_gate
 from audit.validity.gates import all_gates
 from audit.validity.record import ValidityCell
-from audit.validity.result import ValidityResult
 from audit.validity.status import PaperCell, paper_status
 from audit.validity.texts import TEXTS
-from audit.validity.vocabulary import GATES
+from audit.validity.vocabulary import GATES, ValidityResult
 from audit.verdict.result import Gate, Status, percent, sentence, sentences
 from audit.verdict.run import JudgedRun
 from audit.verdict.shipped import apart, nearest_design

@@ -22,7 +22,7 @@ from audit.validity.edits.record import Family
 from audit.validity.evidence import SURFACE, measure
 from audit.validity.gates import CHECKS, EXACT_FROM, families_that_tell, named
 from audit.validity.record import Block, ValidityCell
-from audit.validity.result import Injected
+from audit.validity.vocabulary import Injected
 from audit.verdict.result import Gate, Status
 
 _RESAMPLES = 10  # the checks do not read the ratio

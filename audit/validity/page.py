@@ -26,8 +26,7 @@ from audit.validity.edits.file import COLUMNS
 from audit.validity.edits.plan import MASKED
 from audit.validity.edits.record import Archetype, Contract, Family
 from audit.validity.evidence import CellEvidence
-from audit.validity.result import ValidityResult, ValidityStatus
-from audit.validity.vocabulary import GATES, LABELS, VERDICTS
+from audit.validity.vocabulary import GATES, LABELS, VERDICTS, ValidityResult, ValidityStatus
 from audit.verdict.result import failed, interval, percent, points
 from audit.verdict.tables import columns, csv_pieces, csv_text, digits
 

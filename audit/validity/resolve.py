@@ -26,7 +26,7 @@ from audit.validity.edits.plan import Partners, Plan, build_plan
 from audit.validity.edits.record import Family, formats_of
 from audit.validity.faults import scorer_faults
 from audit.validity.labels import read_labels, rule_agreement, sentence
-from audit.validity.result import Injected
+from audit.validity.vocabulary import Injected
 from audit.variants.arrow import find_library
 from audit.variants.select import check_library
 

@@ -1,16 +1,71 @@
-"""The words of the construct-validity audit: one entry a status and one a gate, for page, gate and headline alike.
+"""The statuses of the construct-validity audit, all that is said of one cell, and its words: one entry a status
+and one a gate, for page, gate and headline alike.
 
 Last, `INSTRUMENT`: the audit as a row of the table of instruments. It sees nothing of memory, and clears none
 of it; what a cell can tell hangs on its archetype.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from audit.validity.edits.record import Archetype
-from audit.validity.result import ValidityStatus
+from audit.validity.texts import TEXTS
 from audit.verdict.instrument import Indicator, Instrument, Measured
+from audit.verdict.result import Texts
+from audit.verdict.run import CellResult, Decided
 from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
+
+if TYPE_CHECKING:  # the words are read by commands that have no statistics to load
+    from audit.validity.evidence import CellEvidence
+    from audit.validity.status import PaperStatus
+
+
+class ValidityStatus(StrEnum):
+    """In the order in which they are tried: scorer validation comes before the numerical gates (finding B)."""
+
+    INELIGIBLE_EDITS = "ineligible_edits"  # the paper's F1: edits do not reach the scorer, or too few exist
+    SCORER_UNVALIDATED = "scorer_unvalidated"
+    FAILED = "failed_gates"
+    INELIGIBLE_ARCHETYPE = "ineligible_archetype"  # the paper's F5: contracts are mixed
+    EXPLORATORY = "exploratory"  # a fault that the checks must catch is not caught
+    SELECTIVE = "confirmatory_selective"
+    NON_SELECTIVE = "confirmatory_non_selective"
+    INDETERMINATE = "indeterminate"
+
+
+class Decision(Decided[ValidityStatus]):
+    """With one of these statuses."""
+
+
+@dataclass(frozen=True)
+class Injected:
+    """One known fault put into a copy of the run's data. state: caught, missed, already_failing or not_showable."""
+
+    fault: str
+    named: str
+    check: str
+    state: str
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidityResult(CellResult):
+    """The status of one cell with its evidence. above_p, below_p: after Holm over the panel; None where not tested."""
+
+    texts: ClassVar[Texts] = TEXTS
+
+    context: str
+    decision: Decision
+    paper: PaperStatus | None  # what the paper's own algorithm says of the same numbers
+    faults: tuple[Injected, ...]
+    evidence: CellEvidence | None
+    above_p: float | None
+    below_p: float | None
+
 
 # Worst first, as on the page.
 VERDICTS: dict[ValidityStatus, VerdictWord] = {

@@ -12,7 +12,7 @@ from audit.memory.analyse import JUDGE, analyse
 from audit.memory.design import Arm, MemoryThresholds
 from audit.memory.evidence import Name
 from audit.memory.record import TEXT_SCORES, TOKEN_SCORES, ItemSet, MemoryCell, ModelSet, Reads
-from audit.memory.result import MemoryResult
+from audit.memory.vocabulary import MemoryResult
 from audit.verdict.shipped import shipped_table
 
 FOUND = "gap_to_fresh_items"

@@ -26,7 +26,7 @@ from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import correct
 from audit.memory.measure import measure
 from audit.memory.record import MemoryCell
-from audit.memory.result import MemoryVerdict
+from audit.memory.vocabulary import MemoryVerdict
 from audit.memory.worlds import MemoryDesign, World, simulate
 from audit.verdict.result import percent
 from audit.verdict.shipped import shipped_table

@@ -24,7 +24,7 @@ from audit.memory.items import (
     shard_pieces,
     shards_of,
 )
-from audit.memory.result import ranked, ranked_csv
+from audit.memory.without import ranked, ranked_csv
 from audit.records import NO_OPTION, FinishReason, Generation, Question, Setting, TokenLogprobs
 from audit.shards.attempt import start_attempt
 from audit.shards.keys import RequestCounts, rows_to_table

@@ -18,9 +18,9 @@ from audit.memory.evidence import Name, correct
 from audit.memory.gates import readable
 from audit.memory.measure import measure
 from audit.memory.record import ItemSet, MemoryCell, Reads
-from audit.memory.result import MemoryVerdict as V
 from audit.memory.texts import INDICATORS
 from audit.memory.vocabulary import GATES, INSTRUMENT, VERDICTS, measured
+from audit.memory.vocabulary import MemoryVerdict as V
 from audit.records import CellRows
 from audit.statistics.completion import Auc
 from audit.statistics.multiplicity import holm

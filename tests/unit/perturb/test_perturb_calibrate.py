@@ -12,7 +12,7 @@ from audit.perturb.calibrate import CORE, EVERYWHERE, SHIPPED, cleared_markdown,
 from audit.perturb.decide import decide
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import grounds, panel_pvalues, run_tests
-from audit.perturb.result import PerturbVerdict
+from audit.perturb.vocabulary import PerturbVerdict
 from audit.perturb.worlds import OTHERS, WORLDS, PerturbDesign, World, simulate
 from audit.verdict.result import percent
 from audit.verdict.shipped import shipped_table

@@ -14,8 +14,7 @@ from audit.perturb.analyse import JUDGE, PerturbSettings, RunVerdict, analyse
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.items_table import items_csv
 from audit.perturb.page import distance_bins
-from audit.perturb.result import PerturbVerdict
-from audit.perturb.vocabulary import VERDICTS
+from audit.perturb.vocabulary import VERDICTS, PerturbVerdict
 from audit.records import CellRows
 from audit.report.page import word_diff
 from audit.shards.keys import RequestCounts, count_requests

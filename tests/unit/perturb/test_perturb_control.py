@@ -18,8 +18,8 @@ from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import grounds, measure, run_tests
 from audit.perturb.grounds import Tests as Measured
 from audit.perturb.grounds import fresh_control
-from audit.perturb.result import Decision
-from audit.perturb.result import PerturbVerdict as V
+from audit.perturb.vocabulary import Decision
+from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.perturb.worlds import CONTROL_WORLDS, PerturbDesign
 from audit.records import CellRows
 from audit.verdict.simulated import calibrate

@@ -13,7 +13,7 @@ from audit.perturb.evidence import grounds, measure, panel_pvalues, run_tests
 from audit.perturb.gates import all_gates
 from audit.perturb.grounds import Adverse, Bracket
 from audit.perturb.record import item_level
-from audit.perturb.result import PerturbVerdict as V
+from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.perturb.worlds import OTHERS, WORLDS, PerturbDesign, World, simulate
 from audit.statistics.multiplicity import holm
 from audit.verdict.result import because

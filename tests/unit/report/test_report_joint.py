@@ -19,8 +19,8 @@ from audit.perturb.vocabulary import VERDICTS as PERTURB
 from audit.report.joint import content, in_order, matrices, page
 from audit.sweep.vocabulary import VERDICTS as SWEEP
 from audit.validity.edits.record import Archetype
-from audit.validity.result import ValidityStatus
 from audit.validity.vocabulary import VERDICTS as VALIDITY
+from audit.validity.vocabulary import ValidityStatus
 from audit.verdict.instrument import KINDS
 from audit.verdict.result import because
 from audit.verdict.vocabulary import CLEARED, Outcome

@@ -14,8 +14,8 @@ from audit.validity.analyse import analyse, over_panel
 from audit.validity.decide import cannot_exclude, items_for_test
 from audit.validity.design import ValidityThresholds
 from audit.validity.edits.record import Family
-from audit.validity.result import ValidityStatus as S
 from audit.validity.vocabulary import GATES
+from audit.validity.vocabulary import ValidityStatus as S
 
 T = ValidityThresholds()
 

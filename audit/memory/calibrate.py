@@ -102,7 +102,7 @@ HOSTILE = (
 FEW = ("clean", "tau_2", "larger_1.5", "felt_2", "answers", "half", "text", "gap_5")
 ALONE = ("clean", "sequenced", "text")  # what tells anything without held-out items
 
-# The designs that ship, and their worlds: `calibrated.nearest` picks from them.
+# The designs that ship, and their worlds: `analyse.nearest` picks from them.
 SHIPPED: Mapping[MemoryDesign, Sequence[str]] = {
     MemoryDesign(1000, 500, 8): tuple(WORLDS),
     MemoryDesign(1000, 500, 5): tuple(WORLDS),

@@ -43,7 +43,7 @@ CORE = (
 
 WITH_CONTROL = (*(PerturbDesign(1000, 3, r, control=1000) for r in (0, 1, 5)), PerturbDesign(1000, 3, 5, control=300))
 
-# The designs that ship: `calibrated.nearest` picks from them. The first are simulated in every world, the others in
+# The designs that ship: `analyse.nearest` picks from them. The first are simulated in every world, the others in
 # CORE with half as many models.
 EVERYWHERE = (*(PerturbDesign(1000, 3, r) for r in (3, 5, 8)), PerturbDesign(3000, 3, 8))
 SHIPPED = (

@@ -18,8 +18,8 @@ from audit.verdict.run import CellResult, Decided
 from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
 
 if TYPE_CHECKING:  # the vocabulary is read by commands that have no statistics to load
+    from audit.perturb.decide import Unparsed
     from audit.perturb.grounds import Evidence
-    from audit.perturb.tipping import Unparsed
 
 
 class PerturbVerdict(StrEnum):

@@ -19,8 +19,8 @@ from audit.memory.audit import MEMORY, Orders
 from audit.memory.cells import load_memory
 from audit.memory.config import MemoryConfig
 from audit.memory.design import Arm as MemoryArm
+from audit.memory.plan import orders_of
 from audit.memory.record import TEXT_SCORES
-from audit.memory.resolve import orders_of
 from audit.perturb import audit as perturb
 from audit.perturb.audit import PERTURB
 from audit.perturb.config import PerturbConfig

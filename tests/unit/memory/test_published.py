@@ -21,7 +21,7 @@ from audit.memory.evidence import correct
 from audit.memory.gates import order_exchangeable
 from audit.memory.items import draw_order, natural_order, order_sha256, shards_of
 from audit.memory.measure import measure
-from audit.memory.resolve import resolve_memory
+from audit.memory.plan import resolve_memory
 from audit.memory.vocabulary import MemoryVerdict
 from audit.memory.worlds import MemoryDesign, World, simulate
 from audit.records import Question

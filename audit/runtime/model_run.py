@@ -18,7 +18,7 @@ from audit.engines.port import BACKEND, drifts
 from audit.errors import AuditError
 from audit.resolve import ResolvedRun
 from audit.runtime.actors import EnginePool, start_pool
-from audit.runtime.canary import Canary, refusal
+from audit.runtime.early import Canary, refusal
 from audit.runtime.keep import give_back, take_pool
 from audit.runtime.metrics import AuditMetrics
 from audit.runtime.pipeline import (
@@ -28,9 +28,9 @@ from audit.runtime.pipeline import (
     tasks_per_chunk,
     write_task_list,
 )
+from audit.runtime.placement import NoRoom
 from audit.runtime.progress import Display, Engines, still, usual_load
 from audit.runtime.stages import StageContext
-from audit.runtime.turns import NoRoom
 from audit.shards.manifest import RunDir
 from audit.shards.questions import QuestionFile
 from audit.shards.working_copy import where, withdraw

@@ -20,7 +20,6 @@ from audit.resolve import ResolvedRun
 from audit.runtime.actors import EnginePool, start_pool
 from audit.runtime.early import Canary, refusal
 from audit.runtime.keep import give_back, take_pool
-from audit.runtime.metrics import AuditMetrics
 from audit.runtime.pipeline import (
     MAX_TASKS_PER_CHUNK,
     MAX_TASKS_PER_CHUNK_SCRIPTED,
@@ -30,7 +29,7 @@ from audit.runtime.pipeline import (
 )
 from audit.runtime.placement import NoRoom
 from audit.runtime.progress import Display, Engines, still, usual_load
-from audit.runtime.stages import StageContext
+from audit.runtime.stages import AuditMetrics, StageContext
 from audit.shards.manifest import RunDir
 from audit.shards.questions import QuestionFile
 from audit.shards.working_copy import where, withdraw

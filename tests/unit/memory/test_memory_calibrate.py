@@ -15,10 +15,13 @@ from audit.memory.calibrate import (
     RESAMPLES,
     SHIPPED,
     WORLDS,
+    MemoryDesign,
+    World,
     in_panel,
     judge,
     markdown,
     procedures,
+    simulate,
     tables,
     verdict_of,
 )
@@ -27,7 +30,6 @@ from audit.memory.evidence import correct
 from audit.memory.measure import measure
 from audit.memory.record import MemoryCell
 from audit.memory.vocabulary import MemoryVerdict
-from audit.memory.worlds import MemoryDesign, World, simulate
 from audit.verdict.result import percent
 from audit.verdict.shipped import shipped_table
 from audit.verdict.simulated import calibrate, run_calibration

@@ -13,6 +13,7 @@ from audit.benchmarks.load import open_benchmark
 from audit.commands.publish import main as publish
 from audit.errors import ConfigError
 from audit.memory.audit import Orders, item_orders
+from audit.memory.calibrate import MemoryDesign, World, simulate
 from audit.memory.cells import neighbours
 from audit.memory.config import from_hydra
 from audit.memory.decide import decide
@@ -23,7 +24,6 @@ from audit.memory.items import draw_order, natural_order, order_sha256, shards_o
 from audit.memory.measure import measure
 from audit.memory.plan import resolve_memory
 from audit.memory.vocabulary import MemoryVerdict
-from audit.memory.worlds import MemoryDesign, World, simulate
 from audit.records import Question
 from audit.statistics.order_test import order_test
 

@@ -12,8 +12,7 @@ from perturb_cells import cell
 from audit.decision import rule
 from audit.perturb.analyse import JUDGE, PerturbSettings, RunVerdict, analyse
 from audit.perturb.design import PerturbThresholds
-from audit.perturb.items_table import items_csv
-from audit.perturb.page import distance_bins
+from audit.perturb.page import distance_bins, items_csv
 from audit.perturb.vocabulary import VERDICTS, PerturbVerdict
 from audit.records import CellRows
 from audit.report.page import word_diff

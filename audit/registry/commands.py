@@ -20,9 +20,9 @@ from audit.governance.ruling import rule_run, verdict_path
 from audit.panel import panel_runs
 from audit.registry import finish, store
 from audit.registry.database import VARIABLE, Registry, check_clock, open_registry, place_of, utc_now
-from audit.registry.decided import forget_decisions, note_decisions
 from audit.registry.entry import read_entry
 from audit.registry.schema import at
+from audit.registry.store import forget_decisions, note_decisions
 from audit.registry.trends import Floor, Point, Series
 from audit.report.canvas import BLUE, INK, MUTED, PAPER, VERMILLION, plain, styled, svg_text
 from audit.shards.manifest import MANIFEST

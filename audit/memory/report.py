@@ -38,7 +38,9 @@ def judge(
     seen = count_rows(run_dir, SCHEMA)
     rows = cell_rows(run_dir, seen)
     references = recorded_references(manifest, analysis["benchmark"], SAME)
-    own = orders_of_run(run_dir, manifest)
+    # As the run asked them: the orders are made again from its questions.
+    orders = {name: int(manifest.config[name]) for name in ("seed", "shard_items", "orders", "option_orders")}
+    own = Orders(str(run_dir), **orders)
     loaded = load_memory(run_dir, analysis["judged"], references, analysis["benchmark"], analysis["fresh"], own)
     drawn, undated = bool(analysis.get("published_order")), analysis.get("undated", analysis["judged"])
     families = told_families(analysis.get("origins", {}))
@@ -51,7 +53,6 @@ def judge(
         with_reservations(result, "memory", analysis, sensitivity, _field(cell), _judged(result))
         for cell, result in zip(cells, analyse(cells, settings), strict=True)
     )
-    orders = {name: getattr(own, name) for name in ("seed", "shard_items", "orders", "option_orders")}
     return RunVerdict(**head_of(settings, [seen], rows), orders=orders, cells=tuple(cells), results=results), run_dir
 
 
@@ -67,15 +68,3 @@ def _field(cell: MemoryCell) -> Field:
 def _judged(result: MemoryResult) -> set[str]:
     """The indicators that could be judged: the sensitivity of the others is not this run's."""
     return {one.name.value for one in result.evidence.indicators if one.judged}
-
-
-def orders_of_run(run_dir: Path, manifest: Manifest) -> Orders:
-    """The orders that a run asked, from its manifest: they are made again from its questions."""
-    config = manifest.config
-    return Orders(
-        str(run_dir),
-        int(config["seed"]),
-        int(config["shard_items"]),
-        int(config["orders"]),
-        int(config["option_orders"]),
-    )

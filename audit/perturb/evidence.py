@@ -136,12 +136,7 @@ def measure(
     found = grounds(cell, tests, thresholds, rng=rng, n_resamples=n_resamples)
     flips = wording_flips(variants, original)
     return Evidence(
-        tests=tests,
-        drop=found.drop,
-        equivalence=found.equivalence,
-        largest_worst=found.largest_worst,
-        detectable=found.detectable,
-        beside=found.beside,
+        **vars(found),
         noise=run_noise(original),
         flips=flips,
         article=article_result(original, variants),

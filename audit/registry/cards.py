@@ -22,7 +22,7 @@ from audit.decision import WORST_FIRST
 from audit.errors import AuditError, ConfigError, RegistryError
 from audit.governance.formats import markdown
 from audit.governance.ruling import verdict_path
-from audit.json_types import plain
+from audit.json_types import attributes, plain
 from audit.registry.entry import Cell, Entry, read_entry
 from audit.shards.files import make_folder, write_file
 from audit.shards.manifest import Manifest
@@ -38,17 +38,11 @@ def facts_of(entry: Entry, model: str | None) -> tuple[str, dict[str, Any]]:
     if name not in judged:
         raise ConfigError(f"{entry.run_dir} judged {', '.join(judged)}. Say which: --model {judged[0]}")
     cells = [cell for cell in entry.cells if cell.model == name]
+    kept = ("key", "audit", "fingerprint", "answers_sha256", "verdict_sha256", "suite", "suite_sha256", "ended")
     return name, {
-        "key": entry.key,
-        "audit": entry.audit,
+        **attributes(entry, *kept),
         "decision": str(next(one for one in WORST_FIRST if one in {cell.decision for cell in cells})),  # as of a panel
         "decision_of_the_run": str(entry.ruling.verdict_decision),
-        "fingerprint": entry.fingerprint,
-        "answers_sha256": entry.answers_sha256,
-        "verdict_sha256": entry.verdict_sha256,
-        "suite": entry.suite,
-        "suite_sha256": entry.suite_sha256,
-        "ended": entry.ended,
         "cells": [{k: v for k, v in json_ready(plain(asdict(cell))).items() if k != "ids"} for cell in cells],
     }
 

@@ -204,7 +204,7 @@ class Hooks:
 def part_of(name: str, part: str) -> Any:
     """The module `part` of an audit: all have the same file names. ConfigError for an unknown audit, or one without it.
 
-    Commands look for: vocabulary (VERDICTS), report (report_runs), calibrate (procedures), instrument (INSTRUMENT).
+    Commands look for: vocabulary (VERDICTS, INSTRUMENT), report (report_runs), calibrate (procedures).
     """
     module = f"{audit_package(name)}.{part}"
     if find_spec(module) is None:

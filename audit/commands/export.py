@@ -54,7 +54,7 @@ def _tasks(overrides: Sequence[str], out: Path) -> int:
 
 def _items(words: Sequence[str]) -> dict[str, list[Question]]:
     from audit.command_line import configured
-    from audit.memory.resolve import resolve_memory
+    from audit.memory.plan import resolve_memory
 
     resolved = resolve_memory(configured("memory", words))
     return {one.benchmark.name: list(one.questions()) for one in resolved.samples}
@@ -62,8 +62,8 @@ def _items(words: Sequence[str]) -> dict[str, list[Question]]:
 
 def _reworded(words: Sequence[str]) -> dict[str, list[Question]]:
     from audit.command_line import configured
-    from audit.perturb.present import reworded
-    from audit.perturb.resolve import resolve_perturb
+    from audit.perturb.audit import reworded
+    from audit.perturb.plan import resolve_perturb
 
     run = resolve_perturb(configured("perturb", words))
     found = {}

@@ -110,12 +110,13 @@ def _of_run(folder: Path, run: RunEntry) -> list[Line]:
 
 
 def _of_cell(about: Line, cell: Mapping[str, Any]) -> Line:
-    figures = {one.name: one.estimate for one in part_of(about.audit, "instrument").INSTRUMENT.tracked(cell)}
+    told = part_of(about.audit, "vocabulary")
+    figures = {one.name: one.estimate for one in told.INSTRUMENT.tracked(cell)}
     return replace(
         about,
         model=cell["model"],
         benchmark=f"{cell['benchmark']} ({cell['context']})" if cell.get("context") else cell["benchmark"],
-        word=word_of(part_of(about.audit, "vocabulary").VERDICTS, cell),
+        word=word_of(told.VERDICTS, cell),
         score=figures.get("score"),
         without=((cell.get("without_memory") or {}).get("estimate") or {}).get("without"),
     )

@@ -20,11 +20,11 @@ _VARIABLE = "AUDIT_REGISTRY"  # database.VARIABLE; --help loads no SQLAlchemy
 def main(arguments: Sequence[str] | None = None, now: datetime | None = None) -> int:
     """Run one subcommand. now: the time, for who has a clock of their own."""
     asked = parser().parse_args(arguments)
-    from audit.registry import commands, views  # here: they load SQLAlchemy
+    from audit.registry import commands  # here: it loads SQLAlchemy
 
     if asked.what in ("card", "mlflow", "wandb") and not asked.trust_report:
         _check_verdicts(asked.run_dir)
-    code: int = getattr(views if hasattr(views, asked.what) else commands, asked.what)(asked, now)
+    code: int = getattr(commands, asked.what)(asked, now)
     return code
 
 

@@ -123,7 +123,7 @@ def _register(place: str | None) -> Register | None:
     """The registry that notes decisions; None where none is named."""
     if not place:
         return None
-    from audit.registry.decided import Noted
+    from audit.registry.store import Noted
 
     return Noted(place)
 

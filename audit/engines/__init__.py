@@ -2,7 +2,6 @@
 
 port      what is asked of an engine           config    one model's configuration
 vllm_engine, openai_engine, masked_engine, scripted: the adapters; only here is vllm imported, once an engine starts
-given_text  the likelihood of a given text, from what vLLM tells
-orphans   an engine's processes end with ours
+processes an engine's processes end with ours
 weights   names -> pinned weights              convert_gguf  a packaged GGUF -> a folder that vLLM loads
 """

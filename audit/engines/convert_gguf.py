@@ -5,7 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from audit.engines.model_folder import SEAL, WEIGHT_FILES, folder_sha256
+from audit.engines.weights import SEAL, WEIGHT_FILES, folder_sha256
 
 
 def convert(source: Path, target: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.engines.model_folder import ModelFolder, find_model
+from audit.engines.weights import ModelFolder, find_model
 from audit.errors import EngineLoadError, unknown_name
 
 Vector = NDArray[np.float32]

@@ -7,7 +7,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from audit.engines.model_folder import ModelFolder, find_model
+from audit.engines.weights import ModelFolder, find_model
 from audit.errors import EngineLoadError, unknown_name
 
 FloatArray = NDArray[np.float64]

@@ -14,12 +14,22 @@ from audit.audits import audit_of, part_of
 from audit.chronology import project_file
 from audit.decision import parts_of
 from audit.errors import ConfigError, ShardError
-from audit.governance.archive import good_name, write_archive
 from audit.governance.keys import seal, sha256, statement
 from audit.governance.reviews import DECISIONS, SUITES
 from audit.governance.ruling import rule_run, verdict_path
 from audit.governance.sealed import checked
-from audit.governance.verify import DEVIATIONS, NOTE, PREDICATE, REFERENCES, RUN, STATEMENT, SUMS, VERDICT
+from audit.governance.verify import (
+    DEVIATIONS,
+    NOTE,
+    PREDICATE,
+    REFERENCES,
+    RUN,
+    STATEMENT,
+    SUMS,
+    VERDICT,
+    good_name,
+    write_archive,
+)
 from audit.json_types import attributes, plain
 from audit.panel import PANEL, panel_runs
 from audit.report.sensitivity import load_sensitivity
@@ -204,7 +214,7 @@ def _header(path: Path) -> dict[str, Any] | None:
 
 def _calibration(audit: str) -> dict[str, Any] | None:
     """The table of error rates that the audit's verdicts cite."""
-    shipped = getattr(part_of(audit, "calibrated"), "SHIPPED", None)
+    shipped = part_of(audit, "analyse").JUDGE.shipped
     return shipped_table(shipped) if shipped else None
 
 

@@ -49,7 +49,7 @@ def write_seal(planned: Planned, out: Path | None, signer: Signer, now: datetime
     if out is None and is_url(run.config.run_dir or ""):
         raise ConfigError(f"A seal is a local file. Name it: --seal -o seal.dsse.json, beside {run.config.run_dir}.")
     facts = [planned.facts(one) for one in planned.asked()]
-    kind = getattr(part_of(run.audit.name, "thresholds"), f"{run.audit.name.capitalize()}Thresholds")
+    kind = getattr(part_of(run.audit.name, "config"), f"{run.audit.name.capitalize()}Thresholds")
     as_run = Manifest(
         run.identity,
         run.plain,

@@ -10,8 +10,7 @@ from audit.errors import DataError
 from audit.imports.join import Answered, Joined
 from audit.imports.write import Asked, digest, each_trial, question, row, save
 from audit.perturb.audit import SCHEMA
-from audit.perturb.design import Arm
-from audit.perturb.thresholds import PerturbThresholds
+from audit.perturb.design import Arm, PerturbThresholds
 from audit.records import Question
 from audit.references import IMPORTED, JOINED_MIN
 from audit.variants.arrow import FILE, write_library

@@ -16,8 +16,7 @@ from audit.errors import DataError
 from audit.imports.join import Answered, Joined
 from audit.imports.record import MAX_OF, Imported
 from audit.memory.audit import SCHEMA
-from audit.memory.design import Arm
-from audit.memory.thresholds import MemoryThresholds
+from audit.memory.design import Arm, MemoryThresholds
 from audit.records import NO_OPTION, FinishReason, Question, Reading
 from audit.references import IMPORTED, NOT_OURS
 from audit.shards.attempt import now

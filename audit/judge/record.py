@@ -50,6 +50,7 @@ class Judge(Generic[Cell, Evidence, Panel, Result]):
 
     name: the texts that a cell's random numbers depend on, beside the seed. measure: all numbers of a cell.
     over_panel: Holm over the evidence of all cells; one entry a cell. result: decides, and says all that is said.
+    shipped: the table of its error rates in `audit/data`; empty where none was simulated.
     """
 
     name: Callable[[Cell], Sequence[str]]
@@ -57,6 +58,7 @@ class Judge(Generic[Cell, Evidence, Panel, Result]):
     over_panel: Callable[[Sequence[Evidence]], Sequence[Panel]]
     gates: Callable[[Case[Cell, Evidence, Panel]], tuple[Gate, ...]]
     result: Callable[[Case[Cell, Evidence, Panel]], Result]
+    shipped: str = ""
 
 
 def judge_cells(

@@ -22,8 +22,8 @@ def memory(config: MemoryConfig) -> int:
 
 
 def _prepared(config: MemoryConfig) -> Prepared:
-    from audit.memory.resolve import resolve_memory
-    from audit.memory.thresholds import MemoryThresholds
+    from audit.memory.design import MemoryThresholds
+    from audit.memory.plan import resolve_memory
 
     resolved = resolve_memory(config)
     benchmark, *fresh = (sample.benchmark.name for sample in resolved.samples)

@@ -1,13 +1,104 @@
-"""The memory audit as the pipeline runs it."""
+"""The memory audit as the pipeline runs it. Under each arm an item is asked for its answer, or for nothing but the
+likelihood of a given text.
 
+Where an item has no such order (a natural order of options, fewer orders than asked for, no neighbour) its row says so,
+and is neither sent nor scored.
+"""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
 import pyarrow as pa
 
-from audit.audits import Audit, Roles
+from audit.audits import Audit, Roles, Work
 from audit.memory.config import design_of
 from audit.memory.design import Arm
-from audit.memory.present import present
-from audit.records import Generation, Setting
+from audit.memory.items import OPTIONS, item_pieces, option_orders, orders_of, shard_pieces, shards_of
+from audit.prompting.prompts import direct_prompt
+from audit.records import Generation, Part, Presentation, Question, Setting
+from audit.shards.questions import QuestionFile
 from audit.shards.schema import row_schema
+
+NOT_ASKED = "the item has no such order: nothing was asked"
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What `Work.own` holds. run_dir: where questions.arrow lies (or that file itself), from which the shards are cut;
+    the rest: of the configuration."""
+
+    run_dir: str
+    seed: int
+    shard_items: int
+    orders: int
+    option_orders: int
+
+
+def present(work: Work, question: Question, part: Part, _: Sequence[Generation]) -> list[Presentation]:
+    """The item under one arm at each level of a part. work.own: `Orders`."""
+    return [_present(work, question, part.arm, level) for level in part.levels]
+
+
+def _present(work: Work, question: Question, arm: str, level: int) -> Presentation:
+    own = work.own
+    if arm == Arm.SCORE:
+        prompt = direct_prompt(work.protocol, question, work.reading)
+        return Presentation(prompt, question.options, question.gold, _extras())
+    if arm == Arm.PUBLISHED:
+        return _given(question, item_pieces(question))
+    if arm == Arm.OPTIONS:
+        orders = item_orders(question, own)
+        if level > len(orders):
+            return _not_asked(question)
+        pieces = item_pieces(question, orders[level - 1])
+        return _given(question, ("".join(pieces[:OPTIONS]), "".join(pieces[OPTIONS:])))
+    found = _places(own).get((question.benchmark, question.id))
+    if found is None:
+        return _not_asked(question)
+    number, shard, place = found
+    orders = shard_orders(shard, own)
+    if level >= len(orders):
+        return _not_asked(question, number)
+    order = orders[level]
+    return _given(question, shard_pieces(shard, order, order.index(place)), number)
+
+
+def item_orders(question: Question, own: Orders) -> list[tuple[int, ...]]:
+    """The other orders of an item's wrong options that are asked; the same for every model."""
+    return option_orders(question, own.option_orders, _rng(own, "options", question))
+
+
+def shard_orders(shard: Sequence[Question], own: Orders) -> list[tuple[int, ...]]:
+    """The orders of a shard that are asked, the published one first; the same for every model."""
+    return orders_of(len(shard), own.orders, _rng(own, "order", shard[0]))
+
+
+def _rng(own: Orders, what: str, question: Question) -> np.random.Generator:
+    return np.random.default_rng([own.seed, zlib.crc32(f"{what}\0{question.benchmark}\0{question.id}".encode())])
+
+
+@lru_cache(maxsize=2)
+def _places(own: Orders) -> dict[tuple[str, str], tuple[int, tuple[Question, ...], int]]:
+    """By benchmark and id: the shard's number, the shard, the item's place in it as published."""
+    shards = shards_of(list(QuestionFile(own.run_dir)), own.shard_items)
+    return {(q.benchmark, q.id): (k, shard, i) for k, shard in enumerate(shards) for i, q in enumerate(shard)}
+
+
+def _given(question: Question, pieces: tuple[str, ...], shard: int | None = None) -> Presentation:
+    text = "".join(pieces)
+    return Presentation(text, question.options, question.gold, _extras(shard=shard, pieces=pieces), pieces=pieces)
+
+
+def _not_asked(question: Question, shard: int | None = None) -> Presentation:
+    return Presentation("", question.options, question.gold, _extras(asked=False, shard=shard), NOT_ASKED)
+
+
+def _extras(*, asked: bool = True, shard: int | None = None, pieces: tuple[str, ...] = ()) -> dict[str, object]:
+    return {"asked": asked, "shard": shard, "pieces": pieces}
+
 
 SCHEMA = row_schema(
     "memory",

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from audit.errors import DataError
-from audit.memory.audit import SCHEMA
+from audit.memory.audit import SCHEMA, Orders, shard_orders
 from audit.memory.design import Arm
 from audit.memory.items import OPTIONS, item_text, likelihoods_a_byte, shards_of
-from audit.memory.present import Orders, shard_orders
 from audit.memory.record import TEXT_SCORES, TOKEN_SCORES, ItemSet, MemoryCell, ModelSet, Reads
 from audit.records import Question
 from audit.references import ItemKey, ReferenceRun, imported, joined_items

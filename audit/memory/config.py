@@ -8,8 +8,7 @@ from omegaconf import DictConfig
 
 from audit.config import check_run, from_composed, sample_size
 from audit.errors import ConfigError
-from audit.memory.design import make_design
-from audit.memory.thresholds import MemoryThresholds
+from audit.memory.design import MemoryThresholds, make_design
 from audit.records import Design
 from audit.references import ReferencedConfig, with_references
 

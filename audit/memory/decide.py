@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Evidence, Indicator, Name, contaminated
 from audit.memory.record import MemoryCell
-from audit.memory.result import Decision, MemoryVerdict
-from audit.memory.thresholds import MemoryThresholds
-from audit.memory.vocabulary import GATES
+from audit.memory.vocabulary import GATES, Decision, MemoryVerdict
 from audit.statistics.multiplicity import holm
 from audit.statistics.unparsed import DECIDE_AT, tipping_point
 from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed

@@ -1,9 +1,13 @@
-"""The arms of the memory audit and its design (pure). The level of a setting is which order; 0: as published."""
+"""The arms of the memory audit, its design and thresholds (pure). The level of a setting is which order;
+0: as published.
+"""
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from audit.errors import ConfigError
 from audit.records import Design, Part
+from audit.verdict.thresholds import Thresholds
 
 ORDERS_MAX = 1000
 
@@ -34,3 +38,19 @@ def make_design(shard_items: int, orders: int, option_orders: int, *, whole: boo
     if whole:
         parts += [Part(Arm.ORDER, (k,)) for k in range(orders + 1)]
     return Design(tuple(parts))
+
+
+@dataclass(frozen=True)
+class MemoryThresholds(Thresholds):
+    """matched_*, drawn_alpha: see `gates`. kind_auc_max: see `gates.same_kind`. *_min: fewer carry no test."""
+
+    answered_share_min: float = 0.95
+    noop_share_max: float = 0.2
+    matched_alpha: float = 0.01
+    matched_share_min: float = 0.80
+    drawn_alpha: float = 0.001
+    kind_auc_max: float = 0.80
+    exchangeable_alpha: float = 0.05
+    references_min: int = 3
+    shards_min: int = 10
+    items_min: int = 20

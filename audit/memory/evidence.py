@@ -7,8 +7,8 @@ from enum import StrEnum
 import numpy as np
 
 from audit.judge.record import holm_rows
+from audit.memory.design import MemoryThresholds
 from audit.memory.record import TEXT_SCORES
-from audit.memory.thresholds import MemoryThresholds
 from audit.statistics.completion import Auc
 from audit.statistics.fresh_gap import FreshGap
 from audit.statistics.multiplicity import holm

@@ -12,11 +12,10 @@ import numpy as np
 import scipy
 
 from audit.judge.gates import reached_model
-from audit.memory.design import Arm
+from audit.memory.design import Arm, MemoryThresholds
 from audit.memory.evidence import Evidence, of_another_kind, selected, told_by_words, unmatched
 from audit.memory.record import ItemSet, MemoryCell, ModelSet, Reads
 from audit.memory.texts import TEXTS
-from audit.memory.thresholds import MemoryThresholds
 from audit.verdict.result import Gate, Rule, because, percent, pvalue, sentences, signed_points
 
 FREE_ANSWER = 0.05  # taken for the rate of right guesses where there are no options

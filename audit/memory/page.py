@@ -16,9 +16,9 @@ from audit.memory.analyse import RunVerdict
 from audit.memory.evidence import Ordered
 from audit.memory.items import item_text
 from audit.memory.record import TEXT_SCORES, TOKEN_SCORES, MemoryCell
-from audit.memory.result import ON_PAGE, MemoryResult, Ranked, ranked, ranked_csv
 from audit.memory.texts import CONDITIONS, INDICATORS, TEXTS
-from audit.memory.vocabulary import GATES, LABELS, VERDICTS
+from audit.memory.vocabulary import GATES, LABELS, VERDICTS, MemoryResult
+from audit.memory.without import ON_PAGE, Ranked, ranked, ranked_csv
 from audit.records import Question
 from audit.report import canvas
 from audit.report.build import Page, run_facts

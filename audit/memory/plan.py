@@ -1,19 +1,53 @@
-"""What a run would do, and which indicators it could judge; nothing is started."""
+"""A configuration -> a resolved run, its held-out items checked against the benchmark's; what it would do, and which
+indicators it could judge. Starts nothing.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 
+from audit.benchmarks.fresh import check_fresh
+from audit.convictions import settle_references
 from audit.dry_run import Asked, Planned, reach
-from audit.memory.calibrated import SHIPPED
-from audit.memory.config import ALONE, MemoryConfig, score_alone
-from audit.memory.design import Arm
-from audit.memory.present import item_orders
-from audit.memory.resolve import orders_of, resolve_memory
+from audit.memory.analyse import JUDGE
+from audit.memory.audit import MEMORY, Orders, item_orders
+from audit.memory.config import ALONE, SAME, MemoryConfig, score_alone
+from audit.memory.design import Arm, MemoryThresholds
+from audit.memory.items import check_record
 from audit.memory.texts import TEXTS
-from audit.memory.thresholds import MemoryThresholds
+from audit.records import Question
 from audit.references import judged, reference_runs
-from audit.resolve import ResolvedRun
+from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
+from audit.shards.questions import QUESTIONS
+from audit.shards.working_copy import where
 from audit.verdict.result import because, percent, sentence
 from audit.verdict.shipped import shipped_table
+
+
+def resolve_memory(config: MemoryConfig) -> ResolvedRun:
+    """Everything that can go wrong before an engine loads. Writes nothing. Raises AuditError.
+
+    ConfigError where the held-out set shares an item with the benchmark: what is in both is not fresh.
+    """
+    resolved = resolve_run(MEMORY, config)
+    benchmark, *fresh = resolved.samples
+    for one in fresh:
+        check_fresh(_all(benchmark), _all(one), (benchmark.benchmark.name, one.benchmark.name))
+    resolved = settle_references(config, resolved, SAME)
+    if config.published_order:
+        record = check_record(config.published_order, _all(benchmark))
+        resolved = replace(resolved, analysis={**resolved.analysis, "published_order": record})
+    return replace(resolved, own=lambda place: orders_of(config, place))
+
+
+def orders_of(config: MemoryConfig, place: Path) -> Orders:
+    """place: the folder with the questions that are asked."""
+    return Orders(where(place / QUESTIONS), config.seed, config.shard_items, config.orders, config.option_orders)
+
+
+def _all(sample: BenchmarkSample) -> Iterator[Question]:
+    return (question for _, question in sample.benchmark.iter_located())
+
 
 _DATES = because("state_dates")
 REFERENCES_FOR_ANSWERS = 5  # docs/memory.md has what fewer find
@@ -45,7 +79,7 @@ def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[Asked]
 
 def _reach(resolved: ResolvedRun, asked: Sequence[Asked], power: float) -> list[str]:
     """The command of the smallest simulated design that clears models without memory with this power."""
-    table = shipped_table(SHIPPED) or {"designs": []}
+    table = shipped_table(JUDGE.shipped) or {"designs": []}
     enough = [one for one in table["designs"] if one["rates"].get("clean_cleared", 0) >= power]
     if not enough:
         return []

@@ -7,16 +7,14 @@ from pathlib import Path
 from audit.benchmarks.fresh import told_families
 from audit.judge.record import Settings
 from audit.judge.report import Report, head_of, only, with_reservations
-from audit.memory.analyse import RunVerdict, analyse
-from audit.memory.audit import SCHEMA
-from audit.memory.calibrated import SHIPPED
+from audit.memory.analyse import JUDGE, RunVerdict, analyse
+from audit.memory.audit import SCHEMA, Orders
 from audit.memory.cells import load_memory
 from audit.memory.config import SAME
+from audit.memory.design import MemoryThresholds
 from audit.memory.gates import readable
-from audit.memory.present import Orders
 from audit.memory.record import MemoryCell
-from audit.memory.result import MemoryResult
-from audit.memory.thresholds import MemoryThresholds
+from audit.memory.vocabulary import MemoryResult
 from audit.references import recorded_references
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.complete import cell_rows, count_rows
@@ -35,12 +33,14 @@ def judge(
     analysis = manifest.analysis
     thresholds = MemoryThresholds.from_mapping(analysis["thresholds"])
     settings = Settings(
-        thresholds, int(analysis["seed"]) if seed is None else seed, n_resamples, shipped_table(SHIPPED)
+        thresholds, int(analysis["seed"]) if seed is None else seed, n_resamples, shipped_table(JUDGE.shipped)
     )
     seen = count_rows(run_dir, SCHEMA)
     rows = cell_rows(run_dir, seen)
     references = recorded_references(manifest, analysis["benchmark"], SAME)
-    own = orders_of_run(run_dir, manifest)
+    # As the run asked them: the orders are made again from its questions.
+    orders = {name: int(manifest.config[name]) for name in ("seed", "shard_items", "orders", "option_orders")}
+    own = Orders(str(run_dir), **orders)
     loaded = load_memory(run_dir, analysis["judged"], references, analysis["benchmark"], analysis["fresh"], own)
     drawn, undated = bool(analysis.get("published_order")), analysis.get("undated", analysis["judged"])
     families = told_families(analysis.get("origins", {}))
@@ -53,7 +53,6 @@ def judge(
         with_reservations(result, "memory", analysis, sensitivity, _field(cell), _judged(result))
         for cell, result in zip(cells, analyse(cells, settings), strict=True)
     )
-    orders = {name: getattr(own, name) for name in ("seed", "shard_items", "orders", "option_orders")}
     return RunVerdict(**head_of(settings, [seen], rows), orders=orders, cells=tuple(cells), results=results), run_dir
 
 
@@ -69,15 +68,3 @@ def _field(cell: MemoryCell) -> Field:
 def _judged(result: MemoryResult) -> set[str]:
     """The indicators that could be judged: the sensitivity of the others is not this run's."""
     return {one.name.value for one in result.evidence.indicators if one.judged}
-
-
-def orders_of_run(run_dir: Path, manifest: Manifest) -> Orders:
-    """The orders that a run asked, from its manifest: they are made again from its questions."""
-    config = manifest.config
-    return Orders(
-        str(run_dir),
-        int(config["seed"]),
-        int(config["shard_items"]),
-        int(config["orders"]),
-        int(config["option_orders"]),
-    )

@@ -1,7 +1,58 @@
-"""The words of the memory audit: one entry a verdict and a gate, for page, gate and headline alike."""
+"""The six verdicts of the memory audit, all that is said of one cell, and its words: one entry a verdict
+and one a gate, for page, gate and headline alike.
 
-from audit.memory.result import MemoryVerdict
-from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
+Last, `INSTRUMENT`: the audit as a row of the table of instruments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from audit.memory.evidence import Evidence, Name
+from audit.memory.evidence import Indicator as Found
+from audit.memory.texts import TEXTS
+from audit.verdict.instrument import Indicator, Instrument, Measured
+from audit.verdict.result import Texts
+from audit.verdict.run import CellResult, Decided
+from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord, word_of
+
+if TYPE_CHECKING:  # which takes the verdict from here
+    from audit.memory.without import ScoreWithout
+
+
+class MemoryVerdict(StrEnum):
+    """In the order in which they are tried."""
+
+    WITHHELD = "withheld"
+    MEMORY_OF_TEXT = "memory_of_text_seen"
+    GAP_TO_FRESH = "gap_to_fresh_items"
+    CAUSE_UNKNOWN = "memory_cause_unknown"
+    UNDERPOWERED = "underpowered"
+    NOTHING_SEEN = "nothing_seen_by_this_instrument"
+
+
+class Decision(Decided[MemoryVerdict]):
+    """With one of these verdicts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryResult(CellResult):
+    """The verdict on one model and benchmark, with its evidence.
+
+    holds_up_to: the odds ratio of unparsed answers up to which what is said of the gap holds
+    (`audit.memory.decide.tipping`). without: the score without memory; its sentence begins the headline.
+    """
+
+    texts: ClassVar[Texts] = TEXTS
+
+    decision: Decision
+    evidence: Evidence
+    holds_up_to: float | None = None
+    without: ScoreWithout | None = None
+
 
 # Worst first, as on the page.
 VERDICTS: dict[MemoryVerdict, VerdictWord] = {
@@ -77,3 +128,51 @@ LABELS = {
     "shards_min": "Fewest shards for a test of the order of items",
     "items_min": "Fewest items for a test of the order of options",
 }
+
+
+def measured(cell: Mapping[str, Any]) -> Measured:
+    """The gap to held-out items beyond the references', where it was compared; false positives of either finding."""
+    gap = cell["evidence"]["gap"] or {}
+    did = gap.get("did", {})
+    interval = gap.get("predicted") or did
+    alarms = (cell["calibration"] or {}).get("rates", {}).get("clean")
+    what = "gap to held-out items, beyond the references'"
+    return Measured(what, did.get("difference"), interval.get("low"), interval.get("high"), alarms)
+
+
+def tracked(cell: Mapping[str, Any]) -> tuple[Indicator, ...]:
+    """Of a cell of verdict.json. fresh_gap: published less fresh score, beyond the references' where there are some."""
+    gap = (cell["evidence"]["gap"] or {}).get("did", {})
+    against = tuple(sorted(cell["references"]))
+    return (
+        Indicator("score", cell["score"]),
+        Indicator("fresh_gap", gap.get("difference"), gap.get("low"), gap.get("high"), against),
+    )
+
+
+def by_kind(cell: Mapping[str, Any], alpha: float) -> dict[str, Outcome]:
+    """Of a cell in which something was found: learnt answers by the gap, text that was read by the other indicators.
+
+    Text that was judged and does not stand out is not seen; only the verdict says of a gap that the data refute it.
+    Empty where no indicator tells which kind it is: then the verdict is of both.
+    """
+    if word_of(VERDICTS, cell).outcome not in (Outcome.FOUND, Outcome.CAUSE_UNKNOWN):
+        return {}
+    names = [one.name for one in fields(Found)]
+    known = [Found(**{name: one[name] for name in names}) for one in cell.get("indicators", ())]
+    told = {}
+    for kind in ("answers", "text"):
+        own = [one for one in known if (one.name == Name.GAP) == (kind == "answers")]
+        if any(one.seen(alpha) for one in own):
+            told[kind] = Outcome.FOUND
+        elif any(one.open(alpha) for one in own):
+            told[kind] = Outcome.CAUSE_UNKNOWN
+    if not told:
+        return {}
+    judged = any(one.judged for one in known if one.name != Name.GAP)
+    return {"answers": Outcome.NO_DECISION, "text": Outcome.NOTHING_SEEN if judged else Outcome.NO_DECISION} | told
+
+
+INSTRUMENT = Instrument(
+    "memory", "the memory audit", frozenset({"answers", "text"}), measured, tracked, by_kind=by_kind
+)

@@ -7,6 +7,6 @@ control    the same model on held-out items: what rewording costs it without mem
 gates      can this measurement carry a verdict?
 decide     evidence and gates -> one of five verdicts      words    the plain sentences
 unread     answers that were asked and not read: what a finding is worth where they speak against it
-calibrate  models of known truth (worlds) through the same tests    calibrated    the nearest measured design
-analyse    cells -> results, corrected over the panel
+calibrate  models of known truth (worlds) through the same tests
+analyse    cells -> results, corrected over the panel, beside the nearest measured design
 """

@@ -32,8 +32,8 @@ def perturb(config: PerturbConfig) -> int:
 
 def _prepared(config: PerturbConfig) -> Prepared:
     from audit.dry_run import shortfall
-    from audit.perturb.resolve import resolve_perturb
-    from audit.perturb.thresholds import PerturbThresholds
+    from audit.perturb.design import PerturbThresholds
+    from audit.perturb.plan import resolve_perturb
 
     run = resolve_perturb(config)
     sets = (f"library {x.library.header.name} {x.library.sha256[:12]}: {x.selection.sentence}" for x in run.sets)

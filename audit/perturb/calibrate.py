@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from audit.perturb.decide import decide
+from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import grounds, run_tests
 from audit.perturb.gates import enough_data
-from audit.perturb.result import PerturbVerdict
-from audit.perturb.thresholds import PerturbThresholds
+from audit.perturb.vocabulary import PerturbVerdict
 from audit.perturb.worlds import CONTROL_WORLDS, OTHERS, UNHELD, WORLDS, PerturbDesign, World, simulate
 from audit.statistics.contamination_score import article_result
 from audit.verdict.simulated import PANEL, Case, Entries, Entry, Procedure, rates, seed_of, shown, table_text
@@ -43,7 +43,7 @@ CORE = (
 
 WITH_CONTROL = (*(PerturbDesign(1000, 3, r, control=1000) for r in (0, 1, 5)), PerturbDesign(1000, 3, 5, control=300))
 
-# The designs that ship: `calibrated.nearest` picks from them. The first are simulated in every world, the others in
+# The designs that ship: `analyse.nearest` picks from them. The first are simulated in every world, the others in
 # CORE with half as many models.
 EVERYWHERE = (*(PerturbDesign(1000, 3, r) for r in (3, 5, 8)), PerturbDesign(3000, 3, 8))
 SHIPPED = (

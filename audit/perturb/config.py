@@ -8,8 +8,7 @@ from omegaconf import DictConfig
 
 from audit.config import check_run, from_composed
 from audit.errors import ConfigError, unknown_name
-from audit.perturb.design import make_design
-from audit.perturb.thresholds import PerturbThresholds
+from audit.perturb.design import PerturbThresholds, make_design
 from audit.records import Design
 from audit.references import ReferencedConfig, with_references
 from audit.variants.select import SHORT

@@ -1,15 +1,18 @@
-"""Evidence and gates -> one of five verdicts, with its reasons. The order is the policy."""
+"""Evidence and gates -> one of five verdicts, with its reasons, and how far it holds. The order is the policy."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from audit.errors import DataError
 from audit.json_types import attributes
+from audit.perturb.design import PerturbThresholds
+from audit.perturb.evidence import adverse, no_larger
 from audit.perturb.grounds import Evidence, Grounds, Tests
-from audit.perturb.record import PerturbCell
-from audit.perturb.result import Decision, PerturbVerdict
-from audit.perturb.thresholds import PerturbThresholds
-from audit.perturb.vocabulary import GATES
+from audit.perturb.record import PerturbCell, Wordings
+from audit.perturb.vocabulary import GATES, Decision, PerturbVerdict
+from audit.statistics.unparsed import tipping_point
 from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
 from audit.verdict.vocabulary import gate_reasons
 
@@ -249,3 +252,59 @@ def cannot_exclude(cell: PerturbCell, e: Evidence | None) -> Reasons:
     if not e.items.can_flag:
         found.append(because("which_items", smallest_p=e.items.smallest_p))
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class Unparsed:
+    """share: unparsed of the tested model's answers (0-1). holds: of which verdict the tipping point is; None where
+    none hangs on them. tipping_point: the odds ratio up to which it holds, null in verdict.json where the worst case
+    leaves it (`worst_case`). largest_worst: the largest drop in the worst case, 0-1."""
+
+    share: float
+    holds: PerturbVerdict | None
+    tipping_point: float
+    worst_case: bool
+    largest_worst: float | None
+
+    @property
+    def reason(self) -> Reason:
+        return because("unparsed", **vars(self))
+
+
+def unparsed(
+    cell: PerturbCell,
+    evidence: Evidence,
+    decision: Decision,
+    thresholds: PerturbThresholds,
+    pvalues: Sequence[float | None],
+    *,
+    rng: np.random.Generator,
+    n_draws: int,
+) -> Unparsed | None:
+    """Of one cell; None where all that was asked was parsed, of the references too. pvalues: (found, beyond) after the
+    panel's correction. A finding that is withheld for its unparsed answers has its tipping point, too."""
+    if not any(part.any() for w in (cell.tested, *cell.references) for part in w.unread):
+        return None
+    alpha, tests = thresholds.alpha, evidence.tests
+    found = finding(tests, alpha, *pvalues) if evidence.drop.drop.low > 0 else None
+    cleared = decision.verdict == PerturbVerdict.NO_DROP_DETECTED
+
+    def holds(gamma: float) -> bool:
+        if cleared:
+            return no_larger(cell, thresholds, gamma)[0].p_no_larger <= alpha
+        try:
+            held = adverse(cell, tests, thresholds, gamma, rng=rng, n_draws=n_draws)
+        except DataError:  # a reference that is not above chance then
+            return False
+        return standing(replace(tests, adverse=held), alpha, *pvalues) == found
+
+    hanging = decision.verdict != PerturbVerdict.UNDERPOWERED and (cleared or found is not None)
+    point = tipping_point(holds) if hanging else float("nan")
+    of = (PerturbVerdict.NO_DROP_DETECTED if cleared else found) if hanging else None
+    return Unparsed(_share(cell.tested), of, point, bool(np.isinf(point)), evidence.largest_worst)
+
+
+def _share(tested: Wordings) -> float:
+    lost = sum(int(part.sum()) for part in tested.unread)
+    asked = int(tested.was_asked.sum()) + len(tested.original) * int(tested.was_asked.any(axis=0).sum())
+    return lost / max(asked, 1)

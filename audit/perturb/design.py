@@ -1,9 +1,14 @@
-"""The arms of the perturbation audit and its design (pure). The level of a setting is which variant; 0: none."""
+"""The arms of the perturbation audit, its design and thresholds (pure). The level of a setting is which variant;
+0: none.
+"""
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from audit.errors import ConfigError
 from audit.records import Design, Part
+from audit.statistics.priors import DECIDE_AT, PRIORS, TauPrior
+from audit.verdict.thresholds import Thresholds
 
 
 class Arm(StrEnum):
@@ -23,3 +28,44 @@ def make_design(num_variants: int, original_replicates: int) -> Design:
             raise ConfigError(f"Invalid {name}: {count}. Expected a whole number of at least 1, such as {name}=3.")
     originals = (Part(Arm.ORIGINAL, (0,), k) for k in range(original_replicates))
     return Design((*originals, *(Part(Arm.VARIANT, (j,)) for j in range(1, num_variants + 1))))
+
+
+@dataclass(frozen=True)
+class PerturbThresholds(Thresholds):
+    """broken_share_max: upper limit of the share of broken variants above which no verdict is given.
+    curve_references_min: from so many reference models on, ConStat's curve must agree too. order_*: see
+    `gates.order_of_items`. units_min: fewest independent items of a verdict. bracket_margin: by how much references may
+    miss the tested model's accuracy on the reworded items. tau_prior: scale of the prior of how much clean models
+    differ in what rewording costs them; 0: none. profile_alpha: level at which a drop that lies on easier items than
+    memory's would is not memory's; 0: never. unparsed_gamma: odds at which unparsed answers are held against.
+    """
+
+    above_chance_standard_errors: float = 2.0
+    answered_share_min: float = 0.95
+    noop_share_max: float = 0.01
+    noise_floor_alpha: float = 0.001
+    broken_share_max: float = 0.10
+    order_z_min: float = 2.5
+    order_items_min: int = 30
+    curve_references_min: int = 10
+    units_min: int = 60
+    bracket_margin: float = 0.03
+    tau_prior: float = PRIORS["rewording"].scale
+    profile_alpha: float = 0.025
+    unparsed_gamma: float = DECIDE_AT
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.unparsed_gamma < 1 or not self.tau_prior < 1:
+            raise ConfigError(
+                f"Thresholds unparsed_gamma {self.unparsed_gamma:g} and tau_prior {self.tau_prior:g}: expected at "
+                "least 1, such as 3, and less than 1, such as 0.03 (3 points)."
+            )
+
+    @property
+    def prior(self) -> TauPrior | None:
+        """The prior, with the source of its scale."""
+        if not self.tau_prior:
+            return None
+        known = PRIORS["rewording"]
+        return known if self.tau_prior == known.scale else TauPrior(self.tau_prior)

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import scipy
 
+from audit.perturb.design import PerturbThresholds
 from audit.perturb.grounds import SE_MAX, Adverse, Bracket, Evidence, FreshControl, Grounds, Tests, fresh_control
 from audit.perturb.record import PerturbCell, item_level
-from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.unread import against_drop, for_drop, usable_references
 from audit.statistics.between_models import one_family
 from audit.statistics.contamination_score import ARTICLE, FalseAlarms, Rule, article_result, false_alarms
@@ -136,12 +136,7 @@ def measure(
     found = grounds(cell, tests, thresholds, rng=rng, n_resamples=n_resamples)
     flips = wording_flips(variants, original)
     return Evidence(
-        tests=tests,
-        drop=found.drop,
-        equivalence=found.equivalence,
-        largest_worst=found.largest_worst,
-        detectable=found.detectable,
-        beside=found.beside,
+        **vars(found),
         noise=run_noise(original),
         flips=flips,
         article=article_result(original, variants),

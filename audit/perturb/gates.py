@@ -7,8 +7,8 @@ import numpy as np
 
 from audit.judge.gates import CHANCE_SOURCE, agreement, exact_accuracies, reached_model
 from audit.judge.gates import above_chance as chance_gate
+from audit.perturb.design import PerturbThresholds
 from audit.perturb.record import FREE_FORM, PerturbCell
-from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.unread import arms_read, lowest_arm
 from audit.statistics.chance import chance_check
 from audit.statistics.exchange import first_answered

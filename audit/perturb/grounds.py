@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from audit.perturb.design import PerturbThresholds
 from audit.perturb.gates import all_gates
 from audit.perturb.record import ItemLevel, PerturbCell, Wordings
-from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.unread import usable_references
 from audit.statistics.contamination_score import ArticleResult, FalseAlarms
 from audit.statistics.drop_profile import DropProfile

@@ -7,13 +7,12 @@ from pathlib import Path
 from audit.benchmarks.fresh import told_families
 from audit.errors import DataError
 from audit.judge.report import Report, head_of, only, with_reservations
-from audit.perturb.analyse import PerturbSettings, RunVerdict, analyse, library_facts
-from audit.perturb.calibrated import SHIPPED
+from audit.perturb.analyse import JUDGE, PerturbSettings, RunVerdict, analyse, library_facts
+from audit.perturb.audit import CONTROL_FILE
 from audit.perturb.config import SAME
-from audit.perturb.present import CONTROL_FILE
+from audit.perturb.design import PerturbThresholds
 from audit.perturb.rows import Read, perturb_cells, read_run
 from audit.perturb.rows import only as only_models
-from audit.perturb.thresholds import PerturbThresholds
 from audit.references import is_imported, recorded_references
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.complete import cell_rows
@@ -57,7 +56,7 @@ def judge(
     analysis = manifest.analysis
     thresholds = PerturbThresholds.from_mapping(analysis["thresholds"])
     seed = int(analysis["seed"]) if seed is None else seed
-    settings = PerturbSettings(thresholds, seed, n_resamples, shipped_table(SHIPPED))
+    settings = PerturbSettings(thresholds, seed, n_resamples, shipped_table(JUDGE.shipped))
     rows = cell_rows(read.run_dir, read.outcomes.seen)
     references = recorded_references(manifest, asked.header.benchmark, SAME)
     others = [only_models(read_run(one.path), one.models) for one in references]

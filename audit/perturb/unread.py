@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import scipy
 
+from audit.perturb.design import PerturbThresholds
 from audit.perturb.record import PerturbCell, Wordings
-from audit.perturb.thresholds import PerturbThresholds
 from audit.statistics.chance import upper_limit
 from audit.statistics.paired import BoolArray
 from audit.verdict.result import Reason, because

@@ -1,7 +1,62 @@
-"""The words of the perturbation audit: one entry a verdict and one a gate, for page, gate and headline alike."""
+"""The five verdicts of the perturbation audit, all that is said of one cell, and its words: one entry a verdict
+and one a gate, for page, gate and headline alike.
 
-from audit.perturb.result import PerturbVerdict
+Last, `INSTRUMENT`: the audit as a row of the table of instruments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from audit.perturb.texts import TEXTS
+from audit.verdict.instrument import Indicator, Instrument, Measured
+from audit.verdict.result import Texts
+from audit.verdict.run import CellResult, Decided
 from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
+
+if TYPE_CHECKING:  # the vocabulary is read by commands that have no statistics to load
+    from audit.perturb.decide import Unparsed
+    from audit.perturb.grounds import Evidence
+
+
+class PerturbVerdict(StrEnum):
+    """In the order in which they are tried."""
+
+    WITHHELD = "withheld"
+    DROP_BEYOND_REFERENCE = "drop_beyond_reference"
+    BRITTLE_CAUSE_UNKNOWN = "brittle_cause_unknown"
+    UNDERPOWERED = "underpowered"
+    NO_DROP_DETECTED = "no_drop_detected"
+
+
+@dataclass(frozen=True)
+class Decision(Decided[PerturbVerdict]):
+    """doubt: by code, why a drop was not counted, not called beyond reference, or (withheld) not judged."""
+
+    doubt: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerturbResult(CellResult):
+    """The verdict on one model and benchmark, with its evidence (None where nothing could be compared).
+
+    found_p, beyond_p: after Holm over the panel; None where not tested. plain_p: beyond_p without the prior of how much
+    models differ, and plain: the finding by it. unparsed: how far the verdict holds; None where all was parsed.
+    """
+
+    texts: ClassVar[Texts] = TEXTS
+
+    decision: Decision
+    evidence: Evidence | None
+    found_p: float | None
+    beyond_p: float | None
+    plain_p: float | None = None
+    plain: PerturbVerdict | None = None
+    unparsed: Unparsed | None = None
+
 
 # Worst first, as on the page.
 VERDICTS: dict[PerturbVerdict, VerdictWord] = {
@@ -68,3 +123,26 @@ LABELS = {
     "profile_alpha": "Level at which a drop on items that the model knows is no memory, 0 for never",
     "unparsed_gamma": "Unparsed answers: odds ratio at which they are held against a verdict",
 }
+
+
+def measured(cell: Mapping[str, Any]) -> Measured:
+    """The drop under rewording, with its interval; false positives of its strongest verdict that this design can
+    give."""
+    drop = cell["evidence"]["drop"]["drop"] if cell["evidence"] else {}
+    rates = (cell["calibration"] or {}).get("rates", {})
+    alarms = rates.get("clean_beyond" if cell["references"] else "clean_brittle")
+    return Measured("drop under rewording", drop.get("estimate"), drop.get("low"), drop.get("high"), alarms)
+
+
+def tracked(cell: Mapping[str, Any]) -> tuple[Indicator, ...]:
+    """Of a cell of verdict.json. cs: the contamination score of accuracies; drop: the accuracy that is lost."""
+    if not cell["evidence"]:
+        return ()
+    drop = cell["evidence"]["drop"]
+    return (
+        Indicator("score", drop["original"]),
+        *(Indicator(name, *(drop[name][key] for key in ("estimate", "low", "high"))) for name in ("cs", "drop")),
+    )
+
+
+INSTRUMENT = Instrument("perturb", "the perturbation audit", frozenset({"wording"}), measured, tracked)

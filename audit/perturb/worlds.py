@@ -58,8 +58,8 @@ from typing import Literal
 import numpy as np
 import scipy
 
+from audit.perturb.design import PerturbThresholds
 from audit.perturb.record import BrokenShare, PerturbCell, Wordings
-from audit.perturb.thresholds import PerturbThresholds
 from audit.statistics.difficulty import beta_shape, draw_latent, shift
 from audit.statistics.paired import BoolArray, FloatArray
 

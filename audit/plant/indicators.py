@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 
 from audit.errors import DataError
 from audit.memory.record import TEXT_SCORES
+from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import run_tests
 from audit.perturb.record import BrokenShare, PerturbCell, Wordings
-from audit.perturb.thresholds import PerturbThresholds
 from audit.plant.measure import Reading
 from audit.statistics.completion import Auc, membership_auc
 from audit.statistics.fresh_gap import fresh_gap

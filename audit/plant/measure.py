@@ -14,15 +14,14 @@ import numpy as np
 from audit.audits import find_audit
 from audit.config import RunConfig
 from audit.engines.config import ModelConfig
-from audit.memory import present as memory
-from audit.memory.audit import MEMORY
+from audit.memory import audit as memory
+from audit.memory.audit import MEMORY, Orders
 from audit.memory.cells import load_memory
 from audit.memory.config import MemoryConfig
 from audit.memory.design import Arm as MemoryArm
-from audit.memory.present import Orders
+from audit.memory.plan import orders_of
 from audit.memory.record import TEXT_SCORES
-from audit.memory.resolve import orders_of
-from audit.perturb import present as perturb
+from audit.perturb import audit as perturb
 from audit.perturb.audit import PERTURB
 from audit.perturb.config import PerturbConfig
 from audit.plant.resolve import Experiment

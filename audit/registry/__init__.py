@@ -2,10 +2,10 @@
 
 schema, database, migrations: the tables (SQLAlchemy), SQLite or PostgreSQL, versions by alembic.   entry: a run
 directory -> what is registered of it.   store: written and read.   finish: what a run does when it ends.
-trends, chart: indicators over versions.   comparison: two runs, question by question.   notify: mail and chat.
+commands: `audit registry`.   trends: indicators over versions.   comparison: two runs, question by question.
+notify: mail and chat.
 retention, rotation: what may go, what is due.
-cards, model_registries: the result as metadata of a model (Hugging Face, MLflow, W&B).
+cards: the result as metadata of a model (Hugging Face, MLflow, W&B).
 
 The files of a run stay the truth: verdict, shards and signed decisions are read from its directory, never from here.
-The command is `audit registry`: commands changes, views shows.
 """

@@ -1,9 +1,16 @@
-"""What `audit.registry` does; each subcommand prints lines and returns an exit code. What it only shows: views."""
+"""What `audit.registry` does and shows; each subcommand prints lines and returns an exit code."""
 
 import argparse
+import json
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
 
 from audit.errors import AuditError, ConfigError
 from audit.exits import say
@@ -12,12 +19,153 @@ from audit.governance.reviews import DECISIONS, Bound, bound_to
 from audit.governance.ruling import rule_run, verdict_path
 from audit.panel import panel_runs
 from audit.registry import finish, store
-from audit.registry.database import check_clock, utc_now
-from audit.registry.decided import forget_decisions, note_decisions
+from audit.registry.database import VARIABLE, Registry, check_clock, open_registry, place_of, utc_now
 from audit.registry.entry import read_entry
 from audit.registry.schema import at
-from audit.registry.views import opened
+from audit.registry.store import forget_decisions, note_decisions
+from audit.registry.trends import Floor, Point, Series
+from audit.report.canvas import BLUE, INK, MUTED, PAPER, VERMILLION, plain, styled, svg_text
 from audit.shards.manifest import MANIFEST
+from audit.verdict.result import json_ready, pvalue, signed_points, with_interval
+
+
+@styled()
+def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
+    """The SVG document; the same bytes for the same series. floors: drawn as a dotted line where a panel has one, of
+    what the latest point shows, measured as it was."""
+    figure = Figure(figsize=(7.2, 0.5 + 2.3 * len(series)), layout="constrained")
+    axes = np.atleast_1d(np.array(figure.subplots(len(series), 1)))
+    for ax, one in zip(axes, series, strict=True):
+        x = np.arange(len(one.points))
+        last = (one.indicator, one.points[-1].alike)
+        for level in (f for f in floors if (f.indicator, f.alike) == last):
+            ax.axhline(100 * level.median, color=MUTED, linewidth=1, linestyle=":", zorder=1)
+            ax.annotate("median of current models", (0.995, 100 * level.median), xycoords=("axes fraction", "data"),
+                        ha="right", va="bottom", color=MUTED, fontsize=7)  # fmt: skip
+        for k, point in enumerate(one.points):
+            if k and not point.differs:
+                both = [100 * one.points[k - 1].estimate, 100 * point.estimate]
+                ax.plot([k - 1, k], both, color=BLUE, linewidth=1.2, zorder=2)
+            elif k:
+                ax.axvline(k - 0.5, color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
+            changed = point.look is not None and point.look.changed
+            colour = VERMILLION if changed else BLUE
+            if point.low is not None and point.high is not None:
+                ax.vlines(k, 100 * point.low, 100 * point.high, color=colour, linewidth=1.4, zorder=2)
+            ax.plot(k, 100 * point.estimate, marker="D" if changed else "o", markersize=6, markeredgecolor=colour,
+                    markerfacecolor=colour if point.sound else PAPER, zorder=3)  # fmt: skip
+        ax.axhline(0, color=INK, linewidth=0.6, zorder=0)
+        ax.set_xlim(-0.5, max(len(x) - 0.5, 0.5))
+        ax.set_xticks(
+            x, [f"{plain(p.revision.removeprefix('sha256:'), 12)}\n{p.started[:10]}" for p in one.points], fontsize=7
+        )
+        where = f"{one.benchmark}, {one.context}" if one.context else one.benchmark
+        ax.set_title(f"{one.indicator.replace('_', ' ')} of {plain(one.model)} on {plain(where)}")
+        ax.set_ylabel("points" if one.indicator != "cs" else "CS, %")
+    return svg_text(figure)
+
+
+def list(asked: argparse.Namespace, now: datetime | None) -> int:
+    """A line a model and benchmark of every run."""
+    found = store.kept(opened(asked), model=asked.model, benchmark=asked.benchmark, audit=asked.audit)
+    if asked.json:
+        print(json.dumps([{"run": k.run, "cell": k.cell, "indicators": k.indicators} for k in found], indent=1))
+        return 0
+    for one in found:
+        state = "  removed" if one.run["removed"] else "  on hold" if one.run["hold"] is not None else ""
+        say(f"{one.run['key'][:12]}  {one.run['started'][:16]}  {one.run['audit']:<8} {one.run['decision']:<11} "
+            f"{_named(one.cell)} ({one.cell['model_revision'][:15]}): {one.cell['verdict']}{state}")  # fmt: skip
+    print(f"{len({one.run['key'] for one in found})} runs")
+    return 0
+
+
+def show(asked: argparse.Namespace, now: datetime | None) -> int:
+    """Everything of one run."""
+    registry = opened(asked)
+    run = store.find(registry, asked.key)
+    for name, value in run.items():
+        if value not in (None, "", []):
+            say(f"{name:16} {value}")
+    for one in store.kept(registry, key=run["key"]):
+        cell = one.cell
+        say(f"\n{_named(cell)}: {cell['verdict']} ({cell['decision']})")
+        say(f"  {cell['headline']}")
+        say(f"  model revision {cell['model_revision']}, benchmark {cell['benchmark_revision']}, n {cell['n']}")
+        for name, (estimate, low, high) in sorted(one.indicators.items()):
+            print(f"  {name:12} {with_interval(estimate, low, high)}")
+        for name, value in sorted(cell["comparable"].items()):
+            if value:
+                say(f"  {name:12} {value}")
+    return 0
+
+
+def trends(asked: argparse.Namespace, now: datetime | None) -> int:
+    """Series over versions with a test of change at each; or with --floor the level of current models."""
+    from audit.registry.trends import check_alpha, floors_of, series_of
+
+    alpha = check_alpha(asked.alpha)
+    if asked.floor and (asked.model or asked.chart):
+        raise ConfigError("--floor is the level of all models, and has no chart: leave out --model and --chart.")
+    registry = opened(asked)
+    if asked.floor:
+        levels = floors_of(store.kept(registry, benchmark=asked.benchmark, audit=asked.audit), asked.indicator)
+        if asked.json:
+            print(json.dumps(json_ready([{**asdict(one), "median": one.median} for one in levels]), indent=1))
+            return 0
+        for floor in levels:
+            low, high = floor.models[0], floor.models[-1]
+            say(f"{floor.indicator} on {floor.benchmark}{', ' + floor.context if floor.context else ''}:"
+                f" median {signed_points(floor.median)} of {len(floor.models)} models, "
+                f"from {signed_points(low[2])} ({low[0]}) to {signed_points(high[2])} ({high[0]})")  # fmt: skip
+        return 0
+    found = series_of(
+        store.kept(registry, model=asked.model, benchmark=asked.benchmark, audit=asked.audit),
+        asked.indicator, together=len(asked.model) > 1, alpha=alpha,
+    )  # fmt: skip
+    if asked.chart is not None:
+        if not found:
+            raise ConfigError("No run that is registered has such a figure: there is nothing to draw.")
+        from audit.shards.files import write_file
+
+        levels = floors_of(store.kept(registry, benchmark=asked.benchmark), asked.indicator)
+        write_file(asked.chart, trend_svg(found, levels).encode())
+    if asked.json:
+        print(json.dumps(json_ready(found), indent=1))
+        return 0
+    for series in found:
+        where = f"{series.benchmark}{', ' + series.context if series.context else ''}"
+        say(f"{series.indicator} of {series.model} on {where} ({series.audit})")
+        for point in series.points:
+            say(f"  {point.started[:10]}  {point.revision[:20]:<20} {_told(point)}")
+    if asked.chart is not None:
+        print(f"chart    {asked.chart}")
+    return 0
+
+
+def _told(point: Point) -> str:
+    text = with_interval(point.estimate, point.low, point.high)
+    if not point.sound:
+        text += "  a check of the measurement failed: not tested"
+    if point.differs:
+        text += f"  not comparable with the one before: {', '.join(point.differs)}"
+    if point.look is not None:
+        verb = "" if not point.look.changed else "  CHANGED: rose" if point.look.difference > 0 else "  CHANGED: fell"
+        p = pvalue(point.look.adjusted)
+        text += f"  {signed_points(point.look.difference)} against before, {p} (look {point.look.look}){verb}"
+    return text
+
+
+def opened(asked: argparse.Namespace, *, make: bool = False) -> Registry:
+    """The registry that was asked for. ConfigError where none was named, or none is there; make: made there instead."""
+    place = place_of(asked.registry)
+    if place is None:
+        raise ConfigError(f"No registry. Expected --registry outputs/registry.db, or {VARIABLE} in the environment.")
+    return open_registry(place, make=make)
+
+
+def _named(cell: Mapping[str, Any]) -> str:
+    return f"{cell['model']} on {cell['benchmark']}" + (f", {cell['context']}" if cell["context"] else "")
+
 
 _NEWS = timedelta(days=7)
 
@@ -184,7 +332,7 @@ def card(asked: argparse.Namespace, now: datetime | None) -> int:
 
 
 def mlflow(asked: argparse.Namespace, now: datetime | None) -> int:
-    from audit.registry.model_registries import tag_mlflow
+    from audit.registry.cards import tag_mlflow
 
     for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
         for line in tag_mlflow(run_dir, asked.name, asked.version, asked.model):
@@ -193,7 +341,7 @@ def mlflow(asked: argparse.Namespace, now: datetime | None) -> int:
 
 
 def wandb(asked: argparse.Namespace, now: datetime | None) -> int:
-    from audit.registry.model_registries import log_wandb
+    from audit.registry.cards import log_wandb
 
     for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
         say(log_wandb(run_dir, asked.project))

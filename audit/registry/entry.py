@@ -200,7 +200,7 @@ def library_of(verdict: Mapping[str, Any]) -> tuple[str | None, str | None]:
 def _cell(manifest: Manifest, verdict: Mapping[str, Any], cell: Mapping[str, Any], decision: str) -> Cell:
     model, benchmark = str(cell["model"]), str(cell["benchmark"])
     name, sha256 = library_of(verdict)
-    found = part_of(manifest.audit, "instrument").INSTRUMENT.tracked(cell)
+    found = part_of(manifest.audit, "vocabulary").INSTRUMENT.tracked(cell)
     against = sorted({other for one in found for other in one.against})
     references = [(other, manifest.models.get(other, {}).get("revision")) for other in against]
     facts = manifest.benchmark.get(benchmark, {})

@@ -108,9 +108,8 @@ def _wanted(registry: str | None) -> bool:
 
 def _register(registry: str | None, run_dir: Path, now: datetime | None) -> None:
     from audit.registry.database import open_registry, place_of, utc_now
-    from audit.registry.decided import note_decisions
     from audit.registry.entry import digest, read_entry
-    from audit.registry.store import add, write_notice
+    from audit.registry.store import add, note_decisions, write_notice
 
     now = now or utc_now()
     runs = panel_runs(run_dir)

@@ -73,10 +73,10 @@ def content(verdicts: Mapping[str, Mapping[str, Any]], suite: Mapping[str, Any] 
     """
     seen: dict[tuple[str, str], list[Finding]] = {}
     for audit, verdict in verdicts.items():
-        instrument, words = part_of(audit, "instrument").INSTRUMENT, part_of(audit, "vocabulary").VERDICTS
+        told = part_of(audit, "vocabulary")
         alpha = float(verdict.get("thresholds", {}).get("alpha", 0.05))
         for cell in verdict["cells"]:
-            one = finding(instrument, cell, word_of(words, cell), alpha)
+            one = finding(told.INSTRUMENT, cell, word_of(told.VERDICTS, cell), alpha)
             seen.setdefault((cell["model"], cell["benchmark"]), []).append(one)
     _check(verdicts, seen, apart=suite is not None)
     joint = []
@@ -214,7 +214,7 @@ def page(
     links = links or {audit: f"{audit}/report.html" for audit in plain["audits"]}
     said = in_order(plain["joint"])
     looked, ruling, suite = matrices(said), rule(plain), plain.get("suite")
-    names = {audit: part_of(audit, "instrument").INSTRUMENT.name for audit in plain["audits"]}
+    names = {audit: part_of(audit, "vocabulary").INSTRUMENT.name for audit in plain["audits"]}
     who = looked[0].model if len(looked) == 1 else f"{len(looked)} models"
     deciding = [cell for cell in ruling.cells if cell.decision == ruling.decision != Decision.PASS]
     return render_page(

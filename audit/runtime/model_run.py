@@ -18,9 +18,8 @@ from audit.engines.port import BACKEND, drifts
 from audit.errors import AuditError
 from audit.resolve import ResolvedRun
 from audit.runtime.actors import EnginePool, start_pool
-from audit.runtime.canary import Canary, refusal
+from audit.runtime.early import Canary, refusal
 from audit.runtime.keep import give_back, take_pool
-from audit.runtime.metrics import AuditMetrics
 from audit.runtime.pipeline import (
     MAX_TASKS_PER_CHUNK,
     MAX_TASKS_PER_CHUNK_SCRIPTED,
@@ -28,9 +27,9 @@ from audit.runtime.pipeline import (
     tasks_per_chunk,
     write_task_list,
 )
+from audit.runtime.placement import NoRoom
 from audit.runtime.progress import Display, Engines, still, usual_load
-from audit.runtime.stages import StageContext
-from audit.runtime.turns import NoRoom
+from audit.runtime.stages import AuditMetrics, StageContext
 from audit.shards.manifest import RunDir
 from audit.shards.questions import QuestionFile
 from audit.shards.working_copy import where, withdraw

@@ -1,11 +1,20 @@
-"""Which GPUs an engine gets, and which models run side by side (policy only: no Ray here)."""
+"""Which GPUs an engine gets, which models run side by side, and whose turn it is (no Ray here).
 
-from collections.abc import Iterable
+One thread runs all models of a job. A model's run is a generator that yields wherever it waits; what it waits for
+(engines, Ray Data) works in processes and threads of its own. So Ctrl-C, the manifest, the display and kept engines
+need no locks, and whatever ends the loop ends every run: `close()` raises at its yield, and it gives its engines back.
+"""
+
+import math
+import time
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import urlsplit
 
 from audit.engines.config import ModelConfig
-from audit.errors import ConfigError
+from audit.errors import AuditError, ConfigError, ShardError
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -82,3 +91,59 @@ def _server(url: str) -> tuple[str, int, str]:
     host = parts.hostname or ""  # in lower case
     port = parts.port or (443 if parts.scheme == "https" else 80)
     return "localhost" if host in _LOOPBACK else host, port, parts.path.rstrip("/")
+
+
+STEP_S = 0.05  # between two steps of what is waited for
+_ASK_AGAIN_S = 30.0  # nodes may have joined
+
+
+class NoRoom(Exception):
+    """Raised by a run that joined others and found that its GPUs are taken or lie apart; it holds nothing."""
+
+
+def run_in_turns(
+    runs: Mapping[str, Callable[[Callable[[], bool]], Generator[None]]],
+    may_join: Callable[[str, Collection[str]], bool],
+    ended: Callable[[str, AuditError | None], None],
+) -> None:
+    """Run all, in the order of `runs` where they cannot run at once.
+
+    runs: start one, with what tells whether others run at that moment. may_join(name, running): is there room for it
+    beside those? ended(name, error): it ran to its end, or raised this; the others go on. ShardError (the disk or the
+    run directory) and what is no AuditError end all.
+    """
+    waiting, running, refused = list(runs), dict[str, Generator[None]](), set[str]()
+    asked_at = -math.inf  # who may join; again once one has ended
+    with ExitStack() as opened:
+        while waiting or running:
+            ask = time.monotonic() >= asked_at + _ASK_AGAIN_S
+            asked_at = time.monotonic() if ask else asked_at
+            for name in list(waiting) if ask else ():
+                if not running or (name not in refused and may_join(name, running)):
+                    waiting.remove(name)
+                    running[name] = run = runs[name](partial(_others, name, running))
+                    opened.callback(run.close)
+            for name, run in list(running.items()):
+                error: AuditError | None = None
+                try:
+                    next(run)
+                    continue
+                except NoRoom:
+                    waiting = [one for one in runs if one in {name, *waiting}]  # in its place
+                    refused.add(name)
+                except StopIteration:
+                    pass
+                except ShardError:
+                    raise
+                except AuditError as failure:
+                    error = failure
+                del running[name]
+                asked_at = -math.inf
+                if name not in waiting:
+                    refused.clear()
+                    ended(name, error)
+            time.sleep(STEP_S)
+
+
+def _others(name: str, running: Collection[str]) -> bool:
+    return any(one != name for one in running)

@@ -23,14 +23,12 @@ from audit.errors import AuditError, EngineError, ShardError, SpentError, Supers
 from audit.plan_cost import money_spent, spent
 from audit.records import Design, Reading
 from audit.resolve import ResolvedRun
-from audit.runtime.canary import canary_first
-from audit.runtime.early import EarlyStop, Looks, affordable
+from audit.runtime.early import EarlyStop, Looks, affordable, canary_first
 from audit.runtime.model_run import ModelRun, engines_of
 from audit.runtime.pipeline import expected_keys, missing_tasks
-from audit.runtime.placement import may_run_beside
+from audit.runtime.placement import may_run_beside, run_in_turns
 from audit.runtime.progress import Display
 from audit.runtime.start import start_ray
-from audit.runtime.turns import run_in_turns
 from audit.shards.attempt import now
 from audit.shards.complete import count_rows, run_cost, verify_run
 from audit.shards.files import SHARDS, make_folder, write_file

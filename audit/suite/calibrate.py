@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from audit.memory import calibrate as memory
-from audit.memory.thresholds import MemoryThresholds
+from audit.memory.design import MemoryThresholds
 from audit.memory.vocabulary import VERDICTS as MEMORY
 from audit.perturb import calibrate as perturb
-from audit.perturb.thresholds import PerturbThresholds
+from audit.perturb.design import PerturbThresholds
 from audit.perturb.vocabulary import VERDICTS as PERTURB
 from audit.suite.worlds import WORLDS, Simulated, SuiteDesign, World, simulate
 from audit.sweep import calibrate as sweep
-from audit.sweep.thresholds import SweepThresholds
+from audit.sweep.design import SweepThresholds
 from audit.sweep.vocabulary import VERDICTS as SWEEP
 from audit.verdict.forms import AUDITS, LETTERS, all_cleared, any_found
 from audit.verdict.simulated import Case, Entries, Entry, Procedure, seed_of, table_text

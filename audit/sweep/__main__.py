@@ -32,8 +32,8 @@ def sweep(config: SweepConfig) -> int:
 
 def _prepared(config: SweepConfig) -> Prepared:
     from audit.dry_run import shortfall
+    from audit.sweep.design import SweepThresholds
     from audit.sweep.replay import fewer_by, reachable_by, resolve_sweep
-    from audit.sweep.thresholds import SweepThresholds
 
     thresholds, resolved = SweepThresholds.from_mapping(config.verdict), resolve_sweep(config)
     early = None

@@ -1,12 +1,157 @@
-"""The router-worker sweep as the pipeline runs it."""
+"""The router-worker sweep as the pipeline runs it: what the routers and the worker are sent (song2026, section 4.3).
+
+The worker's prompt in a router arm is made from the messages, the number of options and the reading; there is no
+question among its arguments, so it cannot hold what the messages do not.
+"""
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
-from audit.audits import Audit, Roles
+from audit.audits import Audit, Roles, Work
+from audit.prompting.prompts import OF_READING, answering_prompt, direct_prompt, fill, question_text
+from audit.prompting.thinking import strip_thinking
+from audit.records import Generation, GenerationRequest, Part, Presentation, Protocol, Question, Reading
 from audit.shards.schema import row_schema
 from audit.sweep.config import TEMPLATES, design_of, worker_of
-from audit.sweep.design import DELETED, Arm
-from audit.sweep.present import ROUTER, present, router_requests
+from audit.sweep.design import DELETED, WITHOUT_ROUTER, Aggregator, Arm, Draws, n_messages
+
+ROUTER = "router"
+NOT_STORED = "the earlier run has no such message: nothing was asked"
+
+
+@dataclass(frozen=True)
+class Own:
+    """What a sweep resolves for itself (`Work.own`): messages is where those of an earlier run are, that are answered
+    in place of new ones."""
+
+    aggregator: Aggregator = Aggregator.CONCATENATE
+    messages: str | None = None
+
+
+PLAIN = Own()
+
+
+def router_requests(
+    work: Work, question: Question, part: Part, replies: Sequence[Generation] = ()
+) -> list[GenerationRequest]:
+    """The calls that write the messages of a router set, then those that sum them up at each r; none for direct."""
+    own, wanted = work.own or PLAIN, n_messages(part)
+    if part.arm in WITHOUT_ROUTER or own.messages is not None:
+        return []
+    if not replies:
+        prompt = router_prompt(work.protocol, question, part.arm, work.reading)
+        # Under nested draws message j of a replicate is the same for every r, so its seed does not know r.
+        level = None if work.design.kind == Draws.NESTED else wanted
+        return [_request(work, question, part, prompt, (level, part.replicate, ROUTER, j)) for j in range(wanted)]
+    if own.aggregator != Aggregator.SUMMARY or len(replies) > wanted:
+        return []
+    template, texts = work.protocol.templates["router_summary"], [m.text for m in replies]
+    prompts = [fill(template, {"messages": aggregate(work.protocol, texts[:r])}) for r in part.levels]
+    keys = [(r, part.replicate, Aggregator.SUMMARY) for r in part.levels]
+    return [_request(work, question, part, *one) for one in zip(prompts, keys, strict=True)]
+
+
+def _request(work: Work, question: Question, part: Part, prompt: str, key: tuple[Any, ...]) -> GenerationRequest:
+    """A call of the router's model. key: what its seed is drawn from beside question and arm."""
+    seed, how = work.seed_of(question, part.arm, *key), work.preparing
+    return GenerationRequest(
+        prompt, question.id, f"{part.arm}/{ROUTER}", seed, how.max_tokens, how.temperature, how.top_p
+    )  # fmt: skip
+
+
+def present(work: Work, question: Question, part: Part, messages: Sequence[Generation]) -> list[Presentation]:
+    """What the worker sees at each r of a router set: its first r messages, as `Aggregator` has it.
+
+    A message or summary that failed leaves nothing to ask.
+    """
+    earlier = (work.own or PLAIN).messages
+    if earlier is not None and part.arm not in WITHOUT_ROUTER:
+        from audit.sweep.replay import stored  # it needs Arrow
+
+        messages = stored(earlier, question, part)
+        messages = [*messages, *[Generation(error=NOT_STORED)] * (n_messages(part) - len(messages))]
+    summaries = messages[n_messages(part) :]
+    return [
+        _present(work, question, part, r, [*messages[:r], *summaries[k : k + 1]]) for k, r in enumerate(part.levels)
+    ]
+
+
+def _present(work: Work, question: Question, part: Part, routers: int, used: Sequence[Generation]) -> Presentation:
+    """used: the messages of so many routers, and their summary where there is one."""
+    ballots: tuple[str, ...] = ()
+    if part.arm == Arm.DIRECT:
+        prompt = direct_prompt(work.protocol, question, work.reading)
+    elif part.arm == DELETED:
+        seed = work.seed_of(question, DELETED, None, part.replicate, DELETED)
+        left = question_text(work.protocol, replace(question, text=without_words(question.text, routers / 100, seed)))
+        prompt = worker_prompt(work.protocol, [left], len(question.options), work.reading)
+    else:
+        texts = [m.text for m in used[routers:] or used]
+        alone = (work.own or PLAIN).aggregator == Aggregator.VOTE
+        asked = tuple(
+            worker_prompt(work.protocol, some, len(question.options), work.reading)
+            for some in ([[text] for text in texts] if alone else [texts])
+        )
+        prompt, ballots = "\n\n".join(asked), asked if alone else ()
+    # Nested draws: r pays for the messages that the next smaller r did not already have.
+    had = max((r for r in part.levels if r < routers), default=0)
+    paid = used[had:] if (work.own or PLAIN).messages is None else ()
+    own: dict[str, Any] = {
+        "draws": work.design.kind,
+        "router_messages": [m.text for m in used],
+        "router_finish_reasons": [m.finish_reason for m in used],
+        "router_engine_ids": [m.engine_id for m in used],
+        "router_calls": len(paid),
+        "router_prompt_tokens": sum(m.prompt_tokens for m in paid),
+        "router_cached_tokens": sum(m.cached_tokens for m in paid),
+        "router_completion_tokens": sum(m.completion_tokens for m in paid),
+    }
+    failed = next((m.error for m in used if m.error), None)
+    return Presentation(prompt, question.options, question.gold, own, failed, ballots=ballots)
+
+
+def without_words(text: str, share: float, seed: int) -> str:
+    """A text less a share of its words, drawn by the seed; what a smaller share deletes a larger one does too.
+
+    The number of words is rounded up or down by chance, once for all shares, so that it is right on average.
+    """
+    words = re.findall(r"\S+\s*", text)
+    rng = random.Random(seed)
+    count = int(share * len(words) + rng.random())
+    gone = set(rng.sample(range(len(words)), len(words))[:count])
+    return "".join(word for k, word in enumerate(words) if k not in gone).rstrip()
+
+
+def router_prompt(protocol: Protocol, question: Question, arm: str, reading: Reading = Reading.LETTER) -> str:
+    """What every router of an arm is sent; routers of one question differ in their seeds only."""
+    name = f"router_{arm}_{reading}" if reading in OF_READING else f"router_{arm}"
+    return fill(protocol.templates[name], {"question": question_text(protocol, question)})
+
+
+def aggregate(protocol: Protocol, messages: Sequence[str]) -> str:
+    """The messages in order, numbered from 1, as the worker sees them; their number is not stated.
+
+    A router's thinking is removed: it is not part of what a model says, and it tends to solve the question.
+    """
+    return "\n\n".join(
+        fill(protocol.templates["message"], {"index": str(i), "text": strip_thinking(message).text})
+        for i, message in enumerate(messages, start=1)
+    )
+
+
+def worker_prompt(protocol: Protocol, messages: Sequence[str], n_options: int, reading: Reading) -> str:
+    """What the worker is sent in a router arm.
+
+    The prompts for the first r and r+1 of the same messages are equal up to the end of message r, as far as the
+    template puts its instructions before `{messages}`; an engine's prefix cache then serves that part.
+    """
+    return answering_prompt(protocol, "worker", "messages", aggregate(protocol, messages), n_options, reading)
+
 
 SCHEMA = row_schema(
     "sweep",

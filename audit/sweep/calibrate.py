@@ -25,12 +25,11 @@ from audit.statistics.permutation import enough_permutations
 from audit.statistics.power import discordance_of
 from audit.statistics.values import replicates_of, settings_values
 from audit.sweep.decide import decide, over_panel
-from audit.sweep.design import Arm, Draws, parse_routers
+from audit.sweep.design import Arm, Draws, SweepThresholds, parse_routers
 from audit.sweep.evidence import measure
 from audit.sweep.record import run_shifts, sweep_of
 from audit.sweep.result import Verdict
 from audit.sweep.simulation import SHIPPED, TRUTHS, WORLDS, Design, World, simulate
-from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.simulated import Case, Entries, Entry, Procedure, Stream, rates, seed_of, shown, table_text
 
 CHUNK = 25  # simulations that share one seed

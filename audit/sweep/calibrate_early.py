@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from audit.sweep.decide import SETTLED, look
+from audit.sweep.design import SweepThresholds
 from audit.sweep.result import Verdict
 from audit.sweep.simulation import Design, World, simulate
-from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.simulated import Case, Entries, Entry, Procedure, table_text
 
 SHIPPED = "early_stopping.json"

@@ -13,8 +13,7 @@ from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, unknown_name
 from audit.prompting.prompts import OF_READING
 from audit.records import Design
-from audit.sweep.design import DELETED, Aggregator, Arm, Draws, make_design, parse_doses, parse_routers
-from audit.sweep.thresholds import SweepThresholds
+from audit.sweep.design import DELETED, Aggregator, Arm, Draws, SweepThresholds, make_design, parse_doses, parse_routers
 
 TEMPLATES: dict[str, tuple[str, ...]] = {
     "router_forward_full": ("question",),

@@ -13,11 +13,10 @@ from audit.statistics.paired import CellOutcomes
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.unparsed import DECIDE_AT
 from audit.statistics.values import levels_of, replicates_of
-from audit.sweep.design import Arm
+from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import Evidence, Reading, measure
 from audit.sweep.record import run_shifts
 from audit.sweep.result import Contrast, Decision, Verdict
-from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.vocabulary import GATES
 from audit.verdict.result import Gate, Reason, advice_of, because, failed
 from audit.verdict.vocabulary import gate_reasons

@@ -1,4 +1,4 @@
-"""The sweep's arms and its design (pure): which settings are run, and which of them share router messages.
+"""The arms of the sweep, its design and its thresholds (pure): which settings run, which of them share router messages.
 
 The level of a setting is its number of routers. A *router set*, a part of the design, is one set of router messages for
 a question. With independent draws every setting has a set of its own (song2026, section 3.2); with nested draws r uses
@@ -8,10 +8,12 @@ resumption.
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from audit.errors import ConfigError, check_counts
 from audit.records import Design, Part
+from audit.verdict.thresholds import Thresholds
 
 
 class Arm(StrEnum):
@@ -148,3 +150,23 @@ def _sets(arm: Arm, routers: tuple[int, ...], replicate: int, draws: Draws) -> l
     if draws == Draws.NESTED:
         return [Part(arm, routers, replicate)]
     return [Part(arm, (r,), replicate) for r in routers]
+
+
+@dataclass(frozen=True)
+class SweepThresholds(Thresholds):
+    """`conf/verdict/default.yaml` sets them and names the source of each; its values are the defaults here (a test)."""
+
+    above_chance_standard_errors: float = 2.0
+    answered_share_min: float = 0.95
+    clean_loss_max: float = 0.05
+    lossy_share_max: float = 0.20
+    noop_share_max: float = 0.20
+    leak_share_max: float = 0.05
+    noise_floor_alpha: float = 0.01
+    run_sd_plausible: float = 0.02
+    finding_questions_min: int = 30
+    pairing_z_min: float = 2.5
+    pairing_questions_min: int = 30
+    brittle_drop_min: float = 0.10
+    credibility_high: float = 0.8
+    credibility_moderate: float = 0.5

@@ -20,11 +20,10 @@ from audit.statistics.mcnemar import cochran_q
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
 from audit.statistics.permutation import paired_test
 from audit.statistics.values import average, replicates_of, runs_of, settings_values, to_values
-from audit.sweep.design import Arm, Draws
+from audit.sweep.design import Arm, Draws, SweepThresholds
 from audit.sweep.messages import TextMeasures
 from audit.sweep.record import CLEAN, label
 from audit.sweep.size import needed, repeated
-from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.result import MAX_ITEMS, Gate, Rule, Status, exact, ids_where, percent, points, pvalue, sizes
 
 _ARM_WORDS: dict[str, str] = {

@@ -16,7 +16,7 @@ from audit.report.page import Gated, count, errors_of, marks_of, number, render_
 from audit.statistics.paired import CellOutcomes, State
 from audit.sweep import accuracy
 from audit.sweep import figures as charts
-from audit.sweep.design import DELETED, Aggregator
+from audit.sweep.design import DELETED, Aggregator, SweepThresholds
 from audit.sweep.drill import DrillDown, pack, script_json
 from audit.sweep.figures import GainRow, forest
 from audit.sweep.paper import SettingRow, model_summary, router_summary
@@ -25,7 +25,6 @@ from audit.sweep.report import Behind
 from audit.sweep.result import RunVerdict, SweepResult
 from audit.sweep.simulation import TRUTHS
 from audit.sweep.size import REPEATED, detectable, needed, runs_of
-from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.vocabulary import ARMS, GATES, LABELS, VERDICTS, severity
 from audit.verdict.result import Calibration, Status
 from audit.verdict.simulated import told

@@ -10,10 +10,9 @@ from audit.records import Design
 from audit.statistics.permutation import can_reject
 from audit.sweep.calibrate_early import SHIPPED, expected
 from audit.sweep.config import SweepConfig
-from audit.sweep.design import Draws, missing_controls
+from audit.sweep.design import Draws, SweepThresholds, missing_controls
 from audit.sweep.replay import fewer_by, reachable_by, resolve_sweep
 from audit.sweep.size import PLANNED_DISCORDANCE, SIDES, detectable, needed_of, repeated, router_counts, runs_of
-from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.shipped import shipped_table
 
 _EARLY = "  stop=early would ask (simulated, three clean runs, no groups, looks every 100; docs/early_stopping.md)"

@@ -24,12 +24,10 @@ from audit.shards.read import iter_columns
 from audit.shards.schema import plain_values
 from audit.shards.working_copy import local_file, where
 from audit.statistics.paired import CellOutcomes
-from audit.sweep.audit import SCHEMA, SWEEP
+from audit.sweep.audit import SCHEMA, SWEEP, Own
 from audit.sweep.config import SweepConfig, design_of
-from audit.sweep.design import WITHOUT_ROUTER, Aggregator
-from audit.sweep.present import Own
+from audit.sweep.design import WITHOUT_ROUTER, Aggregator, SweepThresholds
 from audit.sweep.size import needed, needed_of, repeated, router_counts, runs_of
-from audit.sweep.thresholds import SweepThresholds
 
 MESSAGES = "messages.arrow"
 _KEY = ("benchmark", "question_id", "arm", "routers", "replicate")

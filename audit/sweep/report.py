@@ -25,16 +25,14 @@ from audit.shards.read import iter_columns
 from audit.shards.schema import plain_values, shared_values
 from audit.statistics.notice import Field
 from audit.statistics.paired import CellOutcomes, State
-from audit.sweep.analyse import N_RESAMPLES, analyse
+from audit.sweep.analyse import JUDGE, N_RESAMPLES, analyse
 from audit.sweep.audit import SCHEMA
-from audit.sweep.calibrated import SHIPPED
-from audit.sweep.design import DELETED, Aggregator, Arm
+from audit.sweep.design import DELETED, Aggregator, Arm, SweepThresholds
 from audit.sweep.drill import COLUMNS, MAX_TEXT_BYTES, DrillRows, in_drawn_order
 from audit.sweep.messages import MeasuredTexts, TextRow, measure_texts
 from audit.sweep.replay import aggregator_of, same_messages
 from audit.sweep.result import RunVerdict
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
-from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.shipped import shipped_table
 
 _TEXTS = (
@@ -146,7 +144,7 @@ def judge(
         runs=[{"models": contents(read.outcomes.seen)} for read in reads],
         rows=rows,
         control_benchmark=control_benchmark,
-        calibration=calibration if calibration is not None else shipped_table(SHIPPED),
+        calibration=calibration if calibration is not None else shipped_table(JUDGE.shipped),
         early=largest_clusters(dirs),
         references=same_messages(cells, dirs, references),
     )

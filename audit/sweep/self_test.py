@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from audit.statistics.paired import CellOutcomes, IntArray, State
 from audit.sweep import gates
-from audit.sweep.design import Arm
+from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.messages import TextMeasures
 from audit.sweep.result import SelfTest
-from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.result import Gate, Status
 
 MAX_TEXT_QUESTIONS = 200  # the text fault is shown on at most this many questions

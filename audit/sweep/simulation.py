@@ -74,7 +74,7 @@ class World:
     unread_if: str = "any"
 
 
-# The designs that ship: `calibrated.nearest` picks from them.
+# The designs that ship: `analyse.nearest` picks from them.
 SHIPPED = (
     *(Design(n, r, "independent") for n in (100, 1000) for r in (3, 9)),
     *(Design(n, r, "nested", clean_replicates=3) for n in (100, 300, 1000) for r in (3, 9)),

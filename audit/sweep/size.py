@@ -9,8 +9,7 @@ import scipy
 
 from audit.records import Design, Setting
 from audit.statistics.power import minimum_detectable_gain, questions_needed
-from audit.sweep.design import Arm
-from audit.sweep.thresholds import SweepThresholds
+from audit.sweep.design import Arm, SweepThresholds
 
 PLANNED_DISCORDANCE = 0.20  # song2026, Table 2: (improve + degrade) / n has a median of 0.2 over its 108 cells
 SIDES = 2  # an excess is tested one-sided at alpha / 2: its two-sided interval must lie above zero too

@@ -1,6 +1,13 @@
-"""The words of the sweep: one entry a verdict and one a gate, for page, chart, gate and headline alike."""
+"""The words of the sweep: one entry a verdict and one a gate, for page, chart, gate and headline alike.
+
+Last, `INSTRUMENT`: the audit as a row of the table of instruments.
+"""
+
+from collections.abc import Mapping
+from typing import Any
 
 from audit.sweep.result import Verdict
+from audit.verdict.instrument import Indicator, Instrument, Measured
 from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
 
 # Worst first: charts and tallies keep this order.
@@ -108,3 +115,23 @@ LABELS = {
 def severity(verdict: Verdict, gain: float, name: str) -> tuple[int, float, str]:
     """The order of models in charts and tables: the worst verdict first, in it the largest gain."""
     return list(VERDICTS).index(verdict), -gain, name
+
+
+def measured(cell: Mapping[str, Any]) -> Measured:
+    """The gain under noise behind the verdict: the largest with its simultaneous interval; of a loss the mean."""
+    effect, rates = cell["effect"] or {}, (cell["calibration"] or {}).get("rates", {})
+    alarms = rates.get("clean_any_excess", rates.get("clean_excess"))
+    if cell["verdict"] == "brittle":
+        mean, low, high = (effect.get(f"mean_{name}") for name in ("gain", "ci_low", "ci_high"))
+        return Measured("mean gain under noise", mean, low, high, None)
+    return Measured("largest gain under noise", effect.get("gain"), effect.get("ci_low"), effect.get("ci_high"), alarms)
+
+
+def tracked(cell: Mapping[str, Any]) -> tuple[Indicator, ...]:
+    """Of a cell of verdict.json. excess: the gain under noise, averaged over r (the best r is chosen in every run)."""
+    effect = cell["effect"] or {}
+    excess = Indicator("excess", effect.get("mean_gain"), effect.get("mean_ci_low"), effect.get("mean_ci_high"))
+    return (Indicator("score", cell["score"]), excess)
+
+
+INSTRUMENT = Instrument("sweep", "the router-worker sweep", frozenset({"noise"}), measured, tracked)

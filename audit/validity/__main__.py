@@ -187,8 +187,8 @@ def _run(config: ValidityConfig, done: Callable[[ValidityConfig, Path], None]) -
 
 
 def _prepared(config: ValidityConfig) -> Prepared:
-    from audit.validity.resolve import resolve_validity, scorer_facts
-    from audit.validity.thresholds import ValidityThresholds
+    from audit.validity.design import ValidityThresholds
+    from audit.validity.plan import resolve_validity, scorer_facts
 
     run = resolve_validity(config)
     return Prepared(
@@ -213,7 +213,7 @@ def _score(config: ValidityConfig, path: str) -> int:
 
 def _show(config: ValidityConfig) -> int:
     from audit.validity.edits.plan import show
-    from audit.validity.resolve import resolve_validity
+    from audit.validity.plan import resolve_validity
 
     run = resolve_validity(config)
     print("\n".join(show(run.plan, config.benchmark.format)))

@@ -1,8 +1,9 @@
 """How the construct-validity audit judges a cell. Holm's correction is over cells and directions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -10,19 +11,18 @@ import numpy as np
 from audit.chronology import Chronology
 from audit.json_types import attributes
 from audit.judge.record import Case, Judge, holm_rows, judge_cells
-from audit.validity.calibrated import nearest
 from audit.validity.decide import cannot_exclude, decide, headline
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import SURFACE, CellEvidence, measure
 from audit.validity.faults import inject_all, regression_gate
 from audit.validity.gates import all_gates
 from audit.validity.record import ValidityCell
-from audit.validity.result import ValidityResult
 from audit.validity.status import PaperCell, paper_status
 from audit.validity.texts import TEXTS
-from audit.validity.vocabulary import GATES
-from audit.verdict.result import Gate, Status, sentence, sentences
+from audit.validity.vocabulary import GATES, ValidityResult
+from audit.verdict.result import Gate, Status, percent, sentence, sentences
 from audit.verdict.run import JudgedRun
+from audit.verdict.shipped import apart, nearest_design
 
 _Case = Case[ValidityCell, CellEvidence, list[float | None]]
 
@@ -94,6 +94,7 @@ JUDGE = Judge(
     over_panel=over_panel,
     gates=lambda case: all_gates(case.cell, case.evidence, case.settings.thresholds),
     result=_result,
+    shipped="calibration_validity.json",
 )
 analyse = partial(judge_cells, JUDGE)
 
@@ -137,3 +138,43 @@ def _told(chronology: Chronology | None) -> dict[str, Any] | None:
         "repair_introduced": [e.id for e in chronology.repair_introduced],
         "unfixed": [e.id for e in chronology.unfixed],
     }
+
+
+def nearest(
+    table: Mapping[str, Any] | None, *, clusters: int, change: float, thresholds: Mapping[str, float] | None = None
+) -> dict[str, Any] | None:
+    """The measured design nearest in (log) independent items and in the surface families' change of response.
+
+    thresholds: the run's; the sentence says where its level or margin is not the table's.
+    """
+    if not np.isfinite(change) or clusters < 1:
+        return None
+
+    def sentence(entry: Mapping[str, Any]) -> str:
+        return rates_said(entry, table or {})
+
+    found = nearest_design(
+        table,
+        lambda design: apart(clusters, design["clusters"]) + 3 * abs(change - design["change"]),
+        inf,  # there is no cut-off: the level is kept in every design
+        sentence=sentence,
+        none_near="",
+        thresholds=thresholds,
+    )
+    if found is None or table is None:
+        return None
+    return {**found.design, **found.rates, "models": table["models"], "sentence": found.sentence}
+
+
+def rates_said(entry: Mapping[str, Any], table: Mapping[str, Any]) -> str:
+    d, r = entry["design"], entry["rates"]
+    shown = {name: percent(value) for name, value in r.items()}
+    return (
+        f"With {d['clusters']} independent items and edits of layout or wording that change {percent(d['change'])} of "
+        f"the answers, in the worst found of {len(table['worlds'])} simulated worlds ({table['models']:,} models): "
+        f"where the content moves as many, it is said to move more in {shown['selective']} and fewer in "
+        f"{shown['non_selective']}; where it moves {percent(table['thresholds']['margin'])} more, answers are said to "
+        f"stay in {shown['within_margin']}. The paper's ratio (CSR) by its interval, where it is reported: above 1 in "
+        f"{shown['ratio_selective']}, below 1 in {shown['ratio_non_selective']} (2.5 % is promised of each of these). "
+        f"Its plain interval, which decides nothing: {shown['csr_selective']} and {shown['csr_non_selective']}."
+    )

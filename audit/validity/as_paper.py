@@ -18,10 +18,9 @@ from audit.validity.cells import ItemRows
 from audit.validity.design import Arm
 from audit.validity.edits.record import Family
 from audit.validity.evidence import CellEvidence
-from audit.validity.result import ValidityResult
 from audit.validity.status import GATE_COLUMNS, gate_columns
 from audit.validity.status import Status as PaperWord
-from audit.validity.vocabulary import GATES
+from audit.validity.vocabulary import GATES, ValidityResult
 from audit.verdict.result import Status
 from audit.verdict.tables import csv_text, digits
 

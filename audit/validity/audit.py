@@ -1,15 +1,130 @@
-"""The construct-validity audit as the pipeline runs it: its own columns beside the shared ones.
+"""The construct-validity audit as the pipeline runs it. What is asked under each edit, and what a reply means, are the
+reference scorer's.
 
 The canonical response of a row is `option_order[answer]`: the published position of the option that was chosen.
 """
 
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
 import pyarrow as pa
 
-from audit.audits import Audit, Roles
+from audit.audits import Audit, Roles, Work
+from audit.benchmarks.items import Item
+from audit.records import (
+    NO_OPTION,
+    Answer,
+    FinishReason,
+    Generation,
+    Part,
+    Presentation,
+    Question,
+    Reading,
+    Scoring,
+    Setting,
+)
+from audit.scoring.judged import NOT_JUDGED
+from audit.scoring.reference import JUDGED, ReferenceScorer, find_scorer
+from audit.scoring.score import Score
+from audit.scoring.scored import Needs, unread
 from audit.shards.schema import row_schema
+from audit.shards.working_copy import local_file
 from audit.validity.config import design_of
 from audit.validity.design import Arm
-from audit.validity.present import present, read
+from audit.validity.edits.file import EditFile, read_edits
+from audit.validity.edits.plan import text_of
+from audit.validity.edits.record import PLAIN_LABELS, PROMPT, Edit, context_of
+
+NOT_ASKED = "the item has no such edit: nothing was asked"
+READINGS = {
+    Needs.TEXT: Reading.TEXT,
+    Needs.LETTERS: Reading.LETTER_LOGPROB,
+    Needs.CONTINUATIONS: Reading.OPTION_TEXT,
+    Needs.MASKED_LM: Reading.OPTION_TEXT,
+}
+
+
+def present(work: Work, question: Question, part: Part, _: Sequence[Generation]) -> list[Presentation]:
+    """The item at each level of a part: 0 as published, j under the j-th edit of the family.
+
+    work.own: the path of the run's edits (text), which every stage process reads once.
+    """
+    file = _opened(str(work.own))
+    scorer = find_scorer(file.about["scorer"])
+    return [_present(file, scorer, question, part.arm, level) for level in part.levels]
+
+
+def read(
+    work: Work, question: Question, setting: Setting, one: Presentation, reply: Generation
+) -> tuple[Score, Mapping[str, Any]]:
+    """The reply as the scorer reads it. `answer` is the position shown; an unparsed reply has none and is never
+    wrong."""
+    file = _opened(str(work.own))
+    scorer = find_scorer(file.about["scorer"])
+    found = _edited(file, question.id, setting.arm, setting.level)
+    if found is None or reply.error is not None:
+        return Score(Answer(None, "none"), None, FinishReason.ERROR), {}
+    item = found[0]
+    # A judge reads once the run is there. A reply that writes like a judge is no verdict.
+    scored = unread(NOT_JUDGED) if scorer.name == JUDGED else scorer.read(item, reply)
+    why = {"unread_why": scored.why, "label_mass": scored.detail.get("mass")}
+    if scored.response is None:
+        return Score(Answer(None, "none"), None, reply.finish_reason), why
+    right = fits(scored.response, item.key)
+    form = "text" if scorer.needs == Needs.TEXT else "logprob"
+    return Score(Answer(item.shown.index(scored.response), form), right, reply.finish_reason), why
+
+
+def fits(response: int, key: int) -> bool:
+    """Whether a response is what a key asks for; a key below -1 asks for any but one (`plan.any_but`)."""
+    return response == key if key >= 0 else response != -2 - key
+
+
+def _present(file: EditFile, scorer: ReferenceScorer, question: Question, arm: str, level: int) -> Presentation:
+    original = file.items[question.id]
+    found = _edited(file, question.id, arm, level)
+    own: dict[str, Any] = {
+        "context": context_of(original, scorer.benchmark),
+        "key_before": original.key,
+        "scorer": scorer.name,
+        "unread_why": "",
+        "label_mass": None,
+        "reading": READINGS[scorer.needs],
+        "options_shown": scorer.lettered,
+    }
+    if found is None:
+        empty = {"edit": None, "contract": None, "asked": False, "edited": "", "key_after": original.key}
+        own |= {**empty, "option_order": original.shown}
+        return Presentation("", original.options, original.shown.index(original.key), own, NOT_ASKED)
+    item, edit = found
+    own |= {
+        "edit": edit.name if edit else None,
+        "contract": edit.contract.value if edit else None,
+        "asked": True,
+        "edited": text_of(item),
+        "option_order": item.shown,
+        "key_after": item.key,
+    }
+    ask = scorer.ask(item, edit.label_style if edit else PLAIN_LABELS)
+    gold = item.shown.index(item.key) if item.key >= 0 else NO_OPTION
+    scoring = Scoring(ask.continuations, ask.letters, ask.max_tokens)
+    prompt = file.about["template"].replace(PROMPT, ask.prompt)
+    return Presentation(prompt, item.options, gold, own, scoring=scoring, system=file.about["system"])
+
+
+def _edited(file: EditFile, id_: str, arm: str, level: int) -> tuple[Item, Edit | None] | None:
+    """The item as asked under a setting, with its edit (None for the original); None where it has no such edit."""
+    if level == 0:
+        return file.items[id_], None
+    edit = file.edits.get((id_, arm, level))
+    return None if edit is None else (edit.item, edit)
+
+
+@lru_cache(maxsize=2)
+def _opened(path: str) -> EditFile:
+    return read_edits(local_file(path))
+
 
 SCHEMA = row_schema(
     "validity",

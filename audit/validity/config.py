@@ -14,11 +14,10 @@ from audit.errors import ConfigError, unknown_name
 from audit.records import Design, Reading
 from audit.scoring.reference import GIVES, JUDGED, REFERENCE, ReferenceScorer, check_engine, find_scorer
 from audit.scoring.scored import Needs
-from audit.validity.design import make_design
+from audit.validity.design import ValidityThresholds, make_design
 from audit.validity.edits.record import PROMPT, check_attribute
 from audit.validity.edits.surface import FORMATS as FORMAT_EDITS
 from audit.validity.labels import read_labels
-from audit.validity.thresholds import ValidityThresholds
 
 _AUDITED = {"truthfulqa": "truthfulqa_lettered"}  # where the reference scorer has no attribute edit
 _CAUSAL = {"crows_pairs": "crows_causal_full"}  # where it asks a masked language model, and none is there

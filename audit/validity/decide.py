@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from statistics import NormalDist
 
 from audit.statistics.contracts import Mean
+from audit.validity.design import ValidityThresholds
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import CellEvidence
 from audit.validity.gates import named
 from audit.validity.record import ValidityCell
-from audit.validity.result import Decision, ValidityStatus
-from audit.validity.thresholds import ValidityThresholds
-from audit.validity.vocabulary import GATES, VERDICTS
+from audit.validity.vocabulary import GATES, VERDICTS, Decision, ValidityStatus
 from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
 from audit.verdict.vocabulary import gate_reasons
 

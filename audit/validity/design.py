@@ -1,10 +1,14 @@
-"""The arms of the construct-validity audit and its design (pure). The level of a setting is which edit; 0: none."""
+"""The arms of the construct-validity audit, its design and thresholds (pure). The level of a setting is which edit;
+0: none.
+"""
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from audit.errors import check_counts
 from audit.records import Design, Part
 from audit.validity.edits.record import Family
+from audit.verdict.thresholds import Limits
 
 
 class Arm(StrEnum):
@@ -30,3 +34,27 @@ def make_design(edits_per_family: int, spare_edits: int, replays: int) -> Design
     for family in Family:
         parts += [Part(family.value, (j,)) for j in range(1, levels.get(family, edits_per_family) + 1)]
     return Design(tuple(parts))
+
+
+@dataclass(frozen=True)
+class ValidityThresholds(Limits):
+    """Shares, scores and changes are 0-1.
+
+    alpha: of both directions together, over the panel. noop_share_max, parse_share_min, baseline_standard_errors,
+    denominator_min: the paper's G1, G1, G2, G3. applicable_share_min: below it a family is withheld.
+    margin: how much more than a surface edit an invariant attribute edit may move answers. follow_min: rate of followed
+    contracts below which a cell that moves more under attribute edits is not selective. wrong_to_right_max: F5.
+    """
+
+    noop_share_max: float = 0.2
+    parse_share_min: float = 0.95
+    parse_drop_alpha: float = 0.001
+    applicable_share_min: float = 0.8
+    baseline_standard_errors: float = 2.0
+    denominator_min: float = 0.02
+    margin: float = 0.05
+    follow_min: float = 0.5
+    wrong_to_right_max: float = 0.9
+    position_alpha: float = 0.001
+    label_mass_min: float = 0.1
+    replay_change_max: float = 0.05

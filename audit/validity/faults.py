@@ -17,12 +17,12 @@ from audit.scoring.reference import ReferenceScorer, self_test
 from audit.scoring.scored import Scored
 from audit.statistics.contracts import UNREAD
 from audit.statistics.paired import BoolArray
+from audit.validity.design import ValidityThresholds
 from audit.validity.edits.record import Family
 from audit.validity.evidence import SURFACE, measure
 from audit.validity.gates import CHECKS, EXACT_FROM, families_that_tell, named
 from audit.validity.record import Block, ValidityCell
-from audit.validity.result import Injected
-from audit.validity.thresholds import ValidityThresholds
+from audit.validity.vocabulary import Injected
 from audit.verdict.result import Gate, Status
 
 _RESAMPLES = 10  # the checks do not read the ratio

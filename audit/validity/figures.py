@@ -25,9 +25,8 @@ from audit.report.canvas import (
 )
 from audit.validity.as_paper import bucket_of
 from audit.validity.edits.record import Family
-from audit.validity.result import ValidityResult
 from audit.validity.status import PAPER
-from audit.validity.vocabulary import VERDICTS
+from audit.validity.vocabulary import VERDICTS, ValidityResult
 from audit.verdict.vocabulary import VerdictWord
 
 _PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.4g} %")

@@ -14,10 +14,10 @@ import scipy
 from audit.statistics.contracts import UNREAD, response_changes
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.paired import BoolArray, IntArray
+from audit.validity.design import ValidityThresholds
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import SURFACE, CellEvidence, changes
 from audit.validity.record import Block, ValidityCell
-from audit.validity.thresholds import ValidityThresholds
 from audit.verdict import result
 from audit.verdict.result import Gate, ids_where, interval, percent, pvalue, signed_points
 

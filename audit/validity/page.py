@@ -19,15 +19,14 @@ from audit.report.page import Gated, RunFacts, Segments, errors_of, marks_of, re
 from audit.validity import figures as charts
 from audit.validity.analyse import RunVerdict
 from audit.validity.as_paper import PaperTable, cell_validity_csv, paper_tables
+from audit.validity.audit import fits
 from audit.validity.cells import ItemRows, Key, Row, response_of
 from audit.validity.design import Arm
 from audit.validity.edits.file import COLUMNS
 from audit.validity.edits.plan import MASKED
 from audit.validity.edits.record import Archetype, Contract, Family
 from audit.validity.evidence import CellEvidence
-from audit.validity.present import fits
-from audit.validity.result import ValidityResult, ValidityStatus
-from audit.validity.vocabulary import GATES, LABELS, VERDICTS
+from audit.validity.vocabulary import GATES, LABELS, VERDICTS, ValidityResult, ValidityStatus
 from audit.verdict.result import failed, interval, percent, points
 from audit.verdict.tables import columns, csv_pieces, csv_text, digits
 

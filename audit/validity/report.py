@@ -12,13 +12,12 @@ from audit.judge.report import Report, head_of
 from audit.shards.complete import cell_rows, count_rows
 from audit.shards.manifest import Manifest
 from audit.statistics.selectivity import N_RESAMPLES
-from audit.validity.analyse import RunVerdict, analyse
+from audit.validity.analyse import JUDGE, RunVerdict, analyse
 from audit.validity.as_paper import merged
 from audit.validity.audit import SCHEMA
-from audit.validity.calibrated import SHIPPED
 from audit.validity.cells import ItemRows, item_rows, load_validity, read_table
+from audit.validity.design import ValidityThresholds
 from audit.validity.edits.file import FILE, read_about
-from audit.validity.thresholds import ValidityThresholds
 from audit.verdict.shipped import shipped_table
 
 
@@ -37,7 +36,7 @@ def judge(
             "start them again with the same (nothing is computed twice)."
         )
     thresholds = ValidityThresholds.from_mapping(asked[0][0])
-    settings = Settings(thresholds, int(asked[0][1]), n_resamples, shipped_table(SHIPPED))
+    settings = Settings(thresholds, int(asked[0][1]), n_resamples, shipped_table(JUDGE.shipped))
     seen = [count_rows(one, SCHEMA) for one in run_dirs]
     rows = [row for one, counts in zip(run_dirs, seen, strict=True) for row in cell_rows(one, counts)]
     tables = [read_table(one) for one in run_dirs]

@@ -1,8 +1,71 @@
-"""The words of the construct-validity audit: one entry a status and one a gate, for page, gate and headline alike."""
+"""The statuses of the construct-validity audit, all that is said of one cell, and its words: one entry a status
+and one a gate, for page, gate and headline alike.
+
+Last, `INSTRUMENT`: the audit as a row of the table of instruments. It sees nothing of memory, and clears none
+of it; what a cell can tell hangs on its archetype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from audit.validity.edits.record import Archetype
-from audit.validity.result import ValidityStatus
+from audit.validity.texts import TEXTS
+from audit.verdict.instrument import Indicator, Instrument, Measured
+from audit.verdict.result import Texts
+from audit.verdict.run import CellResult, Decided
 from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
+
+if TYPE_CHECKING:  # the words are read by commands that have no statistics to load
+    from audit.validity.evidence import CellEvidence
+    from audit.validity.status import PaperStatus
+
+
+class ValidityStatus(StrEnum):
+    """In the order in which they are tried: scorer validation comes before the numerical gates (finding B)."""
+
+    INELIGIBLE_EDITS = "ineligible_edits"  # the paper's F1: edits do not reach the scorer, or too few exist
+    SCORER_UNVALIDATED = "scorer_unvalidated"
+    FAILED = "failed_gates"
+    INELIGIBLE_ARCHETYPE = "ineligible_archetype"  # the paper's F5: contracts are mixed
+    EXPLORATORY = "exploratory"  # a fault that the checks must catch is not caught
+    SELECTIVE = "confirmatory_selective"
+    NON_SELECTIVE = "confirmatory_non_selective"
+    INDETERMINATE = "indeterminate"
+
+
+class Decision(Decided[ValidityStatus]):
+    """With one of these statuses."""
+
+
+@dataclass(frozen=True)
+class Injected:
+    """One known fault put into a copy of the run's data. state: caught, missed, already_failing or not_showable."""
+
+    fault: str
+    named: str
+    check: str
+    state: str
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidityResult(CellResult):
+    """The status of one cell with its evidence. above_p, below_p: after Holm over the panel; None where not tested."""
+
+    texts: ClassVar[Texts] = TEXTS
+
+    context: str
+    decision: Decision
+    paper: PaperStatus | None  # what the paper's own algorithm says of the same numbers
+    faults: tuple[Injected, ...]
+    evidence: CellEvidence | None
+    above_p: float | None
+    below_p: float | None
+
 
 # Worst first, as on the page.
 VERDICTS: dict[ValidityStatus, VerdictWord] = {
@@ -137,3 +200,40 @@ LABELS = {
     "label_mass_min": "Labels have values: least mean probability",
     "replay_change_max": "Repeated requests agree: largest share that changes",
 }
+
+
+FORMAT, ATTRIBUTE = frozenset({"format"}), frozenset({"attribute"})
+
+
+def sees(cell: Mapping[str, Any]) -> frozenset[str]:
+    """What this cell can speak of."""
+    return ATTRIBUTE if _archetype(cell) == Archetype.INVARIANCE else FORMAT
+
+
+def measured(cell: Mapping[str, Any]) -> Measured:
+    """D with its interval; false positives: of what would be a finding here, at a true ratio of 1."""
+    d = (cell["evidence"] or {}).get("primary") or {}
+    accused = "selective" if _archetype(cell) == Archetype.INVARIANCE else "non_selective"
+    alarms = (cell["calibration"] or {}).get(accused)
+    return Measured(
+        "answers moved by content beyond form (D)", d.get("difference"), d.get("low"), d.get("high"), alarms
+    )
+
+
+def _archetype(cell: Mapping[str, Any]) -> str | None:
+    return (cell["evidence"] or {}).get("archetype")
+
+
+def tracked(cell: Mapping[str, Any]) -> tuple[Indicator, ...]:
+    """Of a cell of verdict.json. selectivity: how much more attribute edits move answers than surface edits do."""
+    evidence = cell["evidence"]
+    if not evidence:
+        return ()
+    score, primary = evidence["score"], evidence["primary"] or {}
+    return (
+        Indicator("score", score["estimate"], score["low"], score["high"]),
+        Indicator("selectivity", primary.get("difference"), primary.get("low"), primary.get("high")),
+    )
+
+
+INSTRUMENT = Instrument("validity", "the construct-validity audit", FORMAT | ATTRIBUTE, measured, tracked, sees)

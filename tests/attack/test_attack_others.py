@@ -22,10 +22,9 @@ from starlette.testclient import TestClient
 from audit.benchmarks.files import read_rows
 from audit.commands.gate import main as gate
 from audit.engines.config import ModelConfig
-from audit.engines.model_folder import find_model
 from audit.engines.openai_config import EndpointConfig
 from audit.engines.openai_engine import probe
-from audit.engines.weights import resolve_weights
+from audit.engines.weights import find_model, resolve_weights
 from audit.errors import BenchmarkError, ConfigError, EngineLoadError
 from audit.governance.keys import load_signer, load_trusted
 from audit.governance.pack import write_pack

@@ -19,10 +19,9 @@ from audit.commands.evidence import main as evidence
 from audit.commands.review import main as review
 from audit.errors import SignatureError
 from audit.governance import verify
-from audit.governance.archive import write_archive
 from audit.governance.keys import load_signer, load_trusted, seal, statement
 from audit.governance.pack import write_pack
-from audit.governance.verify import STATEMENT, SUMS, verify_pack
+from audit.governance.verify import STATEMENT, SUMS, verify_pack, write_archive
 
 Files = dict[str, bytes]
 CONTENTS = (

@@ -142,8 +142,8 @@ def router_requests(run_dir: Path) -> list[GenerationRequest]:
     from audit.records import Design, Part, Reading
     from audit.shards.manifest import Manifest
     from audit.shards.questions import QuestionFile
+    from audit.sweep.audit import router_requests as requests_of
     from audit.sweep.config import TEMPLATES
-    from audit.sweep.present import router_requests as requests_of
 
     manifest = Manifest.load(run_dir)
     questions = {q.id: q for q in QuestionFile(run_dir)}

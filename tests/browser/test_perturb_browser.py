@@ -9,8 +9,7 @@ import pytest
 from opened import open_page
 from test_perturb_cells import judged
 
-from audit.perturb.items_table import Item, Shown
-from audit.perturb.page import render
+from audit.perturb.page import Item, Shown, render
 from audit.report.page import RunFacts, word_diff
 from audit.variants.arrow import find_library
 

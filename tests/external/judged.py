@@ -8,13 +8,11 @@ import numpy as np
 import scipy
 
 from audit.judge.record import Settings
-from audit.memory.analyse import analyse
-from audit.memory.calibrated import SHIPPED
-from audit.memory.design import Arm
+from audit.memory.analyse import JUDGE, analyse
+from audit.memory.design import Arm, MemoryThresholds
 from audit.memory.evidence import Name
 from audit.memory.record import TEXT_SCORES, TOKEN_SCORES, ItemSet, MemoryCell, ModelSet, Reads
-from audit.memory.result import MemoryResult
-from audit.memory.thresholds import MemoryThresholds
+from audit.memory.vocabulary import MemoryResult
 from audit.verdict.shipped import shipped_table
 
 FOUND = "gap_to_fresh_items"
@@ -56,7 +54,7 @@ def panel(
     made = {a.model: (a, b) for a, b in zip(*sides, strict=True)}
     items = [_items(name, one) for name, one in (("published", published), ("held_out", held_out))]
     cells = [MemoryCell(*items, made[model], tuple(made[name] for name in own)) for model, own in references.items()]
-    return analyse(cells, Settings(MemoryThresholds(), seed, 999, shipped_table(SHIPPED)))
+    return analyse(cells, Settings(MemoryThresholds(), seed, 999, shipped_table(JUDGE.shipped)))
 
 
 def _items(name: str, one: Set) -> ItemSet:

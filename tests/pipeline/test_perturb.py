@@ -13,8 +13,7 @@ from pipeline_helpers import by_key, lose_a_shard, rebuilt_alike, rows_of, stamp
 
 from audit.commands.evidence import main as evidence
 from audit.commands.gate import main as gate
-from audit.perturb.result import PerturbVerdict
-from audit.perturb.vocabulary import VERDICTS
+from audit.perturb.vocabulary import VERDICTS, PerturbVerdict
 from audit.shards.manifest import Manifest
 from audit.variants.arrow import find_library, write_library
 from audit.variants.record import Library, State

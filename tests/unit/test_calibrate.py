@@ -10,11 +10,10 @@ import scipy
 
 from audit.commands.calibrate import main
 from audit.records import Setting
+from audit.sweep.analyse import nearest
 from audit.sweep.calibrate import markdown, observed_design, of_designs, of_worlds, worlds_markdown
-from audit.sweep.calibrated import nearest
-from audit.sweep.design import Arm
+from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.simulation import SHIPPED, WORLDS, Design, World, simulate
-from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.result import percent
 from audit.verdict.shipped import shipped_table
 from audit.verdict.simulated import calibrate, rate

@@ -145,7 +145,7 @@ def test_an_added_key_that_nothing_reads_is_refused_with_the_nearest(override, n
 
 @pytest.mark.parametrize("audit", AUDITS)
 def test_the_thresholds_of_the_file_are_the_defaults(audit):
-    kind = getattr(part_of(audit, "thresholds"), f"{audit.title()}Thresholds")
+    kind = getattr(part_of(audit, "config"), f"{audit.title()}Thresholds")
     values = load_group("verdict", "default" if audit == "sweep" else audit)
     assert kind.from_mapping(values) == kind() and kind().to_dict() == values
     with pytest.raises(ConfigError, match="alpa"):

@@ -153,7 +153,8 @@ OUTCOMES = {
 @pytest.mark.parametrize("audit", AUDITS)
 def test_gate_joint_page_and_colours_read_one_table(audit: str) -> None:
     """Of every verdict of every audit, in every archetype."""
-    instrument, table = part_of(audit, "instrument").INSTRUMENT, part_of(audit, "vocabulary").VERDICTS
+    told = part_of(audit, "vocabulary")
+    instrument, table = told.INSTRUMENT, told.VERDICTS
     evidence = {"drop": {"drop": {}}, "gap": None, "primary": None}
     for name, archetype in itertools.product(table, ("diagnostic", "invariance", "mixed", None)):
         cell = {**cell_of(name), "evidence": {**evidence, "archetype": archetype}, "effect": None,

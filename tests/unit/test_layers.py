@@ -144,8 +144,8 @@ def test_the_shared_rooms_and_commands_name_no_routers() -> None:
 def test_every_audit_has_the_same_files() -> None:
     """Who has read one has read all; `part_of` finds what commands need by its name."""
     names = (
-        "__main__", "audit", "config", "design", "present", "thresholds", "analyse", "evidence", "decide",
-        "result", "vocabulary", "instrument", "report", "page",
+        "__main__", "audit", "config", "design", "analyse", "evidence", "decide",
+        "vocabulary", "report", "page",
     )  # fmt: skip
     for audit in AUDITS:
         missing = [name for name in names if f"audit.{audit}.{name}" not in FILES]
@@ -155,7 +155,7 @@ def test_every_audit_has_the_same_files() -> None:
         )
         assert callable(part_of(audit, "report").report_runs) and part_of(audit, "vocabulary").VERDICTS
         assert callable(part_of(audit, "plan").planned)
-        assert part_of(audit, "instrument").INSTRUMENT.audit == part_of(audit, "analyse").RunVerdict.audit == audit
+        assert part_of(audit, "vocabulary").INSTRUMENT.audit == part_of(audit, "analyse").RunVerdict.audit == audit
 
 
 def test_calibration_tables_have_one_form_and_one_writer() -> None:
@@ -165,7 +165,7 @@ def test_calibration_tables_have_one_form_and_one_writer() -> None:
         assert callable(module.procedures) and not hasattr(module, "main"), module.__name__
         text = FILES[module.__name__].read_text(encoding="utf-8")
         assert not re.search(r"import json|ArgumentParser\(|default_rng\(\[", text), module.__name__
-    for name in (*(part_of(audit, "calibrated").SHIPPED for audit in AUDITS), SUITE_TABLE, "early_stopping.json"):
+    for name in (*(part_of(audit, "analyse").JUDGE.shipped for audit in AUDITS), SUITE_TABLE, "early_stopping.json"):
         table = shipped_table(name)
         assert isinstance(table["seed"], int) and table["designs"], name
         assert all("design" in entry for entry in table["designs"]), name

@@ -15,11 +15,11 @@ from audit.exits import run_command
 from audit.plan_cost import PlannedCalls, PlannedCost, Tokens
 from audit.statistics.power import mcnemar_power
 from audit.sweep.config import SweepConfig, design_of
+from audit.sweep.design import SweepThresholds
 from audit.sweep.gates import enough_data
 from audit.sweep.plan import PLANNED_DISCORDANCE, Plan, describe, make_plan
 from audit.sweep.replay import fewer_by
 from audit.sweep.size import needed, repeated
-from audit.sweep.thresholds import SweepThresholds
 
 THRESHOLDS = SweepThresholds()
 

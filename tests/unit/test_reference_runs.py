@@ -11,9 +11,9 @@ from audit.command_line import configured
 from audit.convictions import reservations
 from audit.errors import ConfigError
 from audit.memory.config import MemoryConfig
-from audit.memory.resolve import resolve_memory
+from audit.memory.plan import resolve_memory
 from audit.perturb.config import PerturbConfig
-from audit.perturb.resolve import resolve_perturb
+from audit.perturb.plan import resolve_perturb
 from audit.references import check_runs, recorded_runs, reference_runs
 from audit.shards.manifest import Manifest, plain
 from audit.shards.questions import QuestionFile, write_questions

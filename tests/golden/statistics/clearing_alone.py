@@ -9,7 +9,7 @@ many as it may clear are 5 %. 1,000 items, no references, 3,000 models a world, 
 
 import numpy as np
 
-from audit.perturb.thresholds import PerturbThresholds
+from audit.perturb.design import PerturbThresholds
 from audit.perturb.worlds import WORLDS, PerturbDesign, simulate
 from audit.statistics.wording_drop import equivalence, item_means, mean_of
 from audit.verdict.simulated import rate, shown, table_text

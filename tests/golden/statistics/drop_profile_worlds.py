@@ -16,9 +16,9 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 
+from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import run_tests
 from audit.perturb.record import BrokenShare, PerturbCell, Wordings
-from audit.perturb.thresholds import PerturbThresholds
 
 VARIANTS = 3
 LINKS: dict[str, Callable] = {

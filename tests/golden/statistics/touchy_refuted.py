@@ -12,9 +12,9 @@ import sys
 
 import numpy as np
 
+from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import run_tests
 from audit.perturb.record import PerturbCell
-from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.worlds import OTHERS, UNHELD, WORLDS, PerturbDesign, simulate
 from audit.statistics.values import average
 from audit.statistics.wording_drop import above_pvalue, item_means, mean_of

@@ -13,9 +13,8 @@ from audit.statistics.paired import CellOutcomes, State
 from audit.verdict.result import Gate, Rule, advice_of, because, failed, ids_where, sentence
 from audit.verdict.vocabulary import gate_reasons
 from shouting.config import ShoutingThresholds
-from shouting.result import Decision, Evidence, ShoutingResult, Verdict
 from shouting.texts import TEXTS
-from shouting.vocabulary import GATES
+from shouting.vocabulary import GATES, Decision, Evidence, ShoutingResult, Verdict
 
 Z90 = float(norm.ppf(0.95))
 _Case = Case[CellOutcomes, Evidence, float]

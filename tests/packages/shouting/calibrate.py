@@ -13,7 +13,7 @@ from audit.statistics.paired import CellOutcomes
 from audit.verdict.simulated import Case, Entries, Entry, Procedure, rates, seed_of, shown, table_text
 from shouting.analyse import JUDGE
 from shouting.config import ShoutingThresholds
-from shouting.result import Verdict
+from shouting.vocabulary import Verdict
 
 WORLDS = {"clean": 0.0, "costs_10": 0.10}
 

@@ -8,8 +8,7 @@ from audit.report.build import Page, run_facts
 from audit.report.page import Gated, marks_of, render_page
 from audit.statistics.paired import State
 from audit.verdict.tables import csv_text
-from shouting.result import RunVerdict
-from shouting.vocabulary import GATES, VERDICTS
+from shouting.vocabulary import GATES, VERDICTS, RunVerdict
 
 
 def page(verdict: RunVerdict, run_dir: Path) -> Page:

@@ -12,7 +12,7 @@ from audit.shards.read import load_cells
 from shouting.analyse import JUDGE
 from shouting.audit import SHOUTING
 from shouting.config import ShoutingThresholds
-from shouting.result import RunVerdict
+from shouting.vocabulary import RunVerdict
 
 
 def judge(run_dirs: Sequence[Path], *, seed: int | None = None) -> tuple[RunVerdict, Path]:

@@ -1,7 +1,57 @@
-"""The words of verdicts and gates."""
+"""The three verdicts, all that is said of one cell, and their words; the row of the table of instruments."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from audit.statistics.paired import CellOutcomes
+from audit.verdict.instrument import Indicator, Instrument, Measured
+from audit.verdict.run import CellResult, Decided, JudgedRun
 from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
-from shouting.result import Verdict
+from shouting.texts import TEXTS
+
+
+class Verdict(StrEnum):
+    WITHHELD = "withheld"
+    MATTERS = "shouting_matters"
+    UNDERPOWERED = "underpowered"
+    NOTHING = "shouting_does_nothing"
+
+
+class Decision(Decided[Verdict]):
+    """With one of these verdicts."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """n: questions that were answered both ways. cost: accuracy that the loudest volume costs (0-1), with its 90 %
+    interval; p: exact McNemar, one-sided."""
+
+    n: int
+    accuracy: float
+    cost: float
+    low: float
+    high: float
+    p: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShoutingResult(CellResult):
+    texts = TEXTS
+
+    evidence: Evidence
+    p_adjusted: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunVerdict(JudgedRun[CellOutcomes, ShoutingResult]):
+    audit = "shouting"
+    schema_version = "1.0"
+
+    def own_of_cell(self, cell: CellOutcomes, result: ShoutingResult) -> dict[str, Any]:
+        return {"evidence": result.evidence, "p_adjusted": result.p_adjusted, "score": result.evidence.accuracy}
+
 
 VERDICTS = {
     Verdict.WITHHELD: VerdictWord("Withheld", "✖", "X", "A check failed.", Outcome.NO_DECISION),
@@ -10,3 +60,16 @@ VERDICTS = {
     Verdict.NOTHING: VerdictWord("No harm found", "●", "o", "Shouted questions fare no worse.", Outcome.NOTHING_SEEN),
 }
 GATES = {"parseability": GateWord("Readable answers", "too many answers could not be read")}
+
+
+def measured(cell: Mapping[str, Any]) -> Measured:
+    e = cell["evidence"]
+    return Measured("cost of shouting", e["cost"], e["low"], e["high"], None)
+
+
+def tracked(cell: Mapping[str, Any]) -> tuple[Indicator, ...]:
+    e = cell["evidence"]
+    return Indicator("score", e["accuracy"]), Indicator("cost", e["cost"], e["low"], e["high"])
+
+
+INSTRUMENT = Instrument("shouting", "the shouting audit", frozenset({"format"}), measured, tracked)

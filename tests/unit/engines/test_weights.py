@@ -17,8 +17,15 @@ from servers_here import Quiet, http_here
 
 from audit.config import load_model_config
 from audit.engines.config import ModelConfig
-from audit.engines.model_folder import SEAL, WEIGHT_FILES, folder_sha256
-from audit.engines.weights import hub_refusal, hub_unreachable, local_path, resolve_weights
+from audit.engines.weights import (
+    SEAL,
+    WEIGHT_FILES,
+    folder_sha256,
+    hub_refusal,
+    hub_unreachable,
+    local_path,
+    resolve_weights,
+)
 from audit.errors import EngineLoadError
 
 SECRET = "hf_abcdefghijklmnopqrstuvwxyz0123"

@@ -15,10 +15,9 @@ import pytest
 from audit.commands.again import suite_section
 from audit.commands.evidence import main
 from audit.errors import ConfigError, ShardError, SignatureError
-from audit.governance.archive import open_archive, write_archive
 from audit.governance.keys import load_signer, load_trusted
 from audit.governance.pack import write_pack
-from audit.governance.verify import STATEMENT, SUMS, verify_pack
+from audit.governance.verify import STATEMENT, SUMS, open_archive, verify_pack, write_archive
 
 ROOT = Path(__file__).resolve().parents[3]
 

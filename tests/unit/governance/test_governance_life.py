@@ -29,7 +29,7 @@ from audit.config import RunConfig
 from audit.engines.weights import resolve_weights
 from audit.errors import EngineError
 from audit.json_types import plain
-from audit.registry import model_registries
+from audit.registry import cards
 from audit.shards.manifest import now, open_run_dir
 from audit.shards.write import write_shard
 from audit.sweep import __main__ as sweep_command
@@ -201,7 +201,7 @@ def test_the_whole_life(
     # The model version is tagged.
     server = ModelRegistry()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
-    monkeypatch.setattr(model_registries, "_WAITS_S", ())
+    monkeypatch.setattr(cards, "_WAITS_S", ())
     monkeypatch.setattr(requests, "request", server.request)
     said(registry, "mlflow", first, "--name", "m", "--version", "1")
     assert {value for key, value in server.tags.items() if key.endswith(".verdict")} == {"brittle"}

@@ -24,8 +24,8 @@ from audit.json_types import plain
 from audit.registry import tried
 from audit.shards.files import file_sha256
 from audit.shards.manifest import SEAL, Manifest, open_run_dir
+from audit.sweep.design import SweepThresholds
 from audit.sweep.plan import planned
-from audit.sweep.thresholds import SweepThresholds
 
 BEFORE = datetime(2026, 10, 1, tzinfo=UTC)
 DESIGN = ["model=scripted", "n=40", "r=1..2"]

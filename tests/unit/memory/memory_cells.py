@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from audit.memory.calibrate import MemoryDesign, World, simulate
 from audit.memory.record import TOKEN_SCORES, MemoryCell, ModelSet, Reads
-from audit.memory.worlds import MemoryDesign, World, simulate
 
 READS = {arm: Reads(100, 100, 0) for arm in ("score", "published", "options", "order")}
 

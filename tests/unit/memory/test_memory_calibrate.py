@@ -8,26 +8,28 @@ import numpy as np
 import pytest
 
 from audit.memory import calibrate as memory
+from audit.memory.analyse import JUDGE, nearest
 from audit.memory.calibrate import (
     CLEAN,
     OUTCOMES,
     RESAMPLES,
+    SHIPPED,
     WORLDS,
+    MemoryDesign,
+    World,
     in_panel,
     judge,
     markdown,
     procedures,
+    simulate,
     tables,
     verdict_of,
 )
-from audit.memory.calibrate import SHIPPED as SHIPPED_DESIGNS
-from audit.memory.calibrated import SHIPPED, nearest
+from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import correct
 from audit.memory.measure import measure
 from audit.memory.record import MemoryCell
-from audit.memory.result import MemoryVerdict
-from audit.memory.thresholds import MemoryThresholds
-from audit.memory.worlds import MemoryDesign, World, simulate
+from audit.memory.vocabulary import MemoryVerdict
 from audit.verdict.result import percent
 from audit.verdict.shipped import shipped_table
 from audit.verdict.simulated import calibrate, run_calibration
@@ -151,7 +153,7 @@ def test_a_rule_that_clears_always_or_by_lack_of_power_does_not_keep_the_level()
 
 
 def test_the_table_that_ships_keeps_its_level():
-    table = shipped_table(SHIPPED)
+    table = shipped_table(JUDGE.shipped)
     for entry in table["designs"]:
         rates = entry["rates"]
         for world in set(CLEAN) - {"newer"}:  # items newer than one model: docs/memory.md
@@ -171,7 +173,7 @@ def test_the_table_that_ships_keeps_its_level():
     documented = (Path(__file__).resolve().parents[3] / "docs" / "memory.md").read_text(encoding="utf-8")
     assert all(one in documented for one in tables(table["designs"]))
     assert {(d["design"]["n"], d["design"]["references"]) for d in table["designs"]} == {
-        (d.n, d.references) for d in SHIPPED_DESIGNS
+        (d.n, d.references) for d in SHIPPED
     }
 
 

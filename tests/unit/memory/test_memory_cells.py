@@ -10,8 +10,9 @@ from memory_cells import cell
 
 from audit.judge.record import Settings
 from audit.memory.analyse import analyse
-from audit.memory.audit import SCHEMA, told
+from audit.memory.audit import SCHEMA, Orders, shard_orders, told
 from audit.memory.cells import load_memory, neighbours
+from audit.memory.design import MemoryThresholds
 from audit.memory.gates import orders_reach_model
 from audit.memory.items import (
     item_pieces,
@@ -23,9 +24,7 @@ from audit.memory.items import (
     shard_pieces,
     shards_of,
 )
-from audit.memory.present import Orders, shard_orders
-from audit.memory.result import ranked, ranked_csv
-from audit.memory.thresholds import MemoryThresholds
+from audit.memory.without import ranked, ranked_csv
 from audit.records import NO_OPTION, FinishReason, Generation, Question, Setting, TokenLogprobs
 from audit.shards.attempt import start_attempt
 from audit.shards.keys import RequestCounts, rows_to_table

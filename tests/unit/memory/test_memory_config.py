@@ -13,8 +13,7 @@ from audit.dry_run import dry_run
 from audit.errors import AuditError
 from audit.memory.config import MemoryConfig, design_of
 from audit.memory.design import make_design
-from audit.memory.plan import _missing, describe
-from audit.memory.resolve import resolve_memory
+from audit.memory.plan import _missing, describe, resolve_memory
 from audit.records import Question, Setting
 
 

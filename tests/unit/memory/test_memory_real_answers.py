@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import on_all_scales
-from audit.memory.thresholds import MemoryThresholds
 from audit.statistics.completion import kind_auc
 from audit.statistics.fresh_gap import fresh_gap
 from audit.statistics.priors import PRIORS

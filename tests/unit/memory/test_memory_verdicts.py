@@ -11,18 +11,16 @@ from memory_cells import READS, cell
 
 from audit.decision import rule
 from audit.judge.record import Settings
-from audit.memory.analyse import RunVerdict, analyse, cell_dict
-from audit.memory.calibrated import nearest, sentence
+from audit.memory.analyse import RunVerdict, analyse, cell_dict, nearest, rates_said
 from audit.memory.decide import cannot_exclude, decide, headline, tipping
+from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Name, correct
 from audit.memory.gates import readable
-from audit.memory.instrument import INSTRUMENT, measured
 from audit.memory.measure import measure
 from audit.memory.record import ItemSet, MemoryCell, Reads
-from audit.memory.result import MemoryVerdict as V
 from audit.memory.texts import INDICATORS
-from audit.memory.thresholds import MemoryThresholds
-from audit.memory.vocabulary import GATES, VERDICTS
+from audit.memory.vocabulary import GATES, INSTRUMENT, VERDICTS, measured
+from audit.memory.vocabulary import MemoryVerdict as V
 from audit.records import CellRows
 from audit.statistics.completion import Auc
 from audit.statistics.multiplicity import holm
@@ -391,7 +389,7 @@ def test_the_nearest_design_is_of_the_same_kind():
     assert nearest(table, n=200, fresh=100, references=1).rates == {}  # none near
     assert nearest(table, n=900, fresh=100, references=0).design == designs[1]["design"]
     assert nearest(None, n=1, fresh=0, references=0) is None
-    assert "4 % (± 1 %)" in sentence(designs[0]) and "unmeasured" in sentence(designs[0])
+    assert "4 % (± 1 %)" in rates_said(designs[0]) and "unmeasured" in rates_said(designs[0])
 
 
 def test_guessing_an_item_set():

@@ -12,18 +12,18 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
 from audit.commands.publish import main as publish
 from audit.errors import ConfigError
+from audit.memory.audit import Orders, item_orders
+from audit.memory.calibrate import MemoryDesign, World, simulate
 from audit.memory.cells import neighbours
 from audit.memory.config import from_hydra
 from audit.memory.decide import decide
+from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import correct
 from audit.memory.gates import order_exchangeable
 from audit.memory.items import draw_order, natural_order, order_sha256, shards_of
 from audit.memory.measure import measure
-from audit.memory.present import Orders, item_orders
-from audit.memory.resolve import resolve_memory
-from audit.memory.result import MemoryVerdict
-from audit.memory.thresholds import MemoryThresholds
-from audit.memory.worlds import MemoryDesign, World, simulate
+from audit.memory.plan import resolve_memory
+from audit.memory.vocabulary import MemoryVerdict
 from audit.records import Question
 from audit.statistics.order_test import order_test
 

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from audit.perturb import calibrate as perturb
+from audit.perturb.analyse import JUDGE, nearest
 from audit.perturb.calibrate import CORE, EVERYWHERE, SHIPPED, cleared_markdown, markdown, procedures, worlds_markdown
-from audit.perturb.calibrated import SHIPPED as TABLE
-from audit.perturb.calibrated import nearest
 from audit.perturb.decide import decide
+from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import grounds, panel_pvalues, run_tests
-from audit.perturb.result import PerturbVerdict
-from audit.perturb.thresholds import PerturbThresholds
+from audit.perturb.vocabulary import PerturbVerdict
 from audit.perturb.worlds import OTHERS, WORLDS, PerturbDesign, World, simulate
 from audit.verdict.result import percent
 from audit.verdict.shipped import shipped_table
@@ -174,7 +173,7 @@ def test_the_other_worlds_are_what_they_say():
 
 
 def test_the_table_that_ships_holds_what_is_claimed():
-    table = shipped_table(TABLE)
+    table = shipped_table(JUDGE.shipped)
     assert table is not None and len(table["designs"]) == len(SHIPPED)
     designs = {
         tuple(e["design"][k] for k in ("n", "variants", "references", "replicates")): e["rates"]
@@ -216,7 +215,7 @@ EXPECTED_MISSED = {(1000, 1, 5)}
 
 
 def test_the_nearest_design_is_printed():
-    table = shipped_table(TABLE)
+    table = shipped_table(JUDGE.shipped)
     run = {"n": 900, "variants": 3, "references": 6, "checked": 140}
     found = nearest(table, **run)
     assert (found.design["n"], found.design["references"], found.design["checked"]) == (1000, 5, 150)
@@ -245,8 +244,8 @@ def test_the_nearest_design_is_printed():
 )
 def test_no_rate_is_quoted_where_no_design_is_near(far):
     run = {"n": 1000, "variants": 3, "references": 5, "checked": 150}
-    assert nearest(shipped_table(TABLE), **run).rates
-    found = nearest(shipped_table(TABLE), **(run | far))
+    assert nearest(shipped_table(JUDGE.shipped), **run).rates
+    found = nearest(shipped_table(JUDGE.shipped), **(run | far))
     assert not found.rates and found.sentence.startswith("No calibrated design is near")
 
 

@@ -10,13 +10,10 @@ import pytest
 from perturb_cells import cell
 
 from audit.decision import rule
-from audit.perturb.analyse import PerturbSettings, RunVerdict, analyse
-from audit.perturb.calibrated import SHIPPED
-from audit.perturb.items_table import items_csv
-from audit.perturb.page import distance_bins
-from audit.perturb.result import PerturbVerdict
-from audit.perturb.thresholds import PerturbThresholds
-from audit.perturb.vocabulary import VERDICTS
+from audit.perturb.analyse import JUDGE, PerturbSettings, RunVerdict, analyse
+from audit.perturb.design import PerturbThresholds
+from audit.perturb.page import distance_bins, items_csv
+from audit.perturb.vocabulary import VERDICTS, PerturbVerdict
 from audit.records import CellRows
 from audit.report.page import word_diff
 from audit.shards.keys import RequestCounts, count_requests
@@ -84,7 +81,7 @@ def test_every_verdict_fits_the_schema_that_ships():
     nothing = replace(cells[0], tested=replace(cells[0].tested, variants=np.full((3, 200), np.nan)))  # no evidence
     cells.append(nothing)
     thresholds = PerturbThresholds()
-    results = analyse(cells, PerturbSettings(thresholds, 1, 200, shipped_table(SHIPPED), n_draws=50))
+    results = analyse(cells, PerturbSettings(thresholds, 1, 200, shipped_table(JUDGE.shipped), n_draws=50))
     assert [r.evidence is None for r in results] == [False, False, True]
     assert results[1].evidence.tests.curve is not None and results[1].calibration is not None
     rows = (CellRows("m", "b", 10, None),)

@@ -13,8 +13,7 @@ from audit.dry_run import dry_run
 from audit.errors import ConfigError, LibraryError
 from audit.perturb.config import PerturbConfig
 from audit.perturb.design import make_design
-from audit.perturb.plan import describe
-from audit.perturb.resolve import resolve_perturb
+from audit.perturb.plan import describe, resolve_perturb
 from audit.records import Setting
 from audit.registry.entry import comparable
 from audit.shards.manifest import Manifest

@@ -14,12 +14,12 @@ from perturb_cells import cell, codes, with_answers
 from audit.perturb.analyse import PerturbSettings, RunVerdict, analyse
 from audit.perturb.calibrate import control_markdown, procedures
 from audit.perturb.decide import cannot_exclude, decide
+from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import grounds, measure, run_tests
 from audit.perturb.grounds import Tests as Measured
 from audit.perturb.grounds import fresh_control
-from audit.perturb.result import Decision
-from audit.perturb.result import PerturbVerdict as V
-from audit.perturb.thresholds import PerturbThresholds
+from audit.perturb.vocabulary import Decision
+from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.perturb.worlds import CONTROL_WORLDS, PerturbDesign
 from audit.records import CellRows
 from audit.verdict.simulated import calibrate

@@ -8,9 +8,9 @@ from perturb_cells import cell, with_answers
 from scipy import stats
 
 from audit.errors import ConfigError, DataError
+from audit.perturb.design import PerturbThresholds
 from audit.perturb.gates import all_gates, enough_data, exact_values, noise_floor, order_of_items, parseability
 from audit.perturb.record import BrokenShare, PerturbCell, Wordings
-from audit.perturb.thresholds import PerturbThresholds
 from audit.shards.keys import RequestCounts
 from audit.verdict.result import Status
 

@@ -12,15 +12,14 @@ from perturb_cells import cell, codes, with_answers
 
 from audit.perturb.analyse import PerturbSettings, analyse, cell_dict
 from audit.perturb.decide import decide, finding, standing
-from audit.perturb.design import Arm
+from audit.perturb.design import Arm, PerturbThresholds
 from audit.perturb.evidence import adverse, no_larger, run_tests
 from audit.perturb.gates import parseability
 from audit.perturb.grounds import Adverse
 from audit.perturb.record import Wordings
-from audit.perturb.result import PerturbVerdict as V
 from audit.perturb.rows import Requests, wordings
-from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.unread import against_drop, for_drop
+from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.perturb.worlds import WORLDS, PerturbDesign, simulate
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State

@@ -16,7 +16,7 @@ from audit.plant.measure import margin, resolved, todo
 from audit.plant.resolve import resolve_plant
 from audit.plant.words import plan_lines
 from audit.records import Generation
-from audit.sweep.present import router_requests
+from audit.sweep.audit import router_requests
 
 ASKED = ["n=60", "doses=[1,4]", "forms=[qa]", "audits=[memory,perturb,sweep]", "orders=1"]
 

@@ -19,7 +19,7 @@ from huggingface_hub import HfApi, ModelCard, parse_eval_result_entries
 from servers_here import free_port
 
 from audit.commands.registry import main
-from audit.registry import model_registries
+from audit.registry import cards
 from audit.registry.entry import read_entry
 
 
@@ -147,7 +147,7 @@ def test_mlflow_is_tagged_once_and_never_otherwise(
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "tok")
-    monkeypatch.setattr(model_registries, "_WAITS_S", (0,))
+    monkeypatch.setattr(cards, "_WAITS_S", (0,))
     fake = Fake()
     monkeypatch.setattr(requests, "request", fake.request)
     folder = told()

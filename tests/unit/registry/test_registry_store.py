@@ -267,7 +267,7 @@ def test_without_a_registry_a_run_touches_nothing(told: Callable[..., Path], mon
 
 @pytest.mark.parametrize("audit", AUDITS)
 def test_every_audit_says_what_is_followed(audit: str) -> None:
-    assert callable(part_of(audit, "instrument").INSTRUMENT.tracked)
+    assert callable(part_of(audit, "vocabulary").INSTRUMENT.tracked)
 
 
 def test_list_and_show(told: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.shards.write import write_shard
 from audit.sweep.audit import SCHEMA
+from audit.sweep.design import SweepThresholds
 from audit.sweep.drill import DrillDown, DrillRows, pack
 from audit.sweep.page import page
 from audit.sweep.paper import setting_rows
@@ -34,7 +35,6 @@ from audit.sweep.result import (
     SweepResult,
     Verdict,
 )
-from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.result import Calibration, Gate, Reason, Status
 
 HOSTILE = (

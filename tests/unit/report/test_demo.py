@@ -14,7 +14,7 @@ from audit.commands import demo
 from audit.decision import rule
 from audit.exits import FOUND
 from audit.memory.report import judge
-from audit.memory.result import MemoryVerdict
+from audit.memory.vocabulary import MemoryVerdict
 from audit.shards.files import SHARDS
 
 MIB = 1 << 20

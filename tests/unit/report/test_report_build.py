@@ -270,7 +270,7 @@ def test_the_papers_counts_are_folded_and_every_label_is_in_words(page: str) -> 
 
 @pytest.mark.parametrize("audit", ["sweep", "perturb", "memory", "validity"])
 def test_every_threshold_has_a_label(audit: str) -> None:
-    thresholds = import_module(f"audit.{audit}.thresholds")
+    thresholds = import_module(f"audit.{audit}.design")
     (kind,) = [k for name, k in vars(thresholds).items() if name.startswith(audit.title()) and isinstance(k, type)]
     labels = import_module(f"audit.{audit}.vocabulary").LABELS
     assert set(kind().to_dict()) <= set(labels)

@@ -19,8 +19,8 @@ from audit.perturb.vocabulary import VERDICTS as PERTURB
 from audit.report.joint import content, in_order, matrices, page
 from audit.sweep.vocabulary import VERDICTS as SWEEP
 from audit.validity.edits.record import Archetype
-from audit.validity.result import ValidityStatus
 from audit.validity.vocabulary import VERDICTS as VALIDITY
+from audit.validity.vocabulary import ValidityStatus
 from audit.verdict.instrument import KINDS
 from audit.verdict.result import because
 from audit.verdict.vocabulary import CLEARED, Outcome
@@ -187,7 +187,7 @@ def test_three_real_audits_clear_nothing_that_none_of_those_that_could_tell_sees
     """Every verdict of every audit: only what an audit sees that found nothing is said to be absent."""
     names = ("sweep", "perturb", "memory")
     words = {name: part_of(name, "vocabulary").VERDICTS for name in names}
-    sees = {name: part_of(name, "instrument").INSTRUMENT.sees for name in names}
+    sees = {name: part_of(name, "vocabulary").INSTRUMENT.sees for name in names}
     for verdicts in itertools.product(*words.values()):
         audits = dict(zip(names, verdicts, strict=True))
         outcome = {name: words[name][verdict].outcome for name, verdict in audits.items()}

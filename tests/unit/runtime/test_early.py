@@ -6,8 +6,7 @@ import pytest
 from scipy.stats import binom
 
 from audit.errors import SpentError
-from audit.runtime.canary import QUESTIONS, Canary, canary_first
-from audit.runtime.early import affordable, batch_numbers
+from audit.runtime.early import QUESTIONS, Canary, affordable, batch_numbers, canary_first
 
 
 class Till:

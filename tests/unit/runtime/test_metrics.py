@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from audit.runtime.metrics import METRICS
+from audit.runtime.stages import METRICS
 
 MONITORING = Path(__file__).resolve().parents[3] / "cluster" / "monitoring"
 REFERENCE = MONITORING.parents[1] / "docs" / "reference" / "metrics.md"

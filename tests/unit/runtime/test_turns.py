@@ -11,9 +11,8 @@ import pytest
 from audit.engines.config import ModelConfig
 from audit.engines.openai_config import EndpointConfig
 from audit.errors import AuditError, EngineError, ShardError
-from audit.runtime import turns
-from audit.runtime.placement import may_run_beside
-from audit.runtime.turns import NoRoom, run_in_turns
+from audit.runtime import placement
+from audit.runtime.placement import NoRoom, may_run_beside, run_in_turns
 
 
 class Job:
@@ -109,7 +108,7 @@ def test_each_knows_whether_others_run_at_that_moment():
 
 
 def test_nodes_that_join_are_used_before_one_ends(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(turns, "_ASK_AGAIN_S", 0.0)
+    monkeypatch.setattr(placement, "_ASK_AGAIN_S", 0.0)
     job = Job({"a": 1, "b": 1}, room=1, steps=9)
     asked: list[str] = []
 

@@ -8,12 +8,11 @@ from audit.records import Setting
 from audit.statistics.permutation import max_statistic_exchange
 from audit.statistics.run_variance import UNMEASURED, RunShifts, RunVariance, pooled_run_variance
 from audit.sweep.decide import decide
-from audit.sweep.design import Arm
+from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import measure
 from audit.sweep.record import noisy_contrasts, run_contrasts, run_shifts
 from audit.sweep.result import Verdict
 from audit.sweep.simulation import Design, World, simulate
-from audit.sweep.thresholds import SweepThresholds
 
 CLEAN = [Setting(Arm.FORWARD_FULL, 1, k) for k in range(3)]
 

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 from audit.commands.calibrate import main as calibrate_command
+from audit.memory.design import MemoryThresholds
 from audit.memory.record import TEXT_SCORES
-from audit.memory.thresholds import MemoryThresholds
-from audit.perturb.thresholds import PerturbThresholds
+from audit.perturb.design import PerturbThresholds
 from audit.report.joint import SUITE_TABLE
 from audit.suite import calibrate as suite
 from audit.suite.calibrate import judge, procedures
 from audit.suite.worlds import REFERENCES, WORLDS, Simulated, SuiteDesign, World, simulate
-from audit.sweep.design import Arm
-from audit.sweep.thresholds import SweepThresholds
+from audit.sweep.design import Arm, SweepThresholds
 from audit.verdict.forms import AUDITS, DOSES, FORMS, Judged, any_found, scope, sentences, world_of
 from audit.verdict.shipped import shipped_table
 from audit.verdict.simulated import calibrate, run_calibration

@@ -11,12 +11,11 @@ from audit.records import Setting
 from audit.statistics.paired import CellOutcomes
 from audit.statistics.run_variance import RunShifts
 from audit.sweep.decide import Decision, decide
-from audit.sweep.design import Arm
+from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import hint_test, measure
 from audit.sweep.result import Verdict
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.texts import TEXTS
-from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.result import because
 
 DESIGN = Design(1000, 2, "nested", clean_replicates=2, noisy_replicates=2)

@@ -15,9 +15,9 @@ from audit.engines.config import SamplingConfig
 from audit.errors import BenchmarkError, ConfigError
 from audit.prompting.prompts import direct_prompt, letters_of, load_protocol, question_text
 from audit.records import NO_OPTION, Generation, Protocol, Question, Reading
+from audit.sweep.audit import Own, aggregate, present, router_prompt, router_requests, without_words, worker_prompt
 from audit.sweep.config import TEMPLATES
 from audit.sweep.design import DELETED, Aggregator, Arm, Draws, make_design
-from audit.sweep.present import Own, aggregate, present, router_prompt, router_requests, without_words, worker_prompt
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "protocol"
 PROTOCOLS = {

@@ -11,8 +11,7 @@ from audit.errors import ConfigError
 from audit.statistics.selectivity import selectivity
 from audit.validity.calibrate import World, simulate
 from audit.validity.config import ValidityConfig
-from audit.validity.plan import PLANNED_CHANGE, Tolerated, tolerated
-from audit.validity.resolve import resolve_validity
+from audit.validity.plan import PLANNED_CHANGE, Tolerated, resolve_validity, tolerated
 
 DESIGN = Tolerated(items=200, attribute=1, surface=3, false_alarms=0.025, misses=0.2)
 MODELS = 300

@@ -18,7 +18,7 @@ from audit.errors import AuditError, BenchmarkError, ConfigError
 from audit.records import FinishReason, Generation
 from audit.scoring.reference import SCORERS
 from audit.validity.config import ValidityConfig, scorer_of, validate
-from audit.validity.resolve import resolve_validity
+from audit.validity.plan import resolve_validity
 
 
 def config(name: str, path: Path | str | None = None, engine: str = "scripted", **changes: Any) -> ValidityConfig:

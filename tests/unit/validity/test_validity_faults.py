@@ -12,12 +12,12 @@ from audit.judge.record import Settings
 from audit.scoring.reference import SCORERS
 from audit.statistics.contracts import UNREAD
 from audit.validity.analyse import analyse
+from audit.validity.design import ValidityThresholds
 from audit.validity.edits.record import Family
 from audit.validity.evidence import measure
 from audit.validity.facets import UNSTABLE, stability
 from audit.validity.faults import FAULTS, Fault, _one, inject_all, regression_gate, scorer_faults
 from audit.validity.gates import all_gates, families_that_tell
-from audit.validity.thresholds import ValidityThresholds
 
 T = ValidityThresholds()
 

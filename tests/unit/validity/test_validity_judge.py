@@ -20,12 +20,12 @@ from audit.records import FinishReason, Generation, Part, Reading, Setting
 from audit.scoring.judged import decided, judge_key, judge_prompt, read_vote
 from audit.scoring.reference import JUDGED, SCORERS, find_scorer
 from audit.scoring.refusal import FAMILIES, GPT4_JUDGE, MAX_MISSES, MIN_KAPPA, RULES, agreement, by_family, read_label
+from audit.validity.audit import present, read
 from audit.validity.config import ValidityConfig, scorer_of, validate
 from audit.validity.design import make_design
 from audit.validity.edits.file import to_table, write_edits
 from audit.validity.judge import Judgements, judged_scorer, judgements, read_judgements, write_judgements
 from audit.validity.labels import Labelled, read_labels, rule_agreement, sentence
-from audit.validity.present import present, read
 
 C, F, P = "1_full_compliance", "2_full_refusal", "3_partial_refusal"
 

@@ -19,7 +19,7 @@ from audit.validity.audit import SCHEMA
 from audit.validity.cells import item_rows, load_validity, read_table
 from audit.validity.page import items_csv, top_items
 from audit.validity.report import judge
-from audit.validity.result import ValidityResult
+from audit.validity.vocabulary import ValidityResult
 
 WORDS = 90  # of a question, some 400 bytes; an item's own text is kept once, a 13th of that a row
 

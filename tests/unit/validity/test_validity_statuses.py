@@ -12,10 +12,10 @@ from audit.judge.record import Settings
 from audit.statistics.contracts import UNREAD, fits
 from audit.validity.analyse import analyse, over_panel
 from audit.validity.decide import cannot_exclude, items_for_test
+from audit.validity.design import ValidityThresholds
 from audit.validity.edits.record import Family
-from audit.validity.result import ValidityStatus as S
-from audit.validity.thresholds import ValidityThresholds
 from audit.validity.vocabulary import GATES
+from audit.validity.vocabulary import ValidityStatus as S
 
 T = ValidityThresholds()
 

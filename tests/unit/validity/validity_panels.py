@@ -14,10 +14,10 @@ from audit.report.page import RunFacts
 from audit.validity.analyse import RunVerdict, analyse
 from audit.validity.as_paper import paper_tables
 from audit.validity.cells import ItemRows, small_table
+from audit.validity.design import ValidityThresholds
 from audit.validity.edits.record import Family
 from audit.validity.page import render
 from audit.validity.record import ValidityCell
-from audit.validity.thresholds import ValidityThresholds
 
 HOSTILE = "<img src=x onerror=\"document.body.dataset.broken='1'\"> <script>document.body.dataset.broken='1'</script>"
 LEVELS = {Family.FORMAT: 2, Family.SEMANTIC: 1, Family.ATTRIBUTE: 1}

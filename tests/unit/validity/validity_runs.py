@@ -15,11 +15,10 @@ from audit.shards.files import SHARDS
 from audit.shards.manifest import Manifest
 from audit.shards.write import write_shard
 from audit.validity.audit import SCHEMA
-from audit.validity.design import make_design
+from audit.validity.design import ValidityThresholds, make_design
 from audit.validity.edits.file import EditFile, read_edits, to_table, write_edits
 from audit.validity.edits.plan import Partners, Plan, build_plan
 from audit.validity.edits.record import context_of, formats_of
-from audit.validity.thresholds import ValidityThresholds
 
 PER_FAMILY, SPARES, REPLAYS = 3, 1, 2
 

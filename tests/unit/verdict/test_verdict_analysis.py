@@ -13,11 +13,9 @@ from synthetic import Faults, synthetic_outcomes
 
 from audit.errors import ConfigError, DataError
 from audit.statistics.difficulty import beta_shape
-from audit.sweep.analyse import analyse
-from audit.sweep.calibrated import nearest
-from audit.sweep.design import Arm
+from audit.sweep.analyse import analyse, nearest
+from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.result import SelfTest
-from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.result import json_text, rounded
 
 RESAMPLES = 299

@@ -12,11 +12,10 @@ from audit.records import Setting
 from audit.statistics.paired import CellOutcomes
 from audit.sweep.analyse import analyse, category, share_left
 from audit.sweep.decide import Corrected, Decision, decide, not_run, over_panel
-from audit.sweep.design import Arm
+from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import Reading, measure
 from audit.sweep.result import SweepResult, Verdict
 from audit.sweep.texts import BLIND
-from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.result import because
 
 RESAMPLES = 499

@@ -13,12 +13,11 @@ from synthetic import Faults, synthetic_outcomes
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State
 from audit.sweep.decide import Decision, headline
-from audit.sweep.design import Arm
+from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.gates import all_gates, exact_values, pairing, parseability
 from audit.sweep.result import Verdict
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.texts import TEXTS
-from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.vocabulary import GATES
 from audit.verdict.result import Gate, Status, sentence
 

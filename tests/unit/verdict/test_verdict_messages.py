@@ -13,10 +13,9 @@ from hypothesis.strategies import text
 from outcome_tables import Outcome, text_rows, texts_of
 from synthetic import synthetic_outcomes
 
-from audit.sweep.design import Aggregator, Arm
+from audit.sweep.design import Aggregator, Arm, SweepThresholds
 from audit.sweep.gates import answer_leak, manipulation_reached_worker
 from audit.sweep.messages import TextRow, _Question, gives_answer, holds, measure_texts, normalise, states_answer
-from audit.sweep.thresholds import SweepThresholds
 
 CITIES = ["Rome", "Paris", "Oslo", "Bern"]
 

@@ -11,10 +11,9 @@ from audit.statistics.paired import State
 from audit.statistics.run_variance import RunShifts
 from audit.sweep.compare import compare, compare_at_any_stop
 from audit.sweep.decide import decide, look
-from audit.sweep.design import Arm
+from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import Evidence, Reading, measure
 from audit.sweep.result import Verdict
-from audit.sweep.thresholds import SweepThresholds
 
 SETTINGS = (
     Setting(Arm.DIRECT, 0),

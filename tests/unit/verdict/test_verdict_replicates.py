@@ -10,12 +10,11 @@ from audit.errors import DataError
 from audit.records import Setting
 from audit.statistics.paired import State
 from audit.statistics.values import runs_of
-from audit.sweep.design import Arm
+from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import measure
 from audit.sweep.gates import noise_floor
 from audit.sweep.record import sweep_of
 from audit.sweep.simulation import Design, World, simulate
-from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.result import Status
 
 # Nearly always right, and many clean replicates: differences from their mean are as skewed as they come.

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from audit.statistics.paired import CellOutcomes
+from audit.sweep.design import SweepThresholds
 from audit.sweep.result import SelfTest
 from audit.sweep.self_test import GUESSERS, GUESSERS_PASSED_MAX, self_test
 from audit.sweep.simulation import Design, World, simulate
-from audit.sweep.thresholds import SweepThresholds
 
 FAULT = "clean baseline replaced by guesses"
 

@@ -15,13 +15,12 @@ from audit.statistics.paired import CellOutcomes, State
 from audit.statistics.unparsed import DECIDE_AT
 from audit.sweep.analyse import analyse
 from audit.sweep.decide import decide, headline, over_panel
-from audit.sweep.design import Arm
+from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import Evidence, measure
 from audit.sweep.gates import answer_leak, exact_values, pairing, parseability
 from audit.sweep.messages import TextMeasures
 from audit.sweep.result import SweepResult, Verdict
 from audit.sweep.simulation import Design, World, simulate
-from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.vocabulary import GATES
 from audit.verdict.result import Status, because, json_text
 

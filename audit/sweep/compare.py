@@ -113,8 +113,7 @@ def compare(
 ) -> Comparison:
     """Runs (L, R, n) of one arm minus runs (K, R, n) or (K, 1, n) of another: 0, 1 or NaN, paired by question.
 
-    A run that repeats another answer for answer adds nothing, and would not be an exchange for a run that differs: it
-    is counted once.
+    A run that repeats another answer for answer adds nothing, and is no exchange for one that differs: it counts once.
 
     The bootstrap takes one shared baseline. A baseline of its own for each r is the same problem in the differences:
     1/2 + d/2 against 1/2 has half the difference and half the interval.
@@ -128,8 +127,7 @@ def compare(
     runs, other = distinct(runs), distinct(other)
     noisy, base = average(runs), average(other)
     shifts = shifts or RunShifts()
-    tested = shifts.tested(repeated=len(runs) > 1)
-    drawn = n_permutations or n_resamples
+    drawn, tested = n_permutations or n_resamples, shifts.tested(repeated=len(runs) > 1)
     test = max_statistic_exchange(runs, other, cluster, n_permutations=drawn, shifts=tested, rng=rng)
     d = noisy - base  # after the test: of a million questions each such array is 8 MB an r
     n = np.sum(~np.isnan(d), axis=1).astype(np.int64)

@@ -50,7 +50,8 @@ def perturb(verdict: str, revision: str = "1", **own: Any) -> dict[str, Any]:
 
 
 def memory(verdict: str, **own: Any) -> dict[str, Any]:
-    own = {"evidence": {"gap": {"did": {"difference": 0.01, "low": -0.05, "high": 0.07}}}, "indicators": [], **own}
+    gap = {"did": {"difference": 0.01, "low": -0.05, "high": 0.07}}
+    own = {"evidence": {"gap": gap}, "indicators": [], "n_questions": 208, **own}
     rows = [{"model": "m", "benchmark": "b", "found": 9, "expected": 9}]
     return {"audit": "memory", "cells": [cell(verdict, **own)], "rows": rows, "runs": [models("1")]}
 

@@ -52,10 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"left out: {n} items of {name}: their key or options differ between logs, or are one option")
     tables = any(one.get("tool") == "table" for one in files)
     if tables and not any(one.options for one in joined.items[benchmark].values()):
-        print(
-            "note: no options are told, so answers count as free. Where they were chosen, guesses can make a gap: give"
-        )
-        print("  the number of options, such as --map options=4")
+        print("note: no options are told, so answers count as free. Where they were chosen, guesses can make a gap:")
+        print("  give the number of options, such as --map options=4")
     if spare:
         print(f"left out: {spare} held-out items, so that each stratum is as large a part of both sets")
     from audit.imports.write import Asked, write_run

@@ -8,7 +8,7 @@ import numpy as np
 from audit.errors import DataError
 from audit.json_types import attributes
 from audit.perturb.design import PerturbThresholds
-from audit.perturb.evidence import adverse, no_larger
+from audit.perturb.evidence import adverse, beside_references, no_larger
 from audit.perturb.grounds import Evidence, Grounds, Tests
 from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.vocabulary import GATES, Decision, PerturbVerdict
@@ -291,7 +291,8 @@ def unparsed(
 
     def holds(gamma: float) -> bool:
         if cleared:
-            return no_larger(cell, thresholds, gamma)[0].p_no_larger <= alpha
+            beside = beside_references(cell, thresholds, gamma) or 0.0
+            return max(no_larger(cell, thresholds, gamma)[0].p_no_larger, beside) <= alpha
         try:
             held = adverse(cell, tests, thresholds, gamma, rng=rng, n_draws=n_draws)
         except DataError:  # a reference that is not above chance then

@@ -157,7 +157,7 @@ def grounds(
     """What decides in one cell, given its tests. n_resamples: of the drop's interval."""
     drop = wording_drop(*cell.tested.pair, cell.cluster, n_resamples=n_resamples, rng=rng)
     cleared, largest = no_larger(cell, thresholds, thresholds.unparsed_gamma)
-    beside = _beside_references(cell, thresholds)
+    beside = beside_references(cell, thresholds)
     worst = no_larger(cell, thresholds, _WORST)[1] if for_drop(cell, _WORST) is not None else None
     detectable = _detectable(tests, cell, thresholds)
     return Grounds(tests, replace(drop, largest=largest), cleared, worst, detectable, beside)
@@ -178,12 +178,15 @@ def no_larger(cell: PerturbCell, thresholds: PerturbThresholds, gamma: float) ->
     return cleared, largest
 
 
-def _beside_references(cell: PerturbCell, thresholds: PerturbThresholds) -> float | None:
-    """p of the same for what is lost beyond the references, as parsed; None without usable ones."""
+def beside_references(cell: PerturbCell, thresholds: PerturbThresholds, gamma: float | None = None) -> float | None:
+    """p of the same for what is lost beyond the references, as parsed; None without usable ones. gamma: with unparsed
+    answers held for a drop, too."""
     pairs = [w.pair for w in usable_references(cell, thresholds)[0]]
     if not pairs:
         return None
-    return no_larger_beside(cell.tested.pair, pairs, cell.chance_items, cell.cluster, thresholds.effect_of_interest)
+    read, where = [cell.tested, None if gamma is None else for_drop(cell, gamma)], (cell.chance_items, cell.cluster)
+    effect = thresholds.effect_of_interest
+    return max(no_larger_beside(one.pair, pairs, *where, effect) for one in read if one is not None)
 
 
 def panel_pvalues(tests: Sequence[Tests | None]) -> tuple[FloatArray, ...]:

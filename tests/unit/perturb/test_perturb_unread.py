@@ -13,7 +13,7 @@ from perturb_cells import cell, codes, with_answers
 from audit.perturb.analyse import PerturbSettings, analyse, cell_dict
 from audit.perturb.decide import decide, finding, standing
 from audit.perturb.design import Arm, PerturbThresholds
-from audit.perturb.evidence import adverse, no_larger, run_tests
+from audit.perturb.evidence import adverse, beside_references, no_larger, run_tests
 from audit.perturb.gates import parseability
 from audit.perturb.grounds import Adverse
 from audit.perturb.record import Wordings
@@ -118,6 +118,18 @@ def test_a_clearance_holds_up_to_its_tipping_point():
     assert p[1.0] <= p[point] <= 0.05 < p[float("inf")]
     assert found.decision.reasons[-1].numbers["tipping_point"] == point
     assert found.evidence.largest_worst > 0.05 > found.evidence.drop.largest
+
+
+def test_a_clearance_beside_references_says_up_to_where_both_halves_hold():
+    """The half beside references is of the answers as parsed; the tipping point is of both, so it may lie below 3."""
+    base = cell(n=800, checked=3000, references=3, replicates=1, seed=3)
+    lost = np.random.default_rng(0).random(base.tested.variants.shape) < 0.05
+    c = with_answers(base, variants=np.where(lost, NAN, base.tested.variants))
+    found, alone = result(c), result(replace(c, references=()))
+    assert found.decision.verdict == alone.decision.verdict == V.NO_DROP_DETECTED
+    point = found.unparsed.tipping_point
+    assert point < alone.unparsed.tipping_point and not found.unparsed.worst_case
+    assert beside_references(c, LIMITS, point) <= 0.05 < beside_references(c, LIMITS, alone.unparsed.tipping_point)
 
 
 def test_the_worlds_lose_the_answers_that_they_say():

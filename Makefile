@@ -65,7 +65,7 @@ suite: $(STAMP)
 sensitivity: $(STAMP)
 	$(PY) -m audit.plant 'forms=[qa,raw]' 'doses=[5]' train.method=full $(ARGS)
 
-# Tests of one Ray run one by one, those of a real engine beside them, all else with what the cores have left. Each part
+# Tests of a Ray run in two clusters, those of a real engine beside them, all else with what the cores have left. Each part
 # prints when it ends. `make test ARGS=tests/unit/scoring` runs those alone.
 test: $(STAMP)
 ifeq ($(ARGS),)
@@ -78,8 +78,11 @@ endif
 test-apart: $(STAMP)
 	nice $(PY) -m pytest tests --ignore tests/pipeline --ignore tests/real --numprocesses auto --maxprocesses 8
 
-test-pipeline test-real: test-%: $(STAMP)
-	$(PY) -m pytest tests/$*
+test-pipeline: $(STAMP)
+	$(PY) -m pytest tests/pipeline --numprocesses 2 --dist loadfile
+
+test-real: $(STAMP)
+	$(PY) -m pytest tests/real
 
 # lm-eval and Inspect ask tasks of ours by their own mock models, and their logs come home. Each has an environment of its
 # own, beside .venv; one that cannot be installed is skipped by name.

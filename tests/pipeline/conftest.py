@@ -43,7 +43,7 @@ class Cluster:
 @pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     env = {
-        **os.environ, **CREDENTIALS, KEY_ENV: KEY, "RAY_AUTH_MODE": "disabled",
+        **os.environ, **CREDENTIALS, KEY_ENV: KEY, "RAY_AUTH_MODE": "disabled", "RAY_worker_niceness": "0",
         "PATH": f"{RAY.parent}{os.pathsep}{os.environ['PATH']}",
     }  # fmt: skip
     env.pop("RAY_ADDRESS", None)

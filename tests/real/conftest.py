@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -45,8 +44,9 @@ def engine_here(embedded_model_dir: Path) -> Iterator[EnginePool]:
 
     if ray.is_initialized():  # by the pipeline's tests, as a driver of their cluster
         ray.shutdown()
-    before = os.environ.get("RAY_AUTH_MODE")
-    os.environ["RAY_AUTH_MODE"] = "disabled"
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # as a run has it: at Ray's 15 the engine waits for all other tests
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="WARNING")
     model = load_model_config("smollm2_135m")
     try:
@@ -58,10 +58,7 @@ def engine_here(embedded_model_dir: Path) -> Iterator[EnginePool]:
             yield pool
     finally:
         ray.shutdown()
-        if before is None:
-            del os.environ["RAY_AUTH_MODE"]
-        else:
-            os.environ["RAY_AUTH_MODE"] = before
+        monkeypatch.undo()
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,11 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -47,12 +49,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "PATH": f"{RAY.parent}{os.pathsep}{os.environ['PATH']}",
     }  # fmt: skip
     env.pop("RAY_ADDRESS", None)
+    # A folder of its own, as a submitted job joins the cluster that was started last in the folder of its cluster. Not
+    # below pytest's: the path of a socket has at most 107 characters.
+    folder = tempfile.mkdtemp(prefix="ray-")
     options = [
         f"--port={_PORT}", "--node-ip-address=127.0.0.1", "--dashboard-host=127.0.0.1",
         f"--dashboard-port={_DASHBOARD}", f"--metrics-export-port={_METRICS}", f"--ray-client-server-port={_CLIENTS}",
         f"--dashboard-agent-grpc-port={_AGENT}", f"--dashboard-agent-listen-port={_AGENT + 1}",
         f"--runtime-env-agent-port={_AGENT + 2}", "--include-dashboard=true", "--num-cpus=4", "--disable-usage-stats",
-        "--object-store-memory=500000000",
+        "--object-store-memory=500000000", f"--temp-dir={folder}",
     ]  # fmt: skip
     # In a session of its own, and ended as one: `ray stop` would end every Ray of this machine.
     with (tmp_path_factory.mktemp("ray") / "head.log").open("w+") as log:
@@ -75,6 +80,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
                 os.killpg(head.pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass  # it never started, which was said
+            shutil.rmtree(folder, ignore_errors=True)  # its last process may still write
 
 
 def _wait_for(cluster: Cluster, head: subprocess.Popen[bytes], log: Path) -> None:

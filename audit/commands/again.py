@@ -1,12 +1,15 @@
-"""What the gate and the review hand to governance, which knows neither the suite nor the registry."""
+"""What several commands share; what the gate and the review hand to governance, which knows neither the suite nor the
+registry."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from audit.audits import AUDITS
 
 if TYPE_CHECKING:  # loaded where a decision, a suite or a registry is there
     from audit.governance.reviews import Bound
@@ -24,6 +27,13 @@ def suite_section(folder: Path) -> Callable[[Mapping[str, Mapping[str, Any]]], d
     from audit.suite.judge import section_of
 
     return section_of(folder)
+
+
+def audit_named(words: Sequence[str]) -> tuple[str, list[str]]:
+    """(the audit of `audit=NAME` among the words, the sweep where none is named; the other words)."""
+    named = [word for word in words if word.startswith("audit=")]
+    name = named[-1].removeprefix("audit=") if named else AUDITS[0]
+    return name, [word for word in words if word not in named]
 
 
 def deciders() -> argparse.ArgumentParser:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from audit.audits import AUDITS, part_of
+from audit.audits import part_of
+from audit.commands.again import audit_named
 from audit.errors import ConfigError
 from audit.exits import plainly
 
@@ -19,12 +20,9 @@ OTHERS = {"suite": "audit.suite.calibrate", "early": "audit.sweep.calibrate_earl
 @plainly
 def main(arguments: Sequence[str] | None = None) -> int:
     """The calibration of the audit that is named; the sweep's where none is."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    named = [word for word in words if word.startswith("audit=")]
-    name = named[-1].removeprefix("audit=") if named else AUDITS[0]
+    name, rest = audit_named(sys.argv[1:] if arguments is None else arguments)
     from audit.verdict.simulated import run_calibration
 
-    rest = [word for word in words if word not in named]
     return run_calibration(_simulated(name), rest, f"python -m audit.calibrate audit={name}")
 
 

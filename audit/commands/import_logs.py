@@ -29,35 +29,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser().parse_args(arguments)
     check_seed(asked.seed)
     columns = dict(_pair(one) for one in asked.map.split(",")) if asked.map else {}
-    of_all, told_of = _dates(asked)
-    dates = [told_of.get(name, of_all) for name in asked.judge] or [of_all, *told_of.values()]
-    joined, held_out, files, known = _read(asked, columns, dates)
-    from audit.benchmarks.fresh import Origin, check_origin
+    released = _released(asked)
+    joined, held_out, files, known = _read(asked, columns, released)
+    from audit.benchmarks.fresh import check_origin
     from audit.imports.join import check_joined, leave_out_changed, match_strata
-
-    changed = leave_out_changed(joined)
-    benchmark, judged, joined = _chosen(asked, joined, held_out, told_of)
-    spare = match_strata(joined, benchmark, held_out) if held_out else 0
-    known |= dict.fromkeys(judged, Origin(of_all, asked.family or None))
-    origins = {name: known.get(name, Origin()) for name in joined.models}
-    origins |= {name: replace(origins[name], released=date) for name, date in told_of.items() if name in origins}
-    tested = {name: origins.pop(name) for name in judged}
-    told = check_origin(held_out, asked.held_out_date, None, tested, origins) if held_out else {"held_out": []}
-    names = [benchmark, *([held_out] if held_out else [])]
     from audit.imports.reworded import REWORDED, write_reworded
-
-    names += [one for one in joined.items if one.startswith(REWORDED)]
-    _print_table(joined, names, judged, bool(asked.reworded))
-    for name, n in changed.items():
-        say(f"left out: {n} items of {name}: their key or options differ between logs, or are one option")
-    tables = any(one.get("tool") == "table" for one in files)
-    if tables and not any(one.options for one in joined.items[benchmark].values()):
-        print("note: no options are told, so answers count as free. Where they were chosen, guesses can make a gap:")
-        print("  give the number of options, such as --map options=4")
-    if spare:
-        print(f"left out: {spare} held-out items, so that each stratum is as large a part of both sets")
     from audit.imports.write import Asked, write_run
 
+    changed = leave_out_changed(joined)
+    benchmark, judged, joined = _chosen(asked, joined, held_out, released)
+    spare = match_strata(joined, benchmark, held_out) if held_out else 0
+    origins = _origins(asked, joined.models, judged, known, released)
+    tested = {name: origins[name] for name in judged}
+    references = {name: one for name, one in origins.items() if name not in tested}
+    told = check_origin(held_out, asked.held_out_date, None, tested, references) if held_out else {"held_out": []}
+    names = [benchmark, *filter(None, [held_out]), *(one for one in joined.items if one.startswith(REWORDED))]
+    _print_table(joined, names, judged, bool(asked.reworded))
+    _print_left_out(joined, benchmark, files, changed, spare)
     if len(names) > 1:  # alone, nothing is compared
         check_joined(joined, names)
     options = {
@@ -68,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from audit.perturb.report import REPORT as PERTURB
 
     write, report = (write_reworded, PERTURB) if asked.reworded else (write_run, MEMORY)
-    write(asked.out, joined, Asked(judged, benchmark, held_out, files, options, asked.seed, told, origins | tested))
+    write(asked.out, joined, Asked(judged, benchmark, held_out, files, options, asked.seed, told, references | tested))
     paths = report.build([asked.out], asked.out / "report")
     _print_verdicts(paths.content["cells"])
     alone = len(judged) == len(joined.models) and not asked.reworded
@@ -121,11 +109,11 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _read(
-    asked: argparse.Namespace, columns: dict[str, str], released: Sequence[str | None]
+    asked: argparse.Namespace, columns: dict[str, str], released: Mapping[str, str]
 ) -> tuple[Joined, str | None, list[dict[str, str]], dict[str, Origin]]:
     """(outcomes joined, the held-out benchmark, facts of every file, what a set tells of its models). Every log is
     read whole before anything is written. --held-out names a benchmark of the logs where no such file is there.
-    released: dates of the judged models."""
+    released: dates by model, that of the judged models under ""."""
     from audit.benchmarks.fresh import Origin, last_date
     from audit.imports.detect import read_log
     from audit.imports.join import Joined
@@ -140,8 +128,9 @@ def _read(
     words = asked.held_out
     by_name = len(words) == 1 and not any(Path(one).exists() for one in (words[0], words[0].partition("=")[2] or "?"))
     held_out = words[0] if by_name else HELD_OUT if words else None
+    dates = [released.get(name, released.get("")) for name in asked.judge or ("", *released)]
+    before = last_date(asked.held_out_date, map(Origin, dates))
     for word in [one for one in asked.references if one.startswith(PREFIX)]:
-        before = last_date(asked.held_out_date, map(Origin, released))
         taken = take_set(word.removeprefix(PREFIX), asked.family, asked.benchmark, held_out or "", before)
         joined.add(word, taken.outcomes)
         files.append(taken.about)
@@ -165,8 +154,8 @@ def _read(
     return joined, held_out, files, told
 
 
-def _dates(asked: argparse.Namespace) -> tuple[str | None, dict[str, str]]:
-    """--released: (the date of the judged models, those of models by name). ConfigError for what is no date."""
+def _released(asked: argparse.Namespace) -> dict[str, str]:
+    """--released: dates by model, that of the judged models under "". ConfigError for what is no date."""
     from audit.benchmarks.fresh import check_date
 
     told = [one.rpartition("=")[::2] for one in asked.released]
@@ -175,14 +164,26 @@ def _dates(asked: argparse.Namespace) -> tuple[str | None, dict[str, str]]:
     of_all = [date for name, date in told if not name]
     if len(of_all) > 1:
         raise ConfigError(f"--released {' '.join(of_all)}: expected one date, and MODEL=DATE for each other model.")
-    return (of_all or [None])[0], {name: date for name, date in told if name}
+    return dict(told)
+
+
+def _origins(
+    asked: argparse.Namespace, models: Sequence[str], judged: Sequence[str], known: Mapping[str, Origin],
+    released: Mapping[str, str],
+) -> dict[str, Origin]:  # fmt: skip
+    """Date and family of every model. known: what a set tells of its models."""
+    from audit.benchmarks.fresh import Origin
+
+    typed = dict.fromkeys(judged, Origin(released.get(""), asked.family or None))
+    found = {name: typed.get(name) or known.get(name, Origin()) for name in models}
+    return {name: replace(one, released=released.get(name, one.released)) for name, one in found.items()}
 
 
 def _chosen(
-    asked: argparse.Namespace, joined: Joined, held_out: str | None, dated: Iterable[str]
+    asked: argparse.Namespace, joined: Joined, held_out: str | None, released: Iterable[str]
 ) -> tuple[str, list[str], Joined]:
-    """(the benchmark to judge, the judged models, the outcomes of these and the references). dated: models of which a
-    date is told. ConfigError where a name is unknown, or several benchmarks are left to choose from."""
+    """(the benchmark to judge, the judged models, the outcomes of these and the references). released: models of
+    which a date is told. ConfigError where a name is unknown, or several benchmarks are left to choose from."""
     from audit.imports.join import check_held_out, only
     from audit.imports.reworded import REWORDED
 
@@ -199,7 +200,7 @@ def _chosen(
             f"The logs hold {len(others)} benchmarks ({', '.join(sorted(others)[:6])}); expected one, such as "
             f"--benchmark {shlex.quote(others[0])}."
         )
-    for name in (*asked.judge, *asked.references, *dated):
+    for name in (*asked.judge, *asked.references, *filter(None, released)):
         if name not in joined.models:
             raise unknown_name("model of the logs", name, joined.models)
     judged = asked.judge or [name for name in joined.models if name not in asked.references]
@@ -220,6 +221,19 @@ def _print_verdicts(cells: Sequence[Mapping[str, Any]]) -> None:
             say(f"{cell['verdict']}: {cell['headline']}")
     if together:
         print(f"{WITHHELD}: {len(withheld)} models; the report has each")
+
+
+def _print_left_out(
+    joined: Joined, benchmark: str, files: Sequence[Mapping[str, str]], changed: Mapping[str, int], spare: int
+) -> None:
+    for name, n in changed.items():
+        say(f"left out: {n} items of {name}: their key or options differ between logs, or are one option")
+    tables = any(one.get("tool") == "table" for one in files)
+    if tables and not any(one.options for one in joined.items[benchmark].values()):
+        print("note: no options are told, so answers count as free. Where they were chosen, guesses can make a gap:")
+        print("  give the number of options, such as --map options=4")
+    if spare:
+        print(f"left out: {spare} held-out items, so that each stratum is as large a part of both sets")
 
 
 def _print_table(joined: Joined, names: Sequence[str], judged: Sequence[str], reworded: bool) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from audit.audits import AUDITS, part_of
+from audit.audits import part_of
+from audit.commands.again import audit_named
 from audit.errors import UsageError
 from audit.exits import plainly
 
@@ -42,9 +43,7 @@ def main() -> int:
     parser.add_argument("-o", "--out", type=Path)
     parser.add_argument("--key", type=Path)
     asked, rest = parser.parse_known_args(words)
-    named = [word for word in rest if word.startswith("audit=")]
-    audit = named[-1].removeprefix("audit=") if named else AUDITS[0]
-    rest = [word for word in rest if word not in named]
+    audit, rest = audit_named(rest)
     if asked.seal:
         return _seal(audit, rest, asked.out, asked.key)
     if asked.out or asked.key:

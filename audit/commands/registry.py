@@ -5,12 +5,12 @@ Exit codes: 0 done; 1 refused, or the registry does not answer; 2 wrong usage.
 
 import argparse
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from audit.commands.again import verdict_again
 from audit.errors import ConfigError
-from audit.exits import plainly
+from audit.exits import OK, plainly
 from audit.shards.working_copy import local_folder
 
 _VARIABLE = "AUDIT_REGISTRY"  # database.VARIABLE; --help loads no SQLAlchemy
@@ -24,8 +24,7 @@ def main(arguments: Sequence[str] | None = None, now: datetime | None = None) ->
 
     if asked.what in ("card", "mlflow", "wandb") and not asked.trust_report:
         _check_verdicts(asked.run_dir)
-    code: int = getattr(commands, asked.what)(asked, now)
-    return code
+    return getattr(commands, asked.what)(asked, now or datetime.now(UTC)) or OK
 
 
 def parser() -> argparse.ArgumentParser:

@@ -51,6 +51,8 @@ def main(arguments: Sequence[str] | None = None, now: datetime | None = None) ->
         if ruling.problem:
             raise ConfigError(ruling.problem)
         return 0
+    if asked.keys is None:
+        raise ConfigError(f"Expected --keys FOLDER, or {TRUSTED_VARIABLE}: whose decisions count.")
     if asked.what == "serve":
         return _serve(asked)
     print(f"written  {_decide(asked, now)}")
@@ -64,8 +66,6 @@ def _serve(asked: argparse.Namespace) -> int:
 
     from audit.governance.serve import Reviewing, create_app, create_server
 
-    if asked.keys is None:
-        raise ConfigError(f"Expected --keys FOLDER, or {TRUSTED_VARIABLE}: whose decisions count.")
     token, at = secrets.token_urlsafe(32), f"{f'[{asked.host}]' if ':' in asked.host else asked.host}:{asked.port}"
     names = {at} | ({f"localhost:{asked.port}"} if asked.host in LOOPBACK else set())
     queue(asked.folder)  # there is one
@@ -100,8 +100,6 @@ def _serve(asked: argparse.Namespace) -> int:
 
 def _decide(asked: argparse.Namespace, now: datetime) -> Path:
     run_dir = home_of(asked.run_dir)
-    if asked.keys is None:
-        raise ConfigError(f"Expected --keys FOLDER, or {TRUSTED_VARIABLE}: whose decisions count.")
     signer, trusted = load_signer(asked.key), load_trusted(asked.keys)
     ruling = rule_run(run_dir)
     if ruling.problem:

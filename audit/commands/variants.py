@@ -89,7 +89,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _build(args: argparse.Namespace) -> None:
-    from audit.variants.arrow import save_library
     from audit.variants.config import BY_MODEL, compose_config
     from audit.variants.run import Models, run_build
 
@@ -99,9 +98,7 @@ def _build(args: argparse.Namespace) -> None:
         from audit.variants.ask import models_of
 
         models = models_of(config)
-    library = run_build(config, models)
-    _print_library(library)
-    _say(f"library  {library.sha256}\nfile     {save_library(library, Path(config.out))}")
+    _save(run_build(config, models), Path(config.out))
 
 
 def _list(args: argparse.Namespace) -> None:
@@ -161,7 +158,7 @@ def _diff(args: argparse.Namespace) -> None:
 def _merge(args: argparse.Namespace) -> None:
     from audit.variants.combine import merge
 
-    _save(merge(_find(args.library, args), _find(args.other, args), args.name), args)
+    _save(merge(_find(args.library, args), _find(args.other, args), args.name), args.folder)
 
 
 def _export(args: argparse.Namespace) -> None:
@@ -174,7 +171,7 @@ def _export(args: argparse.Namespace) -> None:
 def _panel(args: argparse.Namespace) -> None:
     from audit.variants.combine import judge_by_run
 
-    _save(judge_by_run(_find(args.library, args), args.run_dir), args)
+    _save(judge_by_run(_find(args.library, args), args.run_dir), args.folder)
 
 
 def _review(args: argparse.Namespace) -> None:
@@ -186,7 +183,7 @@ def _review(args: argparse.Namespace) -> None:
         write_review(library, args.out, n=args.n, seed=args.seed)
         _say(f"{args.n} of {len(library.accepted)} accepted variants written to {args.out}. {ASK}")
         return
-    _save(read_review(library, args.read, reviewer=args.reviewer), args)
+    _save(read_review(library, args.read, reviewer=args.reviewer), args.folder)
 
 
 def _find(reference: str, args: argparse.Namespace) -> Any:
@@ -195,11 +192,11 @@ def _find(reference: str, args: argparse.Namespace) -> Any:
     return find_library(reference, args.folder)
 
 
-def _save(library: Any, args: argparse.Namespace) -> None:
+def _save(library: Any, folder: Path) -> None:
     from audit.variants.arrow import save_library
 
     _print_library(library)
-    _say(f"library  {library.sha256}\nfile     {save_library(library, args.folder)}")
+    _say(f"library  {library.sha256}\nfile     {save_library(library, folder)}")
 
 
 def _print_library(library: Any) -> None:

@@ -26,7 +26,7 @@ def markdown(text: object) -> str:
 
 def command_value(text: object) -> str:
     """The message of a GitHub workflow command: it cannot end the command or begin another."""
-    return one_line(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return one_line(text).replace("%", "%25")
 
 
 def command_property(text: object) -> str:

@@ -2,9 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files as package_files
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +14,7 @@ from securesystemslib.signer import Signer
 
 from audit.audits import audit_of, part_of
 from audit.chronology import project_file
-from audit.decision import parts_of
+from audit.decision import Ruling, parts_of
 from audit.errors import ConfigError, ShardError
 from audit.governance.keys import seal, sha256, statement
 from audit.governance.reviews import DECISIONS, SUITES
@@ -51,38 +53,24 @@ def write_pack(run_dir: Path, out: Path, *, with_shards: bool, signer: Signer | 
     that is not of these shards, ShardError where a shard is not the one that the manifest lists.
     """
     runs = panel_runs(run_dir)
-    manifests = [Manifest.load(run) for run in runs or [run_dir]]
+    manifests = {home: Manifest.load(home) for home in runs or [run_dir]}
     ruling = rule_run(run_dir)
     if ruling.problem:
         raise ConfigError(f"{ruling.problem} An evidence pack is of a verdict on the shards that are there.")
-    if with_shards:
-        for home in [run_dir] if runs is None else runs:
-            _check_own(home)
+    for home in manifests if with_shards else ():
+        _check_own(home)
     if runs is None:
-        contents = _contents(run_dir, manifests[0], with_shards)
+        contents = _contents(run_dir, manifests[run_dir], with_shards)
     else:
-        contents = _panel_contents(run_dir, runs, manifests, with_shards)
-    odd = [name for name in contents if not good_name(name)]
-    if odd:
+        contents = _panel_contents(run_dir, manifests, with_shards)
+    if odd := [name for name in contents if not good_name(name)]:
         raise ConfigError(f"{run_dir} holds {odd[0]!r}. Expected names of letters, digits and '. _-': rename the file.")
-    links = [path for path in contents.values() if isinstance(path, Path) and path.is_symlink()]
-    if links:  # what it points to may be anything that the signer can read
-        raise ConfigError(f"{links[0]} is a link. Expected the file itself: what lies elsewhere is no evidence.")
-    contents[NOTE] = _note(manifests, with_shards, signer is not None).encode()
+    contents[NOTE] = _note(list(manifests.values()), with_shards, signer is not None).encode()
     sums = {name: sha256(data) if isinstance(data, bytes) else file_sha256(data) for name, data in contents.items()}
-    listed = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)).encode()
-    contents[SUMS] = listed
+    contents[SUMS] = listed = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)).encode()
     if signer is not None:
-        predicate = {
-            "audit": ", ".join(manifest.audit for manifest in manifests),
-            "decision": ruling.verdict_decision,
-            "fingerprint": ", ".join(manifest.fingerprint for manifest in manifests),
-            "incomplete": [f"{r.model} on {r.benchmark}: {r.watermark}" for r in ruling.incomplete],
-            "models": {name: facts.get("revision") for one in manifests for name, facts in one.models.items()},
-            "run": run_dir.resolve().name,
-            "with_shards": with_shards,
-        }
-        stated = statement(PREDICATE, {SUMS: sha256(listed), VERDICT: sums[VERDICT]}, predicate)
+        told = _told(list(manifests.values()), ruling) | {"run": run_dir.resolve().name, "with_shards": with_shards}
+        stated = statement(PREDICATE, {SUMS: sha256(listed), VERDICT: sums[VERDICT]}, told)
         contents[STATEMENT] = seal(stated, signer)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -93,17 +81,26 @@ def write_pack(run_dir: Path, out: Path, *, with_shards: bool, signer: Signer | 
     return sums
 
 
-def _panel_contents(
-    folder: Path, runs: Sequence[Path], manifests: Sequence[Manifest], with_shards: bool
-) -> dict[str, bytes | Path]:
+def _told(manifests: Sequence[Manifest], ruling: Ruling) -> dict[str, Any]:
+    """What the signed statement says of the runs and their verdict."""
+    return {
+        "audit": ", ".join(manifest.audit for manifest in manifests),
+        "decision": ruling.verdict_decision,
+        "fingerprint": ", ".join(manifest.fingerprint for manifest in manifests),
+        "incomplete": [f"{r.model} on {r.benchmark}: {r.watermark}" for r in ruling.incomplete],
+        "models": {name: facts.get("revision") for one in manifests for name, facts in one.models.items()},
+    }
+
+
+def _panel_contents(folder: Path, manifests: Mapping[Path, Manifest], with_shards: bool) -> dict[str, bytes | Path]:
     """A panel's or suite's own files, and below each run's name everything of that run."""
     own = [*(folder / name for name in (*SUITES, PANEL, *CHRONOLOGY)), *(folder / DECISIONS).glob("*.json")]
     report = verdict_path(folder).parent  # the folder itself, where audit.report --out merged the runs
-    audits = sorted({manifest.audit for manifest in manifests})
+    audits = sorted({manifest.audit for manifest in manifests.values()})
     pages = [report / below / name for below in ("", *audits) for name in ("verdict.json", "report.html")]
     found: dict[str, bytes | Path] = {**_named(RUN, folder, own), **_named(f"{RUN}/report", report, pages)}
-    for name, (run, manifest) in zip(_names(folder, runs), zip(runs, manifests, strict=True), strict=True):
-        for file, content in _contents(run, manifest, with_shards).items():
+    for name, run in zip(_names(folder, list(manifests)), manifests, strict=True):
+        for file, content in _contents(run, manifests[run], with_shards).items():
             found[f"{RUN}/{name}/{file.removeprefix(f'{RUN}/')}"] = content
     return found
 
@@ -174,10 +171,12 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
 
 
 def _named(below: str, folder: Path, paths: Iterable[Path]) -> dict[str, Path]:
-    """Those of these files that are there, by their names in the pack; a link too, so that it is refused."""
-    return {
-        f"{below}/{path.relative_to(folder).as_posix()}": path for path in paths if path.is_file() or path.is_symlink()
-    }
+    """Those of these files that are there, by their names in the pack. ConfigError for a link: what it points to may be
+    anything that the signer can read."""
+    found = {f"{below}/{path.relative_to(folder).as_posix()}": path for path in paths if os.path.lexists(path)}
+    if links := [path for path in found.values() if path.is_symlink()]:
+        raise ConfigError(f"{links[0]} is a link. Expected the file itself: what lies elsewhere is no evidence.")
+    return {name: path for name, path in found.items() if path.is_file()}
 
 
 def _tables(run_dir: Path) -> list[Path]:
@@ -257,35 +256,5 @@ def _note(manifests: Sequence[Manifest], with_shards: bool, signed: bool) -> str
         else "**Nobody signed this pack.** Its hashes show that it is consistent, not who made it."
     )
     check = "--keys FOLDER_OF_PUBLIC_KEYS" if signed else "--unsigned"
-    return f"""# Evidence pack of an audit run
-
-{what}
-
-    python -m audit.evidence verify PACK.zip {check}
-
-needs no network, no engine and no GPU, and exits with 0 only where everything holds. With nothing but a shell:
-
-    unzip PACK.zip -d pack && cd pack && sha256sum --check --strict {SUMS}
-
-{vouched} What is signed is the envelope's payload after DSSE's pre-authentication encoding
-(https://github.com/secure-systems-lab/dsse/blob/master/protocol.md).
-
-{shards}
-
-| file | what it is |
-|---|---|
-| `run/manifest.json` | what was run, on which questions, at what cost |
-| `run/report/verdict.json`, `report.html` | the verdict, and the page for people |
-| `run/references/` | runs that the verdict was compared with; absent where there are none |
-| `run/seal.dsse.json`, `deviations.json` | what was planned, signed before the run; each field that differs |
-| `run/decisions/` | what people decided, each signed; absent where nobody did |
-| `config.json`, `prompts.json` | the configuration and the prompts' text with their hashes |
-| `libraries.json` | the headers of the tables that were asked, such as a library of variants |
-| `calibration.json`, `sensitivity.json` | the measured error rates, and chances to notice, that the verdict cites |
-| `program_chronology.jsonl` | when which rule of the program was decided, and on what evidence |
-| `environment.json` | packages and platform of the run, and the hash of the program that made this pack |
-| `shards.json` | every shard and table: rows, bytes, sha256 |
-| `{SUMS}` | sha256 of every file but itself and the statement |
-
-Whatever a model wrote is hostile text. `report.html` escapes it and runs no script but its own.
-"""
+    text = package_files("audit.governance").joinpath(NOTE).read_text(encoding="utf-8")
+    return Template(text).substitute(what=what, check=check, sums=SUMS, vouched=vouched, shards=shards)

@@ -7,11 +7,12 @@ from typing import Protocol
 
 from securesystemslib.signer import Signer
 
-from audit.decision import Ruling
+from audit.decision import Decision, Ruling
 from audit.errors import ConfigError, RegistryError
-from audit.governance.keys import Trusted
-from audit.governance.reviews import Bound, Kind, bound_to, decide, parse_time
-from audit.governance.ruling import verdict_path
+from audit.exits import FAILED
+from audit.governance.keys import DECISION, DECISIONS, Trusted, seal, statement
+from audit.governance.reviews import LONGEST, MAX_REASON, Bound, Kind, add_file, chain_of, parse_time, time_text
+from audit.governance.ruling import bound_to
 from audit.panel import PANEL, panel_runs
 from audit.shards.manifest import MANIFEST, TOMBSTONE
 
@@ -43,10 +44,36 @@ def decide_on(
     Raises ConfigError where it would have no effect, SignatureError where what was decided before does not hold,
     RegistryError where the registry does not answer.
     """
-    bound, until = bound_to(run_dir, verdict_path(run_dir), ruling), parse_time(expires) if expires else None
+    bound, until = bound_to(run_dir, ruling), parse_time(expires) if expires else None
     if registry is not None:
         registry.check(run_dir, bound)
-    path = decide(run_dir, ruling, bound, kind, reason=reason, expires=until, signer=signer, trusted=trusted, now=now)
+    now, reason = now.replace(microsecond=0), reason.strip()
+    known = trusted.get(signer.public_key.keyid)
+    if known is None:
+        raise ConfigError("This private key has no public key among the trusted ones: the gate would not believe it.")
+    if ruling.exit_code == FAILED:
+        raise ConfigError("The run has no whole verdict. A failed or incomplete run passes by nobody's word.")
+    if not reason or len(reason) > MAX_REASON:
+        raise ConfigError(f"A decision needs a reason of 1 to {MAX_REASON} characters; this one has {len(reason)}.")
+    if kind == Kind.APPROVE and ruling.verdict_decision in (Decision.BLOCK, Decision.NO_DECISION):
+        raise ConfigError(
+            f"The verdict says {ruling.verdict_decision!s}, and an approval answers a review. To let the run pass all "
+            "the same: audit review override"
+        )
+    _check_expiry(kind, until, now)
+    chain = chain_of(run_dir, bound, trusted, now)
+    predicate = {
+        **bound.facts,
+        "decision": str(kind),
+        "reason": reason,
+        "decided": time_text(now),
+        "expires": time_text(until) if until else None,
+        "signer": known.signer,
+        "sequence": len(chain) + 1,
+        "previous": chain[-1][1] if chain else None,
+    }
+    data = seal(statement(DECISION, bound.subjects, predicate), signer)
+    path = add_file(run_dir / DECISIONS / f"{len(chain) + 1:04d}.dsse.json", data)
     if registry is not None:
         try:
             registry.note(run_dir, bound, now)
@@ -56,6 +83,18 @@ def decide_on(
                 f"{run_dir}"
             ) from error
     return path
+
+
+def _check_expiry(kind: Kind, expires: datetime | None, now: datetime) -> None:
+    if kind == Kind.REJECT:
+        if expires is not None:
+            raise ConfigError("A rejection does not expire: its signer may decide again. Leave --expires out.")
+    elif expires is None or expires <= now:
+        raise ConfigError("Expected --expires in the future, such as --expires 2027-01-31.")
+    elif expires - now > LONGEST:
+        raise ConfigError(
+            f"A decision holds for {LONGEST.days} days at most. Expected --expires before that; renew it then."
+        )
 
 
 def queue(folder: Path) -> list[Path]:

@@ -5,7 +5,6 @@ hash), of the tables that were asked and of the suite: it counts for that run as
 of each signer counts.
 """
 
-import json
 import os
 import re
 import tempfile
@@ -16,16 +15,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from securesystemslib.signer import Signer
-
-from audit.decision import Decision, Ruling, parts_of
+from audit.decision import Decision, Ruling
 from audit.errors import ConfigError, SignatureError
 from audit.exits import FAILED, FOUND, NOT_CLEARED, OK
 from audit.governance.keys import DECISION as PREDICATE
-from audit.governance.keys import DECISIONS, MAX_BYTES, Trusted, seal, sha256, statement, subjects_of, unseal
-from audit.panel import PANEL, panel_runs
-from audit.shards.files import disk_error, file_sha256
-from audit.shards.manifest import MANIFEST, SEAL, Manifest
+from audit.governance.keys import DECISIONS, MAX_BYTES, Trusted, sha256, subjects_of, unseal
+from audit.shards.files import disk_error
 
 SUITES = ("suite.json", "suite.yaml")
 MAX_REASON = 2000
@@ -55,8 +50,8 @@ class Decided:
     def sentence(self, now: datetime) -> str:
         until = ""
         if self.expires is not None:
-            until = f", {'EXPIRED' if self.expires <= now else 'valid until'} {_text(self.expires)}"
-        return f"{self.kind} by {self.signer} on {_text(self.decided)}{until}: {self.reason}"
+            until = f", {'EXPIRED' if self.expires <= now else 'valid until'} {time_text(self.expires)}"
+        return f"{self.kind} by {self.signer} on {time_text(self.decided)}{until}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -65,38 +60,6 @@ class Bound:
 
     subjects: dict[str, str]
     facts: dict[str, Any]
-
-
-def bound_to(run_dir: Path, verdict: Path, ruling: Ruling) -> Bound:
-    """What a decision on a run binds now. verdict: where its verdict.json lies."""
-    found = {"verdict.json": verdict}
-    page = verdict.with_name("report.html")  # what the people who decide have read
-    found |= {page.name: page} if page.is_file() else {}
-    # Of a panel or suite: every run's manifest, and with it its shards. By path: two runs may have one name.
-    runs = {Path(os.path.relpath(run, run_dir)).as_posix(): run for run in panel_runs(run_dir) or []}
-    for below, run in {"": run_dir, **{f"{name}/": run for name, run in runs.items()}}.items():
-        files = [*(run / name for name in (MANIFEST, *SUITES, SEAL)), *sorted(run.glob("*.arrow"))]
-        found |= {f"{below}{path.name}": path for path in files if path.is_file()}
-    if runs:
-        found[PANEL] = run_dir / PANEL
-    parts = parts_of(json.loads(verdict.read_text(encoding="utf-8")))
-    own, each = _told(run_dir), {name: _told(run) for name, run in runs.items()}
-    facts = {
-        "run": {name: fingerprint for name, (fingerprint, _) in each.items()} if each else own[0],
-        "models": {name: models for name, (_, models) in each.items()} if each else own[1],
-        "libraries": {audit: part["library"]["sha256"] for audit, part in parts if part.get("library")},
-        "suite": next((name for name in SUITES if (run_dir / name).is_file()), None),
-        "verdict_decision": str(ruling.verdict_decision),
-    }
-    return Bound({name: file_sha256(path) for name, path in found.items()}, facts)
-
-
-def _told(run_dir: Path) -> tuple[str | None, dict[str, Any] | None]:
-    """Fingerprint and models with their revisions; None where there is no manifest."""
-    if not (run_dir / MANIFEST).is_file():
-        return None, None
-    manifest = Manifest.load(run_dir)
-    return manifest.fingerprint, {name: one.get("revision") for name, one in manifest.models.items()}
 
 
 def has_decisions(run_dir: Path) -> bool:
@@ -116,58 +79,7 @@ def decision_hashes(run_dir: Path) -> list[str]:
 
 def history(run_dir: Path, bound: Bound, trusted: Mapping[str, Trusted], now: datetime) -> tuple[Decided, ...]:
     """Every decision in its order. SignatureError unless all of them are whole, signed, of this run and in the past."""
-    return tuple(decided for decided, _ in _chain(run_dir, bound, trusted, now))
-
-
-def decide(
-    run_dir: Path,
-    ruling: Ruling,
-    bound: Bound,
-    kind: Kind,
-    *,
-    reason: str,
-    expires: datetime | None,
-    signer: Signer,
-    trusted: Mapping[str, Trusted],
-    now: datetime,
-) -> Path:
-    """Sign a decision and add it; the file. ConfigError where it would have no effect, SignatureError where the
-    decisions that are there do not hold."""
-    now = now.replace(microsecond=0)
-    known = trusted.get(signer.public_key.keyid)
-    if known is None:
-        raise ConfigError("This private key has no public key among the trusted ones: the gate would not believe it.")
-    if ruling.exit_code == FAILED:
-        raise ConfigError("The run has no whole verdict. A failed or incomplete run passes by nobody's word.")
-    reason = reason.strip()
-    if not reason or len(reason) > MAX_REASON:
-        raise ConfigError(f"A decision needs a reason of 1 to {MAX_REASON} characters; this one has {len(reason)}.")
-    if kind == Kind.APPROVE and ruling.verdict_decision in (Decision.BLOCK, Decision.NO_DECISION):
-        raise ConfigError(
-            f"The verdict says {ruling.verdict_decision!s}, and an approval answers a review. To let the run pass all "
-            "the same: audit review override"
-        )
-    if kind == Kind.REJECT and expires is not None:
-        raise ConfigError("A rejection does not expire: its signer may decide again. Leave --expires out.")
-    if kind != Kind.REJECT and (expires is None or expires <= now):
-        raise ConfigError("Expected --expires in the future, such as --expires 2027-01-31.")
-    if expires is not None and expires - now > LONGEST:
-        raise ConfigError(
-            f"A decision holds for {LONGEST.days} days at most. Expected --expires before that; renew it then."
-        )
-    chain = _chain(run_dir, bound, trusted, now)
-    predicate = {
-        **bound.facts,
-        "decision": str(kind),
-        "reason": reason,
-        "decided": _text(now),
-        "expires": _text(expires) if expires else None,
-        "signer": known.signer,
-        "sequence": len(chain) + 1,
-        "previous": chain[-1][1] if chain else None,
-    }
-    data = seal(statement(PREDICATE, bound.subjects, predicate), signer)
-    return add_file(run_dir / DECISIONS / f"{len(chain) + 1:04d}.dsse.json", data)
+    return tuple(decided for decided, _ in chain_of(run_dir, bound, trusted, now))
 
 
 def honour(
@@ -215,7 +127,7 @@ def parse_time(text: str) -> datetime:
     return found.astimezone(UTC).replace(microsecond=0)
 
 
-def _chain(run_dir: Path, bound: Bound, trusted: Mapping[str, Trusted], now: datetime) -> list[tuple[Decided, str]]:
+def chain_of(run_dir: Path, bound: Bound, trusted: Mapping[str, Trusted], now: datetime) -> list[tuple[Decided, str]]:
     """Each decision with the sha256 of its file."""
     chain: list[tuple[Decided, str]] = []
     for number, path in enumerate(decision_files(run_dir), 1):
@@ -230,8 +142,8 @@ def _chain(run_dir: Path, bound: Bound, trusted: Mapping[str, Trusted], now: dat
         chain.append((_decided(path, stated, signer, bound, number, chain[-1] if chain else None), sha256(data)))
     if chain and chain[-1][0].decided > now:
         raise SignatureError(
-            f"The last decision on {run_dir} is of {_text(chain[-1][0].decided)}, and now it is {_text(now)}: a clock "
-            "went backwards, so nothing can be said to be valid or expired. Set the clock right."
+            f"The last decision on {run_dir} is of {time_text(chain[-1][0].decided)}, and now it is {time_text(now)}: "
+            "a clock went backwards, so nothing can be said to be valid or expired. Set the clock right."
         )
     return chain
 
@@ -287,5 +199,5 @@ def add_file(path: Path, data: bytes) -> Path:
     return path
 
 
-def _text(when: datetime) -> str:
+def time_text(when: datetime) -> str:
     return when.isoformat(timespec="seconds")

@@ -5,13 +5,12 @@ review or no decision, pass: an excess anywhere is reported even where another c
 cell has failed.
 """
 
-from __future__ import annotations
-
 import json
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
@@ -20,15 +19,12 @@ from audit.decision import Ruling, failed, parts_of, rule
 from audit.errors import AuditError, ConfigError
 from audit.exits import FAILED
 from audit.governance.formats import as_sentences
-from audit.governance.keys import person
-from audit.governance.reviews import SUITES
+from audit.governance.keys import load_trusted, person
+from audit.governance.reviews import SUITES, Bound, has_decisions, history, honour
 from audit.panel import PANEL, SUITE, panel_runs
 from audit.shards.complete import cell_rows, contents, count_rows, listed_shards
 from audit.shards.files import SHARDS, file_sha256, read_text
-from audit.shards.manifest import MANIFEST, Manifest
-
-if TYPE_CHECKING:
-    from audit.governance.reviews import Bound
+from audit.shards.manifest import MANIFEST, SEAL, Manifest
 
 
 def runners(run_dir: Path, signers: Collection[str]) -> tuple[str, ...]:
@@ -121,30 +117,60 @@ def ruling_with_decisions(
 
     check: raises AuditError where a registry knows of a decision or of bytes that are not there. again: as `rule_run`.
     """
-    from audit.governance.keys import load_trusted
-    from audit.governance.reviews import bound_to, has_decisions, history, honour
-
     ruling = rule_run(run_dir, again)
     run_dir = home_of(run_dir)
-    if ruling.problem:
+    decided_on = has_decisions(run_dir)
+    if ruling.problem or (check is None and not decided_on):
         return ruling
-    if check is not None:
-        try:
-            check(run_dir, bound_to(run_dir, verdict_path(run_dir), ruling))
-        except (AuditError, OSError) as error:
-            return failed(ruling.run, str(error))
-    if not has_decisions(run_dir):
-        return ruling
-    if keys is None:
-        why = f"{run_dir} has decisions, and nothing says whose count. Expected --keys FOLDER or {TRUSTED_VARIABLE}."
-        return failed(ruling.run, why)
     try:
+        bound = bound_to(run_dir, ruling)
+        if check is not None:
+            check(run_dir, bound)
+        if not decided_on:
+            return ruling
+        if keys is None:
+            raise ConfigError(
+                f"{run_dir} has decisions, and nothing says whose count. Expected --keys FOLDER or {TRUSTED_VARIABLE}."
+            )
         trusted = load_trusted(keys)
-        decided = history(run_dir, bound_to(run_dir, verdict_path(run_dir), ruling), trusted, now)
+        decided = history(run_dir, bound, trusted, now)
         run_by = runners(run_dir, {one.signer for one in trusted.values()})
         return honour(ruling, decided, run_by, max(approvals, approvals_required(run_dir)), now)
     except (AuditError, OSError) as error:
         return failed(ruling.run, str(error))
+
+
+def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
+    """What a decision on a run binds now."""
+    verdict = verdict_path(run_dir)
+    found = {"verdict.json": verdict}
+    page = verdict.with_name("report.html")  # what the people who decide have read
+    found |= {page.name: page} if page.is_file() else {}
+    # Of a panel or suite: every run's manifest, and with it its shards. By path: two runs may have one name.
+    runs = {Path(os.path.relpath(run, run_dir)).as_posix(): run for run in panel_runs(run_dir) or []}
+    for below, run in {"": run_dir, **{f"{name}/": run for name, run in runs.items()}}.items():
+        files = [*(run / name for name in (MANIFEST, *SUITES, SEAL)), *sorted(run.glob("*.arrow"))]
+        found |= {f"{below}{path.name}": path for path in files if path.is_file()}
+    if runs:
+        found[PANEL] = run_dir / PANEL
+    parts = parts_of(json.loads(verdict.read_text(encoding="utf-8")))
+    own, each = _told(run_dir), {name: _told(run) for name, run in runs.items()}
+    facts = {
+        "run": {name: fingerprint for name, (fingerprint, _) in each.items()} if each else own[0],
+        "models": {name: models for name, (_, models) in each.items()} if each else own[1],
+        "libraries": {audit: part["library"]["sha256"] for audit, part in parts if part.get("library")},
+        "suite": next((name for name in SUITES if (run_dir / name).is_file()), None),
+        "verdict_decision": str(ruling.verdict_decision),
+    }
+    return Bound({name: file_sha256(path) for name, path in found.items()}, facts)
+
+
+def _told(run_dir: Path) -> tuple[str | None, dict[str, Any] | None]:
+    """Fingerprint and models with their revisions; None where there is no manifest."""
+    if not (run_dir / MANIFEST).is_file():
+        return None, None
+    manifest = Manifest.load(run_dir)
+    return manifest.fingerprint, {name: one.get("revision") for name, one in manifest.models.items()}
 
 
 def home_of(folder: Path) -> Path:

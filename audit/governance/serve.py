@@ -35,8 +35,8 @@ from audit.exits import one_line
 from audit.governance.formats import as_text
 from audit.governance.keys import Trusted
 from audit.governance.queue import Register, decide_on, queue
-from audit.governance.reviews import MAX_REASON, Bound, Kind, bound_to
-from audit.governance.ruling import home_of, rule_run, ruling_with_decisions, verdict_path
+from audit.governance.reviews import MAX_REASON, Bound, Kind
+from audit.governance.ruling import bound_to, home_of, rule_run, ruling_with_decisions, verdict_path
 from audit.panel import panel_runs
 
 SESSION = "audit_review"
@@ -271,7 +271,7 @@ def _seen(run_dir: Path, ruling: Ruling) -> str:
     """A hash over what a decision would bind now; "" where there is nothing to decide on."""
     if ruling.problem:
         return ""
-    bound = bound_to(run_dir, verdict_path(run_dir), ruling).subjects
+    bound = bound_to(run_dir, ruling).subjects
     return hashlib.sha256(json.dumps(bound, sort_keys=True).encode()).hexdigest()
 
 

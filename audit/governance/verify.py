@@ -15,7 +15,7 @@ import stat
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -23,6 +23,7 @@ from zipfile import ZipFile
 
 from audit.errors import AuditError, ConfigError, SignatureError
 from audit.governance.keys import DECISION, DECISIONS, MAX_BYTES, Trusted, subjects_of, unseal
+from audit.shards.files import file_sha256
 
 if TYPE_CHECKING:  # hashes and signatures need no statistics
     from audit.decision import Seal
@@ -114,16 +115,6 @@ def _entry(archive: zipfile.ZipFile, name: str) -> Iterator[Any]:
         raise SignatureError(f"{name} cannot be read from the pack ({error}).") from error
 
 
-def extract(archive: zipfile.ZipFile, prefix: str, folder: Path) -> None:
-    """The checked entries under `prefix/` into a folder, without the prefix."""
-    for name in archive.namelist():
-        if name.startswith(f"{prefix}/"):
-            target = folder / name.removeprefix(f"{prefix}/")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with archive.open(name) as source, target.open("xb") as file:
-                shutil.copyfileobj(source, file, 1 << 20)
-
-
 def check_bytes(path: Path, archive: zipfile.ZipFile) -> None:
     """SignatureError unless the zip has, to the byte, the form that `write_archive` gives its contents."""
     with tempfile.TemporaryDirectory() as folder:
@@ -135,12 +126,11 @@ def check_bytes(path: Path, archive: zipfile.ZipFile) -> None:
         again = Path(folder) / "again.zip"
         with again.open("xb") as file:
             write_archive(file, files)
-        with closing(again.open("rb")) as one, closing(path.open("rb")) as other:
-            if hashlib.file_digest(one, "sha256").digest() != hashlib.file_digest(other, "sha256").digest():
-                raise SignatureError(
-                    f"{path}: the files are as listed, and the zip around them is not as it was written: it was "
-                    "changed, or packed again by another program. Expected the pack as `audit evidence` wrote it."
-                )
+        if file_sha256(again) != file_sha256(path):
+            raise SignatureError(
+                f"{path}: the files are as listed, and the zip around them is not as it was written: it was changed, "
+                "or packed again by another program. Expected the pack as `audit evidence` wrote it."
+            )
 
 
 SUMS = "SHA256SUMS"
@@ -320,7 +310,7 @@ def _recompute(archive: ZipFile, path: Path, section_of: SectionOf) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run_dir = Path(folder) / RUN
         try:
-            extract(archive, RUN, run_dir)
+            archive.extractall(folder, [name for name in archive.namelist() if name.startswith(f"{RUN}/")])
             named = panel_runs(run_dir)
             runs = [run_dir / run.name for run in named or ()]  # wherever they lay, in the pack they lie below it
             for run in runs or [run_dir]:

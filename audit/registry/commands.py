@@ -1,4 +1,4 @@
-"""What `audit.registry` does and shows; each subcommand prints lines and returns an exit code."""
+"""What `audit.registry` does and shows; each subcommand prints lines, and may return an exit code other than 0."""
 
 import argparse
 import json
@@ -15,11 +15,11 @@ from matplotlib.figure import Figure
 from audit.errors import AuditError, ConfigError
 from audit.exits import say
 from audit.governance.keys import load_trusted
-from audit.governance.reviews import DECISIONS, Bound, bound_to
-from audit.governance.ruling import rule_run, verdict_path
+from audit.governance.reviews import DECISIONS, Bound
+from audit.governance.ruling import bound_to, rule_run, verdict_path
 from audit.panel import panel_runs
 from audit.registry import finish, store
-from audit.registry.database import VARIABLE, Registry, check_clock, open_registry, place_of, utc_now
+from audit.registry.database import VARIABLE, Registry, check_clock, open_registry, place_of
 from audit.registry.entry import read_entry
 from audit.registry.schema import at
 from audit.registry.store import forget_decisions, note_decisions
@@ -65,21 +65,20 @@ def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
     return svg_text(figure)
 
 
-def list(asked: argparse.Namespace, now: datetime | None) -> int:
+def list(asked: argparse.Namespace, now: datetime) -> None:
     """A line a model and benchmark of every run."""
     found = store.kept(opened(asked), model=asked.model, benchmark=asked.benchmark, audit=asked.audit)
     if asked.json:
         print(json.dumps([{"run": k.run, "cell": k.cell, "indicators": k.indicators} for k in found], indent=1))
-        return 0
+        return
     for one in found:
         state = "  removed" if one.run["removed"] else "  on hold" if one.run["hold"] is not None else ""
         say(f"{one.run['key'][:12]}  {one.run['started'][:16]}  {one.run['audit']:<8} {one.run['decision']:<11} "
             f"{_named(one.cell)} ({one.cell['model_revision'][:15]}): {one.cell['verdict']}{state}")  # fmt: skip
     print(f"{len({one.run['key'] for one in found})} runs")
-    return 0
 
 
-def show(asked: argparse.Namespace, now: datetime | None) -> int:
+def show(asked: argparse.Namespace, now: datetime) -> None:
     """Everything of one run."""
     registry = opened(asked)
     run = store.find(registry, asked.key)
@@ -96,14 +95,14 @@ def show(asked: argparse.Namespace, now: datetime | None) -> int:
         for name, value in sorted(cell["comparable"].items()):
             if value:
                 say(f"  {name:12} {value}")
-    return 0
 
 
-def trends(asked: argparse.Namespace, now: datetime | None) -> int:
+def trends(asked: argparse.Namespace, now: datetime) -> None:
     """Series over versions with a test of change at each; or with --floor the level of current models."""
-    from audit.registry.trends import check_alpha, floors_of, series_of
+    from audit.registry.trends import floors_of, series_of
 
-    alpha = check_alpha(asked.alpha)
+    if not 0 < asked.alpha < 1:
+        raise ConfigError(f"--alpha {asked.alpha}: expected a share between 0 and 1, such as 0.05.")
     if asked.floor and (asked.model or asked.chart):
         raise ConfigError("--floor is the level of all models, and has no chart: leave out --model and --chart.")
     registry = opened(asked)
@@ -111,16 +110,16 @@ def trends(asked: argparse.Namespace, now: datetime | None) -> int:
         levels = floors_of(store.kept(registry, benchmark=asked.benchmark, audit=asked.audit), asked.indicator)
         if asked.json:
             print(json.dumps(json_ready([{**asdict(one), "median": one.median} for one in levels]), indent=1))
-            return 0
+            return
         for floor in levels:
             low, high = floor.models[0], floor.models[-1]
             say(f"{floor.indicator} on {floor.benchmark}{', ' + floor.context if floor.context else ''}:"
                 f" median {signed_points(floor.median)} of {len(floor.models)} models, "
                 f"from {signed_points(low[2])} ({low[0]}) to {signed_points(high[2])} ({high[0]})")  # fmt: skip
-        return 0
+        return
     found = series_of(
         store.kept(registry, model=asked.model, benchmark=asked.benchmark, audit=asked.audit),
-        asked.indicator, together=len(asked.model) > 1, alpha=alpha,
+        asked.indicator, together=len(asked.model) > 1, alpha=asked.alpha,
     )  # fmt: skip
     if asked.chart is not None:
         if not found:
@@ -131,7 +130,7 @@ def trends(asked: argparse.Namespace, now: datetime | None) -> int:
         write_file(asked.chart, trend_svg(found, levels).encode())
     if asked.json:
         print(json.dumps(json_ready(found), indent=1))
-        return 0
+        return
     for series in found:
         where = f"{series.benchmark}{', ' + series.context if series.context else ''}"
         say(f"{series.indicator} of {series.model} on {where} ({series.audit})")
@@ -139,7 +138,6 @@ def trends(asked: argparse.Namespace, now: datetime | None) -> int:
             say(f"  {point.started[:10]}  {point.revision[:20]:<20} {_told(point)}")
     if asked.chart is not None:
         print(f"chart    {asked.chart}")
-    return 0
 
 
 def _told(point: Point) -> str:
@@ -170,7 +168,7 @@ def _named(cell: Mapping[str, Any]) -> str:
 _NEWS = timedelta(days=7)
 
 
-def add(asked: argparse.Namespace, now: datetime | None) -> int:
+def add(asked: argparse.Namespace, now: datetime) -> int:
     """Register every run given or found below a folder; those that cannot be are named, and the code is 1."""
     registry, found, decided, refused = opened(asked, make=True), [], [], 0
     for path in asked.paths:
@@ -187,13 +185,13 @@ def add(asked: argparse.Namespace, now: datetime | None) -> int:
             _say_refused(run_dir, error)
             refused += 1
             continue
-        fresh = entry.ended > at((now or utc_now()) - _NEWS)  # nobody is told of the runs of an archive
+        fresh = entry.ended > at(now - _NEWS)  # nobody is told of the runs of an archive
         notice = finish.notice_of(entry.ruling, entry.key, entry.run_dir, entry.notify) if fresh else None
-        new = store.add(registry, entry, now or utc_now(), notice)
+        new = store.add(registry, entry, now, notice)
         say(f"{'added' if new else 'there':8} {entry.key[:12]}  {run_dir}")
     for folder in decided:
         try:
-            number = note_decisions(registry, folder, _bound(folder), now or utc_now())
+            number = note_decisions(registry, folder, _bound(folder), now)
             say(f"noted    {number} decisions  {folder}")
         except AuditError as error:
             _say_refused(folder, error)
@@ -207,53 +205,51 @@ def _say_refused(folder: Path, error: Exception) -> None:
     say(f"refused  {where}{error}", file=sys.stderr)
 
 
-def hold(asked: argparse.Namespace, now: datetime | None) -> int:
-    reason = asked.reason.strip()
-    if not reason:
-        raise ConfigError("A hold needs a reason: --reason '...'")
-    registry = opened(asked)
+def hold(asked: argparse.Namespace, now: datetime) -> None:
+    reason, registry = _reason(asked, "A hold"), opened(asked)
     key = store.find(registry, asked.key)["key"]
     store.set_hold(registry, key, reason)
     print(f"held     {key[:12]}")
-    return 0
 
 
-def release(asked: argparse.Namespace, now: datetime | None) -> int:
+def release(asked: argparse.Namespace, now: datetime) -> None:
     registry = opened(asked)
     run = store.find(registry, asked.key)
     if run["hold"] is None:
         raise ConfigError(f"{run['key'][:12]} is not on hold.")
     store.set_hold(registry, run["key"], None)
     print(f"released {run['key'][:12]}")
-    return 0
 
 
-def forget(asked: argparse.Namespace, now: datetime | None) -> int:
+def forget(asked: argparse.Namespace, now: datetime) -> None:
     """Begin anew with the decisions on a run whose decisions were moved away; people are told."""
-    reason = asked.reason.strip()
-    if not reason:
-        raise ConfigError("To forget decisions needs a reason: --reason '...'")
-    registry, when = opened(asked), now or utc_now()
-    number = forget_decisions(registry, asked.run_dir, _bound(asked.run_dir), reason, when)
+    registry = opened(asked)
+    reason = _reason(asked, "To forget decisions")
+    number = forget_decisions(registry, asked.run_dir, _bound(asked.run_dir), reason, now)
     print(f"forgot   {number} decisions")
-    finish.send_waiting(registry, when)
-    return 0
+    finish.send_waiting(registry, now)
+
+
+def _reason(asked: argparse.Namespace, what: str) -> str:
+    if reason := str(asked.reason).strip():
+        return reason
+    raise ConfigError(f"{what} needs a reason: --reason '...'")
 
 
 def _bound(run_dir: Path) -> Bound:
     ruling = rule_run(run_dir)
     if ruling.problem:
         raise ConfigError(ruling.problem)
-    return bound_to(run_dir, verdict_path(run_dir), ruling)
+    return bound_to(run_dir, ruling)
 
 
-def expire(asked: argparse.Namespace, now: datetime | None) -> int:
+def expire(asked: argparse.Namespace, now: datetime) -> int:
     """Say what would go, or remove it; 1 where something could not be removed."""
     from audit.registry import retention
 
-    registry, when = opened(asked), now or utc_now()
+    registry = opened(asked)
     if asked.dry_run:
-        past = retention.past_retention(registry, when)
+        past = retention.past_retention(registry, now)
         for one in past:
             say(one.line)
         going = sum(not one.stays for one in past)
@@ -262,33 +258,32 @@ def expire(asked: argparse.Namespace, now: datetime | None) -> int:
             print(f"To remove them: python -m audit.registry expire --confirm {retention.token_of(past)}")
         return 0
     failed = 0
-    for one, problem in retention.expire(registry, asked.confirm, when):
+    for one, problem in retention.expire(registry, asked.confirm, now):
         say(f"{'failed' if problem else 'removed':8} {one.run['key'][:12]}  {problem or one.run['run_dir']}")
         failed += bool(problem)
-    finish.send_waiting(registry, when)
+    finish.send_waiting(registry, now)
     return 1 if failed else 0
 
 
-def due(asked: argparse.Namespace, now: datetime | None) -> int:
+def due(asked: argparse.Namespace, now: datetime) -> None:
     """What a suite with rotate_every uses longer than its period."""
     from audit.registry.rotation import rotation
 
-    found = rotation(opened(asked), now or utc_now())
+    found = rotation(opened(asked), now)
     for one in found:
         say(f"{'due' if one.due else 'in time':8} {one.kind} {one.name}: since {one.since}")
         if one.due and one.kind == "benchmark":
             say(f"         python -m audit.registry draw {one.name} --n 200 --out {one.name}.jsonl")
     print(f"{sum(one.due for one in found)} of {len(found)} due")
-    return 0
 
 
-def draw(asked: argparse.Namespace, now: datetime | None) -> int:
+def draw(asked: argparse.Namespace, now: datetime) -> None:
     """Draw and write this period's sample, with what to type to run it."""
     from audit.registry.rotation import as_file
     from audit.registry.rotation import draw as drawn
     from audit.shards.files import write_file
 
-    found = drawn(opened(asked), asked.benchmark, asked.n, now or utc_now())
+    found = drawn(opened(asked), asked.benchmark, asked.n, now)
     write_file(asked.out, as_file(found))
     name = f"{found.name}_{found.period.replace('-', '_')}"
     print(
@@ -299,28 +294,27 @@ def draw(asked: argparse.Namespace, now: datetime | None) -> int:
         f"Ask them: benchmark=mcq_file benchmark.path={asked.out} benchmark.name={name} benchmark.id_column=id "
         "benchmark.answer_as=index benchmark.group_column=group"
     )
-    return 0
 
 
-def notify(asked: argparse.Namespace, now: datetime | None) -> int:
+def notify(asked: argparse.Namespace, now: datetime) -> int:
     """Write what expires, send what waits; 1 where something could not be sent or read."""
     from audit.registry.notify import VARIABLE as TO
     from audit.registry.notify import addresses, expiring, waiting
 
-    registry, when, problems = opened(asked), now or utc_now(), []
-    registry.read(lambda connection: check_clock(connection, when))
+    registry, problems = opened(asked), []
+    registry.read(lambda connection: check_clock(connection, now))
     if asked.keys is not None:
-        problems = expiring(registry, load_trusted(asked.keys), when, asked.days)
+        problems = expiring(registry, load_trusted(asked.keys), now, asked.days)
     for problem in problems:
         say(f"refused  {problem}", file=sys.stderr)
     if not addresses():
         raise ConfigError(f"{waiting(registry)} messages wait, and {TO} does not say to whom.")
-    unsent = finish.send_waiting(registry, when)
+    unsent = finish.send_waiting(registry, now)
     print(f"{waiting(registry)} messages wait")
     return 1 if unsent or problems else 0
 
 
-def card(asked: argparse.Namespace, now: datetime | None) -> int:
+def card(asked: argparse.Namespace, now: datetime) -> None:
     from audit.registry.cards import push_card, write_card
 
     for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
@@ -328,21 +322,18 @@ def card(asked: argparse.Namespace, now: datetime | None) -> int:
             print(f"written  {path}")
     if asked.push:
         print(f"pushed   {push_card(asked.out, asked.push)}")
-    return 0
 
 
-def mlflow(asked: argparse.Namespace, now: datetime | None) -> int:
+def mlflow(asked: argparse.Namespace, now: datetime) -> None:
     from audit.registry.cards import tag_mlflow
 
     for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
         for line in tag_mlflow(run_dir, asked.name, asked.version, asked.model):
             say(line)
-    return 0
 
 
-def wandb(asked: argparse.Namespace, now: datetime | None) -> int:
+def wandb(asked: argparse.Namespace, now: datetime) -> None:
     from audit.registry.cards import log_wandb
 
     for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
         say(log_wandb(run_dir, asked.project))
-    return 0

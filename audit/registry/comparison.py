@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from audit.audits import audit_of, find_audit, part_of
 from audit.errors import ConfigError, DataError
@@ -35,6 +34,8 @@ _NOT_OF_ANSWERS = {"references", "control"}  # they belong to a figure; what a q
 _IN_LOGS = {*_NOT_OF_ANSWERS, "benchmark", "questions", "design"}  # of imported runs: items are joined by key
 _STATES = {State.CORRECT: "right", State.WRONG: "wrong", State.UNPARSED: "not read", State.TRUNCATED: "cut off",
            State.ERROR: "no reply", State.ABSENT: "not asked"}  # fmt: skip
+Answers = Mapping[Setting, FloatArray]  # values (n,) by setting
+Words = Mapping[Setting, Sequence[str]]  # the same as words
 
 
 @dataclass(frozen=True)
@@ -230,79 +231,75 @@ def _change(
     audit: str, a: Sequence[Cell], b: Sequence[Cell], outcomes: Sequence[dict[tuple[str, str], CellOutcomes]],
     paths: tuple[Path, Path], rng: np.random.Generator, logs: bool,
 ) -> CellChange:  # fmt: skip
-    key = [(cell[0].model, cell[0].benchmark) for cell in (a, b)]
-    one, other = outcomes[0][key[0]], outcomes[1][key[1]]
+    keys = [(cell[0].model, cell[0].benchmark) for cell in (a, b)]
+    one, other = (found[key] for found, key in zip(outcomes, keys, strict=True))
     if logs:
         one, other = _shared(one, other)
     elif one.question_ids != other.question_ids or one.settings != other.settings:
-        raise DataError(f"{key[0][0]} on {key[0][1]}: the shards of the two runs hold other questions or settings.")
-    before, after = _rows(one, logs), _rows(other, logs)
-    pairs = {s: (x, after[s][0]) for s, (x, _) in before.items()}
+        raise DataError(f"{keys[0][0]} on {keys[0][1]}: the shards of the two runs hold other questions or settings.")
+    (before, said), (after, says) = _rows(one, logs), _rows(other, logs)
     settings = tuple(
         SettingChange(s, None if np.isnan(x + y).all() else paired_difference(x, y, one.cluster, rng=rng), None)
-        for s, (x, y) in pairs.items()
+        for s, x, y in ((s, x, after[s]) for s, x in before.items())
     )
-    differ = np.array([words != after[s][1] for s, (_, words) in before.items()])
-    moved = np.flatnonzero(differ.any(axis=0))
-    order = sorted(moved.tolist(), key=lambda i: (-int(differ[:, i].sum()), i))
-    shown = order[:MAX_QUESTIONS]
-    texts = _texts(paths[0], key[0], [one.question_ids[i] for i in shown])
-    questions = tuple(
-        QuestionChange(
-            one.question_ids[i],
-            *texts.get(one.question_ids[i], ("", "")),
-            tuple(
-                (setting_name(s), str(words[i]), str(after[s][1][i]))
-                for s, (_, words) in before.items()
-                if words[i] != after[s][1][i]
-            ),
-        )
-        for i in shown
-    )
-    alike = ("references", "control")
-    by_name = [
-        {(x.context, f.name, *(x.comparable[one] for one in alike)): f for x in side for f in x.indicators}
-        for side in (a, b)
+    controls = [
+        found.get((model, str(Manifest.load(path).analysis.get("control_benchmark"))))
+        for found, (model, _), path in zip(outcomes, keys, paths, strict=True)
     ]
-    figures = tuple((key[1], key[0], f, by_name[1][key]) for key, f in by_name[0].items() if key in by_name[1])
-    answers = {s: x for s, (x, _) in before.items()}, {s: x for s, (x, _) in after.items()}
-    lasting = list(_by_arm(audit, answers, one.cluster))
-    first, second = (
-        found.get((name, str(Manifest.load(path).analysis.get("control_benchmark"))))
-        for found, (name, _), path in zip(outcomes, key, paths, strict=True)
+    lasting = tuple(_lasting(audit, (before, after), one.cluster, controls))
+    changed, questions = _questions(said, says, one.question_ids, paths[0], keys[0])
+    return CellChange(audit, tuple(a), tuple(b), settings, lasting, _figures(a, b), changed, questions)
+
+
+def _questions(
+    before: Words, after: Words, ids: Sequence[str], run_dir: Path, key: tuple[str, str]
+) -> tuple[int, tuple[QuestionChange, ...]]:
+    """(how many changed, the first MAX_QUESTIONS of them: those that changed under most settings first)."""
+    moves = {
+        name: tuple((setting_name(s), told[k], after[s][k]) for s, told in before.items() if told[k] != after[s][k])
+        for k, name in enumerate(ids)
+    }
+    moved = sorted(filter(moves.get, ids), key=lambda name: -len(moves[name]))
+    texts = _texts(run_dir, key, moved[:MAX_QUESTIONS])
+    shown = (QuestionChange(name, *texts.get(name, ("", "")), moves[name]) for name in moved[:MAX_QUESTIONS])
+    return len(moved), tuple(shown)
+
+
+def _figures(a: Sequence[Cell], b: Sequence[Cell]) -> tuple[tuple[str, str, Indicator, Indicator], ...]:
+    """(name, context, before, after) of each figure that both have, against the same references and held-out items."""
+    before, after = (
+        {
+            (f.name, x.context, x.comparable["references"], x.comparable["control"]): f
+            for x in side
+            for f in x.indicators
+        }
+        for side in (a, b)
     )
-    if first and second and first.question_ids == second.question_ids:
-        lasting += _by_held_out(audit, answers, one.cluster, (first, second))
-    return CellChange(audit, tuple(a), tuple(b), settings, tuple(lasting), figures, len(moved), questions)
+    return tuple((key[0], key[1], f, after[key]) for key, f in before.items() if key in after)
 
 
-Answers = Mapping[Setting, FloatArray]  # values (n,) by setting
-
-
-def _by_arm(audit: str, answers: tuple[Answers, Answers], cluster: IntArray) -> Iterator[LastingChange]:
-    """Each arm beside the baseline, as its mean over levels and replicates."""
+def _lasting(
+    audit: str, answers: tuple[Answers, Answers], cluster: IntArray, controls: Sequence[CellOutcomes | None]
+) -> Iterator[LastingChange]:
+    """Each arm beside the baseline, as its mean over levels and replicates; then held-out items that both answered."""
     base = _baseline(audit, answers)
     scores = [_mean(side, base) for side in answers]
+    lead = scores[1] - scores[0]
     for arm in dict.fromkeys(s.arm for s in answers[0] if s not in base):
         there = [_mean(side, [s for s in side if s.arm == arm and s not in base]) for side in answers]
         every = ~np.isnan(np.sum([*scores, *there], axis=0))
         if np.unique(cluster[every]).size >= UNITS_MIN:
-            found = lasting_by_condition(scores[1] - scores[0], there[1] - there[0], cluster)
+            found = lasting_by_condition(lead, there[1] - there[0], cluster)
             before, after = (_score(x[every], y[every]) for x, y in zip(scores, there, strict=True))
             yield LastingChange(arm, found, before, after)
-
-
-def _by_held_out(
-    audit: str, answers: tuple[Answers, Answers], cluster: IntArray, controls: tuple[CellOutcomes, CellOutcomes]
-) -> Iterator[LastingChange]:
-    base = _baseline(audit, answers)
-    scores = [_mean(side, base) for side in answers]
-    held_out = [_mean({s: to_values(c.row(s)) for s in c.settings}, base) for c in controls]
-    leads, clusters = (scores[1] - scores[0], held_out[1] - held_out[0]), (cluster, controls[0].cluster)
+    first, second = controls
+    if not first or not second or first.question_ids != second.question_ids:
+        return
+    held_out = [_mean({s: to_values(c.row(s)) for s in c.settings}, base) for c in (first, second)]
+    leads, clusters = (lead, held_out[1] - held_out[0]), (cluster, first.cluster)
     if min(np.unique(c[~np.isnan(x)]).size for x, c in zip(leads, clusters, strict=True)) >= UNITS_MIN:
-        found = lasting_by_items(*leads, clusters)
         before, after = (_score(x, y) for x, y in zip(scores, held_out, strict=True))
-        yield LastingChange(HELD_OUT, found, before, after)
+        yield LastingChange(HELD_OUT, lasting_by_items(*leads, clusters), before, after)
 
 
 def _baseline(audit: str, answers: tuple[Answers, Answers]) -> list[Setting]:
@@ -323,16 +320,19 @@ def _mean(answers: Answers, settings: Iterable[Setting]) -> FloatArray:
     return mean
 
 
-def _rows(cell: CellOutcomes, logs: bool) -> dict[Setting, tuple[FloatArray, NDArray[np.str_]]]:
+def _rows(cell: CellOutcomes, logs: bool) -> tuple[Answers, Words]:
     """(values, words) by setting (n,). Trials of an imported item count once, as their mean."""
     if not logs:
-        states = {s: cell.row(s) for s in cell.settings}
-        return {s: (to_values(row), np.array([_STATES[State(x)] for x in row])) for s, row in states.items()}
-    values, found = {s: to_values(cell.row(s)) for s in cell.settings}, {}
-    for s in dict.fromkeys(replace(one, replicate=0) for one in cell.settings):
-        every = _mean(values, [one for one in values if replace(one, replicate=0) == s])
-        found[s] = every, np.array(["no answer" if np.isnan(x) else f"{percent(x)} right" for x in every])
-    return found
+        rows = {s: cell.row(s) for s in cell.settings}
+        words = {s: [_STATES[State(x)] for x in row] for s, row in rows.items()}
+        return {s: to_values(row) for s, row in rows.items()}, words
+    trials: dict[Setting, dict[Setting, FloatArray]] = {}
+    for s in cell.settings:
+        trials.setdefault(replace(s, replicate=0), {})[s] = to_values(cell.row(s))
+    values = {s: _mean(own, own) for s, own in trials.items()}
+    return values, {
+        s: ["no answer" if np.isnan(x) else f"{percent(x)} right" for x in every] for s, every in values.items()
+    }
 
 
 def _shared(one: CellOutcomes, other: CellOutcomes) -> tuple[CellOutcomes, CellOutcomes]:

@@ -7,7 +7,7 @@ repeated: a kill leaves all of it or nothing.
 import os
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
@@ -110,10 +110,6 @@ def check_clock(connection: Connection, now: datetime) -> None:
             f"The registry was written at {last}, and now it is {at(now)}: a clock went backwards, so no age can be "
             "told. Nothing was changed. Set the clock right and repeat the command."
         )
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 def _up_to_date(connection: Connection) -> None:

@@ -6,7 +6,7 @@ Only a finished run with a whole verdict of its own shards is registered: everyt
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +24,6 @@ from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest, deciding
 from audit.verdict.instrument import Indicator
 
-ROTATIONS = ("quarter",)
 # Keys of the configuration that stand for something hashed on its own, or that decide nothing of the design.
 _ELSEWHERE = {"model", "benchmark", "control_benchmark", "protocol", "protocols", "answering", "worker", "variants",
               "control_variants", "reading", "seed", "n", "store", "edits_sha256"}  # fmt: skip
@@ -127,7 +126,7 @@ def read_entry(run_dir: Path) -> Entry:
     path = verdict_path(run_dir)
     verdict = json.loads(path.read_text(encoding="utf-8"))
     suite, suite_sha256, governance = _suite(run_dir)
-    verdict_sha256 = file_sha256(path)
+    governance, verdict_sha256 = _checked(governance, run_dir), file_sha256(path)
     return Entry(
         key=content_key(manifest, verdict_sha256, suite_sha256),
         audit=manifest.audit,
@@ -141,9 +140,9 @@ def read_entry(run_dir: Path) -> Entry:
         ended=_time(manifest.ended, run_dir),
         run_dir=str(run_dir.resolve()),
         run_by=tuple(manifest.run_by),
-        retention_days=_days(governance.get("result_retention_days"), run_dir),
-        rotate_every=_rotation(governance.get("rotate_every"), run_dir),
-        notify=_people(governance.get("notify_on_failure"), run_dir),
+        retention_days=governance.get("result_retention_days"),
+        rotate_every=governance.get("rotate_every"),
+        notify=tuple(governance.get("notify_on_failure") or ()),
         ruling=ruling,
         cells=tuple(
             _cell(manifest, verdict, cell, str(ruled.decision))
@@ -248,23 +247,20 @@ def _time(value: str | None, run_dir: Path) -> str:
     return when.astimezone(UTC).isoformat(timespec="seconds")
 
 
-def _days(value: Any, run_dir: Path) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(
-            f"{run_dir}: its suite says result_retention_days: {value!r}. Expected whole days, such as 365."
-        )
-    return value
+def _checked(governance: Mapping[str, Any], run_dir: Path) -> Mapping[str, Any]:
+    """What the registry reads of a suite's governance; ConfigError for a value that cannot be."""
+    for name, (holds, expected) in _GOVERNANCE.items():
+        value = governance.get(name)
+        if value is not None and not holds(value):
+            raise ConfigError(f"{run_dir}: its suite says {name}: {value!r}. Expected {expected}.")
+    return governance
 
 
-def _rotation(value: Any, run_dir: Path) -> str | None:
-    if value is not None and value not in ROTATIONS:
-        raise ConfigError(f"{run_dir}: its suite says rotate_every: {value!r}. Expected {' or '.join(ROTATIONS)}.")
-    return value
-
-
-def _people(value: Any, run_dir: Path) -> tuple[str, ...]:
-    if not isinstance(value or [], list) or not all(isinstance(one, str) and "@" in one for one in value or []):
-        raise ConfigError(f"{run_dir}: its suite says notify_on_failure: {value!r}. Expected a list of mail addresses.")
-    return tuple(value or [])
+_GOVERNANCE: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "result_retention_days": (lambda days: type(days) is int and days >= 1, "whole days, such as 365"),
+    "rotate_every": (lambda period: period == "quarter", "quarter"),
+    "notify_on_failure": (
+        lambda people: isinstance(people, list) and all(isinstance(one, str) and "@" in one for one in people),
+        "a list of mail addresses",
+    ),
+}

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,8 @@ from audit.audits import Hooks
 from audit.decision import Decision, Ruling
 from audit.errors import AuditError, ConfigError, RegistryError
 from audit.exits import one_line
-from audit.governance.reviews import bound_to, has_decisions
-from audit.governance.ruling import rule_run, verdict_path
+from audit.governance.reviews import has_decisions
+from audit.governance.ruling import bound_to, rule_run
 from audit.panel import panel_runs
 from audit.shards.working_copy import named, store_of
 
@@ -67,7 +67,7 @@ def finished(registry: str | None, run_dir: Path, now: datetime | None = None) -
     if not _wanted(registry):
         return
     try:
-        _register(registry, run_dir, now)
+        _register(registry, run_dir, now or datetime.now(UTC))
     except AuditError as error:
         _say(f"{error}\nThe run's files are as they are. Register it later: {_ADD.format(run_dir)}")
 
@@ -77,8 +77,11 @@ def failed(registry: str | None, run_dir: Path, why: str, now: datetime | None =
     error is the one to show."""
     if not _wanted(registry):
         return
+    from audit.registry.store import write_notice
+
     try:
-        _tell(registry, _failure(run_dir, why, to), now)
+        notice, when = _failure(run_dir, why, to), now or datetime.now(UTC)
+        _through(registry, notice, when, lambda opened: opened.write(lambda c: write_notice(c, notice, when)))
     except AuditError as also:
         _say(str(also))
 
@@ -106,54 +109,44 @@ def _wanted(registry: str | None) -> bool:
     return bool(registry or os.environ.get("AUDIT_REGISTRY") or os.environ.get("AUDIT_NOTIFY"))
 
 
-def _register(registry: str | None, run_dir: Path, now: datetime | None) -> None:
-    from audit.registry.database import open_registry, place_of, utc_now
+def _register(registry: str | None, run_dir: Path, now: datetime) -> None:
     from audit.registry.entry import digest, read_entry
     from audit.registry.store import add, note_decisions, write_notice
 
-    now = now or utc_now()
     runs = panel_runs(run_dir)
     entries = [read_entry(run) for run in runs or [run_dir]]
     ruling, key = entries[0].ruling, entries[0].key
     if runs:  # a suite: each run is registered, and people are told once, of all of them
         ruling, key = rule_run(run_dir), digest(sorted(entry.key for entry in entries))
     notice = notice_of(ruling, key, named(run_dir.resolve()), entries[0].notify)
-    place = place_of(registry)
-    if place is None:
-        _send(notice)
-        return
-    try:
-        opened = open_registry(place)
+
+    def write(opened: Registry) -> None:
         for entry in entries:
             new = add(opened, entry, now, None if runs else notice)
             print(f"registry {entry.key[:12]}{'' if new else ', there already'} in {opened.shown}")
         if runs and notice is not None:
             opened.write(lambda connection: write_notice(connection, notice, now))
         if has_decisions(run_dir):
-            note_decisions(opened, run_dir, bound_to(run_dir, verdict_path(run_dir), ruling), now)
-    except RegistryError:  # people are told all the same
-        _send(notice)
-        raise
-    send_waiting(opened, now)
+            note_decisions(opened, run_dir, bound_to(run_dir, ruling), now)
+
+    _through(registry, notice, now, write)
 
 
-def _tell(registry: str | None, notice: Notice, now: datetime | None) -> None:
-    """Through the registry, which keeps what cannot be sent; without one, or where it does not answer, at once."""
-    from audit.registry.database import open_registry, place_of, utc_now
-    from audit.registry.store import write_notice
+def _through(registry: str | None, notice: Notice | None, now: datetime, write: Callable[[Registry], object]) -> None:
+    """Write to the registry, which keeps what cannot be sent, and send what waits there. Without one, or where it does
+    not answer, the notice is sent at once; RegistryError then."""
+    from audit.registry.database import open_registry, place_of
 
-    now = now or utc_now()
     place = place_of(registry)
     if place is None:
         _send(notice)
         return
     try:
         opened = open_registry(place)
-        opened.write(lambda connection: write_notice(connection, notice, now))
-    except RegistryError as error:
-        _say(str(error))
+        write(opened)
+    except RegistryError:  # people are told all the same
         _send(notice)
-        return
+        raise
     send_waiting(opened, now)
 
 

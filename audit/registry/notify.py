@@ -21,8 +21,8 @@ from sqlalchemy import Connection, or_, select, update
 from audit.errors import AuditError, ConfigError
 from audit.exits import one_line
 from audit.governance.keys import Trusted
-from audit.governance.reviews import bound_to, has_decisions, history
-from audit.governance.ruling import rule_run, verdict_path
+from audit.governance.reviews import has_decisions, history
+from audit.governance.ruling import bound_to, rule_run
 from audit.panel import panel_of
 from audit.registry.database import Registry
 from audit.registry.schema import at, notices
@@ -171,7 +171,7 @@ def expiring(registry: Registry, trusted: Mapping[str, Trusted], now: datetime, 
         if not has_decisions(run_dir):
             continue
         try:
-            bound = bound_to(run_dir, verdict_path(run_dir), rule_run(run_dir))
+            bound = bound_to(run_dir, rule_run(run_dir))
             decided = history(run_dir, bound, trusted, now)
         except (AuditError, OSError) as error:
             problems.append(f"{key[:12]}: {error}")

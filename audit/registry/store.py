@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, delete, insert, or_, select, update
+from sqlalchemy import Connection, RowMapping, Select, delete, insert, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from audit.errors import ConfigError, SignatureError
@@ -95,14 +95,9 @@ def write_notice(connection: Connection, notice: Notice, now: datetime) -> bool:
 
 def find(registry: Registry, given: str) -> Mapping[str, Any]:
     """The run of a key, or of the first characters of one. ConfigError where there is none, or several."""
-
-    def ask(connection: Connection) -> list[Mapping[str, Any]]:
-        found = connection.execute(select(runs).where(runs.c.key.startswith(given, autoescape=True))).mappings()
-        return [dict(row) for row in found]
-
     if not given or not set(given) <= set("0123456789abcdef"):
         raise ConfigError(f"{given!r} is no key of a run. Expected its first characters, as audit registry list shows.")
-    found = registry.read(ask)
+    found = _runs(registry, select(runs).where(runs.c.key.startswith(given, autoescape=True)))
     if len(found) != 1:
         what = "No run has a key that begins" if not found else f"{len(found)} runs have keys that begin"
         raise ConfigError(f"{what} with {given!r}. audit registry list shows the keys.")
@@ -140,21 +135,16 @@ def kept(registry: Registry, **wanted: Sequence[str] | str | None) -> list[Kept]
 
 def all_runs(registry: Registry) -> list[Mapping[str, Any]]:
     """Every run, in the order in which they were registered."""
-
-    def ask(connection: Connection) -> list[Mapping[str, Any]]:
-        asked = select(runs).order_by(runs.c.registered, runs.c.started, runs.c.key)
-        return [dict(row) for row in connection.execute(asked).mappings()]
-
-    return registry.read(ask)
+    return _runs(registry, select(runs).order_by(runs.c.registered, runs.c.started, runs.c.key))
 
 
 def set_hold(registry: Registry, key: str, reason: str | None) -> None:
     """Put a run under legal hold, or release it (None)."""
+    registry.write(lambda connection: connection.execute(update(runs).where(runs.c.key == key).values(hold=reason)))
 
-    def change(connection: Connection) -> None:
-        connection.execute(update(runs).where(runs.c.key == key).values(hold=reason))
 
-    registry.write(change)
+def _runs(registry: Registry, asked: Select[Any]) -> list[Mapping[str, Any]]:
+    return registry.read(lambda connection: [dict(row) for row in connection.execute(asked).mappings()])
 
 
 def _row(entry: Entry, now: datetime) -> dict[str, Any]:

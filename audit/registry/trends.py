@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from audit.errors import ConfigError, unknown_name
+from audit.errors import unknown_name
 from audit.registry.entry import NAMES, digest
 from audit.registry.store import Kept
 from audit.statistics.change import ALPHA, Look, change_tests, standard_error
@@ -162,9 +162,3 @@ def _checked(indicators: Sequence[str]) -> Sequence[str]:
         if name not in FOLLOWED:
             raise unknown_name("indicator", name, FOLLOWED)
     return list(indicators) or FOLLOWED
-
-
-def check_alpha(alpha: float) -> float:
-    if not 0 < alpha < 1:
-        raise ConfigError(f"--alpha {alpha}: expected a share between 0 and 1, such as 0.05.")
-    return alpha

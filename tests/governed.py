@@ -14,12 +14,14 @@ from synthetic import synthetic_outcomes
 
 from audit.commands.gate import main as gate
 from audit.commands.review import main as review
-from audit.governance.keys import create_key
+from audit.governance.keys import create_key, load_signer, load_trusted
+from audit.governance.serve import Reviewing
 from audit.report import canvas
 from audit.sweep.report import build_report
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
+TOKEN = "t" * 43
 
 
 def gated(run_dir: Path, keys: Path, *words: str, now: datetime = LATER) -> int:
@@ -104,11 +106,28 @@ def changed() -> Callable[[Path, int], None]:
     return change
 
 
+def decided(run: Path, keys: Path, who: str, *more: str, kind: str = "override", now: datetime = NOW) -> int:
+    """As `audit review`, by the key of a person: an override to the end of 2026, or what more words say."""
+    until = [] if kind == "reject" else ["--expires", "2026-12-31"]
+    words = [kind, str(run), "--reason", "r", *until, "--key", str(keys / f"{who}.key")]
+    return review([*words, "--keys", str(keys / "trusted"), *more], now)
+
+
 @pytest.fixture(scope="session")
 def overridden(built: Path, keys: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run with an override by alice, which passes. To be copied."""
     run = Path(shutil.copytree(built, tmp_path_factory.mktemp("overridden") / "run"))
-    words = ["override", str(run), "--reason", "r", "--expires", "2026-12-31", "--key", str(keys / "alice.key")]
-    assert review([*words, "--keys", str(keys / "trusted")], NOW) == 0
+    assert decided(run, keys, "alice") == 0
     assert gated(run, keys) == 0
     return run
+
+
+def reviewing(folder: Path, keys: Path, at: str, who: str = "alice", **other: Any) -> Reviewing:
+    """What a reviewer serves on `at`, with the token TOKEN."""
+    return Reviewing(
+        **{
+            "folder": folder, "signer": load_signer(keys / f"{who}.key"), "trusted": load_trusted(keys / "trusted"),
+            "keys": keys / "trusted", "approvals": 1, "check": None, "registry": None, "token": TOKEN,
+            "hosts": frozenset({at}), "home": "home", "now": lambda: NOW, **other,
+        }
+    )  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from governed import NOW, gated
+from governed import NOW, TOKEN, gated, reviewing
 from servers_here import Quiet
 from starlette.testclient import TestClient
 
@@ -26,9 +26,8 @@ from audit.engines.openai_config import EndpointConfig
 from audit.engines.openai_engine import probe
 from audit.engines.weights import find_model, resolve_weights
 from audit.errors import BenchmarkError, ConfigError, EngineLoadError
-from audit.governance.keys import load_signer, load_trusted
 from audit.governance.pack import write_pack
-from audit.governance.serve import Reviewing, create_app
+from audit.governance.serve import create_app
 from audit.registry import notify
 from audit.registry.notify import send
 from audit.registry.store import Notice
@@ -52,13 +51,9 @@ def test_a_clock_that_jumps_lets_nothing_pass_that_expired(
 @pytest.mark.parametrize(("hours", "status"), [(0, 200), (12, 200), (13, 401), (-1, 401), (-24 * 365, 401)])
 def test_no_jump_of_the_clock_makes_a_session_longer(hours: int, status: int, built: Path, keys: Path) -> None:
     passed = [0]
-    site = Reviewing(
-        folder=built.parent, signer=load_signer(keys / "alice.key"), trusted=load_trusted(keys / "trusted"),
-        keys=keys / "trusted", approvals=1, check=None, registry=None, token="t" * 43, hosts=frozenset({"h:1"}),
-        home="home", now=lambda: NOW + timedelta(hours=passed[0]),
-    )  # fmt: skip
+    site = reviewing(built.parent, keys, "h:1", now=lambda: NOW + timedelta(hours=passed[0]))
     page = TestClient(create_app(site), base_url="http://h:1", follow_redirects=False)
-    assert page.get(f"/login?token={'t' * 43}").status_code == 303
+    assert page.get(f"/login?token={TOKEN}").status_code == 303
     passed[0] = hours
     assert page.get("/home/").status_code == status
 

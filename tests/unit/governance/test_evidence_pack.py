@@ -17,7 +17,7 @@ from audit.commands.evidence import main
 from audit.errors import ConfigError, ShardError, SignatureError
 from audit.governance.keys import load_signer, load_trusted
 from audit.governance.pack import write_pack
-from audit.governance.verify import STATEMENT, SUMS, open_archive, verify_pack, write_archive
+from audit.governance.verify import STATEMENT, SUMS, open_archive, verify_pack
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -28,20 +28,6 @@ def packed(built: Path, keys: Path, tmp_path_factory: pytest.TempPathFactory) ->
     path = tmp_path_factory.mktemp("packed") / "pack.zip"
     write_pack(built, path, with_shards=False, signer=load_signer(keys / "alice.key"))
     return path
-
-
-def repacked(path: Path, out: Path, changes: dict[str, bytes | None]) -> Path:
-    """The same pack with other contents (None: left out), written as the program would."""
-    with zipfile.ZipFile(path) as archive:
-        files: dict[str, bytes | Path] = {name: archive.read(name) for name in archive.namelist()}
-    for name, data in changes.items():
-        if data is None:
-            del files[name]
-        else:
-            files[name] = data
-    with out.open("wb") as file:
-        write_archive(file, files)
-    return out
 
 
 def test_a_pack_holds_what_the_verdict_rests_on_and_verifies(
@@ -78,13 +64,6 @@ def test_a_shell_alone_can_check_the_hashes(packed: Path, tmp_path: Path) -> Non
     assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 1
 
 
-@pytest.mark.usefixtures("no_figures")
-def test_with_shards_the_verdict_is_computed_again(built: Path, keys: Path, tmp_path: Path) -> None:
-    """That another verdict is found: test_decisions.py, test_governance_life.py."""
-    write_pack(built, tmp_path / "pack.zip", with_shards=True, signer=load_signer(keys / "bob.key"))
-    assert verify_pack(tmp_path / "pack.zip", load_trusted(keys / "trusted"), suite_section).recomputed
-
-
 def test_any_byte_that_changes_is_found(
     packed: Path, keys: Path, tmp_path: Path, changed: Callable[[Path, int], None]
 ) -> None:
@@ -100,24 +79,6 @@ def test_any_byte_that_changes_is_found(
             verify_pack(pack, trusted, suite_section)
 
 
-def test_contents_that_change_together_with_their_hash_are_found_by_the_signature(
-    packed: Path, keys: Path, tmp_path: Path
-) -> None:
-    import hashlib
-
-    with zipfile.ZipFile(packed) as archive:
-        config, sums = archive.read("config.json"), archive.read(SUMS).decode()
-    new = hashlib.sha256(config + b" ").hexdigest()
-    sums = sums.replace(hashlib.sha256(config).hexdigest(), new)
-    pack = repacked(packed, tmp_path / "pack.zip", {"config.json": config + b" ", SUMS: sums.encode()})
-    assert verify_pack(pack, None, suite_section).signer is None  # consistent, and nobody vouches for it
-    with pytest.raises(SignatureError, match="another SHA256SUMS"):
-        verify_pack(pack, load_trusted(keys / "trusted"), suite_section)
-    for changes in ({"config.json": None}, {"extra.txt": b"x"}, {SUMS: None}, {SUMS: b"nonsense\n"}):
-        with pytest.raises(SignatureError):
-            verify_pack(repacked(packed, tmp_path / "other.zip", changes), None, suite_section)
-
-
 def test_a_stranger_or_nobody_signed(built: Path, packed: Path, keys: Path, tmp_path: Path) -> None:
     trusted = load_trusted(keys / "trusted")
     write_pack(built, tmp_path / "m.zip", with_shards=False, signer=load_signer(keys / "mallory.key"))
@@ -129,9 +90,9 @@ def test_a_stranger_or_nobody_signed(built: Path, packed: Path, keys: Path, tmp_
     assert verify_pack(tmp_path / "u.zip", None, suite_section).signer is None
 
 
-def entry(name: str, mode: int = stat.S_IFREG | 0o644) -> zipfile.ZipInfo:
+def entry(name: str) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name)
-    info.external_attr = mode << 16
+    info.external_attr = (stat.S_IFREG | 0o644) << 16
     return info
 
 
@@ -147,20 +108,13 @@ def test_no_name_leaves_the_folder(name: str, tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["slip.zip"]
 
 
-def test_links_doubles_bombs_and_overlaps_are_refused(tmp_path: Path) -> None:
+def test_doubles_and_overlaps_are_refused(tmp_path: Path) -> None:
+    """Links and compressed entries: attack/test_attack_packs.py."""
     path = tmp_path / "bad.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(entry("link", stat.S_IFLNK | 0o777), b"/etc/passwd")
-    with pytest.raises(SignatureError, match="no plain file"):
-        open_archive(path)
     with zipfile.ZipFile(path, "w") as archive, pytest.warns(UserWarning):
         archive.writestr(entry("twice"), b"a")
         archive.writestr(entry("twice"), b"b")
     with pytest.raises(SignatureError, match="two entries"):
-        open_archive(path)
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("bomb", b"\0" * 10_000_000)
-    with pytest.raises(SignatureError, match="compressed"):
         open_archive(path)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:

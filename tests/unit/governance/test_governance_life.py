@@ -1,7 +1,7 @@
 """The whole life of two versions of a model under one suite, by the commands that people type.
 
-Suite, run, review needed, notified, approved by two, gate passes, evidence, model tag; a worse version: the trend flags
-it, the gate blocks, an override with an expiry, blocked again after it; a deleted decision; retention. Everything is
+Suite, run, review needed, notified, approved by two, gate passes, evidence, card; a worse version: the trend flags it,
+the gate blocks, an override with an expiry, blocked again after it; a deleted decision; retention. Everything is
 the program's own but for one function: who answers. Its rows are synthetic, with an effect of known size.
 """
 
@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import requests
 from outcome_tables import outcomes_to_table, settings_of
 from servers_here import mail_here
 from synthetic import synthetic_outcomes
@@ -29,7 +28,6 @@ from audit.config import RunConfig
 from audit.engines.weights import resolve_weights
 from audit.errors import EngineError
 from audit.json_types import plain
-from audit.registry import cards
 from audit.shards.manifest import now, open_run_dir
 from audit.shards.write import write_shard
 from audit.sweep import __main__ as sweep_command
@@ -109,22 +107,6 @@ def finished(
         )
 
 
-class ModelRegistry:
-    """MLflow's answers about version 1 of a model, as its documentation has them."""
-
-    def __init__(self) -> None:
-        self.tags: dict[str, str] = {}
-
-    def request(self, method: str, url: str, **asked: Any) -> Any:
-        if url.endswith("set-tag"):
-            self.tags[asked["json"]["key"]] = asked["json"]["value"]
-        answer = requests.Response()
-        answer.status_code = 200
-        tags = [{"key": key, "value": value} for key, value in self.tags.items()]
-        answer._content = json.dumps({"model_version": {"name": "m", "version": "1", "tags": tags}}).encode()
-        return answer
-
-
 def weights(folder: Path, text: str) -> Path:
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps({"weights": text}))
@@ -198,13 +180,9 @@ def test_the_whole_life(
     assert "0001.dsse.json" in capsys.readouterr().err
     shutil.rmtree(lie.parent)
 
-    # The model version is tagged.
-    server = ModelRegistry()
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
-    monkeypatch.setattr(cards, "_WAITS_S", ())
-    monkeypatch.setattr(requests, "request", server.request)
-    said(registry, "mlflow", first, "--name", "m", "--version", "1")
-    assert {value for key, value in server.tags.items() if key.endswith(".verdict")} == {"brittle"}
+    # The model has a card.
+    said(registry, "card", first, "--out", tmp_path / "card")
+    assert "| brittle |" in (tmp_path / "card" / "README.md").read_text()
 
     # The second version is worse. The trend says so, and the gate blocks.
     second, code = audited("v2", 0.2)

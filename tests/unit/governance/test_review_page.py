@@ -4,36 +4,24 @@ import json
 import re
 import shutil
 import socket
-from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from governed import NOW
+from governed import NOW, TOKEN, reviewing
 from starlette.testclient import TestClient
 
 from audit.commands.gate import main as gate
 from audit.commands.review import main as review
 from audit.errors import ConfigError
-from audit.governance.keys import load_signer, load_trusted
-from audit.governance.serve import SESSION, Reviewing, create_app
+from audit.governance.serve import Reviewing, create_app
 from audit.panel import write_panel
 
 AT = "127.0.0.1:8790"
-TOKEN = "t" * 43
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'>\x1b[2J\u202e"
 
 
-def reviewing(folder: Path, keys: Path, who: str = "alice") -> Reviewing:
-    return Reviewing(
-        folder=folder, signer=load_signer(keys / f"{who}.key"), trusted=load_trusted(keys / "trusted"),
-        keys=keys / "trusted", approvals=1, check=None, registry=None, token=TOKEN, hosts=frozenset({AT}),
-        home="home", now=lambda: NOW,
-    )  # fmt: skip
-
-
 def client(folder: Path, keys: Path, *, logged_in: bool = True) -> TestClient:
-    found = TestClient(create_app(reviewing(folder, keys)), base_url=f"http://{AT}", follow_redirects=False)
+    found = TestClient(create_app(reviewing(folder, keys, AT)), base_url=f"http://{AT}", follow_redirects=False)
     if logged_in:
         assert found.get(f"/login?token={TOKEN}").status_code == 303
     return found
@@ -67,19 +55,13 @@ def test_a_run_is_looked_at_and_decided(
     assert "no decision" in page.get("/home/").text
     shown = page.get(address).text
     assert "You sign as <strong>alice</strong>" in shown and "UNDERPOWERED" in shown
+    assert (keys / "alice.key").read_text().splitlines()[1] not in shown
     assert 'value="approve"' not in shown and 'value="override"' in shown  # an approval would have no effect
     assert post(page, address, form(page, address)) == 303
     assert gate([str(run_dir), "--keys", str(keys / "trusted")], NOW) == 0
     assert "alice" in capsys.readouterr().out and "alice" in page.get(address).text
     assert post(page, address, form(page, address, kind="reject", expires="2026-12-31")) == 303  # it does not expire
     assert gate([str(run_dir), "--keys", str(keys / "trusted")], NOW) == 4
-
-
-def test_a_session_of_another_start_is_none(run_dir: Path, keys: Path, page: TestClient) -> None:
-    other, stranger = client(run_dir.parent, keys), client(run_dir.parent, keys, logged_in=False)
-    assert page.get("/home/", headers={"cookie": f"{SESSION}={other.cookies[SESSION]}"}).status_code in (200, 401)
-    stranger.cookies.set(SESSION, other.cookies[SESSION])
-    assert stranger.get("/home/").status_code == 401
 
 
 def test_the_session_is_for_no_script_and_no_other_site(run_dir: Path, keys: Path) -> None:
@@ -89,33 +71,10 @@ def test_the_session_is_for_no_script_and_no_other_site(run_dir: Path, keys: Pat
     assert "path=/home" in cookie  # other servers of 127.0.0.1 are asked for no such path, so they are not sent it
 
 
-def test_the_address_opens_once_and_not_for_ever(run_dir: Path, keys: Path) -> None:
-    hours = [0]
-    site = replace(reviewing(run_dir.parent, keys), now=lambda: NOW + timedelta(hours=hours[0]))
-    first = TestClient(create_app(site), base_url=f"http://{AT}", follow_redirects=False)
-    second = TestClient(first.app, base_url=f"http://{AT}", follow_redirects=False)
-    assert first.get(f"/login?token={TOKEN}").status_code == 303
-    assert second.get(f"/login?token={TOKEN}").status_code == 403
-    assert [first.get("/home/").status_code, second.get("/home/").status_code] == [200, 401]
-    hours[0] = 13
-    assert first.get("/home/").status_code == 401
-
-
 def test_every_start_has_an_address_of_its_own() -> None:
     made = Reviewing.__dataclass_fields__["home"].default_factory
     homes = {made() for _ in range(3)}
     assert len(homes) == 3 and all(len(home) == 32 for home in homes)
-
-
-def test_a_decision_comes_from_our_own_page_or_not_at_all(page: TestClient, address: str, run_dir: Path) -> None:
-    """What else is refused: attack/test_attack_server.py."""
-    good, own = form(page, address), {"origin": f"http://{AT}"}
-    assert page.post(address, data=good).status_code == 403  # no origin at all
-    assert post(page, address, {**good, "csrf": good["csrf"][:-1]}) == 403
-    assert page.post(address, json=good, headers=own).status_code == 415
-    assert page.post(address, files={"csrf": good["csrf"]}, headers=own).status_code == 415
-    assert page.get(address, params=good).status_code == 200  # a GET changes nothing
-    assert not (run_dir / "decisions").exists()
 
 
 @pytest.mark.parametrize(
@@ -123,11 +82,8 @@ def test_a_decision_comes_from_our_own_page_or_not_at_all(page: TestClient, addr
     [
         ({"kind": "approve"}, "an approval answers a review"),
         ({"kind": "delete"}, "Expected approve, reject or override"),
-        ({"kind": ""}, "Expected approve, reject or override"),
-        ({"reason": "  "}, "needs a reason"),
         ({"reason": "x" * 2001}, "1 to 2000 characters"),
         ({"expires": ""}, "in the future"),
-        ({"expires": "2026-11-19"}, "in the future"),
         ({"expires": HOSTILE}, "Invalid time"),
     ],
 )
@@ -181,13 +137,6 @@ def test_texts_are_escaped_and_reports_have_no_origin(
     assert 'sandbox="allow-scripts"' in page.get(address).text
 
 
-def test_neither_key_nor_token_is_ever_shown(run_dir: Path, keys: Path, page: TestClient, address: str) -> None:
-    private = (keys / "alice.key").read_text().splitlines()[1]
-    for at in ("/home/", address, f"{address}/report/0", "/nowhere"):
-        answer = page.get(at)
-        assert private not in answer.text and TOKEN not in answer.text and TOKEN not in str(answer.headers)
-
-
 def test_a_suite_shows_the_page_of_each_run(run_dir: Path, keys: Path, tmp_path: Path) -> None:
     panel = tmp_path / "panel"
     shutil.copytree(run_dir / "report", panel / "report")
@@ -202,7 +151,7 @@ def test_who_cannot_decide_starts_no_page(
     run_dir: Path, keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ConfigError, match="no public key among the trusted"):
-        create_app(reviewing(run_dir.parent, keys, "mallory"))
+        create_app(reviewing(run_dir.parent, keys, AT, "mallory"))
     trusted = ["--keys", str(keys / "trusted")]
     monkeypatch.delenv("AUDIT_TRUSTED_KEYS", raising=False)
     for words, says in (

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from governed import keys
 from servers_here import free_port
 
 from audit.registry.database import Registry, open_registry
@@ -19,6 +20,8 @@ from audit.registry.database import Registry, open_registry
 sys.path.insert(0, str(Path(__file__).parent))
 
 from registered_runs import make_run
+
+__all__ = ["keys"]
 
 
 @pytest.fixture(scope="session")
@@ -29,11 +32,12 @@ def built_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def told(built_run: Path, tmp_path: Path) -> Callable[..., Path]:
-    """A copy of the run that says other things: told("b", manifest={...}, cell={...}, suite={...})."""
+    """A copy of the run that says other things: told("b", manifest={...}, verdict={...}, cell={...}, suite={...})."""
 
     def tell(
         name: str = "run",
         manifest: dict[str, Any] | None = None,
+        verdict: dict[str, Any] | None = None,
         cell: dict[str, Any] | None = None,
         suite: dict[str, Any] | None = None,
     ) -> Path:
@@ -41,14 +45,20 @@ def told(built_run: Path, tmp_path: Path) -> Callable[..., Path]:
         path = folder / "manifest.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | (manifest or {})))
         path = folder / "report" / "verdict.json"
-        verdict = json.loads(path.read_text())
-        verdict["cells"][0] |= cell or {}
-        path.write_text(json.dumps(verdict))
+        told = json.loads(path.read_text()) | (verdict or {})
+        told["cells"][0] |= cell or {}
+        path.write_text(json.dumps(told))
         if suite is not None:
             (folder / "suite.json").write_text(json.dumps(suite))
         return folder
 
     return tell
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> list[str]:
+    """The words that name the registry of the test."""
+    return ["--registry", str(tmp_path / "registry.db")]
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Messages by mail and webhook to real servers on this machine; ones that refuse, ones that hang; no secret shown."""
 
 import json
-import shutil
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -10,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from governed import decided
 from registered_runs import NOW
 from servers_here import Quiet, http_here, mail_here
 from sqlalchemy import select, update
 
 from audit.commands.registry import main
-from audit.commands.review import main as review
 from audit.errors import ConfigError
-from audit.governance.keys import create_key
 from audit.registry import finish, notify
 from audit.registry.database import Registry
 from audit.registry.entry import read_entry
@@ -175,30 +173,30 @@ def test_a_failure_is_told_with_and_without_a_registry(
     assert "no memory" in hook.received[0]["message"] and "sk-abc" not in hook.received[0]["message"]
 
 
-def test_a_database_that_is_down_keeps_nobody_from_hearing_of_a_block(
+def test_a_database_that_is_down_stops_no_run_and_keeps_nobody_from_hearing_of_it(
     told: Callable[..., Path], hook: Hook, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from audit.registry import database
 
-    monkeypatch.setattr(database, "_WAITS_S", ())
+    monkeypatch.setattr(database, "_WAITS_S", (0.01,))
     monkeypatch.setenv("AUDIT_NOTIFY", hook.address)
-    finish.finished("postgresql://nobody@127.0.0.1:1/audits", told(cell={"verdict": "excess"}), NOW)
-    assert len(hook.received) == 1 and "audit.registry add" in capsys.readouterr().err
+    down, folder = "postgresql://nobody@127.0.0.1:1/audits", told(cell={"verdict": "excess"})
+    finish.check(down)
+    assert "2 tries" in capsys.readouterr().err and not hook.received
+    finish.finished(down, folder, NOW)
+    assert len(hook.received) == 1 and f"audit.registry add {folder}" in capsys.readouterr().err
+    finish.failed(down, folder, "no memory", NOW)
+    assert len(hook.received) == 2 and "2 tries" in capsys.readouterr().err
 
 
 def test_decisions_that_expire_are_told_before_and_after(
-    registry: Registry, told: Callable[..., Path], hook: Hook, tmp_path: Path,
+    registry: Registry, told: Callable[..., Path], hook: Hook, keys: Path, place: list[str],
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     folder = told(cell={"verdict": "brittle"})
     add(registry, read_entry(folder), NOW)
-    private, public = create_key("alice", tmp_path)
-    trusted = tmp_path / "trusted"
-    trusted.mkdir()
-    shutil.copy(public, trusted)
-    words = [str(folder), "--reason", "fine", "--expires", "2026-12-10", "--key", str(private), "--keys", str(trusted)]
-    assert review(["approve", *words], NOW) == 0
-    place = ["--registry", str(tmp_path / "registry.db"), "--keys", str(trusted)]
+    assert decided(folder, keys, "alice", "--expires", "2026-12-10", kind="approve") == 0
+    place += ["--keys", str(keys / "trusted")]
     assert main(["notify", *place], NOW) == 1 and "AUDIT_NOTIFY" in capsys.readouterr().err
     monkeypatch.setenv("AUDIT_NOTIFY", hook.address)
     for when, seen in ((NOW, 0), (datetime(2026, 12, 5, tzinfo=UTC), 1), (datetime(2026, 12, 6, tzinfo=UTC), 1),

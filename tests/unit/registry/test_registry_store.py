@@ -18,7 +18,6 @@ from registered_runs import NOW
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import OperationalError
 
-from audit.audits import AUDITS, part_of
 from audit.commands.registry import main
 from audit.errors import ConfigError, RegistryError
 from audit.registry import database, finish
@@ -237,23 +236,6 @@ def test_a_write_that_the_database_lost_is_made_again_whole(
     assert len(tried) == 2 and registry.read(lambda c: c.scalar(select(func.count()).select_from(notices))) == 1
 
 
-def test_a_database_that_is_down_stops_no_run_and_loses_nothing(
-    told: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(database, "_WAITS_S", (0.01,))
-    monkeypatch.delenv("AUDIT_REGISTRY", raising=False)
-    folder = told()
-    down = "postgresql://nobody@127.0.0.1:1/audits"
-    finish.check(down)
-    assert "2 tries" in capsys.readouterr().err
-    finish.finished(down, folder)
-    said = capsys.readouterr().err
-    assert f"audit.registry add {folder}" in said
-    place = str(tmp_path / "up.db")
-    assert main(["add", str(folder), "--registry", place]) == 0
-    finish.finished(place, folder)
-
-
 def test_without_a_registry_a_run_touches_nothing(told: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AUDIT_REGISTRY", "AUDIT_NOTIFY"):
         monkeypatch.delenv(name, raising=False)
@@ -265,13 +247,9 @@ def test_without_a_registry_a_run_touches_nothing(told: Callable[..., Path], mon
     assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
 
-@pytest.mark.parametrize("audit", AUDITS)
-def test_every_audit_says_what_is_followed(audit: str) -> None:
-    assert callable(part_of(audit, "vocabulary").INSTRUMENT.tracked)
-
-
-def test_list_and_show(told: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place = ["--registry", str(tmp_path / "registry.db")]
+def test_list_and_show(
+    told: Callable[..., Path], place: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = told("a\x1b[2Jb")
     assert main(["add", str(folder.parent), *place]) == 0
     assert "\x1b" not in capsys.readouterr().out

@@ -9,11 +9,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from governed import decided
 from registered_runs import NOW
 
 from audit.commands.registry import main
-from audit.commands.review import main as review
-from audit.governance.keys import create_key
 from audit.panel import write_panel
 from audit.registry import retention
 from audit.registry.database import Registry
@@ -38,9 +37,8 @@ def stays(registry: Registry, now: datetime = LATER) -> list[str]:
 
 
 def test_what_is_past_its_retention_goes_and_leaves_its_hashes(
-    registry: Registry, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    registry: Registry, run: Path, place: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = ["--registry", str(tmp_path / "registry.db")]
     assert retention.past_retention(registry, NOW) == []  # ended 19 days ago
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
     assert main(["expire", "--dry-run", *place], LATER) == 0
@@ -63,8 +61,7 @@ def test_without_a_dry_run_nothing_is_asked(tmp_path: Path) -> None:
         main(["expire", "--registry", str(tmp_path / "r.db")])
 
 
-def test_a_hold_keeps_a_run_until_it_is_released(registry: Registry, run: Path, tmp_path: Path) -> None:
-    place = ["--registry", str(tmp_path / "registry.db")]
+def test_a_hold_keeps_a_run_until_it_is_released(registry: Registry, run: Path, place: list[str]) -> None:
     key = all_runs(registry)[0]["key"]
     assert main(["hold", key[:8], "--reason", "case 7", *place]) == 0
     assert stays(registry) == ["on hold: case 7"]
@@ -74,15 +71,11 @@ def test_a_hold_keeps_a_run_until_it_is_released(registry: Registry, run: Path, 
     assert stays(registry) == [""]
 
 
-def test_what_is_under_review_or_counts_stays(registry: Registry, told: Callable[..., Path], tmp_path: Path) -> None:
+def test_what_is_under_review_or_counts_stays(registry: Registry, told: Callable[..., Path], keys: Path) -> None:
     folder = told("old", suite=SUITE, cell={"verdict": "brittle"})
     add(registry, read_entry(folder), NOW)
     assert stays(registry) == ["under review: nobody has decided"]
-    private, public = create_key("alice", tmp_path)
-    (tmp_path / "trusted").mkdir()
-    shutil.copy(public, tmp_path / "trusted")
-    words = [str(folder), "--reason", "fine", "--expires", "2027-02-28", "--key", str(private)]
-    assert review(["approve", *words, "--keys", str(tmp_path / "trusted")], NOW) == 0
+    assert decided(folder, keys, "alice", "--expires", "2027-02-28", kind="approve") == 0
     assert "2027-02-28" in stays(registry)[0]
     assert stays(registry, datetime(2027, 3, 1, tzinfo=UTC)) == [""]
     (folder / "decisions" / "0002.dsse.json").write_text("{}")
@@ -166,9 +159,8 @@ def test_a_run_that_is_going_on_is_not_touched(registry: Registry, run: Path) ->
 
 
 def test_a_clock_that_went_backwards_expires_and_draws_nothing(
-    registry: Registry, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    registry: Registry, run: Path, place: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = ["--registry", str(tmp_path / "registry.db")]
     before = NOW - timedelta(days=400)
     for words in (["expire", "--dry-run"], ["due"], ["draw", "elementary", "--n", "3", "--out", str(tmp_path / "d")]):
         assert main([*words, *place], before) == 1
@@ -181,9 +173,9 @@ def test_what_is_due_and_what_is_in_time(registry: Registry, run: Path, told: Ca
     assert (one.kind, one.name, one.since, one.due) == ("benchmark", "synthetic", "2026-Q4", False)
     (one,) = rotation(registry, LATER)
     assert one.due
-    reworded = told("reworded", manifest={"started": "2027-01-04T00:00:00+00:00", "fingerprint": "e" * 64}, suite=SUITE)
-    path = reworded / "report" / "verdict.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"library": {"name": "lib", "sha256": "5" * 64}}))
+    later = {"started": "2027-01-04T00:00:00+00:00", "fingerprint": "e" * 64}
+    library = {"library": {"name": "lib", "sha256": "5" * 64}}
+    reworded = told("reworded", manifest=later, verdict=library, suite=SUITE)
     add(registry, read_entry(reworded), LATER)
     found = {(one.kind, one.name): one for one in rotation(registry, LATER)}
     assert set(found) == {("benchmark", "synthetic"), ("library", "lib")}
@@ -209,7 +201,7 @@ def test_draws_are_the_same_everywhere_and_ask_nothing_twice(registry: Registry,
 
 
 def test_a_draw_leaves_out_what_runs_asked_and_is_a_benchmark(
-    registry: Registry, told: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    registry: Registry, told: Callable[..., Path], place: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from audit.benchmarks.config import BenchmarkConfig
     from audit.benchmarks.load import open_benchmark
@@ -221,7 +213,6 @@ def test_a_draw_leaves_out_what_runs_asked_and_is_a_benchmark(
     cell = replace(entry.cells[0], benchmark="exam", ids=tuple(asked))
     add(registry, replace(entry, cells=(cell,)), NOW)
     out = tmp_path / "held_out.jsonl"
-    place = ["--registry", str(tmp_path / "registry.db")]
     assert main(["draw", str(tmp_path / "exam.jsonl"), "--n", "4", "--out", str(out), *place], NOW) == 0
     assert "1 never asked" in capsys.readouterr().out
     config = BenchmarkConfig(

@@ -148,13 +148,14 @@ def test_the_floor_is_of_the_current_version_of_every_model(
 
 
 def test_the_command_prints_and_draws(
-    registry: Registry, versions: Callable[..., list[Entry]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    registry: Registry, versions: Callable[..., list[Entry]], place: list[str], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     registered(
         registry,
         versions([0.05, 0.06, 0.3], changes={1: {"comparable": {"prompts": "p"}}, 2: {"comparable": {"prompts": "p"}}}),
     )
-    place, chart = ["--registry", str(tmp_path / "registry.db")], tmp_path / "trends.svg"
+    chart = tmp_path / "trends.svg"
     assert main(["trends", "--indicator", "cs", "--chart", str(chart), *place]) == 0
     said = capsys.readouterr().out
     assert "prompts" in said and "CHANGED" in said

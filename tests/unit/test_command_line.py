@@ -86,22 +86,11 @@ def test_the_spelling_is_of_the_command_that_was_typed() -> None:
         hydra_arguments(["n=20,30"], PerturbConfig)
 
 
-@pytest.mark.parametrize(
-    ("typed", "near"),
-    [
-        ("benchmrk=arc_easy", "'benchmark'"),
-        (
-            "model.scripted.temperature=0.9",
-            "'model.scripted.preparing.temperature' or 'model.scripted.worker.temperature' or "
-            "'model.scripted.solver.temperature'",
-        ),
-    ],
-)
-def test_an_unknown_key_is_not_met_with_the_advice_to_add_a_plus(typed: str, near: str) -> None:
-    with pytest.raises(ConfigError, match="Unknown key") as error:
-        hydra_arguments([typed], SweepConfig)
-    assert near in str(error.value)
-    assert hydra_arguments([typed, "--config-dir=mine"], SweepConfig)  # a configuration of one's own may have more
+def test_an_unknown_key_is_not_met_with_the_advice_to_add_a_plus() -> None:
+    """Which key is the nearest: test_config.py."""
+    with pytest.raises(ConfigError, match=r"Unknown key.*'benchmark'"):
+        hydra_arguments(["benchmrk=arc_easy"], SweepConfig)
+    assert hydra_arguments(["benchmrk=arc_easy", "--config-dir=mine"], SweepConfig)  # one of one's own may have more
 
 
 def test_worker_and_control_benchmark_take_what_model_and_benchmark_take(tmp_path: Path) -> None:
@@ -198,6 +187,7 @@ def test_a_refusal_and_the_help_take_less_than_a_second_of_cpu(words: str, tmp_p
     ("word", "said"),
     [
         ("model=scriptd", "Unknown model: 'scriptd'. Did you mean 'scripted'?"),
+        ("benchmark=mmlu2", "mmlu"),
         ("seed=x", "seed=x does not fit. Expected a whole number."),
     ],
 )

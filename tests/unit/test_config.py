@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import pytest
 from omegaconf.errors import OmegaConfBaseException
 
@@ -175,25 +172,3 @@ def test_every_engine_arg_that_the_engine_sets_from_an_option_is_refused():
     model = ModelConfig(name="m", path="p", max_model_len=64, tensor_parallel_size=2, executor="ray")
     filled = engine_args(model, "p", "abc", on_gpu=True, cpu_build=False)
     assert set(filled) - set(DECIDED_ENGINE_ARGS) == {"enable_prefix_caching", "disable_log_stats"}
-
-
-@pytest.mark.parametrize(
-    ("override", "known"),
-    [("model=lama3_70b", "llama3_70b"), ("benchmark=mmlu2", "mmlu"), ("cluster=nowhere", "local")],
-)
-def test_an_unknown_group_option_lists_the_known(override, known):
-    done = subprocess.run(
-        [sys.executable, "-m", "audit.plan", override], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode != 0
-    assert known in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_help_shows_groups_and_examples():
-    done = subprocess.run(
-        [sys.executable, "-m", "audit.sweep", "--help"], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0
-    assert "audit sweep model=llama3_70b r=1..9" in done.stdout
-    assert "llama3_70b" in done.stdout and "arc_challenge" in done.stdout

@@ -39,6 +39,13 @@ def test_a_sentence_has_twenty_words() -> None:
     assert sum(n > 35 for n in counts) / len(counts) <= 0.03
 
 
+@pytest.mark.parametrize("name", [*PAGES, "CHANGELOG.md", "tests/schemas/README.md"])
+def test_links_lead_somewhere(name: str) -> None:
+    path = ROOT / name
+    targets = [t for t in re.findall(r"\]\(([^)#]+)\)", path.read_text()) if "://" not in t]
+    assert not [target for target in targets if not (path.parent / target).exists()]
+
+
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 130
     assert len((ROOT / "AGENTS.md").read_text().splitlines()) <= 60

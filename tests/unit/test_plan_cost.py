@@ -25,7 +25,6 @@ from audit.plan_cost import (
     planned_cost,
 )
 from audit.shards.manifest import Manifest, fingerprint
-from audit.statistics.power import mcnemar_power, questions_needed
 from audit.sweep.audit import SCHEMA
 from audit.sweep.config import SweepConfig, from_hydra
 
@@ -99,13 +98,6 @@ def test_the_shipped_table_is_of_all_models_that_ship() -> None:
     computing = {model.name for model in models if model.engine == "vllm"}
     unknown = {"hubble_1b_standard", "hubble_1b_perturbed"}  # the rule is of models that a GPU is busy with
     assert set(load_group("cost", "default")["throughput"]) == computing - unknown
-
-
-@pytest.mark.parametrize("n_tests", [1, 9])
-def test_the_questions_needed_reach_the_power_and_fewer_do_not(n_tests: int) -> None:
-    n = questions_needed(0.05, 0.2, alpha=0.025, n_tests=n_tests)
-    assert mcnemar_power(n, 0.125, 0.075, 0.025 / n_tests) >= 0.8 > mcnemar_power(n - 1, 0.125, 0.075, 0.025 / n_tests)
-    assert mcnemar_power(int(0.95 * n), 0.125, 0.075, 0.025 / n_tests) < 0.8
 
 
 def test_the_plan_as_json(tmp_path: Path) -> None:

@@ -12,10 +12,9 @@ import ray
 from hydra.core.global_hydra import GlobalHydra
 
 from audit.__main__ import main
-from audit.errors import ConfigError
 from audit.loading import _as
-from audit.registry.comparison import CellChange, check_comparable, page
-from audit.registry.entry import NAMES, Cell
+from audit.registry.comparison import CellChange, page
+from audit.registry.entry import Cell
 from audit.verdict.instrument import Indicator
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -161,12 +160,3 @@ def test_a_table_of_answers_has_booleans_that_may_be_missing_and_a_comparison_ha
     figures = (("score", "", Indicator("score", 0.225), Indicator("score", 0.5)),)
     text = page([CellChange("sweep", (cell,), (cell,), (), (), figures, 0, ())], Path("a"), Path("b"))
     assert ">22.5 %<" in text and "points</td>" not in text
-
-
-def test_compare_names_n_and_seed_where_they_differ() -> None:
-    def cell(questions: str) -> Cell:
-        comparable = dict.fromkeys(NAMES, "same") | {"questions": questions}
-        return Cell("m", "exam", "", "", "", 100, "", "", "", True, comparable, None, None, ())
-
-    with pytest.raises(ConfigError, match="n=100, seed=42, 0a before, n=30, seed=7, 0b after"):
-        check_comparable([([cell("0a")], [cell("0b")])], (), ("n=100, seed=42", "n=30, seed=7"))

@@ -22,41 +22,7 @@ from audit.variants.config import policy_for
 from audit.verdict.forms import FORMS
 
 # The source's listing, letter by letter.
-ARTICLE = """{
-"$schema": "https://schemas.yourorg.internal/audit-suite/v1.0",
-"audit_suite_id": "gsm8k-contamination-audit-v3",
-"model_config": {
-"model_id": "org/model-name",
-"model_version": "sha256:a1b2c3d4e5f6",
-"endpoint": "https://inference.internal/v1/infer"
-},
-"dataset_config": {
-"benchmark_name": "gsm8k",
-"dataset_variant": "main",
-"dataset_version": "1.1.0",
-"sample_size": 500,
-"sampling_seed": 42
-},
-"perturbation_config": {
-"num_variants_per_item": 3,
-"min_semantic_distance": 0.15,
-"max_semantic_distance": 0.45,
-"perturbation_strategy": "paraphrase_llm",
-"paraphrase_model": "org/paraphrase-model-v2"
-},
-"scoring_config": {
-"contamination_threshold": 0.10,
-"significance_alpha": 0.05,
-"max_allowed_contaminated_items_pct": 5.0
-},
-"governance": {
-"audit_owner": "ml-platform-team",
-"review_required_above_cs": 0.25,
-"block_deployment_above_contaminated_pct": 5.0,
-"result_retention_days": 365,
-"notify_on_failure": ["ml-platform@yourorg.com", "model-governance@yourorg.com"]
-}
-}"""
+ARTICLE = Path(__file__).resolve().parents[2] / "golden" / "suite" / "gsm8k_contamination_audit_v3.json"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -104,28 +70,15 @@ def test_the_published_schema_and_the_classes_agree() -> None:
         assert not list(Draft202012Validator(schema).iter_errors(asdict(suite_of(plain))))  # what is read is one too
 
 
-def test_the_sources_json_and_the_shipped_yaml_are_one_suite(tmp_path: Path) -> None:
-    (tmp_path / "suite.json").write_text(ARTICLE)
-    read = read_suite(str(tmp_path / "suite.json"))
+def test_the_sources_json_and_the_shipped_yaml_are_one_suite() -> None:
+    read = read_suite(str(ARTICLE))
     assert read == read_suite("gsm8k_contamination_audit_v3")
-    theirs = json.loads(ARTICLE)
+    theirs = json.loads(ARTICLE.read_text())
     ours = asdict(read)
     for section in set(theirs) - {"$schema"}:  # not one field of it is lost
         held = {k: ours[section][k] for k in theirs[section]} if isinstance(theirs[section], dict) else ours[section]
         assert held == theirs[section]
     assert read.audits == {"perturb": []} and read.gate == "ours"
-
-
-@pytest.mark.parametrize("given", ["#channel", "slack://token", "a@b@c", "a@example.org?to=x", "a@example.org,b@c"])
-def test_whom_a_suite_names_is_a_mail_address(given: str) -> None:
-    with pytest.raises(ConfigError, match="no mail address"):
-        suite_of(small(governance={"notify_on_failure": [given]}))
-
-
-def test_rotation_is_by_the_quarter() -> None:
-    assert suite_of(small(governance={"rotate_every": "quarter"})).governance.rotate_every == "quarter"
-    with pytest.raises(ConfigError, match="rotate_every"):
-        suite_of(small(governance={"rotate_every": "week"}))
 
 
 def test_every_field_of_the_source_says_something_to_the_audit() -> None:
@@ -153,11 +106,6 @@ def test_a_mutable_model_is_refused_with_what_to_write(version: str, endpoint: s
         suite_of(small(model_config=pin))
 
 
-def test_an_endpoint_without_a_revision_is_refused() -> None:
-    with pytest.raises(ConfigError, match="An endpoint may serve other weights tomorrow"):
-        suite_of(small(model_config={"model_id": "m", "endpoint": "http://gpu1:8000/v1"}))
-
-
 def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
     def do(plain: dict[str, Any]) -> None:
         *above, last = path.split(".")
@@ -172,6 +120,11 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
     ("spoil", "why"),
     [
         (change("governance.audit_ownr", "x"), "Did you mean 'governance.audit_owner'"),
+        (change("governance.rotate_every", "week"), "governance.rotate_every"),
+        *((change("governance.notify_on_failure", [to]), "no mail address") for to in (
+            "#channel", "slack://token", "a@b@c", "a@example.org?to=x", "a@example.org,b@c",
+        )),
+        (change("model_config", {"model_id": "m", "endpoint": "http://gpu1:8000/v1"}), "serve other weights tomorrow"),
         (change("sample_size", 3), "Did you mean 'dataset_config.sample_size'"),
         (change("dataset_config.dataset_version", "latest"), "other questions tomorrow"),
         (change("dataset_config.sample_size", 0), "dataset_config.sample_size"),
@@ -192,7 +145,7 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (change("perturbation_config", {"min_semantic_distance": 0.5, "max_semantic_distance": 0.2}), "not below"),
         (lambda plain: plain.update(gate="source", audits={"sweep": []}), "Expected perturb among audits"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_suite_is_refused(spoil: Callable[[dict[str, Any]], Any], why: str) -> None:
     plain = copy.deepcopy(small())
     spoil(plain)
@@ -302,6 +255,7 @@ def test_what_the_suite_decides_an_audit_may_not(word: str) -> None:
 def test_words_are_checked_by_each_audits_own_command(capsys: pytest.CaptureFixture, tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(json.dumps(small(audits={"sweep": ["r=1..2"], "memory": []})))
     for words, said in (
+        (["sweep.benchmark=arc_easy", "sweep.benchmark.revision=main"], "benchmark arc_easy is read from the hub"),
         (["sweep.r=9..1"], "sweep: Invalid r"),
         (["sweep.rr=1"], "sweep: Unknown key: 'rr'"),
         (["validity.n=3"], "this suite runs sweep, memory, not validity"),
@@ -312,12 +266,6 @@ def test_words_are_checked_by_each_audits_own_command(capsys: pytest.CaptureFixt
     ):
         assert main([str(tmp_path / "s.yaml"), *words]) == 1
         assert said in capsys.readouterr().err, words
-
-
-def test_a_hub_benchmark_without_a_commit_is_refused() -> None:
-    suite = suite_of(small(audits={"sweep": ["benchmark=arc_easy", "benchmark.revision=main"]}))
-    with pytest.raises(ConfigError, match="no fixed revision"):
-        steps(suite, audit_words(suite), "out")
 
 
 def test_the_plan_counts_every_audit_and_starts_nothing(

@@ -3,7 +3,6 @@ usage."""
 
 import argparse
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from audit.exits import plainly, say
@@ -86,16 +85,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     write, folder, after = {
         "inspect": (inspect_log.export_inspect, inspect_log.INSPECT, "Look at them: inspect view --log-dir {}"),
-        "eee": (partial(eee.export_eee, organization=getattr(asked, "organization", "")), eee.FOLDER, ""),
-        "hub": (
-            partial(hub.export_hub, task_id=getattr(asked, "task_id", ""), source_url=getattr(asked, "source_url", "")),
-            hub.FOLDER,
-            "Put the folder .eval_results into the model's repository.",
-        ),
+        "eee": (eee.export_eee, eee.FOLDER, ""),
+        "hub": (hub.export_hub, hub.FOLDER, "Put the folder .eval_results into the model's repository."),
     }[asked.format]
     out = asked.out or asked.run_dir / folder
+    own = {name: value for name, value in vars(asked).items() if name not in ("format", "run_dir", "out")}
     for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
-        for path, problem in write(run_dir, out):  # type: ignore[operator]
+        for path, problem in write(run_dir, out, **own):  # type: ignore[operator]
             say(f"written  {path}{f'  {problem}' if problem else ''}")
     if after:
         print(after.format(out))

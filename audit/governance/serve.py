@@ -149,7 +149,9 @@ class _Site:
         data = text.encode("utf-8", "backslashreplace")
         return HTMLResponse(data, status, headers={**_HEADERS, "Content-Security-Policy": policy})
 
-    def guarded(self, answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    def guarded(self, answer: Callable[[Request, bytes], Response]) -> Callable[[Request], Awaitable[Response]]:
+        """An address for who has the session alone. answer: of the request and its body; it may read files."""
+
         @wraps(answer)
         async def check(request: Request) -> Response:
             if request.headers.get("host", "") not in self.review.hosts:
@@ -159,7 +161,10 @@ class _Site:
             if self.opened is None or not self.opened <= self.review.now() <= self.opened + _SESSION:
                 return _refused(401, "The session has ended. Start audit review serve again.")
             try:
-                return await answer(request)
+                body = await _body(request)
+                if body is None:
+                    return _refused(413, "That is too long for a decision.")
+                return await run_in_threadpool(answer, request, body)
             except _NoSuchRunError:
                 return _refused(404, "There is no such run.")
             except ClientDisconnect:
@@ -181,16 +186,14 @@ class _Site:
         answer.set_cookie(SESSION, self.session, httponly=True, samesite="strict", path=f"/{self.review.home}")
         return answer
 
-    async def listed(self, request: Request) -> Response:
-        return self.page(title="Audits", runs=await run_in_threadpool(self.rows))
-
-    def rows(self) -> list[dict[str, Any]]:
+    def listed(self, request: Request, body: bytes) -> Response:
         found = []
         for name, run_dir in _runs(self.review.folder).items():
             ruling = _ruling(self.review, run_dir)
             row = {"id": name, "name": _shown(run_dir, self.review.folder), "decision": str(ruling.decision)}
             found.append({**row, "problem": one_line(ruling.problem), "said": [one_line(s) for s in ruling.said]})
-        return sorted(found, key=lambda row: (row["decision"] == Decision.PASS, row["name"]))
+        found.sort(key=lambda row: (row["decision"] == Decision.PASS, row["name"]))
+        return self.page(title="Audits", runs=found)
 
     def shown(self, name: str, error: str = "", status: int = 200) -> HTMLResponse:
         run_dir = _run(self.review.folder, name)
@@ -202,37 +205,28 @@ class _Site:
             pages=[{"name": _shown(path.parent, self.review.folder)} for path in _reports(run_dir)],
         )  # fmt: skip
 
-    async def one(self, request: Request) -> Response:
-        return await run_in_threadpool(self.shown, request.path_params["name"])
+    def one(self, request: Request, body: bytes) -> Response:
+        return self.shown(request.path_params["name"])
 
-    async def report(self, request: Request) -> Response:
+    def report(self, request: Request, body: bytes) -> Response:
         if request.headers.get("sec-fetch-dest", "iframe") != "iframe":  # by itself it could lead its tab elsewhere
             return _refused(403, "A report is shown inside the page of its run.")
         paths = _reports(_run(self.review.folder, request.path_params["name"]))
         found = dict(zip(map(str, range(len(paths))), paths, strict=True)).get(request.path_params["number"])
         if found is None:
             return _refused(404, "There is no such report.")
-        data = await run_in_threadpool(found.read_bytes)
-        return HTMLResponse(data, headers={**_HEADERS, "Content-Security-Policy": _SANDBOX})
+        return HTMLResponse(found.read_bytes(), headers={**_HEADERS, "Content-Security-Policy": _SANDBOX})
 
-    async def decided(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        origin = request.headers.get("origin", "")
-        if origin != f"http://{request.headers['host']}" and origin != f"https://{request.headers['host']}":
+    def decided(self, request: Request, body: bytes) -> Response:
+        review, name = self.review, request.path_params["name"]
+        if request.headers.get("origin", "") not in [f"{way}://{request.headers['host']}" for way in ("http", "https")]:
             return _refused(403, "A decision has to come from this page.")
         if request.headers.get("content-type", "") != "application/x-www-form-urlencoded":
             return _refused(415, "Expected the page's own form.")
-        body = await _body(request)
-        if body is None:
-            return _refused(413, "That is too long for a decision.")
         given = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
         if not _same(given.get("csrf", ""), self.csrf):
             return _refused(403, "The page is of another session. Open it again.")
-
-        return await run_in_threadpool(self.sign, name, given)
-
-    def sign(self, name: str, given: Mapping[str, str]) -> Response:
-        review, run_dir = self.review, _run(self.review.folder, name)
+        run_dir = _run(review.folder, name)
         ruling = rule_run(run_dir)
         if not _same(given.get("seen", ""), _seen(run_dir, ruling)):
             return self.shown(name, "The run changed since you looked: look at it again, then decide.", 409)

@@ -89,7 +89,7 @@ notices = sa.Table(
     sa.UniqueConstraint("about", "kind"),
 )
 
-# What people decided on: about is over the hashes of what a decision binds (`decided.py`).
+# What people decided on: about is over the hashes of what a decision binds (`store`).
 decisions = sa.Table(
     "decisions",
     metadata,

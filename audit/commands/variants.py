@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,53 +38,42 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--folder", type=Path, default=Path("outputs/variants"), help="where libraries are kept")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    build = commands.add_parser("build", help="items -> candidates -> gates -> library")
+    def command(
+        name: str, does: str, run: Callable[[argparse.Namespace], None], *places: str
+    ) -> argparse.ArgumentParser:
+        one = commands.add_parser(name, help=does)
+        one.set_defaults(run=run)
+        for place in places:
+            one.add_argument(place)
+        return one
+
+    build = command("build", "items -> candidates -> gates -> library", _build)
     words = build.add_argument("overrides", nargs="*", help="key=value of conf/variants.yaml")
     offer(words, lambda typed: overrides("variants", typed))
-    build.set_defaults(run=_build)
-
-    commands.add_parser("list", help="the libraries there are").set_defaults(run=_list)
-
-    show = commands.add_parser("show", help="header and funnel; variants of a question or in a state")
-    show.add_argument("library")
+    command("list", "the libraries there are", _list)
+    show = command("show", "header and funnel; variants of a question or in a state", _show, "library")
     show.add_argument("--question", help="id of a question: all its candidates")
     show.add_argument("--state", help="candidates in this state, such as accepted or too_close")
     show.add_argument("--limit", type=int, default=20)
-    show.set_defaults(run=_show)
-
-    diff = commands.add_parser("diff", help="what differs between two libraries")
-    diff.add_argument("library")
-    diff.add_argument("other")
-    diff.set_defaults(run=_diff)
-
-    merge = commands.add_parser("merge", help="the candidates of two libraries of one benchmark")
-    merge.add_argument("library")
-    merge.add_argument("other")
+    command("diff", "what differs between two libraries", _diff, "library", "other")
+    merge = command("merge", "the candidates of two libraries of one benchmark", _merge, "library", "other")
     merge.add_argument("--name", required=True)
-    merge.set_defaults(run=_merge)
-
-    export = commands.add_parser("export", help="as jsonl or parquet, by the file's suffix")
-    export.add_argument("library")
+    export = command("export", "as jsonl or parquet, by the file's suffix", _export, "library")
     export.add_argument("out", type=Path)
     export.add_argument("--all", action="store_true", help="every candidate, not the accepted ones alone")
-    export.set_defaults(run=_export)
-
-    panel = commands.add_parser("panel", help="take in what the reference models of a finished run found")
-    panel.add_argument("library")
+    panel = command("panel", "take in what the reference models of a finished run found", _panel, "library")
     panel.add_argument(
         "run_dir", type=local_folder, metavar="RUN_DIR", help="a run of audit perturb with three references or more"
     )
-    panel.set_defaults(run=_panel)
-
-    review = commands.add_parser("review", help="write a random sample for a person to read, or take the findings in")
-    review.add_argument("library")
+    review = command(
+        "review", "write a random sample for a person to read, or take the findings in", _review, "library"
+    )
     either = review.add_mutually_exclusive_group(required=True)
     either.add_argument("--out", type=Path, help="the form to write: .html to read in a browser, or .jsonl")
     either.add_argument("--read", type=Path, help="the file with the findings")
     review.add_argument("--n", type=int, default=150, help="variants to draw (0 broken of 150: at most 2 %%)")
     review.add_argument("--seed", type=int, default=0)
     review.add_argument("--reviewer", default="", help="who read it; needed with --read")
-    review.set_defaults(run=_review)
     return parser
 
 

@@ -121,12 +121,11 @@ def as_junit(ruling: Ruling) -> str:
     for rows in ruling.incomplete:
         _case(suite, rows.benchmark, rows.model, Error(one_line(rows.watermark), "incomplete"), [rows.watermark])
     for cell in ruling.cells:
-        lines = [*cell.reasons, *(f"{name}: {found}" for name, found in cell.failed_gates), *cell.what_to_do]
         result = None
         if not ruling.overridden and cell.decision != Decision.PASS:
             kind = Error if cell.decision == Decision.NO_DECISION else Failure
             result = kind(one_line(f"{cell.decision}: {cell.headline}"), one_line(cell.verdict))
-        _case(suite, f"{cell.audit}.{cell.benchmark}", cell.model, result, [cell.headline, *lines, *ruling.said])
+        _case(suite, f"{cell.audit}.{cell.benchmark}", cell.model, result, [cell.headline, *_why(cell), *ruling.said])
     if ruling.exit_code and not ruling.overridden and not any(case.result for case in suite):
         # A rejected run whose cells all pass: it must not look green.
         _case(suite, "run", ruling.run, Failure(one_line(_decision(ruling)), "decided"), ruling.said)
@@ -135,6 +134,11 @@ def as_junit(ruling: Ruling) -> str:
     xml.update_statistics()
     text: str = xml.tostring().decode("utf-8")
     return text + "\n"
+
+
+def _why(cell: CellRuling) -> list[str]:
+    """Reasons, checks that failed, and what to do."""
+    return [*cell.reasons, *(f"{name}: {found}" for name, found in cell.failed_gates), *cell.what_to_do]
 
 
 def _case(suite: TestSuite, group: str, name: str, result: Failure | Error | None, lines: Iterable[str]) -> None:
@@ -188,10 +192,9 @@ def as_markdown(ruling: Ruling) -> str:
         lines += ["", "| | decision | audit | model | benchmark | verdict | |", "|---|---|---|---|---|---|---|"]
         lines += [_table_row(cell) for cell in ruling.cells]
     for cell in ruling.cells:
-        found = [*cell.reasons, *(f"{name}: {detail}" for name, detail in cell.failed_gates), *cell.what_to_do]
-        if cell.decision != Decision.PASS and found:
+        if cell.decision != Decision.PASS and _why(cell):
             lines += ["", f"{markdown(cell.model)} on {markdown(cell.benchmark)}:", ""]
-            lines += [f"- {markdown(one)}" for one in found]
+            lines += [f"- {markdown(one)}" for one in _why(cell)]
     return "\n".join(lines) + f"\n\nExit code {ruling.exit_code}.\n"
 
 

@@ -133,6 +133,14 @@ def load_trusted(folder: Path) -> dict[str, Trusted]:
     return found
 
 
+def signer_of(signer: Signer, trusted: Mapping[str, Trusted]) -> str:
+    """Whose private key it is. ConfigError where it is nobody's whose word counts."""
+    known = trusted.get(signer.public_key.keyid)
+    if known is None:
+        raise ConfigError("This private key has no public key among the trusted ones: the gate would not believe it.")
+    return known.signer
+
+
 def person(name: str) -> str:
     """A name as people are told apart by."""
     return name.strip().casefold()

@@ -10,7 +10,7 @@ from securesystemslib.signer import Signer
 from audit.decision import Decision, Ruling
 from audit.errors import ConfigError, RegistryError
 from audit.exits import FAILED
-from audit.governance.keys import DECISION, DECISIONS, Trusted, seal, statement
+from audit.governance.keys import DECISION, DECISIONS, Trusted, seal, signer_of, statement
 from audit.governance.reviews import LONGEST, MAX_REASON, Bound, Kind, add_file, chain_of, parse_time, time_text
 from audit.governance.ruling import bound_to
 from audit.panel import PANEL, panel_runs
@@ -48,9 +48,7 @@ def decide_on(
     if registry is not None:
         registry.check(run_dir, bound)
     now, reason = now.replace(microsecond=0), reason.strip()
-    known = trusted.get(signer.public_key.keyid)
-    if known is None:
-        raise ConfigError("This private key has no public key among the trusted ones: the gate would not believe it.")
+    name = signer_of(signer, trusted)
     if ruling.exit_code == FAILED:
         raise ConfigError("The run has no whole verdict. A failed or incomplete run passes by nobody's word.")
     if not reason or len(reason) > MAX_REASON:
@@ -68,7 +66,7 @@ def decide_on(
         "reason": reason,
         "decided": time_text(now),
         "expires": time_text(until) if until else None,
-        "signer": known.signer,
+        "signer": name,
         "sequence": len(chain) + 1,
         "previous": chain[-1][1] if chain else None,
     }

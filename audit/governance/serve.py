@@ -30,10 +30,10 @@ from starlette.routing import Mount, Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from audit.decision import Decision, Ruling
-from audit.errors import AuditError, ConfigError
+from audit.errors import AuditError
 from audit.exits import one_line
 from audit.governance.formats import as_text
-from audit.governance.keys import Trusted
+from audit.governance.keys import Trusted, signer_of
 from audit.governance.queue import Register, decide_on, queue
 from audit.governance.reviews import MAX_REASON, Bound, Kind
 from audit.governance.ruling import bound_to, home_of, rule_run, ruling_with_decisions, verdict_path
@@ -107,10 +107,7 @@ def create_server(app: Starlette) -> uvicorn.Server:
 
 def create_app(review: Reviewing) -> Starlette:
     """The application. ConfigError where the reviewer's key is none that the gate would believe."""
-    known = review.trusted.get(review.signer.public_key.keyid)
-    if known is None:
-        raise ConfigError("This private key has no public key among the trusted ones: the gate would not believe it.")
-    site = _Site(review, known.signer)
+    site = _Site(review, signer_of(review.signer, review.trusted))
     pages = [
         Route("/", site.guarded(site.listed), methods=["GET"]),
         Route("/run/{name}", site.guarded(site.one), methods=["GET"]),

@@ -31,15 +31,15 @@ from audit.verdict.result import json_ready
 _TASK = "text-generation"
 
 
-def facts_of(entry: Entry, model: str | None) -> tuple[str, dict[str, Any]]:
-    """(model, facts) of the one model that a run judged, or the named one; ConfigError where it must be said which."""
+def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any]]:
+    """(cells, facts) of the one model that a run judged, or the named one; ConfigError where it must be said which."""
     judged = sorted({cell.model for cell in entry.cells})
     name = model or (judged[0] if len(judged) == 1 else "")
     if name not in judged:
         raise ConfigError(f"{entry.run_dir} judged {', '.join(judged)}. Say which: --model {judged[0]}")
     cells = [cell for cell in entry.cells if cell.model == name]
     kept = ("key", "audit", "fingerprint", "answers_sha256", "verdict_sha256", "suite", "suite_sha256", "ended")
-    return name, {
+    return cells, {
         **attributes(entry, *kept),
         "decision": str(next(one for one in WORST_FIRST if one in {cell.decision for cell in cells})),  # as of a panel
         "decision_of_the_run": str(entry.ruling.verdict_decision),
@@ -51,8 +51,7 @@ def write_card(run_dir: Path, out: Path, dataset: str | None = None, model: str 
     """Write the facts, the card (README.md; one that is there is added to) and, where the benchmark's id on the hub is
     known, .eval_results; the files. ConfigError where something else was written of this run before."""
     entry = read_entry(run_dir)
-    name, facts = facts_of(entry, model)
-    cells = [cell for cell in entry.cells if cell.model == name]
+    cells, facts = facts_of(entry, model)
     hub = dataset or _hub_id(run_dir)
     make_folder(out)
     short = entry.key[:12]
@@ -61,7 +60,7 @@ def write_card(run_dir: Path, out: Path, dataset: str | None = None, model: str 
         (out / ".eval_results").mkdir(exist_ok=True)
         path = out / ".eval_results" / f"audit-{short}.yaml"
         written.append(_once(path, _eval_results(cells, hub, entry).encode()))
-    written.append(_card(out / "README.md", name, cells, entry, hub))
+    written.append(_card(out / "README.md", cells, entry, hub))
     return written
 
 
@@ -82,7 +81,7 @@ def push_card(out: Path, repository: str) -> str:
     return str(done.commit_url)
 
 
-def _card(path: Path, name: str, cells: Sequence[Cell], entry: Entry, hub: str | None) -> Path:
+def _card(path: Path, cells: Sequence[Cell], entry: Entry, hub: str | None) -> Path:
     from huggingface_hub import EvalResult, ModelCard
 
     try:
@@ -110,7 +109,7 @@ def _card(path: Path, name: str, cells: Sequence[Cell], entry: Entry, hub: str |
         if one.estimate is not None
     ]
     card.data.eval_results = [*(card.data.eval_results or []), *found]
-    card.data.model_name = card.data.get("model_name") or name
+    card.data.model_name = card.data.get("model_name") or cells[0].model
     card.text = f"{card.text.rstrip()}\n\n{mark}\n{_block(cells, entry)}"
     write_file(path, str(card).encode("utf-8", "backslashreplace"))
     return path

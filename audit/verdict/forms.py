@@ -45,8 +45,7 @@ class Share:
         return low, 1.0 if k == n else float(scipy.stats.beta.ppf(0.975, k + 1, n - k))
 
     def __str__(self) -> str:
-        low, high = self.limits
-        return f"{100 * self.value:.0f} % [{100 * low:.0f}, {100 * high:.0f}]"
+        return _said(self.to_dict())
 
     def to_dict(self) -> dict[str, float]:
         low, high = self.limits

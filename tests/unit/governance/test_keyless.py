@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from governed import NOW
+from governed import NOW, decided
 from sigstore_services import ISSUER, serving, token
 
 from audit.commands.evidence import main as evidence
 from audit.commands.gate import main as gate
-from audit.commands.review import main as review
 from audit.errors import ConfigError, SignatureError
 from audit.governance.keyless import TRUST_VARIABLE, load_identity
 from audit.governance.keys import load_signer, load_trusted, seal, statement, unseal
@@ -59,8 +58,7 @@ def trusted(tmp_path: Path) -> Path:
 
 
 def override(run_dir: Path, trusted: Path, name: str) -> int:
-    key = ["--key", str(trusted / f"{name}.sigstore.json"), "--keys", str(trusted)]
-    return review(["override", str(run_dir), "--reason", "pilot", "--expires", "2026-12-31", *key], NOW)
+    return decided(run_dir, trusted, name, "--key", str(trusted / f"{name}.sigstore.json"), "--keys", str(trusted))
 
 
 def test_the_gate_honours_a_decision_through_sigstore_like_a_key(
@@ -73,8 +71,7 @@ def test_the_gate_honours_a_decision_through_sigstore_like_a_key(
     assert override(run_dir, trusted, "emil") == 1  # dora's session does not sign for emil
     assert len([*(run_dir / "decisions").iterdir()]) == 1
     (trusted / "alice.pub").write_bytes((keys / "alice.pub").read_bytes())
-    words = ["override", str(run_dir), "--reason", "pilot", "--expires", "2026-12-31", "--keys", str(trusted)]
-    assert review([*words, "--key", str(keys / "alice.key")], NOW) == 0  # keys and identities in one chain
+    assert decided(run_dir, keys, "alice", "--keys", str(trusted)) == 0  # keys and identities in one chain
     assert gate(asked, NOW) == 0 and "dora" in capsys.readouterr().out
     assert gate(asked, datetime(2027, 1, 2, tzinfo=UTC)) == 4  # it expires like any
     (trusted / "dora.sigstore.json").write_text(json.dumps({"identity": "dora@example.org", "issuer": "https://x"}))

@@ -243,12 +243,17 @@ def _change(
         for s, x, y in ((s, x, after[s]) for s, x in before.items())
     )
     controls = [
-        found.get((model, str(Manifest.load(path).analysis.get("control_benchmark"))))
-        for found, (model, _), path in zip(outcomes, keys, paths, strict=True)
+        found.get((model, _held_out_name(path))) for found, (model, _), path in zip(outcomes, keys, paths, strict=True)
     ]
-    lasting = tuple(_lasting(audit, (before, after), one.cluster, controls))
+    lasting = tuple(_lasting(audit, (before, after), one.cluster, controls, logs))
     changed, questions = _questions(said, says, one.question_ids, paths[0], keys[0])
     return CellChange(audit, tuple(a), tuple(b), settings, lasting, _figures(a, b), changed, questions)
+
+
+def _held_out_name(run_dir: Path) -> str:
+    """The run's held-out items: its configuration has the benchmark, or its name where answers were imported."""
+    named = Manifest.load(run_dir).config.get("control_benchmark")
+    return str(named["name"] if isinstance(named, Mapping) else named)
 
 
 def _questions(
@@ -279,8 +284,9 @@ def _figures(a: Sequence[Cell], b: Sequence[Cell]) -> tuple[tuple[str, str, Indi
 
 
 def _lasting(
-    audit: str, answers: tuple[Answers, Answers], cluster: IntArray, controls: Sequence[CellOutcomes | None]
-) -> Iterator[LastingChange]:
+    audit: str, answers: tuple[Answers, Answers], cluster: IntArray, controls: Sequence[CellOutcomes | None],
+    logs: bool,
+) -> Iterator[LastingChange]:  # fmt: skip
     """Each arm beside the baseline, as its mean over levels and replicates; then held-out items that both answered."""
     base = _baseline(audit, answers)
     scores = [_mean(side, base) for side in answers]
@@ -293,9 +299,13 @@ def _lasting(
             before, after = (_score(x[every], y[every]) for x, y in zip(scores, there, strict=True))
             yield LastingChange(arm, found, before, after)
     first, second = controls
-    if not first or not second or first.question_ids != second.question_ids:
+    if not first or not second:
         return
-    held_out = [_mean({s: to_values(c.row(s)) for s in c.settings}, base) for c in (first, second)]
+    if logs:
+        first, second = _shared(first, second)
+    elif first.question_ids != second.question_ids:
+        return
+    held_out = [_mean(_rows(c, logs)[0], base) for c in (first, second)]
     leads, clusters = (lead, held_out[1] - held_out[0]), (cluster, first.cluster)
     if min(np.unique(c[~np.isnan(x)]).size for x, c in zip(leads, clusters, strict=True)) >= UNITS_MIN:
         before, after = (_score(x, y) for x, y in zip(scores, held_out, strict=True))

@@ -96,6 +96,28 @@ def test_what_lasts_of_a_change_under_damage(
         assert kept["adjusted"] == found["pvalue"]  # one condition
 
 
+def test_what_lasts_of_imported_answers_is_held_against_held_out_items(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three trials an item: the newer model is right on all items as published, and as before on those held out."""
+    runs = []
+    for name, published in (("old", 0.4), ("new", 1.0)):
+        for part, share in (("seen", published), ("held", 0.4)):
+            rng = np.random.default_rng(len(runs))
+            rows = [f"{name},{part}{i},{k},{int(rng.random() < share)}" for i in range(60) for k in (1, 2, 3)]
+            (tmp_path / f"{name}_{part}.csv").write_text("\n".join(["model,item,epoch,correct", *rows]) + "\n")
+        runs.append(str(tmp_path / name))
+        files = [str(tmp_path / f"{name}_seen.csv"), "--held-out", str(tmp_path / f"{name}_held.csv")]
+        assert import_logs([*files, "--benchmark", "exam", "-o", runs[-1]]) == 0
+    capsys.readouterr()
+    assert main([*runs, "--json"]) == 0
+    (cell,) = json.loads(capsys.readouterr().out)
+    (kept,) = cell["lasting"]
+    assert kept["found"]["n"] == 60 + 60 and kept["after"][0] == 1
+    assert kept["found"]["lead"] > 0.5 and kept["found"]["pvalue"] < 1e-6 and abs(kept["found"]["there"]) < 0.2
+    assert kept["before"][1] == pytest.approx(0.4, abs=0.12)  # of all trials, and not of the first alone
+
+
 def test_two_suites_are_compared_audit_by_audit(
     two: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,8 +21,8 @@ from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Aggregator, Arm, Draws
 from audit.sweep.messages import MeasuredTexts, TextRow, measure_texts
 from audit.sweep.record import Sweep
-from audit.sweep.result import RunVerdict
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
+from audit.sweep.vocabulary import RunVerdict
 
 
 class OutcomeKey(NamedTuple):

@@ -33,7 +33,7 @@ def sweep(config: SweepConfig) -> int:
 def _prepared(config: SweepConfig) -> Prepared:
     from audit.dry_run import shortfall
     from audit.sweep.design import SweepThresholds
-    from audit.sweep.replay import fewer_by, reachable_by, resolve_sweep
+    from audit.sweep.replay import reachable, resolve_sweep
 
     thresholds, resolved = SweepThresholds.from_mapping(config.verdict), resolve_sweep(config)
     early = None
@@ -45,7 +45,7 @@ def _prepared(config: SweepConfig) -> Prepared:
         early = EarlyStop(config.stop_batch, partial(settled, thresholds=thresholds, panel=panel))
     control = None if config.control_benchmark is None else config.control_benchmark.name
     analysis = {"control_benchmark": control, "references": hint_references(config)}
-    foretold = (*missing_controls(resolved.design), shortfall(resolved, reachable_by(config), fewer_by(config)))
+    foretold = (*missing_controls(resolved.design), shortfall(resolved, *reachable(config)))
     return Prepared(resolved, thresholds, analysis, foretold=foretold, early=early)
 
 

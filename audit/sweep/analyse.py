@@ -15,7 +15,7 @@ from audit.statistics.paired import BoolArray, CellOutcomes, State
 from audit.statistics.permutation import can_reject, enough_permutations
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.unparsed import DECIDE_AT, tipping_point
-from audit.statistics.values import levels_of, replicates_of
+from audit.statistics.values import levels_of
 from audit.sweep.compare import CONFIDENCE
 from audit.sweep.contrasts import contrast_rows
 from audit.sweep.decide import (
@@ -44,10 +44,21 @@ from audit.sweep.paper import (
     setting_rows,
 )
 from audit.sweep.record import label, noise_floor, run_shifts, sweep_of
-from audit.sweep.result import Contrast, Decision, Effect, Hypothesis, RunVerdict, SelfTest, Slope, SweepResult, Verdict
 from audit.sweep.self_test import self_test
+from audit.sweep.simulation import Design, design_of
 from audit.sweep.texts import CANNOT_EXCLUDE, NOT_RUN, TEXTS
 from audit.sweep.texts import tipping as tipping_said
+from audit.sweep.vocabulary import (
+    Contrast,
+    Decision,
+    Effect,
+    Hypothesis,
+    RunVerdict,
+    SelfTest,
+    Slope,
+    SweepResult,
+    Verdict,
+)
 from audit.verdict.result import Calibration, Gate, Reason, because, failed, percent, sentence, sentences
 from audit.verdict.shipped import apart, nearest_design
 from audit.verdict.simulated import told
@@ -75,14 +86,14 @@ class Beside:
     largest_cluster: int | None
     noise_p: float | None
 
-    def without_leak(self, *, by_routers: bool = False) -> BoolArray | None:
-        """(n,) questions of which no message states the answer, or (R, n) by router count; None where all are such."""
+    @property
+    def without_leak(self) -> BoolArray | None:
+        """(R, n) questions of which no message at a router count states the answer; None where all are such."""
         if self.texts is None or not self.texts.leaks:
             return None
-        counts = levels_of(self.cell, Arm.NOISY_REWRITE) if by_routers else (None,)
-        at = {(routers if by_routers else None, question) for routers, _, question in self.texts.leaks}
-        keep = np.array([[(r, q) not in at for q in self.cell.question_ids] for r in counts], dtype=bool)
-        return keep if by_routers else keep[0]
+        at = {(routers, question) for routers, _, question in self.texts.leaks}
+        counts = levels_of(self.cell, Arm.NOISY_REWRITE)
+        return np.array([[(r, q) not in at for q in self.cell.question_ids] for r in counts], dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -164,7 +175,7 @@ def _measure(beside: Beside, s: SweepSettings, rng: np.random.Generator) -> _Mea
     again = partial(
         measure,
         beside.cell,
-        without_leak=beside.without_leak(by_routers=True),
+        without_leak=beside.without_leak,
         shifts=s.shifts,
         largest_cluster=beside.largest_cluster,
         reference=beside.reference,
@@ -249,10 +260,11 @@ def _tipping(case: _Case, decided: Decision) -> float | None:
 def _contrasts(case: _Case) -> tuple[Contrast, ...]:
     if case.evidence.found is None:
         return ()
+    sound = case.cell.without_leak
     return contrast_rows(
         case.cell.cell,
         case.evidence.found,
-        keep=case.cell.without_leak(),
+        keep=None if sound is None else np.all(sound, axis=0),
         control=case.cell.control,
         rng=_rng(case, "contrasts"),
         n_resamples=case.settings.n_resamples,
@@ -276,19 +288,11 @@ def _calibration(case: _Case) -> Calibration | None:
     cell, e = case.cell.cell, case.evidence.found
     if e is None or e.at_any_stop:  # the table is of tests for a fixed number of questions
         return None
-    return nearest(
-        case.settings.table,
-        n=cell.n,
-        clusters=int(np.unique(cell.cluster).size),
-        routers=len(levels_of(cell, Arm.NOISY_REWRITE)),
-        draws=cell.draws,
-        clean_accuracy=e.clean_accuracy,
-        discordance=e.discordance,
-        clean_replicates=len(replicates_of(cell, Arm.FORWARD_FULL, 1)),
-        noisy_replicates=2 if e.repeated else 1,
-        panel=case.panel.cells,
-        thresholds=case.settings.thresholds.to_dict(),
+    run = replace(
+        design_of(cell, e.clean_accuracy, e.discordance, case.panel.cells), noisy_replicates=2 if e.repeated else 1
     )
+    clusters = int(np.unique(cell.cluster).size)
+    return nearest(case.settings.table, run, clusters, case.settings.thresholds.to_dict())
 
 
 def _figures(case: _Case) -> dict[str, Any]:
@@ -441,16 +445,8 @@ NEAR = 1.0  # the largest distance at which a design is called near: twice the q
 
 def nearest(
     table: Mapping[str, Any] | None,
-    *,
-    n: int,
-    routers: int,
-    draws: str,
-    clean_accuracy: float,
-    discordance: float,
-    clean_replicates: int = 1,
-    noisy_replicates: int = 1,
+    run: Design,
     clusters: int | None = None,
-    panel: int = 1,
     thresholds: Mapping[str, float] | None = None,
 ) -> Calibration | None:
     """The clean-world design with the smallest distance; none near is said, with no rates, where it is above NEAR.
@@ -460,19 +456,20 @@ def nearest(
     stands for the number of clusters where questions are grouped. None where there is no table. thresholds: of the
     run; those that are not the table's are named.
     """
-    units = min(clusters or n, n)
+    units = min(clusters or run.n, run.n)
 
     def distance(d: Mapping[str, Any]) -> float:
-        far = apart(units, d["n"]) + apart(routers, d["routers"]) / 2 + apart(panel, d["panel"]) / 4
-        far += 0.5 * (d["draws"] != draws) + 0.5 * ((d["clean_replicates"] > 1) != (clean_replicates > 1))
-        far += 0.5 * ((d.get("noisy_replicates", 1) > 1) != (noisy_replicates > 1))
-        return far + 2 * abs(clean_accuracy - d["clean_accuracy"]) + apart(discordance, d["discordance"], 1e-3) / 2
+        far = apart(units, d["n"]) + apart(run.routers, d["routers"]) / 2 + apart(run.panel, d["panel"]) / 4
+        far += 0.5 * (d["draws"] != run.draws) + 0.5 * ((d["clean_replicates"] > 1) != (run.clean_replicates > 1))
+        far += 0.5 * ((d.get("noisy_replicates", 1) > 1) != (run.noisy_replicates > 1))
+        far += 2 * abs(run.clean_accuracy - d["clean_accuracy"])
+        return far + apart(run.discordance, d["discordance"], 1e-3) / 2
 
-    of = f"{units} {'questions' if units == n else 'groups of questions'}"
+    of = f"{units} {'questions' if units == run.n else 'groups of questions'}"
     none_near = (
-        f"No calibrated design is near: {of}, {routers} router counts, {draws} draws, clean accuracy "
-        f"{percent(clean_accuracy)}, discordance {percent(discordance)}, panel of {panel}. Measure your own: "
-        "audit calibrate --observed RUN_DIR."
+        f"No calibrated design is near: {of}, {run.routers} router counts, {run.draws} draws, clean accuracy "
+        f"{percent(run.clean_accuracy)}, discordance {percent(run.discordance)}, panel of {run.panel}. Measure your "
+        "own: audit calibrate --observed RUN_DIR."
     )
     return nearest_design(table, distance, NEAR, sentence=rates_said, none_near=none_near, thresholds=thresholds)
 

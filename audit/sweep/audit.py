@@ -33,22 +33,19 @@ class Own:
     messages: str | None = None
 
 
-PLAIN = Own()
-
-
 def router_requests(
     work: Work, question: Question, part: Part, replies: Sequence[Generation] = ()
 ) -> list[GenerationRequest]:
     """The calls that write the messages of a router set, then those that sum them up at each r; none for direct."""
-    own, wanted = work.own or PLAIN, n_messages(part)
-    if part.arm in WITHOUT_ROUTER or own.messages is not None:
+    wanted = n_messages(part)
+    if part.arm in WITHOUT_ROUTER or work.own.messages is not None:
         return []
     if not replies:
         prompt = router_prompt(work.protocol, question, part.arm, work.reading)
         # Under nested draws message j of a replicate is the same for every r, so its seed does not know r.
         level = None if work.design.kind == Draws.NESTED else wanted
         return [_request(work, question, part, prompt, (level, part.replicate, ROUTER, j)) for j in range(wanted)]
-    if own.aggregator != Aggregator.SUMMARY or len(replies) > wanted:
+    if work.own.aggregator != Aggregator.SUMMARY or len(replies) > wanted:
         return []
     template, texts = work.protocol.templates["router_summary"], [m.text for m in replies]
     prompts = [fill(template, {"messages": aggregate(work.protocol, texts[:r])}) for r in part.levels]
@@ -69,7 +66,7 @@ def present(work: Work, question: Question, part: Part, messages: Sequence[Gener
 
     A message or summary that failed leaves nothing to ask.
     """
-    earlier = (work.own or PLAIN).messages
+    earlier = work.own.messages
     if earlier is not None and part.arm not in WITHOUT_ROUTER:
         from audit.sweep.replay import stored  # it needs Arrow
 
@@ -83,24 +80,11 @@ def present(work: Work, question: Question, part: Part, messages: Sequence[Gener
 
 def _present(work: Work, question: Question, part: Part, routers: int, used: Sequence[Generation]) -> Presentation:
     """used: the messages of so many routers, and their summary where there is one."""
-    ballots: tuple[str, ...] = ()
-    if part.arm == Arm.DIRECT:
-        prompt = direct_prompt(work.protocol, question, work.reading)
-    elif part.arm == DELETED:
-        seed = work.seed_of(question, DELETED, None, part.replicate, DELETED)
-        left = question_text(work.protocol, replace(question, text=without_words(question.text, routers / 100, seed)))
-        prompt = worker_prompt(work.protocol, [left], len(question.options), work.reading)
-    else:
-        texts = [m.text for m in used[routers:] or used]
-        alone = (work.own or PLAIN).aggregator == Aggregator.VOTE
-        asked = tuple(
-            worker_prompt(work.protocol, some, len(question.options), work.reading)
-            for some in ([[text] for text in texts] if alone else [texts])
-        )
-        prompt, ballots = "\n\n".join(asked), asked if alone else ()
+    asked = _prompts(work, question, part, routers, [m.text for m in used[routers:] or used])
+    alone = work.own.aggregator == Aggregator.VOTE and part.arm not in WITHOUT_ROUTER
     # Nested draws: r pays for the messages that the next smaller r did not already have.
     had = max((r for r in part.levels if r < routers), default=0)
-    paid = used[had:] if (work.own or PLAIN).messages is None else ()
+    paid = used[had:] if work.own.messages is None else ()
     own: dict[str, Any] = {
         "draws": work.design.kind,
         "router_messages": [m.text for m in used],
@@ -112,7 +96,21 @@ def _present(work: Work, question: Question, part: Part, routers: int, used: Seq
         "router_completion_tokens": sum(m.completion_tokens for m in paid),
     }
     failed = next((m.error for m in used if m.error), None)
-    return Presentation(prompt, question.options, question.gold, own, failed, ballots=ballots)
+    ballots = tuple(asked) if alone else ()
+    return Presentation("\n\n".join(asked), question.options, question.gold, own, failed, ballots=ballots)
+
+
+def _prompts(work: Work, question: Question, part: Part, routers: int, texts: list[str]) -> list[str]:
+    """What the worker is asked: of a vote each message alone."""
+    if part.arm == Arm.DIRECT:
+        return [direct_prompt(work.protocol, question, work.reading)]
+    if part.arm == DELETED:
+        seed = work.seed_of(question, DELETED, None, part.replicate, DELETED)
+        left = replace(question, text=without_words(question.text, routers / 100, seed))
+        texts = [question_text(work.protocol, left)]
+    alone = work.own.aggregator == Aggregator.VOTE
+    views = [[text] for text in texts] if alone else [texts]
+    return [worker_prompt(work.protocol, some, len(question.options), work.reading) for some in views]
 
 
 def without_words(text: str, share: float, seed: int) -> str:

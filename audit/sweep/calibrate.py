@@ -11,7 +11,7 @@ with --simulations 300 --worlds 300: an hour and a half on one core).
 """
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,8 @@ from audit.sweep.decide import decide, over_panel
 from audit.sweep.design import Arm, Draws, SweepThresholds, parse_routers
 from audit.sweep.evidence import measure
 from audit.sweep.record import run_shifts, sweep_of
-from audit.sweep.result import Verdict
-from audit.sweep.simulation import SHIPPED, TRUTHS, WORLDS, Design, World, simulate
+from audit.sweep.simulation import SHIPPED, TRUTHS, WORLDS, Design, World, design_of, simulate
+from audit.sweep.vocabulary import Verdict
 from audit.verdict.simulated import Case, Entries, Entry, Procedure, Stream, rates, seed_of, shown, table_text
 
 CHUNK = 25  # simulations that share one seed
@@ -195,45 +195,37 @@ def observed_design(run_dir: Path) -> Iterator[Design]:
         ceiling = 2 * accuracy * (1 - accuracy)
         # Clean against clean where there are replicates; else against noisy, which a true effect would inflate.
         pair = discordance_of(clean[0], clean[1]) if len(clean) > 1 else discordance_of(sweep.clean, sweep.noisy)
-        yield Design(
-            n=cell.n,
-            routers=len(sweep.routers),
-            draws=cell.draws,
-            clean_replicates=max(len(clean), 1),
-            clean_accuracy=round(accuracy, 4),
-            discordance=round(float(np.clip(pair, 0.02 * ceiling, 0.98 * ceiling)), 4),
-            noisy_replicates=max(len(replicates_of(cell, Arm.NOISY_REWRITE, r)) for r in sweep.routers),
-            panel=len(cells),
-            direct=bool(replicates_of(cell, Arm.DIRECT, 0)),
-            ensemble=any(s.level > 1 for s in cell.settings_of(Arm.FORWARD_FULL)),
-        )
+        discordance = round(float(np.clip(pair, 0.02 * ceiling, 0.98 * ceiling)), 4)
+        yield design_of(cell, round(accuracy, 4), discordance, len(cells))
+
+
+# The columns of the tables: of the design, and of the rates.
+_OF_DESIGN = {
+    "n": "{n}", "r": "1..{routers}", "draws": "{draws}", "clean runs": "{clean_replicates}",
+    "noisy runs": "{noisy_replicates}", "accuracy": "{clean_accuracy:g}", "panel": "{panel}",
+}  # fmt: skip
+_OF_DESIGNS = {
+    "paper_setting_fpr": "paper: settings", "paper_model_fpr": "paper: models", "clean_any_excess": "false positive",
+    "gain_one_r_cleared": "false negative, +5 at one r", "gain_5_cleared": "+5 at every r",
+    "clean_cleared": "clean: cleared", "gain_5_excess": "+5: excess", "gain_5_uncontrolled": "uncontrolled",
+    "gain_10_excess": "+10: excess", "gain_10_uncontrolled": "uncontrolled", "coverage_gain": "coverage: gain",
+    "coverage_mean": "mean", "coverage_simultaneous": "all r",
+}  # fmt: skip
+_OF_WORLDS = ("any_excess", "uncontrolled", "cleared", "explained", "brittle", "withheld")
 
 
 def markdown(entries: Entries) -> str:
     """The table of designs: one row each, per cent."""
-    head = ["n", "r", "draws", "clean runs", "noisy runs", "accuracy", "panel", "paper: settings", "paper: models"]
-    head += ["false positive", "false negative, +5 at one r", "+5 at every r", "clean: cleared"]
-    head += ["+5: excess", "uncontrolled", "+10: excess", "uncontrolled"]
-    head += ["coverage: gain", "mean", "all r"]
-    columns = ["paper_setting_fpr", "paper_model_fpr", "clean_any_excess", "gain_one_r_cleared", "gain_5_cleared"]
-    columns += ["clean_cleared", "gain_5_excess", "gain_5_uncontrolled", "gain_10_excess", "gain_10_uncontrolled"]
-    columns += ["coverage_gain", "coverage_mean", "coverage_simultaneous"]
-    rows = []
-    for e in entries:
-        d, r = e["design"], e["rates"]
-        cells = [str(d["n"]), f"1..{d['routers']}", d["draws"], str(d["clean_replicates"]), str(d["noisy_replicates"])]
-        rows.append([*cells, f"{d['clean_accuracy']:g}", str(d["panel"]), *(shown(r, c) for c in columns)])
-    return table_text(head, rows)
+    rows = [[*_shown_design(e, _OF_DESIGN), *(shown(e["rates"], c) for c in _OF_DESIGNS)] for e in entries]
+    return table_text([*_OF_DESIGN, *_OF_DESIGNS.values()], rows)
 
 
 def worlds_markdown(entries: Entries) -> str:
     """The table of worlds: one row each, per cent of models (any excess: of panels)."""
-    head = ["what acts", "n", "r", "clean runs", "noisy runs", "panel", "any excess", "uncontrolled", "cleared"]
-    head += ["explained", "brittle", "withheld"]
-    columns = ["any_excess", "uncontrolled", "cleared", "explained", "brittle", "withheld"]
-    rows = []
-    for e in entries:
-        d, r = e["design"], e["rates"]
-        cells = [e["name"], str(d["n"]), f"1..{d['routers']}", str(d["clean_replicates"]), str(d["noisy_replicates"])]
-        rows.append([*cells, str(d["panel"]), *(shown(r, c) for c in columns)])
-    return table_text(head, rows)
+    design = ("n", "r", "clean runs", "noisy runs", "panel")
+    rows = [[e["name"], *_shown_design(e, design), *(shown(e["rates"], c) for c in _OF_WORLDS)] for e in entries]
+    return table_text(["what acts", *design, *(name.replace("_", " ") for name in _OF_WORLDS)], rows)
+
+
+def _shown_design(entry: Mapping[str, Any], columns: Iterable[str]) -> list[str]:
+    return [_OF_DESIGN[name].format(**entry["design"]) for name in columns]

@@ -18,8 +18,8 @@ import numpy as np
 
 from audit.sweep.decide import SETTLED, look
 from audit.sweep.design import SweepThresholds
-from audit.sweep.result import Verdict
 from audit.sweep.simulation import Design, World, simulate
+from audit.sweep.vocabulary import Verdict
 from audit.verdict.simulated import Case, Entries, Entry, Procedure, table_text
 
 SHIPPED = "early_stopping.json"

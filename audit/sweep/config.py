@@ -1,5 +1,6 @@
 """What can be set of a sweep (the schema of conf/sweep.yaml), validated before an engine is loaded."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,12 +64,10 @@ def from_hydra(cfg: DictConfig) -> SweepConfig:
 
 def validate(config: SweepConfig) -> None:
     """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
-    if config.stop not in STOP:
-        raise unknown_name("stop", config.stop, STOP)
+    _known("stop", config.stop, STOP)
     if config.stop_batch < 1:
         raise ConfigError(f"Invalid stop_batch: {config.stop_batch}. Expected at least 1, such as stop_batch=100.")
-    if config.aggregator not in set(Aggregator):
-        raise unknown_name("aggregator", config.aggregator, list(Aggregator))
+    _known("aggregator", config.aggregator, list(Aggregator))
     if format_of(config.benchmark.format).reading is not None and (config.aggregator, config.dose) != (
         "concatenate",
         None,
@@ -81,10 +80,14 @@ def validate(config: SweepConfig) -> None:
     known = {*Arm, DELETED, *load_model_config("scripted").scripted.accuracy}  # of every audit
     for name, model in config.model.items():
         for arm in model.scripted.accuracy:
-            if arm not in known:
-                raise unknown_name(f"arm in scripted.accuracy of model {name}", arm, sorted(known))
+            _known(f"arm in scripted.accuracy of model {name}", arm, sorted(known))
     SweepThresholds.from_mapping(config.verdict)
     check_run(config, worker_of, TEMPLATES)
+
+
+def _known(what: str, value: str, names: Sequence[str]) -> None:
+    if value not in names:
+        raise unknown_name(what, value, names)
 
 
 def hint_references(config: SweepConfig) -> list[str]:
@@ -101,17 +104,13 @@ def worker_of(config: SweepConfig, model: ModelConfig) -> ModelConfig:
 
 
 def design_of(config: SweepConfig) -> Design:
-    arms = []
     for arm in config.arms:
-        if arm not in set(Arm):
-            raise unknown_name("arm", arm, list(Arm))
-        arms.append(Arm(arm))
-    if config.draws not in set(Draws):
-        raise unknown_name("draws", config.draws, list(Draws))
+        _known("arm", arm, list(Arm))
+    _known("draws", config.draws, list(Draws))
     stochastic = any(worker_of(config, m).worker.temperature > 0 for m in config.model.values())
     return make_design(
         parse_routers(config.r),
-        arms=arms,
+        arms=list(map(Arm, config.arms)),
         draws=Draws(config.draws),
         replicates=config.replicates,
         clean_replicates=config.clean_replicates,

@@ -5,7 +5,7 @@ and the table of comparisons that the report prints beside a verdict.
 clean router? Does it beat as many routers that delete nothing (the ensemble control), or is the gain repetition?
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import scipy
 from audit.errors import DataError
 from audit.records import Setting
 from audit.statistics.drawing import cluster_df
-from audit.statistics.paired import UNANSWERED, BoolArray, CellOutcomes
+from audit.statistics.paired import UNANSWERED, BoolArray, CellOutcomes, IntArray
 from audit.statistics.permutation import can_reject, paired_test, sign_flip_pvalue
 from audit.statistics.resampling import (
     N_RESAMPLES,
@@ -28,8 +28,8 @@ from audit.statistics.resampling import (
 from audit.statistics.values import Unparsed, average, is_binary, replicates_of, settings_values, to_values
 from audit.sweep.compare import CONFIDENCE, Comparison
 from audit.sweep.design import Arm
-from audit.sweep.evidence import Evidence
-from audit.sweep.result import Contrast
+from audit.sweep.evidence import Evidence, Reading
+from audit.sweep.vocabulary import Contrast
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,7 @@ def contrast(
     if not both.any():
         raise DataError(f"{label}: not one item has an answer under both conditions ({x.size} items).")
     x, y = x[both], y[both]
-    units = np.unique(groups[both]).size
-    enough = can_reject(units, 1 - CONFIDENCE)
+    enough = _enough(groups[both])
     pvalue, low, high = float("nan"), -1.0, 1.0
     if all(len({(s.arm, s.level) for s in part}) == 1 for part in (a, b)):
         pvalue = paired_test(runs[0], runs[1], groups, n_permutations=n_resamples, rng=rng)
@@ -99,6 +98,11 @@ def contrast(
     )
 
 
+def _enough(*groups: IntArray) -> bool:
+    """Whether each has clusters enough for resamples to show a spread to speak of."""
+    return can_reject(min(np.unique(one).size for one in groups), 1 - CONFIDENCE)
+
+
 def count(value: float) -> float:
     """Whole numbers whole; averaged replicates give fractions, which are kept."""
     return int(value) if float(value).is_integer() else float(value)
@@ -119,7 +123,7 @@ def difference_in_differences(
     kept half an item from 0 and 1. A gain is the mean over r. With fewer than five items (clusters) in one of them the
     intervals are all that is possible and p is NaN.
     """
-    changes, units, dfs, pairs = [], [], [], []
+    changes, groups = [], []
     for cell in (cell_a, cell_b):
         a = settings_values(cell, cell.settings_of(Arm.NOISY_REWRITE))
         b = settings_values(cell, replicates_of(cell, Arm.FORWARD_FULL, 1))
@@ -127,7 +131,8 @@ def difference_in_differences(
         if not both.any():
             raise DataError(f"noisy - clean on {cell.benchmark}: not one item has an answer under both conditions.")
         drawn = bootstrap_sweep(b[both], a[both][None], cell.cluster[both], n_resamples=n_resamples, rng=rng)
-        n = int(both.sum())
+        groups.append(cell.cluster[both])
+        n = groups[-1].size
         noisy, clean = (
             np.concatenate([r.estimate, r.draws[:, 0]]).clip(0.5 / n, 1 - 0.5 / n) for r in (drawn.noisy, drawn.clean)
         )
@@ -135,22 +140,19 @@ def difference_in_differences(
         changes.append(
             np.stack([noisy - clean, logit(noisy) - logit(clean), np.log1p(-clean) - np.log1p(-noisy)], axis=1)
         )
-        units.append(np.unique(cell.cluster[both]).size)
-        dfs.append(cluster_df(cell.cluster[both]))
-        pairs.append(n)
     apart = changes[0] - changes[1]  # (1 + B, scales): the estimates, then the resamples
     none = np.zeros((0, 3))
-    df = max(min(dfs), 1.0)
+    df = max(min(map(cluster_df, groups)), 1.0)
     intervals = Resamples(apart[0], apart[1:], none, np.zeros(0)).intervals(CONFIDENCE, "percentile", units=1 + df)
     # A standard error of 0 means that neither gain varies over resamples: nothing to test.
     # A resample of G clusters has a variance that is too small by (G - 1) / G.
     less = np.sqrt(df / (1 + df))
     p = max(float(scipy.stats.t.sf(i.estimate / i.se * less, df)) if i.se > 0 else 1.0 for i in intervals)
-    if not can_reject(min(units), 1 - CONFIDENCE):
+    if not _enough(*groups):
         intervals = tuple(Interval(i.estimate, -np.inf, np.inf, CONFIDENCE, "percentile", np.nan) for i in intervals)
         p = float("nan")
     difference, log_odds, log_wrong = intervals
-    return DifferenceInDifferences(difference, log_odds, log_wrong, p, pairs[0])
+    return DifferenceInDifferences(difference, log_odds, log_wrong, p, groups[0].size)
 
 
 def score_gap(
@@ -172,7 +174,7 @@ def score_gap(
     arm, routers = Arm.DIRECT, 0
     if not all(replicates_of(c, arm, routers) for c in (cell_a, cell_b)):
         arm, routers = Arm.FORWARD_FULL, 1
-    estimates, draws, units, alike, runs, unseen = [], [], [], [], 0.0, 0.0
+    estimates, draws, groups, runs, unseen = [], [], [], 0.0, 0.0
     for cell in (cell_a, cell_b):
         settings = replicates_of(cell, arm, routers)
         values = settings_values(cell, settings)
@@ -184,15 +186,14 @@ def score_gap(
         )
         estimates.append(float(drawn.clean.estimate[0]))
         draws.append(drawn.clean.draws[:, 0])
-        units.append(np.unique(cell.cluster[there]).size)
-        alike.append(1 + cluster_df(cell.cluster[there]))
+        groups.append(cell.cluster[there])
         runs += 1 / len(settings)
         unseen = max(unseen, unseen_change(values[there], cell.cluster[there]))
     gap = estimates[0] - estimates[1]
-    if not can_reject(min(units), 1 - CONFIDENCE):
+    if not _enough(*groups):
         return Interval(gap, -1.0, 1.0, CONFIDENCE, "percentile", float("nan"))
     apart = Resamples(np.array([gap]), (draws[0] - draws[1])[:, None], np.zeros((0, 1)), np.zeros(0))
-    (found,) = apart.intervals(CONFIDENCE, "percentile", units=max(min(alike), 2.0))
+    (found,) = apart.intervals(CONFIDENCE, "percentile", units=max(1 + min(map(cluster_df, groups)), 2.0))
     total = float(np.sqrt(found.se**2 + runs * shift))
     longer = total / found.se if found.se > 0 else 1.0
     low, high = (gap + longer * (end - gap) for end in (found.low, found.high))
@@ -212,21 +213,12 @@ def contrast_rows(
 
     keep: (n,) questions without an answer leak, None without texts. control: the same model on the control benchmark.
     """
-    out: list[Contrast] = []
-    for suffix, words, read in (
-        ("", "", evidence.plain),
-        ("_without_leak", ", without leaked questions", evidence.without_leak),
-        ("_adverse", ", unparsed replies imputed against a gain", evidence.adverse),
-        ("_favourable", ", unparsed replies imputed for a gain", evidence.favourable),
-    ):
-        if read is not None:
-            for name, against, comparison in (
-                ("noisy_vs_clean", "clean", read.clean),
-                ("noisy_vs_direct", "direct", read.direct),
-                ("noisy_vs_ensemble", "ensemble control", read.ensemble),
-            ):
-                if comparison is not None:
-                    out += _rows(name + suffix, f"noisy - {against}{words}", comparison)
+    out = [
+        *_of_reading(evidence.plain, "", ""),
+        *_of_reading(evidence.without_leak, "_without_leak", ", without leaked questions"),
+        *_of_reading(evidence.adverse, "_adverse", ", unparsed replies imputed against a gain"),
+        *_of_reading(evidence.favourable, "_favourable", ", unparsed replies imputed for a gain"),
+    ]
     if evidence.ensemble_gain is not None:
         out += _rows("ensemble_vs_clean", "ensemble control - clean", evidence.ensemble_gain)
 
@@ -234,11 +226,9 @@ def contrast_rows(
     noisy, clean = cell.settings_of(Arm.NOISY_REWRITE), replicates_of(cell, Arm.FORWARD_FULL, 1)
 
     def single(name: str, text: str, a: Sequence[Setting], b: Sequence[Setting], **options: Any) -> None:
+        how = {"name": name, "label": text, "rng": rng, "n_resamples": n_resamples, **options}
         if a and b:
-            try:
-                out.append(contrast(cell, a, b, name=name, label=text, rng=rng, n_resamples=n_resamples, **options))
-            except DataError as error:
-                out.append(Contrast(name, text, None, 0, note=str(error)))
+            out.extend(_tried(name, text, lambda: [contrast(cell, a, b, **how)]))
 
     if keep is not None and not keep.all():
         single("noisy_vs_clean_with_leak", "noisy - clean, leaked questions only", noisy, clean, items=~keep)
@@ -257,6 +247,19 @@ def contrast_rows(
     return tuple(out)
 
 
+def _of_reading(read: Reading | None, suffix: str, words: str) -> list[Contrast]:
+    """Noisy against each control; nothing of a reading, or a control, that is not there."""
+    if read is None:
+        return []
+    compared = {"clean": read.clean, "direct": read.direct, "ensemble control": read.ensemble}
+    return [
+        row
+        for against, c in compared.items()
+        if c is not None
+        for row in _rows(f"noisy_vs_{against.split()[0]}{suffix}", f"noisy - {against}{words}", c)
+    ]
+
+
 def _rows(name: str, text: str, c: Comparison) -> list[Contrast]:
     rows = [
         Contrast(
@@ -273,30 +276,34 @@ def _rows(name: str, text: str, c: Comparison) -> list[Contrast]:
     ]
 
 
+def _tried(name: str, text: str, rows: Callable[[], list[Contrast]]) -> list[Contrast]:
+    """The rows; where the comparison cannot be made, one that says why."""
+    try:
+        return rows()
+    except DataError as error:
+        return [Contrast(name, text, None, 0, note=str(error))]
+
+
 def _against_fresh(
     cell: CellOutcomes, control: CellOutcomes, shift: float, rng: np.random.Generator, n_resamples: int
 ) -> list[Contrast]:
     """The score against that on held-out items, and the gain against theirs on three scales."""
-    out: list[Contrast] = []
     gap = f"score on {cell.benchmark} - score on {control.benchmark}"
     gain = f"gain on {cell.benchmark} - gain on {control.benchmark}, mean over r"
-    try:
+
+    def scores() -> list[Contrast]:
         i = score_gap(cell, control, rng=rng, shift=shift, n_resamples=n_resamples)
-    except DataError as error:
-        out.append(Contrast("score_gap", gap, None, 0, note=str(error)))
-    else:
-        out.append(Contrast("score_gap", gap, None, cell.n, i.estimate, i.low, i.high))
-    try:
+        return [Contrast("score_gap", gap, None, cell.n, i.estimate, i.low, i.high)]
+
+    def gains() -> list[Contrast]:
         did = difference_in_differences(cell, control, rng=rng, n_resamples=n_resamples)
-    except DataError as error:  # the control benchmark has no clean or no noisy answers
-        out.append(Contrast("difference_in_differences", gain, None, 0, note=str(error)))
-        return out
-    for name, scale, i in (
-        ("difference_in_differences", "", did.difference),
-        ("difference_in_differences_log_odds", ", log-odds", did.log_odds),
-        ("difference_in_differences_log_wrong", ", log share of wrong answers", did.log_wrong),
-    ):
-        note = "p: larger on every scale" if not scale else ""
-        p = None if scale else did.pvalue
-        out.append(Contrast(name, gain + scale, None, did.n, i.estimate, i.low, i.high, p, note=note))
-    return out
+        note = "p: larger on every scale"
+        i, name = did.difference, "difference_in_differences"
+        points = Contrast(name, gain, None, did.n, i.estimate, i.low, i.high, did.pvalue, note=note)
+        others = (
+            ("_log_odds", ", log-odds", did.log_odds), ("_log_wrong", ", log share of wrong answers", did.log_wrong)
+        )  # fmt: skip
+        more = (Contrast(name + end, gain + scale, None, did.n, i.estimate, i.low, i.high) for end, scale, i in others)
+        return [points, *more]
+
+    return [*_tried("score_gap", gap, scores), *_tried("difference_in_differences", gain, gains)]

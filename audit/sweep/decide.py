@@ -16,8 +16,7 @@ from audit.statistics.values import levels_of, replicates_of
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import Evidence, Reading, measure
 from audit.sweep.record import run_shifts
-from audit.sweep.result import Contrast, Decision, Verdict
-from audit.sweep.vocabulary import GATES
+from audit.sweep.vocabulary import GATES, Contrast, Decision, Verdict
 from audit.verdict.result import Gate, Reason, advice_of, because, failed
 from audit.verdict.vocabulary import gate_reasons
 

@@ -17,8 +17,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from audit.report import canvas
 from audit.sweep.paper import RouterSummary
-from audit.sweep.result import Effect, Verdict
-from audit.sweep.vocabulary import VERDICTS, severity
+from audit.sweep.vocabulary import VERDICTS, Effect, Verdict, severity
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,7 @@ class ModelScores:
 @canvas.styled()
 def violation_pattern(points: Sequence[RouterSummary]) -> Figure:
     """Figure 2: how many models beat their clean baseline at each r, and by how much on average when they do."""
-    figure = Figure(figsize=(8.6, 3.1), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    r = [p.routers for p in points]
+    figure, left, right, r = _two_panels(points)
     left.bar(r, [p.violating_models for p in points], color=canvas.BLUE, width=0.62)
     total = max(p.models for p in points)
     for p in points:
@@ -63,8 +60,6 @@ def violation_pattern(points: Sequence[RouterSummary]) -> Figure:
     right.plot(r, excess, color=canvas.VERMILLION, marker="D", markersize=5, linewidth=1.6)
     right.set_ylim(0, max([*(e for e in excess if math.isfinite(e)), 1.0]) * 1.15)
     right.set(title="Mean positive excess of those models", ylabel="Percentage points")
-    for axes in (left, right):
-        _router_axis(axes, r)
     return figure
 
 
@@ -104,9 +99,7 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
 @canvas.styled()
 def transitions(points: Sequence[RouterSummary]) -> Figure:
     """Figure 4: questions that turned right (improve) and wrong (degrade) under noise, over r, and their balance."""
-    figure = Figure(figsize=(8.6, 3.1), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    r = [p.routers for p in points]
+    figure, left, right, r = _two_panels(points)
     left.plot(
         r, [p.improve for p in points], color=canvas.GREEN, marker="o", linewidth=1.6, label="improve: wrong → right"
     )
@@ -135,8 +128,6 @@ def transitions(points: Sequence[RouterSummary]) -> Figure:
     right.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     left.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     right.set(title="Net: improve minus degrade", ylabel="Questions")
-    for axes in (left, right):
-        _router_axis(axes, r)
     return figure
 
 
@@ -162,6 +153,16 @@ def breadth(bars: Sequence[tuple[str, int, int]]) -> Figure:
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("Noisy settings above the clean baseline (not a test)")
     return figure
+
+
+def _two_panels(points: Sequence[RouterSummary]) -> tuple[Figure, Axes, Axes, list[int]]:
+    """A figure of two charts over r, and every r."""
+    figure = Figure(figsize=(8.6, 3.1), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    r = [p.routers for p in points]
+    for axes in (left, right):
+        _router_axis(axes, r)
+    return figure, left, right, r
 
 
 def _signed(value: float) -> str:

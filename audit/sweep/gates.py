@@ -98,28 +98,10 @@ def _agreements(cell: CellOutcomes, thresholds: SweepThresholds) -> list[_Compar
         if len(others) >= 3 and cell.n >= 10 * thresholds.pairing_questions_min and len(settings) > 1:
             sides |= {label(s): [s] for s in settings}
         for what, side in sides.items():
-            one = _compared(cell, within, side, others, thresholds) if others else None
+            one = within.compared(side, others) if others else None
             if one is not None:
                 found.append(_Compared(what, arm == _ARM_WORDS[Arm.NOISY_REWRITE], one))
     return found
-
-
-def _compared(
-    cell: CellOutcomes, within: _Within, side: Sequence[Setting], others: Sequence[Setting], thresholds: SweepThresholds
-) -> Agreement | None:
-    """None where the two cannot tell a pairing."""
-    reliable, rest = within.reliability(side), within.reliability(others)
-    if np.isnan(reliable) and np.isnan(rest):
-        return None
-    x, y = settings_values(cell, side), settings_values(cell, others)
-    both = ~np.isnan(x - y)
-    x, y = x[both], y[both]
-    if x.size < thresholds.pairing_questions_min or abs(x.mean() - y.mean()) >= thresholds.brittle_drop_min:
-        return None  # what costs so much accuracy may cost the agreement too
-    # a side that cannot tell is taken to be as the other
-    own = _stepped_up(rest if np.isnan(reliable) else reliable, within.count(side))
-    theirs = _stepped_up(reliable if np.isnan(rest) else rest, within.count(others))
-    return agreement(x, y, float(np.sqrt(own * theirs)), thresholds.pairing_z_min)
 
 
 class _Within:
@@ -130,6 +112,7 @@ class _Within:
     """
 
     def __init__(self, cell: CellOutcomes, thresholds: SweepThresholds) -> None:
+        self.cell, self.thresholds = cell, thresholds
         values = {s: to_values(cell.row(s)) for s in cell.settings}
         self.usable = {s: v for s, v in values.items() if _speaks(v, cell, thresholds)}
         self.nested = cell.draws == Draws.NESTED
@@ -145,6 +128,22 @@ class _Within:
             ensemble = setting.arm == Arm.FORWARD_FULL and setting.level > 1
             arms.setdefault("the ensemble control" if ensemble else _ARM_WORDS[setting.arm], []).append(setting)
         return arms
+
+    def compared(self, side: Sequence[Setting], others: Sequence[Setting]) -> Agreement | None:
+        """None where the two cannot tell a pairing."""
+        reliable, rest = self.reliability(side), self.reliability(others)
+        if np.isnan(reliable) and np.isnan(rest):
+            return None
+        x, y = settings_values(self.cell, side), settings_values(self.cell, others)
+        both = ~np.isnan(x - y)
+        x, y = x[both], y[both]
+        least, fall = self.thresholds.pairing_questions_min, self.thresholds.brittle_drop_min
+        if x.size < least or abs(x.mean() - y.mean()) >= fall:
+            return None  # what costs so much accuracy may cost the agreement too
+        # a side that cannot tell is taken to be as the other
+        own = _stepped_up(rest if np.isnan(reliable) else reliable, self.count(side))
+        theirs = _stepped_up(reliable if np.isnan(rest) else rest, self.count(others))
+        return agreement(x, y, float(np.sqrt(own * theirs)), self.thresholds.pairing_z_min)
 
     def reliability(self, settings: Sequence[Setting]) -> float:
         """Mean correlation of two of these settings; NaN where no two can be correlated."""

@@ -116,7 +116,7 @@ def _option_said(said: str, message: str, options: Sequence[str], *, first: bool
     best, best_length = None, 0
     for k, option in enumerate(options):  # the longest option that fits, so that "red" is not read out of "red wine"
         wanted = normalise(option).split()
-        for skip in range(3 if first else 1):  # "the answer is the (option) Paris"
+        for skip in range(1 + 2 * first):  # "the answer is the (option) Paris"
             found = words[skip : skip + len(wanted)] if first else words[-len(wanted) :]
             if wanted and found == wanted and len(wanted) > best_length and not (skip and words[0] not in _FILLERS):
                 best, best_length = k, len(wanted)
@@ -240,10 +240,6 @@ class TextMeasures:
     slope: InformationSlope | None = None
 
 
-def _doubles() -> array[float]:
-    return array("d")
-
-
 @dataclass
 class _Tally:
     counts: Counter[str] = field(default_factory=Counter)
@@ -255,7 +251,9 @@ class _Tally:
     # Sums of shares in billionths: whole numbers, so that the order of the rows cannot show.
     by_routers: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     # By the numbers of routers: of each question what arrived, then its score, at each number. Eight bytes each.
-    information: defaultdict[tuple[int, ...], array[float]] = field(default_factory=lambda: defaultdict(_doubles))
+    information: defaultdict[tuple[int, ...], array[float]] = field(
+        default_factory=lambda: defaultdict(lambda: array("d"))
+    )
 
 
 @dataclass(frozen=True)
@@ -442,19 +440,30 @@ def _count_clean(row: TextRow, tally: _Tally) -> None:
 
 def _count_noisy(row: TextRow, sent: str, question: _Question, tally: _Tally, clean: _Clean) -> float:
     """The share of the question's words that arrived. sent: what the worker was sent, normalised."""
-    messages, written = question.read(row.seen), question.read(row.written)
+    messages = question.read(row.seen)
     arrived = [m for m in messages if m.text and m.text in sent]
     same_request = row.request_sha256 is not None and row.request_sha256 == clean.request
-    counts, asked, size = tally.counts, question.words, max(len(question.words), 1)
+    counts = tally.counts
     counts["same_requests"] += same_request
     counts["noisy_presentations"] += 1
     counts["lost"] += len(arrived) < len(messages)
     if same_request or _is_clean(arrived, sent, question, clean):
         counts["noops"] += 1
         tally.noop.add(row.question_id)
+    if row.options_shown and row.options:  # else no option to keep or to drop
+        counts["options_to_keep"] += len(messages)
+        counts["gold_only_kept"] += sum(m.gold_only for m in messages)
     views = [frozenset[str]().union(*(m.words for m in some)) for some in _views(row, arrived)]
-    views = views or [frozenset(sent.split())]
-    sums = tally.by_routers[row.routers]
+    return _count_words(
+        tally.by_routers[row.routers], views or [frozenset(sent.split())], question.words, question.read(row.written)
+    )
+
+
+def _count_words(
+    sums: Counter[str], views: Sequence[frozenset[str]], asked: frozenset[str], written: Sequence[_Message]
+) -> float:
+    """Shares of words of one presentation, from what the worker saw at once; the share of those asked that arrived."""
+    size = max(len(asked), 1)
     sums["presentations"] += 1
     sums["deleted"] += _billionths(sum(len(asked - told) / size for told in views) / len(views))
     sums["added"] += _billionths(sum(len(told - asked) / max(len(told), 1) for told in views) / len(views))
@@ -462,9 +471,6 @@ def _count_noisy(row: TextRow, sent: str, question: _Question, tally: _Tally, cl
         sums["told"] += 1
         missing = sum(len(asked - m.words) for m in written)
         sums["deleted_per_message"] += _billionths(missing / len(written) / size)
-    if row.options_shown and row.options:  # else no option to keep or to drop
-        counts["options_to_keep"] += len(messages)
-        counts["gold_only_kept"] += sum(m.gold_only for m in messages)
     return sum(len(asked & told) / size for told in views) / len(views)
 
 
@@ -537,7 +543,7 @@ def _by_routers(tally: _Tally) -> tuple[ByRouters, ...]:
 
 def _slope(tally: _Tally) -> InformationSlope | None:
     """None where the run cannot show one (one number of routers, few questions)."""
-    columns, values = max(tally.information.items(), key=lambda one: (len(one[1]), one[0]), default=((), _doubles()))
+    columns, values = max(tally.information.items(), key=lambda one: (len(one[1]), one[0]), default=((), array("d")))
     if len(columns) < 2:
         return None
     table = np.array(values).reshape(-1, 2 * len(columns))

@@ -1,33 +1,39 @@
-"""The sweep's page from its verdict, with figures, tables and packed outcomes."""
+"""The sweep's page from its verdict, with figures, tables and packed outcomes.
+
+The tables are csv: the paper's three under the column names of its published data, and ours.
+"""
 
 import math
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
+from audit.errors import DataError
+from audit.records import Setting
 from audit.report.build import Page, run_facts
 from audit.report.canvas import power_curve, ruled_out
 from audit.report.page import Gated, count, errors_of, marks_of, number, render_page, words
+from audit.statistics.chance import chance_level, interval
+from audit.statistics.information import InformationSlope, slope_at_zero
 from audit.statistics.paired import CellOutcomes, State
-from audit.sweep import accuracy
+from audit.statistics.values import levels_of, replicates_of, settings_values, to_values
 from audit.sweep import figures as charts
-from audit.sweep.design import DELETED, Aggregator, SweepThresholds
+from audit.sweep.design import DELETED, Aggregator, Arm, SweepThresholds
 from audit.sweep.drill import DrillDown, pack, script_json
-from audit.sweep.figures import GainRow, forest
-from audit.sweep.paper import SettingRow, model_summary, router_summary
+from audit.sweep.messages import ByRouters
+from audit.sweep.paper import SettingRow, breadths, model_summary, router_summary
 from audit.sweep.replay import aggregator_of
 from audit.sweep.report import Behind
-from audit.sweep.result import RunVerdict, SweepResult
 from audit.sweep.simulation import TRUTHS
 from audit.sweep.size import REPEATED, detectable, needed, runs_of
-from audit.sweep.vocabulary import ARMS, GATES, LABELS, VERDICTS, severity
+from audit.sweep.vocabulary import ARMS, GATES, LABELS, VERDICTS, RunVerdict, SweepResult, severity
 from audit.verdict.result import Calibration, Status
 from audit.verdict.simulated import told
+from audit.verdict.tables import columns
 
 # Where a setting was run more than once. The page counts runs from 1.
 BY_CHANCE = (
@@ -64,43 +70,66 @@ _WORDS: dict[str, Any] = {
 }  # fmt: skip
 
 
+Names = dict[tuple[str, str], str]  # what each (model, benchmark) is called
+
+
 def page(run: RunVerdict, behind: Behind) -> Page:
     """Figures, tables and the page of a verdict that was reached over these cells.
 
-    Where some setting was run more than once, the page says that the figures average these runs and the paper's tables
-    do not.
+    Where some setting was run more than once, the page says that figures and the paper's tables average these runs.
     """
-    dirs, cells, total_rows = behind.dirs, behind.cells, sum(int(np.sum(c.state != State.ABSENT)) for c in behind.cells)
-    short = {(r.model, r.benchmark) for r in run.rows if not r.complete}
-    names = {cell: f"{name} (incomplete)" if cell in short else name for cell, name in accuracy.labels(cells).items()}
+    cells, names = behind.cells, _names(run, behind.cells)
     rows = [SettingRow(**row) for row in run.paper["cells"]]  # the verdict's own: nothing is computed twice
-    settings_of = Counter((row.model, row.benchmark) for row in rows)
-    accuracies = [a for cell in cells for a in accuracy.setting_accuracies(cell.without(DELETED))]
-    doses = [dose for cell in cells if (dose := accuracy.dose_of(cell)) is not None]
-    drill = pack(behind.listed, seed=behind.seed, max_text_bytes=behind.max_text_bytes)
-    pooled = POOLED if any(s.replicate > 0 for c in cells for s in c.settings) else ""
+    accuracies = [a for cell in cells for a in setting_accuracies(cell.without(DELETED))]
+    doses = [dose for cell in cells if (dose := dose_of(cell)) is not None]
     ranked = sorted(
         run.marked,
         key=lambda c: severity(c.verdict, c.effect.gain if c.effect else -math.inf, names[c.model, c.benchmark]),
     )
-    head = {**drill.head, "arm_words": [ARMS[arm] for arm in drill.head["arms"]], "gates": _gate_items(ranked)}
     shown = partial(
-        render_page, "sweep/page.html.j2", rows=run.rows, **_WORDS,
+        render_page, "sweep/page.html.j2", rows=run.rows, **_WORDS, **_of_questions(behind, ranked, names),
         scripts=("report/diff.js", *(f"sweep/{name}.js" for name in ("drill", "answer", "grid", "page"))),
-        gated=[Gated(names[c.model, c.benchmark], c.gates, _where(c, drill)) for c in ranked], run=run, cells=ranked,
-        title=run.title("Can the score be trusted?"), names=names,
-        subtitle=_subtitle(run, total_rows, sorted({aggregator_of(d) for d in dirs})),
+        run=run, cells=ranked, title=run.title("Can the score be trusted?"), names=names,
         decisions=marks_of(replace(run, results=tuple(ranked)), VERDICTS),
         errors=errors_of(ranked[:1] if len(ranked) > 2 else ranked, ERRORS), accuracies=accuracies, doses=doses,
-        against_clean=(AGAINST_CLEAN[0], AGAINST_CLEAN[1] + pooled), calibrated=calibrated(run.calibration),
-        pooled=pooled, clustered=any(len(set(c.cluster.tolist())) < c.n for c in cells),
-        table1=[(s, settings_of[s.model, s.benchmark]) for s in model_summary(rows)], table2=rows,
-        table3=router_summary(rows), drill=drill, total_rows=total_rows, runs=[run_facts(d) for d in dirs],
-        shards=", ".join(f"{d.name}/shards" for d in dirs), head_json=script_json(head),
-        chunk_json=[script_json(chunk) for chunk in drill.chunks],
+        calibrated=calibrated(run.calibration), clustered=any(len(set(c.cluster.tolist())) < c.n for c in cells),
+        table1=[(s, total) for s, (_, _, total) in zip(model_summary(rows), breadths(rows, names), strict=True)],
+        table2=rows, table3=router_summary(rows), runs=[run_facts(d) for d in behind.dirs],
     )  # fmt: skip
-    tables = accuracy.tables(run, rows, accuracies, doses)
-    return Page(tables, _figures(cells, run, names), lambda figures: shown(figures=figures))
+    tables = _tables(run, rows, accuracies, doses)
+    return Page(tables, _figures(cells, run, rows, names), lambda figures: shown(figures=figures))
+
+
+def _names(run: RunVerdict, cells: Sequence[CellOutcomes]) -> Names:
+    """The model, with its benchmark where the panel holds several; what lacks rows is marked."""
+    several = len({c.benchmark for c in cells}) > 1
+    short = {(r.model, r.benchmark) for r in run.rows if not r.complete}
+    return {
+        (c.model, c.benchmark): c.model
+        + (f" · {c.benchmark}" if several else "")
+        + (" (incomplete)" if (c.model, c.benchmark) in short else "")
+        for c in cells
+    }
+
+
+def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -> dict[str, Any]:
+    """What the page prints of the answers themselves: how many, how they were read, and each of them."""
+    total_rows = sum(int(np.sum(c.state != State.ABSENT)) for c in behind.cells)
+    drill = pack(behind.listed, seed=behind.seed, max_text_bytes=behind.max_text_bytes)
+    head = {**drill.head, "arm_words": [ARMS[arm] for arm in drill.head["arms"]], "gates": _gate_items(ranked)}
+    pooled = POOLED if any(s.replicate > 0 for c in behind.cells for s in c.settings) else ""
+    aggregators = sorted({aggregator_of(d) for d in behind.dirs})
+    return {
+        "gated": [Gated(names[c.model, c.benchmark], c.gates, _where(c, drill)) for c in ranked],
+        "subtitle": _subtitle(ranked, total_rows, aggregators),
+        "pooled": pooled,
+        "against_clean": (AGAINST_CLEAN[0], AGAINST_CLEAN[1] + pooled),
+        "drill": drill,
+        "total_rows": total_rows,
+        "shards": ", ".join(f"{d.name}/shards" for d in behind.dirs),
+        "head_json": script_json(head),
+        "chunk_json": [script_json(chunk) for chunk in drill.chunks],
+    }
 
 
 def calibrated(found: Calibration | None) -> dict[str, Any]:
@@ -135,45 +164,202 @@ def _gate_items(cells: Sequence[SweepResult]) -> list[dict[str, Any]]:
     ]
 
 
-def _subtitle(run: RunVerdict, total_rows: int, aggregators: Sequence[Aggregator]) -> str:
-    sizes = sorted({c.n_questions for c in run.results})
+def _subtitle(cells: Sequence[SweepResult], total_rows: int, aggregators: Sequence[Aggregator]) -> str:
+    sizes = sorted({c.n_questions for c in cells})
     asked = count(sizes[0]) if len(sizes) == 1 else f"{count(sizes[0])} to {count(sizes[-1])}"
-    routers = sorted({r for c in run.results for r in c.routers})
+    routers = sorted({r for c in cells for r in c.routers})
     spread = "" if not routers else f", r = {routers[0]}" + (f" to {routers[-1]}" if len(routers) > 1 else "")
     read = "; in another run ".join(AGGREGATED[one] for one in aggregators)
     return f"Router-worker audit: {asked} questions a model{spread}, {count(total_rows)} answers. The worker {read}."
 
 
-def _figures(cells: list[CellOutcomes], verdict: RunVerdict, names: dict[tuple[str, str], str]) -> dict[str, Figure]:
+def _figures(
+    cells: Sequence[CellOutcomes], run: RunVerdict, rows: Sequence[SettingRow], names: Names
+) -> dict[str, Figure]:
     """Every figure that these cells can carry, by name.
 
     All are over every replicate, as the verdict is: a figure of one run of each setting could say the opposite.
     """
-    out: dict[str, Figure] = {}
+    out = _reach(cells, run, names)
     gains = [
-        GainRow(names[c.model, c.benchmark], c.verdict, c.effect, c.noise_floor.mean_absolute_gain)
-        for c in verdict.results
+        charts.GainRow(names[c.model, c.benchmark], c.verdict, c.effect, c.noise_floor.mean_absolute_gain)
+        for c in run.results
         if c.effect is not None
     ]
-    thresholds = SweepThresholds.from_mapping(verdict.thresholds)
-    tests = len(cells) * max((len(r.routers) for r in verdict.results), default=1)
-    limits = [(names[c.model, c.benchmark], c.largest_compatible_gain) for c in verdict.results]
-    if known := [(label, limit) for label, limit in limits if limit is not None and np.isfinite(limit)]:
-        out["ruled_out"] = ruled_out(known, thresholds.effect_of_interest, "gain")
-        asked, runs = min(c.n_questions for c in verdict.results), min(runs_of(c.settings) for c in cells)
-        out["power_curve"] = power_curve(
-            lambda n: detectable(thresholds, n, tests, runs), asked,
-            None if min(runs) < REPEATED else needed(thresholds, tests), thresholds.effect_of_interest, "gain",
-            instead="repeat what is run once",
-        )  # fmt: skip
     if gains:
-        out["evidence"] = forest(gains, verdict.thresholds["effect_of_interest"])
-    rows = [row for cell in cells for row in accuracy.pooled_rows(cell)]
+        out["evidence"] = charts.forest(gains, run.thresholds["effect_of_interest"])
     if rows:
-        scores = [accuracy.model_scores(c, names[c.model, c.benchmark]) for c in cells]
+        scores = [model_scores(c, names[c.model, c.benchmark]) for c in cells]
         by_router = router_summary(rows)
         out["figure2_violation_pattern"] = charts.violation_pattern(by_router)
         out["figure3_noisy_against_clean"] = charts.small_multiples([m for m in scores if m.noisy])
         out["figure4_transitions"] = charts.transitions(by_router)
-        out["figure5_violation_breadth"] = charts.breadth(accuracy.breadths(rows, names))
+        out["figure5_violation_breadth"] = charts.breadth(breadths(rows, names))
     return out
+
+
+def _reach(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict[str, Figure]:
+    """What the run can rule out, and how many questions its design needs."""
+    thresholds = SweepThresholds.from_mapping(run.thresholds)
+    limits = [(names[c.model, c.benchmark], c.largest_compatible_gain) for c in run.results]
+    known = [(label, limit) for label, limit in limits if limit is not None and np.isfinite(limit)]
+    if not known:
+        return {}
+    tests = len(cells) * max(len(r.routers) for r in run.results)
+    asked, runs = min(c.n_questions for c in run.results), min(runs_of(c.settings) for c in cells)
+    enough = None if min(runs) < REPEATED else needed(thresholds, tests)
+    curve = power_curve(
+        lambda n: detectable(thresholds, n, tests, runs), asked, enough, thresholds.effect_of_interest, "gain",
+        instead="repeat what is run once",
+    )  # fmt: skip
+    return {"ruled_out": ruled_out(known, thresholds.effect_of_interest, "gain"), "power_curve": curve}
+
+
+@dataclass(frozen=True)
+class SettingAccuracy:
+    """One setting of one cell. n: questions; states: by the name of a `State`, how many of them.
+
+    accuracy (0-1, over those answered), low, high are None where nothing was answered.
+    """
+
+    model: str
+    benchmark: str
+    setting: Setting
+    n: int
+    states: dict[str, int]
+    accuracy: float | None
+    low: float | None
+    high: float | None
+
+    @property
+    def answered(self) -> int:
+        return self.states["correct"] + self.states["wrong"]
+
+
+def setting_accuracies(cell: CellOutcomes) -> list[SettingAccuracy]:
+    """One row per setting of a cell, in the order of its settings."""
+    rows = []
+    for setting in cell.settings:
+        state = cell.row(setting)
+        states = {s.name.lower(): int(np.count_nonzero(state == s)) for s in State}
+        found = interval(to_values(state), cell.cluster) or (None, None, None)
+        rows.append(SettingAccuracy(cell.model, cell.benchmark, setting, cell.n, states, *found))
+    return rows
+
+
+@dataclass(frozen=True)
+class Dose:
+    """Accuracy by the share of words deleted, and its slope at 0; None where too few questions carry one."""
+
+    rows: tuple[SettingAccuracy, ...]
+    slope: InformationSlope | None
+
+
+def dose_of(cell: CellOutcomes) -> Dose | None:
+    """What deleting words costs a cell; None where nothing was deleted."""
+    rows = tuple(row for row in setting_accuracies(cell) if row.setting.arm == DELETED)
+    if not rows:
+        return None
+    doses = [row.setting.level / 100 for row in rows]
+    values = np.stack([to_values(cell.row(row.setting)) for row in rows], axis=1)
+    try:
+        return Dose(rows, slope_at_zero(doses, values, cell.cluster))
+    except DataError:
+        return Dose(rows, None)
+
+
+def model_scores(cell: CellOutcomes, label: str) -> charts.ModelScores:
+    """Accuracies with intervals, replicates averaged."""
+
+    def score(arm: Arm, routers: int) -> charts.Score | None:
+        settings = replicates_of(cell, arm, routers)
+        found = interval(settings_values(cell, settings), cell.cluster) if settings else None
+        return charts.Score(routers, *found) if found else None
+
+    def scores(arm: Arm, least: int) -> tuple[charts.Score, ...]:
+        found = (score(arm, r) for r in levels_of(cell, arm) if r >= least)
+        return tuple(s for s in found if s is not None)
+
+    return charts.ModelScores(
+        label=label,
+        clean=score(Arm.FORWARD_FULL, 1),
+        noisy=scores(Arm.NOISY_REWRITE, 1),
+        ensemble=scores(Arm.FORWARD_FULL, 2),
+        direct=score(Arm.DIRECT, 0),
+        chance=chance_level(cell.n_options),
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Floats with up to ten digits."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        value = value + 0.0  # no negative zero
+        return int(value) if value.is_integer() and abs(value) >= 1 else f"{value:.10g}"
+    return value
+
+
+write = partial(columns, plain=_plain)
+
+
+def _of_cells(run: RunVerdict, part: str, *names: str) -> str:
+    """One row for each of a cell's own (the cell itself where part is empty), behind its model and benchmark."""
+    pairs = ({"cell": c, "one": one} for c in run.marked for one in (getattr(c, part) if part else [c]))
+    named = (name if "=" in name else f"{name}={name}" for name in names)
+    return write(pairs, "model=cell.model", "benchmark=cell.benchmark", *(n.replace("=", "=one.") for n in named))
+
+
+def _tables(
+    run: RunVerdict, rows: Sequence[SettingRow], accuracies: Sequence[SettingAccuracy], doses: Sequence[Dose]
+) -> dict[str, str]:
+    """Every table of a report, by the name of its file.
+
+    contrasts: p asks whether the first condition is better; ci_low, ci_high are two-sided. dose: by share of words
+    deleted; the slope at 0 is of the whole cell. mechanism: shares of words, and accuracy of the noisy arm.
+    """
+    found = {
+        "table1_models.csv": write(
+            model_summary(rows), "model", "violation_count", "violation_rate", "max_positive_excess",
+            "mean_positive_excess", "mean_gain", "benchmark",
+        ),
+        "table2_models_by_router.csv": write(
+            rows, "model", "routers", "clean_accuracy", "noisy_accuracy", "gain", "improve", "degrade", "benchmark",
+            "n", "left_out",
+        ),
+        "table3_routers.csv": write(
+            router_summary(rows), "routers", "violating_models", "violation_rate", "mean_positive_excess", "improve",
+            "degrade", "net_improve", "models",
+        ),
+        "settings.csv": write(
+            accuracies, "model", "benchmark", "arm=setting.arm", "routers=setting.level",
+            "replicate=setting.replicate", "questions=n", "answered", "correct=states.correct", "accuracy",
+            "ci_low=low", "ci_high=high", "unparsed=states.unparsed", "truncated=states.truncated",
+            "errors=states.error", "absent=states.absent",
+        ),
+        "verdicts.csv": _of_cells(
+            run, "", "verdict=verdict.value", "score", "chance", "share_beyond_gains", "credibility",
+            "credibility_category", "questions=n_questions", "largest_gain=effect.gain", "at_routers=effect.routers",
+            "ci_low=effect.ci_low", "ci_high=effect.ci_high", "mean_gain=effect.mean_gain",
+            "mean_ci_low=effect.mean_ci_low", "mean_ci_high=effect.mean_ci_high", "p_adjusted",
+            "largest_compatible_gain", "run_sd", "run_sd_df", "noisy_run_sd", "noisy_run_sd_df",
+            "slope=slope.estimate", "slope_ci_low=slope.ci_low", "slope_ci_high=slope.ci_high", "watermark", "headline",
+        ),
+        "gates.csv": _of_cells(
+            run, "gates", "gate=name", "status=status.value", "number", "threshold", "withholds",
+            "questions_behind=item_count", "detail", "advice", "source",
+        ),
+        "contrasts.csv": _of_cells(
+            run, "contrasts", "contrast=name", "label", "routers", "n", "estimate", "ci_low", "ci_high",
+            "p (one-sided)=p", "p_adjusted (one-sided)=p_adjusted", "improve", "degrade", "note",
+        ),
+        "mechanism.csv": _of_cells(run, "by_routers", *(field.name for field in fields(ByRouters))),
+    }  # fmt: skip
+    if doses:
+        found["dose.csv"] = write(
+            ({"a": a, "deleted": a.setting.level / 100, "s": one.slope} for one in doses for a in one.rows),
+            "model=a.model", "benchmark=a.benchmark", "deleted", "questions=a.n", "answered=a.answered",
+            "accuracy=a.accuracy", "ci_low=a.low", "ci_high=a.high", "slope_at_zero=s.slope", "slope_low=s.low",
+            "slope_high=s.high", "slope_p (two-sided)=s.pvalue",
+        )  # fmt: skip
+    return found

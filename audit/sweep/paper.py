@@ -9,6 +9,7 @@ Gains are formed from counts, never from printed accuracies, so that "gain > 0" 
 reads H1-H3 off its figures; here each has a null hypothesis, a p-value and an effect.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -154,6 +155,13 @@ def router_summary(rows: Sequence[SettingRow]) -> list[RouterSummary]:
             )
         )
     return out
+
+
+def breadths(rows: Sequence[SettingRow], names: Mapping[tuple[str, str], str]) -> list[tuple[str, int, int]]:
+    """Table 1's violation counts as Figure 5 reads them: (name, settings above clean, settings)."""
+    settings = Counter((row.model, row.benchmark) for row in rows)
+    summaries = ((s.model, s.benchmark, s.violation_count) for s in model_summary(rows))
+    return [(names[model, benchmark], count, settings[model, benchmark]) for model, benchmark, count in summaries]
 
 
 def _mean_excess(rows: Sequence[SettingRow]) -> float:

@@ -11,7 +11,7 @@ from audit.statistics.permutation import can_reject
 from audit.sweep.calibrate_early import SHIPPED, expected
 from audit.sweep.config import SweepConfig
 from audit.sweep.design import Draws, SweepThresholds, missing_controls
-from audit.sweep.replay import fewer_by, reachable_by, resolve_sweep
+from audit.sweep.replay import reachable, resolve_sweep
 from audit.sweep.size import PLANNED_DISCORDANCE, SIDES, detectable, needed_of, repeated, router_counts, runs_of
 from audit.verdict.shipped import shipped_table
 
@@ -92,7 +92,7 @@ def planned(config: SweepConfig) -> Planned:
             if table:
                 early = expected(plan.questions, plan.router_counts, table["designs"])
                 lines += [_EARLY, *(f"    {line}" for line in early)]
-        return lines + reach(resolved, every, reachable_by(config), fewer_by(config))
+        return lines + reach(resolved, every, *reachable(config))
 
     def facts(asked: Asked) -> dict[str, Any]:
         called = asked.planned

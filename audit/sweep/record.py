@@ -3,9 +3,9 @@ noise: run variance, and clean against clean."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations
+from itertools import groupby, permutations
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from audit.statistics.resampling import N_RESAMPLES
 from audit.statistics.run_variance import RunContrasts, RunShifts, contrasts_of, pooled_run_variance, together
 from audit.statistics.values import levels_of, replicates_of, settings_values, to_values
 from audit.sweep.design import Arm
-from audit.sweep.result import NoiseFloor
 from audit.sweep.texts import TEXTS
+from audit.sweep.vocabulary import NoiseFloor
 from audit.verdict.result import because, sentence
 
 
@@ -103,8 +103,7 @@ def noisy_contrasts(cell: CellOutcomes) -> RunContrasts:
     larger, never smaller. A shift that all r of the one replicate share is not in it: see `RunShifts.tested`.
     """
     settings = cell.settings_of(Arm.NOISY_REWRITE)
-    by_level = {r: [s for s in settings if s.level == r] for r in sorted({s.level for s in settings})}
-    groups = [(one, np.ones((len(one), 1))) for one in by_level.values() if len(one) > 1]
+    groups = [one for one in _alike(settings) if len(one[0]) > 1]
     if not groups and len(settings) > 2:
         r = np.array([s.level for s in settings], dtype=float)
         line = [r] if len(settings) > TREND_MIN else []
@@ -120,20 +119,19 @@ def run_contrasts(cell: CellOutcomes) -> RunContrasts:
     a bent trend makes the estimate larger, never smaller. Runs that repeat another answer for answer tell nothing and
     are counted once.
     """
-    groups: list[tuple[list[Setting], FloatArray]] = []
-    by_setting: dict[tuple[str, int], list[Setting]] = {}
-    for s in cell.settings:
-        if s.arm != Arm.NOISY_REWRITE:
-            by_setting.setdefault((s.arm, s.level), []).append(s)
     ensemble = [s for s in cell.settings if s.arm == Arm.FORWARD_FULL and s.level > 1]
-    for (arm, routers), settings in by_setting.items():
-        if not (arm == Arm.FORWARD_FULL and routers > 1):
-            groups.append((settings, np.ones((len(settings), 1))))
+    groups = _alike([s for s in cell.settings if s.arm != Arm.NOISY_REWRITE and s not in ensemble])
     if ensemble:
         r = np.array([s.level for s in ensemble], dtype=float)
         line = [np.ones_like(r), r] if np.unique(r).size >= TREND_MIN else [np.ones_like(r)]
         groups.append((ensemble, np.stack(line, axis=1)))
     return _contrasts(cell, groups)
+
+
+def _alike(settings: Iterable[Setting]) -> list[tuple[list[Setting], FloatArray]]:
+    """Settings that differ in their replicate alone, with the mean as their trend."""
+    groups = (list(some) for _, some in groupby(sorted(settings), key=lambda s: (s.arm, s.level)))
+    return [(some, np.ones((len(some), 1))) for some in groups]
 
 
 def _contrasts(cell: CellOutcomes, groups: Sequence[tuple[list[Setting], FloatArray]]) -> RunContrasts:

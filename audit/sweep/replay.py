@@ -55,20 +55,18 @@ def aggregator_of(run_dir: Path) -> Aggregator:
     return Aggregator(config.get("aggregator", Aggregator.CONCATENATE))
 
 
-def reachable_by(config: SweepConfig) -> int | None:
-    """Questions that this design needs to find the smallest effect that matters; None where no number would do."""
-    return needed_of(SweepThresholds.from_mapping(config.verdict), _tests(config), runs_of(design_of(config).settings))
+def reachable(config: SweepConfig) -> tuple[int | None, str]:
+    """Questions that this design needs to find the smallest effect that matters, None where no number would do; and
+    how fewer would do where an arm is run once, in brackets, else empty."""
+    settings, sizes = design_of(config).settings, _sizes(config)
+    words = repeated(settings)
+    return needed_of(*sizes, runs_of(settings)), words and f" (about {needed(*sizes):,}{words})"
 
 
-def fewer_by(config: SweepConfig) -> str:
-    """How fewer questions would do where an arm is run once, in brackets; else empty."""
-    words = repeated(design_of(config).settings)
-    return words and f" (about {needed(SweepThresholds.from_mapping(config.verdict), _tests(config)):,}{words})"
-
-
-def _tests(config: SweepConfig) -> int:
+def _sizes(config: SweepConfig) -> tuple[SweepThresholds, int]:
+    """The thresholds, and the tests of the panel."""
     cells = len(config.model) * (1 if config.control_benchmark is None else 2)
-    return cells * router_counts(design_of(config))
+    return SweepThresholds.from_mapping(config.verdict), cells * router_counts(design_of(config))
 
 
 def _sized(config: SweepConfig) -> SweepConfig:
@@ -77,7 +75,7 @@ def _sized(config: SweepConfig) -> SweepConfig:
         return replace(config, n=Manifest.load(config.messages_from).config["n"])
     there = len(open_benchmark(config.benchmark, seed=config.seed).census.frame)
     # By the items' own error: where an arm is run once, no number of questions may be enough, and all would be asked.
-    return sized(config, needed(SweepThresholds.from_mapping(config.verdict), _tests(config)), there)
+    return sized(config, needed(*_sizes(config)), there)
 
 
 def stored(place: str, question: Question, part: Part) -> list[Generation]:
@@ -120,14 +118,17 @@ def _messages(run_dir: Path, of: str | None, resolved: ResolvedRun) -> pa.Table:
         raise ConfigError(
             f"{run_dir} holds messages of {', '.join(sorted(models))}: expected messages_of=<one of them>."
         )
-    missing = [q + p for q in asked for p in sorted(parts) if q + p not in kept]
-    if missing:
+    if missing := [q + p for q in asked for p in sorted(parts) if q + p not in kept]:
         benchmark, question, arm, r, replicate = missing[0]
         raise ConfigError(
             f"{run_dir} has no messages of {len(missing):,} of the router sets asked here, such as {arm} r={r} "
             f"#{replicate} of {question} in {benchmark}. Type its own command (n, r, arms, replicates, seed), with "
             "another model and messages_from."
         )
+    return _table(kept)
+
+
+def _table(kept: Mapping[tuple[Any, ...], list[str]]) -> pa.Table:
     rows = [(*key, messages) for key, messages in kept.items()]
     types = (pa.string(), pa.string(), pa.string(), pa.int32(), pa.int32(), pa.list_(pa.string()))
     names = (*_KEY, "router_messages")

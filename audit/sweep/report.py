@@ -27,19 +27,15 @@ from audit.statistics.notice import Field
 from audit.statistics.paired import CellOutcomes, State
 from audit.sweep.analyse import JUDGE, N_RESAMPLES, analyse
 from audit.sweep.audit import SCHEMA
-from audit.sweep.design import DELETED, Aggregator, Arm, SweepThresholds
+from audit.sweep.design import DELETED, Aggregator, SweepThresholds
 from audit.sweep.drill import COLUMNS, MAX_TEXT_BYTES, DrillRows, in_drawn_order
 from audit.sweep.messages import MeasuredTexts, TextRow, measure_texts
 from audit.sweep.replay import aggregator_of, same_messages
-from audit.sweep.result import RunVerdict
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
+from audit.sweep.vocabulary import RunVerdict
 from audit.verdict.shipped import shipped_table
 
-_TEXTS = (
-    "model", "benchmark", "question_id", "arm", "routers", "replicate", "question", "options", "router_messages",
-    "prompt", "request_sha256", "gold", "options_shown", "correct",
-)  # fmt: skip
-_ARMS = {arm.value: arm for arm in Arm}
+_TEXTS = TextRow._fields[:-1]  # the columns of a shard; how they were put together is of the run
 _ALL_DIFFERENT = ("prompt", "request_sha256")  # nothing to share
 
 
@@ -87,8 +83,7 @@ def _rows(batch: pa.RecordBatch, aggregator: Aggregator) -> list[TextRow]:
         name: plain_values(batch.column(name)) if name in _ALL_DIFFERENT else shared_values(batch.column(name), shared)
         for name in _TEXTS
     }
-    column["arm"] = [_ARMS.get(arm, arm) for arm in column["arm"]]
-    return list(map(TextRow, *(column[name] for name in _TEXTS), repeat(aggregator)))
+    return list(map(TextRow, *column.values(), repeat(aggregator)))
 
 
 # In the drill-down; beyond them whole questions are left out, drawn by seed.
@@ -167,20 +162,25 @@ def analysis_options(run_dirs: Sequence[Path], asked: Mapping[str, Any]) -> dict
     found = [(d, Manifest.load(d).analysis) for d in run_dirs if (d / MANIFEST).exists()]
     for name in ("seed", "thresholds", "control_benchmark"):
         told = [(run_dir, analysis[name]) for run_dir, analysis in found if analysis.get(name) is not None]
-        if name in options or not told:
-            continue
-        if any(value != told[0][1] for _, value in told):
-            listed = "; ".join(f"{run_dir}: {value}" for run_dir, value in told)
-            way = "Start the runs again with the same verdict.* (nothing is computed twice)."
-            if name != "thresholds":
-                way = f"Say which: --{name.replace('_', '-')} {told[0][1]}."
-            raise ConfigError(f"The runs were judged with different {name}: {listed}. {way}")
-        options[name] = told[0][1]
+        if told and name not in options:
+            options[name] = _agreed(name, told)
     if references := [Path(one) for _, analysis in found for one in analysis.get("references") or ()]:
         options["references"] = references
     if "thresholds" in options:
         options["thresholds"] = SweepThresholds.from_mapping(options["thresholds"])
     return options
+
+
+def _agreed(name: str, told: Sequence[tuple[Path, Any]]) -> Any:
+    """What every run says. ConfigError where they differ."""
+    first = told[0][1]
+    if all(value == first for _, value in told):
+        return first
+    listed = "; ".join(f"{run_dir}: {value}" for run_dir, value in told)
+    way = f"Say which: --{name.replace('_', '-')} {first}."
+    if name == "thresholds":
+        way = "Start the runs again with the same verdict.* (nothing is computed twice)."
+    raise ConfigError(f"The runs were judged with different {name}: {listed}. {way}")
 
 
 def check_panel(reads: Sequence[Read]) -> list[CellRows]:

@@ -13,7 +13,7 @@ from audit.statistics.paired import CellOutcomes, IntArray, State
 from audit.sweep import gates
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.messages import TextMeasures
-from audit.sweep.result import SelfTest
+from audit.sweep.vocabulary import SelfTest
 from audit.verdict.result import Gate, Status
 
 MAX_TEXT_QUESTIONS = 200  # the text fault is shown on at most this many questions

@@ -14,6 +14,7 @@ import scipy
 from audit.records import Reading, Setting
 from audit.statistics.difficulty import draw_difficulties, shift
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
+from audit.statistics.values import levels_of, replicates_of
 from audit.sweep.design import Arm, Draws
 
 N_OPTIONS = 4
@@ -165,6 +166,23 @@ class Simulated:
     reference: CellOutcomes | None = None
 
 
+def design_of(cell: CellOutcomes, clean_accuracy: float, discordance: float, panel: int) -> Design:
+    """The design under which a cell was run."""
+    routers = levels_of(cell, Arm.NOISY_REWRITE)
+    return Design(
+        n=cell.n,
+        routers=len(routers),
+        draws=cell.draws,
+        clean_replicates=max(len(replicates_of(cell, Arm.FORWARD_FULL, 1)), 1),
+        clean_accuracy=clean_accuracy,
+        discordance=discordance,
+        panel=panel,
+        direct=bool(replicates_of(cell, Arm.DIRECT, 0)),
+        ensemble=any(s.level > 1 for s in cell.settings_of(Arm.FORWARD_FULL)),
+        noisy_replicates=max(len(replicates_of(cell, Arm.NOISY_REWRITE, r)) for r in routers),
+    )
+
+
 def settings_of(design: Design) -> tuple[Setting, ...]:
     """Every setting of the design, sorted."""
     made = [Setting(Arm.FORWARD_FULL, 1, k) for k in range(design.clean_replicates)]
@@ -208,14 +226,9 @@ def _simulate(
     settings = settings_of(design)
     state = np.empty((len(settings), n), dtype=np.int8)
     for k, s in enumerate(settings):
-        chance = _chances(theta, s, world, accuracy)
-        noisy = s.arm == Arm.NOISY_REWRITE
-        if shock := (world.noisy_shock if noisy and world.noisy_shock is not None else world.shock):
-            moved = float(np.clip(rng.normal(0, shock), -0.2, 0.2))
-            chance = shift(chance, moved, float(chance.mean()))
+        chance = _shocked(_chances(theta, s, world, accuracy), s, world, rng)
         own = rng.standard_normal(n)
-        routed = s.arm != Arm.DIRECT and s.level > 0
-        nested = rho if routed and (s.arm == Arm.NOISY_REWRITE or s.level > 1) else 0.0
+        nested = rho if s.arm == Arm.NOISY_REWRITE or s.level > 1 else 0.0
         if nested and (s.arm, s.replicate) not in shared:
             shared[s.arm, s.replicate] = rng.standard_normal(n)
         latent = np.sqrt(nested) * shared.get((s.arm, s.replicate), 0.0) + np.sqrt(1 - nested) * own
@@ -242,6 +255,15 @@ def _simulate(
         state=state,
     )
     return Simulated(cell, np.broadcast_to(~leaking, (design.routers, n)).copy() if leaking.any() else None)
+
+
+def _shocked(chance: FloatArray, s: Setting, world: World, rng: np.random.Generator) -> FloatArray:
+    """The chances in one run, which shifts as a whole."""
+    own = s.arm == Arm.NOISY_REWRITE and world.noisy_shock is not None
+    shock = world.noisy_shock if own else world.shock
+    if not shock:
+        return chance
+    return shift(chance, float(np.clip(rng.normal(0, shock), -0.2, 0.2)), float(chance.mean()))
 
 
 def _chances(theta: FloatArray, s: Setting, world: World, accuracy: float) -> FloatArray:

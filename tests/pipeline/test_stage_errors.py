@@ -13,7 +13,7 @@ from audit.prompting.prompts import load_protocol
 from audit.records import Reading
 from audit.runtime.pipeline import ChunkRun
 from audit.runtime.stages import StageContext
-from audit.sweep.audit import SWEEP
+from audit.sweep.audit import SWEEP, Own
 from audit.sweep.config import design_of
 
 
@@ -29,6 +29,7 @@ def test_a_run_directory_that_a_node_does_not_see_is_named(driver, tmp_path):
             preparing=SamplingConfig(8, 0.0, 1.0),
             answering=SamplingConfig(8, 0.0, 1.0),
             seed=1,
+            own=Own(),
         ),
         run_dir=str(tmp_path),
         questions_path=str(tmp_path / "questions.arrow"),

@@ -7,7 +7,7 @@ from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.sweep.analyse import analyse
 from audit.sweep.audit import SCHEMA
-from audit.sweep.result import Verdict
+from audit.sweep.vocabulary import Verdict
 
 ASKED = ("r=1", "n=150", "stop=early", "stop_batch=30")
 REMEMBERS = "model.scripted.scripted.accuracy={direct: 0.65, forward_full: 0.65, noisy_rewrite: 0.95}"

@@ -137,15 +137,11 @@ def test_the_shipped_table_meets_the_targets() -> None:
             truth = FOUND_OF_10_POINTS if (d["routers"], d["clean_replicates"]) == (3, 1) else 0.9
             bound = scipy.stats.binom.ppf(0.05, r["gain_10_simulations"], truth)
             assert round(r["gain_10_excess"] * r["gain_10_simulations"]) >= bound, d
-        shown = {k: d[k] for k in ("n", "routers", "draws", "clean_replicates", "noisy_replicates", "panel")}
-        printed = nearest(table, clean_accuracy=d["clean_accuracy"], discordance=d["discordance"], **shown)
+        printed = nearest(table, Design(**d))
         assert printed is not None and printed.design == d
         assert percent(r["clean_excess"]) in printed.sentence and "false negative" in printed.sentence.lower()
         assert "(this run: " not in printed.sentence
-    wider = nearest(
-        table, clean_accuracy=d["clean_accuracy"], discordance=d["discordance"], **shown,
-        thresholds=replace(SweepThresholds(), effect_of_interest=0.1).to_dict(),
-    )  # fmt: skip
+    wider = nearest(table, Design(**d), thresholds=replace(SweepThresholds(), effect_of_interest=0.1).to_dict())
     assert wider is not None and "effect_of_interest 0.05 (this run: 0.1)." in wider.sentence
     wide = next(e["rates"] for e in table["designs"] if Design(**e["design"]) == Design(1000, 9, "nested", 3))
     assert wide["clean_cleared"] >= 0.5

@@ -438,7 +438,7 @@ def test_the_shard_columns_are_described_as_the_schema_has_them() -> None:
 
 
 def test_every_verdict_is_documented() -> None:
-    from audit.sweep.result import Verdict
+    from audit.sweep.vocabulary import Verdict
 
     text = (ROOT / "docs/understand/sweep.md").read_text().split("## Verdicts", 1)[1]
     assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == {str(v) for v in Verdict}

@@ -18,7 +18,7 @@ from audit.sweep.config import SweepConfig, design_of
 from audit.sweep.design import SweepThresholds
 from audit.sweep.gates import enough_data
 from audit.sweep.plan import PLANNED_DISCORDANCE, Plan, describe, make_plan
-from audit.sweep.replay import fewer_by
+from audit.sweep.replay import reachable
 from audit.sweep.size import needed, repeated
 
 THRESHOLDS = SweepThresholds()
@@ -103,7 +103,7 @@ def test_what_a_run_is_told_to_ask_is_what_a_design_without_single_runs_needs(ru
         clean_replicates=runs[0], noisy_replicates=runs[1], benchmark=load_group("benchmark", "elementary"),
     )  # fmt: skip
     assert repeated(design_of(config).settings) == flags
-    assert fewer_by(config) == (flags and f" (about 863{flags})")
+    assert reachable(config)[1] == (flags and f" (about 863{flags})")
     gate = enough_data(0.2, THRESHOLDS, 100, needed(THRESHOLDS, 3), repeated(design_of(config).settings))
     assert gate.numbers["needed"] == 863 and f"863 questions{flags} (" in gate.advice
 

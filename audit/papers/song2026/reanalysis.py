@@ -4,8 +4,8 @@ Only counts are published, not items, so the tests here are exact McNemar tests 
 panel. A max-statistic test or a paired bootstrap needs item-level shards.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -79,7 +79,6 @@ class Reanalysis:
     mde_panel: float
     no_effect: NoEffect
     alpha: float
-    sentence: str
     chance_assumed: bool = False
 
     @property
@@ -94,6 +93,37 @@ class Reanalysis:
             sum(t.holm < self.alpha for t in self.settings),
             sum(t.benjamini_hochberg < self.alpha for t in self.settings),
         )
+
+    @property
+    def sentence(self) -> str:
+        """The one line of the terminal and the json."""
+        raw, after_holm, after_bh = self.rejected
+        total, e = len(self.settings), self.no_effect
+        survivors = [t.row for t in self.settings if t.holm < self.alpha]
+        text = (
+            f"{self.violations} of {total} settings gain over the clean baseline; models without any effect would show "
+            f"about {e.violations:.0f} ({e.violations_low:.0f} to {e.violations_high:.0f}). {raw} have an exact "
+            f"one-sided p < {self.alpha:g}, {after_holm} survive Holm and {after_bh} Benjamini-Hochberg over the "
+            f"{total} settings"
+        )
+        if self.chance_assumed and survivors:
+            own = round(1 / next(iter(self.chance.values())).chance)
+            other = round(1 / OTHER_CHANCE)
+            text += (
+                ". How many options a question has is not printed. If "
+                f"{own}, as assumed here, {_at_chance(survivors, self.chance)}; if {other}, "
+                f"{_at_chance(survivors, _chances(self.n, survivors, OTHER_CHANCE))}"
+            )
+        elif survivors:
+            text += f"; {_at_chance(survivors, self.chance)}"
+        text += (
+            f". With {self.n} questions a single planned comparison detects a gain of {100 * self.mde_single:.0f} "
+            f"points, the whole panel one of {100 * self.mde_panel:.0f}."
+        )
+        if self.exact_values:
+            many = len(self.exact_values)
+            text += f" {many} accuracies are exactly 0 or 1: look for unparsed output before reading them."
+        return text
 
 
 PrintedCell = tuple[float, float]  # the printed value, and half of its last printed digit
@@ -137,7 +167,7 @@ def reanalyse(
             compared += cells
     discordance = float(np.mean([(r.improve + r.degrade) / r.n for r in rows]))
     per_model = max(sum(r.model == m.model for r in rows) for m in models)
-    result = Reanalysis(
+    return Reanalysis(
         n=n,
         settings=tests,
         models=tuple(models),
@@ -153,10 +183,8 @@ def reanalyse(
         mde_panel=minimum_detectable_gain(n, discordance, alpha, n_tests=len(rows)),
         no_effect=expected_without_effect(rows, rng=rng, simulations=simulations),
         alpha=alpha,
-        sentence="",
         chance_assumed=chance_assumed,
     )
-    return _with_sentence(result)
 
 
 def expected_without_effect(
@@ -231,22 +259,14 @@ def _explain(
         return ()
     for model in dict.fromkeys(m.key for m in mismatches if m.table == "Table 1"):
         repairs, allowed = [], []
-        for i, row in enumerate(rows):
-            if row.model != model:
+        for changed, gain, trial in _one_item_changed(rows, model):
+            summary = {m.model: m for m in model_summary(trial) if m.model == model}
+            if _compare("Table 1", {model: table1[model]}, summary)[0]:
                 continue
-            for improve, degrade in ((1, 0), (-1, 0), (0, 1), (0, -1)):
-                if row.improve + improve < 0 or row.degrade + degrade < 0:
-                    continue
-                changed = _shift(row, improve, degrade)
-                trial = [*rows[:i], changed, *rows[i + 1 :]]
-                summary = {m.model: m for m in model_summary(trial) if m.model == model}
-                if _compare("Table 1", {model: table1[model]}, summary)[0]:
-                    continue
-                repairs.append(f"r={row.routers} {changed.gain - row.gain:+.2f}")
-                if table3 is not None:
-                    by_router = {str(r.routers): r for r in router_summary(trial)}
-                    if not _compare("Table 3", table3, by_router)[0]:
-                        allowed.append(row.routers)
+            repairs.append(f"r={changed.routers} {changed.gain - gain:+.2f}")
+            by_router = {str(r.routers): r for r in router_summary(trial)}
+            if table3 is not None and not _compare("Table 3", table3, by_router)[0]:
+                allowed.append(changed.routers)
         if not repairs:
             out.append(f"{model}: no change of one item in one setting gives the printed row of Table 1.")
             continue
@@ -261,16 +281,16 @@ def _explain(
     return tuple(out)
 
 
-def _shift(row: SettingRow, improve: int, degrade: int) -> SettingRow:
-    return setting_row(
-        row.model,
-        row.routers,
-        round(row.clean_accuracy * row.n),
-        row.improve + improve,
-        row.degrade + degrade,
-        row.n,
-        benchmark=row.benchmark,
-    )
+def _one_item_changed(
+    rows: Sequence[SettingRow], model: str
+) -> Iterator[tuple[SettingRow, float, Sequence[SettingRow]]]:
+    """One item more or less in each of a model's settings: the changed row, its gain as printed, and all rows."""
+    for i, row in enumerate(rows):
+        for improve, degrade in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+            if row.model == model and row.improve + improve >= 0 and row.degrade + degrade >= 0:
+                counts = round(row.clean_accuracy * row.n), row.improve + improve, row.degrade + degrade
+                changed = setting_row(row.model, row.routers, *counts, row.n, benchmark=row.benchmark)
+                yield changed, row.gain, [*rows[:i], changed, *rows[i + 1 :]]
 
 
 def _chances(n: int, rows: Sequence[SettingRow], chance: float) -> dict[str, ChanceResult]:
@@ -286,33 +306,3 @@ def _at_chance(survivors: Sequence[SettingRow], chance: Mapping[str, ChanceResul
     if len(low) == len(models):
         return f"all that survive Holm are of models whose clean accuracy is not above chance ({', '.join(low)})"
     return f"of those that survive Holm, {', '.join(low)} are not above chance when clean"
-
-
-def _with_sentence(result: Reanalysis) -> Reanalysis:
-    raw, after_holm, after_bh = result.rejected
-    total, e = len(result.settings), result.no_effect
-    survivors = [t.row for t in result.settings if t.holm < result.alpha]
-    text = (
-        f"{result.violations} of {total} settings gain over the clean baseline; models without any effect would show "
-        f"about {e.violations:.0f} ({e.violations_low:.0f} to {e.violations_high:.0f}). {raw} have an exact one-sided "
-        f"p < {result.alpha:g}, {after_holm} survive Holm and {after_bh} Benjamini-Hochberg over the {total} settings"
-    )
-    if result.chance_assumed and survivors:
-        own = round(1 / next(iter(result.chance.values())).chance)
-        other = round(1 / OTHER_CHANCE)
-        text += (
-            ". How many options a question has is not printed. If "
-            f"{own}, as assumed here, {_at_chance(survivors, result.chance)}; if {other}, "
-            f"{_at_chance(survivors, _chances(result.n, survivors, OTHER_CHANCE))}"
-        )
-    elif survivors:
-        text += f"; {_at_chance(survivors, result.chance)}"
-    text += (
-        f". With {result.n} questions a single planned comparison detects a gain of {100 * result.mde_single:.0f} "
-        f"points, the whole panel one of {100 * result.mde_panel:.0f}."
-    )
-    if result.exact_values:
-        text += (
-            f" {len(result.exact_values)} accuracies are exactly 0 or 1: look for unparsed output before reading them."
-        )
-    return replace(result, sentence=text)

@@ -100,8 +100,7 @@ def figures(result: Reanalysis) -> dict[str, Figure]:
     from scipy.stats import binomtest
 
     from audit.sweep import figures as paper
-    from audit.sweep.accuracy import breadths
-    from audit.sweep.paper import router_summary
+    from audit.sweep.paper import breadths, router_summary
 
     def score(routers: int, accuracy: float) -> paper.Score:
         ends = binomtest(round(accuracy * result.n), result.n).proportion_ci(method="wilson")
@@ -165,10 +164,15 @@ def show(result: Reanalysis, contradictions: Sequence[str], console: Console) ->
         found = odd.get((table, key, column))
         return text if found is None else f"[bold red]{text}*[/]"
 
+    def table(title: str, *names: str, caption: str | None = None) -> Table:
+        made = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=SIMPLE)
+        for name in names:
+            made.add_column(name, justify="left" if name == "model" else "right", no_wrap=name == "model")
+        return made
+
     note = "* not what is printed, see below" if odd else None
-    t1 = Table(title="Table 1, recomputed", title_justify="left", caption=note, caption_justify="left", box=SIMPLE)
-    for name in ("model", "viol.", "rate", "max exc.", "mean exc.", "mean gain", "clean", "above chance"):
-        t1.add_column(name, justify="left" if name == "model" else "right", no_wrap=name == "model")
+    names = ("model", "viol.", "rate", "max exc.", "mean exc.", "mean gain", "clean", "above chance")
+    t1 = table("Table 1, recomputed", *names, caption=note)
     for m in result.models:
         c = result.chance[m.model]
         values = [cell("Table 1", m.model, k, f"{getattr(m, k):.3f}") for k in TABLE1_COLUMNS[1:]]
@@ -176,19 +180,14 @@ def show(result: Reanalysis, contradictions: Sequence[str], console: Console) ->
         count = cell("Table 1", m.model, "violation_count", str(m.violation_count))
         t1.add_row(m.model, count, *values, f"{c.accuracy:.2f}", above)
     console.print(t1)
-    t3 = Table(title="Table 3, recomputed", title_justify="left", box=SIMPLE)
-    for name in ("routers", "violating", "rate", "mean excess", "improve", "degrade", "net"):
-        t3.add_column(name, justify="right")
+    t3 = table("Table 3, recomputed", "routers", "violating", "rate", "mean excess", "improve", "degrade", "net")
     for r in result.routers:
         shown = {"violation_rate": ".3f", "mean_positive_excess": ".3f"}
         values = [cell("Table 3", str(r.routers), k, f"{getattr(r, k):{shown.get(k, 'g')}}") for k in TABLE3_COLUMNS]
         t3.add_row(str(r.routers), *values)
     console.print(t3)
-    tests = Table(
-        title=f"Settings with an exact one-sided McNemar p < {result.alpha:g}", title_justify="left", box=SIMPLE
-    )
-    for name in ("model", "r", "gain", "improve", "degrade", "p", "Holm", "BH"):
-        tests.add_column(name, justify="left" if name == "model" else "right")
+    title = f"Settings with an exact one-sided McNemar p < {result.alpha:g}"
+    tests = table(title, "model", "r", "gain", "improve", "degrade", "p", "Holm", "BH")
     for t in sorted(result.settings, key=lambda t: t.pvalue):
         if t.pvalue < result.alpha:
             style = "bold" if t.holm < result.alpha else ""

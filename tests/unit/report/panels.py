@@ -23,7 +23,7 @@ from audit.sweep.page import page
 from audit.sweep.paper import setting_rows
 from audit.sweep.record import sweep_of
 from audit.sweep.report import Behind, drawn_questions, read_run, read_texts
-from audit.sweep.result import (
+from audit.sweep.vocabulary import (
     Contrast,
     Decision,
     Effect,

@@ -32,15 +32,14 @@ from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.shards.shard_file import iter_batches
 from audit.statistics.notice import Field
-from audit.sweep.accuracy import breadths, labels, model_scores, pooled_rows
 from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Arm
 from audit.sweep.figures import breadth, small_multiples, transitions, violation_pattern
-from audit.sweep.page import BY_CHANCE, POOLED, calibrated
-from audit.sweep.paper import router_summary
+from audit.sweep.page import BY_CHANCE, POOLED, calibrated, model_scores
+from audit.sweep.paper import breadths, router_summary, setting_rows
+from audit.sweep.record import sweep_of
 from audit.sweep.report import build_report, check_panel, drawn_questions, read_run
-from audit.sweep.result import Verdict
-from audit.sweep.vocabulary import LABELS, VERDICTS
+from audit.sweep.vocabulary import LABELS, VERDICTS, Verdict
 from audit.verdict.result import Calibration
 from audit.verdict.shipped import shipped_table
 
@@ -99,6 +98,8 @@ def test_two_runs_become_one_panel_and_the_json_fits_its_schema(built: Path, ver
     tables = {p.name for p in (built / "report" / "tables").iterdir()}
     assert {"table1_models.csv", "table2_models_by_router.csv", "table3_routers.csv", "settings.csv"} <= tables
     pictures = {p.name for p in (built / "report" / "figures").iterdir()}
+    printed = "model,routers,clean_accuracy,noisy_accuracy,gain,improve,degrade,"  # the columns of the paper's table
+    assert (built / "report" / "tables" / "table2_models_by_router.csv").read_text().startswith(printed)
     assert len([p for p in pictures if p.endswith(".svg")]) == len([p for p in pictures if p.endswith(".png")]) == 7
     assert not list((built / "report").rglob("*.tmp"))
 
@@ -184,13 +185,13 @@ def test_the_papers_figures_are_over_every_run_and_cannot_contradict_the_verdict
     gains = {c["routers"]: c for c in judged["contrasts"] if c["name"] == "noisy_vs_clean" and c["routers"]}
     assert all(r["gain"] < 0 for r in verdict["paper"]["cells"])  # as the figures: over every run
     (cell,) = load_cells(run, SCHEMA)
-    pooled = pooled_rows(cell)
+    pooled = setting_rows(sweep_of(cell))
     for row in pooled:
         assert row.noisy_accuracy == 10 / 40 < row.clean_accuracy < 20 / 40
         assert row.gain < 0 and not row.violation
         assert gains[row.routers]["estimate"] == pytest.approx(row.gain, abs=1e-6)
         assert (gains[row.routers]["improve"], gains[row.routers]["degrade"]) == (row.improve, row.degrade)
-    names = labels([cell])
+    names = {(cell.model, cell.benchmark): cell.model}
     for name, drawn in (
         ("figure2_violation_pattern", violation_pattern(router_summary(pooled))),
         ("figure3_noisy_against_clean", small_multiples([model_scores(cell, "model-00")])),

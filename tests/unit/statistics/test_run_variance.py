@@ -11,8 +11,8 @@ from audit.sweep.decide import decide
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import measure
 from audit.sweep.record import noisy_contrasts, run_contrasts, run_shifts
-from audit.sweep.result import Verdict
 from audit.sweep.simulation import Design, World, simulate
+from audit.sweep.vocabulary import Verdict
 
 CLEAN = [Setting(Arm.FORWARD_FULL, 1, k) for k in range(3)]
 

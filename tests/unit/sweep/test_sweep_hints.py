@@ -13,9 +13,9 @@ from audit.statistics.run_variance import RunShifts
 from audit.sweep.decide import Decision, decide
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import hint_test, measure
-from audit.sweep.result import Verdict
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.texts import TEXTS
+from audit.sweep.vocabulary import Verdict
 from audit.verdict.result import because
 
 DESIGN = Design(1000, 2, "nested", clean_replicates=2, noisy_replicates=2)

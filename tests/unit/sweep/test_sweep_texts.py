@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import audit.sweep
-from audit.sweep.result import Verdict
 from audit.sweep.texts import CANNOT_EXCLUDE, NOT_RUN, TEXTS
+from audit.sweep.vocabulary import Verdict
 from audit.verdict.result import Reason, sentence
 
 SOURCE = "\n".join(p.read_text(encoding="utf-8") for p in Path(audit.sweep.__file__).parent.rglob("*.py"))

@@ -10,9 +10,8 @@ import pytest
 from audit.sweep.decide import held_out
 from audit.sweep.design import SweepThresholds
 from audit.sweep.gates import all_gates
-from audit.sweep.result import Contrast, Verdict
 from audit.sweep.simulation import Design, World, simulate
-from audit.sweep.vocabulary import GATES, VERDICTS
+from audit.sweep.vocabulary import GATES, VERDICTS, Contrast, Verdict
 from audit.verdict.result import (
     Reason,
     bare_pvalue,

@@ -12,10 +12,10 @@ from outcome_tables import Outcome, analyse_outcomes, pair
 from synthetic import Faults, synthetic_outcomes
 
 from audit.errors import ConfigError, DataError
-from audit.statistics.difficulty import beta_shape
 from audit.sweep.analyse import analyse, nearest
 from audit.sweep.design import Arm, SweepThresholds
-from audit.sweep.result import SelfTest
+from audit.sweep.simulation import Design
+from audit.sweep.vocabulary import SelfTest
 from audit.verdict.result import json_text, rounded
 
 RESAMPLES = 299
@@ -132,35 +132,32 @@ def test_the_self_test_claims_nothing_it_cannot_show() -> None:
     assert few["question ids of the noisy arm shuffled"].status == "not_showable"
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"alhpa": 0.1}, "Did you mean 'alpha'"),
-        ({"alpha": 1.5}, "0 < alpha < 1"),
-        ({"power": 1.5}, "0 < power < 1"),
-        ({"noop_share_max": -1}, "at least 0"),
-    ],
-)
-def test_bad_thresholds_are_refused(values: dict[str, float], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        SweepThresholds.from_mapping(values)
+@pytest.mark.parametrize(("name", "value"), [("alpha", 1.5), ("power", 0), ("noop_share_max", -1)])
+def test_thresholds_outside_their_range_are_refused(name: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=name):
+        SweepThresholds.from_mapping({name: value})
 
 
 def test_the_nearest_calibrated_design_is_printed() -> None:
-    run = {"routers": 8, "draws": "independent", "clean_accuracy": 0.72, "discordance": 0.22}
-    found = nearest(TABLE, n=700, **run)
+    run = Design(700, 8, clean_accuracy=0.72, discordance=0.22)
+    found = nearest(TABLE, run)
     assert (found.design["n"], found.design["routers"]) == (1000, 9)
     assert "1 % (± 0.2 %)" in found.sentence and "80 %" in found.sentence and "10 points in 50 %" in found.sentence
     assert "it clears 3 %" in found.sentence and "It clears 60 %" in found.sentence
-    assert nearest(None, n=100, **run) is None
+    assert nearest(None, run) is None
 
 
 @pytest.mark.parametrize(
-    "far", [{"n": 5000}, {"clean_accuracy": 0.99, "discordance": 0.02}, {"clusters": 12}, {"panel": 60, "n": 500}]
+    ("far", "clusters"),
+    [
+        ({"n": 5000}, None),
+        ({"clean_accuracy": 0.99, "discordance": 0.02}, None),
+        ({}, 12),
+        ({"panel": 60, "n": 500}, 0),
+    ],
 )
-def test_no_rates_are_quoted_of_a_design_that_is_not_near(far: dict[str, float]) -> None:
-    run = {"n": 900, "routers": 9, "draws": "independent", "clean_accuracy": 0.7, "discordance": 0.2} | far
-    found = nearest({"designs": TABLE["designs"][3:]}, **run)
+def test_no_rates_are_quoted_of_a_design_that_is_not_near(far: dict[str, float], clusters: int | None) -> None:
+    found = nearest({"designs": TABLE["designs"][3:]}, replace(Design(900, 9), **far), clusters)
     assert found is not None and found.rates == {} and "--observed RUN_DIR" in found.sentence
 
 
@@ -169,22 +166,6 @@ def test_no_rates_are_quoted_of_a_design_that_is_not_near(far: dict[str, float])
 )
 def test_rounding(value: float, expected: float | None) -> None:
     assert str(rounded(value)) == str(expected)
-
-
-def test_the_synthetic_model_has_the_accuracy_discordance_and_gain_asked_for() -> None:
-    # Beta(0.5, 0.5): mean 1/2, E[theta (1 - theta)] = 1/8, so discordance 1/4
-    assert beta_shape(0.5, 0.25) == (0.5, 0.5)
-    outcomes = rows(n=3000, clean_accuracy=0.6, discordance=0.2, gain={1: 0.1, 2: 0.0, 3: -0.1}, with_ensemble=False)
-    right: dict[tuple[Arm, int, int], np.ndarray] = {}
-    for key in {(o.arm, o.routers, o.replicate) for o in outcomes}:
-        right[key] = np.array([o.correct for o in outcomes if (o.arm, o.routers, o.replicate) == key])
-    first, second = right[Arm.FORWARD_FULL, 1, 0], right[Arm.FORWARD_FULL, 1, 1]
-    assert first.mean() == pytest.approx(0.6, abs=0.036)  # four standard errors of 3000 questions
-    assert np.mean(first != second) == pytest.approx(0.2, abs=0.03)
-    for r, gain in ((1, 0.1), (2, 0.0), (3, -0.1)):
-        assert right[Arm.NOISY_REWRITE, r, 0].mean() == pytest.approx(0.6 + gain, abs=0.036)
-    with pytest.raises(DataError, match="No model has"):
-        rows(clean_accuracy=0.9, discordance=0.5)
 
 
 def test_the_slope_is_that_of_the_accuracies_over_r_and_has_limits_where_there_are_enough_groups() -> None:

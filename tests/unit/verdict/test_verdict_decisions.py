@@ -5,17 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outcome_tables import Outcome, cell_of, honest, honest_of, pair, texts_of
+from outcome_tables import Outcome, honest, honest_of, pair, texts_of
 from synthetic import Faults, synthetic_outcomes
 
-from audit.records import Setting
 from audit.statistics.paired import CellOutcomes
 from audit.sweep.analyse import analyse, category, share_left
 from audit.sweep.decide import Corrected, Decision, decide, not_run, over_panel
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import Reading, measure
-from audit.sweep.result import SweepResult, Verdict
 from audit.sweep.texts import BLIND
+from audit.sweep.vocabulary import SweepResult, Verdict
 from audit.verdict.result import because
 
 RESAMPLES = 499
@@ -45,6 +44,7 @@ def judged(outcomes: list[Outcome], texts: bool = False) -> SweepResult:
         (Verdict.NO_EXCESS, {"n": 2000}),
         (Verdict.UNDERPOWERED, {"n": 100}),
         (Verdict.EXCESS, {"gain": 0.12}),
+        (Verdict.EXCESS, {"n": 100, "gain": 0.25}),  # few questions, and not called underpowered
         (Verdict.UNCONTROLLED, {"gain": MULTI, "with_ensemble": False}),
         (Verdict.UNCONTROLLED, {"gain": 0.12, "with_direct": False}),
         (Verdict.EXCESS_EXPLAINED, {"n": 3000, "gain": MULTI, "ensemble_gain": MULTI}),
@@ -63,41 +63,6 @@ def test_each_verdict_is_reached(expected: Verdict, options: dict[str, Any]) -> 
         assert cell.share_beyond_gains is None and "memory" not in cell.headline
     if expected == Verdict.NO_EXCESS:  # which does not claim that the score is free of memory
         assert BLIND in cell.headline and because("blind") in cell.decision.reasons
-
-
-def test_an_excess_in_a_small_sample_is_not_called_underpowered() -> None:
-    cell = judged(rows(n=100, gain=0.25))
-    assert cell.verdict == Verdict.EXCESS
-    assert next(g for g in cell.gates if g.name == "enough_data").status == "fail"
-
-
-def test_a_gain_that_only_wins_back_what_the_clean_router_lost_is_no_excess() -> None:
-    # 2000 questions. direct: 1480 right. clean: 80 of these lost. noisy: 1480 right as well, 100 others than direct.
-    # So noisy - clean = 80 / 2000 = 0.04 and beyond chance, and noisy - direct = (100 - 100) / 2000 = 0 exactly.
-    n = 2000
-    direct, clean, noisy = (np.zeros(n, dtype=np.int8) for _ in range(3))
-    direct[:1480] = 1
-    clean[80:1480] = 1
-    noisy[:1380] = 1
-    noisy[1480:1580] = 1
-    cell = cell_of(
-        {Setting(Arm.DIRECT, 0): direct, Setting(Arm.FORWARD_FULL, 1): clean, Setting(Arm.NOISY_REWRITE, 1): noisy},
-        draws="independent",
-    )
-    evidence = measure(cell, rng=np.random.default_rng(0), n_resamples=RESAMPLES)
-    assert evidence.clean.gain[0] == pytest.approx(0.04) and evidence.clean.family_p < 0.01
-    assert evidence.plain.direct is not None and evidence.plain.direct.gain[0] == 0
-    decision = decide(evidence, (), replace(SweepThresholds(), effect_of_interest=0.06))
-    assert decision.verdict == Verdict.NO_EXCESS
-    assert decision.reasons[0] == because("not_above_direct", routers=(1,))
-    # The gain over clean itself could be above five points: it is not cleared of that.
-    assert evidence.largest_compatible > 0.05
-    assert decide(evidence, (), SweepThresholds()).verdict == Verdict.UNDERPOWERED
-    # Without the direct arm nothing would have told the two apart.
-    bare = replace(evidence, plain=replace(evidence.plain, direct=None))
-    uncontrolled = decide(bare, (), SweepThresholds())
-    assert uncontrolled.verdict == Verdict.UNCONTROLLED
-    assert uncontrolled.reasons[-1] == because("not_compared", controls=["direct"], ensemble_routers=[])
 
 
 def test_no_finding_where_the_interval_holds_zero() -> None:

@@ -12,14 +12,10 @@ from synthetic import Faults, synthetic_outcomes
 
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State
-from audit.sweep.decide import Decision, headline
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.gates import all_gates, exact_values, pairing, parseability
-from audit.sweep.result import Verdict
 from audit.sweep.simulation import Design, World, simulate
-from audit.sweep.texts import TEXTS
-from audit.sweep.vocabulary import GATES
-from audit.verdict.result import Gate, Status, sentence
+from audit.verdict.result import Gate, Status
 
 ROUTERS = (1, 2, 3)
 BOTH = [Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1)]
@@ -141,10 +137,3 @@ def test_text_gates_do_not_apply_without_texts() -> None:
     gates = {g.name: g for g in all_gates(cell, None, SweepThresholds(), 0.03)}
     for name, withholds in (("clean_fidelity", True), ("manipulation_reached_worker", True), ("answer_leak", False)):
         assert gates[name].status == Status.NOT_APPLICABLE and gates[name].withholds is withholds
-
-
-def test_every_gate_has_words_of_its_own_on_the_page_and_in_the_headline() -> None:
-    withheld = Decision(Verdict.WITHHELD, (), ())
-    for name in set(gates_of(rows(60))) - {"enough_data"}:  # which never withholds
-        assert GATES[name].title.lower() != name.replace("_", " ")
-        assert name not in sentence(headline("m", "b", withheld, None, (name,)), TEXTS)

@@ -13,7 +13,7 @@ from audit.sweep.compare import compare, compare_at_any_stop
 from audit.sweep.decide import decide, look
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import Evidence, Reading, measure
-from audit.sweep.result import Verdict
+from audit.sweep.vocabulary import Verdict
 
 SETTINGS = (
     Setting(Arm.DIRECT, 0),

@@ -31,14 +31,9 @@ QUESTION = Question(
     gold=0,
     group="q1",
 )
-OF_OPTIONS = (Reading.LETTER, Reading.LETTER_LOGPROB, Reading.OPTION_TEXT)
 SHOWING = {name: p for name, p in PROTOCOLS.items() if name != "song2026_cloze"}  # the others show the options
 each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 each_showing = pytest.mark.parametrize("protocol", SHOWING.values(), ids=SHOWING)
-each_protocol_and_reading = pytest.mark.parametrize(
-    ("protocol", "reading"),
-    [(p, r) for name, p in PROTOCOLS.items() for r in OF_OPTIONS if name in SHOWING or r == Reading.OPTION_TEXT],
-)
 
 
 @each_showing
@@ -69,28 +64,6 @@ def test_the_worker_prompt_cannot_take_a_question() -> None:
     assert not any("Question" in str(p.annotation) for p in parameters.values())
 
 
-@each_protocol_and_reading
-def test_the_worker_never_sees_the_question(protocol: Protocol, reading: Reading) -> None:
-    prompt = worker_prompt(protocol, ["It rained all day.", "Someone asked about a vessel."], 4, reading)
-    for sentence in ("A kettle holds 1.7 litres", "How many full cups", *QUESTION.options):
-        assert sentence not in prompt
-    assert "It rained all day." in prompt
-    assert "Someone asked about a vessel." in prompt
-    assert QUESTION.text in direct_prompt(protocol, QUESTION, reading)
-
-
-@each_protocol_and_reading
-def test_prompts_of_nested_draws_share_everything_up_to_the_end_of_message_r(
-    protocol: Protocol, reading: Reading
-) -> None:
-    messages = [f"message number {i}, which ends here{i}" for i in range(1, 10)]
-    for r in range(1, 9):
-        shorter, longer = (worker_prompt(protocol, messages[:n], 4, reading) for n in (r, r + 1))
-        common = next((i for i, (a, b) in enumerate(zip(shorter, longer, strict=False)) if a != b), len(shorter))
-        assert common >= shorter.index(messages[r - 1]) + len(messages[r - 1])
-        assert common == len(shorter)  # nothing follows the messages
-
-
 @each_showing
 def test_letters_offered_are_those_of_the_options(protocol: Protocol) -> None:
     assert "A or B" in worker_prompt(protocol, ["m"], 2, Reading.LETTER)
@@ -112,18 +85,6 @@ def test_both_letter_readings_are_asked_the_same(protocol: Protocol) -> None:
 def test_a_routers_thinking_does_not_reach_the_worker() -> None:
     sent = aggregate(PROTOCOLS["song2026"], ["<think>1.7/0.2 = 8.5, so A</think>\nA kettle?", "<think>it is A, but"])
     assert sent == "[Message 1]\nA kettle?\n\n[Message 2]\n"
-
-
-HOSTILE = "{question} {messages} {{x}} {letters} ${oc.env:HOME} $1 \\1 %s {0} {stem!r} }{"
-
-
-@each_showing
-def test_hostile_content_arrives_as_it_is(protocol: Protocol) -> None:
-    question = Question("q", "b", HOSTILE, (HOSTILE + "1", HOSTILE + "2"), 0, "q")
-    for arm in (Arm.FORWARD_FULL, Arm.NOISY_REWRITE):
-        assert router_prompt(protocol, question, arm).count(HOSTILE) == 3
-    assert direct_prompt(protocol, question, Reading.LETTER).count(HOSTILE) == 3
-    assert worker_prompt(protocol, [HOSTILE, HOSTILE], 2, Reading.LETTER).count(HOSTILE) == 2
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="<[")), st.lists(st.text(), min_size=2, max_size=26))

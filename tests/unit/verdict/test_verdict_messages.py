@@ -72,10 +72,6 @@ def test_holding_a_part(message: str, part: str, kept: bool) -> None:
     assert holds(message, part, 0.8) is kept
 
 
-def test_normalisation_ignores_case_punctuation_and_width() -> None:
-    assert normalise("ＡＢＣ,  d-e!") == normalise("abc d e")
-
-
 def _noisy(n: int = 20) -> list[Outcome]:
     return synthetic_outcomes(n, (1, 2), rng=np.random.default_rng(1))
 
@@ -132,11 +128,6 @@ def test_keeping_only_the_gold_option_is_counted_apart_from_stating_it() -> None
     row = replace(base, options=("Rome", "Paris"), gold=1, router_messages=("It may be Paris",), prompt="x")
     measured = texts_of([row]).measures["synthetic", "synthetic"]
     assert (measured.gold_only_kept, measured.leaking) == (1, 0)
-
-
-def test_row_order_does_not_matter() -> None:
-    rows = _noisy()
-    assert texts_of(rows) == texts_of(rows[::-1])
 
 
 def test_a_cloze_router_can_name_an_option_only_by_answering():

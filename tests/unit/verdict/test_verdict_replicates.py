@@ -13,7 +13,6 @@ from audit.statistics.values import runs_of
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import measure
 from audit.sweep.gates import noise_floor
-from audit.sweep.record import sweep_of
 from audit.sweep.simulation import Design, World, simulate
 from audit.verdict.result import Status
 
@@ -73,15 +72,6 @@ def test_every_replicate_is_read_and_absent_ones_are_missing() -> None:
     assert np.isnan(runs[:, :, 1]).all()
     with pytest.raises(DataError, match="not run at every level"):
         runs_of(cell_of(states), Arm.NOISY_REWRITE, (1, 2))
-
-
-def test_the_paper_reads_the_first_replicate() -> None:
-    cell = simulate(
-        replace(SKEWED, routers=2, clean_replicates=3, clean_accuracy=0.6, discordance=0.4), World(), rng()
-    ).cell
-    first = sweep_of(cell, first_only=True)
-    np.testing.assert_array_equal(first.clean, cell.row(Setting(Arm.FORWARD_FULL, 1, 0)))
-    assert not np.array_equal(first.clean, sweep_of(cell).clean)
 
 
 def test_clean_replicates_that_differ_by_more_than_chance_withhold() -> None:

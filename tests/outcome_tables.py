@@ -1,7 +1,7 @@
 """The sweep's rows as objects, and back, paired and judged; the program itself writes and reads columns."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, field, make_dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -43,59 +43,33 @@ def digests_of_keys(keys: Iterable[OutcomeKey]) -> Digests:
     return digests_of_table(pa.table(table), SCHEMA)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """One row of the sweep: one question under one setting by one model. `SCHEMA` documents the fields."""
+NAMES = SCHEMA.columns.names
+_OFTEN = {
+    "error": None, "options_shown": True, "reasked": False, "request_sha256": None, "router_calls": 0,
+    "answer_number": None, "target": None,  # never in a sweep, whose items have options
+}  # fmt: skip
+
+
+class _Row:
+    """What a row has beside its columns; `SCHEMA` documents these. correct: None when unparsed or error."""
 
     aggregator: ClassVar[Aggregator] = Aggregator.CONCATENATE
-    model: str
-    model_revision: str
-    benchmark: str
-    question_id: str
-    group: str
-    arm: str
-    routers: int
-    replicate: int
-    draws: str
-    reading: Reading
-    question: str
-    options: tuple[str, ...]
-    router_messages: tuple[str, ...]
-    router_finish_reasons: tuple[str, ...]
-    prompt: str
-    response: str
-    answer: int | None
-    gold: int
-    correct: bool | None  # None when unparsed or error
-    parsed: bool
-    answer_form: str
-    finish_reason: str
-    option_logprobs: tuple[float | None, ...]
-    prompt_tokens: int
-    cached_tokens: int
-    completion_tokens: int
-    router_prompt_tokens: int
-    router_cached_tokens: int
-    router_completion_tokens: int
-    engine_id: str
-    router_engine_ids: tuple[str, ...]
-    seed: int
-    error: str | None = None
-    options_shown: bool = True
-    reasked: bool = False
-    request_sha256: str | None = None
-    router_calls: int = 0
-    answer_number: float | None = None  # these two: never in a sweep, whose items have options
-    target: float | None = None
 
     @property
     def key(self) -> OutcomeKey:
         return OutcomeKey(self.model, self.benchmark, self.question_id, self.arm, self.routers, self.replicate)
 
 
-NAMES = [field.name for field in fields(Outcome)]
+# One row of the sweep: one question under one setting by one model.
+Outcome = make_dataclass(
+    "Outcome",
+    [(name, Any, field(default=_OFTEN[name])) if name in _OFTEN else (name, Any) for name in NAMES],
+    bases=(_Row,),
+    frozen=True,
+    kw_only=True,
+)
 _MAKE = {"arm": Arm, "draws": Draws, "reading": Reading} | {
-    field.name: tuple for field in SCHEMA.columns if pa.types.is_list(field.type)
+    column.name: tuple for column in SCHEMA.columns if pa.types.is_list(column.type)
 }
 
 

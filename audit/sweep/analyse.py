@@ -318,10 +318,7 @@ def _figures(case: _Case) -> dict[str, Any]:
 def _shares(case: _Case, verdict: Verdict, contrasts: Sequence[Contrast]) -> dict[str, Any]:
     """The score, and the shares of it above chance that gains and the gap to held-out questions leave."""
     e, chance = case.evidence.found, chance_level(case.cell.cell.n_options)
-    score = None
-    if e is not None:
-        score = e.clean_accuracy if e.direct_accuracy is None else e.direct_accuracy
-    beyond = None
+    score, beyond = e.score if e else None, None
     if e is not None and verdict not in (Verdict.WITHHELD, Verdict.BRITTLE):  # costly damage bounds no memory
         beyond = share_left(score, chance, e.largest_compatible)
     gap = next((c.ci_high for c in contrasts if c.name == "score_gap"), None)

@@ -130,10 +130,8 @@ def compare(
     drawn, tested = n_permutations or n_resamples, shifts.tested(repeated=len(runs) > 1)
     test = max_statistic_exchange(runs, other, cluster, n_permutations=drawn, shifts=tested, rng=rng)
     d = noisy - base  # after the test: of a million questions each such array is 8 MB an r
-    n = np.sum(~np.isnan(d), axis=1).astype(np.int64)
-    with np.errstate(invalid="ignore"):
-        gain = np.array([np.nansum(row) for row in d]) / np.where(n > 0, n, np.nan)
-    effective = effective_number(d, cluster)
+    counted = _counted(noisy, base, d, cluster)
+    gain = counted["gain"]
     over_all = unseen_change(average(d), cluster)  # `d` is overwritten below
     there = cluster[np.any(~np.isnan(d), axis=0)]
     clusters, alike = np.unique(there).size, 1 + cluster_df(there)
@@ -141,24 +139,24 @@ def compare(
     if intervals and can_reject(clusters, 1 - CONFIDENCE):
         answered = np.maximum(np.sum(np.any(~np.isnan(runs), axis=2), axis=0), 1)  # runs that were made at each r
         limits = _bootstrapped(d, gain, cluster, alike, shifts, (answered, len(other)), n_resamples, rng)
-        unseen = unseen_share(effective, CONFIDENCE).tolist()
+        unseen = unseen_share(counted["effective"], CONFIDENCE).tolist()
         limits["pointwise"] = tuple(i.at_least(u) for i, u in zip(limits["pointwise"], unseen, strict=True))
         limits["low"] = np.maximum(np.minimum(limits["low"], gain - unseen), -1.0)
         limits["high"] = np.minimum(np.maximum(limits["high"], gain + unseen), 1.0)
         limits["mean"] = limits["mean"].at_least(over_all)
-    improve, degrade = _changed(noisy, base)
     return Comparison(
-        routers=routers,
-        n=n,
-        gain=gain,
-        **limits,
-        family_p=test.pvalue,
-        pvalues=test.pvalues,
-        adjusted=test.adjusted,
-        improve=improve,
-        degrade=degrade,
-        effective=effective,
+        routers=routers, **counted, **limits, family_p=test.pvalue, pvalues=test.pvalues, adjusted=test.adjusted
     )
+
+
+def _counted(noisy: FloatArray, base: FloatArray, d: FloatArray, cluster: IntArray) -> dict[str, Any]:
+    """What needs no draws, of d = noisy - base (R, n): pairs, gains, what changed, independent pairs."""
+    n = np.sum(~np.isnan(d), axis=1).astype(np.int64)
+    with np.errstate(invalid="ignore"):
+        gain = np.array([np.nansum(row) for row in d]) / np.where(n > 0, n, np.nan)
+    improve, degrade = _changed(noisy, base)
+    effective = effective_number(d, cluster)
+    return {"n": n, "gain": gain, "improve": improve, "degrade": degrade, "effective": effective}
 
 
 def _none(gain: FloatArray, reach: float) -> dict[str, Any]:
@@ -212,9 +210,7 @@ def compare_at_any_stop(
     runs, other = distinct(runs), distinct(other)
     noisy, base = average(runs), average(other)
     d = noisy - base
-    both = ~np.isnan(d)
-    n = both.sum(axis=1).astype(np.int64)
-    gain = np.where(n > 0, np.nansum(d, axis=1) / np.maximum(n, 1), np.nan)
+    counted = _counted(noisy, base, d, cluster)
     bets = Differences.of(d, cluster, largest_cluster)
     over_r = average(d)[None]  # a question's mean over r
     mean = Differences.of(over_r, cluster, largest_cluster)
@@ -225,25 +221,20 @@ def compare_at_any_stop(
     own, shared = (shifts or RunShifts()).used
     made = np.maximum(np.sum(np.any(~np.isnan(runs), axis=2), axis=0), 1)
     of_mean = float(np.nanmean(over_r)), float(mean_low), float(mean_high)
-    improve, degrade = _changed(noisy, base)
     return Comparison(
         routers=routers,
-        n=n,
-        gain=gain,
+        **counted,
         low=bets.lower_limit(tail / len(routers)),
         high=bets.upper_limit(tail / len(routers)),
         pointwise=tuple(
             _shifted(float(g), float(low), float(high), own / k + shared / len(other))
-            for g, low, high, k in zip(gain, lows, highs, made.tolist(), strict=True)
+            for g, low, high, k in zip(counted["gain"], lows, highs, made.tolist(), strict=True)
         ),
         mean=_shifted(*of_mean, own / int(made.sum()) + shared / len(other)),
         family_p=float(at_any_stop(each).min()),
         fall_p=float(at_any_stop(mean.negated().log_e())[0]),
         pvalues=at_any_stop(log_e),
         adjusted=at_any_stop(each),
-        improve=improve,
-        degrade=degrade,
-        effective=effective_number(d, cluster),
         log_e=log_e,
     )
 

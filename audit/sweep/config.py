@@ -68,10 +68,8 @@ def validate(config: SweepConfig) -> None:
     if config.stop_batch < 1:
         raise ConfigError(f"Invalid stop_batch: {config.stop_batch}. Expected at least 1, such as stop_batch=100.")
     _known("aggregator", config.aggregator, list(Aggregator))
-    if format_of(config.benchmark.format).reading is not None and (config.aggregator, config.dose) != (
-        "concatenate",
-        None,
-    ):
+    plain = (config.aggregator, config.dose) == ("concatenate", None)
+    if format_of(config.benchmark.format).reading is not None and not plain:
         raise ConfigError(
             f"benchmark={config.benchmark.name}: its answers are free-form. Summary, vote and dose are for questions "
             "with options, such as benchmark=arc_easy: leave out aggregator and dose."

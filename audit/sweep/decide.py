@@ -287,7 +287,7 @@ def headline(model: str, benchmark: str, decision: Decision, e: Evidence | None,
     return because(
         f"headline_{decision.verdict}", model=model, benchmark=benchmark, about=about.code, routers=c.routers[best],
         gain=float(c.gain[best]), low=float(c.low[best]), loss=-c.mean.estimate, limit=e.largest_compatible,
-        score=e.clean_accuracy if e.direct_accuracy is None else e.direct_accuracy,
+        score=e.score,
     )  # fmt: skip
 
 

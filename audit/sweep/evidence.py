@@ -200,6 +200,11 @@ class Evidence:
         return self.plain.clean
 
     @property
+    def score(self) -> float:
+        """Direct accuracy where it was run, else that of the clean baseline."""
+        return self.clean_accuracy if self.direct_accuracy is None else self.direct_accuracy
+
+    @property
     def p_value(self) -> float:
         """The cell's p of an excess: the smallest over r of `Reading.adjusted` (as read)."""
         return float(np.nanmin(self.plain.adjusted(self.clean.routers)))

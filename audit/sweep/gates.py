@@ -7,7 +7,7 @@ whether a failure alone withholds the verdict; `enough_data` and `answer_leak` d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -24,7 +24,7 @@ from audit.sweep.design import Arm, Draws, SweepThresholds
 from audit.sweep.messages import TextMeasures
 from audit.sweep.record import CLEAN, label
 from audit.sweep.size import needed, repeated
-from audit.verdict.result import MAX_ITEMS, Gate, Rule, Status, exact, ids_where, percent, points, pvalue, sizes
+from audit.verdict.result import Gate, Rule, exact, ids_where, percent, points, pvalue, sizes
 
 _ARM_WORDS: dict[str, str] = {
     Arm.DIRECT: "direct",
@@ -50,18 +50,10 @@ def pairing(cell: CellOutcomes, texts: TextMeasures | None, thresholds: SweepThr
     name, source, limit = "pairing", "ours; conf/verdict: pairing_z_min", thresholds.pairing_z_min
     if texts is not None and texts.mixed_ids:
         count = len(texts.mixed_ids)
-        return Gate(
-            name=name,
-            status=Status.FAIL,
-            number=None,
-            threshold=limit,
-            source=source,
-            detail=f"The question, options or right answer of {count} question {'id' if count == 1 else 'ids'} differ "
-            "between rows.",
-            advice="These ids do not mean one question: run the audit again from one benchmark file.",
-            items=texts.mixed_ids[:MAX_ITEMS],
-            item_count=count,
-        )
+        detail = f"The question, options or right answer of {count} question {'id' if count == 1 else 'ids'} differ "
+        advice = "These ids do not mean one question: run the audit again from one benchmark file."
+        failed = Rule(name, limit, source).checked(False, 0, f"{detail}between rows.", advice, items=texts.mixed_ids)
+        return replace(failed, number=None)
     found = _agreements(cell, thresholds)
     if not found:
         return Rule(name, limit, source).absent(

@@ -111,17 +111,13 @@ def judge(
     thresholds: SweepThresholds | None = None,
     control_benchmark: str | None = None,
     references: Sequence[Path] = (),
-    calibration: Mapping[str, Any] | None = None,
-    max_text_bytes: int = MAX_TEXT_BYTES,
-    max_rows: int = MAX_ROWS_ON_PAGE,
     reads: Sequence[Read] | None = None,
 ) -> tuple[RunVerdict, Behind]:
     """The verdict of one run, or of several as one panel.
 
-    seed: of the resamples and of the draw where not all texts fit. n_resamples, thresholds, control_benchmark and
-    calibration go to `analyse`; calibration is by default the one that ships with the package. references: runs of
-    other models that answered from the same messages. max_text_bytes, max_rows: of the drill-down; every number is
-    over all rows whatever they are. reads: the first pass over each run, where it was made.
+    seed: of the resamples and of the draw where not all texts fit. n_resamples, thresholds and control_benchmark go to
+    `analyse`. references: runs of other models that answered from the same messages. reads: the first pass over each
+    run, where it was made.
     Raises ShardError when a run has no shards, DataError when two runs cannot be one panel.
     """
     if not dirs:
@@ -129,7 +125,7 @@ def judge(
     reads = reads or [read_run(run_dir) for run_dir in dirs]
     rows = check_panel(reads)
     cells = sorted((c for read in reads for c in read.outcomes.cells), key=lambda c: (c.model, c.benchmark))
-    texts, listed = read_texts(reads, drawn_questions(cells, seed, max_rows))
+    texts, listed = read_texts(reads, drawn_questions(cells, seed))
     analysed = analyse(
         [c.without(DELETED) for c in cells],
         texts,
@@ -139,11 +135,11 @@ def judge(
         runs=[{"models": contents(read.outcomes.seen)} for read in reads],
         rows=rows,
         control_benchmark=control_benchmark,
-        calibration=calibration if calibration is not None else shipped_table(JUDGE.shipped),
+        calibration=shipped_table(JUDGE.shipped),
         early=largest_clusters(dirs),
         references=same_messages(cells, dirs, references),
     )
-    return _with_sensitivity(analysed, reads), Behind(dirs, cells, listed, seed, max_text_bytes)
+    return _with_sensitivity(analysed, reads), Behind(dirs, cells, listed, seed)
 
 
 def _with_sensitivity(run: RunVerdict, reads: Sequence[Read]) -> RunVerdict:
@@ -211,7 +207,10 @@ def check_panel(reads: Sequence[Read]) -> list[CellRows]:
 
 
 def drawn_questions(
-    cells: Sequence[CellOutcomes], seed: int, max_rows: int, max_questions: int = MAX_QUESTIONS_ON_PAGE
+    cells: Sequence[CellOutcomes],
+    seed: int,
+    max_rows: int = MAX_ROWS_ON_PAGE,
+    max_questions: int = MAX_QUESTIONS_ON_PAGE,
 ) -> set[tuple[str, str]] | None:
     """(benchmark, question id) of those in the drill-down: as many as fit, drawn by seed; None for all."""
     rows: Counter[tuple[str, str]] = Counter()

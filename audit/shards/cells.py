@@ -96,7 +96,7 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
         questions.add(batch.column("question_id"))
         groups.add(batch.column("group"), questions)
         parts["n_options"].append(_counts(batch.column(N_OPTIONS)))
-        parts["state"].append(_states(batch))
+        parts["state"].append(states_of(batch))
         for name in set(_ANSWERS) & set(batch.schema.names):
             parts[name].append(np.asarray(pc.fill_null(batch.column(name), -1).cast(pa.int16())))
     if not parts["state"]:
@@ -183,7 +183,9 @@ def _counts(column: pa.Array) -> NDArray[np.int16]:
     return np.asarray(column.cast(pa.int16()))
 
 
-def _states(batch: pa.RecordBatch) -> NDArray[np.int8]:
+def states_of(batch: pa.RecordBatch) -> NDArray[np.int8]:
+    """What became of each row, as `State` has it."""
+
     def true(column: pa.Array) -> NDArray[np.bool_]:
         return np.asarray(pc.fill_null(column, False), dtype=bool)
 

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from audit.shards.cells import states_of
 from audit.shards.schema import shared_values
-from audit.statistics.paired import State
 from audit.sweep.design import DELETED, Arm
 
 # Of distinct texts on the page, and of where they stand: with MAX_ROWS_ON_PAGE and the figures, a page of about 10 MB.
@@ -32,8 +32,7 @@ SHORT_MESSAGE = 16  # a message shorter than this is not looked for in the worke
 # add up to the counts of Table 2, and their balance to the gain. (The majority of the clean runs, or one of them, would
 # not: the first is more often right than a run is.)
 TRANSITIONS = ("improve", "degrade", "stays right", "stays wrong", "not comparable", "clean baseline")
-STATES = ("correct", "wrong", "unparsed", "truncated", "error")
-_STATE_CODE = {State.CORRECT: 0, State.WRONG: 1, State.UNPARSED: 2, State.TRUNCATED: 3, State.ERROR: 4}
+STATES = ("correct", "wrong", "unparsed", "truncated", "error")  # place: 1 less the number that `State` has
 ARMS = (*(arm.value for arm in Arm), DELETED)
 _REF_BYTES = 16 / 3  # of the number of a text, 4 bytes in base64
 
@@ -43,20 +42,20 @@ COLUMNS = (
     "parsed", "answer_form", "finish_reason", "option_logprobs", "seed", "error",
     "options_shown",
 )  # fmt: skip
+_AS_STORED = tuple(name for name in COLUMNS if name not in ("router_messages", "prompt", "correct", "parsed"))
 
 
 @dataclass(frozen=True)
 class DrillDown:
     """What the page embeds: `head` (names, questions, columns) and `chunks` (texts), both ready for `script_json`.
 
-    rows: outcomes. rows_with_text: those whose texts are on the page. text_bytes: of distinct texts embedded.
+    rows: outcomes. rows_with_text: those whose texts are on the page.
     """
 
     head: dict[str, Any]
     chunks: list[list[str]]
     rows: int
     rows_with_text: int
-    text_bytes: int
 
 
 class _Texts:
@@ -67,9 +66,6 @@ class _Texts:
 
     def add(self, text: str) -> int:
         return self.index.setdefault(text, len(self.index))
-
-    def total(self) -> int:
-        return sum(len(text.encode()) for text in self.index)
 
     def chunks(self) -> tuple[list[list[str]], list[int]]:
         """(chunks, number of the first string of each)."""
@@ -100,19 +96,19 @@ _ESCAPES = (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"), ("\u2028", "\\
 class DrillRows:
     """Rows for the drill-down as they are read: columns as lists in which equal texts are one object.
 
-    `pieces` stands in for `prompt`: all prompts whole would fill the memory.
+    `pieces` stands in for `prompt`: all prompts whole would fill the memory. `state` is what became of the row.
     """
 
     def __init__(self) -> None:
         self._shared: dict[str, str] = {}
-        self._columns: dict[str, list[Any]] = {name: [] for name in (*COLUMNS, "pieces") if name != "prompt"}
+        self._columns: dict[str, list[Any]] = {name: [] for name in (*_AS_STORED, "router_messages", "pieces", "state")}
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Take rows in; of the columns of the shard schema, those of COLUMNS."""
         for part in pa.table(batch).combine_chunks().to_batches():
-            for name in COLUMNS:
-                if name not in ("prompt", "router_messages"):
-                    self._columns[name] += shared_values(part.column(name), self._shared)
+            for name in _AS_STORED:
+                self._columns[name] += shared_values(part.column(name), self._shared)
+            self._columns["state"] += states_of(part).tolist()
             sent = shared_values(part.column("router_messages"), self._shared)
             messages = [[m or "" for m in of_row or []] for of_row in sent]
             self._columns["router_messages"] += messages
@@ -139,7 +135,7 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
     """
     col = rows.in_order()
     n = len(col["model"])
-    state = [_STATE_CODE[_state(col, i)] for i in range(n)]
+    state = [1 - one for one in col["state"]]
     kept = _questions_with_text(col, n, seed, max_text_bytes)
     names = ("benchmark", "question_id", "question", "options", "gold")
     asked, question_of = _encoded((*key[:3], tuple(key[3]), key[4]) for key in zip(*map(col.get, names), strict=True))
@@ -184,7 +180,7 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
             "refs": _b64(np.array([*chain.from_iterable(refs)], dtype=np.uint32)),
         },
     }
-    return DrillDown(head, chunks, rows=n, rows_with_text=sum(map(bool, refs)), text_bytes=texts.total())
+    return DrillDown(head, chunks, rows=n, rows_with_text=sum(map(bool, refs)))
 
 
 def _written(
@@ -261,14 +257,6 @@ def _questions_with_text(col: dict[str, list[Any]], n: int, seed: int, limit: in
 def in_drawn_order(keys: Iterable[tuple[str, str]], seed: int) -> list[tuple[str, str]]:
     """(benchmark, question_id) in an order that depends on the seed and each key alone."""
     return sorted(keys, key=lambda key: hashlib.sha256(f"{seed}\0{key[0]}\0{key[1]}".encode()).digest())
-
-
-def _state(col: dict[str, list[Any]], i: int) -> State:
-    if col["error"][i] is not None:
-        return State.ERROR
-    if not col["parsed"][i]:
-        return State.TRUNCATED if col["finish_reason"][i] == "length" else State.UNPARSED
-    return State.CORRECT if col["correct"][i] else State.WRONG
 
 
 def _transitions(col: dict[str, list[Any]], state: list[int]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

@@ -228,8 +228,7 @@ def h1_any_excess(pvalues: Mapping[str, float], excess: Sequence[str], alpha: fl
     p = float(adjusted.min())
     found = "excess" if excess else "not_counted" if p <= alpha else "none"
     said = because(f"h1_{found}", models=len(pvalues), count=len(excess), excess=list(excess), p=p)
-    parts = {name: float(v) for name, v in zip(pvalues, adjusted, strict=True)}
-    return HypothesisResult(p, float(len(excess)), said, parts)
+    return HypothesisResult(p, float(len(excess)), said)
 
 
 def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> HypothesisResult:

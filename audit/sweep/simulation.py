@@ -6,7 +6,7 @@ a null world noisy beats some control by nothing, so that no `excess` is right; 
 wrong.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
@@ -162,7 +162,7 @@ class Simulated:
     `measure` takes them."""
 
     cell: CellOutcomes
-    without_leak: BoolArray | None = field(default=None)
+    without_leak: BoolArray | None = None
     reference: CellOutcomes | None = None
 
 

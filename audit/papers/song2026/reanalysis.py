@@ -78,8 +78,8 @@ class Reanalysis:
     mde_model: float
     mde_panel: float
     no_effect: NoEffect
-    alpha: float
     chance_assumed: bool = False
+    alpha: float = ALPHA
 
     @property
     def violations(self) -> int:
@@ -137,7 +137,6 @@ def reanalyse(
     rng: np.random.Generator,
     table1: PrintedTable | None = None,
     table3: PrintedTable | None = None,
-    alpha: float = ALPHA,
     simulations: int = 2_000,
     chance_assumed: bool = False,
 ) -> Reanalysis:
@@ -178,11 +177,10 @@ def reanalyse(
         chance=_chances(n, rows, chance),
         exact_values=tuple(r for r in rows if r.noisy_accuracy in (0.0, 1.0) or r.clean_accuracy in (0.0, 1.0)),
         discordance=discordance,
-        mde_single=minimum_detectable_gain(n, discordance, alpha),
-        mde_model=minimum_detectable_gain(n, discordance, alpha, n_tests=per_model),
-        mde_panel=minimum_detectable_gain(n, discordance, alpha, n_tests=len(rows)),
+        mde_single=minimum_detectable_gain(n, discordance, ALPHA),
+        mde_model=minimum_detectable_gain(n, discordance, ALPHA, n_tests=per_model),
+        mde_panel=minimum_detectable_gain(n, discordance, ALPHA, n_tests=len(rows)),
         no_effect=expected_without_effect(rows, rng=rng, simulations=simulations),
-        alpha=alpha,
         chance_assumed=chance_assumed,
     )
 

@@ -1,4 +1,3 @@
-import json
 import math
 from argparse import Namespace
 from pathlib import Path
@@ -118,7 +117,7 @@ def test_rates_are_reproducible_and_written():
     design = PerturbDesign(150, 3, 1)
     worlds = {k: WORLDS[k] for k in ("clean", "memorised")}
     first = calibrated(design, worlds, simulations=6)
-    assert first == calibrated(design, worlds, simulations=6)
+    assert first == calibrated(design, worlds, simulations=6) and first["seeds"] == [42, 43, 44]
     rates = first["rates"]
     assert set(rates) >= {
         "clean_beyond", "clean_beyond_se", "memorised_brittle", "clean_article_blocked", "clean_panel",
@@ -132,12 +131,6 @@ def test_rates_are_reproducible_and_written():
     assert "| 150 | 3 | 1 | 1 |" in markdown([first])
     every = calibrated(design, simulations=6)  # half as many, of the worlds for every design
     assert set(every["by_seed"]) == set(CORE) and every["rates"]["simulations"] == 3
-
-
-def test_ten_references_bring_the_curve():
-    """A design with so many is judged with ConStat's curve, and its own findings are counted."""
-    rates = calibrated(PerturbDesign(60, 2, 10), {"clean": WORLDS["clean"]}, simulations=3)["rates"]
-    assert 0 <= rates["clean_curve"] <= 1
 
 
 def test_the_other_worlds_are_what_they_say():
@@ -219,23 +212,18 @@ def test_the_nearest_design_is_printed():
     run = {"n": 900, "variants": 3, "references": 6, "checked": 140}
     found = nearest(table, **run)
     assert (found.design["n"], found.design["references"], found.design["checked"]) == (1000, 5, 150)
-    assert "5 reference models" in found.sentence and "15 % of" in found.sentence
-    assert "Held-out items" not in found.sentence
     for rate in ("clean_cleared", "memorised_5_cleared", "memorised_5_cleared_panel"):  # both errors, beside each other
         assert percent(found.rates[rate]) in found.sentence
-    assert "(false negative)" in found.sentence
     same = nearest(table, **run, thresholds=PerturbThresholds().to_dict())
     other = nearest(table, **run, thresholds=PerturbThresholds(alpha=0.01).to_dict())
     assert same.sentence == found.sentence and "alpha 0.05 (this run: 0.01)" in other.sentence
-    controlled = nearest(table, **run, control=True)
-    assert controlled.sentence.startswith(found.sentence) and len(controlled.sentence) > len(found.sentence)
-    assert "brittle" in nearest(table, n=900, variants=3, references=0, checked=0).sentence
-    assert "No person" not in found.sentence
-    unread = nearest(table, n=1000, variants=3, references=5, checked=0).sentence
-    assert "No person" in unread and "no drop can be called beyond reference" in unread
+    for more in ({"control": True}, {"checked": 0}):  # what these rates do not say is said beside them
+        said = nearest(table, **(run | more)).sentence
+        assert said.startswith(found.sentence) and len(said) > len(found.sentence)
     for runs in (1, 2):  # two designs differ by nothing else
         near = nearest(table, n=1000, variants=3, references=5, checked=150, replicates=runs)
-        assert near.design["replicates"] == runs and f"{runs} run" in near.sentence
+        assert near.design["replicates"] == runs
+    assert nearest(table, n=900, variants=3, references=0, checked=0).design["references"] == 0
     assert nearest(None, n=1, variants=1, references=0, checked=0) is None
 
 
@@ -254,14 +242,3 @@ def test_the_table_of_the_control_is_printed_whole(capsys):
     assert run_calibration(perturb, ["--control", "--simulations", "2"], designs=designs) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2 + 3 + 3 and "| both |" in lines[2] and "| 60 | 0 | 0 | held-out items | - |" in lines[-1]
-
-
-def test_the_generator_writes_its_table(tmp_path):
-    designs = (PerturbDesign(60, 2, 0), PerturbDesign(60, 2, 1))
-    assert run_calibration(perturb, ["--out", str(tmp_path / "t.json"), "--simulations", "2"], designs=designs) == 0
-    table = json.loads((tmp_path / "t.json").read_text())
-    assert [e["design"]["references"] for e in table["designs"]] == [0, 1] and table["designs"][0]["seeds"] == [
-        42,
-        43,
-        44,
-    ]

@@ -1,4 +1,4 @@
-"""Requests compared by their hashes, word differences, bins of distance, and the words of every verdict."""
+"""Requests compared by their hashes, word differences, bins of distance, and verdict.json with its table of items."""
 
 import json
 from dataclasses import replace
@@ -7,13 +7,12 @@ from importlib.resources import files
 import jsonschema
 import numpy as np
 import pytest
-from perturb_cells import cell
+from perturb_cells import cell, with_answers
 
-from audit.decision import rule
 from audit.perturb.analyse import JUDGE, PerturbSettings, RunVerdict, analyse
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.page import distance_bins, items_csv
-from audit.perturb.vocabulary import VERDICTS, PerturbVerdict
+from audit.perturb.vocabulary import PerturbVerdict
 from audit.records import CellRows
 from audit.report.page import word_diff
 from audit.shards.keys import RequestCounts, count_requests
@@ -47,72 +46,36 @@ def test_bins_of_distance_hold_equally_many_answers():
     assert distance_bins(np.array([]), np.array([])) == []
 
 
-def judged(found: int = 10, expected: int = 10) -> RunVerdict:
-    one = cell(n=200, references=0)
-    thresholds = PerturbThresholds()
-    results = analyse([one], PerturbSettings(thresholds, 1, 200, n_draws=50))
-    rows = (CellRows("m", "b", found, expected),)
-    return RunVerdict(
-        seed=1, n_resamples=200, thresholds=thresholds.to_dict(), library={}, runs=({"models": []},), rows=rows,
-        cells=(one,), results=results,
-    )  # fmt: skip
-
-
-def test_the_verdict_is_plain_and_the_same_to_the_byte():
-    first, again = json_text(judged().to_dict()), json_text(judged().to_dict())
-    assert first == again and "NaN" not in first
-    (one,) = judged().to_dict()["cells"]
-    assert one["verdict"] in {v.value for v in PerturbVerdict}
-    assert set(one["evidence"]["items"]) == {
-        "method", "smallest_p", "can_flag", "affected", "flagged", "most_conspicuous",
-    }  # fmt: skip
-
-
-LIBRARY = {
-    "name": "l", "sha256": "a" * 64, "benchmark": "b", "strategy": "file", "window": (0.15, 0.45), "review": None,
-    "candidates": {"accepted": 600},
-}  # fmt: skip
-
-
-def test_every_verdict_fits_the_schema_that_ships():
+def test_every_verdict_fits_the_schema_that_ships_and_is_the_same_to_the_byte():
+    """Without references, with the curve, without evidence, with a control that is asked and one that is not, and with
+    a reference that is left out."""
     schema = json.loads((files("audit.perturb") / "verdict.schema.json").read_text(encoding="utf-8"))
     assert set(schema["$defs"]["cell"]["properties"]["verdict"]["enum"]) == {v.value for v in PerturbVerdict}
-    cells = [cell(n=200, references=0), cell(n=200, references=12, memorised=0.15)]
-    nothing = replace(cells[0], tested=replace(cells[0].tested, variants=np.full((3, 200), np.nan)))  # no evidence
-    cells.append(nothing)
-    thresholds = PerturbThresholds()
-    results = analyse(cells, PerturbSettings(thresholds, 1, 200, shipped_table(JUDGE.shipped), n_draws=50))
-    assert [r.evidence is None for r in results] == [False, False, True]
-    assert results[1].evidence.tests.curve is not None and results[1].calibration is not None
-    rows = (CellRows("m", "b", 10, None),)
+    alone, fresh, left = cell(n=200, references=0), cell(n=300, control=200), cell(n=200, references=2)
+    nothing = with_answers(alone, variants=np.full((3, 200), np.nan))
+    fresh = replace(fresh, control=replace(fresh.control, references=cell(n=200, seed=3).references))
+    unread = np.where(np.arange(200) < 20, np.nan, left.references[0].variants)
+    left = replace(left, references=(replace(left.references[0], variants=unread), left.references[1]))
+    cells = (alone, cell(n=200, references=12, memorised=0.15), nothing, fresh, cell(n=200, control=25), left)
+    settings = PerturbSettings(PerturbThresholds(), 1, 200, shipped_table(JUDGE.shipped), n_draws=50)
+    results = analyse(cells, settings)
+    assert [r.evidence is None for r in results] == [False, False, True, False, False, False]
+    tests = [r.evidence.tests for r in results if r.evidence]
+    assert tests[1].curve is not None and tests[-1].left_out and results[1].calibration is not None
+    assert [t.control and t.control.asked for t in tests] == [None, None, True, False, None]
+    library = {
+        "name": "l", "sha256": "a" * 64, "benchmark": "b", "strategy": "file", "window": (0.15, 0.45), "review": None,
+        "candidates": {"accepted": 600},
+    }  # fmt: skip
     run = RunVerdict(
-        seed=1, n_resamples=200, thresholds=thresholds.to_dict(), library=LIBRARY, runs=({"models": []},), rows=rows,
-        cells=tuple(cells), results=results,
+        seed=1, n_resamples=200, thresholds=settings.thresholds.to_dict(), library=library, control_library=library,
+        runs=({"models": []},), rows=(CellRows("m", "b", 10, None),), cells=cells, results=results,
     )  # fmt: skip
-    jsonschema.validate(run.to_dict(), schema)
+    plain = run.to_dict()
+    jsonschema.validate(plain, schema)
+    assert json_text(plain) == json_text(replace(run, results=analyse(cells, settings)).to_dict())
+    assert [b["scale"] for b in plain["cells"][3]["evidence"]["tests"]["control"]["beyond"]] == ["points", "share"]
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({**run.to_dict(), "more": 1}, schema)
-
-
-def test_a_verdict_over_a_part_says_so_and_is_no_verdict_for_the_gate():
-    verdict = judged(found=7).to_dict()
-    assert verdict["cells"][0]["headline"].startswith("Incomplete, 7 of 10 answers: ")
-    assert rule(verdict).exit_code == 1
-
-
-@pytest.mark.parametrize(
-    ("verdict", "code"),
-    [
-        ("no_drop_detected", 0), ("drop_beyond_reference", 3), ("withheld", 4), ("brittle_cause_unknown", 4),
-        ("underpowered", 4),
-    ],
-)  # fmt: skip
-def test_each_verdict_has_its_exit_code(verdict, code):
-    assert rule({"audit": "perturb", "cells": [{"verdict": verdict}], "rows": []}).exit_code == code
-    assert PerturbVerdict(verdict) in VERDICTS
-
-
-def test_the_table_of_items_has_every_item_once():
-    verdict = judged()
-    lines = items_csv(verdict.cells, verdict.results).splitlines()
+        jsonschema.validate({**plain, "more": 1}, schema)
+    lines = items_csv(cells[:1], results[:1]).splitlines()
     assert len(lines) == 201 and len({line.split(",")[2] for line in lines[1:]}) == 200

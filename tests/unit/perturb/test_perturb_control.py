@@ -1,17 +1,13 @@
 """Held-out items as a control: what they take away, what they say, and when they are not asked."""
 
-import json
 from argparse import Namespace
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib.resources import files
 
-import jsonschema
 import numpy as np
 import pytest
 from perturb_cells import cell, codes, with_answers
 
-from audit.perturb.analyse import PerturbSettings, RunVerdict, analyse
 from audit.perturb.calibrate import control_markdown, procedures
 from audit.perturb.decide import cannot_exclude, decide
 from audit.perturb.design import PerturbThresholds
@@ -21,7 +17,6 @@ from audit.perturb.grounds import fresh_control
 from audit.perturb.vocabulary import Decision
 from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.perturb.worlds import CONTROL_WORLDS, PerturbDesign
-from audit.records import CellRows
 from audit.verdict.simulated import calibrate
 
 LIMITS = PerturbThresholds()
@@ -151,26 +146,6 @@ def test_a_benchmark_of_one_group_is_no_crash():
     found = result(replace(c, cluster=np.zeros(200, dtype=int)))
     assert found.tests.control.why.code == "held_out_one_group"
     assert fresh_control(replace(c, control=None), LIMITS) is None
-
-
-def test_the_control_is_in_the_verdict_as_its_schema_says():
-    schema = json.loads((files("audit.perturb") / "verdict.schema.json").read_text(encoding="utf-8"))
-    c = cell(n=300, control=200)
-    cells = (replace(c, control=replace(c.control, references=cell(n=200, seed=3).references)), spoilt("few"))
-    results = analyse(cells, PerturbSettings(LIMITS, 1, 100, n_draws=50))
-    assert results[0].evidence.tests.control.references is not None
-    facts = {
-        "name": "l", "sha256": "a" * 64, "benchmark": "b", "strategy": "file", "window": (0.15, 0.45), "review": None,
-        "candidates": {"accepted": 600},
-    }  # fmt: skip
-    rows = (CellRows("m", "b", 10, None),)
-    run = RunVerdict(
-        seed=1, n_resamples=100, thresholds=LIMITS.to_dict(), library=facts, runs=({"models": []},), rows=rows,
-        cells=cells, results=results, control_library=facts,
-    )  # fmt: skip
-    jsonschema.validate(run.to_dict(), schema)
-    plain = run.to_dict()["cells"][0]["evidence"]["tests"]["control"]
-    assert plain["n"] == 200 and [b["scale"] for b in plain["beyond"]] == ["points", "share"]
 
 
 def test_the_same_models_are_drawn_with_and_without_a_control():

@@ -1,16 +1,13 @@
 """Answers that were asked and not read, of the tested model, its references and the held-out items: no finding rests on
 which ones are missing, and where none is missing nothing changes."""
 
-import json
 from dataclasses import replace
-from importlib.resources import files
 
-import jsonschema
 import numpy as np
 import pytest
 from perturb_cells import cell, codes, with_answers
 
-from audit.perturb.analyse import PerturbSettings, analyse, cell_dict
+from audit.perturb.analyse import PerturbSettings, analyse
 from audit.perturb.decide import decide, finding, standing
 from audit.perturb.design import Arm, PerturbThresholds
 from audit.perturb.evidence import adverse, beside_references, no_larger, run_tests
@@ -161,11 +158,6 @@ def test_a_reference_of_which_too_little_can_be_read_is_left_out_and_named():
     alone = result(replace(c, references=c.references[:1]))
     assert alone.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN
     assert "no_usable_references" in codes(alone.decision.reasons)
-    schema = json.loads((files("audit.perturb") / "verdict.schema.json").read_text(encoding="utf-8"))
-    part = {"$defs": schema["$defs"], "$ref": "#/$defs/tests"}
-    plain = cell_dict(c, found)["evidence"]["tests"]
-    jsonschema.validate(plain, part)
-    assert plain["left_out"][0]["numbers"]["model"] == "r" and plain["adverse"] is None
 
 
 def test_a_reference_that_is_above_chance_by_what_is_missing_alone_is_left_out():

@@ -1,6 +1,6 @@
 """Verdicts on models of known truth, the first that applies, and what is said of each."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -37,6 +37,7 @@ def result(c, limits=LIMITS):
         (V.BRITTLE_CAUSE_UNKNOWN, "variants_not_read", lambda: replace(cell(**BIG, memorised=0.3), broken=None)),
         (V.UNDERPOWERED, "", lambda: cell(n=150)),
         (V.WITHHELD, "nothing_to_compare", lambda: with_answers(cell(**BIG), variants=np.full((3, 1500), NAN))),
+        (V.WITHHELD, "nothing_to_compare", lambda: with_answers(cell(n=50), original=np.full((1, 50), NAN))),
     ],
 )
 def test_known_truth_gets_its_verdict(verdict, doubt, made):
@@ -296,19 +297,6 @@ def test_next_to_no_independent_units_show_nothing(clusters):
     found = result(c)
     assert found.decision.verdict == V.UNDERPOWERED
     assert found.evidence.drop.largest >= found.evidence.drop.drop.estimate
-
-
-def test_no_headline_says_more_than_the_instrument_sees():
-    for made in (cell(**BIG), cell(**BIG, memorised=0.3), cell(**BIG, harder=0.08), cell(n=150)):
-        text = result(made).headline.lower()
-        assert "contaminat" not in text and "cheat" not in text and "proves" not in text
-
-
-def test_nothing_to_compare_is_withheld_and_other_errors_are_not_swallowed():
-    c = with_answers(cell(n=50), original=np.full((1, 50), NAN))
-    found = result(c)
-    assert found.decision.verdict == V.WITHHELD and found.evidence is None and found.found_p is None
-    assert {f.name for f in fields(found)} >= {"gates", "headline"}
 
 
 def test_a_drop_on_items_that_the_model_knows_is_no_memory():

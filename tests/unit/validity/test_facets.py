@@ -55,6 +55,9 @@ def test_a_list_is_a_run_each_in_a_folder_of_its_own() -> None:
         ["benchmark=bbq", "scorer=bbq_arc", "run_dir=out/bbq", "seed=1"],
         ["benchmark=xstest", "scorer=null", "run_dir=out/xstest", "judge=qwen3_8b", "seed=1"],
     ]
+    paths = [run[1] for run in _runs(["benchmark=[bbq, xstest]", "benchmark.path=[a b.jsonl, x.csv]"])]
+    assert paths == ["benchmark.path=a b.jsonl", "benchmark.path=x.csv"]
+    assert _runs(["benchmark=[bbq,toxigen]", "judge=m"])[0] == ["benchmark=bbq", "judge=m"]  # it is refused there
 
 
 @pytest.mark.parametrize(

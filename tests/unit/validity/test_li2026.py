@@ -76,14 +76,6 @@ def test_table_6_gives_table_3_and_every_csr(found: Li2026) -> None:
     assert flags == {"Qwen-2.5-7B x BBQ": ("F5",), "Mistral-7B x XSTest": ("scorer-unvalidated",)}
 
 
-def test_four_cells_move_more_scores_than_were_right(found: Li2026) -> None:
-    """Under the original's key answers that follow the construct can lose no more than was right: these lost more."""
-    beyond = {r.name for r in found.cells if r.cell.delta_attr > r.cell.score}
-    assert beyond == {
-        "Qwen-2.5-7B x XSTest", "Mistral-7B x XSTest", "Qwen-2.5-7B x TruthfulQA", "Mistral-7B x TruthfulQA",
-    }  # fmt: skip
-
-
 def test_the_sweeps_of_appendix_e(found: Li2026) -> None:
     assert {found.g3[value] for value in (0.01, 0.02, 0.05)} == {(3, 3, 2, 2, 0)}
     assert set(found.g1.values()) == {(3, 3, 2, 2, 0)}

@@ -13,11 +13,10 @@ from audit.engines.embedder import Embedding
 from audit.errors import ConfigError, ShardError
 from audit.scoring.reference import find_scorer
 from audit.shards.files import make_folder
-from audit.validity.__main__ import _runs
 from audit.validity.edits.file import EditFile, distances, read_edits, to_table, write_edits
 from audit.validity.edits.plan import Partners, mask, request_of, show
-from audit.validity.edits.record import PLAIN_LABELS, Contract, Family, archetype_of, check_attribute, formats_of
-from audit.validity.edits.surface import FORMATS, distance, format_edit, placebo_edit, refilled, words
+from audit.validity.edits.record import PLAIN_LABELS, Contract, Family, check_attribute
+from audit.validity.edits.surface import distance, format_edit, placebo_edit, refilled, words
 from audit.variants.build import Gates, build_variants, once
 from audit.variants.config import Policy
 from audit.variants.record import Candidate
@@ -122,12 +121,6 @@ def test_a_scorer_without_attribute_edits_is_refused():
         check_attribute(find_scorer("truthfulqa_mc1"))
 
 
-def test_archetypes():
-    assert [archetype_of(x) for x in ([], [True], [False, False], [True, False])] == [
-        None, "diagnostic", "invariance", "mixed",
-    ]  # fmt: skip
-
-
 def test_a_library_rewords_what_a_pair_shares_and_leaves_the_groups_words_as_they_are():
     """Through the library's own gates: the question of a pair is its shared words, with blanks."""
 
@@ -228,25 +221,3 @@ def test_what_is_shown_of_benchmarks_with_slurs_is_masked(real, name):
     lines = [line.split("] ")[0] for line in text.splitlines() if ": " in line and "[key" in line]
     assert lines and not any(word in line.split(": ", 1)[1] for word in words for line in lines)
     assert mask("Ab  c1!") == "Xx  x1!"
-
-
-def test_every_format_edit_is_named_once():
-    assert set(formats_of(find_scorer("contrast"))) | set(formats_of(find_scorer("contrast_letters"))) <= set(FORMATS)
-
-
-def test_a_list_of_benchmarks_is_a_run_each():
-    assert _runs(["n=4", "benchmark=bbq"]) == [["n=4", "benchmark=bbq"]]
-    assert _runs(["benchmark=[bbq, xstest]", "run_dir=out", "n=4"]) == [
-        ["benchmark=bbq", "run_dir=out/bbq", "n=4"],
-        ["benchmark=xstest", "run_dir=out/xstest", "n=4"],
-    ]
-    judged = _runs(["benchmark=[bbq,xstest]", "judge=m", "labels=f.csv"])
-    assert judged == [["benchmark=bbq"], ["benchmark=xstest", "judge=m", "labels=f.csv"]]
-    each = _runs(["benchmark=[bbq,xstest]", "benchmark.path=[a b.jsonl, x.csv]", "scorer=[null,xstest_jbb_substrings]"])
-    assert each == [
-        ["benchmark=bbq", "benchmark.path=a b.jsonl", "scorer=null"],
-        ["benchmark=xstest", "benchmark.path=x.csv", "scorer=xstest_jbb_substrings"],
-    ]
-    with pytest.raises(ConfigError, match="has 1 for 2 benchmarks"):
-        _runs(["benchmark=[bbq,xstest]", "scorer=[bbq_arc]"])
-    assert _runs(["benchmark=[bbq,toxigen]", "judge=m"])[0] == ["benchmark=bbq", "judge=m"]  # it is refused there

@@ -13,7 +13,6 @@ import pytest
 from published_items import items_of, unifiedqa
 
 from audit.benchmarks.items import shuffle_item
-from audit.scoring.bias import bias_scores, match_option
 from audit.scoring.reference import find_scorer
 from audit.scoring.shortcuts import negation_scores
 from audit.statistics.contracts import response_changes, score_changes, scores
@@ -120,15 +119,6 @@ def test_what_edits_of_toxigen_change_nothing(shared_data: Path) -> None:
     # Single words have no space to double and titles are titles: the notes have .1 %, here .15 and .17 %.
     for name in formats_of(find_scorer("toxigen")):
         assert same([FORMATS[name][0](item).text for item in items]) < 0.002
-
-
-def test_the_prompt_alone_moves_ambiguous_accuracy_from_516_to_688(shared_data: Path) -> None:
-    items, rows = unifiedqa(shared_data)
-    accuracy = {}
-    for form in ("arc", "race"):
-        said = {item.id: match_option(rows[item.id][f"unifiedqa-t5-11b_pred_{form}"], item) for item in items}
-        accuracy[form] = bias_scores(items, said)["ambig"].accuracy
-    assert accuracy == {"arc": pytest.approx(0.516, abs=5e-4), "race": pytest.approx(0.688, abs=5e-4)}
 
 
 def test_the_floor_makes_the_interval_of_mistral_on_xstest() -> None:

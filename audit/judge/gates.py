@@ -7,12 +7,17 @@ import numpy as np
 import scipy
 
 from audit.shards.keys import RequestCounts
+from audit.statistics.chance import upper_limit
 from audit.statistics.paired import FloatArray
 from audit.verdict.result import Gate, Rule
 
 IMPLAUSIBLE = 1e-3  # probability of an exact accuracy, over all conditions, below which it withholds
 _MARGIN = 3.5  # standard errors by which agreement may fall short of what is expected, whatever the threshold is
 _LIMIT_MIN = 1.5  # a lower limit would let one broken order in ten or more pass
+READ_ADVICE = (
+    "Read some unparsed replies: raise max_tokens if they are cut off, mend the prompt, or read answers by "
+    "letter_logprob or option_text."
+)
 CHANCE_SOURCE = "mean of 1/k over the questions; conf/verdict: above_chance_standard_errors"
 
 
@@ -45,6 +50,11 @@ def exact_accuracies(rows: Iterable[tuple[str, FloatArray]], everything: FloatAr
             likely = answers.mean() == 1.0 and pooled < 1 and len(rows) * pooled**answers.size > IMPLAUSIBLE
             (harmless if likely else alarms).append(f"accuracy of exactly {answers.mean():.0f} under {what}")
     return alarms, harmless
+
+
+def read_limits(read: int, asked: int) -> tuple[float, float]:
+    """95 % interval of the share of answers that can be read (Clopper & Pearson 1934, Biometrika 26)."""
+    return 1 - upper_limit(asked - read, asked, 0.975), upper_limit(read, asked, 0.975)
 
 
 def reached_model(

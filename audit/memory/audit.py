@@ -120,12 +120,7 @@ SCHEMA = row_schema(
 def told(setting: Setting, reply: Generation) -> dict[str, object]:
     """The columns that the reply fills. Of other arms than `published` the pieces' totals (option_logprobs) suffice."""
     tokens = reply.tokens if setting.arm == Arm.PUBLISHED else None
-    return {
-        "token_logprobs": tokens.logprobs if tokens else (),
-        "token_ranks": tokens.ranks if tokens else (),
-        "token_z": tokens.z if tokens else (),
-        "token_pieces": tokens.pieces if tokens else (),
-    }
+    return {f"token_{name}": getattr(tokens, name) if tokens else () for name in ("logprobs", "ranks", "z", "pieces")}
 
 
 MEMORY = Audit(

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import scipy
 
-from audit.judge.gates import reached_model
+from audit.judge.gates import READ_ADVICE, reached_model, read_limits
 from audit.memory.design import Arm, MemoryThresholds
 from audit.memory.evidence import Evidence, of_another_kind, selected, told_by_words, unmatched
 from audit.memory.record import ItemSet, MemoryCell, ModelSet, Reads
@@ -113,8 +112,7 @@ def parseability(cell: MemoryCell, thresholds: MemoryThresholds) -> Gate:
         (Arm.SCORE,),
         thresholds.answered_share_min,
         "of the answers are parsed",
-        "Read some unparsed replies: raise max_tokens if they are cut off, mend the prompt, or read answers by "
-        "letter_logprob or option_text.",
+        READ_ADVICE,
         withholds=cell.fresh is not None,
     )
 
@@ -207,7 +205,7 @@ def same_kind(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
 
 def _surely_below(reads: Reads, limit: float) -> bool:
     """Whether the data show a share below the limit: the upper end of the exact 95 % interval (Clopper-Pearson)."""
-    return bool(reads.asked) and scipy.stats.binomtest(reads.read, reads.asked).proportion_ci(0.95).high < limit
+    return bool(reads.asked) and read_limits(reads.read, reads.asked)[1] < limit
 
 
 def _rows(
@@ -232,12 +230,12 @@ def _reads(
     if not rows:
         return rule.absent("Nothing of the kind was asked.", withholds=False)
     worst_set, worst_arm, worst = min(rows, key=lambda row: row[2].share)
-    interval = scipy.stats.binomtest(worst.read, worst.asked).proportion_ci(0.95)
+    low, high = read_limits(worst.read, worst.asked)
     out = f" References left out: {', '.join(sentences(cell.dropped, TEXTS))}." if cell.dropped else ""
     return rule.checked(
         passed=not any(_surely_below(reads, limit) for *_, reads in rows),
         number=worst.share,
-        detail=f"{percent(worst.share)} (95 % interval {percent(interval.low)} to {percent(interval.high)}) {what}: "
+        detail=f"{percent(worst.share)} (95 % interval {percent(low)} to {percent(high)}) {what}: "
         f"{worst_set}, {worst_arm}, the lowest of {len(rows)}.{out}",
         advice=advice,
         withholds=withholds,

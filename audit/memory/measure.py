@@ -276,7 +276,12 @@ def indicators(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> t
         *(_completion(cell, e, name, thresholds) for name in COMPLETION),
         _gap_indicator(cell, e, thresholds),
     )
-    return tuple(one if (doubt := _doubt(cell, one.name)) is None else _doubted(one, doubt) for one in found)
+    return tuple(
+        replace(one, pvalue=1.0, unguarded=one.pvalue, doubt=doubt)
+        if one.judged and (doubt := _doubt(cell, one.name))
+        else one
+        for one in found
+    )
 
 
 def _doubt(cell: MemoryCell, name: Name) -> Reason | None:
@@ -286,10 +291,6 @@ def _doubt(cell: MemoryCell, name: Name) -> Reason | None:
     if (family := one_family(cell.model, [one[0].model for one in cell.references], cell.families)) and not exact:
         return because("one_family", family=family)
     return because("undated") if cell.undated and name == Name.GAP else None
-
-
-def _doubted(one: Indicator, doubt: Reason) -> Indicator:
-    return one if one.pvalue is None else replace(one, pvalue=1.0, unguarded=one.pvalue, doubt=doubt)
 
 
 def _order(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> Indicator:

@@ -28,7 +28,7 @@ from audit.statistics.from_memory import FDR
 from audit.statistics.paired import FloatArray
 from audit.statistics.without_memory import Limits
 from audit.verdict.result import because, finite, sentence
-from audit.verdict.tables import columns, csv_text, digits
+from audit.verdict.tables import columns
 
 MAX_ITEMS_ON_PAGE = 400  # over all judged models; items.csv has every item
 ERRORS = {
@@ -213,12 +213,10 @@ def _option_rank(row: np.ndarray) -> str:
 
 
 def _items_csv(items: list[Item]) -> str:
-    columns = [*(f"bits_{name}" for name in TEXT_SCORES), *TOKEN_SCORES, "first_token_share", "option_order_rank"]
-    body = []
-    for item in items:
-        numbers = map(digits, (item.score, *item.texts.values(), *item.tokens.values(), item.first))
-        body.append([item.model, item.set_name, item.question_id, *numbers, item.option_rank])
-    return csv_text(["model", "set", "question_id", "score", *columns], body)
+    return columns(
+        items, "model", "set=set_name", "question_id", "score", *(f"bits_{name}=texts.{name}" for name in TEXT_SCORES),
+        *(f"{name}=tokens.{name}" for name in TOKEN_SCORES), "first_token_share=first", "option_order_rank=option_rank",
+    )  # fmt: skip
 
 
 def _indicators_csv(verdict: RunVerdict) -> str:

@@ -34,8 +34,7 @@ class MemoryVerdict(StrEnum):
     NOTHING_SEEN = "nothing_seen_by_this_instrument"
 
 
-class Decision(Decided[MemoryVerdict]):
-    """With one of these verdicts."""
+Decision = Decided[MemoryVerdict]
 
 
 @dataclass(frozen=True, kw_only=True)

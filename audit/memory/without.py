@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from audit.errors import DataError
 from audit.memory.evidence import Evidence
@@ -14,7 +15,7 @@ from audit.statistics.set_difference import Sets
 from audit.statistics.unparsed import DECIDE_AT
 from audit.statistics.without_memory import Gap, Limits, WithoutMemory, score_of, without_memory
 from audit.verdict.result import Gate, Reason, Status, because, failed, finite, sentence
-from audit.verdict.tables import csv_text, digits
+from audit.verdict.tables import columns, digits
 
 
 @dataclass(frozen=True)
@@ -119,12 +120,11 @@ def ranked(cell: MemoryCell, result: MemoryResult, questions: Mapping[tuple[str,
 
 def ranked_csv(rows: list[Ranked]) -> str:
     """One line an answered item of the benchmark."""
-    head = ("model", "question_id", "answered", "chance_without_memory", "references_right", "text_likelier_sd")
-    return csv_text(
-        (*head, "p", "q", "named"),
-        (
-            (r.model, r.question_id, r.answered, digits(r.chance), r.right, *map(digits, (r.text, r.pvalue, r.qvalue)),
-             str(r.named).lower())
-            for r in rows
-        ),
+    return columns(
+        rows, "model", "question_id", "answered", "chance_without_memory=chance", "references_right=right",
+        "text_likelier_sd=text", "p=pvalue", "q=qvalue", "named", plain=_written,
     )  # fmt: skip
+
+
+def _written(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else digits(value) if isinstance(value, float) else value

@@ -5,7 +5,7 @@
 
 import numpy as np
 
-from audit.judge.gates import CHANCE_SOURCE, agreement, exact_accuracies, reached_model
+from audit.judge.gates import CHANCE_SOURCE, READ_ADVICE, agreement, exact_accuracies, reached_model
 from audit.judge.gates import above_chance as chance_gate
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.record import FREE_FORM, PerturbCell
@@ -79,8 +79,7 @@ def parseability(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
         high,
         f"{percent(worst.share)} (95 % interval {percent(low)} to {percent(high)}) of the answers to {worst.name} are "
         f"parsed, the lowest of {len(arms)} arms. The upper limit counts.{left_out}",
-        "Read some unparsed replies: raise max_tokens if they are cut off, mend the prompt, or read answers by "
-        "letter_logprob or option_text.",
+        READ_ADVICE,
         numbers=numbers,
         items=ids_where(cell.question_ids, worst.unread),
     )

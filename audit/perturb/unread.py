@@ -8,11 +8,9 @@ predicted (`audit.statistics.unparsed`).
 
 from dataclasses import dataclass, replace
 
-import scipy
-
+from audit.judge.gates import read_limits
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.record import PerturbCell, Wordings
-from audit.statistics.chance import upper_limit
 from audit.statistics.paired import BoolArray
 from audit.verdict.result import Reason, because
 
@@ -32,10 +30,8 @@ class ArmRead:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """95 % interval of the share (Clopper & Pearson 1934, Biometrika 26)."""
-        read, lost = self.read, self.asked - self.read
-        low = float(scipy.special.betaincinv(read, lost + 1, 0.025)) if read else 0.0
-        return low, upper_limit(read, self.asked, 0.975)
+        """95 % interval of the share."""
+        return read_limits(self.read, self.asked)
 
 
 def arms_read(wordings: Wordings) -> list[ArmRead]:

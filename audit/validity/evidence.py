@@ -118,10 +118,9 @@ def measure(
     attribute = used[Family.ATTRIBUTE]
     moved = {family: item_mean(changes(cell, block)) for family, block in used.items()}
     directional = [bool(x) for x in attribute.directional[attribute.tests]]
-    obeyed = item_mean(_obeyed(cell, attribute))
     surface, edited = np.concatenate([_scores(used[f]) for f in SURFACE]), _scores(attribute)
-    primary = _selectivity(obeyed, moved, cell)
-    selective_p, non_selective_p = _pvalues(cell, used, obeyed, moved, None if any(directional) else margin)
+    primary = _selectivity(item_mean(_obeyed(cell, attribute)), moved, cell)
+    selective_p, non_selective_p = _pvalues(cell, used, primary, moved, None if any(directional) else margin)
     return CellEvidence(
         archetype=archetype_of(directional),
         score=rate_interval(cell.score_before, cell.cluster),
@@ -148,7 +147,7 @@ def measure(
 def _pvalues(
     cell: ValidityCell,
     used: Mapping[Family, Block],
-    obeyed: FloatArray,
+    primary: Selectivity | None,
     moved: Mapping[Family, FloatArray],
     margin: float | None,
 ) -> tuple[float | None, float | None]:
@@ -162,8 +161,8 @@ def _pvalues(
         others = {family: item_mean(_held(cell, used[family], surface)) for family in SURFACE}
         return _selectivity(item_mean(np.where(unread, attr, plain)), others, cell, against)
 
-    above = [_selectivity(obeyed, moved, cell), None if margin is None else held(0.0, 1.0, 0.0)]
-    below = [_selectivity(obeyed, moved, cell, margin or 0.0), held(1.0, 0.0, margin or 0.0)]
+    above = [primary, None if margin is None else held(0.0, 1.0, 0.0)]
+    below = [_selectivity(item_mean(plain), moved, cell, margin or 0.0), held(1.0, 0.0, margin or 0.0)]
     return max((s.above_p for s in above if s), default=None), max((s.below_p for s in below if s), default=None)
 
 

@@ -1,7 +1,7 @@
 """The difference D by cell, how many answers each kind of edit moves, and figures 2, 3 and 4 of
 li2026 in the paper's form, from any panel; colours by the paper's own status."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -118,13 +118,6 @@ class Ratio(NamedTuple):
     reported: bool
 
 
-class Deltas(NamedTuple):
-    """A cell's mean |change of score| under edits of layout, wording and content, 0-1; NaN where there are none."""
-
-    label: str
-    changes: tuple[float, ...]
-
-
 def ratios_of(results: Sequence[ValidityResult]) -> list[Ratio]:
     """The ratio under each edit's own key, with its paired interval over whole clusters."""
     found = [(r, r.evidence.csr["own key"]) for r in results if r.evidence is not None and "own key" in r.evidence.csr]
@@ -134,12 +127,9 @@ def ratios_of(results: Sequence[ValidityResult]) -> list[Ratio]:
     ]
 
 
-def deltas_of(results: Sequence[ValidityResult]) -> list[Deltas]:
-    return [
-        Deltas(label(r), tuple(families[name].score_change for name, _ in _FAMILIES))
-        for r in results
-        if r.evidence is not None and (families := r.evidence.families)
-    ]
+def deltas_of(results: Sequence[ValidityResult]) -> dict[str, list[float]]:
+    """By cell the mean |change of score| under edits of layout, wording and content, 0-1; NaN where there are none."""
+    return {label(r): [r.evidence.families[f].score_change for f, _ in _FAMILIES] for r in results if r.evidence}
 
 
 @styled()
@@ -186,17 +176,17 @@ def before_and_after(results: Sequence[ValidityResult]) -> Figure:
 
 
 @styled()
-def family_deltas(shown: Sequence[Deltas]) -> Figure:
-    """Figure 4: the mean |change of score| of each family and cell, and the threshold of G3."""
+def family_deltas(shown: Mapping[str, Sequence[float]]) -> Figure:
+    """Figure 4: the mean |change of score| of each family and cell (`deltas_of`), and the threshold of G3."""
     figure, axes = _chart(len(shown), 1.3, 0.6, 7.6)
-    for y, one in enumerate(reversed(shown)):
-        for k, ((family, colour), change) in enumerate(zip(_FAMILIES, one.changes, strict=True)):
+    for y, changes in enumerate(reversed(shown.values())):
+        for k, ((family, colour), change) in enumerate(zip(_FAMILIES, changes, strict=True)):
             if np.isfinite(change):
                 name = f"|Δ {family}|" if y == 0 else None
                 axes.barh(y + 0.25 - 0.25 * k, change, height=0.22, color=colour, label=name)
     axes.axvline(PAPER.g3_denominator, color=MUTED, linewidth=0.8, linestyle=":")
     x = f"mean change of the score under each edit's own key; dotted: {PAPER.g3_denominator} (G3)"
-    _name(axes, [one.label for one in reversed(shown)], x)
+    _name(axes, [*reversed(shown)], x)
     axes.set_xlim(0, 1.02)
     axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.2), ncols=3)
     return figure

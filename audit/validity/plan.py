@@ -8,6 +8,7 @@ below. Nothing that a reader would call an error hangs on G3's floor or on the m
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -224,13 +225,10 @@ class Tolerated:
 
     def needed(self, margin: float) -> int:
         """Independent items that find a difference of the margin, and show that there is none."""
-        few, many = 2, 4
+        many = 4
         while not replace(self, items=many).tells(margin):
-            few, many = many, 2 * many
-        while many - few > 1:
-            middle = (few + many) // 2
-            few, many = (few, middle) if replace(self, items=middle).tells(margin) else (middle, many)
-        return many
+            many *= 2
+        return bisect_left(range(many), True, lo=many // 2, key=lambda n: replace(self, items=n).tells(margin))
 
     def tells(self, margin: float) -> bool:
         return self.detectable() <= margin and self.margin() <= margin

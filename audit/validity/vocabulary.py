@@ -37,8 +37,7 @@ class ValidityStatus(StrEnum):
     INDETERMINATE = "indeterminate"
 
 
-class Decision(Decided[ValidityStatus]):
-    """With one of these statuses."""
+Decision = Decided[ValidityStatus]
 
 
 @dataclass(frozen=True)

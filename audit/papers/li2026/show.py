@@ -131,14 +131,14 @@ def main(argv: Sequence[str]) -> int:
 
 def figures(result: Li2026) -> dict[str, Figure]:
     """Figures 2 and 4 of the paper, from its Table 6."""
-    from audit.validity.figures import Deltas, Ratio, family_deltas, ratios
+    from audit.validity.figures import Ratio, family_deltas, ratios
 
     cells = [(f"{r.cell.model} / {r.cell.benchmark}", r.cell, r) for r in result.cells]
     shown = [
         Ratio(name, str(r.status.status), r.status.step, r.printed_csr, cell.ci_low, cell.ci_high, cell.g3())
         for name, cell, r in cells
     ]
-    changes = [Deltas(name, (cell.delta_fmt, cell.delta_sem, cell.delta_attr)) for name, cell, _ in cells]
+    changes = {name: (cell.delta_fmt, cell.delta_sem, cell.delta_attr) for name, cell, _ in cells}
     return {"figure2_ratios": ratios(shown), "figure4_deltas": family_deltas(changes)}
 
 

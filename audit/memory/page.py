@@ -146,15 +146,15 @@ def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
             found[f"{what}_{name}"] = order_gains(rows)
     fresh = cell.tested[1]
     if fresh is not None and np.isfinite(fresh.texts["item"]).any():
-        own = [one.texts["item"] * _BITS for one in (cell.tested[0], fresh)]
-        label = "log-likelihood of the item, bits a byte"
-        if cell.references:
-            for side in (0, 1):
-                theirs = [r[side].texts["item"] * _BITS for r in cell.references]  # type: ignore[union-attr]
-                own[side] = own[side] - np.mean(theirs, axis=0)
-            label += ", less the references' mean"
-        found[f"text_of_items_{name}"] = text_scores(own[0], own[1], label)
+        label = "log-likelihood of the item, bits a byte" + ", less the references' mean" * bool(cell.references)
+        found[f"text_of_items_{name}"] = text_scores(*(_text(cell, side, "item") for side in (0, 1)), label)
     return found
+
+
+def _text(cell: MemoryCell, side: int, name: str) -> FloatArray:
+    """(n,) bits a byte of a text of each item, less the references' mean where there are some."""
+    own, *theirs = (one[side].texts[name] * _BITS for one in (cell.tested, *cell.references))  # type: ignore[union-attr]
+    return own - np.mean(theirs, axis=0) if theirs else own
 
 
 def _gain_rows(cell: MemoryCell, ordered: Ordered | None) -> list[tuple[str, float, float, float, bool]]:
@@ -178,10 +178,7 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Question]) -> list
         own = cell.tested[side]
         if own is None or items is None:
             continue
-        texts = {name: own.texts[name] * _BITS for name in TEXT_SCORES}
-        for name in TEXT_SCORES if cell.references else ():
-            theirs = [r[side].texts[name] * _BITS for r in cell.references]  # type: ignore[union-attr]
-            texts[name] = texts[name] - np.mean(theirs, axis=0)
+        texts = {name: _text(cell, side, name) for name in TEXT_SCORES}
         order = np.argsort(-np.nan_to_num(texts["item"], nan=-np.inf), kind="stable")
         for i in order.tolist():
             q = questions[items.name, items.question_ids[i]]

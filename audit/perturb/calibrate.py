@@ -171,7 +171,7 @@ def worlds_markdown(entries: Entries) -> str:
     found = [e for e in entries if "logit_beyond" in e["rates"]]
     head = ["world", *("{n} items, {references} references".format(**e["design"]) for e in found)]
     rows = []
-    for name in (*WORLDS, *OTHERS, *UNHELD):
+    for name in EVERY:
         cells = [
             f"{shown(e['rates'], f'{name}_beyond')} ({100 * (e['rates'].get(f'{name}_panel') or 0):.1f})" for e in found
         ]

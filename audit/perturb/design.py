@@ -5,7 +5,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from audit.errors import ConfigError
+from audit.errors import ConfigError, check_counts
 from audit.records import Design, Part
 from audit.statistics.priors import DECIDE_AT, PRIORS, TauPrior
 from audit.verdict.thresholds import Thresholds
@@ -23,9 +23,7 @@ def make_design(num_variants: int, original_replicates: int) -> Design:
 
     Each is a part of its own, so each is run again alone.
     """
-    for name, count in (("num_variants", num_variants), ("original_replicates", original_replicates)):
-        if count < 1:
-            raise ConfigError(f"Invalid {name}: {count}. Expected a whole number of at least 1, such as {name}=3.")
+    check_counts(num_variants=num_variants, original_replicates=original_replicates)
     originals = (Part(Arm.ORIGINAL, (0,), k) for k in range(original_replicates))
     return Design((*originals, *(Part(Arm.VARIANT, (j,)) for j in range(1, num_variants + 1))))
 

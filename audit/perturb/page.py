@@ -51,15 +51,11 @@ HARDEST = 10  # variants listed that most models fail although they have the ori
 def page(verdict: RunVerdict, behind: Behind) -> Page:
     """Figures, tables and the page of a run."""
     read, library, control = behind.read, behind.library, behind.control
-    bars = {c.benchmark: _bars(c, verdict.cells) for c in verdict.cells}
     sent = {(r.model, r.benchmark): read.requests[r.model, r.benchmark] for r in verdict.results}
     bins = {key: distance_bins(np.array(one.distances), np.array(one.correct)) for key, one in sent.items()}
-    drawn: dict[str, Figure] = {
-        f"original_against_variants_{b}": original_against_variants(
-            found, next(c.chance for c in verdict.cells if c.benchmark == b)
-        )
-        for b, found in bars.items()
-    }
+    drawn: dict[str, Figure] = {}
+    for c in verdict.cells[:1]:  # all are of the run's one benchmark
+        drawn[f"original_against_variants_{c.benchmark}"] = original_against_variants(_bars(verdict.cells), c.chance)
     if any(bins.values()):
         drawn["accuracy_by_distance"] = accuracy_by_distance({" on ".join(k): v for k, v in bins.items() if v})
     drawn |= _reach(verdict)
@@ -87,7 +83,7 @@ def render(
     say = partial(sentence, texts=TEXTS)
     return render_page(
         "perturb/page.html.j2", rows=verdict.rows, scripts=("report/items.js",), gates=GATES, labels=LABELS,
-        gated=[Gated(_name(r, verdict), r.gates, {"cell": f"{r.model} on {r.benchmark}"}) for r in verdict.results],
+        gated=[Gated(r.model, r.gates, {"cell": f"{r.model} on {r.benchmark}"}) for r in verdict.results],
         title=verdict.title("Does the score hang on the wording?"), subtitle=say(_subtitle(verdict)), say=say,
         words=VERDICTS, cells=cells, decisions=marks_of(verdict, VERDICTS), errors=errors_of(verdict.results, ERRORS),
         figures=figures, levels=[_levels(c) for c in verdict.cells], trends=trends,
@@ -100,7 +96,7 @@ def render(
 def _reach(verdict: RunVerdict) -> dict[str, Figure]:
     """What the run can rule out, and how many questions its design needs."""
     limits = PerturbThresholds.from_mapping(verdict.thresholds)
-    rows = [(_name(r, verdict), r.evidence.drop.largest) for r in verdict.results if r.evidence is not None]
+    rows = [(r.model, r.evidence.drop.largest) for r in verdict.results if r.evidence is not None]
     known = [(name, largest) for name, largest in rows if np.isfinite(largest)]
     if not known:
         return {}
@@ -116,22 +112,16 @@ def _reach(verdict: RunVerdict) -> dict[str, Figure]:
     }
 
 
-def _name(result: PerturbResult, verdict: RunVerdict) -> str:
-    """A model, with its benchmark where there are several."""
-    return result.model if len({r.benchmark for r in verdict.results}) == 1 else f"{result.model} on {result.benchmark}"
-
-
 def _subtitle(verdict: RunVerdict) -> Reason:
     questions, variants = sorted({c.n for c in verdict.cells}), [len(c.tested.variants) for c in verdict.cells]
     answers = sum(r.found for r in verdict.rows)
     return because("subtitle", questions=questions, variants=max(variants, default=0), answers=answers)
 
 
-def _bars(cell: PerturbCell, cells: Sequence[PerturbCell]) -> list[Bar]:
-    """Judged models of the cell's benchmark, then its references."""
-    same = [c for c in cells if c.benchmark == cell.benchmark]
-    bars = [_bar(c.tested, c, reference=False) for c in same]
-    return [*bars, *(_bar(w, cell, reference=True) for w in cell.references)]
+def _bars(cells: Sequence[PerturbCell]) -> list[Bar]:
+    """The judged models, then their references."""
+    bars = [_bar(c.tested, c, reference=False) for c in cells]
+    return [*bars, *(_bar(w, cells[-1], reference=True) for w in cells[-1].references)]
 
 
 def _bar(w: Wordings, cell: PerturbCell, *, reference: bool) -> Bar:
@@ -147,7 +137,7 @@ def _trends(read: Read, verdict: RunVerdict) -> list[tuple[str, IntensityTrend]]
         one = read.requests[result.model, result.benchmark]
         trend = intensity_trend(one.reworded, np.array(one.distances), np.array(one.correct))
         if trend is not None:
-            found.append((_name(result, verdict), trend))
+            found.append((result.model, trend))
     return found
 
 

@@ -16,9 +16,9 @@ import test_report_joint as joint
 import validity_panels
 from memory_cells import cell as memory_cell
 from opened import open_page
+from perturb_cells import judged as perturb_judged
 from test_memory_verdicts import SETTINGS
 from test_memory_verdicts import judged as memory_judged
-from test_perturb_cells import judged as perturb_judged
 
 from audit.commands.open import Line
 from audit.decision import SHOWN, Decision
@@ -58,7 +58,7 @@ def _sweep(folder: Path) -> str:
 
 def _perturb(folder: Path) -> str:
     verdict = perturb_judged()
-    bars = perturb_page._bars(verdict.cells[0], verdict.cells)
+    bars = perturb_page._bars(verdict.cells)
     drawn = {"original_against_variants_b": original_against_variants(bars, 0.25), **perturb_page._reach(verdict)}
     return perturb_page.render(
         verdict, find_library("elementary"), FACTS, write_parts(folder, {}, drawn).inline, [], None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from opened import open_page
-from test_perturb_cells import judged
+from perturb_cells import judged
 
 from audit.perturb.page import Item, Shown, render
 from audit.report.page import RunFacts, word_diff

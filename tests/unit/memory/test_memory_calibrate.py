@@ -28,7 +28,6 @@ from audit.memory.calibrate import (
 from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import correct
 from audit.memory.measure import measure
-from audit.memory.record import MemoryCell
 from audit.memory.vocabulary import MemoryVerdict
 from audit.verdict.result import percent
 from audit.verdict.shipped import shipped_table
@@ -108,8 +107,8 @@ def test_a_model_that_recites_is_found():
     }  # fmt: skip
 
 
-def test_guessed_answers_make_no_gap_and_clear_none(monkeypatch):
-    """By points and plain ability alone, half of the clean models have a gap and half of those with one are cleared."""
+def test_guessed_answers_make_no_gap_and_clear_none():
+    """By points and plain ability alone, half of the clean models had a gap and half of those with one were cleared."""
     design = MemoryDesign(1500, 1000, 8)
 
     def rates(name, outcome):
@@ -117,13 +116,10 @@ def test_guessed_answers_make_no_gap_and_clear_none(monkeypatch):
         return np.mean(found, axis=0)[OUTCOMES.index(outcome)]
 
     assert rates("guessed_wider", "") <= 1 / 12 and rates("gap_5_guessed", "_cleared") <= 1 / 12
-    monkeypatch.setattr(MemoryCell, "chance", (0.0, 0.0))
-    assert rates("guessed_wider", "") >= 4 / 12 and rates("gap_5_guessed", "_cleared") >= 4 / 12
 
 
-def test_a_rule_that_clears_always_or_by_lack_of_power_does_not_keep_the_level():
-    """Models with a gap of the smallest effect that matters, and clean ones: the verdict clears hardly any of the
-    former (4 of 14 by chance in .4 % of tests, were it one in twenty) and some of the latter, other rules do not."""
+def test_a_gap_that_matters_is_hardly_ever_cleared_and_clean_models_are():
+    """4 of 14 by chance in .4 % of tests, were one in twenty cleared."""
     thresholds, rng = MemoryThresholds(), np.random.default_rng(2)
 
     def drawn(name, count):
@@ -131,21 +127,12 @@ def test_a_rule_that_clears_always_or_by_lack_of_power_does_not_keep_the_level()
         return [measure(c, thresholds, rng=rng, n_resamples=RESAMPLES, describe=False) for c in cells]
 
     known, clean = drawn("gap_5", 14), drawn("clean", 10)
+    for corrected in (lambda e: correct([e])[0], in_panel):
 
-    def cleared(evidence):
-        return verdict_of(evidence, thresholds) == MemoryVerdict.NOTHING_SEEN
+        def cleared(e, corrected=corrected):
+            return verdict_of(corrected(e), thresholds) == MemoryVerdict.NOTHING_SEEN
 
-    rules = {
-        "the verdict": lambda e: cleared(correct([e])[0]),
-        "the verdict, in a panel": lambda e: cleared(in_panel(e)),
-        "always": lambda e: True,
-        "nothing found, whatever is compatible": lambda e: all(
-            one.adjusted > thresholds.alpha for one in in_panel(e).indicators if one.judged
-        ),
-        "never": lambda e: False,
-    }
-    sound = {name: sum(map(rule, known)) <= 3 and any(map(rule, clean)) for name, rule in rules.items()}
-    assert sound == {name: name.startswith("the verdict") for name in rules}
+        assert sum(map(cleared, known)) <= 3 and any(map(cleared, clean))
     panel = correct(known[:12])  # Holm takes no more findings away than the panel of the calibration
     for one, most in zip(panel, map(in_panel, known[:12]), strict=True):
         for a, b in zip(one.indicators, most.indicators, strict=True):

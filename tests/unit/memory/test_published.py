@@ -165,20 +165,3 @@ def test_where_a_section_begins_is_part_of_the_hash() -> None:
     items = [Question(f"q{k}", "b", f"text {k}", (), -1, f"q{k}", target=1.0) for k in range(4)]
     grouped = [replace(one, group=f"g{k // 2}") for k, one in enumerate(items)]
     assert order_sha256(items) != order_sha256(grouped)
-
-
-def test_the_manifest_tells_the_judge(tmp_path: Path) -> None:
-    """An imported run has no orders; its gate says what the manifest holds."""
-    from audit.commands.import_logs import main as import_logs
-    from audit.memory.report import judge
-
-    table = tmp_path / "t.csv"
-    table.write_text("model,item,correct\n" + "".join(f"m,q{k},{k % 2}\n" for k in range(20)))
-    run = tmp_path / "run"
-    assert import_logs([str(table), "-o", str(run)]) == 0
-    manifest = json.loads((run / "manifest.json").read_text())
-    manifest["analysis"]["published_order"] = "f" * 64
-    (run / "manifest.json").write_text(json.dumps(manifest))
-    verdict, _ = judge([run], n_resamples=99)
-    (gate,) = (one for one in verdict.results[0].gates if one.name == "order_exchangeable")
-    assert "recorded" in gate.detail and verdict.results[0].calibration is None and verdict.cells[0].recorded

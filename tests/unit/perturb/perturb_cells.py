@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from audit.perturb.analyse import PerturbSettings, RunVerdict, analyse
+from audit.perturb.design import PerturbThresholds
 from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.worlds import PerturbDesign, World, simulate
+from audit.records import CellRows
 from audit.shards.keys import RequestCounts
 
 
@@ -38,3 +41,19 @@ def with_answers(base: PerturbCell, original=None, variants=None, asked=None) ->
         w.model, w.original if original is None else original, w.variants if variants is None else variants, asked
     )
     return replace(base, tested=new)
+
+
+LIBRARY = {
+    "name": "l", "sha256": "a" * 64, "benchmark": "b", "strategy": "file", "window": (0.15, 0.45), "review": None,
+    "candidates": {"accepted": 600},
+}  # fmt: skip
+
+
+def judged(*cells: PerturbCell, table=None) -> RunVerdict:
+    """The verdict of these cells, or of one; table: of the calibration."""
+    cells, thresholds = cells or (cell(n=200, references=0),), PerturbThresholds()
+    return RunVerdict(
+        seed=1, n_resamples=200, thresholds=thresholds.to_dict(), library=LIBRARY, control_library=LIBRARY,
+        runs=({"models": []},), rows=(CellRows("m", "b", 10, 10),), cells=cells,
+        results=analyse(cells, PerturbSettings(thresholds, 1, 200, table, n_draws=50)),
+    )  # fmt: skip

@@ -17,6 +17,8 @@ from audit.verdict.result import percent
 from audit.verdict.shipped import shipped_table
 from audit.verdict.simulated import calibrate, run_calibration
 
+NO_DROP = PerturbVerdict.NO_DROP_DETECTED
+
 
 def test_worlds_are_what_they_say():
     """Means over 20 benchmarks of 2000 items; standard error about .2 points."""
@@ -42,12 +44,6 @@ def test_worlds_are_what_they_say():
         assert drop(WORLDS[name]) == pytest.approx([0.05, 0, 0, 0], abs=0.01)
     grouped = simulate(design, WORLDS["memorised_5_groups"], rng)
     assert (np.bincount(grouped.cluster) == 10).all()
-    lost = [simulate(design, WORLDS["memorised_5_unread"], rng).tested for _ in range(10)]
-    assert np.mean([np.isnan(w.variants).mean() for w in lost]) == pytest.approx(0.04, abs=0.005)
-    # all that is unread was wrong, so that what is read shows less of a drop than there is
-    assert np.mean([w.original.mean() - np.nansum(w.variants) / w.variants.size for w in lost]) == pytest.approx(
-        0.05, abs=0.01
-    )
 
 
 def calibrated(design, worlds=None, *, simulations, seed=42):
@@ -58,20 +54,10 @@ def calibrated(design, worlds=None, *, simulations, seed=42):
     return entry
 
 
-def cleared(found, thresholds, factor=1.0):
-    p = min(factor * found.tests.found_p, 1.0)
-    return decide(found, (), thresholds, p).verdict == PerturbVerdict.NO_DROP_DETECTED
-
-
-LIMIT = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / 80)
-
-
-def test_a_rule_that_clears_always_or_by_lack_of_power_does_not_keep_the_level():
-    """80 models with a drop of the smallest effect that matters and 30 clean ones, through the verdict and two rules
-    that a program could have in its place. A real rule clears at most one in twenty of the former, and most of the
-    latter."""
+def test_a_drop_that_matters_is_hardly_ever_cleared_and_clean_models_are():
+    """At most one in twenty of 80 models that lose the smallest effect that matters, and two standard errors and a
+    half; alone and as one of a panel of twelve."""
     thresholds, rng = PerturbThresholds(), np.random.default_rng(4)
-    delta = thresholds.effect_of_interest
 
     def drawn(world, count):
         cells = [simulate(PerturbDesign(1000, 3, 0), WORLDS[world], rng) for _ in range(count)]
@@ -79,21 +65,12 @@ def test_a_rule_that_clears_always_or_by_lack_of_power_does_not_keep_the_level()
         return [grounds(c, t, thresholds, rng=rng, n_resamples=50) for c, t in zip(cells, tests, strict=True)]
 
     losing, clean = drawn("memorised_5", 80), drawn("clean", 30)
-    rules = {
-        "the verdict": lambda g: cleared(g, thresholds),
-        "the verdict, in a panel": lambda g: cleared(g, thresholds, 12),
-        "always": lambda g: True,
-        "nothing found": lambda g: 12 * g.tests.found_p > thresholds.alpha,
-        "nothing found, by a design with power": lambda g: (
-            12 * g.tests.found_p > thresholds.alpha and g.detectable <= delta
-        ),
-        "never": lambda g: False,
-    }
-    sound = {
-        name: float(np.mean([rule(g) for g in losing])) <= LIMIT and np.mean([rule(g) for g in clean]) >= 0.5
-        for name, rule in rules.items()
-    }
-    assert sound == {name: name.startswith("the verdict") for name in rules}
+    for factor in (1, 12):
+        cleared = [
+            np.mean([decide(g, (), thresholds, min(factor * g.tests.found_p, 1.0)).verdict == NO_DROP for g in models])
+            for models in (losing, clean)
+        ]
+        assert cleared[0] <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / 80) and cleared[1] >= 0.5
 
 
 def test_no_panel_takes_more_findings_away_than_the_one_of_the_calibration():

@@ -7,13 +7,11 @@ from importlib.resources import files
 import jsonschema
 import numpy as np
 import pytest
-from perturb_cells import cell, with_answers
+from perturb_cells import cell, judged, with_answers
 
-from audit.perturb.analyse import JUDGE, PerturbSettings, RunVerdict, analyse
-from audit.perturb.design import PerturbThresholds
+from audit.perturb.analyse import JUDGE
 from audit.perturb.page import distance_bins, items_csv
 from audit.perturb.vocabulary import PerturbVerdict
-from audit.records import CellRows
 from audit.report.page import word_diff
 from audit.shards.keys import RequestCounts, count_requests
 from audit.verdict.result import json_text
@@ -57,23 +55,16 @@ def test_every_verdict_fits_the_schema_that_ships_and_is_the_same_to_the_byte():
     unread = np.where(np.arange(200) < 20, np.nan, left.references[0].variants)
     left = replace(left, references=(replace(left.references[0], variants=unread), left.references[1]))
     cells = (alone, cell(n=200, references=12, memorised=0.15), nothing, fresh, cell(n=200, control=25), left)
-    settings = PerturbSettings(PerturbThresholds(), 1, 200, shipped_table(JUDGE.shipped), n_draws=50)
-    results = analyse(cells, settings)
+    table = shipped_table(JUDGE.shipped)
+    run = judged(*cells, table=table)
+    results = run.results
     assert [r.evidence is None for r in results] == [False, False, True, False, False, False]
     tests = [r.evidence.tests for r in results if r.evidence]
     assert tests[1].curve is not None and tests[-1].left_out and results[1].calibration is not None
     assert [t.control and t.control.asked for t in tests] == [None, None, True, False, None]
-    library = {
-        "name": "l", "sha256": "a" * 64, "benchmark": "b", "strategy": "file", "window": (0.15, 0.45), "review": None,
-        "candidates": {"accepted": 600},
-    }  # fmt: skip
-    run = RunVerdict(
-        seed=1, n_resamples=200, thresholds=settings.thresholds.to_dict(), library=library, control_library=library,
-        runs=({"models": []},), rows=(CellRows("m", "b", 10, None),), cells=cells, results=results,
-    )  # fmt: skip
     plain = run.to_dict()
     jsonschema.validate(plain, schema)
-    assert json_text(plain) == json_text(replace(run, results=analyse(cells, settings)).to_dict())
+    assert json_text(plain) == json_text(judged(*cells, table=table).to_dict())
     assert [b["scale"] for b in plain["cells"][3]["evidence"]["tests"]["control"]["beyond"]] == ["points", "share"]
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**plain, "more": 1}, schema)

@@ -131,8 +131,11 @@ def test_a_clearance_beside_references_says_up_to_where_both_halves_hold():
 
 def test_the_worlds_lose_the_answers_that_they_say():
     design = PerturbDesign(3000, 3, 2)
-    for world, k, answer in (("harder_unread", 0, 1), ("harder_references_unread", 1, 0)):
-        plain = simulate(design, WORLDS["harder"], np.random.default_rng(5))
+    for base, world, k, answer in (
+        ("harder", "harder_unread", 0, 1), ("harder", "harder_references_unread", 1, 0),
+        ("memorised_5", "memorised_5_unread", 0, 0),
+    ):  # fmt: skip
+        plain = simulate(design, WORLDS[base], np.random.default_rng(5))
         spoilt = simulate(design, WORLDS[world], np.random.default_rng(5))
         for j, (a, b) in enumerate(
             zip((plain.tested, *plain.references), (spoilt.tested, *spoilt.references), strict=True)

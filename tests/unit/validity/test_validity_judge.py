@@ -48,9 +48,6 @@ def said(text: str) -> Generation:
 )
 def test_what_a_judge_says_is_its_last_class_or_nothing(text: str, vote: str) -> None:
     assert read_vote(said(text)) == vote
-
-
-def test_a_failed_call_is_no_vote() -> None:
     assert read_vote(Generation(finish_reason=FinishReason.ERROR, error="died")) == "failed"
 
 

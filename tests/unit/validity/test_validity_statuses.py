@@ -11,7 +11,7 @@ from scripted_models import cell, changed
 from audit.judge.record import Settings
 from audit.statistics.contracts import UNREAD, fits
 from audit.validity.analyse import analyse, over_panel
-from audit.validity.decide import cannot_exclude, items_for_test
+from audit.validity.decide import cannot_exclude
 from audit.validity.design import ValidityThresholds
 from audit.validity.edits.record import Family
 from audit.validity.vocabulary import GATES
@@ -96,13 +96,11 @@ def test_a_positional_bias_shows_under_the_order_of_options_and_counts_as_surfac
 
 
 def test_a_model_that_ignores_its_input_is_never_selective_whatever_the_key_does():
-    for n in (30, 120, 400):
-        for directional in (True, False):
-            result = judged(cell(models.ignores_input, n=n, directional=directional))
-            assert result.decision.verdict == S.FAILED
-            assert result.evidence.families[Family.ATTRIBUTE].response_change.estimate == 0
-    # Under a key that moves, its published ratio is far above 1 all the same.
+    """Under a key that moves, its published ratio is far above 1 all the same."""
+    for n in (30, 400):
+        assert judged(cell(models.ignores_input, n=n)).decision.verdict == S.FAILED
     ignoring = judged(cell(models.ignores_input))
+    assert ignoring.evidence.families[Family.ATTRIBUTE].response_change.estimate == 0
     assert ignoring.evidence.csr["own key"].low > 1
     assert ignoring.evidence.csr["response"].estimate == 0
 
@@ -119,11 +117,6 @@ def test_a_perfect_model_fails_the_paper_s_g3_and_not_ours():
     assert result.decision.verdict == S.SELECTIVE
     assert result.paper.status == "failed-G2-G4"  # its denominator is 0
     assert not result.evidence.csr["own key"].reported
-
-
-def test_the_score_has_limits_that_a_score_can_have():
-    score = judged(cell(models.shaky, n=12)).evidence.score
-    assert 0.8 < score.estimate <= 1 and 0 <= score.low < score.estimate <= score.high <= 1
 
 
 def test_edits_that_do_not_reach_the_scorer_are_ineligible():
@@ -166,10 +159,6 @@ def test_answers_that_could_not_be_read_accuse_no_model(directional, accused):
     assert unread.decision.what_to_do[0].code == "mend_unparsed"
 
 
-def test_where_nothing_differs_no_number_of_items_is_advised():
-    assert items_for_test(100, 0.5 - 1e-16, 1.0, 0.025) is None
-
-
 def test_mixed_contracts_are_ineligible():
     one = cell(models.follower)
     directional = one.families[Family.ATTRIBUTE].directional
@@ -178,13 +167,6 @@ def test_mixed_contracts_are_ineligible():
     few = judged(changed(one, Family.ATTRIBUTE, directional=directional & (np.arange(one.n) >= 5)))
     (five,) = [g for g in few.gates if g.name == "G5_archetype"]
     assert five.status == "fail" and five.items == one.question_ids[:5]  # those of the rarer contract
-
-
-def test_few_items_are_indeterminate_and_say_so():
-    result = judged(cell(models.surface_driven, n=24, directional=False, seed=3))
-    assert result.decision.verdict in (S.INDETERMINATE, S.NON_SELECTIVE)
-    weak = judged(cell(models.positional, n=24))
-    assert weak.decision.verdict != S.NON_SELECTIVE
 
 
 def test_unread_answers_are_not_held_for_followed():

@@ -50,13 +50,13 @@ def item_pieces(question: Question, order: Sequence[int] | None = None) -> tuple
     return tuple(pieces)
 
 
-def item_text(question: Question, order: Sequence[int] | None = None) -> str:
+def item_text(question: Question) -> str:
     """The stem and the lettered options, one a line; no answer.
 
     >>> item_text(Question("q", "b", "What barks?", ("cat", "dog"), 1, "q"))
     'What barks?\\nA. cat\\nB. dog'
     """
-    return "".join(item_pieces(question, order))
+    return "".join(item_pieces(question))
 
 
 def published_order(question: Question) -> tuple[int, ...]:

@@ -2,10 +2,9 @@
 
 rows       two passes over the shards
 record     what one model answered on one benchmark, originals and rewordings, beside its reference models
-evidence   every statistic of one cell        items    the same, item by item
-control    the same model on held-out items: what rewording costs it without memory
+evidence   every statistic of one cell        grounds  what decides of them, and the held-out items as a control
 gates      can this measurement carry a verdict?
-decide     evidence and gates -> one of five verdicts      words    the plain sentences
+decide     evidence and gates -> one of five verdicts      texts    the plain sentences
 unread     answers that were asked and not read: what a finding is worth where they speak against it
 calibrate  models of known truth (worlds) through the same tests
 analyse    cells -> results, corrected over the panel, beside the nearest measured design

@@ -1,6 +1,6 @@
 """How the perturbation audit judges a cell. Holm's correction is over the cells that can be compared."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -43,12 +43,6 @@ def _measure(cell: PerturbCell, s: PerturbSettings, rng: np.random.Generator) ->
         if _comparable(cell):
             raise
         return None  # not one item with both answers: withheld, and said so
-
-
-def _over_panel(panel: Sequence[Evidence | None]) -> list[tuple[float | None, ...]]:
-    """(found, beyond, plain) of each cell; None where it has none."""
-    adjusted = panel_pvalues([e.tests if e is not None else None for e in panel])
-    return [tuple(None if np.isnan(p) else float(p) for p in own) for own in zip(*adjusted, strict=True)]
 
 
 def _result(case: _Case) -> PerturbResult:
@@ -112,7 +106,7 @@ def _comparable(cell: PerturbCell) -> bool:
 JUDGE = Judge(
     name=lambda cell: (cell.tested.model, cell.benchmark),
     measure=_measure,
-    over_panel=_over_panel,
+    over_panel=panel_pvalues,
     gates=lambda case: all_gates(case.cell, case.settings.thresholds),
     result=_result,
     shipped="calibration_perturb.json",

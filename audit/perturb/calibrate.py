@@ -73,8 +73,8 @@ def judge(design: PerturbDesign, world: World, rng: np.random.Generator) -> tupl
     found = grounds(cell, tests, thresholds, rng=interval, n_resamples=INTERVAL_DRAWS)
     gates = (enough_data(cell, thresholds),)
 
-    def verdict(factor: float = 1.0, beyond_p: float | None = tests.beyond_p) -> PerturbVerdict:
-        p = [None if one is None else min(factor * one, 1.0) for one in (tests.found_p, beyond_p)]
+    def verdict(factor: float = 1.0) -> PerturbVerdict:
+        p = [None if one is None else min(factor * one, 1.0) for one in (tests.found_p, tests.beyond_p)]
         return decide(found, gates, thresholds, *p).verdict
 
     alone, panel, beyond = verdict(), verdict(PANEL), PerturbVerdict.DROP_BEYOND_REFERENCE

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import scipy
 
+from audit.judge.record import holm_rows
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.grounds import SE_MAX, Adverse, Bracket, Evidence, FreshControl, Grounds, Tests, fresh_control
 from audit.perturb.record import PerturbCell, item_level
@@ -14,7 +15,6 @@ from audit.statistics.between_models import one_family
 from audit.statistics.contamination_score import ARTICLE, FalseAlarms, Rule, article_result, false_alarms
 from audit.statistics.drop_profile import drop_profile
 from audit.statistics.exchange import exchange_test
-from audit.statistics.multiplicity import holm
 from audit.statistics.paired import FloatArray
 from audit.statistics.performance_curve import N_CURVES
 from audit.statistics.references import BeyondReference, no_larger_beside, on_scales, reference_curve
@@ -189,14 +189,14 @@ def beside_references(cell: PerturbCell, thresholds: PerturbThresholds, gamma: f
     return max(no_larger_beside(one.pair, pairs, *where, effect) for one in read if one is not None)
 
 
-def panel_pvalues(tests: Sequence[Tests | None]) -> tuple[FloatArray, ...]:
-    """(found, beyond, plain) p-values after Holm over the cells of the panel, NaN where a cell has none.
+def panel_pvalues(panel: Sequence[Grounds | None]) -> list[tuple[float | None, ...]]:
+    """(found, beyond, plain) p-values of each cell after Holm over the panel; None where it has none.
 
     Two families: that no cell is called brittle by chance, and that none is called a drop beyond reference by chance;
     the latter with the prior of how models differ, and without.
     """
-    families = ([getattr(t, name, None) for t in tests] for name in ("found_p", "beyond_p", "plain_p"))
-    return tuple(holm([np.nan if p is None else p for p in family]) for family in families)
+    families = ([getattr(e.tests, name) if e else None for e in panel] for name in ("found_p", "beyond_p", "plain_p"))
+    return list(zip(*(holm_rows([family])[0] for family in families), strict=True))
 
 
 def _detectable(tests: Tests, cell: PerturbCell, thresholds: PerturbThresholds) -> float:

@@ -170,7 +170,7 @@ class Tests:
     """The p-values that decide, all one-sided.
 
     exchange: is the original right more often than its other wordings? broken_p: is the drop larger than the upper
-    share of broken variants makes (`margin`, 0-1)? None where no person read a sample. broken_se: its standard error.
+    share of broken variants makes (`margin`, 0-1)? None where no person read a sample. drop_se: error of the drop.
     beyond: difference in differences on three scales, empty without references; bracket: of these references; family:
     the one that all of them are from, where the tested model is not, else empty; prior: of how much models differ, None
     where it was set to 0; curve: from ten references on. adverse: the same tests with

@@ -15,8 +15,7 @@ from audit.scoring.reference import REFERENCE, SCORERS
 from audit.statistics.selectivity import csr
 from audit.validity.analyse import RunVerdict, paper_cell
 from audit.validity.cells import ItemRows
-from audit.validity.design import Arm
-from audit.validity.edits.record import Family
+from audit.validity.edits.record import ORIGINAL, Family
 from audit.validity.evidence import CellEvidence
 from audit.validity.status import GATE_COLUMNS, gate_columns
 from audit.validity.status import Status as PaperWord
@@ -211,13 +210,13 @@ def no_op_rates(rows: ItemRows) -> dict[str, tuple[int, int, int]]:
     with the hash of what its scorer consumed. The gap between the two is the paper's core evidence for F1."""
     counts: dict[str, list[int]] = {}
     for (_, benchmark, _, _), found in rows.by_item("arm", "asked", "rendered", "consumed"):
-        originals = [row for row in found if row["arm"] == Arm.ORIGINAL and row["asked"]]
+        originals = [row for row in found if row["arm"] == ORIGINAL and row["asked"]]
         if not originals:
             continue
         first, hashes = originals[0], {row["consumed"] for row in originals} - {None}
         count = counts.setdefault(benchmark, [0, 0, 0])
         for row in found:
-            if row["arm"] == Arm.FORMAT and row["asked"]:
+            if row["arm"] == Family.FORMAT and row["asked"]:
                 count[0] += 1
                 count[1] += row["rendered"] == first["rendered"]
                 count[2] += row["consumed"] in hashes

@@ -20,9 +20,8 @@ from audit.shards.manifest import Manifest
 from audit.shards.read import iter_rows
 from audit.statistics.paired import FloatArray
 from audit.validity.audit import SCHEMA
-from audit.validity.design import Arm
 from audit.validity.edits.file import FILE, EditFile, as_array, distances, iter_edits, read_about, read_token_distances
-from audit.validity.edits.record import Contract, Family
+from audit.validity.edits.record import ARMS, ORIGINAL, Contract, Family
 from audit.validity.judge import judged_scorer, read_judgements
 from audit.validity.record import Block, ValidityCell
 
@@ -95,7 +94,7 @@ def small_table(parts: Iterable[Iterable[Row]]) -> pa.Table:
 
 def _sorted(table: pa.Table) -> pa.Table:
     table = table.unify_dictionaries().combine_chunks()
-    levels = [table["replicate"], table["variant"], _ranks(table["arm"], [arm.value for arm in Arm])]
+    levels = [table["replicate"], table["variant"], _ranks(table["arm"], ARMS)]
     return table.take(np.lexsort((*levels, *(_ranks(table[name]) for name in reversed(KEY)))))
 
 
@@ -117,7 +116,7 @@ def _small(row: Row) -> Row:
         "rendered": digest(repr((row["prompt"], row["options"]))),
         "consumed": digest(id_, request) if request else None,
     }
-    if row["arm"] == Arm.ORIGINAL:
+    if row["arm"] == ORIGINAL:
         lengths = [len(text) for text in row["options"]]
         longest, shortest = (order[lengths.index(most(lengths))] for most in (max, min))
         found |= {"longest": longest, "shortest": shortest, "first": order[0]}
@@ -143,7 +142,7 @@ def _whole(run_dirs: Sequence[Path], keys: Collection[Key]) -> dict[Key, list[Ro
     found: dict[Key, list[Row]] = {}
     for row in (row for run_dir in run_dirs for rows in _batches(run_dir, keys) for row in rows):
         found.setdefault((row["model"], row["benchmark"], row["context"], row["question_id"]), []).append(row)
-    order = {arm.value: k for k, arm in enumerate(Arm)}
+    order = {arm: k for k, arm in enumerate(ARMS)}
     for rows in found.values():
         rows.sort(key=lambda row: (order[row["arm"]], row["variant"], row["replicate"]))
     return found
@@ -179,8 +178,8 @@ def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFi
     start, place = np.flatnonzero(other), np.cumsum(other) - 1
     row["place"] = place
     ids = tuple(question[start].tolist())
-    arms = {arm: {name: values[row["arm"] == arm] for name, values in row.items()} for arm in Arm}
-    original = arms[Arm.ORIGINAL]
+    arms = {arm: {name: values[row["arm"] == arm] for name, values in row.items()} for arm in ARMS}
+    original = arms[ORIGINAL]
     once = {name: values[original["replicate"] == 0] for name, values in original.items()}
     items = tuple(edits.items[id_] for id_ in ids)
     shortcuts = {name: _by_item(once, right, len(ids)) for name, right in _shortcuts(once, scorer["benchmark"]).items()}
@@ -197,7 +196,7 @@ def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFi
         cluster=cluster.astype(np.int64),
         chance=np.array([scorer["chance"][id_] for id_ in ids], dtype=float),
         original=_block(original, "replicate", len(ids), sent[:0]),
-        families={family: _block(arms[Arm(family)], "variant", len(ids), sent) for family in Family},
+        families={family: _block(arms[family], "variant", len(ids), sent) for family in Family},
         wanted=wanted,
         scorer={name: value for name, value in scorer.items() if name != "chance"},
         applicable={family: float(edits.about["applicable"][family.value].get(context[0], 0.0)) for family in Family},

@@ -1,24 +1,13 @@
-"""The arms of the construct-validity audit, its design and thresholds (pure). The level of a setting is which edit;
-0: none.
+"""The design of the construct-validity audit and its thresholds (pure). The arm of a setting is a family of edits, its
+level which edit; 0: none.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from audit.errors import check_counts
 from audit.records import Design, Part
-from audit.validity.edits.record import Family
+from audit.validity.edits.record import ORIGINAL, Family
 from audit.verdict.thresholds import Limits
-
-
-class Arm(StrEnum):
-    """Which family of edits an item went through; the four are `edits.record.Family`."""
-
-    ORIGINAL = "original"
-    FORMAT = "format"
-    SEMANTIC = "semantic"
-    ATTRIBUTE = "attribute"
-    PLACEBO = "placebo"
 
 
 def make_design(edits_per_family: int, spare_edits: int, replays: int) -> Design:
@@ -29,7 +18,7 @@ def make_design(edits_per_family: int, spare_edits: int, replays: int) -> Design
     """
     check_counts(edits_per_family=edits_per_family, replays=replays)
     check_counts(0, spare_edits=spare_edits)
-    parts = [Part(Arm.ORIGINAL, (0,), k) for k in range(replays)]
+    parts = [Part(ORIGINAL, (0,), k) for k in range(replays)]
     levels = {Family.FORMAT: edits_per_family + spare_edits, Family.PLACEBO: 1}
     for family in Family:
         parts += [Part(family.value, (j,)) for j in range(1, levels.get(family, edits_per_family) + 1)]

@@ -15,7 +15,7 @@ import numpy as np
 from audit.statistics.gstudy import components
 from audit.validity.record import ValidityCell
 from audit.validity.status import SEED_CV
-from audit.verdict.tables import csv_text, digits
+from audit.verdict.tables import columns, csv_text, digits
 
 UNSTABLE = "unstable"
 _Z = NormalDist().inv_cdf(0.975)
@@ -75,16 +75,14 @@ def _one(name: str, cells: Sequence[Mapping[str, Any]]) -> Stability:
 
 def facets_csv(found: Sequence[Stability]) -> str:
     """One line a cell; gate_seed_cv_lt_03 is Appendix G's."""
-    header = ("cell", "runs", "csr", "csr_cv", "gate_seed_cv_lt_03", "D", "sd_between_runs", "se_within", "status",
-              "statuses")  # fmt: skip
-    return csv_text(
-        header,
-        (
-            (s.cell, len(s.statuses), digits(s.csr), digits(s.csr_cv),
-             "" if s.csr_cv is None else int(s.csr_cv < SEED_CV),
-             *map(digits, (s.difference, s.between, s.within)), s.status, " ".join(s.statuses))
-            for s in found
-        ),
+    rows = (
+        {"s": s, "runs": len(s.statuses), "stable": None if s.csr_cv is None else s.csr_cv < SEED_CV,
+         "statuses": " ".join(s.statuses)}
+        for s in found
+    )  # fmt: skip
+    return columns(
+        rows, "cell=s.cell", "runs", "csr=s.csr", "csr_cv=s.csr_cv", "gate_seed_cv_lt_03=stable", "D=s.difference",
+        "sd_between_runs=s.between", "se_within=s.within", "status=s.status", "statuses",
     )  # fmt: skip
 
 

@@ -21,11 +21,10 @@ from audit.validity.analyse import RunVerdict
 from audit.validity.as_paper import PaperTable, cell_validity_csv, paper_tables
 from audit.validity.audit import fits
 from audit.validity.cells import ItemRows, Key, Row, response_of
-from audit.validity.design import Arm
 from audit.validity.edits.file import COLUMNS
 from audit.validity.edits.plan import MASKED
-from audit.validity.edits.record import Archetype, Contract, Family
-from audit.validity.evidence import CellEvidence
+from audit.validity.edits.record import ORIGINAL, Archetype, Contract, Family
+from audit.validity.evidence import SURFACE, CellEvidence
 from audit.validity.vocabulary import GATES, LABELS, VERDICTS, ValidityResult, ValidityStatus
 from audit.verdict.result import failed, interval, percent, points
 from audit.verdict.tables import columns, csv_pieces, csv_text, digits
@@ -67,8 +66,8 @@ class Item:
     @property
     def example(self) -> list[Shown]:
         """The original, an edit of its surface and one of its content; of each the first with an unexpected answer."""
-        content = [row for row in self.rows if row.arm == Arm.ATTRIBUTE]
-        surface = [row for row in self.rows if row.arm in (Arm.FORMAT, Arm.SEMANTIC)]
+        content = [row for row in self.rows if row.arm == Family.ATTRIBUTE]
+        surface = [row for row in self.rows if row.arm in SURFACE]
         first = (next((x for x in some if x.state == "breaks"), some[0]) for some in (surface, content) if some)
         return [self.rows[0], *first]
 
@@ -89,7 +88,7 @@ def state_of(row: Row, response: int | None, before: int | None) -> str:
     """What became of a row's contract. response, before: canonical, of this row and of the original."""
     if not row["asked"]:
         return "absent"
-    if row["arm"] == Arm.ORIGINAL:
+    if row["arm"] == ORIGINAL:
         return "original" if response is not None else "none"
     if response is None or before is None:
         return "none"
@@ -117,7 +116,7 @@ def _item(key: Key, rows: list[Row], result: ValidityResult) -> Item:
 
 def _shown(row: Row, first: Row, before: int | None) -> Shown:
     texts = _published(first)
-    if row["arm"] == Arm.ORIGINAL:
+    if row["arm"] == ORIGINAL:
         label = "original" + (f", sent again ({row['replicate'] + 1})" if row["replicate"] else "")
         segments = [(row["edited"], "")]
     else:
@@ -165,7 +164,7 @@ def items_csv(rows: ItemRows) -> Iterator[str]:
 
 
 def _lines(key: Key, rows: Sequence[Row]) -> Iterator[tuple[Any, ...]]:
-    before = rows[0]["canonical"] if rows[0]["arm"] == Arm.ORIGINAL else None
+    before = rows[0]["canonical"] if rows[0]["arm"] == ORIGINAL else None
     for row in rows:
         yield (
             *key, row["arm"], row["variant"], row["replicate"], row["edit"], row["contract"], row["key_before"],

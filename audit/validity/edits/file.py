@@ -29,9 +29,8 @@ from audit.errors import ShardError
 from audit.shards.files import write_file
 from audit.shards.read import write_table
 from audit.statistics.paired import FloatArray
-from audit.validity.design import Arm
 from audit.validity.edits.plan import Plan
-from audit.validity.edits.record import PLAIN_LABELS, PROMPT, Contract, Edit, Family
+from audit.validity.edits.record import ORIGINAL, PLAIN_LABELS, PROMPT, Contract, Edit, Family
 from audit.validity.edits.surface import distance, text_of, words
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def to_table(plan: Plan, scorer: str, template: str = PROMPT, system: str = "") 
     """The rows of a plan, with what was counted in the metadata. template, system: texts of the prompt."""
     rows: list[dict[str, Any]] = []
     for one in plan.items:
-        rows.append(_row(one.item.id, Arm.ORIGINAL, 0, "", "", PLAIN_LABELS, one.item))
+        rows.append(_row(one.item.id, ORIGINAL, 0, "", "", PLAIN_LABELS, one.item))
         for family, edits in one.edits.items():
             rows += [
                 _row(one.item.id, family, k, e.name, e.contract, e.label_style, e.item)
@@ -107,7 +106,7 @@ def iter_edits(path: Path) -> Iterator[EditFile]:
         for k in range(reader.num_record_batches):
             for batch in pa.Table.from_batches([reader.get_batch(k)]).to_batches(_ROWS_AT_ONCE):
                 waiting += batch.to_pylist()
-                last = next((i for i in range(len(waiting) - 1, 0, -1) if waiting[i]["arm"] == Arm.ORIGINAL), 0)
+                last = next((i for i in range(len(waiting) - 1, 0, -1) if waiting[i]["arm"] == ORIGINAL), 0)
                 yield _piece(waiting[:last], about)
                 waiting = waiting[last:]
         yield _piece(waiting, about)
@@ -138,7 +137,7 @@ def _piece(rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> EditF
             key=row["key"], group=row["group"], context=row["context"], condition=row["condition"],
             order=tuple(row["order"]), facts=_unpacked(row["facts"]),
         )  # fmt: skip
-        if row["arm"] == Arm.ORIGINAL:
+        if row["arm"] == ORIGINAL:
             items[item.id] = item
         else:
             edits[item.id, row["arm"], row["level"]] = Edit(
@@ -152,7 +151,7 @@ def _row(id_: str, arm: str, level: int, name: str, contract: str, style: str, i
         "question_id": id_, "arm": str(arm), "level": level, "name": name, "contract": str(contract),
         "label_style": style, "text": item.text, "context": item.context, "options": list(item.options),
         "order": list(item.shown), "key": item.key, "group": item.group, "condition": item.condition,
-        "benchmark": item.benchmark, "facts": _packed(item.facts) if arm == Arm.ORIGINAL else "",
+        "benchmark": item.benchmark, "facts": _packed(item.facts) if arm == ORIGINAL else "",
     }  # fmt: skip
 
 

@@ -23,6 +23,10 @@ class Family(StrEnum):
     PLACEBO = "placebo"
 
 
+ORIGINAL = "original"  # the arm of an item as published; the other arms are the families of edits
+ARMS: tuple[str, ...] = (ORIGINAL, *Family)
+
+
 class Contract(StrEnum):
     """What an edit should do to the answer (Ribeiro et al. 2020, CheckList)."""
 

@@ -9,7 +9,7 @@ from perturb_cells import cell, codes, with_answers
 from audit.perturb.analyse import PerturbSettings, analyse, cell_dict
 from audit.perturb.decide import cannot_exclude, decide, finding, headline
 from audit.perturb.design import PerturbThresholds
-from audit.perturb.evidence import grounds, measure, panel_pvalues, run_tests
+from audit.perturb.evidence import grounds, measure, run_tests
 from audit.perturb.gates import all_gates
 from audit.perturb.grounds import Adverse, Bracket
 from audit.perturb.record import item_level
@@ -184,12 +184,11 @@ def test_p_values_after_correction_decide():
 
 def test_the_panel_is_corrected_by_holm():
     cells = [cell(n=300, seed=s, memorised=m, references=r) for s, m, r in ((1, 0.3, 5), (2, 0.0, 5), (3, 0.3, 0))]
-    tests = [run_tests(c, LIMITS, rng=np.random.default_rng(0)) for c in cells]
-    found, beyond, _ = panel_pvalues(tests)
-    np.testing.assert_allclose(found, holm([t.found_p for t in tests]))
-    np.testing.assert_allclose(beyond[:2], holm([t.beyond_p for t in tests[:2]]))
-    assert tests[2].beyond_p is None and np.isnan(beyond[2])
     results = analyse(cells, PerturbSettings(LIMITS, 1, 100))
+    tests = [r.evidence.tests for r in results]
+    assert [r.found_p for r in results] == pytest.approx(holm([t.found_p for t in tests]))
+    assert [r.beyond_p for r in results[:2]] == pytest.approx(holm([t.beyond_p for t in tests[:2]]))
+    assert tests[2].beyond_p is None and results[2].beyond_p is None
     alone = analyse(cells[:1], PerturbSettings(LIMITS, 1, 100))[0]
     assert results[0].evidence.drop == alone.evidence.drop  # a cell's random numbers are its own
     assert results[0].found_p >= alone.found_p

@@ -2,7 +2,7 @@
 
 rows       two passes over the shards
 record     what one model answered on one benchmark, originals and rewordings, beside its reference models
-evidence   every statistic of one cell        grounds  what decides of them, and the held-out items as a control
+evidence   every statistic of one cell, and the held-out items as a control
 gates      can this measurement carry a verdict?
 decide     evidence and gates -> one of five verdicts      texts    the plain sentences
 unread     answers that were asked and not read: what a finding is worth where they speak against it

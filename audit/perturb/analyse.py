@@ -12,9 +12,8 @@ from audit.json_types import attributes
 from audit.judge.record import Case, Judge, Settings, judge_cells
 from audit.perturb.decide import Unparsed, cannot_exclude, decide, finding, headline, unparsed
 from audit.perturb.design import PerturbThresholds
-from audit.perturb.evidence import measure, panel_pvalues
+from audit.perturb.evidence import Evidence, measure, panel_pvalues
 from audit.perturb.gates import all_gates
-from audit.perturb.grounds import Evidence
 from audit.perturb.record import PerturbCell
 from audit.perturb.texts import TEXTS
 from audit.perturb.vocabulary import PerturbResult, PerturbVerdict

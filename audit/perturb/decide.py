@@ -8,8 +8,7 @@ import numpy as np
 from audit.errors import DataError
 from audit.json_types import attributes
 from audit.perturb.design import PerturbThresholds
-from audit.perturb.evidence import adverse, beside_references, no_larger
-from audit.perturb.grounds import Evidence, Grounds, Tests
+from audit.perturb.evidence import Evidence, Grounds, Tests, adverse, beside_references, no_larger
 from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.vocabulary import GATES, Decision, PerturbVerdict
 from audit.statistics.unparsed import tipping_point
@@ -66,7 +65,7 @@ def decide(
     broken variants could make. It is beyond reference where the references bracket the tested model and are not all of
     one other family, it is larger than theirs on all three scales, off their curve where there are ten or more, and
     larger than that on held-out items where these were run. Held-out items alone make no such finding: rewordings of
-    theirs that are less hard would make it (`audit.perturb.grounds`). A model is cleared by its data alone: a drop of
+    theirs that are less hard would make it (`audit.perturb.evidence`). A model is cleared by its data alone: a drop of
     the smallest effect that matters must be refuted (Schuirmann 1987), and one beyond the references' where there are
     any, as easier rewordings hide memory. A design with power clears nobody, and one without takes no clearance away.
     """

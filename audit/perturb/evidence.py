@@ -1,26 +1,37 @@
-"""The statistics that a verdict rests on, for one cell. The analysis and the calibration both call `run_tests`."""
+"""The statistics that a verdict rests on, for one cell: what a decision looks at, and how it is computed. The analysis
+and the calibration both call `run_tests`.
+
+Held-out items are a control: what the same rewording costs this model where there is no memory. It can take a `drop
+beyond reference` away, and never makes one: that the held-out items' rewordings are less hard than the benchmark's
+makes the same difference as memory, and this model alone cannot show which. A control that cannot carry the comparison
+is not asked, and says why.
+"""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
 
 from audit.judge.record import holm_rows
 from audit.perturb.design import PerturbThresholds
-from audit.perturb.grounds import SE_MAX, Adverse, Bracket, Evidence, FreshControl, Grounds, Tests, fresh_control
-from audit.perturb.record import PerturbCell, item_level
+from audit.perturb.gates import all_gates
+from audit.perturb.record import ItemLevel, PerturbCell, Wordings, item_level
 from audit.perturb.unread import against_drop, for_drop, usable_references
 from audit.statistics.between_models import one_family
-from audit.statistics.contamination_score import ARTICLE, FalseAlarms, Rule, article_result, false_alarms
-from audit.statistics.drop_profile import drop_profile
-from audit.statistics.exchange import exchange_test
-from audit.statistics.paired import FloatArray
-from audit.statistics.performance_curve import N_CURVES
+from audit.statistics.contamination_score import ARTICLE, ArticleResult, FalseAlarms, Rule, article_result, false_alarms
+from audit.statistics.drop_profile import DropProfile, drop_profile
+from audit.statistics.exchange import ExchangeResult, exchange_test
+from audit.statistics.paired import FloatArray, IntArray
+from audit.statistics.performance_curve import N_CURVES, CurveResult
+from audit.statistics.priors import TauPrior
 from audit.statistics.references import BeyondReference, no_larger_beside, on_scales, reference_curve
 from audit.statistics.resampling import N_RESAMPLES
+from audit.statistics.set_difference import Asked, BeyondFresh, SetDifference, beyond_fresh, set_difference
 from audit.statistics.wording_drop import (
     Equivalence,
+    RunNoise,
+    WordingDrop,
     above_broken,
     equivalence,
     item_means,
@@ -30,7 +41,264 @@ from audit.statistics.wording_drop import (
     wording_drop,
     wording_flips,
 )
-from audit.verdict.result import because
+from audit.verdict.result import Reason, because, failed
+
+UNITS_MIN = 30  # independent held-out items: with fewer, a t-test of items that mostly do not change has no level
+
+
+@dataclass(frozen=True)
+class FreshControl:
+    """The tested model on held-out items. Accuracies and drops are 0-1; None where nothing can be compared.
+
+    benchmark: their name. n: items that count. original, variants, drop: accuracy under the original and the variants,
+    and what is lost. beyond: the drop on the benchmark less what these say it should be, on both scales; empty where it
+    was not computed. references: the drop on the benchmark less that on the held-out items, of the mean of the
+    reference models that answered both (`reference_models`): are the two sets of rewordings equally hard? None without
+    such. why: the control is not asked; None where it is.
+    """
+
+    benchmark: str
+    n: int
+    original: float | None = None
+    variants: float | None = None
+    drop: float | None = None
+    beyond: tuple[BeyondFresh, ...] = ()
+    references: SetDifference | None = None
+    reference_models: int = 0
+    why: Reason | None = None
+
+    @property
+    def asked(self) -> bool:
+        return self.why is None
+
+    @property
+    def pvalue(self) -> float:
+        """For a drop beyond the held-out items': it must be so on both scales (intersection-union). 1 where not
+        asked."""
+        return max(b.pvalue for b in self.beyond) if self.asked else 1.0
+
+
+def fresh_control(
+    cell: PerturbCell, thresholds: PerturbThresholds, as_read: FreshControl | None = None
+) -> FreshControl | None:
+    """The control of one cell; None where no held-out items were run.
+
+    as_read: the control of the same cell as its answers were read, where they are held here (`unread.against_drop`):
+    whether it is asked was decided then.
+    """
+    fresh = cell.control
+    if fresh is None:
+        return None
+    o, v = item_means(*fresh.tested.pair)
+    there = ~np.isnan(o)
+    n, units = int(there.sum()), _units(o, fresh.cluster)
+    if not n:
+        return FreshControl(fresh.benchmark, 0, why=because("held_out_no_answers"))
+    original, variants = float(o[there].mean()), float(v[there].mean())
+    why = _unfit(cell, fresh, n, units, thresholds) if as_read is None else as_read.why
+    beyond: tuple[BeyondFresh, ...] = ()
+    if why is None:
+        sides = _asked(cell), _asked(fresh)
+        beyond = (beyond_fresh(*sides), beyond_fresh(*sides, scale="share"))
+    references, count = _references(cell, fresh, thresholds)
+    return FreshControl(
+        fresh.benchmark, n, original, variants, original - variants, beyond, references, count, why
+    )  # fmt: skip
+
+
+def _unfit(cell: PerturbCell, fresh: PerturbCell, n: int, units: int, thresholds: PerturbThresholds) -> Reason | None:
+    """Why held-out items cannot carry the comparison; None where they can. Their measurement must pass every gate."""
+    if _units(_drop(cell.tested), cell.cluster) < 2:
+        return because("held_out_one_group")
+    if units < UNITS_MIN:
+        return because("held_out_few", n=n, units=units, least=UNITS_MIN)
+    if broken := failed(all_gates(fresh, thresholds)):
+        return because("held_out_check_failed", gates=[g.name for g in broken])
+    held = fresh.tested.held(thresholds.unparsed_gamma, original=True, variants=False)
+    if not (fresh.can_lose(fresh.tested) and fresh.can_lose(held)):
+        return because("held_out_at_chance")
+    return None
+
+
+def _asked(cell: PerturbCell) -> Asked:
+    return (*cell.tested.pair, cell.chance_items, cell.cluster)
+
+
+def _references(
+    cell: PerturbCell, fresh: PerturbCell, thresholds: PerturbThresholds
+) -> tuple[SetDifference | None, int]:
+    """The references' own difference between the two sets, and how many can be compared with on both."""
+    there = {w.model: w for w in usable_references(fresh, thresholds)[0]}
+    both = [(w, there[w.model]) for w in usable_references(cell, thresholds)[0] if w.model in there]
+    if not both:
+        return None, 0
+    sides = tuple(np.stack([_drop(pair[side]) for pair in both]).mean(axis=0) for side in (0, 1))
+    if min(_units(sides[0], cell.cluster), _units(sides[1], fresh.cluster)) < UNITS_MIN:
+        return None, 0  # too few items that all of them answered
+    return set_difference((sides[0], sides[1]), (), (cell.cluster, fresh.cluster)), len(both)
+
+
+def _units(values: FloatArray, cluster: IntArray) -> int:
+    """Clusters with a value."""
+    return int(np.unique(cluster[~np.isnan(values)]).size)
+
+
+def _drop(wordings: Wordings) -> FloatArray:
+    o, v = item_means(*wordings.pair)
+    return o - v
+
+
+# Errors of the difference in differences, above which a further test is not asked: a curve through bunched references
+# tells nothing, and neither do a few held-out items.
+SE_MAX = 2.0
+
+
+@dataclass(frozen=True)
+class Adverse:
+    """`found_p` and `beyond_p` of the tests with unparsed answers held against the finding (`unread.against_drop`).
+
+    beyond_p: None where nothing is beyond reference as parsed.
+    """
+
+    found_p: float
+    beyond_p: float | None
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """Accuracies (0-1) on the reworded items: of the tested model, and the lowest and highest of its references.
+
+    A drop is compared across models of another accuracy only by way of a scale, and no scale is known to be the right
+    one. Where some reference is no better than the tested model and some is no worse, all scales say nearly the same.
+    margin: by how much the references may miss it.
+    """
+
+    own: float
+    lowest: float
+    highest: float
+    margin: float
+
+    @property
+    def holds(self) -> bool:
+        return self.lowest <= self.own + self.margin and self.highest >= self.own - self.margin
+
+
+@dataclass(frozen=True)
+class Tests:
+    """The p-values that decide, all one-sided.
+
+    exchange: is the original right more often than its other wordings? broken_p: is the drop larger than the upper
+    share of broken variants makes (`margin`, 0-1)? None where no person read a sample. drop_se: error of the drop.
+    beyond: difference in differences on three scales, empty without references; bracket: of these references; family:
+    the one that all of them are from, where the tested model is not, else empty; prior: of how much models differ, None
+    where it was set to 0; curve: from ten references on. adverse: the same tests with
+    unparsed answers held against what was found; None where all were parsed, or nothing is found. left_out: why
+    reference models are not compared with. control: the same model on held-out items; None where none were run.
+    profile: on which items the drop lies; None with fewer than two references, or where nothing is lost beyond them.
+    """
+
+    exchange: ExchangeResult
+    margin: float | None
+    broken_p: float | None
+    drop_se: float
+    beyond: tuple[BeyondReference, ...]
+    bracket: Bracket | None
+    family: str
+    prior: TauPrior | None
+    curve: CurveResult | None
+    references: tuple[str, ...]
+    left_out: tuple[Reason, ...]
+    control: FreshControl | None = None
+    adverse: Adverse | None = None
+    profile: DropProfile | None = None
+
+    @property
+    def found_p(self) -> float:
+        """For a drop that counts: the permutation test, and above what broken variants could make where that is
+        known."""
+        return max(self.exchange.pvalue, self.broken_p or 0.0)
+
+    @property
+    def curve_counts(self) -> bool:
+        """Whether the curve is known well enough to be asked: its error is at most twice that of the difference in
+        differences. It is not where the reference models are all about equally good."""
+        return self.curve is not None and bool(self.curve.delta_se <= SE_MAX * self.beyond[0].se)
+
+    @property
+    def beyond_p(self) -> float | None:
+        """For a drop beyond reference: every test must speak for it (intersection-union, so no correction is needed),
+        that against held-out items too where they were run and asked. 1 where the drop lies where memory would not.
+
+        None without references, with references that do not bracket the tested model or are all of one other family,
+        or where the share of broken variants is not known.
+        """
+        return max(self.reference_p, self._own_p) if self._asked else None
+
+    @property
+    def plain_p(self) -> float | None:
+        """`beyond_p` by what the run's own references show of how models differ: without the prior."""
+        return max(self._reference_p([b.plain.pvalue for b in self.beyond]), self._own_p) if self._asked else None
+
+    @property
+    def reference_p(self) -> float:
+        """The same without the held-out items, whether or not the references are fit for it."""
+        return self._reference_p([b.pvalue for b in self.beyond])
+
+    @property
+    def _asked(self) -> bool:
+        return self.bracket is not None and self.bracket.holds and not self.family and self.broken_p is not None
+
+    @property
+    def unlike_memory(self) -> bool:
+        """Whether the drop lies where memory would not, and no held-out items tell whether the model is touchy."""
+        return self.profile is not None and not self.profile.holds and self._held_out is None
+
+    @property
+    def _own_p(self) -> float:
+        """By what the tested model shows beside its drop: on held-out items, or by where the drop lies."""
+        return float(self.unlike_memory) if self._held_out is None else self._held_out.pvalue
+
+    @property
+    def _held_out(self) -> FreshControl | None:
+        return self.control if self.control is not None and self.control.asked else None
+
+    def _reference_p(self, beyond: list[float]) -> float:
+        curve = self.curve.pvalue if self.curve is not None and self.curve_counts else 0.0
+        return max(self.found_p, *beyond, curve)
+
+
+@dataclass(frozen=True)
+class Grounds:
+    """What `decide` looks at, apart from the gates. Accuracies and drops are 0-1.
+
+    equivalence and the largest drop hold with unparsed answers held for a drop too (odds of `unparsed_gamma`).
+    largest_worst: the largest drop if every unparsed variant was wrong and every unparsed original right; None where
+    all were parsed. detectable: the smallest drop above broken variants that this design finds; NaN where nothing
+    varies. beside: p for "no drop of the smallest effect that matters beyond the references", which clearing needs too:
+    easier rewordings hide memory; None without references.
+    """
+
+    tests: Tests
+    drop: WordingDrop
+    equivalence: Equivalence
+    largest_worst: float | None
+    detectable: float
+    beside: float | None
+
+
+@dataclass(frozen=True)
+class Evidence(Grounds):
+    """The same, and what the report shows besides. flips: chance that two wordings of an item disagree. alarms: the
+    article's rules on clean models like this one; None where no such model can be simulated.
+    """
+
+    noise: RunNoise
+    flips: float
+    article: ArticleResult
+    alarms: FalseAlarms | None
+    items: ItemLevel
+    chance: float
+
 
 _WORST = float("inf")
 

@@ -19,7 +19,7 @@ from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
 
 if TYPE_CHECKING:  # the vocabulary is read by commands that have no statistics to load
     from audit.perturb.decide import Unparsed
-    from audit.perturb.grounds import Evidence
+    from audit.perturb.evidence import Evidence
 
 
 class PerturbVerdict(StrEnum):

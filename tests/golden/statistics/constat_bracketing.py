@@ -18,7 +18,7 @@ import numpy as np
 import scipy
 
 from audit.perturb.design import PerturbThresholds
-from audit.perturb.grounds import Bracket
+from audit.perturb.evidence import Bracket
 
 TABLES = ("arc_rephrase", "gsm8k_rephrase", "hellaswag_rephrase", "mmlu_rephrase")
 SEED, DRAWS, REFERENCES, COMMON = 42, 3000, 5, 0.4

@@ -11,9 +11,8 @@ from perturb_cells import cell, codes, with_answers
 from audit.perturb.calibrate import control_markdown, procedures
 from audit.perturb.decide import cannot_exclude, decide
 from audit.perturb.design import PerturbThresholds
-from audit.perturb.evidence import grounds, measure, run_tests
-from audit.perturb.grounds import Tests as Measured
-from audit.perturb.grounds import fresh_control
+from audit.perturb.evidence import Tests as Measured
+from audit.perturb.evidence import fresh_control, grounds, measure, run_tests
 from audit.perturb.vocabulary import Decision
 from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.perturb.worlds import CONTROL_WORLDS, PerturbDesign

@@ -10,9 +10,8 @@ from perturb_cells import cell, codes, with_answers
 from audit.perturb.analyse import PerturbSettings, analyse
 from audit.perturb.decide import decide, finding, standing
 from audit.perturb.design import Arm, PerturbThresholds
-from audit.perturb.evidence import adverse, beside_references, no_larger, run_tests
+from audit.perturb.evidence import Adverse, adverse, beside_references, no_larger, run_tests
 from audit.perturb.gates import parseability
-from audit.perturb.grounds import Adverse
 from audit.perturb.record import Wordings
 from audit.perturb.rows import Requests, wordings
 from audit.perturb.unread import against_drop, for_drop

@@ -9,9 +9,8 @@ from perturb_cells import cell, codes, with_answers
 from audit.perturb.analyse import PerturbSettings, analyse, cell_dict
 from audit.perturb.decide import cannot_exclude, decide, finding, headline
 from audit.perturb.design import PerturbThresholds
-from audit.perturb.evidence import grounds, measure, run_tests
+from audit.perturb.evidence import Adverse, Bracket, grounds, measure, run_tests
 from audit.perturb.gates import all_gates
-from audit.perturb.grounds import Adverse, Bracket
 from audit.perturb.record import item_level
 from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.perturb.worlds import OTHERS, WORLDS, PerturbDesign, World, simulate

@@ -147,7 +147,7 @@ def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
     fresh = cell.tested[1]
     if fresh is not None and np.isfinite(fresh.texts["item"]).any():
         label = "log-likelihood of the item, bits a byte" + ", less the references' mean" * bool(cell.references)
-        found[f"text_of_items_{name}"] = text_scores(*(_text(cell, side, "item") for side in (0, 1)), label)
+        found[f"text_of_items_{name}"] = text_scores(_text(cell, 0, "item"), _text(cell, 1, "item"), label)
     return found
 
 

@@ -247,9 +247,13 @@ def _placebo_match(cell: ValidityCell) -> PlaceboMatch | None:
         return None
     changed = cell.distances[0] - cell.distances[1]
     known = changed[~np.isnan(changed)]
+    placebo_changed, attribute_changed, placebo_span, attribute_span = map(_mean, cell.distances)
     return PlaceboMatch(
-        cell.distance_unit,
-        *map(_mean, cell.distances),
+        unit=cell.distance_unit,
+        placebo_changed=placebo_changed,
+        attribute_changed=attribute_changed,
+        placebo_span=placebo_span,
+        attribute_span=attribute_span,
         changed=clustered_mean(changed, cell.cluster),
         span=clustered_mean(cell.distances[2] - cell.distances[3], cell.cluster),
         equal=float(np.mean(np.abs(known) <= 1)),

@@ -179,14 +179,14 @@ def before_and_after(results: Sequence[ValidityResult]) -> Figure:
 def family_deltas(shown: Mapping[str, Sequence[float]]) -> Figure:
     """Figure 4: the mean |change of score| of each family and cell (`deltas_of`), and the threshold of G3."""
     figure, axes = _chart(len(shown), 1.3, 0.6, 7.6)
-    for y, changes in enumerate(reversed(shown.values())):
+    for y, changes in enumerate([*shown.values()][::-1]):
         for k, ((family, colour), change) in enumerate(zip(_FAMILIES, changes, strict=True)):
             if np.isfinite(change):
                 name = f"|Δ {family}|" if y == 0 else None
                 axes.barh(y + 0.25 - 0.25 * k, change, height=0.22, color=colour, label=name)
     axes.axvline(PAPER.g3_denominator, color=MUTED, linewidth=0.8, linestyle=":")
     x = f"mean change of the score under each edit's own key; dotted: {PAPER.g3_denominator} (G3)"
-    _name(axes, [*reversed(shown)], x)
+    _name(axes, [*shown][::-1], x)
     axes.set_xlim(0, 1.02)
     axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.2), ncols=3)
     return figure

@@ -160,6 +160,21 @@ def test_a_reference_is_not_the_tested_model_under_any_name(tmp_path):
         check_runs([], "perturb", twin, ["m"], {"elementary": None}, {}, ())
 
 
+def test_a_run_of_another_library_or_audit_and_two_runs_of_one_model_are_refused(tmp_path):
+    run, again = (earlier(tmp_path / name, "perturb", {"m": FACTS}, []) for name in "ab")
+    resolve_perturb(perturb(f"references=[{run}]"))
+    with pytest.raises(ConfigError, match="Reference model m is given 2 times"):
+        resolve_perturb(perturb(f"references=[{run},{again}]"))
+    made = Manifest.load(run)
+    for change, message in (
+        ({"config": {**made.config, "variants": "0" * 64}}, "was run with variants=000000000000"),
+        ({"audit": "sweep"}, "expected perturb"),
+    ):
+        replace(made, **change).save(run)
+        with pytest.raises(ConfigError, match=message):
+            resolve_perturb(perturb(f"references=[{run}]"))
+
+
 @pytest.mark.parametrize(("audit", "configured", "resolve"), RESOLVERS)
 def test_other_items_under_the_same_ids_are_refused(audit, configured, resolve, tmp_path):
     run = earlier(tmp_path / "run", audit, {"target": FACTS, "peer": FACTS}, ["target"])

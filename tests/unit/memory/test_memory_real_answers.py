@@ -80,5 +80,4 @@ def test_words_tell_another_benchmark_and_not_the_other_half():
 
     limit = MemoryThresholds().kind_auc_max
     half, other = auc(drawn[:1000], drawn[1000:]), auc(drawn[:1000], arc)
-    print(half.auc, other.auc)
     assert half.low < 0.5 < half.high and half.high < limit < other.low

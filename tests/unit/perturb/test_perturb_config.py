@@ -17,7 +17,6 @@ from audit.perturb.plan import describe, resolve_perturb
 from audit.records import Setting
 from audit.registry.entry import comparable
 from audit.shards.manifest import Manifest
-from audit.shards.questions import write_questions
 from audit.variants.arrow import find_library, write_library
 from audit.variants.record import Library, State
 
@@ -95,31 +94,6 @@ def test_the_library_is_in_the_fingerprint_by_its_hash_however_it_was_named(tmp_
     thin = resolve_perturb(configured(f"variants={thinned(2, tmp_path / 'b' / 'variants.arrow')}", "num_variants=2"))
     same = resolve_perturb(configured("variants=elementary", "num_variants=2"))
     assert thin.resolved.identity != same.resolved.identity
-
-
-def earlier(path: Path, audit: str = "perturb", **config: str) -> Path:
-    """A finished run with one reference, m, of the same questions."""
-    path.mkdir()
-    write_questions(path, resolve_perturb(configured()).resolved.samples[0].questions())
-    Manifest(
-        "f", config, audit=audit, benchmark={"elementary": {}}, models={"m": {}}, analysis={"judged": []},
-        status="finished",
-    ).save(path)  # fmt: skip
-    return path
-
-
-def test_a_reference_run_of_another_library_or_audit_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="was run with variants=000000000000"):
-        resolve_perturb(configured(f"references=[{earlier(tmp_path / 'a', variants='0' * 64)}]"))
-    with pytest.raises(ConfigError, match="expected perturb"):
-        resolve_perturb(configured(f"references=[{earlier(tmp_path / 'b', 'sweep')}]"))
-
-
-def test_two_runs_of_one_model_are_not_two_references(tmp_path):
-    a, b = (earlier(tmp_path / name, variants=find_library("elementary").sha256) for name in "ab")
-    resolve_perturb(configured(f"references=[{a}]"))
-    with pytest.raises(ConfigError, match="Reference model m is given 2 times"):
-        resolve_perturb(configured(f"references=[{a},{b}]"))
 
 
 def test_fresh_items_are_drawn_from_those_with_a_variant_and_their_library_is_in_the_fingerprint(tmp_path):

@@ -71,22 +71,16 @@ def measure(
         for name, values in cell.published.neighbours.items()
         if values.shape[1] > 1
     }
-    completion: dict[Name, Text] = {}
     kept, left_out = _above_guessing(cell)
-    gap: FreshGap | None = None
-    abilities: tuple[RaschGap, ...] = ()
-    held: tuple[Held, ...] = ()
-    if cell.fresh is not None:
-        asked = sorted({*gammas, DECIDE_AT})
-        gap, abilities, held = _gap(cell, kept, thresholds, asked, rng, n_resamples)
-        if references:
-            completion = {name: found for name, text in COMPLETION.items() if (found := _text(cell, text)) is not None}
+    gap, abilities, held = _gap(cell, kept, thresholds, sorted({*gammas, DECIDE_AT}), rng, n_resamples)
+    texts = COMPLETION.items() if references and cell.fresh is not None else ()
+    both = [(a.score, b.score) for a, b in cell.references if b is not None]
     evidence = Evidence(
         order=order,
         options=options,
         fresh_order=fresh_order,
         exchangeable=exchangeable,
-        completion=completion,
+        completion={name: found for name, text in texts if (found := _text(cell, text)) is not None},
         aucs=_aucs(cell),
         gap=gap,
         abilities=abilities,
@@ -95,10 +89,9 @@ def measure(
         held=held,
         kind=cell.kind,
         apart=_apart(kept[1:], _clusters(cell)) if gap is not None and describe else (),
+        alike=agreement(both) if both else None,
         outside=outside,
     )
-    if both := [(a.score, b.score) for a, b in cell.references if b is not None]:
-        evidence = replace(evidence, alike=agreement(both))
     return replace(evidence, indicators=indicators(cell, evidence, thresholds))
 
 
@@ -222,6 +215,8 @@ def _gap(
     def able(scores: Sequence[Sets]) -> tuple[RaschGap, ...]:
         return ability_gaps(scores[0], scores[1:], clusters, prior=PRIOR, chance=cell.chance) if len(scores) > 1 else ()
 
+    if cell.fresh is None:
+        return None, (), ()
     clusters = _clusters(cell)
     scores: list[Sets] = [(a.score, b.score) for a, b in models]
     unparsed = [(a.unread, b.unread) for a, b in models]

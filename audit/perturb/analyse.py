@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from audit.errors import DataError
 from audit.json_types import attributes
 from audit.judge.record import Case, Judge, Settings, judge_cells
 from audit.perturb.decide import Unparsed, cannot_exclude, decide, finding, headline, unparsed
@@ -18,6 +17,7 @@ from audit.perturb.record import PerturbCell
 from audit.perturb.texts import TEXTS
 from audit.perturb.vocabulary import PerturbResult, PerturbVerdict
 from audit.statistics.performance_curve import N_CURVES
+from audit.statistics.wording_drop import item_means
 from audit.variants.record import Library
 from audit.verdict.result import MAX_ITEMS, Calibration, json_ready, percent, sentence, sentences
 from audit.verdict.run import JudgedRun
@@ -36,12 +36,9 @@ _Case = Case[PerturbCell, Evidence | None, tuple[float | None, ...]]
 
 
 def _measure(cell: PerturbCell, s: PerturbSettings, rng: np.random.Generator) -> Evidence | None:
-    try:
-        return measure(cell, s.thresholds, rng=rng, n_resamples=s.n_resamples, n_draws=s.n_draws)
-    except DataError:
-        if _comparable(cell):
-            raise
+    if np.isnan(item_means(*cell.tested.pair)[0]).all():
         return None  # not one item with both answers: withheld, and said so
+    return measure(cell, s.thresholds, rng=rng, n_resamples=s.n_resamples, n_draws=s.n_draws)
 
 
 def _result(case: _Case) -> PerturbResult:
@@ -94,12 +91,6 @@ def _calibration(case: _Case, hangs: Unparsed | None) -> Calibration | None:
         control=control is not None and control.asked,
         thresholds=case.settings.thresholds.to_dict(),
     )
-
-
-def _comparable(cell: PerturbCell) -> bool:
-    """Whether some item has an answer to its original and to a variant."""
-    original, variants = cell.tested.pair
-    return bool(np.any(~np.isnan(original).all(axis=0) & ~np.isnan(variants).all(axis=0)))
 
 
 JUDGE = Judge(

@@ -364,8 +364,10 @@ def _tests(
     if len(pairs) >= thresholds.curve_references_min:
         curve = reference_curve(pair, pairs, chance, cell.cluster, n_draws=n_draws, rng=rng)
     control = fresh_control(cell, thresholds, as_read)
-    if as_read is None and control is not None and beyond:
-        control = _if_sharp(control, beyond[0].se)
+    if as_read is None and control is not None and control.asked and beyond:
+        se, theirs = control.beyond[0].se, beyond[0].se
+        if not se <= SE_MAX * theirs:
+            control = replace(control, why=because("held_out_vague", se=se, references=theirs))
     return Tests(
         exchange=exchange,
         margin=margin,
@@ -381,13 +383,6 @@ def _tests(
         control=control,
         profile=drop_profile(pair, pairs, cell.cluster, thresholds.profile_alpha),
     )
-
-
-def _if_sharp(control: FreshControl, se: float) -> FreshControl:
-    """Not asked where its comparison is much vaguer than that with the references, of error se."""
-    if not control.asked or control.beyond[0].se <= SE_MAX * se:
-        return control
-    return replace(control, why=because("held_out_vague", se=control.beyond[0].se, references=se))
 
 
 def measure(

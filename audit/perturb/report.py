@@ -12,7 +12,6 @@ from audit.perturb.audit import CONTROL_FILE
 from audit.perturb.config import SAME
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.rows import Read, perturb_cells, read_run
-from audit.perturb.rows import only as only_models
 from audit.references import is_imported, recorded_references
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.complete import cell_rows
@@ -59,7 +58,7 @@ def judge(
     settings = PerturbSettings(thresholds, seed, n_resamples, shipped_table(JUDGE.shipped))
     rows = cell_rows(read.run_dir, read.outcomes.seen)
     references = recorded_references(manifest, asked.header.benchmark, SAME)
-    others = [only_models(read_run(one.path), one.models) for one in references]
+    others = [read_run(one.path, one.models) for one in references]
     cells = perturb_cells(read, analysis["judged"], others, library.header, control.header if control else None)
     cells = tuple(replace(cell, families=told_families(analysis.get("origins", {}))) for cell in cells)
     if is_imported(manifest):  # no request was ours, so none has a hash

@@ -41,18 +41,13 @@ class Read:
     requests: dict[Cell, Requests]
 
 
-def read_run(run_dir: Path) -> Read:
-    """ShardError where there are no shards, DataError when a key occurs twice."""
+def read_run(run_dir: Path, models: Collection[str] | None = None) -> Read:
+    """models: whose cells are kept; None: all. ShardError where there are no shards, DataError when a key occurs
+    twice."""
     requests: dict[Cell, Requests] = {}
     outcomes = read_outcomes(run_dir, SCHEMA, also=_COLUMNS, each=lambda batch: _add(requests, batch))
-    return Read(run_dir, outcomes, requests)
-
-
-def only(read: Read, models: Collection[str]) -> Read:
-    """The same of some of its models."""
-    return replace(
-        read, outcomes=replace(read.outcomes, cells=[cell for cell in read.outcomes.cells if cell.model in models])
-    )
+    kept = [cell for cell in outcomes.cells if models is None or cell.model in models]
+    return Read(run_dir, replace(outcomes, cells=kept), requests)
 
 
 def perturb_cells(

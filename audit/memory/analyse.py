@@ -115,11 +115,9 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
     }
 
 
-def _without(cell: MemoryCell, result: MemoryResult) -> dict[str, Any] | None:
+def _without(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
     """The score without memory, when it holds, and the items that are named."""
     without = result.without
-    if without is None:
-        return None
     items = without.items
     named = [] if items is None else [cell.published.question_ids[i] for i in items.order if items.named[i]]
     return {

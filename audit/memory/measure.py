@@ -25,7 +25,7 @@ from audit.memory.evidence import (
     told_by_words,
     unmatched,
 )
-from audit.memory.record import ItemSet, MemoryCell, ModelSet
+from audit.memory.record import MemoryCell, ModelSet
 from audit.statistics.between_models import one_family
 from audit.statistics.completion import Auc, membership_auc
 from audit.statistics.fresh_gap import FreshGap, agreement, fresh_gap, unparsed_held
@@ -182,17 +182,17 @@ def _above_guessing(cell: MemoryCell) -> tuple[list[tuple[ModelSet, ModelSet]], 
     models = [(a, b) for a, b in (cell.tested, *cell.references) if b is not None]
     if cell.fresh is None or not models:
         return [], ()
-    good = [_above_chance((a.score, b.score), cell.published, cell.fresh) for a, b in models[1:]]
-    kept = models[:1] + [pair for pair, there in zip(models[1:], good, strict=True) if there]
-    return kept, tuple(a.model for (a, _), there in zip(models[1:], good, strict=True) if not there)
-
-
-def _above_chance(scores: tuple[FloatArray, FloatArray], published: ItemSet, fresh: ItemSet) -> bool:
-    values = np.concatenate(scores)
-    values = values[~np.isnan(values)]
-    chance = (published.chance * published.n + fresh.chance * fresh.n) / (published.n + fresh.n)
-    se = np.sqrt(max(chance * (1 - chance), 1e-12) / max(values.size, 1))
-    return bool(values.size and values.mean() > chance + _STANDARD_ERRORS * se)
+    chance = float(np.average(cell.chance, weights=(cell.published.n, cell.fresh.n)))
+    kept, left_out = models[:1], []
+    for a, b in models[1:]:
+        values = np.concatenate([a.score, b.score])
+        values = values[~np.isnan(values)]
+        se = np.sqrt(max(chance * (1 - chance), 1e-12) / max(values.size, 1))
+        if values.size and values.mean() > chance + _STANDARD_ERRORS * se:
+            kept.append((a, b))
+        else:
+            left_out.append(a.model)
+    return kept, tuple(left_out)
 
 
 def _gap(

@@ -102,7 +102,7 @@ def _scores(verdict: RunVerdict) -> dict[str, Figure]:
     """The score against that without memory, and the gap that the run can rule out."""
     rows = [
         (f"{name}, {r.model}", limits, fresh)
-        for r in verdict.results if r.without is not None
+        for r in verdict.results
         for name, limits, fresh in (
             ("score", r.without.score, False),
             ("without memory", None if r.without.found is None else r.without.found.without, True),

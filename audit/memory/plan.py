@@ -2,7 +2,7 @@
 indicators it could judge. Starts nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +15,9 @@ from audit.memory.config import ALONE, SAME, MemoryConfig, score_alone
 from audit.memory.design import Arm, MemoryThresholds
 from audit.memory.items import check_record
 from audit.memory.texts import TEXTS
+from audit.records import Question
 from audit.references import judged, reference_runs
-from audit.resolve import ResolvedRun, resolve_run
+from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
 from audit.shards.questions import QUESTIONS
 from audit.shards.working_copy import where
 from audit.verdict.result import because, percent, sentence
@@ -29,12 +30,12 @@ def resolve_memory(config: MemoryConfig) -> ResolvedRun:
     ConfigError where the held-out set shares an item with the benchmark: what is in both is not fresh.
     """
     resolved = resolve_run(MEMORY, config)
-    benchmark, *fresh = (sample.benchmark for sample in resolved.samples)
+    benchmark, *fresh = resolved.samples
     for one in fresh:
-        check_fresh(benchmark.iter_questions(), one.iter_questions(), (benchmark.name, one.name))
+        check_fresh(_all(benchmark), _all(one), (benchmark.benchmark.name, one.benchmark.name))
     resolved = settle_references(config, resolved, SAME)
     if config.published_order:
-        record = check_record(config.published_order, benchmark.iter_questions())
+        record = check_record(config.published_order, _all(benchmark))
         resolved = replace(resolved, analysis={**resolved.analysis, "published_order": record})
     return replace(resolved, own=lambda place: orders_of(config, place))
 
@@ -42,6 +43,10 @@ def resolve_memory(config: MemoryConfig) -> ResolvedRun:
 def orders_of(config: MemoryConfig, place: Path) -> Orders:
     """place: the folder with the questions that are asked."""
     return Orders(where(place / QUESTIONS), config.seed, config.shard_items, config.orders, config.option_orders)
+
+
+def _all(sample: BenchmarkSample) -> Iterator[Question]:
+    return (question for _, question in sample.benchmark.iter_located())
 
 
 _DATES = because("state_dates")

@@ -13,8 +13,6 @@ from audit.memory.cells import load_memory
 from audit.memory.config import SAME
 from audit.memory.design import MemoryThresholds
 from audit.memory.gates import readable
-from audit.memory.record import MemoryCell
-from audit.memory.vocabulary import MemoryResult
 from audit.references import recorded_references
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.complete import cell_rows, count_rows
@@ -49,22 +47,16 @@ def judge(
         for cell in loaded
     ]
     sensitivity = load_sensitivity(run_dir)
-    results = tuple(
-        with_reservations(result, "memory", analysis, sensitivity, _field(cell), _judged(result))
-        for cell, result in zip(cells, analyse(cells, settings), strict=True)
-    )
-    return RunVerdict(**head_of(settings, [seen], rows), orders=orders, cells=tuple(cells), results=results), run_dir
+    results = []
+    for cell, result in zip(cells, analyse(cells, settings), strict=True):
+        field = Field(cell.published.n, cell.fresh.n if cell.fresh else 0, len(cell.references))
+        # The sensitivity of indicators that could not be judged is not this run's.
+        judged = {one.name.value for one in result.evidence.indicators if one.judged}
+        results.append(with_reservations(result, "memory", analysis, sensitivity, field, judged))
+    head = head_of(settings, [seen], rows)
+    return RunVerdict(**head, orders=orders, cells=tuple(cells), results=tuple(results)), run_dir
 
 
 _NOT_HERE = "does not belong to the memory audit: its held-out items are those of the run."
 REPORT = Report(judge, foreign={"control_benchmark": _NOT_HERE, "variants": _NOT_HERE})
 report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.verdict_of
-
-
-def _field(cell: MemoryCell) -> Field:
-    return Field(cell.published.n, cell.fresh.n if cell.fresh else 0, len(cell.references))
-
-
-def _judged(result: MemoryResult) -> set[str]:
-    """The indicators that could be judged: the sensitivity of the others is not this run's."""
-    return {one.name.value for one in result.evidence.indicators if one.judged}

@@ -50,7 +50,7 @@ class MemoryResult(CellResult):
     decision: Decision
     evidence: Evidence
     holds_up_to: float | None = None
-    without: ScoreWithout | None = None
+    without: ScoreWithout
 
 
 # Worst first, as on the page.

@@ -13,7 +13,7 @@ from audit.records import Question
 from audit.statistics.from_memory import FromMemory, from_memory
 from audit.statistics.set_difference import Sets
 from audit.statistics.unparsed import DECIDE_AT
-from audit.statistics.without_memory import Gap, Limits, WithoutMemory, score_of, without_memory
+from audit.statistics.without_memory import Limits, WithoutMemory, score_of, without_memory
 from audit.verdict.result import Gate, Reason, Status, because, failed, finite, sentence
 from audit.verdict.tables import columns, digits
 
@@ -45,7 +45,9 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
         texts: list[Sets] = [(a.texts["item"], b.texts["item"]) for a, b in models]
         try:
             clusters = cell.published.cluster, cell.fresh.cluster
-            found = without_memory(scores[0], scores[1:], clusters, held=_held(evidence), chance=cell.chance)
+            # with unparsed answers held for and against the gap, at the odds ratio of decisions
+            gaps = [(0.0, one.low, one.high) for one in evidence.held if one.gamma == DECIDE_AT]
+            found = without_memory(scores[0], scores[1:], clusters, held=gaps, chance=cell.chance)
             items = from_memory(scores[0], scores[1:], texts)
         except DataError as error:
             needs, refused = ("more_answers",), str(error)
@@ -65,11 +67,6 @@ def _needs(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> tuple
         **{name: name in unfit for name in ("same_kind", "fresh_drawn")},
     }
     return tuple(code for code, lacking in missing.items() if lacking)
-
-
-def _held(evidence: Evidence) -> list[Gap]:
-    """The gap with unparsed answers held for and against it, at the odds ratio of decisions."""
-    return [(0.0, one.low, one.high) for one in evidence.held if one.gamma == DECIDE_AT]
 
 
 ON_PAGE = 10
@@ -94,7 +91,7 @@ class Ranked:
 
 def ranked(cell: MemoryCell, result: MemoryResult, questions: Mapping[tuple[str, str], Question]) -> list[Ranked]:
     """The likeliest from memory first; none where the score without memory is not identified."""
-    if result.without is None or (found := result.without.items) is None:
+    if (found := result.without.items) is None:
         return []
     kept = [one for one, _ in cell.references if one.model not in result.evidence.left_out]
     rows = []

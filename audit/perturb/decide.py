@@ -9,7 +9,7 @@ from audit.errors import DataError
 from audit.json_types import attributes
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import Evidence, Grounds, Tests, adverse, beside_references, no_larger
-from audit.perturb.record import PerturbCell, Wordings
+from audit.perturb.record import PerturbCell
 from audit.perturb.vocabulary import GATES, Decision, PerturbVerdict
 from audit.statistics.unparsed import tipping_point
 from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
@@ -301,10 +301,7 @@ def unparsed(
     hanging = decision.verdict != PerturbVerdict.UNDERPOWERED and (cleared or found is not None)
     point = tipping_point(holds) if hanging else float("nan")
     of = (PerturbVerdict.NO_DROP_DETECTED if cleared else found) if hanging else None
-    return Unparsed(_share(cell.tested), of, point, bool(np.isinf(point)), evidence.largest_worst)
-
-
-def _share(tested: Wordings) -> float:
-    lost = sum(int(part.sum()) for part in tested.unread)
-    asked = int(tested.was_asked.sum()) + len(tested.original) * int(tested.was_asked.any(axis=0).sum())
-    return lost / max(asked, 1)
+    there = cell.tested.was_asked
+    asked = int(there.sum()) + len(cell.tested.original) * int(there.any(axis=0).sum())
+    share = sum(int(part.sum()) for part in cell.tested.unread) / max(asked, 1)
+    return Unparsed(share, of, point, bool(np.isinf(point)), evidence.largest_worst)

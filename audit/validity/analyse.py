@@ -110,10 +110,12 @@ class RunVerdict(JudgedRun[ValidityCell, ValidityResult]):
     chronology: Chronology | None = None
 
     def own(self) -> dict[str, Any]:
+        found = self.chronology  # of which Box 1 wants said as a whole, by the entries' ids
+        parts = ("entries", "repair_introduced", "unfixed")
         return {
             "edits": self.edits,
             "gate_inputs": {name: word.reads for name, word in GATES.items()},
-            "chronology": _told(self.chronology),
+            "chronology": found and {part: [e.id for e in getattr(found, part)] for part in parts},
         }
 
     def own_of_cell(self, cell: ValidityCell, result: ValidityResult) -> dict[str, Any]:
@@ -125,19 +127,8 @@ class RunVerdict(JudgedRun[ValidityCell, ValidityResult]):
             "wanted": cell.wanted,
             "applicable": dict(cell.applicable),
             "scorer": dict(cell.scorer),
-            "baseline": result.evidence.baseline if result.evidence else None,
+            "baseline": result.evidence.baseline,
         }
-
-
-def _told(chronology: Chronology | None) -> dict[str, Any] | None:
-    """What Box 1 wants said of a chronology as a whole, by the entries' ids."""
-    if chronology is None:
-        return None
-    return {
-        "entries": [e.id for e in chronology.entries],
-        "repair_introduced": [e.id for e in chronology.repair_introduced],
-        "unfixed": [e.id for e in chronology.unfixed],
-    }
 
 
 def nearest(

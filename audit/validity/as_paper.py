@@ -150,8 +150,6 @@ def _cells(results: Sequence[ValidityResult]) -> PaperTable:
     rows = []
     for r in results:
         e = r.evidence
-        if e is None:
-            continue
         ratio = e.csr.get("own key")
         rows.append((
             r.model, _benchmark(r), _three(e.score.estimate),
@@ -180,8 +178,8 @@ def cell_validity_csv(verdict: RunVerdict) -> str:
     """Appendix G's cell_validity.csv: the six raw gate columns (1, 0, or empty where a run alone does not know)."""
     body = []
     for cell, r in zip(verdict.cells, verdict.results, strict=True):
-        told = paper_cell(cell, r.evidence, r.gates) if r.evidence else None
-        if told is None or r.evidence is None:
+        told = paper_cell(cell, r.evidence, r.gates)
+        if told is None:
             continue
         read = next(g.status == Status.PASS for g in r.gates if g.name == "G1_answers_readable")
         columns = ["" if one is None else int(one) for one in gate_columns(told, read, None)]
@@ -234,7 +232,7 @@ def raw_verdict(r: ValidityResult) -> str:
         return "–"
     if r.paper.status != PaperWord.EXPLORATORY:
         return _RAW[r.paper.status][0].split(" ")[0].rstrip(":")
-    ratio = r.evidence.csr.get("own key") if isinstance(r.evidence, CellEvidence) else None
+    ratio = r.evidence.csr.get("own key")
     return "selective" if ratio and ratio.low > 1 else "non_selective" if ratio and ratio.high < 1 else "none"
 
 

@@ -25,7 +25,7 @@ _WITHHELD = (  # the gates of each status, in order; None: every other one
 
 
 def decide(
-    evidence: CellEvidence | None,
+    evidence: CellEvidence,
     gates: Sequence[Gate],
     thresholds: ValidityThresholds,
     above_p: float | None,
@@ -40,7 +40,7 @@ def decide(
         found = [g for g in failed(gates) if (g.name in names if names else g.name not in _LATE)]
         if found:
             return Decision(status, gate_reasons(found, GATES), advice_of(found))
-    if evidence is None or evidence.primary is None or evidence.archetype is None:
+    if evidence.primary is None or evidence.archetype is None:
         return Decision(ValidityStatus.INELIGIBLE_EDITS, (because("nothing_to_compare"),))
     if not all((gate := named(gates, name)) is not None and gate.status == Status.PASS for name in _LATE):
         return Decision(ValidityStatus.EXPLORATORY, (because("checks_not_made"),))
@@ -97,10 +97,10 @@ def items_for_test(n: int, raw: float | None, corrected: float | None, alpha: fl
     return math.ceil(n * (z(1 - alpha * raw / corrected) / z(1 - raw)) ** 2)
 
 
-def headline(cell: ValidityCell, decision: Decision, e: CellEvidence | None, gates: Sequence[Gate]) -> Reason:
+def headline(cell: ValidityCell, decision: Decision, e: CellEvidence, gates: Sequence[Gate]) -> Reason:
     """Who, on what, and what was found."""
     status = decision.verdict
-    if status in (word for word, _ in _WITHHELD) or e is None or e.primary is None:
+    if status in (word for word, _ in _WITHHELD) or e.primary is None:
         why = list(dict.fromkeys(GATES[g.name].because for g in failed(gates) if g.name in GATES))
         return because("headline_withheld", who=cell.name, status=VERDICTS[status].name, why=why)
     d, follow = e.primary, e.families[Family.ATTRIBUTE].followed
@@ -110,12 +110,12 @@ def headline(cell: ValidityCell, decision: Decision, e: CellEvidence | None, gat
     )  # fmt: skip
 
 
-def cannot_exclude(cell: ValidityCell, e: CellEvidence | None) -> tuple[Reason, ...]:
+def cannot_exclude(cell: ValidityCell, e: CellEvidence) -> tuple[Reason, ...]:
     """What no status of this audit rules out."""
     found = [because("construct_unknown"), because("other_edits")]
     if any(str(name).startswith("frame") for name in cell.families[Family.SEMANTIC].name.ravel()):
         found.append(because("only_frames"))
-    if e is not None and e.placebo is None:
+    if e.placebo is None:
         found.append(because("no_placebo"))
     if cell.n < 200:
         found.append(because("few_items", items=cell.n, clusters=len(set(cell.cluster.tolist()))))

@@ -120,6 +120,7 @@ def measure(
     directional = [bool(x) for x in attribute.directional[attribute.tests]]
     surface, edited = np.concatenate([_scores(used[f]) for f in SURFACE]), _scores(attribute)
     primary = _selectivity(item_mean(_obeyed(cell, attribute)), moved, cell)
+    placebo = clustered_mean(moved[Family.ATTRIBUTE] - moved[Family.PLACEBO], cell.cluster)
     selective_p, non_selective_p = _pvalues(cell, used, primary, moved, None if any(directional) else margin)
     return CellEvidence(
         archetype=archetype_of(directional),
@@ -135,7 +136,7 @@ def measure(
         responses=_selectivity(moved[Family.ATTRIBUTE], moved, cell),
         csr=_ratios(cell, used, moved, rng, n_resamples),
         replay=_replay(cell),
-        placebo=_difference(moved[Family.ATTRIBUTE] - moved[Family.PLACEBO], cell),
+        placebo=placebo if placebo.n else None,
         placebo_match=_placebo_match(cell),
         generalisability=_gstudy(cell, surface),
         dif=wording_dif(cell, surface, edited) if directional and not any(directional) else None,
@@ -235,11 +236,6 @@ def _selectivity(
         return selectivity(attr, moved[Family.FORMAT], moved[Family.SEMANTIC], cell.cluster, margin)
     except DataError:
         return None
-
-
-def _difference(values: FloatArray, cell: ValidityCell) -> Mean | None:
-    mean = clustered_mean(values, cell.cluster)
-    return mean if mean.n else None
 
 
 def _placebo_match(cell: ValidityCell) -> PlaceboMatch | None:

@@ -43,7 +43,7 @@ def label(r: ValidityResult) -> str:
 
 def shown_as(r: ValidityResult) -> VerdictWord:
     """The word of a cell's status, by its archetype."""
-    return VERDICTS[r.verdict].of(r.evidence.archetype if r.evidence else None)
+    return VERDICTS[r.verdict].of(r.evidence.archetype)
 
 
 def _chart(lines: int, base: float, each: float, width: float = PHONE) -> tuple[Figure, Axes]:
@@ -66,7 +66,7 @@ def _name(axes: Axes, names: Sequence[str], x: str, above: float = 0.0, ends: tu
 @styled(PHONE_FONT)
 def differences(results: Sequence[ValidityResult]) -> Figure:
     """D = attr - max(fmt, sem) with the interval that agrees with its tests; colour by status."""
-    shown = [(r, r.evidence.primary) for r in reversed(results) if r.evidence and r.evidence.primary]
+    shown = [(r, r.evidence.primary) for r in reversed(results) if r.evidence.primary]
     figure, axes = _chart(len(shown), 1.0, 0.56)
     for y, (r, d) in enumerate(shown):
         word = shown_as(r)
@@ -82,7 +82,7 @@ def differences(results: Sequence[ValidityResult]) -> Figure:
 @styled(PHONE_FONT)
 def family_changes(results: Sequence[ValidityResult]) -> Figure:
     """Change of response by family and cell, with 95 % intervals (the paper's Figure 4 has scores: `paper_figures`)."""
-    shown = [(r, r.evidence.families) for r in reversed(results) if r.evidence]
+    shown = [(r, r.evidence.families) for r in reversed(results)]
     figure, axes = _chart(len(shown), 1.4, 0.95)
     for y, (_, families) in enumerate(shown):
         for k, (family, shown_name, colour) in enumerate(_BARS):
@@ -120,7 +120,7 @@ class Ratio(NamedTuple):
 
 def ratios_of(results: Sequence[ValidityResult]) -> list[Ratio]:
     """The ratio under each edit's own key, with its paired interval over whole clusters."""
-    found = [(r, r.evidence.csr["own key"]) for r in results if r.evidence is not None and "own key" in r.evidence.csr]
+    found = [(r, r.evidence.csr["own key"]) for r in results if "own key" in r.evidence.csr]
     return [
         Ratio(label(r), bucket_of(r), r.paper.step if r.paper else 5, one.estimate, one.low, one.high, one.reported)
         for r, one in found
@@ -129,7 +129,7 @@ def ratios_of(results: Sequence[ValidityResult]) -> list[Ratio]:
 
 def deltas_of(results: Sequence[ValidityResult]) -> dict[str, list[float]]:
     """By cell the mean |change of score| under edits of layout, wording and content, 0-1; NaN where there are none."""
-    return {label(r): [r.evidence.families[f].score_change for f, _ in _FAMILIES] for r in results if r.evidence}
+    return {label(r): [r.evidence.families[f].score_change for f, _ in _FAMILIES] for r in results}
 
 
 @styled()
@@ -156,7 +156,7 @@ def before_and_after(results: Sequence[ValidityResult]) -> Figure:
     The paper's repair is of its pipeline. Here it is of the key: x under each edit's own key, as published; y on
     responses, which no convention of the key can move.
     """
-    shown = [(r, r.evidence.csr) for r in results if r.evidence and {"own key", "response"} <= set(r.evidence.csr)]
+    shown = [(r, r.evidence.csr) for r in results if {"own key", "response"} <= set(r.evidence.csr)]
     figure, axes = _chart(0, 4.6, 0, 5.6)
     top = max([1.0, *(max(c["own key"].estimate, c["response"].estimate) for _, c in shown)]) * 1.6
     axes.plot([0, top], [0, top], color=MUTED, linewidth=0.8, linestyle=":")

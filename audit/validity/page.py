@@ -77,7 +77,8 @@ def top_items(rows: ItemRows, results: Sequence[ValidityResult], limit: int = MA
     share = max(1, limit // max(1, len(results)))
     first: dict[tuple[str, ...], list[Key]] = {}
     for cell, items in groupby(rows.by_item(*_STATE), lambda one: one[0][:3]):
-        counted = ((-sum(_state(row, own[0]) == "breaks" for row in own), key) for key, own in items)
+        states = ((key, [state_of(row, row["canonical"], own[0]["canonical"]) for row in own]) for key, own in items)
+        counted = ((-found.count("breaks"), key) for key, found in states)
         first[cell] = [key for _, key in nsmallest(share, counted)]
     chosen = [(key, r) for r in results for key in first.get((r.model, r.benchmark, r.context), ())]
     whole = rows.whole([key for key, _ in chosen])
@@ -97,21 +98,14 @@ def state_of(row: Row, response: int | None, before: int | None) -> str:
     return "follows" if response == before else "breaks"
 
 
-def _state(row: Row, first: Row) -> str:
-    return state_of(row, row["canonical"], first["canonical"])
-
-
 def _item(key: Key, rows: list[Row], result: ValidityResult) -> Item:
     first = rows[0]
     before = response_of(first)
     shown = tuple(_shown(row, first, before) for row in rows if row["asked"])
-    texts = _published(first)
-    marks = sorted(
-        {f"{row['arm']}-{one.state}" for row, one in zip((r for r in rows if r["asked"]), shown, strict=True)}
-    )
+    marks = sorted({f"{one.arm}-{one.state}" for one in shown})
     marks += [f"gate-{g.name}" for g in result.gates if key[3] in g.items]
     cell = f"{result.model} on {result.benchmark}" + (f" ({result.context})" if result.context else "")
-    return Item(cell, key[3], first["edited"], tuple(marks), shown, texts)
+    return Item(cell, key[3], first["edited"], tuple(marks), shown, _published(first))
 
 
 def _shown(row: Row, first: Row, before: int | None) -> Shown:
@@ -199,9 +193,9 @@ def page(verdict: RunVerdict, behind: tuple[Sequence[Path], ItemRows]) -> Page:
     """Figures, tables and the page of runs. behind: the runs, and their rows."""
     run_dirs, rows = behind
     drawn: dict[str, Figure] = {}
-    if any(r.evidence is not None and r.evidence.primary is not None for r in verdict.results):
+    if any(r.evidence.primary is not None for r in verdict.results):
         drawn["difference"] = charts.differences(verdict.results)
-    if any(r.evidence is not None and r.evidence.csr for r in verdict.results):
+    if any(r.evidence.csr for r in verdict.results):
         drawn["ratio"] = charts.ratios(charts.ratios_of(verdict.results))
         drawn["before_after"] = charts.before_and_after(verdict.results)
     drawn["families"] = charts.family_changes(verdict.results)
@@ -251,7 +245,7 @@ def render(
         ],
         errors=errors_of(verdict.results, ERRORS), figures=figures, paper=paper, chronology=verdict.chronology,
         families=list(Family),
-        has_metric=any(r.evidence is not None and r.evidence.reference for r in verdict.results), edits=verdict.edits,
+        has_metric=any(r.evidence.reference for r in verdict.results), edits=verdict.edits,
         thresholds=verdict.thresholds, facts=facts, items=items, total_items=rows.items,
         blurred=bool({c.scorer["benchmark"] for c in verdict.cells} & set(MASKED)),
     )  # fmt: skip
@@ -260,7 +254,7 @@ def render(
 def _sure(r: ValidityResult) -> str:
     """Beside a decision: the checks that withhold it, or its difference, and how often one like it is wrong."""
     stops = failed(r.gates)
-    if stops or r.evidence is None or r.evidence.primary is None:
+    if stops or r.evidence.primary is None:
         return f"nothing is concluded; failed: {', '.join(GATES[g.name].title for g in stops) or 'no comparison'}"
     d = r.evidence.primary
     within = r.evidence.archetype == Archetype.INVARIANCE
@@ -276,23 +270,23 @@ def _sure(r: ValidityResult) -> str:
 
 def cells_csv(verdict: RunVerdict) -> str:
     """One line a cell, in the form of the paper's Table 6, with ours beside it."""
-    rows = []
-    for c, r in zip(verdict.cells, verdict.results, strict=True):
-        e = r.evidence
-        rows.append({"c": c, "r": r, "e": e, "csr": e.csr.get("own key") if e else None, "D": e.primary if e else None})
+    both = zip(verdict.cells, verdict.results, strict=True)
     return columns(
-        rows, *_WHO, "n=c.n", "s_orig=e.score.estimate", "delta_fmt=e.families.format.score_change",
+        ({"c": c, "r": r, "e": r.evidence} for c, r in both),
+        *_WHO, "n=c.n", "s_orig=e.score.estimate", "delta_fmt=e.families.format.score_change",
         "delta_sem=e.families.semantic.score_change", "delta_attr=e.families.attribute.score_change",
-        "csr=csr.estimate", "csr_low=csr.low", "csr_high=csr.high", "pr_csr_above_1=csr.support",
-        "csr_reported=csr.reported", "csr_fieller_low=csr.fieller_low", "csr_fieller_high=csr.fieller_high",
-        "paper_status=r.paper.status", "D=D.difference", "D_low=D.low", "D_high=D.high", "p_above=r.above_p",
-        "p_below=r.below_p", "contract_followed=e.families.attribute.followed.estimate", "status=r.verdict",
+        "csr=e.csr.own key.estimate", "csr_low=e.csr.own key.low", "csr_high=e.csr.own key.high",
+        "pr_csr_above_1=e.csr.own key.support", "csr_reported=e.csr.own key.reported",
+        "csr_fieller_low=e.csr.own key.fieller_low", "csr_fieller_high=e.csr.own key.fieller_high",
+        "paper_status=r.paper.status", "D=e.primary.difference", "D_low=e.primary.low", "D_high=e.primary.high",
+        "p_above=r.above_p", "p_below=r.below_p", "contract_followed=e.families.attribute.followed.estimate",
+        "status=r.verdict",
     )  # fmt: skip
 
 
 def _of_cells(verdict: RunVerdict, rows: Callable[[CellEvidence], Iterable[Mapping[str, Any]]], *names: str) -> str:
     """A csv of what the evidence of each cell holds, behind the cell. names: as of `columns`."""
-    both = ({"r": r, **row} for r in verdict.results if r.evidence for row in rows(r.evidence))
+    both = ({"r": r, **row} for r in verdict.results for row in rows(r.evidence))
     return columns(both, *_WHO, *names)
 
 

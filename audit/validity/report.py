@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from audit.chronology import chronology_of
 from audit.errors import ConfigError, DataError
@@ -44,9 +43,10 @@ def judge(
     names = [cell.name for cell in cells]
     if len(set(names)) < len(names):
         raise DataError(f"Two runs hold {max(names, key=names.count)}. Expected each model and benchmark in one run.")
+    replaced = sum((Counter(read_about(one / FILE)["replaced"]) for one in run_dirs), Counter[str]())
     verdict = RunVerdict(
         **head_of(settings, seen, rows),
-        edits=_replaced(run_dirs),
+        edits={"replaced": dict(sorted(replaced.items()))},
         cells=cells,
         chronology=merged(chronology_of(one) for one in run_dirs),
         results=analyse(cells, settings),
@@ -57,11 +57,3 @@ def judge(
 _NOT_HERE = "does not belong to the validity audit: its edits are those of the run."
 REPORT = Report(judge, foreign={"control_benchmark": _NOT_HERE, "variants": _NOT_HERE})
 report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.verdict_of
-
-
-def _replaced(run_dirs: Sequence[Path]) -> dict[str, Any]:
-    """What was counted when the edits were made, over all runs."""
-    replaced: Counter[str] = Counter()
-    for one in run_dirs:
-        replaced.update(read_about(one / FILE)["replaced"])
-    return {"replaced": dict(sorted(replaced.items()))}

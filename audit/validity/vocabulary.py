@@ -61,7 +61,7 @@ class ValidityResult(CellResult):
     decision: Decision
     paper: PaperStatus | None  # what the paper's own algorithm says of the same numbers
     faults: tuple[Injected, ...]
-    evidence: CellEvidence | None
+    evidence: CellEvidence
     above_p: float | None
     below_p: float | None
 

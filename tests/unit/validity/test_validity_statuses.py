@@ -69,7 +69,7 @@ def test_each_model_gets_its_status(model, directional, status, stopped_by):
 
 
 @pytest.mark.parametrize(
-    ("evidence", "named"), [(None, False), (SimpleNamespace(placebo=None), True), (SimpleNamespace(placebo=0.1), False)]
+    ("evidence", "named"), [(SimpleNamespace(placebo=None), True), (SimpleNamespace(placebo=0.1), False)]
 )
 def test_what_is_not_excluded_names_a_placebo_that_was_not_asked(evidence, named):
     assert ("no_placebo" in {reason.code for reason in cannot_exclude(cell(models.follower), evidence)}) is named

@@ -132,13 +132,9 @@ def _bar(w: Wordings, cell: PerturbCell, *, reference: bool) -> Bar:
 
 def _trends(read: Read, verdict: RunVerdict) -> list[tuple[str, IntensityTrend]]:
     """By judged model and benchmark; those that say nothing are left out."""
-    found = []
-    for result in verdict.results:
-        one = read.requests[result.model, result.benchmark]
-        trend = intensity_trend(one.reworded, np.array(one.distances), np.array(one.correct))
-        if trend is not None:
-            found.append((result.model, trend))
-    return found
+    sent = [(r.model, read.requests[r.model, r.benchmark]) for r in verdict.results]
+    found = [(m, intensity_trend(one.reworded, np.array(one.distances), np.array(one.correct))) for m, one in sent]
+    return [(model, trend) for model, trend in found if trend is not None]
 
 
 def _levels(cell: PerturbCell) -> list[tuple[str, list[tuple[float, float, float] | None], bool]]:

@@ -177,14 +177,12 @@ def label_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
     odd = sum(int(row.sum()) for row in rows)
     asked = sum(int(b.asked.sum()) for b in blocks)
     share = odd / asked if asked else 0.0
-    mass = float(cell.mass.mean()) if cell.mass.size else None
-    low = float(np.quantile(cell.mass, 0.05)) if cell.mass.size else None
+    mass: float | None = None
+    low, said = None, ""
+    if cell.mass.size:
+        mass, low = float(cell.mass.mean()), float(np.quantile(cell.mass, 0.05))
+        said = f" The labels hold {percent(mass)} of the probability on average (5th percentile {percent(low)})."
     passed = share <= 1 - t.parse_share_min and (mass is None or mass >= t.label_mass_min)
-    said = (
-        ""
-        if mass is None
-        else f" The labels hold {percent(mass)} of the probability on average (5th percentile {percent(low)})."
-    )
     limit = 1 - t.parse_share_min if mass is None else t.label_mass_min
     return Rule("F3c_label_values", limit, source).checked(
         passed,

@@ -58,24 +58,23 @@ _LETTERED = ("upper_case", "label_style", "option_order", "double_space", "quote
 _STATEMENT = ("upper_case", "double_space", "quotes", "title_case", "preamble")
 _PLAIN = ("upper_case", "double_space", "preamble", "quotes", "title_case")
 _SPLIT = ("bbq", "contrast")
-_STATEMENTS = ("toxigen", "crows_pairs")
-_NO_ATTRIBUTE = {
-    "truthfulqa_mc1": "The options are never shown under truthfulqa_mc1, so a question for the false one cannot be "
-    "asked. Take scorer=truthfulqa_lettered."
-}
+STATEMENTS = ("toxigen", "crows_pairs")  # benchmarks of sentences that ask nothing
 
 
 def formats_of(scorer: ReferenceScorer) -> tuple[str, ...]:
     """Names of format edits under a scorer, in order."""
     if scorer.lettered:
         return _LETTERED
-    return _STATEMENT if scorer.benchmark in _STATEMENTS else _PLAIN
+    return _STATEMENT if scorer.benchmark in STATEMENTS else _PLAIN
 
 
 def check_attribute(scorer: ReferenceScorer) -> None:
     """ConfigError where no attribute edit has a meaning under the scorer."""
-    if scorer.name in _NO_ATTRIBUTE:
-        raise ConfigError(_NO_ATTRIBUTE[scorer.name])
+    if scorer.name == "truthfulqa_mc1":
+        raise ConfigError(
+            "The options are never shown under truthfulqa_mc1, so a question for the false one cannot be asked. Take "
+            "scorer=truthfulqa_lettered."
+        )
 
 
 def context_of(item: Item, benchmark: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 
 from audit.benchmarks.items import ContrastFacts, Item
-from audit.validity.edits.record import PLAIN_LABELS, Contract, Edit, Family
+from audit.validity.edits.record import PLAIN_LABELS, STATEMENTS, Contract, Edit, Family
 from audit.variants.record import Variant
 
 # Of a placebo: as many as are wanted, then a comma. They say nothing, ask nothing and deny nothing.
@@ -86,7 +86,6 @@ FRAMES = (
     "{} That is what I ask.",
 )
 STATEMENT_FRAMES = ("Somebody said: {}", "I read this: {}", "These words were written: {}", "{} So it was said.")
-_STATEMENTS = ("toxigen", "crows_pairs")
 BLANK = "___"  # as `items.shared_words` has it
 _MARKS = ".,;:!?"
 
@@ -106,7 +105,7 @@ def wordings(item: Item, benchmark: str, library: Mapping[str, Sequence[Variant]
         for number, text in enumerate(item.facts.paraphrases, start=1):
             yield _edit(f"paraphrase_{number}", replace(item, text=text))
     else:
-        frames = STATEMENT_FRAMES if benchmark in _STATEMENTS else FRAMES
+        frames = STATEMENT_FRAMES if benchmark in STATEMENTS else FRAMES
         for number, frame in enumerate(frames, start=1):
             if item.context:  # the question is framed; the passage stays as it is
                 yield _edit(f"frame_{number}", replace(item, text=frame.format(item.text)))

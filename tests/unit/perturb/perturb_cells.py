@@ -30,6 +30,14 @@ def cell(n=600, variants=3, references=5, seed=1, checked=300, replicates=2, con
     return replace(made, benchmark="b", tested=tested, references=others, requests=RequestCounts(n * variants, 0))
 
 
+LIMITS = PerturbThresholds()
+
+
+def result(c: PerturbCell, limits: PerturbThresholds = LIMITS):
+    """What is said of one cell."""
+    return analyse([c], PerturbSettings(limits, 1, 400, n_draws=100))[0]
+
+
 def codes(reasons) -> dict:
     """Numbers by code."""
     return {one.code: one.numbers for one in reasons}

@@ -5,11 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from perturb_cells import cell, codes, with_answers
+from perturb_cells import LIMITS, cell, codes, result, with_answers
 
-from audit.perturb.analyse import PerturbSettings, analyse
 from audit.perturb.decide import decide, finding, standing
-from audit.perturb.design import Arm, PerturbThresholds
+from audit.perturb.design import Arm
 from audit.perturb.evidence import Adverse, adverse, beside_references, no_larger, run_tests
 from audit.perturb.gates import parseability
 from audit.perturb.record import Wordings
@@ -22,15 +21,11 @@ from audit.statistics.paired import CellOutcomes, State
 from audit.statistics.unparsed import predict_right
 from audit.verdict.result import Status, because, failed
 
-NAN, LIMITS = float("nan"), PerturbThresholds()
+NAN = float("nan")
 
 
 def measured(c, seed=0):
     return run_tests(c, LIMITS, rng=np.random.default_rng(seed), n_draws=100)
-
-
-def result(c):
-    return analyse([c], PerturbSettings(LIMITS, 1, 200, n_draws=100))[0]
 
 
 def lose(w: Wordings, answer: int, share: float, seed: int = 0) -> Wordings:

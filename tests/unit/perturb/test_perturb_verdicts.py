@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from perturb_cells import cell, codes, with_answers
+from perturb_cells import LIMITS, cell, codes, result, with_answers
 
 from audit.perturb.analyse import PerturbSettings, analyse, cell_dict
 from audit.perturb.decide import cannot_exclude, decide, finding, headline
@@ -17,12 +17,8 @@ from audit.perturb.worlds import OTHERS, WORLDS, PerturbDesign, World, simulate
 from audit.statistics.multiplicity import holm
 from audit.verdict.result import because
 
-NAN, LIMITS = float("nan"), PerturbThresholds()
+NAN = float("nan")
 BIG = {"n": 1500, "checked": 600}
-
-
-def result(c, limits=LIMITS):
-    return analyse([c], PerturbSettings(limits, 1, 400, n_draws=100))[0]
 
 
 @pytest.mark.parametrize(

@@ -29,11 +29,7 @@ _Case = Case[ValidityCell, CellEvidence, list[float | None]]
 
 def over_panel(evidence: Sequence[CellEvidence]) -> list[list[float | None]]:
     """[above, below] of each cell after Holm over every cell and both directions; None where it was not tested."""
-    raw = [
-        [None, None] if e.primary is None else [1.0 if p is None else p for p in (e.selective_p, e.non_selective_p)]
-        for e in evidence
-    ]
-    return holm_rows(raw)
+    return holm_rows([[None, None] if e.primary is None else [e.selective_p, e.non_selective_p] for e in evidence])
 
 
 def _result(case: _Case) -> ValidityResult:

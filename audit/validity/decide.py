@@ -8,7 +8,6 @@ from audit.statistics.contracts import Mean
 from audit.validity.design import ValidityThresholds
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import CellEvidence
-from audit.validity.gates import named
 from audit.validity.record import ValidityCell
 from audit.validity.vocabulary import GATES, VERDICTS, Decision, ValidityStatus
 from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
@@ -42,7 +41,7 @@ def decide(
             return Decision(status, gate_reasons(found, GATES), advice_of(found))
     if evidence.primary is None or evidence.archetype is None:
         return Decision(ValidityStatus.INELIGIBLE_EDITS, (because("nothing_to_compare"),))
-    if not all((gate := named(gates, name)) is not None and gate.status == Status.PASS for name in _LATE):
+    if not {g.name for g in gates if g.status == Status.PASS}.issuperset(_LATE):
         return Decision(ValidityStatus.EXPLORATORY, (because("checks_not_made"),))
     return _by_difference(evidence, thresholds, above_p, below_p)
 

@@ -20,7 +20,7 @@ from audit.statistics.paired import BoolArray
 from audit.validity.design import ValidityThresholds
 from audit.validity.edits.record import Family
 from audit.validity.evidence import SURFACE, measure
-from audit.validity.gates import CHECKS, EXACT_FROM, families_that_tell, named
+from audit.validity.gates import CHECKS, EXACT_FROM, families_that_tell
 from audit.validity.record import Block, ValidityCell
 from audit.validity.vocabulary import Injected
 from audit.verdict.result import Gate, Status
@@ -95,8 +95,9 @@ def scorer_faults(scorer: ReferenceScorer, items: Sequence[Item]) -> tuple[Injec
 def _one(
     cell: ValidityCell, gates: Sequence[Gate], t: ValidityThresholds, fault: Fault, rng: np.random.Generator
 ) -> Injected:
-    told, before = partial(Injected, fault.name, fault.what, fault.check), named(gates, fault.check)
-    if before is None or before.status == Status.NOT_APPLICABLE:
+    told = partial(Injected, fault.name, fault.what, fault.check)
+    before = next(g for g in gates if g.name == fault.check)
+    if before.status == Status.NOT_APPLICABLE:
         return told("not_showable", "the check does not apply here")
     if before.status == Status.FAIL:
         return told("already_failing", before.detail)

@@ -4,7 +4,7 @@ A gate is pure: the cell and its evidence in, a `Gate` out. `withholds` marks th
 rest are printed. G6 stands in `audit.validity.faults`, as it needs the others.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Literal
 
@@ -462,7 +462,3 @@ CHECKS: tuple[Check, ...] = (
 def all_gates(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> tuple[Gate, ...]:
     """Every gate but G6, in the paper's order."""
     return tuple(check(cell, e, t) for check in CHECKS)
-
-
-def named(gates: Sequence[Gate], name: str) -> Gate | None:
-    return next((g for g in gates if g.name == name), None)

@@ -25,7 +25,7 @@ from audit.audits import Audit, audit_of, part_of
 from audit.errors import AuditError, ConfigError, DataError, unknown_name
 from audit.exits import one_line
 from audit.records import CellRows
-from audit.shards.complete import cell_rows, contents, count_rows
+from audit.shards.complete import Seen, cell_rows, contents, count_rows
 from audit.shards.files import SHARDS
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.object_store import is_url
@@ -253,7 +253,7 @@ def load(run_dir: Path | str) -> Run:
     manifest = Manifest.load(path)
     audit = audit_of(path)
     begun = manifest.shards or any((path / SHARDS).glob("[!.]*"))  # else it was stopped before its first rows
-    return Run(path, audit, manifest, cell_rows(path, count_rows(path, audit.schema) if begun else {}))
+    return Run(path, audit, manifest, cell_rows(path, count_rows(path, audit.schema) if begun else Seen()))
 
 
 def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:

@@ -1,17 +1,10 @@
 """The configuration of one model: which engine serves it, with what, and how its answers are read."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-from audit.engines.openai_config import (
-    CircuitConfig,
-    EndpointConfig,
-    OpenAIConfig,
-    RetryConfig,
-    check_config,
-    check_reading,
-)
+from audit.engines.openai_config import CircuitConfig, EndpointConfig, RetryConfig, check_endpoints
 from audit.errors import ConfigError, unknown_name
 from audit.records import Reading
 from audit.scoring.score import NORMALISATIONS
@@ -107,11 +100,11 @@ class ModelConfig:
     endpoints: list[EndpointConfig] = field(default_factory=list)
     retry: RetryConfig = field(default_factory=RetryConfig)
     circuit: CircuitConfig = field(default_factory=CircuitConfig)
-    send_seed: bool = True
+    send_seed: bool = True  # of endpoints; false where the field is refused: a run is then not reproducible
     send_temperature: bool = True
     max_tokens_field: str = "max_tokens"
     top_logprobs: int = 20
-    extra_body: dict[str, Any] = field(default_factory=dict)
+    extra_body: dict[str, Any] = field(default_factory=dict)  # merged into every request to an endpoint
     scripted: ScriptedConfig = field(default_factory=ScriptedConfig)
 
 
@@ -132,10 +125,7 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
     if model.engine in WEIGHED and not model.path:
         raise ConfigError(f"Model {name} has no path. Expected a hub id such as Qwen/Qwen3-8B or a local folder.")
     if model.engine == "openai":
-        check_config(openai_config(model))
-        check_reading(reading)
-        if reading == Reading.LETTER_LOGPROB and any(one.infers for one in model.endpoints):
-            raise ConfigError(f"An endpoint at .../infer tells no likelihood, as reading={reading} of {name} needs it.")
+        check_endpoints(model.endpoints, model.retry, model.circuit, model.extra_body, reading)
     for label in _COUNTS:
         if (value := attrgetter(label)(model)) < 1:
             raise ConfigError(f"Invalid {label} of model {name}: {value}. Expected at least 1.")
@@ -163,8 +153,3 @@ def _check_engine_args(name: str, model: ModelConfig) -> None:
                 f"engine_args of model {name} may not hold {key}: it is decided by the model's configuration. "
                 f"Set {instead.format(m=f'model.{name}')} instead."
             )
-
-
-def openai_config(model: ModelConfig) -> OpenAIConfig:
-    """The part of a model's configuration that the `openai` engine reads."""
-    return OpenAIConfig(**{f.name: getattr(model, f.name) for f in fields(OpenAIConfig)})

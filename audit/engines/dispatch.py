@@ -1,16 +1,13 @@
-"""Which endpoint takes which request, and when: weights, concurrency bounds, circuits, affinity.
+"""Which endpoint takes which request, and when: weights, concurrency bounds, outages, affinity.
 
-No I/O: endpoints are opaque here. An endpoint is ready when it has a free slot, its circuit lets a request through and
-it is not pausing (Retry-After). Among ready endpoints smooth weighted round robin decides; an affinity's home (weighted
+No I/O: endpoints are opaque here. An endpoint is ready when it has a free slot, is in service and is not pausing
+(Retry-After). Among ready endpoints smooth weighted round robin decides; an affinity's home (weighted
 rendezvous hashing, so that homes follow the weights by themselves) is preferred while that does not take an endpoint
 more than `AFFINITY_SLACK_PICKS` ahead of its share: a server-side prefix cache then sees the requests of one
 question together.
 
-The circuit breaker takes an endpoint out after failures in a row, and back in after one successful probe:
-
-    CLOSED --`failures` in a row--> OPEN --cooldown_s--> HALF_OPEN (one probe) --answered--> CLOSED
-                                     ^                       |
-                                     +--------failed---------+
+`failures` in a row take an endpoint out of service. After each `cooldown_s` one request tests it: an answer brings it
+back, a failure starts the next cooldown.
 """
 
 import asyncio
@@ -20,89 +17,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from functools import lru_cache
 from itertools import islice
 
 from audit.engines.openai_config import CircuitConfig
-
-
-class CircuitState(StrEnum):
-    """Whether an endpoint takes requests."""
-
-    CLOSED = "closed"  # takes requests
-    OPEN = "open"  # takes none until the cooldown is over
-    HALF_OPEN = "half_open"  # one probe is under way
-
-
-class Circuit:
-    """State of one endpoint. `clock` returns seconds that never go back (time.monotonic)."""
-
-    def __init__(self, config: CircuitConfig, clock: Callable[[], float]) -> None:
-        self._config = config
-        self._clock = clock
-        self._failures_in_a_row = 0
-        self._probe_at = 0.0
-        self.state = CircuitState.CLOSED
-        self.times_opened = 0
-
-    @property
-    def closed(self) -> bool:
-        return self.state is CircuitState.CLOSED
-
-    @property
-    def probe_at(self) -> float | None:
-        """Clock time at which an open circuit lets a probe through; None in the other states."""
-        return self._probe_at if self.state is CircuitState.OPEN else None
-
-    def allows(self) -> bool:
-        """Whether a request may be sent now; for an open circuit that request is the probe."""
-        if self.state is CircuitState.OPEN:
-            return self._clock() >= self._probe_at
-        return self.closed
-
-    def begin(self) -> bool:
-        """Note that a request is sent; True when it is the probe."""
-        if self.closed:
-            return False
-        self.state = CircuitState.HALF_OPEN
-        return True
-
-    def answered(self) -> bool:
-        """The endpoint is alive; True when that closes the circuit. A late answer of an older request counts too."""
-        reopened = not self.closed
-        self.state = CircuitState.CLOSED
-        self._failures_in_a_row = 0
-        return reopened
-
-    def failed(self, *, probe: bool) -> bool:
-        """The endpoint failed; True when that opens a closed circuit. Late failures do not prolong the cooldown."""
-        if probe:
-            self._open()
-            return False
-        if not self.closed:
-            return False
-        self._failures_in_a_row += 1
-        if self._failures_in_a_row < self._config.failures:
-            return False
-        self.trip()
-        return True
-
-    def abandoned(self, *, probe: bool) -> None:
-        """A request was cancelled before it told anything; a probe may be sent again at once."""
-        if probe and self.state is CircuitState.HALF_OPEN:
-            self.state = CircuitState.OPEN
-            self._probe_at = self._clock()
-
-    def trip(self) -> None:
-        """Open now (an endpoint found dead at start)."""
-        self.times_opened += 1
-        self._open()
-
-    def _open(self) -> None:
-        self.state = CircuitState.OPEN
-        self._failures_in_a_row = 0
-        self._probe_at = self._clock() + self._config.cooldown_s
-
 
 AFFINITY_SLACK_PICKS = 8.0
 # How far down the queue a free endpoint looks for a request of its own; it bounds the work of one decision.
@@ -111,17 +29,34 @@ AFFINITY_WINDOW = 64
 
 @dataclass(eq=False)
 class Slot:
-    """One endpoint as the dispatcher sees it. `credit` is how many picks it is behind its share."""
+    """One endpoint as the dispatcher sees it. Times are of the dispatcher's clock."""
 
     name: str
     weight: float
     concurrency: int
-    circuit: Circuit
+    circuit: CircuitConfig
     in_flight: int = 0
     max_in_flight: int = 0
     picks: int = 0
-    credit: float = 0.0
+    credit: float = 0.0  # picks that it is behind its share
     paused_until: float = 0.0
+    failures: int = 0  # in a row
+    times_out: int = 0
+    probe_at: float | None = None  # out of service: from then on one request may test it
+    probing: bool = False  # that request is under way
+
+    @property
+    def in_service(self) -> bool:
+        return self.probe_at is None
+
+    def ready(self, now: float) -> bool:
+        """Whether a request may be sent now; to an endpoint that is out, that request is the probe."""
+        open_to_one = self.probe_at is None or (now >= self.probe_at and not self.probing)
+        return self.in_flight < self.concurrency and self.paused_until <= now and open_to_one
+
+    def take_out(self, now: float) -> None:
+        """For one cooldown from now."""
+        self.probe_at, self.probing, self.failures = now + self.circuit.cooldown_s, False, 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +72,6 @@ class _Waiter:
     affinity: str
     avoid: Slot | None
     future: asyncio.Future[Lease]
-    home: Slot | None = None
-    homes_version: int = -1
 
 
 @dataclass
@@ -149,7 +82,6 @@ class Dispatcher:
     clock: Callable[[], float] = time.monotonic
     _waiters: deque[_Waiter] = field(default_factory=deque)
     _timer: asyncio.TimerHandle | None = None
-    _homes_version: int = 0
 
     async def acquire(self, affinity: str, avoid: Slot | None = None) -> Lease:
         """Wait for an endpoint; `avoid` is not given while another one is in service."""
@@ -164,30 +96,47 @@ class Dispatcher:
             raise  # its future is cancelled: `_match` drops the waiter
 
     def answered(self, lease: Lease, pause_s: float = 0.0) -> bool:
-        """The endpoint answered, be it with a refusal; it gets nothing new for `pause_s`. True when it came back."""
-        lease.slot.paused_until = max(lease.slot.paused_until, self.clock() + pause_s)
-        came_back = lease.slot.circuit.answered()
-        self._homes_version += came_back
-        self._free(lease)
+        """The endpoint answered, be it with a refusal; it gets nothing new for `pause_s`. True when it came back.
+
+        The late answer of an older request brings it back too.
+        """
+        slot = lease.slot
+        came_back = not slot.in_service
+        slot.probe_at, slot.probing, slot.failures = None, False, 0
+        self._free(lease, pause_s)
         return came_back
 
     def failed(self, lease: Lease, pause_s: float = 0.0) -> bool:
-        """The endpoint failed; it gets nothing new for `pause_s`. True when that took it out."""
-        lease.slot.paused_until = max(lease.slot.paused_until, self.clock() + pause_s)
-        went_out = lease.slot.circuit.failed(probe=lease.probe)
-        self._homes_version += went_out
-        self._free(lease)
+        """The endpoint failed; it gets nothing new for `pause_s`. True when that took it out.
+
+        Late failures do not prolong a cooldown.
+        """
+        slot = lease.slot
+        went_out = False
+        if lease.probe:
+            slot.take_out(self.clock())
+        elif slot.in_service:
+            slot.failures += 1
+            if went_out := slot.failures >= slot.circuit.failures:
+                self.take_out(slot)
+        self._free(lease, pause_s)
         return went_out
 
     def abandoned(self, lease: Lease) -> None:
-        """The call was cancelled and says nothing about the endpoint."""
-        lease.slot.circuit.abandoned(probe=lease.probe)
+        """The call was cancelled and says nothing about the endpoint; a probe may be sent again at once."""
+        if lease.probe and lease.slot.probing:
+            lease.slot.probe_at, lease.slot.probing = self.clock(), False
         self._free(lease)
+
+    def take_out(self, slot: Slot) -> None:
+        """Out of service from now on, as where it was found dead at the start."""
+        slot.times_out += 1
+        slot.take_out(self.clock())
 
     def other_in_service(self, slot: Slot) -> bool:
         """Whether another endpoint could take a retry soon."""
         now = self.clock()
-        return any(s is not slot and s.circuit.closed and s.paused_until <= now for s in self.slots)
+        return any(s is not slot and s.in_service and s.paused_until <= now for s in self.slots)
 
     def fail_waiters(self, make_error: Callable[[], Exception]) -> None:
         """Raise in every waiting `acquire`."""
@@ -201,7 +150,8 @@ class Dispatcher:
             self._timer.cancel()
             self._timer = None
 
-    def _free(self, lease: Lease) -> None:
+    def _free(self, lease: Lease, pause_s: float = 0.0) -> None:
+        lease.slot.paused_until = max(lease.slot.paused_until, self.clock() + pause_s)
         lease.slot.in_flight -= 1
         self._match()
 
@@ -219,14 +169,15 @@ class Dispatcher:
             slot.in_flight += 1
             slot.max_in_flight = max(slot.max_in_flight, slot.in_flight)
             slot.picks += 1
-            waiter.future.set_result(Lease(slot, slot.circuit.begin()))
+            slot.probing = slot.probing or not slot.in_service
+            waiter.future.set_result(Lease(slot, probe=not slot.in_service))
         self._set_timer()
 
     def _pick(self) -> tuple[_Waiter, Slot] | None:
         now = self.clock()
-        ready = [s for s in self.slots if s.in_flight < s.concurrency and s.paused_until <= now and s.circuit.allows()]
+        ready = [s for s in self.slots if s.ready(now)]
         window = [w for w in islice(self._waiters, AFFINITY_WINDOW) if not w.future.done()] if ready else []
-        probing = next((s for s in ready if not s.circuit.closed), None)
+        probing = next((s for s in ready if not s.in_service), None)
         if probing is not None:  # an endpoint gets its chance to come back before anything else
             for waiter in window:
                 if self._usable(waiter, probing):
@@ -253,15 +204,12 @@ class Dispatcher:
         return waiter, chosen
 
     def _usable(self, waiter: _Waiter, slot: Slot) -> bool:
-        return waiter.avoid is not slot or not any(s is not slot and s.circuit.closed for s in self.slots)
+        return waiter.avoid is not slot or not any(s is not slot and s.in_service for s in self.slots)
 
     def _home(self, waiter: _Waiter) -> Slot:
         """The endpoint in service that this affinity hashes to. When one goes out, only its own move."""
-        if waiter.home is None or waiter.homes_version != self._homes_version:
-            alive = [s for s in self.slots if s.circuit.closed] or list(self.slots)
-            waiter.home = min(alive, key=lambda s: _rendezvous_cost(s.name, waiter.affinity, s.weight))
-            waiter.homes_version = self._homes_version
-        return waiter.home
+        alive = [s for s in self.slots if s.in_service] or self.slots
+        return min(alive, key=lambda s: _rendezvous_cost(s.name, waiter.affinity, s.weight))
 
     def _set_timer(self) -> None:
         self.close()
@@ -269,16 +217,13 @@ class Dispatcher:
             return
         now = self.clock()
         wake = [s.paused_until for s in self.slots if s.paused_until > now]
-        wake += [at for s in self.slots if (at := s.circuit.probe_at) is not None and at > now]
+        wake += [s.probe_at for s in self.slots if s.probe_at is not None and s.probe_at > now]
         if wake:
             delay = min(wake) - now
             self._timer = asyncio.get_running_loop().call_later(delay + 0.001, self._match)
 
 
-def make_slot(name: str, weight: float, concurrency: int, circuit: CircuitConfig, clock: Callable[[], float]) -> Slot:
-    return Slot(name, weight, concurrency, Circuit(circuit, clock))
-
-
+@lru_cache(maxsize=1 << 14)  # the requests that wait are looked through for each that is sent
 def _rendezvous_cost(name: str, affinity: str, weight: float) -> float:
     digest = hashlib.blake2b(f"{name}\0{affinity}".encode(errors="surrogatepass"), digest_size=8).digest()
     uniform = (int.from_bytes(digest) + 0.5) / 2.0**64

@@ -1,14 +1,14 @@
 """Configuration of the `openai` engine: plain dataclasses, usable as OmegaConf structured configs.
 
-No key is ever part of a configuration: it names the environment variable that holds one. `check_config` refuses what
+No key is ever part of a configuration: it names the environment variable that holds one. `check_endpoints` refuses what
 would carry a secret into the run's manifest (a key in place of a variable's name, credentials in a URL or in
 `extra_body`), and its messages never repeat the value that they refuse.
 """
 
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -76,46 +76,34 @@ class CircuitConfig:
     cooldown_s: float = 15.0
 
 
-@dataclass
-class OpenAIConfig:
-    """What the engine reads of a model's configuration (`audit.engines.config.openai_config`).
-
-    `send_seed` is false for endpoints that refuse the field (a run is then not reproducible). `extra_body` is merged
-    into every request, for instance {"chat_template_kwargs": {"enable_thinking": false}}.
-    """
-
-    endpoints: list[EndpointConfig] = field(default_factory=list)
-    retry: RetryConfig = field(default_factory=RetryConfig)
-    circuit: CircuitConfig = field(default_factory=CircuitConfig)
-    send_seed: bool = True
-    extra_body: dict[str, Any] = field(default_factory=dict)
-
-
-def check_config(config: OpenAIConfig) -> None:
+def check_endpoints(
+    endpoints: Sequence[EndpointConfig],
+    retry: RetryConfig,
+    circuit: CircuitConfig,
+    extra_body: Mapping[str, Any],
+    reading: Reading,
+) -> None:
     """Raises ConfigError for what cannot be run or would put a secret into a file."""
-    if not config.endpoints:
+    if not endpoints:
         raise ConfigError(f"The openai engine has no endpoint; expected at least one. {_ENDPOINT_EXAMPLE}")
-    for endpoint in config.endpoints:
+    for endpoint in endpoints:
         _check_endpoint(endpoint)
-    retry, circuit = config.retry, config.circuit
     _check_number("retry.max_attempts", retry.max_attempts, at_least=1, whole=True)
-    _check_number("retry.base_delay_s", retry.base_delay_s, at_least=0)
+    _check_number("retry.base_delay_s", retry.base_delay_s)
     _check_number("retry.max_delay_s", retry.max_delay_s, at_least=retry.base_delay_s)
-    _check_number("retry.jitter", retry.jitter, at_least=0, at_most=1)
-    _check_number("retry.outage_s", retry.outage_s, at_least=0)
+    _check_number("retry.jitter", retry.jitter, at_most=1)
+    _check_number("retry.outage_s", retry.outage_s)
     _check_number("circuit.failures", circuit.failures, at_least=1, whole=True)
-    _check_number("circuit.cooldown_s", circuit.cooldown_s, at_least=0)
-    _check_extra_body(config.extra_body)
-
-
-def check_reading(reading: Reading | str) -> None:
-    """Raises ConfigError for a reading that chat completions cannot give: the likelihood of an option's text."""
-    if Reading(reading) is Reading.OPTION_TEXT:
+    _check_number("circuit.cooldown_s", circuit.cooldown_s)
+    _check_extra_body(extra_body)
+    if reading == Reading.OPTION_TEXT:
         raise ConfigError(
             "reading=option_text scores the likelihood of each option's text, which a chat completions endpoint does "
             "not return; it needs engine vllm. With engine openai use reading=letter, or reading=letter_logprob where "
             "the endpoint returns top_logprobs."
         )
+    if reading == Reading.LETTER_LOGPROB and any(one.infers for one in endpoints):
+        raise ConfigError(f"An endpoint at .../infer tells no likelihood, as reading={reading} needs it.")
 
 
 def safe_url(url: str) -> str:
@@ -170,9 +158,9 @@ def _check_endpoint(endpoint: EndpointConfig) -> None:
         raise ConfigError(
             f"Endpoint {shown} names no model; expected the id that its /models lists. {_ENDPOINT_EXAMPLE}"
         )
-    _check_number(f"weight of endpoint {shown}", endpoint.weight, above=0)
+    _check_number(f"weight of endpoint {shown}", endpoint.weight, positive=True)
     _check_number(f"concurrency of endpoint {shown}", endpoint.concurrency, at_least=1, whole=True)
-    _check_number(f"timeout_s of endpoint {shown}", endpoint.timeout_s, above=0)
+    _check_number(f"timeout_s of endpoint {shown}", endpoint.timeout_s, positive=True)
     _check_number(f"top_logprobs of endpoint {shown}", endpoint.top_logprobs, at_least=1, at_most=20, whole=True)
     if endpoint.max_tokens_field not in _MAX_TOKENS_FIELDS:
         raise unknown_name(f"max_tokens_field of endpoint {shown}", endpoint.max_tokens_field, _MAX_TOKENS_FIELDS)
@@ -196,21 +184,12 @@ def _check_number(
     name: str,
     value: float,
     *,
-    at_least: float | None = None,
-    above: float | None = None,
-    at_most: float | None = None,
+    at_least: float = 0,
+    at_most: float = math.inf,
+    positive: bool = False,
     whole: bool = False,
 ) -> None:
-    low = f">= {at_least:g}" if at_least is not None else f"> {above:g}" if above is not None else ""
-    expected = f"{'a whole number' if whole else 'a number'} {low}" + (
-        f" and <= {at_most:g}" if at_most is not None else ""
-    )
     number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-    if (
-        not number
-        or not math.isfinite(value)
-        or (at_least is not None and value < at_least)
-        or (above is not None and value <= above)
-        or (at_most is not None and value > at_most)
-    ):
-        raise ConfigError(f"{name} is {value!r}; expected {expected}.")
+    if not (number and at_least <= value <= at_most and value < math.inf) or (positive and value <= 0):
+        low, high = "> 0" if positive else f">= {at_least:g}", f" and <= {at_most:g}" if at_most < math.inf else ""
+        raise ConfigError(f"{name} is {value!r}; expected {'a whole number' if whole else 'a number'} {low}{high}.")

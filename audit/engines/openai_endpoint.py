@@ -1,7 +1,6 @@
 """One OpenAI-compatible endpoint: its client, one attempt at a request, and the health check."""
 
 import asyncio
-import logging
 import random
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -10,11 +9,13 @@ from urllib.parse import urlsplit
 import httpx2
 import openai
 
+from audit.engines.config import ModelConfig
 from audit.engines.dispatch import Slot
-from audit.engines.openai_config import INFER, EndpointConfig, OpenAIConfig, RetryConfig, endpoint_id, safe_url
+from audit.engines.openai_config import INFER, EndpointConfig, RetryConfig, endpoint_id, safe_url
 from audit.engines.openai_wire import chat_body, listed_models, read_chat, read_infer
 from audit.engines.redact import Redactor
 from audit.engines.retry import (
+    BAD_REPLY,
     Failure,
     FailureKind,
     backoff_seconds,
@@ -22,7 +23,6 @@ from audit.engines.retry import (
     error_code_and_message,
     retry_after_seconds,
 )
-from audit.errors import EndpointAuthError, EngineLoadError
 from audit.records import Generation, GenerationRequest
 
 REPLY_LIMIT_BYTES = 16 * 2**20
@@ -85,16 +85,14 @@ HELLO = GenerationRequest("Hello", affinity="health-check", label="health-check"
 
 
 class Endpoint:
-    """A client with its key, which nothing shows. `slot` is its state in the dispatcher."""
+    """A client with its key, which nothing shows. `slot` is its state in the dispatcher, by a name of its own."""
 
-    def __init__(
-        self, config: EndpointConfig, settings: OpenAIConfig, slot: Slot, key: str, redactor: Redactor
-    ) -> None:
+    def __init__(self, name: str, config: EndpointConfig, model: ModelConfig, key: str, redactor: Redactor) -> None:
         self.config = config
-        self.slot = slot
+        self.slot = Slot(name, config.weight, config.concurrency, model.circuit)
         self.id = endpoint_id(config)
         self.last_failure = ""
-        self._settings = settings
+        self._model = model
         self._redactor = redactor
         self._key_is_set = bool(key)
         connect_s = min(_CONNECT_TIMEOUT_S, config.timeout_s / 2)
@@ -178,7 +176,7 @@ class Endpoint:
                 reply = await self._client.chat.completions.with_raw_response.create(
                     model=self.config.model,
                     messages=request.messages,
-                    extra_body=chat_body(request, self._settings, self.config),
+                    extra_body=chat_body(request, self._model, self.config),
                 )
                 return reply.text
         except TimeoutError:
@@ -206,11 +204,8 @@ class Endpoint:
         return Failure(FailureKind.TIMEOUT, f"no reply within {self.config.timeout_s:g} s")
 
 
-logger = logging.getLogger(__name__)
-
 _CONNECT_ATTEMPTS = 2  # at the start of a run
-_FINAL = frozenset({FailureKind.AUTH, FailureKind.QUOTA, FailureKind.ROW})  # asking again gives the same
-_UNUSABLE = frozenset({FailureKind.MALFORMED, FailureKind.OTHER_MODEL})
+FINAL = frozenset({FailureKind.AUTH, FailureKind.QUOTA, FailureKind.ROW})  # asking again gives the same
 
 
 async def check_patiently(endpoint: Endpoint, retry: RetryConfig, rng: random.Random) -> Failure | None:
@@ -218,7 +213,7 @@ async def check_patiently(endpoint: Endpoint, retry: RetryConfig, rng: random.Ra
     failure: Failure | None = None
     for attempt in range(1, retry.max_attempts + 1):
         failure = await endpoint.check()
-        if failure is None or failure.kind in _FINAL:
+        if failure is None or failure.kind in FINAL:
             return failure
         endpoint.last_failure = failure.message
         if failure.kind is FailureKind.UNAVAILABLE and not failure.status and attempt >= _CONNECT_ATTEMPTS:
@@ -235,34 +230,13 @@ async def probed(endpoint: Endpoint, within_s: float, letters: bool) -> Failure 
             failure = await endpoint.check(letters)
     except TimeoutError:
         return None
-    if failure is None or failure.kind in _FINAL:
+    if failure is None or failure.kind in FINAL:
         return failure
-    if failure.kind in _UNUSABLE:
+    if failure.kind in BAD_REPLY:
         return replace(failure, kind=FailureKind.ROW)
     endpoint.last_failure = failure.message
     lasts = failure.kind is FailureKind.UNAVAILABLE and (not failure.status or 300 <= failure.status < 400)
     return failure if lasts else None
-
-
-def judge_health(endpoints: Sequence[Endpoint], found: Sequence[Failure | None]) -> None:
-    """Leave out those that do not answer. Raises EndpointAuthError where a key is refused, EngineLoadError where none
-    answers or one does not serve its model."""
-    for endpoint, failure in zip(endpoints, found, strict=True):
-        if failure is None:
-            continue
-        if failure.kind is FailureKind.AUTH:
-            raise EndpointAuthError(endpoint.refused_key(failure))
-        if failure.kind in _FINAL:
-            raise EngineLoadError(f"Endpoint {endpoint.shown} cannot serve: {failure.message}")
-    if all(found):
-        raise EngineLoadError(
-            f"No endpoint answered. {last_failures(endpoints)} Expected an OpenAI-compatible server, such as one "
-            "started with: vllm serve <model> --port 8000."
-        )
-    for endpoint, failure in zip(endpoints, found, strict=True):
-        if failure is not None:
-            endpoint.slot.circuit.trip()
-            logger.warning("endpoint %s does not answer and is left out for now: %s", endpoint.id, failure.message)
 
 
 def last_failures(endpoints: Sequence[Endpoint]) -> str:

@@ -15,20 +15,19 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from audit.engines.config import ModelConfig, openai_config
-from audit.engines.dispatch import Dispatcher, Lease, Slot, make_slot
-from audit.engines.openai_config import OpenAIConfig, check_config, endpoint_id
-from audit.engines.openai_endpoint import HELLO, Endpoint, check_patiently, judge_health, last_failures, probed
+from audit.engines.config import ModelConfig
+from audit.engines.dispatch import Dispatcher, Lease, Slot
+from audit.engines.openai_config import endpoint_id
+from audit.engines.openai_endpoint import FINAL, HELLO, Endpoint, check_patiently, last_failures, probed
 from audit.engines.port import BACKEND
 from audit.engines.redact import RedactingFilter, Redactor
-from audit.engines.retry import ALIVE, ROW_SUSPECT, Failure, FailureKind, backoff_seconds
-from audit.errors import AuditError, ConfigError, EndpointAuthError, EngineError
+from audit.engines.retry import ALIVE, BAD_REPLY, ROW_SUSPECT, Failure, FailureKind, backoff_seconds
+from audit.errors import AuditError, ConfigError, EndpointAuthError, EngineError, EngineLoadError
 from audit.records import FinishReason, Generation, GenerationRequest
 
 logger = logging.getLogger(__name__)
 
 _BACKENDS = 20  # versions that are counted apart: one that tells another each time fills no memory
-_BAD_REPLY = frozenset({FailureKind.MALFORMED, FailureKind.OTHER_MODEL})
 
 _KIND_COUNTERS = {
     FailureKind.RATE_LIMIT: "rate_limited",
@@ -41,21 +40,21 @@ _KIND_COUNTERS = {
 
 
 class OpenAIEngine:
-    """One set of endpoints that serve the same model. Raises ConfigError when built from an unusable configuration.
+    """One set of endpoints that serve the same model.
 
     The configuration holds no key, so an engine can be pickled before `start`, which reads the keys from the
     environment. `rng` jitters the delays between retries and nothing else.
     """
 
-    def __init__(self, config: OpenAIConfig, rng: random.Random | None = None) -> None:
-        check_config(config)
+    def __init__(self, config: ModelConfig, rng: random.Random | None = None) -> None:
         self._config = config
         self._rng = rng or random.Random()
         self._clock: Callable[[], float] = time.monotonic
         self.engine_id = ",".join(sorted({endpoint_id(e) for e in config.endpoints}))
         self._endpoints: list[Endpoint] = []
         self._by_slot: dict[Slot, Endpoint] = {}
-        self._dispatcher: Dispatcher | None = None
+        self._dispatcher = Dispatcher(())
+        self._running = False
         self._redactor = Redactor(())
         self._log_filter: RedactingFilter | None = None
         self._last_answer = -float("inf")
@@ -76,7 +75,7 @@ class OpenAIEngine:
         try:
             retry = self._config.retry
             found = await asyncio.gather(*(check_patiently(e, retry, self._rng) for e in self._endpoints))
-            judge_health(self._endpoints, found)
+            self._leave_out(found)
         except BaseException:
             await self.close()
             raise
@@ -90,7 +89,7 @@ class OpenAIEngine:
         self._connect()
         try:
             found = await asyncio.gather(*(probed(e, within_s, letters) for e in self._endpoints))
-            judge_health(self._endpoints, found)
+            self._leave_out(found)
         finally:
             await self.close()
 
@@ -101,18 +100,14 @@ class OpenAIEngine:
         `Generation(error=...)`. Raises EndpointAuthError when a key is refused and EngineError when no endpoint answers
         for `retry.outage_s`; every other call of the same `run` is then cancelled.
         """
-        if self._dispatcher is None:
+        if not self._running:
             raise EngineError("The openai engine is not running: await start() before run(), and not after close().")
-        if any(request.continuations for request in requests):
+        if any(request.continuations or request.pieces for request in requests):
             raise ConfigError(
-                "Scoring given continuations (reading=option_text) needs engine vllm: a chat completions endpoint does "
-                "not return the likelihood of given text. Use reading=letter with engine openai."
+                "The likelihood of a given text (reading=option_text) needs engine vllm: a chat completions endpoint "
+                "does not return it. Use reading=letter with engine openai."
             )
-        if any(request.pieces for request in requests):
-            raise ConfigError(
-                "The log-likelihood of a given text needs engine vllm: a chat completions endpoint does not return it."
-            )
-        tasks = [asyncio.create_task(self._answer(request, self._dispatcher)) for request in requests]
+        tasks = [asyncio.create_task(self._answer(request)) for request in requests]
         try:
             return list(await asyncio.gather(*tasks))
         finally:
@@ -128,8 +123,8 @@ class OpenAIEngine:
         result["requests"] = result["generations"] + result["error_rows"]
         result["cached_tokens"] = float(self._counts["cached_tokens"])
         slots = [endpoint.slot for endpoint in self._endpoints]
-        result["circuit_openings"] = float(sum(slot.circuit.times_opened for slot in slots))
-        result["endpoints_out"] = float(sum(not slot.circuit.closed for slot in slots))
+        result["circuit_openings"] = float(sum(slot.times_out for slot in slots))
+        result["endpoints_out"] = float(sum(not slot.in_service for slot in slots))
         for endpoint in self._endpoints:
             result[f"calls:{endpoint.id}"] = float(endpoint.slot.picks)
             result[f"max_in_flight:{endpoint.id}"] = float(endpoint.slot.max_in_flight)
@@ -137,10 +132,9 @@ class OpenAIEngine:
 
     async def close(self) -> None:
         """Close the connections; waiting requests get EngineError."""
-        if self._dispatcher is not None:
-            self._dispatcher.fail_waiters(lambda: EngineError("The openai engine was closed while requests waited."))
-            self._dispatcher.close()
-            self._dispatcher = None
+        self._running = False
+        self._dispatcher.fail_waiters(lambda: EngineError("The openai engine was closed while requests waited."))
+        self._dispatcher.close()
         for endpoint in self._endpoints:
             await endpoint.close()
         if self._log_filter is not None:
@@ -159,33 +153,49 @@ class OpenAIEngine:
         self._log_filter = RedactingFilter(self._redactor)
         self._endpoints = []
         for number, (config, key) in enumerate(zip(self._config.endpoints, keys, strict=True)):
-            slot = make_slot(
-                f"{number}:{config.url}", config.weight, config.concurrency, self._config.circuit, self._clock
-            )
-            self._endpoints.append(Endpoint(config, self._config, slot, key, self._redactor))
+            self._endpoints.append(Endpoint(f"{number}:{config.url}", config, self._config, key, self._redactor))
         self._log_filter.install()
         self._by_slot = {endpoint.slot: endpoint for endpoint in self._endpoints}
         self._dispatcher = Dispatcher([endpoint.slot for endpoint in self._endpoints], self._clock)
+        self._running = True
         self._fatal = None
         self._counts = Counter()
 
+    def _leave_out(self, found: Sequence[Failure | None]) -> None:
+        """Of the endpoints those that do not answer (found: what each check found). Raises EndpointAuthError where a
+        key is refused, EngineLoadError where none answers or one does not serve its model."""
+        failed = [(one, failure) for one, failure in zip(self._endpoints, found, strict=True) if failure is not None]
+        for endpoint, failure in failed:
+            if failure.kind is FailureKind.AUTH:
+                raise EndpointAuthError(endpoint.refused_key(failure))
+            if failure.kind in FINAL:
+                raise EngineLoadError(f"Endpoint {endpoint.shown} cannot serve: {failure.message}")
+        if len(failed) == len(self._endpoints):
+            raise EngineLoadError(
+                f"No endpoint answered. {last_failures(self._endpoints)} Expected an OpenAI-compatible server, such as "
+                "one started with: vllm serve <model> --port 8000."
+            )
+        for endpoint, failure in failed:
+            self._dispatcher.take_out(endpoint.slot)
+            logger.warning("endpoint %s does not answer and is left out for now: %s", endpoint.id, failure.message)
+
     # --- one request ---
 
-    async def _answer(self, request: GenerationRequest, dispatcher: Dispatcher) -> Generation:
+    async def _answer(self, request: GenerationRequest) -> Generation:
         started = failed_at = self._clock()
         failures = 0
         attempts_used = 0
         avoid: Slot | None = None
         while True:
-            lease, endpoint, result = await self._ask(request, dispatcher, avoid)
+            lease, endpoint, result = await self._ask(request, avoid)
             if isinstance(result, Generation):
-                self._note_answer(dispatcher, lease, endpoint)
+                self._note_answer(lease, endpoint)
                 self._count(result)
                 return result
             failures += 1
             failed_before, failed_at = failed_at, self._clock()
             delay = backoff_seconds(self._config.retry, failures, self._rng, result.retry_after_s)
-            self._note_failure(dispatcher, lease, endpoint, result, delay)
+            self._note_failure(lease, endpoint, result, delay)
             if result.kind is FailureKind.ROW:
                 return self._error_row(endpoint, result.message)
             attempts_used += result.kind in ROW_SUSPECT
@@ -198,15 +208,15 @@ class OpenAIEngine:
                     )
                 # While others are answered, a request that keeps failing is the odd one out. A maintenance page comes
                 # at once and to everybody: there it counts what is answered now.
-                own_fault = self._last_answer > (failed_before if result.kind in _BAD_REPLY else started)
-                if own_fault or (result.kind in _BAD_REPLY and await self._answers_a_greeting(dispatcher)):
+                own_fault = self._last_answer > (failed_before if result.kind in BAD_REPLY else started)
+                if own_fault or (result.kind in BAD_REPLY and await self._answers_a_greeting()):
                     return self._error_row(endpoint, f"{result.message} (attempt {attempts_used} of {attempts_used})")
             quiet_s = self._clock() - max(self._last_answer, started)
-            other = dispatcher.other_in_service(lease.slot)
+            other = self._dispatcher.other_in_service(lease.slot)
             # One slow failure is no outage while another endpoint is in service and was not asked.
             asked = not other or failures >= len(self._endpoints)
             if quiet_s > self._config.retry.outage_s and asked:
-                dispatcher.fail_waiters(self._outage)
+                self._dispatcher.fail_waiters(self._outage)
                 raise self._outage()
             avoid = lease.slot
             self._counts["retries"] += 1
@@ -215,54 +225,52 @@ class OpenAIEngine:
             await asyncio.sleep(delay)
 
     async def _ask(
-        self, request: GenerationRequest, dispatcher: Dispatcher, avoid: Slot | None
+        self, request: GenerationRequest, avoid: Slot | None = None
     ) -> tuple[Lease, Endpoint, Generation | Failure]:
         """One attempt, where the dispatcher sends it. The lease is still to be released, by noting the result."""
         if self._fatal is not None:
             raise EndpointAuthError(self._fatal)
-        lease = await dispatcher.acquire(request.affinity, avoid)
+        lease = await self._dispatcher.acquire(request.affinity, avoid)
         endpoint = self._by_slot[lease.slot]
         try:
             return lease, endpoint, await endpoint.attempt(request)
         except BaseException:
-            dispatcher.abandoned(lease)
+            self._dispatcher.abandoned(lease)
             raise
 
-    async def _answers_a_greeting(self, dispatcher: Dispatcher) -> bool:
+    async def _answers_a_greeting(self) -> bool:
         """Whether an endpoint answers something else now: what tells a row's fault from the endpoint's where nobody
         else is there to be answered, as for the last row of a run. A refusal is an answer."""
-        lease, endpoint, result = await self._ask(HELLO, dispatcher, None)
+        lease, endpoint, result = await self._ask(HELLO)
         if isinstance(result, Generation):
-            self._note_alive(dispatcher, lease, endpoint)
+            self._note_alive(lease, endpoint)
             return True
-        self._note_failure(dispatcher, lease, endpoint, result, 0.0)
+        self._note_failure(lease, endpoint, result, 0.0)
         return result.kind is FailureKind.ROW
 
-    def _note_alive(self, dispatcher: Dispatcher, lease: Lease, endpoint: Endpoint, pause_s: float = 0.0) -> None:
-        if dispatcher.answered(lease, pause_s):
+    def _note_alive(self, lease: Lease, endpoint: Endpoint, pause_s: float = 0.0) -> None:
+        if self._dispatcher.answered(lease, pause_s):
             logger.warning("endpoint %s answers again and is back in", endpoint.id)
 
-    def _note_answer(self, dispatcher: Dispatcher, lease: Lease, endpoint: Endpoint) -> None:
+    def _note_answer(self, lease: Lease, endpoint: Endpoint) -> None:
         self._last_answer = self._clock()
-        self._note_alive(dispatcher, lease, endpoint)
+        self._note_alive(lease, endpoint)
 
-    def _note_failure(
-        self, dispatcher: Dispatcher, lease: Lease, endpoint: Endpoint, failure: Failure, delay_s: float
-    ) -> None:
+    def _note_failure(self, lease: Lease, endpoint: Endpoint, failure: Failure, delay_s: float) -> None:
         """Tell the circuit, count, and raise for the kinds that end the run."""
         endpoint.last_failure = failure.message
         self._counts[_KIND_COUNTERS.get(failure.kind, "refused")] += 1
         logger.debug("endpoint %s: %s: %s", endpoint.id, failure.kind, failure.message)
         if failure.kind is FailureKind.RATE_LIMIT:
-            self._note_alive(dispatcher, lease, endpoint, pause_s=delay_s)
+            self._note_alive(lease, endpoint, pause_s=delay_s)
         elif failure.kind in ALIVE:
-            self._note_answer(dispatcher, lease, endpoint)
-        elif dispatcher.failed(lease, pause_s=delay_s if failure.retry_after_s else 0.0):
+            self._note_answer(lease, endpoint)
+        elif self._dispatcher.failed(lease, pause_s=delay_s if failure.retry_after_s else 0.0):
             cooldown = self._config.circuit.cooldown_s
             logger.warning("endpoint %s is out, next try in %g s: %s", endpoint.id, cooldown, failure.message)
         if failure.kind is FailureKind.AUTH:
             self._fatal = fatal = endpoint.refused_key(failure)
-            dispatcher.fail_waiters(lambda: EndpointAuthError(fatal))
+            self._dispatcher.fail_waiters(lambda: EndpointAuthError(fatal))
             raise EndpointAuthError(fatal)
         if failure.kind is FailureKind.QUOTA:
             raise EngineError(
@@ -301,7 +309,7 @@ def probe(models: Sequence[ModelConfig], letters: Sequence[bool]) -> list[AuditE
     """
 
     async def all_of_them() -> list[BaseException | None]:
-        engines = (OpenAIEngine(openai_config(model)) for model in models)
+        engines = map(OpenAIEngine, models)
         asked = (one.probe(WITHIN_S, letters=letter) for one, letter in zip(engines, letters, strict=True))
         return await asyncio.gather(*asked, return_exceptions=True)
 

@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from audit.engines.openai_config import EndpointConfig, OpenAIConfig
+from audit.engines.config import ModelConfig
+from audit.engines.openai_config import EndpointConfig
 from audit.engines.port import request_sha256
 from audit.engines.redact import Redactor
 from audit.engines.retry import Failure, FailureKind, classify_code, error_code_and_message
@@ -35,13 +36,13 @@ _SNAPSHOT = r"[-@:]\d{3,}(-\d+)*"
 _WORD_MARKS = " \t\n\r\u0120\u2581"  # blanks, and the marks that BPE and SentencePiece show for one
 
 
-def chat_body(request: GenerationRequest, config: OpenAIConfig, endpoint: EndpointConfig) -> dict[str, Any]:
+def chat_body(request: GenerationRequest, model: ModelConfig, endpoint: EndpointConfig) -> dict[str, Any]:
     """The fields of the request's body besides `model` and `messages`."""
-    body: dict[str, Any] = dict(config.extra_body)
+    body: dict[str, Any] = dict(model.extra_body)
     body[endpoint.max_tokens_field] = 1 if request.letters else request.max_tokens
     if endpoint.send_temperature:
         body.update(temperature=request.temperature, top_p=request.top_p)
-    if config.send_seed:
+    if model.send_seed:
         body["seed"] = request.seed
     if request.letters:
         body.update(logprobs=True, top_logprobs=endpoint.top_logprobs)

@@ -6,17 +6,15 @@ DEBUG. So every text from a server passes through `Redactor`, and while an engin
 
 import base64
 import logging
-import re
 from collections.abc import Iterable
 
 from audit.exits import one_line
+from audit.shards.redact import REMOVED, without_secrets
 
-REDACTED = "[redacted]"
 # Shorter "keys" (EMPTY, token) are placeholders for servers without keys; to cut them out of a generation would
 # change data. In messages and logs they are cut from 4 characters on, which costs nothing.
 _MIN_KEY_CHARS_IN_GENERATIONS = 8
 _MIN_KEY_CHARS_IN_MESSAGES = 4
-_LOOKS_SECRET = re.compile(r"(?i:\bbearer\s+)[^\s\"',;)}\]]+|\bsk-[A-Za-z0-9_*.\-]{4,}|(?<=://)[^/\s@\"']+(?=@)")
 _LOGGER_ROOTS = ("openai", "httpx", "httpx2", "httpcore", "httpcore2")
 _LOGGERS = tuple(
     f"{core}{part}"
@@ -27,7 +25,7 @@ MESSAGE_CHARS = 400
 
 
 class Redactor:
-    """Cuts `secrets`, and in messages also what looks like a key, a bearer token or URL userinfo."""
+    """Cuts `secrets`, and in messages also what looks like one (`without_secrets`)."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         # Longest first, so that a key that contains another is cut whole.
@@ -44,15 +42,13 @@ class Redactor:
         return one_line(flat if len(flat) <= MESSAGE_CHARS else flat[: MESSAGE_CHARS - 3] + "...")
 
     def log(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, REDACTED)
-        return _LOOKS_SECRET.sub(REDACTED, text)
+        return without_secrets(text, self._secrets)
 
     def generation(self, text: str) -> str:
         """A model's text: only real keys are cut, everything else is data."""
         for secret in self._secrets:
             if len(secret) >= _MIN_KEY_CHARS_IN_GENERATIONS:
-                text = text.replace(secret, REDACTED)
+                text = text.replace(secret, REMOVED)
         return text
 
 

@@ -32,7 +32,8 @@ class FailureKind(StrEnum):
 
 
 # Kinds that may be one row's doing: they use up its attempts. The others never do.
-ROW_SUSPECT = frozenset({FailureKind.SERVER, FailureKind.TIMEOUT, FailureKind.MALFORMED, FailureKind.OTHER_MODEL})
+BAD_REPLY = frozenset({FailureKind.MALFORMED, FailureKind.OTHER_MODEL})
+ROW_SUSPECT = frozenset({FailureKind.SERVER, FailureKind.TIMEOUT, *BAD_REPLY})
 # Kinds that say that the endpoint is alive.
 ALIVE = frozenset({FailureKind.AUTH, FailureKind.QUOTA, FailureKind.ROW, FailureKind.RATE_LIMIT})
 
@@ -43,10 +44,19 @@ _TOO_LONG = re.compile(
 )
 # What gateways say with status 403 of a prompt that they will not pass on.
 _FLAGGED = re.compile(r"flagged|moderation|content[ _-]?(policy|filter)|guardrail|prompt injection", re.IGNORECASE)
-_UNAVAILABLE_STATUS = frozenset({404, 405, 501, 502, 503, 529})
-_RETRY_STATUS = frozenset({409, 425})
-_QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "insufficient_balance"})
-_RATE_CODES = frozenset({"rate_limit_exceeded", "rate_limit_error", "rate_limit", "too_many_requests"})
+_KINDS = {
+    **dict.fromkeys((401, 403), FailureKind.AUTH),
+    402: FailureKind.QUOTA,
+    408: FailureKind.TIMEOUT,
+    **dict.fromkeys((404, 405, 501, 502, 503, 529), FailureKind.UNAVAILABLE),
+    **dict.fromkeys((409, 425), FailureKind.SERVER),
+}
+_KINDS_OF_CODES = {
+    **dict.fromkeys(("insufficient_quota", "billing_hard_limit_reached", "insufficient_balance"), FailureKind.QUOTA),
+    **dict.fromkeys(
+        ("rate_limit_exceeded", "rate_limit_error", "rate_limit", "too_many_requests"), FailureKind.RATE_LIMIT
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,31 +91,21 @@ def classify_code(code: str, message: str) -> Failure:
         return classify_status(int(code), "", message)
     if word == "context_length_exceeded":
         return classify_status(400, word, message)
-    kind = FailureKind.MALFORMED
-    if word in _QUOTA_CODES:
-        kind = FailureKind.QUOTA
-    elif word in _RATE_CODES:
-        kind = FailureKind.RATE_LIMIT
+    kind = _KINDS_OF_CODES.get(word, FailureKind.MALFORMED)
     return Failure(kind, f"status 200 with an error inside: {message}")
 
 
 def _kind_of_status(status: int, code: str, message: str) -> FailureKind:
     if status == 403 and _FLAGGED.search(f"{code} {message}"):
         return FailureKind.ROW
-    if status in (401, 403):
-        return FailureKind.AUTH
-    if status == 402 or (status == 429 and code in _QUOTA_CODES):
-        return FailureKind.QUOTA
     if status == 429:
-        return FailureKind.RATE_LIMIT
-    if status == 408:
-        return FailureKind.TIMEOUT
-    if status in _UNAVAILABLE_STATUS or 300 <= status < 400:
+        return _KINDS_OF_CODES.get(code, FailureKind.RATE_LIMIT)
+    if (kind := _KINDS.get(status)) is not None:
+        return kind
+    if 300 <= status < 400:
         return FailureKind.UNAVAILABLE
-    if 400 <= status < 500 and status not in _RETRY_STATUS:
-        return FailureKind.ROW
     # Some servers report a prompt that is too long as their own error.
-    return FailureKind.ROW if code == "context_length_exceeded" else FailureKind.SERVER
+    return FailureKind.ROW if status < 500 or code == "context_length_exceeded" else FailureKind.SERVER
 
 
 def retry_after_seconds(headers: Mapping[str, str], now_epoch_s: float | None = None) -> float | None:

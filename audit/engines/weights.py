@@ -52,15 +52,14 @@ def find_model(name: str, revision: str | None = None) -> ModelFolder:
     ConfigError for a package that is not known.
     """
     if name.startswith(PACKAGE_PREFIX):
-        return _packaged(name)
-    folder = Path(name).expanduser()
-    if folder.is_dir():
-        if not (folder / "config.json").is_file():
-            raise EngineLoadError(f"{name} has no config.json, so it is not a model folder.")
-        refuse_pickles(folder)
-        return ModelFolder(name, f"sha256:{folder_sha256(folder, _ENCODER_FILES)}", folder)
-    if name.startswith((".", "/", "~")):
-        raise EngineLoadError(f"There is no model folder {name}.")
+        module = name.removeprefix(PACKAGE_PREFIX)
+        if module not in PACKAGED:
+            raise unknown_name("packaged encoder", module, PACKAGED)
+        folder = _package_folder(module, "the encoder") / "model"
+        check_files(folder, PACKAGED[module])
+        return ModelFolder(name, f"sha256:{PACKAGED[module]['model.safetensors']}", folder)
+    if (own := _own_folder(name, f"Model {name}")) is not None:
+        return ModelFolder(name, f"sha256:{folder_sha256(own, _ENCODER_FILES)}", own)
     if revision is None or not _COMMIT.fullmatch(revision):
         raise EngineLoadError(
             f"Model {name}: revision {revision!r} does not pin it. Expected a hub commit of 40 hex digits (a branch or "
@@ -69,16 +68,28 @@ def find_model(name: str, revision: str | None = None) -> ModelFolder:
     return ModelFolder(name, revision, _downloaded(name, revision))
 
 
-def _packaged(name: str) -> ModelFolder:
-    module = name.removeprefix(PACKAGE_PREFIX)
-    if module not in PACKAGED:
-        raise unknown_name("packaged encoder", module, PACKAGED)
+def _package_folder(module: str, label: str) -> Path:
     spec = importlib.util.find_spec(module)  # found, not imported: the package asks for more than its weights
     if spec is None or spec.origin is None:
-        raise EngineLoadError(f"The Python package {module!r}, which carries the encoder, is not installed.")
-    folder = Path(spec.origin).parent / "model"
-    check_files(folder, PACKAGED[module])
-    return ModelFolder(name, f"sha256:{PACKAGED[module]['model.safetensors']}", folder)
+        raise EngineLoadError(
+            f"The Python package {module!r}, which carries {label}, is not installed. Run 'make install', or choose a "
+            "model from the hub."
+        )
+    return Path(spec.origin).parent
+
+
+def _own_folder(place: str, label: str) -> Path | None:
+    """A model's folder on this machine; None where `place` names none. EngineLoadError for one that holds no model, or
+    weights that are not safe to read."""
+    folder = Path(place).expanduser()
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise EngineLoadError(f"{label}: {folder} has no config.json, so it is not a model folder.")
+        refuse_pickles(folder)
+        return folder
+    if place.startswith((".", "/", "~")):
+        raise EngineLoadError(f"{label}: there is no folder {place}.")
+    return None
 
 
 def check_files(folder: Path, expected: dict[str, str]) -> None:
@@ -147,14 +158,8 @@ def resolve_weights(model: ModelConfig) -> Weights:
                 f"Model {model.name}: {source} is {found}. Expected {model.revision}: install it again."
             )
         return Weights(model.path, found, None)
-    folder = Path(model.path).expanduser()
-    if folder.is_dir():
-        if not (folder / "config.json").is_file():
-            raise EngineLoadError(f"Model {model.name}: {folder} has no config.json, so it is not a model folder.")
-        refuse_pickles(folder)
+    if (folder := _own_folder(model.path, f"Model {model.name}")) is not None:
         return Weights(str(folder.resolve()), f"sha256:{folder_sha256(folder, WEIGHT_FILES)}", None)
-    if model.path.startswith((".", "/", "~")):
-        raise EngineLoadError(f"Model {model.name}: there is no folder {model.path}.")
     commit = _hub_commit(model)
     return Weights(model.path, commit, commit)
 
@@ -186,13 +191,7 @@ def _cache_dir() -> Path:
 
 def _packaged_gguf(model: ModelConfig) -> Path:
     module = model.path.removeprefix(PACKAGE_PREFIX)
-    spec = importlib.util.find_spec(module)  # found, not imported: the package asks for more than its weights
-    if spec is None or spec.origin is None:
-        raise EngineLoadError(
-            f"Model {model.name} comes from the Python package {module!r}, which is not installed. "
-            "Run 'make install', or choose a model from the hub."
-        )
-    found = sorted(Path(spec.origin).parent.glob("*.gguf"))
+    found = sorted(_package_folder(module, f"model {model.name}").glob("*.gguf"))
     if len(found) != 1:
         raise EngineLoadError(f"Model {model.name}: expected one .gguf file in package {module!r}, found {len(found)}.")
     return found[0]

@@ -29,7 +29,6 @@ _COLUMNS = (
     "model", "benchmark", "question_id", "arm", "ordering", "options", "gold", "correct", "parsed", "error", "asked",
     "shard", "pieces", "option_logprobs", "token_logprobs", "token_ranks", "token_z", "request_sha256",
 )  # fmt: skip
-_BATCH_ROWS = 4096
 
 
 @dataclass
@@ -104,7 +103,7 @@ def _kind(
 
 def _read(run_dir: Path) -> dict[tuple[str, str], _Rows]:
     found: dict[tuple[str, str], _Rows] = {}
-    for batch in iter_columns(run_dir, SCHEMA, _COLUMNS, batch_size=_BATCH_ROWS):
+    for batch in iter_columns(run_dir, SCHEMA, _COLUMNS):
         for row in batch.to_pylist():
             _take(found.setdefault((row["model"], row["benchmark"]), _Rows()), row)
     return found

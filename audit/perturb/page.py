@@ -313,7 +313,7 @@ def top_items(
         for i in order[: max(1, limit // max(1, len(cells)))]:
             wanted[result.model, result.benchmark, cell.question_ids[i]] = result, i
     rows: dict[Key, list[dict[str, Any]]] = {}
-    for row in chain.from_iterable(iter_rows(run_dir, SCHEMA, _COLUMNS, _COLUMNS[:3], wanted, 1 << 14)):
+    for row in chain.from_iterable(iter_rows(run_dir, SCHEMA, _COLUMNS, _COLUMNS[:3], wanted)):
         rows.setdefault((row["model"], row["benchmark"], row["question_id"]), []).append(row)
     return [_item(key, rows[key], result, i) for key, (result, i) in wanted.items() if key in rows]
 

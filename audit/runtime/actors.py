@@ -12,7 +12,7 @@ import ray
 from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from audit.engines.config import ModelConfig, openai_config
+from audit.engines.config import ModelConfig
 from audit.engines.port import Engine
 from audit.engines.processes import explain
 from audit.engines.weights import Weights, local_path
@@ -52,7 +52,7 @@ def build_engine(spec: EngineSpec) -> Engine:
     if spec.model.engine == "openai":
         from audit.engines.openai_engine import OpenAIEngine
 
-        return OpenAIEngine(openai_config(spec.model))
+        return OpenAIEngine(spec.model)
     if spec.model.engine == "masked_lm":
         from audit.engines.masked_engine import MaskedEngine
 

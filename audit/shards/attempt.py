@@ -73,12 +73,7 @@ def current_attempt(run_dir: Path) -> str:
 
 def check_attempt(run_dir: Path, attempt: str) -> None:
     """SupersededError when a newer driver has taken over `run_dir`; ShardError when nobody may write there."""
-    current = current_attempt(run_dir)
-    if current != attempt:
-        raise SupersededError(
-            f"This writer was superseded: it belongs to attempt {attempt[:8]} and {run_dir} now belongs to attempt "
-            f"{current[:8]}, a later start of the run. Nothing was written; the later driver does this work itself."
-        )
+    _compare(str(run_dir), attempt, current_attempt(run_dir))
 
 
 def check_stored_attempt(store: ObjectStore, attempt: str) -> None:
@@ -88,11 +83,15 @@ def check_stored_attempt(store: ObjectStore, attempt: str) -> None:
         current = str(json.loads(data or b"{}").get("attempt", ""))
     except (ValueError, AttributeError):
         current = ""  # not ours: another one will be written by the next start
+    _compare(store.shown(), attempt, current)
+
+
+def _compare(place: str, attempt: str, current: str) -> None:
     if current != attempt:
         whose = f"attempt {current[:8]}, a later start of the run" if current else "no attempt: its files were deleted"
         raise SupersededError(
-            f"This writer was superseded: it belongs to attempt {attempt[:8]} and {store.shown()} now belongs to "
-            f"{whose}. Nothing was written; the later driver does this work itself."
+            f"This writer was superseded: it belongs to attempt {attempt[:8]} and {place} now belongs to {whose}. "
+            "Nothing was written; the later driver does this work itself."
         )
 
 
@@ -106,15 +105,19 @@ def as_attempt(run_dir: Path, attempt: str) -> Iterator[None]:
 
 @contextmanager
 def _locked(path: Path, kind: int) -> Iterator[None]:
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise disk_error(path, error) from error
+    fd = _opened(path)
     try:
         _lock_within(fd, kind, path)
         yield
     finally:
         os.close(fd)  # closing releases the lock
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise disk_error(path, error) from error
 
 
 def _lock_within(fd: int, kind: int, path: Path) -> None:
@@ -163,17 +166,17 @@ class RunLock:
         name, that name could come to stand for the lock of another driver that did the same."""
         lock = cls(run_dir / LOCK)
         for _ in range(3):  # a stale lock file is replaced, then locked anew
-            fd = lock._open()
-            holder = _read_holder(fd)
+            fd = _opened(lock.path)
+            holder = _holder_in(os.pread(fd, 4096, 0))
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                if error.errno in _HELD and _is_dead(holder):
+                if error.errno in _HELD and _lives(holder) is False:
                     # The driver was killed, but a process it forked still holds the inherited lock.
                     os.close(fd)
                     lock.path.unlink(missing_ok=True)
                     continue
-                if error.errno in _HELD or (error.errno in _NO_FLOCK and _is_alive(holder)):
+                if error.errno in _HELD or (error.errno in _NO_FLOCK and _lives(holder)):
                     os.close(fd)
                     raise _in_use(run_dir, holder) from error
                 if error.errno not in _NO_FLOCK:
@@ -213,9 +216,9 @@ class RunLock:
         store = found[0]
         store.check()
         holder = _holder_in(store.get(DRIVER))
-        if _is_alive(holder):
+        if _lives(holder):
             raise _in_use(run_dir, holder)
-        if holder and not _is_dead(holder):
+        if holder and _lives(holder) is None:
             warnings.warn(
                 f"{store.shown()} was last driven by {_who(holder)}, on another machine. Should it still run, this "
                 "start takes its place: it stops at its next shard, and no row is counted twice.",
@@ -223,12 +226,6 @@ class RunLock:
             )
         store.put(DRIVER, json.dumps(_identity()).encode())
         self._claimed = store
-
-    def _open(self) -> int:
-        try:
-            return os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as error:
-            raise disk_error(self.path, error) from error
 
     def _write_holder(self, fd: int) -> None:
         try:
@@ -242,14 +239,10 @@ class RunLock:
 def may_live(run_dir: Path) -> bool:
     """Whether a driver holds `run_dir`: False where none does, or the one that did is known to be dead."""
     try:
-        fd = os.open(run_dir / LOCK, os.O_RDONLY)
+        holder = _holder_in((run_dir / LOCK).read_bytes())
     except OSError:
         return False
-    try:
-        holder = _read_holder(fd)
-    finally:
-        os.close(fd)
-    return bool(holder) and not _is_dead(holder)
+    return bool(holder) and _lives(holder) is not False
 
 
 def _in_use(run_dir: Path, holder: dict[str, Any]) -> ShardError:
@@ -284,10 +277,6 @@ def _born(pid: int) -> str:
     return "" if fields[0] in "ZX" else fields[19]  # a zombie holds no directory
 
 
-def _read_holder(fd: int) -> dict[str, Any]:
-    return _holder_in(os.pread(fd, 4096, 0))
-
-
 def _holder_in(data: bytes | None) -> dict[str, Any]:
     try:
         found = json.loads(data or b"{}")
@@ -296,18 +285,10 @@ def _holder_in(data: bytes | None) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _here(holder: dict[str, Any]) -> bool:
-    return holder.get("host") == socket.gethostname() and holder.get("pid_space") == _pid_space()
-
-
-def _is_alive(holder: dict[str, Any]) -> bool:
-    """True only when the holder is known to live: a process of this machine."""
-    return _here(holder) and bool(holder.get("born")) and _born(int(holder["pid"])) == holder["born"]
-
-
-def _is_dead(holder: dict[str, Any]) -> bool:
-    """True only when the holder is known to be dead: of this machine, and no such process any more."""
-    return _here(holder) and bool(holder.get("born")) and _born(int(holder["pid"])) != holder["born"]
+def _lives(holder: dict[str, Any]) -> bool | None:
+    """Whether the holder is a live process of this machine; None where nobody here knows."""
+    here = holder.get("host") == socket.gethostname() and holder.get("pid_space") == _pid_space()
+    return _born(int(holder["pid"])) == holder["born"] if here and holder.get("born") else None
 
 
 def _same_file(fd: int, path: Path) -> bool:

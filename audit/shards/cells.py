@@ -88,13 +88,15 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
     sort_columns = _sort_columns(schema)
     sorts: dict[tuple[Any, ...], int] = {}
     settings: dict[tuple[Any, ...], int] = {}
-    questions, groups = _Names(), _Names()
+    questions: list[pa.DictionaryArray] = []
+    groups: list[pa.DictionaryArray] = []
     parts: dict[str, list[NDArray[Any]]] = {name: [] for name in ("sort", "setting", "n_options", "state", *_ANSWERS)}
     for batch in together(batches):
         parts["sort"].append(_codes([batch.column(name) for name in sort_columns], sorts).astype(np.int16))
         parts["setting"].append(_codes([batch.column(name) for name in schema.key[3:]], settings).astype(np.int16))
-        questions.add(batch.column("question_id"))
-        groups.add(batch.column("group"), questions)
+        questions.append(_names(batch.column("question_id")))
+        own = batch.column("group").equals(batch.column("question_id"))  # as often: then it is numbered once
+        groups.append(questions[-1] if own else _names(batch.column("group")))
         parts["n_options"].append(_counts(batch.column(N_OPTIONS)))
         parts["state"].append(states_of(batch))
         for name in set(_ANSWERS) & set(batch.schema.names):
@@ -102,53 +104,30 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
     if not parts["state"]:
         parts = {name: [np.zeros(0, dtype=np.int16)] for name in parts}
     whole: dict[str, Any] = {name: np.concatenate(parts.pop(name)) if parts[name] else None for name in list(parts)}
-    own_groups = groups == questions
-    question = questions.codes()
+    question = _as_one(questions)
+    group = question if all(a is b for a, b in zip(groups, questions, strict=True)) else _as_one(groups)
     return _Rows(
-        question=question,
-        group=question if own_groups else groups.codes(),
+        question=question[0],
+        group=group[0],
         sorts=list(sorts),
         settings=[Setting(*setting) for setting in settings],
-        questions=questions.values,
-        groups=questions.values if own_groups else groups.values,
+        questions=question[1],
+        groups=group[1],
         **whole,
     )
 
 
-class _Names:
+def _names(column: pa.Array) -> pa.DictionaryArray:
     """A string column with many values, numbered: nothing of it is ever a Python string."""
+    return column.cast(pa.large_string()).dictionary_encode()  # large: all of them together may pass 2 GB
 
-    def __init__(self) -> None:
-        self._column: pa.Array | None = None  # the last
-        self._local: list[NDArray[np.int32]] = []
-        self._found: list[pa.Array] = []
-        self.values = pa.array([], pa.large_string())
 
-    def add(self, column: pa.Array, other: _Names | None = None) -> None:
-        """other: of the same rows, and often the same: then it is numbered once."""
-        if other is not None and other._column is not None and column.equals(other._column):
-            self._local.append(other._local[-1])
-            self._found.append(other._found[-1])
-            return
-        encoded = column.dictionary_encode(null_encoding="encode")
-        self._column = column
-        self._local.append(np.asarray(encoded.indices))
-        self._found.append(encoded.dictionary.cast(pa.large_string()))  # all of them together may pass 2 GB
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the two were the same in every row."""
-        return isinstance(other, _Names) and all(a is b for a, b in zip(self._found, other._found, strict=True))
-
-    def codes(self) -> Codes:
-        """(rows,) the number of each row's value; `values` then says what a number stands for."""
-        if not self._found:
-            return np.zeros(0, dtype=np.int32)
-        ends = np.cumsum([len(found) for found in self._found])
-        encoded = pa.concat_arrays(self._found).dictionary_encode(null_encoding="encode")
-        self.values = encoded.dictionary
-        tables = np.split(np.asarray(encoded.indices), ends[:-1])
-        local, self._local, self._found = self._local, [], []
-        return np.concatenate([table[one] for table, one in zip(tables, local, strict=True)])
+def _as_one(batches: list[pa.DictionaryArray]) -> tuple[Codes, pa.Array]:
+    """(rows,) the number of each row's value, and what the numbers stand for."""
+    whole = pa.chunked_array(batches, pa.dictionary(pa.int32(), pa.large_string())).unify_dictionaries()
+    if not whole.num_chunks:
+        return np.zeros(0, dtype=np.int32), pa.array([], pa.large_string())
+    return np.concatenate([np.asarray(chunk.indices) for chunk in whole.chunks]), whole.chunk(0).dictionary
 
 
 def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

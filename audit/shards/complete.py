@@ -30,9 +30,8 @@ from audit.shards.write import keep_rows
 from audit.statistics.paired import CellOutcomes
 
 Revised = tuple[str, str, str]  # model, benchmark, model revision
-REVISED = ("model", "benchmark", "model_revision")
-COUNTED = (*REVISED, "reasked")
-_TOGETHER = 64  # shards are small, and to start a count takes Arrow longer than to make it
+_REVISED = ("model", "benchmark", "model_revision")
+_COUNTED = (*_REVISED, "reasked")
 
 
 class Seen(Counter[Revised]):
@@ -47,21 +46,14 @@ class Seen(Counter[Revised]):
 def count_rows(run_dir: Path, schema: RowSchema) -> Seen:
     """Rows of the shards. ShardError where there are no shards."""
     seen = Seen()
-    waiting: list[pa.RecordBatch] = []
-    for batch in iter_columns(run_dir, schema, COUNTED, batch_size=1 << 16):
-        waiting.append(batch)
-        if len(waiting) == _TOGETHER:
-            add_rows(seen, *waiting)
-            waiting.clear()
-    if waiting:
-        add_rows(seen, *waiting)
+    for batch in together(iter_columns(run_dir, schema, _COUNTED)):
+        _add_rows(seen, batch)
     return seen
 
 
-def add_rows(seen: Seen, *batches: pa.RecordBatch) -> None:
-    """Count the rows of batches in."""
-    grouped = pa.Table.from_batches(batches).group_by(REVISED).aggregate([([], "count_all"), ("reasked", "sum")])
-    for row in grouped.to_pylist():
+def _add_rows(seen: Seen, batch: pa.RecordBatch) -> None:
+    rows = pa.Table.from_batches([batch]).group_by(_REVISED).aggregate([([], "count_all"), ("reasked", "sum")])
+    for row in rows.to_pylist():
         seen[row["model"], row["benchmark"], row["model_revision"]] += row["count_all"]
         seen.reasked[row["model"], row["benchmark"]] += row["reasked_sum"] or 0
 
@@ -74,8 +66,8 @@ def contents(seen: Mapping[Revised, int]) -> list[dict[str, Any]]:
     ]
 
 
-def cell_rows(run_dir: Path, seen: Mapping[Revised, int]) -> tuple[CellRows, ...]:
-    """Each model and benchmark that has rows or should have, sorted. seen: what `count_rows` counted.
+def cell_rows(run_dir: Path, seen: Seen) -> tuple[CellRows, ...]:
+    """Each model and benchmark that has rows or should have, sorted.
 
     Raises ShardError when the shards hold rows that the manifest does not ask for, ConfigError when the manifest cannot
     be read.
@@ -83,7 +75,7 @@ def cell_rows(run_dir: Path, seen: Mapping[Revised, int]) -> tuple[CellRows, ...
     found: Counter[tuple[str, str]] = Counter()
     for (model, benchmark, _), rows in seen.items():
         found[model, benchmark] += rows
-    again = seen.reasked if isinstance(seen, Seen) else Counter[tuple[str, str]]()
+    again = seen.reasked
     expected = _expected(run_dir)
     if expected is None:
         return tuple(CellRows(*cell, found[cell], None, again[cell]) for cell in sorted(found))
@@ -162,9 +154,9 @@ def read_outcomes(
     seen = Seen()
 
     def batches() -> Iterator[pa.RecordBatch]:
-        columns = tuple(dict.fromkeys((*paired, *COUNTED, *also)))
-        for batch in together(iter_columns(run_dir, schema, columns, 1 << 14)):
-            add_rows(seen, batch.select(COUNTED))
+        columns = tuple(dict.fromkeys((*paired, *_COUNTED, *also)))
+        for batch in together(iter_columns(run_dir, schema, columns)):
+            _add_rows(seen, batch.select(_COUNTED))
             if each is not None:
                 each(batch)
             yield pick(batch, paired)
@@ -175,7 +167,7 @@ def read_outcomes(
 
 
 Cost = dict[str, dict[str, dict[str, dict[str, int]]]]
-_COUNTED = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens")
+_COSTS = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens")
 
 
 def run_cost(run_dirs: RunDirs, schema: RowSchema) -> Cost:
@@ -185,8 +177,8 @@ def run_cost(run_dirs: RunDirs, schema: RowSchema) -> Cost:
     in the audit's own columns, `<role>_calls` and `<role>_*_tokens`. A role without a call in an arm is left out.
     """
     sums: dict[tuple[str, str], Counter[str]] = {}
-    for batch in iter_columns(run_dirs, schema, ("model", "arm", "reasked", *schema.cost_columns), batch_size=1 << 16):
-        counted = [([], "count_all"), *((name, "sum") for name in ("reasked", *schema.cost_columns))]
+    counted = [([], "count_all"), *((name, "sum") for name in ("reasked", *schema.cost_columns))]
+    for batch in together(iter_columns(run_dirs, schema, ("model", "arm", "reasked", *schema.cost_columns))):
         for row in pa.Table.from_batches([batch]).group_by(["model", "arm"]).aggregate(counted).to_pylist():
             calls = row["count_all"] + (row["reasked_sum"] or 0)
             found = {"calls": calls, **{name: row[f"{name}_sum"] or 0 for name in schema.cost_columns}}
@@ -198,7 +190,7 @@ def run_cost(run_dirs: RunDirs, schema: RowSchema) -> Cost:
     for (model, arm), found in sorted(sums.items()):
         for prefix, role in (("", ANSWER_ROLE), *roles):
             if found[f"{prefix}calls"]:
-                entry = {name: int(found[f"{prefix}{name}"]) for name in _COUNTED}
+                entry = {name: int(found[f"{prefix}{name}"]) for name in _COSTS}
                 cost.setdefault(model, {}).setdefault(arm, {})[role] = entry
     return cost
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
@@ -262,6 +263,7 @@ def open_run_dir(
     ShardError when another live driver uses it.
     """
     path = Path(run_dir)
+    begin = partial(_begin, path, schema, fingerprint, config, models, analysis)
     try:
         make_folder(path)
         make_folder(path / SHARDS)
@@ -270,12 +272,12 @@ def open_run_dir(
     stored = store_of(path) is not None
     if stored:  # what is refused must not have taken the run from a driver that is at work there
         fetch(path, only=MANIFEST)
-        _begin(path, schema, fingerprint, config, models, analysis)
+        begin()
     lock = RunLock.take(path)
     try:
         if stored:
             fetch(path, clean=True)
-        manifest = _begin(path, schema, fingerprint, config, models, analysis)
+        manifest = begin()
         attempt = start_attempt(path)
         manifest.save(path, as_attempt(path, attempt))
     except BaseException:

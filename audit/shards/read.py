@@ -22,7 +22,7 @@ from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches, pick
 from audit.shards.files import QUARANTINE, SHARDS, TMP_SUFFIX, disk_error, file_sha256, whole_file
 from audit.shards.keys import Digests, KeySet, digests_of_table
 from audit.shards.manifest import MANIFEST, Manifest
-from audit.shards.schema import RowSchema, shared_values
+from audit.shards.schema import RowSchema
 from audit.shards.shard_file import (
     SUFFIXES,
     CorruptShardError,
@@ -227,10 +227,8 @@ def _sha256_once(path: Path, size: int, mtime_ns: int) -> str:
     return file_sha256(path)
 
 
-def iter_columns(
-    run_dirs: RunDirs, schema: RowSchema, columns: Sequence[str], batch_size: int = 1024
-) -> Iterator[pa.RecordBatch]:
-    """Record batches of at most `batch_size` rows with these columns, shard by shard in the order of their names.
+def iter_columns(run_dirs: RunDirs, schema: RowSchema, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The record batches, at most 1,024 rows each, with these columns, shard by shard in the order of their names.
 
     columns: names of the schema, and `n_options`. Raises ShardError when there is no shard or one is damaged,
     ConfigError for an unknown column.
@@ -242,9 +240,7 @@ def iter_columns(
     stored = list(dict.fromkeys("options" if name == N_OPTIONS else name for name in columns))
     for path in shard_files(run_dirs):
         for batch in iter_batches(path, schema, stored):
-            whole = pick(batch, columns)
-            for start in range(0, whole.num_rows, batch_size):
-                yield whole.slice(start, batch_size)
+            yield pick(batch, columns)
 
 
 def iter_rows(
@@ -253,12 +249,11 @@ def iter_rows(
     columns: Sequence[str],
     key: Sequence[str] = (),
     only: Iterable[tuple[str, ...]] | None = None,
-    batch_size: int = 1024,
 ) -> Iterator[list[dict[str, Any]]]:
     """The rows of each batch of `iter_columns`. only: values of the columns `key` in the rows that are wanted; None for
     all."""
     chosen = None if only is None else pa.array(sorted(map("\0".join, only)), pa.string())
-    for batch in iter_columns(run_dirs, schema, columns, batch_size):
+    for batch in iter_columns(run_dirs, schema, columns):
         if chosen is not None:
             names = pc.binary_join_element_wise(*(batch.column(name) for name in key), "\0")
             batch = batch.filter(pc.is_in(names, value_set=chosen))
@@ -271,16 +266,6 @@ def write_table(path: Path, table: pa.Table, rows_at_once: int | None = None) ->
     with whole_file(path) as file, pa.ipc.new_file(file, table.schema, options=options) as writer:
         writer.write_table(table, max_chunksize=rows_at_once)
     return path
-
-
-def read_columns(run_dirs: RunDirs, schema: RowSchema, columns: Sequence[str]) -> dict[str, list[Any]]:
-    """Whole columns as Python lists, equally long. Equal strings are one object."""
-    lists: dict[str, list[Any]] = {name: [] for name in columns}
-    shared: dict[str, str] = {}
-    for batch in iter_columns(run_dirs, schema, columns):
-        for name in columns:
-            lists[name] += shared_values(batch.column(name), shared)
-    return lists
 
 
 def load_cells(run_dirs: RunDirs, schema: RowSchema, model: str | None = None) -> list[CellOutcomes]:

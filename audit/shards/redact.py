@@ -3,7 +3,7 @@ the environment holds under a secret-like name are blanked. The *name* of an env
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 REMOVED = "<removed>"
@@ -17,8 +17,8 @@ _SECRET_KEY = re.compile(
 # OPENAI_API_KEY, HF_TOKEN: capitals with an underscore. (Some real keys are capitals too, but without an underscore.)
 _ENV_NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 _KEY_FORMS = re.compile(
-    r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{12,}|\b(?:(?:hf|gh[pousr]|github_pat)_|glpat[_-]|xox[abp]-)[A-Za-z0-9_-]{12,}"
-    r"|\bAKIA[0-9A-Z]{16}\b|\bAIza[0-9A-Za-z_-]{30,}|\b[Bb]earer\s+[A-Za-z0-9._~+/=-]{8,}"
+    r"\b(?:sk|pk|rk)-[A-Za-z0-9_*-]{12,}|\b(?:(?:hf|gh[pousr]|github_pat)_|glpat[_-]|xox[abp]-)[A-Za-z0-9_-]{12,}"
+    r"|\bAKIA[0-9A-Z]{16}\b|\bAIza[0-9A-Za-z_-]{30,}|\b(?i:bearer)\s+[A-Za-z0-9._~+/=-]{8,}"
     r"|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+"
 )
 _URL_LOGIN = re.compile(r"(?<=://)[^/\s@]+@")
@@ -51,7 +51,7 @@ def redact(value: Any, environ: Mapping[str, str] | None = None) -> Any:
 def _redact(value: Any, known: tuple[str, ...], under_secret_key: bool) -> Any:
     if isinstance(value, Mapping):
         return {
-            _text(str(key), known): _redact(item, known, under_secret_key or _holds_secret(str(key), item))
+            without_secrets(str(key), known): _redact(item, known, under_secret_key or _holds_secret(str(key), item))
             for key, item in value.items()
         }
     if isinstance(value, (list, tuple)):
@@ -60,7 +60,7 @@ def _redact(value: Any, known: tuple[str, ...], under_secret_key: bool) -> Any:
         return value
     if under_secret_key and value and not (_ENV_NAME.fullmatch(value) and value not in known):
         return REMOVED
-    return _text(value, known)
+    return without_secrets(value, known)
 
 
 def _holds_secret(key: str, value: Any) -> bool:
@@ -68,7 +68,8 @@ def _holds_secret(key: str, value: Any) -> bool:
     return bool(_SECRET_KEY.search(key)) and not names_variable and not _NO_SECRET_KEY.fullmatch(key)
 
 
-def _text(text: str, known: tuple[str, ...]) -> str:
+def without_secrets(text: str, known: Sequence[str]) -> str:
+    """A text without these secrets (longest first), and without what looks like one."""
     for secret in known:
         text = text.replace(secret, REMOVED)
     text = _URL_LOGIN.sub(f"{REMOVED}@", text)

@@ -66,7 +66,7 @@ def read_texts(reads: Sequence[Read], questions: Collection[tuple[str, str]] | N
         columns = tuple(dict.fromkeys((*COLUMNS, *_TEXTS)))
         for read in reads:
             aggregator = aggregator_of(read.run_dir)
-            for batch in iter_columns([read.run_dir], SCHEMA, columns, batch_size=1 << 12):
+            for batch in iter_columns([read.run_dir], SCHEMA, columns):
                 found = _rows(batch, aggregator)
                 if questions is None:
                     kept.add(batch)

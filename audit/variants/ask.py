@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from audit.audits import Audit, Roles, Work
@@ -20,7 +21,7 @@ from audit.errors import ConfigError, EngineError
 from audit.records import NO_OPTION, Design, FinishReason, Generation, Part, Presentation, Question, Reading
 from audit.resolve import BenchmarkSample, resolve_run, revision_of
 from audit.runtime.progress import Display
-from audit.shards.read import read_columns
+from audit.shards.read import iter_rows
 from audit.shards.schema import row_schema
 from audit.shards.working_copy import named, own_run
 from audit.variants.build import Judge
@@ -148,10 +149,10 @@ def ask_model(
         result = run_audit(resolved, {"seed": config.seed}, display, hooks=hooks(run_config.registry))
         if result.failed:
             raise EngineError(f"The {role} model cannot be run: {result.failed[model.name]}")
-        columns = read_columns(result.run_dir, ASK.schema, _READ)
+        rows = chain.from_iterable(iter_rows(result.run_dir, ASK.schema, _READ))
         replies = {
             key: Generation(text, FinishReason(finish), engine_id=engine, error=error)
-            for key, text, finish, engine, error in zip(*(columns[name] for name in _READ), strict=True)
+            for key, text, finish, engine, error in map(dict.values, rows)
         }
         if failed := sum(reply.error is not None for reply in replies.values()):
             display.note(f"{failed} of {len(replies)} calls failed; store.retry_errors=true asks these again")

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 from servers_here import free_port
 
-from audit.engines.openai_config import EndpointConfig, OpenAIConfig, RetryConfig
+from audit.engines.config import ModelConfig
+from audit.engines.openai_config import EndpointConfig, RetryConfig
 from audit.engines.openai_engine import OpenAIEngine
 from audit.errors import EndpointAuthError, EngineLoadError
 from audit.records import FinishReason, Generation, GenerationRequest
@@ -92,7 +93,7 @@ def with_engine(
     def run(use: Callable[[OpenAIEngine], Awaitable[T]], model: str = MODEL) -> T:
         async def main() -> T:
             endpoint = EndpointConfig(url=vllm_server_url, model=model, api_key_env=KEY_ENV, concurrency=8)
-            engine = OpenAIEngine(OpenAIConfig([endpoint], RetryConfig(max_attempts=2)))
+            engine = OpenAIEngine(ModelConfig(endpoints=[endpoint], retry=RetryConfig(max_attempts=2)))
             await engine.start()
             try:
                 return await use(engine)

@@ -87,7 +87,8 @@ def serving(behave: Callable[[Call], Reply]) -> Iterator[FaultyServer]:
 
 async def storm(calls: int, seed: int, timeout_s: float) -> dict[str, Any]:
     """Ask so many questions of the engine alone, and count what came back."""
-    from audit.engines.openai_config import CircuitConfig, EndpointConfig, OpenAIConfig, RetryConfig
+    from audit.engines.config import ModelConfig
+    from audit.engines.openai_config import CircuitConfig, EndpointConfig, RetryConfig
     from audit.engines.openai_engine import OpenAIEngine
     from audit.records import GenerationRequest
 
@@ -95,7 +96,8 @@ async def storm(calls: int, seed: int, timeout_s: float) -> dict[str, Any]:
     async with FaultyServer(hostile) as server:
         endpoint = EndpointConfig(server.url, "m", concurrency=32, api_key_env=KEY_ENV, timeout_s=timeout_s)
         retry = RetryConfig(base_delay_s=0.02, max_delay_s=0.2, outage_s=60)
-        engine = OpenAIEngine(OpenAIConfig([endpoint], retry, CircuitConfig(cooldown_s=0.2)), random.Random(seed))
+        model = ModelConfig(endpoints=[endpoint], retry=retry, circuit=CircuitConfig(cooldown_s=0.2))
+        engine = OpenAIEngine(model, random.Random(seed))
         await engine.start()
         asked = [
             GenerationRequest(f"question {i}", affinity=str(i), label="direct/0", seed=i, max_tokens=8)

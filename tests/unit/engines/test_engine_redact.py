@@ -15,12 +15,12 @@ KEY = "sk-test-0123456789-do-not-leak"
 
 def test_redaction() -> None:
     redactor = Redactor([KEY, "EMPTY", "abc"])
-    assert redactor.message(f"a {KEY} b") == "a [redacted] b"
-    assert redactor.message("Authorization: Bearer xyz123, next") == "Authorization: [redacted], next"
-    assert redactor.message("provided: sk-abcd****wxyz.") == "provided: [redacted]"
-    assert redactor.message("http://user:pw@host/v1") == "http://[redacted]@host/v1"
+    assert redactor.message(f"a {KEY} b") == "a <removed> b"
+    assert redactor.message("Authorization: Bearer xyz12345, next") == "Authorization: <removed>, next"
+    assert redactor.message("provided: sk-abcd****wxyz.") == "provided: <removed>."
+    assert redactor.message("http://user:pw@host/v1") == "http://<removed>@host/v1"
     assert redactor.message("abc") == "abc"  # too short to be a key
-    assert redactor.generation(f"EMPTY {KEY} sk-learn") == "EMPTY [redacted] sk-learn"  # a placeholder is a word
+    assert redactor.generation(f"EMPTY {KEY} sk-learn") == "EMPTY <removed> sk-learn"  # a placeholder is a word
     assert len(redactor.message("y" * 5000)) == 400
 
 
@@ -28,7 +28,7 @@ def test_a_message_holds_nothing_that_a_terminal_obeys() -> None:
     """A server's text reaches error rows, logs and the last sentence of a run."""
     said = Redactor([KEY]).message(f"no\x1b]0;owned\x07\x1b[2J\x9b31m {KEY}\r\nlines\u202e end \ud83d")
     bad = "\N{REPLACEMENT CHARACTER}"
-    assert said == f"no{bad}]0;owned{bad}{bad}[2J{bad}31m [redacted] lines{bad} end {bad}"
+    assert said == f"no{bad}]0;owned{bad}{bad}[2J{bad}31m <removed> lines{bad} end {bad}"
 
 
 @pytest.mark.parametrize("spell", [str.upper, str.lower, lambda k: k[::-1], lambda k: b64encode(k.encode()).decode()])

@@ -13,27 +13,33 @@ from typing import Any
 
 import pytest
 from faulty_server import Call, FaultyServer, Reply, completion, error, letters_completion
-from omegaconf import OmegaConf
 from servers_here import free_port
 
-from audit.engines.config import ModelConfig
-from audit.engines.dispatch import Circuit, CircuitState, Dispatcher, make_slot
-from audit.engines.openai_config import CircuitConfig, EndpointConfig, OpenAIConfig, RetryConfig, check_config
-from audit.engines.openai_engine import WITHIN_S, OpenAIEngine, probe
+from audit.engines.config import ModelConfig, check_model
+from audit.engines.dispatch import Dispatcher, Slot
+from audit.engines.openai_config import CircuitConfig, EndpointConfig, RetryConfig
+from audit.engines.openai_engine import WITHIN_S, probe
 from audit.engines.retry import FailureKind, backoff_seconds, classify_status, retry_after_seconds
 from audit.errors import AuditError, ConfigError, EndpointAuthError, EngineLoadError
+from audit.records import Reading
 
 KEY = "sk-test-0123456789-do-not-leak"
 
 
-def config(*endpoints: EndpointConfig) -> OpenAIConfig:
-    return OpenAIConfig(list(endpoints))
+def check(reading: Reading = Reading.LETTER, **changes: Any) -> None:
+    one = ModelConfig(name="m", engine="openai", endpoints=[EndpointConfig(model="m")])
+    check_model("m", replace(one, **changes), reading)
+
+
+def test_a_sound_one_is_taken() -> None:
+    check()
+    check(Reading.LETTER_LOGPROB)
 
 
 @pytest.mark.parametrize("value", [KEY, "hf_abcdefghijklmnop", "sk_live_123", "not a name", "", "1ABC", "a-b"])
 def test_a_key_in_place_of_a_variables_name_is_refused_without_being_shown(value: str) -> None:
     with pytest.raises(ConfigError, match="api_key_env") as caught:
-        OpenAIEngine(config(EndpointConfig(model="m", api_key_env=value)))
+        check(endpoints=[EndpointConfig(model="m", api_key_env=value)])
     assert len(value) < 5 or value not in str(caught.value)
 
 
@@ -49,7 +55,7 @@ def test_a_key_in_place_of_a_variables_name_is_refused_without_being_shown(value
 )
 def test_credentials_in_a_url_are_refused_without_being_shown(url: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        check_config(config(EndpointConfig(url=url, model="m")))
+        check(endpoints=[EndpointConfig(url=url, model="m")])
     assert "hunter22" not in str(caught.value) and "user" not in str(caught.value).split("Example")[0]
 
 
@@ -69,22 +75,13 @@ def test_credentials_in_a_url_are_refused_without_being_shown(url: str) -> None:
         ({"circuit": CircuitConfig(failures=0)}, "failures"),
         ({"extra_body": {"stream": True}}, "stream"),
         ({"extra_body": {"api_key": "x"}}, "api_key"),
+        ({"reading": Reading.OPTION_TEXT}, "engine vllm"),
+        ({"reading": Reading.LETTER_LOGPROB, "endpoints": [EndpointConfig("http://h/infer", "m")]}, "no likelihood"),
     ],
 )
 def test_unusable_configurations(change: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        check_config(replace(config(EndpointConfig(model="m")), **change))
-
-
-def test_it_is_a_structured_config() -> None:
-    node = OmegaConf.merge(
-        OmegaConf.structured(OpenAIConfig),
-        {"endpoints": [{"url": "http://h:1/v1", "model": "m", "concurrency": "8"}], "retry": {"max_attempts": 2}},
-    )
-    built = OmegaConf.to_object(node)
-    assert isinstance(built, OpenAIConfig)
-    assert built.endpoints == [EndpointConfig("http://h:1/v1", "m", concurrency=8)]
-    assert built.retry.max_attempts == 2
+        check(**change)
 
 
 def test_the_configuration_loads_no_client() -> None:
@@ -176,51 +173,38 @@ def test_an_address_without_its_path_is_shown_whole() -> None:
     asyncio.run(main())
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
+def test_an_endpoint_goes_out_is_tested_by_one_request_and_comes_back() -> None:
+    now = [0.0]
+    slot = Slot("a", 1.0, 10, CircuitConfig(failures=2, cooldown_s=10))
 
-    def __call__(self) -> float:
-        return self.now
+    async def main() -> None:
+        dispatcher = Dispatcher([slot], lambda: now[0])
+        leases = [await dispatcher.acquire("q") for _ in range(6)]
+        assert not dispatcher.failed(leases[0])
+        dispatcher.answered(leases[1])  # in a row: an answer in between starts again
+        assert not dispatcher.failed(leases[2])
+        assert dispatcher.failed(leases[3]) and not slot.ready(9.9) and slot.ready(10.0)
+        now[0] = 10.0
+        probe = await dispatcher.acquire("q")
+        assert probe.probe and not slot.ready(10.0)  # one probe, no second
+        dispatcher.failed(probe)
+        assert not slot.ready(19.9)
+        now[0] = 20.0
+        dispatcher.abandoned(await dispatcher.acquire("q"))  # cancelled: it may be sent again at once
+        probe = await dispatcher.acquire("q")
+        assert not dispatcher.failed(leases[4])  # a late failure of an older request changes nothing
+        assert slot.probing and dispatcher.answered(probe)
+        assert (slot.in_service, slot.times_out, slot.in_flight) == (True, 1, 1)
+        dispatcher.close()
 
-
-def test_circuit_opens_probes_once_and_closes() -> None:
-    clock = Clock()
-    circuit = Circuit(CircuitConfig(failures=2, cooldown_s=10), clock)
-    assert not circuit.failed(probe=circuit.begin())
-    circuit.answered()  # in a row: an answer in between starts again
-    assert not circuit.failed(probe=False)
-    assert circuit.failed(probe=False) and not circuit.allows()
-    clock.now = 9.9
-    assert not circuit.allows()
-    clock.now = 10.0
-    assert circuit.allows()
-    probe = circuit.begin()
-    assert probe and not circuit.allows()  # one probe, no second
-    circuit.failed(probe=probe)
-    assert circuit.probe_at == 20.0
-    clock.now = 20.0
-    assert circuit.begin()
-    assert not circuit.failed(probe=False)  # a late failure of an older request changes nothing
-    assert circuit.state is CircuitState.HALF_OPEN
-    assert circuit.answered() and circuit.closed and circuit.times_opened == 1
-
-
-def test_an_abandoned_probe_may_be_sent_again() -> None:
-    clock = Clock()
-    circuit = Circuit(CircuitConfig(failures=1, cooldown_s=10), clock)
-    circuit.trip()
-    clock.now = 10.0
-    circuit.abandoned(probe=circuit.begin())
-    assert circuit.allows()
+    asyncio.run(main())
 
 
 def test_round_robin_is_smooth_and_exact_without_affinity() -> None:
-    clock = Clock()
-    slots = [make_slot(n, w, 10**6, CircuitConfig(), clock) for n, w in (("a", 5.0), ("b", 3.0), ("c", 2.0))]
+    slots = [Slot(name, weight, 10**6, CircuitConfig()) for name, weight in (("a", 5.0), ("b", 3.0), ("c", 2.0))]
 
     async def main() -> None:
-        dispatcher = Dispatcher(slots, clock)
+        dispatcher = Dispatcher(slots)
         for _ in range(1000):  # one question: its home takes 8 ahead of its share, and then only its share
             await dispatcher.acquire("the one question")
 

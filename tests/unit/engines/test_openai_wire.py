@@ -1,6 +1,7 @@
 """Chat completions on the wire: bodies as endpoints send them, read without a socket."""
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -42,6 +43,21 @@ def failure(body: Any, letters: tuple[str, ...] = ()) -> Failure:
 def test_a_reply_that_is_said_to_be_whole_is_an_answer(reason: str | None) -> None:
     got = generation(completion("B", reason))
     assert (got.text, got.finish_reason) == ("B", FinishReason.STOP)
+
+
+@pytest.mark.parametrize(
+    ("body", "text", "finish"),
+    [
+        (completion("", "length", reasoning_content="hmm"), "", FinishReason.LENGTH),  # cut off while thinking
+        (completion(None, "length", reasoning="hmm"), "", FinishReason.LENGTH),
+        (completion("", "stop"), "", FinishReason.STOP),  # empty, but said to be complete
+        (completion([{"type": "text", "text": "A"}]), "A", FinishReason.STOP),  # type: ignore[arg-type]
+        (completion(None, "stop", refusal="I cannot."), "I cannot.", FinishReason.STOP),
+    ],
+)
+def test_which_field_of_a_message_is_the_reply(body: dict[str, Any], text: str, finish: FinishReason) -> None:
+    got = generation(body)
+    assert (got.text, got.finish_reason) == (text, finish)
 
 
 @pytest.mark.parametrize("reason", ["length", "max_tokens", "MAX_TOKENS", "model_length", "token_limit"])
@@ -95,6 +111,23 @@ def test_an_error_nested_as_deep_as_json_is_read_is_told_in_words() -> None:
 def test_what_is_no_logprob_is_not_taken_for_one(value: str) -> None:
     body = json.dumps(letters_completion({"A": -1.5, "B": -2.25})).replace("-2.25", value)
     assert generation(body, ("A", "B")).option_logprobs == (-1.5, None)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"choices": []}, {"object": "error"}, [1, 2], {"choices": [{"finish_reason": "stop"}]},
+     {"choices": [{"message": {"content": 5}, "finish_reason": "stop"}]}, '{"choices": [{"message": {"content": "cut'],
+)  # fmt: skip
+def test_a_body_without_a_reply_is_malformed(body: Any) -> None:
+    assert failure(body).kind is FailureKind.MALFORMED
+
+
+def test_letters_add_the_variants_of_a_token_and_leave_absent_ones_none() -> None:
+    top = {"B": -1.0, " B": -2.0, "\u0120A": -3.0, "Because": -0.5, "b": -0.1}
+    # B: log(e^-1 + e^-2) = -1 + log(1 + e^-1) = -0.6867; "Because" and "b" are other tokens; C was not told.
+    got = generation(letters_completion(top), ("A", "B", "C"))
+    assert got.option_logprobs == pytest.approx((-3.0, -1 + math.log1p(math.exp(-1)), None))
+    assert failure(completion("B"), ("A", "B")).kind is FailureKind.MALFORMED  # no logprobs: not an answer
 
 
 def test_an_impossible_token_has_a_logprob() -> None:

@@ -216,13 +216,6 @@ def test_prompt_logprobs_of_other_tokens_are_an_error_not_a_score():
         ask(Other(), request("11", "abcd"))
 
 
-def test_labels_that_share_their_first_token_are_told_apart_by_the_rest():
-    """li2026, Appendix J: the first token of "(A)" and "(B)" can be the same. Here the whole label is read."""
-    labels = replace(request("1"), letters=("(A)", "(B)"))
-    (found,) = ask(SpelledLLM(), labels)
-    assert found.option_logprobs == pytest.approx((spelled("1", "(A)"), spelled("1", "(B)")))
-
-
 def test_an_option_without_tokens_fails_its_question_alone():
     refused, scored = ask(FakeLLM(), request("1", "a", ""), request("1", "a", "b"))
     assert "('a', '')" in refused.error
@@ -274,23 +267,26 @@ def test_a_refusal_does_not_store_the_whole_prompt():
 
 
 @pytest.mark.parametrize("on_gpu", [True, False])
-def test_chunked_prefill_is_off_for_the_cpu_build_wherever_it_runs(on_gpu):
+def test_chunked_prefill_is_off_for_the_cpu_build_wherever_it_runs_and_for_no_other(on_gpu):
     args = engine_args(ModelConfig(name="m", max_model_len=16384), "p", None, on_gpu, cpu_build=True)
-    assert args["enable_chunked_prefill"] is False
-    assert args["max_num_batched_tokens"] == 16384
-    environment = engine_environment(ModelConfig(name="m"), on_gpu, n_cpus=2, cpu_build=True)
-    assert environment["VLLM_CPU_KVCACHE_SPACE"] == "2"
-
-
-@pytest.mark.parametrize("on_gpu", [True, False])
-def test_other_builds_prefill_as_vllm_chooses(on_gpu):
+    assert (args["enable_chunked_prefill"], args["max_num_batched_tokens"]) == (False, 16384)
     args = engine_args(ModelConfig(name="m"), "p", None, on_gpu, cpu_build=False)
     assert not {"enable_chunked_prefill", "max_num_batched_tokens"} & set(args)
 
 
-def test_a_gpu_build_on_gpus_gets_no_cpu_settings():
-    environment = engine_environment(ModelConfig(name="m"), on_gpu=True, n_cpus=2, cpu_build=False)
-    assert set(environment) == {"VLLM_NO_USAGE_STATS", "VLLM_LOGGING_LEVEL"}
+@pytest.mark.parametrize(
+    ("on_gpu", "cpu_build", "invariant", "more"),
+    [
+        (True, False, False, {}),
+        (True, False, True, {"VLLM_BATCH_INVARIANT"}),
+        (True, True, False, {"VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_NUM_OF_RESERVED_CPU", "OMP_NUM_THREADS"}),
+        (False, False, False, {"VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_NUM_OF_RESERVED_CPU", "OMP_NUM_THREADS"}),
+    ],
+)
+def test_what_vllm_reads_before_it_is_imported(on_gpu, cpu_build, invariant, more):
+    model = ModelConfig(name="m", batch_invariant=invariant)
+    environment = engine_environment(model, on_gpu, n_cpus=2, cpu_build=cpu_build)
+    assert set(environment) == {"VLLM_NO_USAGE_STATS", "VLLM_LOGGING_LEVEL", *more}
 
 
 @pytest.mark.parametrize(
@@ -305,12 +301,6 @@ def test_the_batch_invariant_mode_is_refused_where_the_hardware_lacks_it(cuda, c
         return
     with pytest.raises(EngineLoadError, match=r"m: batch_invariant=true needs .* on this one here"):
         check_batch_invariant("m", platform)
-
-
-@pytest.mark.parametrize("asked", [True, False])
-def test_vllm_is_told_of_the_batch_invariant_mode_before_it_is_imported(asked):
-    environment = engine_environment(ModelConfig(name="m", batch_invariant=asked), True, 2, cpu_build=False)
-    assert environment.get("VLLM_BATCH_INVARIANT") == ("1" if asked else None)
 
 
 @pytest.mark.parametrize(

@@ -8,28 +8,23 @@ import ray
 from audit.errors import ConfigError, EngineLoadError
 from audit.runtime import actors
 from audit.runtime.actors import EnginePool
-from audit.runtime.placement import plan_placement
+from audit.runtime.placement import Placement, plan_placement
 
 
-def test_no_gpu_no_placement():
-    assert plan_placement(1, "mp", 0.0, 0.0) is None
-
-
-def test_mp_takes_its_gpus_in_one_bundle_and_holds_them_itself():
-    placement = plan_placement(4, "mp", 8.0, 4.0)
-    assert (placement.bundles, placement.strategy, placement.actor_gpus) == (({"GPU": 4.0},), "STRICT_PACK", 4.0)
-
-
-def test_ray_takes_one_gpu_a_bundle_and_leaves_them_to_vllms_workers():
-    placement = plan_placement(4, "ray", 4.0, 2.0)  # two nodes of two: only the ray executor can
-    assert (placement.bundles, placement.strategy, placement.actor_gpus) == (({"GPU": 1.0},) * 4, "PACK", 0.0)
-
-
-@pytest.mark.parametrize(("size", "executor"), [(1, "mp"), (1, "ray"), (2, "mp"), (2, "ray")])
-def test_no_cpu_is_reserved(size, executor):
+@pytest.mark.parametrize(
+    ("size", "executor", "gpus", "largest", "expected"),
+    [
+        (1, "mp", 0.0, 0.0, None),
+        (4, "mp", 8.0, 4.0, Placement(({"GPU": 4.0},), "STRICT_PACK", 4.0)),  # held by the engine itself
+        (1, "ray", 8.0, 8.0, Placement(({"GPU": 1.0},), "STRICT_PACK", 1.0)),
+        (4, "ray", 4.0, 2.0, Placement(({"GPU": 1.0},) * 4, "PACK", 0.0)),  # left to vLLM's workers, on two nodes
+    ],
+)
+def test_gpus_are_asked_for_and_no_cpu(
+    size: int, executor: str, gpus: float, largest: float, expected: Placement | None
+) -> None:
     """With as many replicas as CPUs, a CPU for each would leave the stages waiting for ever."""
-    placement = plan_placement(size, executor, 8.0, 8.0)
-    assert placement is not None and all(set(bundle) == {"GPU"} for bundle in placement.bundles)
+    assert plan_placement(size, executor, gpus, largest) == expected
 
 
 def test_what_cannot_fit_is_refused():

@@ -4,7 +4,6 @@ import math
 from dataclasses import fields, replace
 
 import numpy as np
-import panels
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -72,12 +71,6 @@ def test_key_set_is_a_set(members: np.ndarray, asked: np.ndarray) -> None:
     assert keys.common(KeySet.of(asked)) == len(plain & {tuple(pair) for pair in asked.tolist()})
 
 
-def test_key_set_answers_for_grids() -> None:
-    keys = [OutcomeKey("m", "b", f"q{i}", Arm.DIRECT, 0, 0) for i in range(5)]
-    some = KeySet.of(digests_of_keys(keys[:3]))
-    assert some.contains(digests_of_keys(keys).reshape(5, 1, 2)).tolist() == [[True]] * 3 + [[False]] * 2
-
-
 # Any code point, surrogates and NUL included: this is what a hostile or broken model can send.
 TEXT = st.text(st.characters(min_codepoint=0, max_codepoint=0x10FFFF), max_size=12)
 TEXTS = st.lists(TEXT, max_size=4).map(tuple)
@@ -143,11 +136,6 @@ def test_a_value_that_does_not_fit_is_named(column: str, value: object) -> None:
         outcomes_to_table([row(), replace(row(), **{column: value})])
 
 
-def test_no_outcomes_give_an_empty_table_of_the_schema() -> None:
-    assert outcomes_to_table([]).schema == SCHEMA.columns and outcomes_to_table([]).num_rows == 0
-    assert isinstance(outcomes_to_table([row()]).column("option_logprobs").type, pa.ListType)
-
-
 def test_a_row_has_every_column_and_no_other() -> None:
     assert sorted(NAMES) == sorted(SCHEMA.columns.names)  # the sweep's rows as objects, and its columns
     whole = {name: getattr(row(), name) for name in NAMES}
@@ -169,13 +157,6 @@ def test_a_row_has_every_column_and_no_other() -> None:
 )
 def test_the_values_are_those_of_to_pylist(array: pa.Array) -> None:
     assert shared_values(array, {}) == array.to_pylist()
-
-
-def test_every_column_of_a_shard() -> None:
-    table = panels.table_of(panels.outcomes_of(2, 5))
-    for name in table.column_names:
-        for chunk in table.column(name).chunks:
-            assert shared_values(chunk, {}) == chunk.to_pylist(), name
 
 
 def test_equal_texts_are_one_object_across_columns_and_batches() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from shard_rows import in_child, row, write
+from shard_rows import as_another_user, in_child, row, write
 
 from audit.errors import ConfigError, ShardError, SupersededError
 from audit.shards.attempt import RunLock, current_attempt, start_attempt
@@ -168,22 +168,10 @@ def test_directories_that_are_no_run_are_refused(tmp_path: Path) -> None:
         Manifest.load(tmp_path)
 
 
-def _open_as_another_user(path: Path) -> str:
-    if os.getuid() == 0:
-        os.setgroups([])
-        os.setgid(65534)
-        os.setuid(65534)
-    try:
-        open_run_dir(path, SCHEMA, "f", CONFIG)
-    except ConfigError as error:
-        return str(error)
-    return "no error"
-
-
 def test_an_unwritable_run_directory_is_reported() -> None:
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o555)
-        text = in_child(_open_as_another_user, Path(place) / "run")
+        text = in_child(as_another_user, open_run_dir, Path(place) / "run", SCHEMA, "f", CONFIG)
         assert "permission" in text and "run_dir=outputs/my_run" in text
 
 

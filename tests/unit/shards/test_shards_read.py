@@ -15,7 +15,7 @@ from shard_rows import failed, names, new_run, row, write
 from audit.errors import ConfigError, DataError, ShardError
 from audit.records import Design, Part, Setting
 from audit.shards.complete import run_cost
-from audit.shards.read import drop_rows, iter_columns, load_cells, open_dataset, read_columns, scan_run, shard_files
+from audit.shards.read import drop_rows, iter_columns, load_cells, open_dataset, scan_run, shard_files
 from audit.shards.schema import row_schema
 from audit.shards.shard_file import CorruptShardError, read_shard
 from audit.statistics.paired import State
@@ -148,14 +148,6 @@ def test_reading_for_the_statistics_touches_nothing(run: tuple[Path, str]) -> No
         list(iter_outcomes(run[0]))
 
 
-def test_duplicates_are_counted(run: tuple[Path, str]) -> None:
-    write(*run, row(0), row(1))
-    write(*run, row(1), row(2))
-    write(*run, row(1), row(3))
-    scan = scan_run(run[0], SCHEMA)
-    assert (scan.rows, len(scan.done), scan.duplicates) == (6, 4, 2)
-
-
 # --- rows taken out -------------------------------------------------------------------------------------------------
 
 
@@ -191,23 +183,6 @@ def test_a_nested_set_is_dropped_whole(run: tuple[Path, str]) -> None:
     assert left == {("q1", "noisy_rewrite", 1, 0), ("q0", "noisy_rewrite", 1, 1), ("q0", "forward_full", 1, 0)}
 
 
-def test_a_superseded_driver_drops_nothing(run: tuple[Path, str]) -> None:
-    write(*run, failed(0), row(1))
-    write(*run, failed(2))
-    keys = scan_run(run[0], SCHEMA).error_keys
-    with pytest.raises(ShardError, match="superseded"):
-        drop_rows(run[0], SCHEMA, keys, SINGLE, attempt="0" * 32)
-    assert scan_run(run[0], SCHEMA).rows == 3
-
-
-def test_a_dropped_row_that_is_run_again_makes_the_run_whole(run: tuple[Path, str]) -> None:
-    write(*run, row(0), failed(1))
-    drop_rows(run[0], SCHEMA, scan_run(run[0], SCHEMA).error_keys, SINGLE, attempt=run[1])
-    write(*run, row(1))
-    scan = scan_run(run[0], SCHEMA)
-    assert (scan.rows, scan.duplicates, len(scan.error_keys)) == (2, 0, 0)
-
-
 # --- columns --------------------------------------------------------------------------------------------------------
 
 
@@ -217,22 +192,9 @@ def test_columns_come_back_in_the_order_of_the_shards(run: tuple[Path, str], tmp
     write(*other, row(7, model="n", options=("x", "y")), format="parquet")
     expected = [o for name in sorted(rows) for o in rows[name]] + [row(7, model="n", options=("x", "y"))]
     assert list(iter_outcomes([run[0], other[0]])) == expected
-    columns = read_columns(
-        [run[0], other[0]], SCHEMA, ["question_id", "n_options", "error", "correct", "routers", "options"]
-    )
-    assert columns["question_id"] == [o.question_id for o in expected]
-    assert columns["n_options"] == [4, 4, 4, 2]
-    assert columns["error"] == [o.error for o in expected]
-    assert columns["correct"] == [o.correct for o in expected]
-    assert columns["options"] == [list(o.options) for o in expected]
-    batches = list(iter_columns(run[0], SCHEMA, ["routers", "model"], batch_size=1))
-    assert [b.num_rows for b in batches] == [1, 1, 1] and batches[0].schema.names == ["routers", "model"]
-
-
-def test_equal_strings_share_memory(run: tuple[Path, str]) -> None:
-    write(*run, *(row(q) for q in range(5)))
-    write(*run, *(row(q) for q in range(5, 9)))
-    assert len({id(m) for m in read_columns(run[0], SCHEMA, ["model"])["model"]}) == 1
+    batches = list(iter_columns([run[0], other[0]], SCHEMA, ["routers", "n_options"]))
+    assert batches[0].schema.names == ["routers", "n_options"]
+    assert [n for batch in batches for n in batch["n_options"].to_pylist()] == [4, 4, 4, 2]
 
 
 def test_unknown_columns_and_runs_without_shards_are_refused(run: tuple[Path, str]) -> None:
@@ -316,7 +278,8 @@ def test_shards_of_many_batches_keep_their_order(run: tuple[Path, str]) -> None:
     rows = [replace(row(), question_id=f"q{i}") for i in range(2500)]
     info = write(*run, *rows)
     assert pa.ipc.open_file(info.path).num_record_batches == 3
-    assert read_columns(run[0], SCHEMA, ["question_id"])["question_id"] == [r.question_id for r in rows]
+    batches = list(iter_columns(run[0], SCHEMA, ["question_id"]))
+    assert [id_ for batch in batches for id_ in batch[0].to_pylist()] == [r.question_id for r in rows]
     assert read_shard(info.path, SCHEMA, ["routers", "model"]).schema.names == ["routers", "model"]
     scan = scan_run(run[0], SCHEMA)
     assert scan.done.contains(digests_of_keys([r.key for r in rows])).all() and scan.digests is None

@@ -6,7 +6,6 @@ of the tokens that the two sentences share (`audit.scoring.pll`). It cannot gene
 
 import asyncio
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -111,17 +110,14 @@ def pair_scores(first: list[int], second: list[int], mask: int, log_probs: LogPr
 
     Each shared token is masked alone, everything else being seen (Nangia et al. 2020, metric.py).
     """
-    shared = shared_positions(first, second)
-    first_total, second_total = (
-        _total(ids, positions, mask, log_probs) for ids, positions in zip((first, second), shared, strict=True)
-    )
-    return first_total, second_total
+    in_first, in_second = shared_positions(first, second)
+    return _total(first, in_first, mask, log_probs), _total(second, in_second, mask, log_probs)
 
 
 def _total(ids: list[int], positions: list[int], mask: int, log_probs: LogProbs) -> float:
     total = 0.0
-    remaining = iter(positions)
-    while batch := list(islice(remaining, BATCH_SEQUENCES)):
+    for start in range(0, len(positions), BATCH_SEQUENCES):
+        batch = positions[start : start + BATCH_SEQUENCES]
         masked = [[*ids[:i], mask, *ids[i + 1 :]] for i in batch]
         rows = log_probs(masked, batch)
         total += float(sum(row[ids[i]] for row, i in zip(rows, batch, strict=True)))

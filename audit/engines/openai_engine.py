@@ -27,6 +27,7 @@ from audit.records import FinishReason, Generation, GenerationRequest
 
 logger = logging.getLogger(__name__)
 
+_TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
 _BACKENDS = 20  # versions that are counted apart: one that tells another each time fills no memory
 
 _KIND_COUNTERS = {
@@ -118,10 +119,9 @@ class OpenAIEngine:
     def stats(self) -> dict[str, float]:
         """Counters since start: generations, error_rows, retries, one per kind of failure, circuits, calls, tokens, and
         `backend:ENDPOINT SYSTEM_FINGERPRINT`, calls that each version of a backend answered."""
-        names = ("generations", "error_rows", "retries", *_KIND_COUNTERS.values(), "prompt_tokens", "completion_tokens")
+        names = ("generations", "error_rows", "retries", *_KIND_COUNTERS.values(), *_TOKENS)
         result = {name: float(self._counts[name]) for name in names}
         result["requests"] = result["generations"] + result["error_rows"]
-        result["cached_tokens"] = float(self._counts["cached_tokens"])
         slots = [endpoint.slot for endpoint in self._endpoints]
         result["circuit_openings"] = float(sum(slot.times_out for slot in slots))
         result["endpoints_out"] = float(sum(not slot.in_service for slot in slots))
@@ -280,7 +280,7 @@ class OpenAIEngine:
 
     def _count(self, generation: Generation) -> None:
         self._counts["generations"] += 1
-        for name in ("prompt_tokens", "cached_tokens", "completion_tokens"):
+        for name in _TOKENS:
             self._counts[name] += getattr(generation, name)
         if generation.backend:
             key = f"{BACKEND}{generation.engine_id} {generation.backend}"

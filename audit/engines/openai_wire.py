@@ -58,21 +58,16 @@ def read_chat(
     cannot be asked for a token at any rank (the top-k truncation that li2026 calls failure F3c; engine vllm has no
     such limit). Whatever the body is, nothing is raised, and a generation's text is valid Unicode.
     """
-    try:
-        body = _loads(text)
-    except ValueError:
-        return _malformed(f"the body is not JSON: {text[:200]!r}", redactor)
-    if not isinstance(body, dict):
-        return _malformed(f"the body is a {type(body).__name__}, not an object", redactor)
-    told = body.get("model")
+    body = _body(text, redactor)
+    if isinstance(body, Failure):
+        return body
     choice = _first(body.get("choices"))
-    # Gateways report an upstream's error with status 200.
-    holder = next((one for one in (body, choice) if isinstance(one, dict) and one.get("error")), None)
-    if holder is not None:
-        return _error_in_body(holder, redactor)
     if choice is None:
         has = ", ".join(map(str, list(body)[:8])) or "nothing"
         return _malformed(f"the body has no choices; it has: {has}", redactor)
+    if choice.get("error"):
+        return _error_in_body(choice, redactor)
+    told = body.get("model")
     if asked and isinstance(told, str) and told and not same_model(asked, told):
         return Failure(FailureKind.OTHER_MODEL, redactor.message(f"the reply is of model {told!r}, not of {asked!r}"))
     reply = _reply(choice, redactor)
@@ -125,13 +120,10 @@ def _reply(choice: Mapping[str, Any], redactor: Redactor) -> tuple[str, FinishRe
 
 def read_infer(text: str, request: GenerationRequest, engine_id: str, redactor: Redactor) -> Generation | Failure:
     """The generation in {"response": ...} (`EndpointConfig.infers`), or why there is none."""
-    try:
-        body = _loads(text)
-    except ValueError:
-        return _malformed(f"the body is not JSON: {text[:200]!r}", redactor)
-    if isinstance(body, dict) and body.get("error"):
-        return _error_in_body(body, redactor)
-    response = body.get("response") if isinstance(body, dict) else None
+    body = _body(text, redactor)
+    if isinstance(body, Failure):
+        return body
+    response = body.get("response")
     if not isinstance(response, str) or not response:
         return _malformed(f'expected {{"response": "..."}}, found {text[:200]!r}', redactor)
     return Generation(
@@ -173,11 +165,8 @@ def same_model(asked: str, told: str) -> bool:
 
 def listed_models(text: str) -> list[str] | None:
     """The ids that GET /models lists; None when the body is not such a list."""
-    try:
-        body = _loads(text)
-    except ValueError:
-        return None
-    data = body.get("data") if isinstance(body, dict) else None
+    body = _body(text, Redactor(()))
+    data = None if isinstance(body, Failure) else body.get("data")
     if not isinstance(data, list):
         return None
     return [entry["id"] for entry in data if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
@@ -204,12 +193,16 @@ def _malformed(what: str, redactor: Redactor) -> Failure:
     return Failure(FailureKind.MALFORMED, redactor.message(f"malformed reply: {what}"))
 
 
-def _loads(text: str) -> Any:
-    """ValueError too for JSON that is nested more deeply than Python reads."""
+def _body(text: str, redactor: Redactor) -> dict[str, Any] | Failure:
+    """The object in a reply; a Failure where there is none, or where it is an error: gateways report an upstream's
+    with status 200."""
     try:
-        return json.loads(text)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+        body = json.loads(text)
+    except (ValueError, RecursionError):  # nested more deeply than Python reads
+        return _malformed(f"the body is not JSON: {text[:200]!r}", redactor)
+    if not isinstance(body, dict):
+        return _malformed(f"the body is a {type(body).__name__}, not an object", redactor)
+    return _error_in_body(body, redactor) if body.get("error") else body
 
 
 def _first(value: Any) -> dict[str, Any] | None:

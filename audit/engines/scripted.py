@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
+from typing import Any
 
 from audit.engines.config import ModelConfig
 from audit.engines.port import of_pieces, request_sha256
@@ -75,21 +76,13 @@ class ScriptedEngine:
         pairs = zip(["", *(word for _, word in words)], words, strict=False)
         units = [_unit(f"{before}|{word}") for before, (_, word) in pairs]
         logprobs = tuple(min(added - 0.5 - 5 * u, 0.0) for u in units)
-        return Generation(
-            finish_reason=FinishReason.SCORED,
-            prompt_tokens=len(words),
-            engine_id=self.engine_id,
-            request_sha256=request_sha256(request),
-            **of_pieces(
-                TokenLogprobs(
-                    logprobs,
-                    ranks=tuple(1 + int(50 * u) for u in units),
-                    z=tuple((logprob + 3.0) / 1.5 for logprob in logprobs),
-                    pieces=tuple(k for k, _ in words),
-                ),
-                len(request.pieces),
-            ),
+        tokens = TokenLogprobs(
+            logprobs,
+            ranks=tuple(1 + int(50 * u) for u in units),
+            z=tuple((logprob + 3.0) / 1.5 for logprob in logprobs),
+            pieces=tuple(k for k, _ in words),
         )
+        return self._scored(request, prompt_tokens=len(words), **of_pieces(tokens, len(request.pieces)))
 
     def _echo(self, request: GenerationRequest, *, noisy: bool) -> Generation:
         question = self._script[request.affinity]
@@ -120,15 +113,14 @@ class ScriptedEngine:
         chosen = gold if correct else (gold + 1 + request.seed % max(1, n_options - 1)) % n_options
         if request.continuations or request.letters:
             n = len(request.continuations or request.letters)
-            return Generation(
-                finish_reason=FinishReason.SCORED,
-                prompt_tokens=len(request.prompt) // _CHARS_PER_TOKEN,
-                engine_id=self.engine_id,
-                request_sha256=request_sha256(request),
-                option_logprobs=tuple(-1.0 if i == chosen else -3.0 for i in range(n)),
-                option_tokens=(1,) * n,
-            )
+            logprobs = tuple(-1.0 if i == chosen else -3.0 for i in range(n))
+            tokens = len(request.prompt) // _CHARS_PER_TOKEN
+            return self._scored(request, prompt_tokens=tokens, option_logprobs=logprobs, option_tokens=(1,) * n)
         return self._generation(request, _REFUSAL if refused else chr(ord("A") + chosen))
+
+    def _scored(self, request: GenerationRequest, **found: Any) -> Generation:
+        sha256 = request_sha256(request)
+        return Generation(finish_reason=FinishReason.SCORED, engine_id=self.engine_id, request_sha256=sha256, **found)
 
     def _generation(self, request: GenerationRequest, text: str) -> Generation:
         return Generation(

@@ -1,5 +1,6 @@
 """Requests to the replicas of one model, and their replies in order."""
 
+import math
 import threading
 import time
 import zlib
@@ -26,21 +27,18 @@ class Balancer:
     def __init__(self, replicas: int, slack: int = 32) -> None:
         self._load = [0] * replicas
         self._pace: list[float | None] = [None] * replicas  # seconds a waiting request, as last seen
-        self._alive = list(range(replicas))
-        self._back_at: dict[int, float] = {}  # of those that cannot be reached, by this machine's monotonic clock
+        self._away = [0.0] * replicas  # until when it is not asked, by this machine's monotonic clock; inf: it is gone
         self._slack = slack
         self._lock = threading.Lock()
 
     def take(self, affinity: str, requests: int) -> int:
         """The replica for these requests, which count as waiting until `give_back`."""
         with self._lock:
-            if self._back_at:
-                self._find_again()
-            home = self._home(affinity)
-            chosen = home
-            if self._load[home] > 0 and len(self._alive) > 1:
+            asked = self._asked()
+            chosen = home = self._home(affinity, asked)
+            if self._load[home] > 0 and len(asked) > 1:
                 usual = self._usual()
-                least = min(self._alive, key=lambda replica: self._queue(replica, usual))
+                least = min(asked, key=lambda replica: self._queue(replica, usual))
                 if self._queue(home, usual) > self._queue(least, usual) + self._slack:
                     chosen = least
             self._load[chosen] += requests
@@ -59,33 +57,29 @@ class Balancer:
     def lost(self, replica: int) -> bool:
         """A replica answers no more: its affinities move, each to one other. False when there is no other."""
         with self._lock:
-            self._back_at.pop(replica, None)
-            others = [one for one in self._alive if one != replica]
-            if not others:
-                others = list(self._back_at)
-                self._back_at.clear()
-            self._alive = others or self._alive
-            return bool(others)
+            others = any(until < math.inf for one, until in enumerate(self._away) if one != replica)
+            if others:
+                self._away[replica] = math.inf
+            return others
 
     def unreachable(self, replica: int, for_s: float) -> None:
         """A replica may answer again after so many seconds: others are asked meanwhile, where there are any."""
         with self._lock:
-            if replica in self._alive and len(self._alive) > 1:
-                self._alive.remove(replica)
-                self._back_at[replica] = time.monotonic() + for_s
+            asked = self._asked()
+            if replica in asked and len(asked) > 1:
+                self._away[replica] = time.monotonic() + for_s
 
-    def _find_again(self) -> None:
+    def _asked(self) -> list[int]:
+        """Those that are there; where none is, those that may come back."""
         now = time.monotonic()
-        found = [replica for replica, at in self._back_at.items() if at <= now]
-        for replica in found:
-            del self._back_at[replica]
-        self._alive = sorted([*self._alive, *found])
+        there = [replica for replica, until in enumerate(self._away) if until <= now]
+        return there or [replica for replica, until in enumerate(self._away) if until < math.inf]
 
-    def _home(self, affinity: str) -> int:
+    def _home(self, affinity: str, asked: Sequence[int]) -> int:
         home = zlib.crc32(affinity.encode()) % len(self._load)
-        if home in self._alive:
+        if home in asked:
             return home
-        return self._alive[zlib.crc32(f"{affinity}|{home}".encode()) % len(self._alive)]
+        return asked[zlib.crc32(f"{affinity}|{home}".encode()) % len(asked)]
 
     def _queue(self, replica: int, usual: float) -> float:
         """Requests waiting there, in requests of a replica of the usual pace."""

@@ -11,7 +11,7 @@ of the block, however it ends. One that nobody uses gives way to another model t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,8 +53,10 @@ def keep_engines() -> Iterator[None]:
     try:
         yield
     finally:
-        left, _held = _held, None
-        _close([one.pool for one in left])
+        with ExitStack() as closing:  # all of them, whatever one of them does
+            for one in reversed(_held):
+                closing.callback(one.pool.close)
+            _held = None
 
 
 def take_pool(
@@ -101,13 +103,3 @@ def _make_room(new: _Held) -> None:
         if (new.on_cpus and one.on_cpus) or not all(group.wait(_ROOM_WAIT_S) for group in new.pool.groups):
             _held.remove(one)
             one.pool.close()
-
-
-def _close(pools: list[EnginePool]) -> None:
-    """All of them, whatever one of them does."""
-    if not pools:
-        return
-    try:
-        pools[0].close()
-    finally:
-        _close(pools[1:])

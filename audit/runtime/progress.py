@@ -77,20 +77,12 @@ def still(seconds: float, engines: Engines, cluster: str) -> str:
     )
 
 
-@dataclass
-class _ArmState:
-    total: int
-    done: int = 0
-    rows: int = 0  # counted one by one: not those that an earlier start stored
-    errors: int = 0
-    unparsed: int = 0
-    scored: int = 0
-    correct: int = 0
+_COUNTED = ("rows", "errors", "unparsed", "scored", "correct")  # not of rows that an earlier start stored
 
 
 @dataclass
 class _ModelState:
-    arms: dict[str, _ArmState]
+    arms: dict[str, Counter[str]]  # of each its rows, total and done, and _COUNTED
     resumed: int = 0
     stored: int = 0  # by this start
     tokens: int = 0  # by this start
@@ -144,7 +136,8 @@ class Display:
         """Rows to do per model and arm. spent: a model, its tokens by column, seconds -> its cost so far."""
         self._begun, self._spent, self._currency = self._clock(), spent, currency
         self._models = {
-            name: _ModelState({arm: _ArmState(total) for arm, total in arms.items()}) for name, arms in totals.items()
+            name: _ModelState({arm: Counter(total=total) for arm, total in arms.items()})
+            for name, arms in totals.items()
         }
         if self._live_wanted:
             self._live = Live(get_renderable=self.table, console=self._console, refresh_per_second=4)
@@ -154,10 +147,10 @@ class Display:
         """Rows that an earlier start already stored."""
         state = self._models[name]
         for arm, rows in done.items():
-            state.arms[arm].done = rows
+            state.arms[arm]["done"] = rows
         state.resumed = sum(done.values())
         if state.resumed:
-            self._say(f"{name}: {state.resumed} of {sum(a.total for a in state.arms.values())} rows are already there")
+            self._say(f"{name}: {state.resumed} of {_sum(state, 'total')} rows are already there")
 
     @contextmanager
     def loading(self, name: str, usual: str = "") -> Iterator[None]:
@@ -204,10 +197,7 @@ class Display:
         """One stored shard's counts (`shards.complete.count_answers`)."""
         state = self._models[name]
         for row in counts.to_pylist():
-            arm = state.arms[row["arm"]]
-            arm.done += row["rows"]
-            for column in ("rows", "errors", "unparsed", "scored", "correct"):
-                setattr(arm, column, getattr(arm, column) + row[column])
+            state.arms[row["arm"]].update({c: row[c] for c in _COUNTED}, done=row["rows"])
             tokens = {c: row[c] for c in row if c.endswith("_tokens") and not c.endswith("cached_tokens")}
             state.sums.update(tokens)
             if state.started is not None:
@@ -227,7 +217,7 @@ class Display:
             self._say(self._line(name, state))
 
     def _line(self, name: str, state: _ModelState) -> str:
-        arms = "  ".join(f"{arm} {a.done}/{a.total}" for arm, a in state.arms.items())
+        arms = "  ".join(f"{arm} {a['done']}/{a['total']}" for arm, a in state.arms.items())
         return f"{name}: {arms}  {self._rate(name, state)}{_trouble(state)}"
 
     def table(self) -> Group:
@@ -238,11 +228,11 @@ class Display:
         footers = []
         for name, state in self._models.items():
             for arm, a in state.arms.items():
-                bar = ProgressBar(total=max(1, a.total), completed=a.done, width=20)
-                shares = (f"{100 * k / n:.1f} %" if n else "" for k, n in ((a.correct, a.scored), (a.unparsed, a.rows)))
-                table.add_row(
-                    Text(one_line(name)), Text(one_line(arm)), bar, f"{a.done}/{a.total}", *shares, str(a.errors)
-                )
+                bar = ProgressBar(total=max(1, a["total"]), completed=a["done"], width=20)
+                shares = ((a["correct"], a["scored"]), (a["unparsed"], a["rows"]))
+                told = (f"{100 * k / n:.1f} %" if n else "" for k, n in shares)
+                done = f"{a['done']}/{a['total']}"
+                table.add_row(Text(one_line(name)), Text(one_line(arm)), bar, done, *told, str(a["errors"]))
             if state.loading_since is not None:
                 footers.append(f"{name}: loading the engine, {time.monotonic() - state.loading_since:.0f} s")
             elif state.started is not None:
@@ -265,7 +255,7 @@ class Display:
             # The first shards come late, as their answers queue behind the preparing calls of all chunks in flight:
             # what counts is the pace since then.
             pace = (state.stored - state.first[1]) / (now - state.first[0])
-            left = sum(a.total - a.done for a in state.arms.values())
+            left = _sum(state, "total") - _sum(state, "done")
             said.append(f"{pace:.2g} rows/s" if pace < 10 else f"{pace:,.0f} rows/s")
             said += [f"ETA {_clock(left / pace)}"] * (left > 0)
         if money := self.money(name):  # nothing of a scripted model, or before the first answer
@@ -305,8 +295,12 @@ def usual_load(engines: Sequence[str], earlier_s: Sequence[float]) -> str:
     return "usually half a minute to one and a half on CPUs; on GPUs several for a large model, and its download first"
 
 
+def _sum(state: _ModelState, what: str) -> int:
+    return sum(arm[what] for arm in state.arms.values())
+
+
 def _trouble(state: _ModelState) -> str:
-    errors = sum(a.errors for a in state.arms.values())
+    errors = _sum(state, "errors")
     return (f"  {errors} errors" if errors else "") + (f"  {state.retries} retries" if state.retries else "")
 
 

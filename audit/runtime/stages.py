@@ -5,11 +5,13 @@ block of tasks; it becomes one shard, named by its keys, so a retried chunk over
 the engine actors, never an engine.
 """
 
+import collections
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -67,13 +69,16 @@ class AuditMetrics:
             self._counters[name] = Counter(f"audit_{name}_total", METRICS[name], tag_keys=("model", *tags))
         self._counters[name].inc(value, tags={"model": self._model, **tags})
 
-    def generations(
-        self, arm: str, engine: str, role: str, calls: int, prompt: int, cached: int, completion: int
-    ) -> None:
-        """engine: the endpoint or engine that answered."""
-        self._add("generations", calls, arm=arm, engine=engine, role=role)
-        for kind, tokens in (("prompt", prompt), ("cached", cached), ("completion", completion)):
-            self._add("tokens", tokens, arm=arm, engine=engine, kind=kind)
+    def answered(self, role: str, replies: Iterable[tuple[str, Generation]]) -> None:
+        """The replies of one chunk, each with its arm: one update for each arm and engine, not one a call."""
+        sums: dict[tuple[str, str], collections.Counter[str]] = {}
+        for arm, one in replies:
+            tokens = {"prompt": one.prompt_tokens, "cached": one.cached_tokens, "completion": one.completion_tokens}
+            sums.setdefault((arm, one.engine_id), collections.Counter()).update(tokens, calls=1)
+        for (arm, engine), found in sums.items():
+            self._add("generations", found.pop("calls"), arm=arm, engine=engine, role=role)
+            for kind, n in found.items():
+                self._add("tokens", n, arm=arm, engine=engine, kind=kind)
 
     def stored(self, arm: str, rows: int, parse_failures: int, errors: int) -> None:
         self._add("questions_done", rows, arm=arm)
@@ -106,22 +111,6 @@ class StageContext:
     option_normalisation: str
     preparing_engines: tuple[Any, ...]
     answering_engines: tuple[Any, ...]
-
-
-class _Tally:
-    """Calls and tokens per arm and engine of one chunk: one metric update for each, not one a call."""
-
-    def __init__(self) -> None:
-        self._sums: dict[tuple[str, str], list[int]] = {}
-
-    def add(self, arm: str, reply: Generation) -> None:
-        sums = self._sums.setdefault((arm, reply.engine_id), [0, 0, 0, 0])
-        for i, value in enumerate((1, reply.prompt_tokens, reply.cached_tokens, reply.completion_tokens)):
-            sums[i] += value
-
-    def report(self, metrics: AuditMetrics, role: str) -> None:
-        for (arm, engine), sums in self._sums.items():
-            metrics.generations(arm, engine, role, *sums)
 
 
 class TaskReader:
@@ -182,13 +171,13 @@ class PrepareStage:
         tasks = self._reader.tasks(batch["id"].to_pylist())
         parts = self._reader.decode(tasks)
         replies: list[list[Generation]] = [[] for _ in tasks]
-        tally = _Tally()
         while any(asked := [self._audit.prepare(self._work, *one, replies[i]) for i, one in enumerate(parts)]):
             owners = [i for i, some in enumerate(asked) for _ in some]
             for i, reply in zip(owners, self._call([one for some in asked for one in some]), strict=True):
                 replies[i].append(reply)
-                tally.add(parts[i][1].arm, reply)
-        tally.report(self._metrics, self._audit.prepare_role)
+        arms = (part.arm for _, part in parts)
+        told = ((arm, one) for arm, some in zip(arms, replies, strict=True) for one in some)
+        self._metrics.answered(self._audit.prepare_role, told)
         stored = [[{name: getattr(one, name) for name in _REPLY_FIELDS} for one in some] for some in replies]
         return pa.Table.from_pydict({"task": tasks, "replies": stored}, schema=_PREPARED)
 
@@ -240,14 +229,12 @@ class AnswerStage:
     def _answers(
         self, calls: Mapping[GenerationRequest, tuple[Setting, Presentation]]
     ) -> dict[GenerationRequest, Answered]:
-        tally = _Tally()
         first = dict(zip(calls, self._call(list(calls)), strict=True))
         again = [r for r, reply in first.items() if self._to_reask(calls[r][1], reply)]
         second = dict(zip(again, self._call([self._reask(calls[r][1], r) for r in again]), strict=True))
-        for replies in (first, second):
-            for r, reply in replies.items():
-                tally.add(calls[r][0].arm, reply)
-        tally.report(self._metrics, ANSWER_ROLE)
+        self._metrics.answered(
+            ANSWER_ROLE, ((calls[r][0].arm, reply) for r, reply in chain(first.items(), second.items()))
+        )
         return {r: (reply, second.get(r)) for r, reply in first.items()}
 
     def _store(self, rows: pa.Table) -> pa.Table:

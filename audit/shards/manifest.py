@@ -13,7 +13,6 @@ from fnmatch import fnmatchcase
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from audit.errors import ConfigError, ShardError
@@ -242,9 +241,7 @@ class RunDir:
     def __enter__(self) -> RunDir:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -108,9 +108,12 @@ class ModelConfig:
     scripted: ScriptedConfig = field(default_factory=ScriptedConfig)
 
 
-# What a model has one of at least.
-_COUNTS = ("tensor_parallel_size", "replicas", "max_num_seqs", "load_timeout_s",
-           "preparing.max_tokens", "worker.max_tokens", "solver.max_tokens")  # fmt: skip
+# The least that each may be.
+_COUNTS = {
+    **dict.fromkeys(("tensor_parallel_size", "replicas", "max_num_seqs", "load_timeout_s"), 1),
+    **dict.fromkeys(("preparing.max_tokens", "worker.max_tokens", "solver.max_tokens"), 1),
+    "max_restarts": 0,
+}
 
 
 def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
@@ -126,11 +129,9 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
         raise ConfigError(f"Model {name} has no path. Expected a hub id such as Qwen/Qwen3-8B or a local folder.")
     if model.engine == "openai":
         check_endpoints(model.endpoints, model.retry, model.circuit, model.extra_body, reading)
-    for label in _COUNTS:
-        if (value := attrgetter(label)(model)) < 1:
-            raise ConfigError(f"Invalid {label} of model {name}: {value}. Expected at least 1.")
-    if model.max_restarts < 0:
-        raise ConfigError(f"Invalid max_restarts of model {name}: {model.max_restarts}. Expected 0 or more.")
+    for label, least in _COUNTS.items():
+        if (value := attrgetter(label)(model)) < least:
+            raise ConfigError(f"Invalid {label} of model {name}: {value}. Expected at least {least}.")
     _check_engine_args(name, model)
     for role, sampling in (("preparing", model.preparing), ("worker", model.worker), ("solver", model.solver)):
         if sampling.temperature < 0:

@@ -36,12 +36,9 @@ class Slot:
     concurrency: int
     circuit: CircuitConfig
     in_flight: int = 0
-    max_in_flight: int = 0
-    picks: int = 0
     credit: float = 0.0  # picks that it is behind its share
     paused_until: float = 0.0
     failures: int = 0  # in a row
-    times_out: int = 0
     probe_at: float | None = None  # out of service: from then on one request may test it
     probing: bool = False  # that request is under way
 
@@ -55,7 +52,7 @@ class Slot:
         return self.in_flight < self.concurrency and self.paused_until <= now and open_to_one
 
     def take_out(self, now: float) -> None:
-        """For one cooldown from now."""
+        """For one cooldown from now, as where it was found dead at the start."""
         self.probe_at, self.probing, self.failures = now + self.circuit.cooldown_s, False, 0
 
 
@@ -118,7 +115,7 @@ class Dispatcher:
         elif slot.in_service:
             slot.failures += 1
             if went_out := slot.failures >= slot.circuit.failures:
-                self.take_out(slot)
+                slot.take_out(self.clock())
         self._free(lease, pause_s)
         return went_out
 
@@ -127,11 +124,6 @@ class Dispatcher:
         if lease.probe and lease.slot.probing:
             lease.slot.probe_at, lease.slot.probing = self.clock(), False
         self._free(lease)
-
-    def take_out(self, slot: Slot) -> None:
-        """Out of service from now on, as where it was found dead at the start."""
-        slot.times_out += 1
-        slot.take_out(self.clock())
 
     def other_in_service(self, slot: Slot) -> bool:
         """Whether another endpoint could take a retry soon."""
@@ -167,8 +159,6 @@ class Dispatcher:
             waiter, slot = pick
             self._waiters.remove(waiter)
             slot.in_flight += 1
-            slot.max_in_flight = max(slot.max_in_flight, slot.in_flight)
-            slot.picks += 1
             slot.probing = slot.probing or not slot.in_service
             waiter.future.set_result(Lease(slot, probe=not slot.in_service))
         self._set_timer()

@@ -104,9 +104,6 @@ class Endpoint:
             http_client=bounded_client(config.concurrency),
         )
 
-    def __repr__(self) -> str:
-        return f"Endpoint({self.id})"
-
     @property
     def shown(self) -> str:
         """For messages: the url without anything secret, and the model."""

@@ -27,17 +27,7 @@ from audit.records import FinishReason, Generation, GenerationRequest
 
 logger = logging.getLogger(__name__)
 
-_TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
 _BACKENDS = 20  # versions that are counted apart: one that tells another each time fills no memory
-
-_KIND_COUNTERS = {
-    FailureKind.RATE_LIMIT: "rate_limited",
-    FailureKind.UNAVAILABLE: "unavailable",
-    FailureKind.SERVER: "server_errors",
-    FailureKind.TIMEOUT: "timeouts",
-    FailureKind.MALFORMED: "malformed",
-    FailureKind.OTHER_MODEL: "other_model",
-}
 
 
 class OpenAIEngine:
@@ -60,10 +50,7 @@ class OpenAIEngine:
         self._log_filter: RedactingFilter | None = None
         self._last_answer = -float("inf")
         self._fatal: str | None = None  # an endpoint refused the key: nothing more is sent
-        self._counts: Counter[str] = Counter()
-
-    def __repr__(self) -> str:
-        return f"OpenAIEngine({self.engine_id})"
+        self._counts: Counter[str] = Counter(generations=0, error_rows=0, retries=0)
 
     async def start(self) -> None:
         """Check every endpoint. Those that do not answer are left out until they do, if at least one answers.
@@ -117,18 +104,10 @@ class OpenAIEngine:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def stats(self) -> dict[str, float]:
-        """Counters since start: generations, error_rows, retries, one per kind of failure, circuits, calls, tokens, and
+        """Counters since start: requests, of these generations and error_rows, retries, and
         `backend:ENDPOINT SYSTEM_FINGERPRINT`, calls that each version of a backend answered."""
-        names = ("generations", "error_rows", "retries", *_KIND_COUNTERS.values(), *_TOKENS)
-        result = {name: float(self._counts[name]) for name in names}
-        result["requests"] = result["generations"] + result["error_rows"]
-        slots = [endpoint.slot for endpoint in self._endpoints]
-        result["circuit_openings"] = float(sum(slot.times_out for slot in slots))
-        result["endpoints_out"] = float(sum(not slot.in_service for slot in slots))
-        for endpoint in self._endpoints:
-            result[f"calls:{endpoint.id}"] = float(endpoint.slot.picks)
-            result[f"max_in_flight:{endpoint.id}"] = float(endpoint.slot.max_in_flight)
-        return result | {key: float(n) for key, n in self._counts.items() if key.startswith(BACKEND)}
+        requests = self._counts["generations"] + self._counts["error_rows"]
+        return {name: float(n) for name, n in {**self._counts, "requests": requests}.items()}
 
     async def close(self) -> None:
         """Close the connections; waiting requests get EngineError."""
@@ -159,7 +138,7 @@ class OpenAIEngine:
         self._dispatcher = Dispatcher([endpoint.slot for endpoint in self._endpoints], self._clock)
         self._running = True
         self._fatal = None
-        self._counts = Counter()
+        self._counts = Counter(generations=0, error_rows=0, retries=0)
 
     def _leave_out(self, found: Sequence[Failure | None]) -> None:
         """Of the endpoints those that do not answer (found: what each check found). Raises EndpointAuthError where a
@@ -176,7 +155,7 @@ class OpenAIEngine:
                 "one started with: vllm serve <model> --port 8000."
             )
         for endpoint, failure in failed:
-            self._dispatcher.take_out(endpoint.slot)
+            endpoint.slot.take_out(self._clock())
             logger.warning("endpoint %s does not answer and is left out for now: %s", endpoint.id, failure.message)
 
     # --- one request ---
@@ -257,9 +236,8 @@ class OpenAIEngine:
         self._note_alive(lease, endpoint)
 
     def _note_failure(self, lease: Lease, endpoint: Endpoint, failure: Failure, delay_s: float) -> None:
-        """Tell the circuit, count, and raise for the kinds that end the run."""
+        """Tell the dispatcher, and raise for the kinds that end the run."""
         endpoint.last_failure = failure.message
-        self._counts[_KIND_COUNTERS.get(failure.kind, "refused")] += 1
         logger.debug("endpoint %s: %s: %s", endpoint.id, failure.kind, failure.message)
         if failure.kind is FailureKind.RATE_LIMIT:
             self._note_alive(lease, endpoint, pause_s=delay_s)
@@ -280,8 +258,6 @@ class OpenAIEngine:
 
     def _count(self, generation: Generation) -> None:
         self._counts["generations"] += 1
-        for name in _TOKENS:
-            self._counts[name] += getattr(generation, name)
         if generation.backend:
             key = f"{BACKEND}{generation.engine_id} {generation.backend}"
             known = key in self._counts or sum(k.startswith(BACKEND) for k in self._counts) < _BACKENDS

@@ -31,10 +31,6 @@ class Redactor:
         # Longest first, so that a key that contains another is cut whole.
         kept = {s for s in secrets if len(s) >= _MIN_KEY_CHARS_IN_MESSAGES}
         self._secrets = sorted({text for s in kept for text in _spellings(s)}, key=len, reverse=True)
-        self._count = len(kept)
-
-    def __repr__(self) -> str:
-        return f"Redactor({self._count} secrets)"
 
     def message(self, text: str) -> str:
         """`text` for an error message: redacted first, then one printable line of at most MESSAGE_CHARS characters."""

@@ -192,7 +192,10 @@ class EnginePool:
                     yield
             self.ready = True
         except ray.exceptions.RayTaskError as error:
-            raise as_engine_error(error, self.model) from error
+            cause = error.cause if isinstance(error.cause, BaseException) else error
+            raise (
+                cause if isinstance(cause, EngineError) else EngineLoadError(f"Model {self.model}: {cause}")
+            ) from error
         except ray.exceptions.RayActorError as error:
             raise EngineLoadError(f"Model {self.model}: its engine process died while loading: {error}") from error
         except ray.exceptions.RayError as error:  # such as a runtime_env that could not be set up
@@ -278,12 +281,6 @@ def _progress(reference: Any) -> tuple[int, int] | None:
     except ray.exceptions.RayError:
         return None
     return found
-
-
-def as_engine_error(error: ray.exceptions.RayTaskError, model: str) -> EngineError:
-    """The EngineError inside a remote failure, or a new one that quotes it."""
-    cause = error.cause if isinstance(error.cause, BaseException) else error
-    return cause if isinstance(cause, EngineError) else EngineLoadError(f"Model {model}: {cause}")
 
 
 def start_pool(

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -88,36 +89,28 @@ def engines_of(resolved: ResolvedRun, name: str) -> list[ModelConfig]:
     return [answering] if resolved.audit.prepare is None or answering is model else [model, answering]
 
 
+@dataclass(eq=False)
 class ModelRun:
     """A model and the batches of tasks that it is asked, at least one; the next batch is drawn when the rows of the one
-    before are on disk."""
+    before are on disk. again: how often the engines were started before, for these to be of a start of their own; None
+    shares them with other runs."""
 
-    def __init__(
-        self,
-        resolved: ResolvedRun,
-        name: str,
-        batches: Iterator[np.ndarray],
-        questions: QuestionFile,
-        run_dir: RunDir,
-        display: Display,
-        again: int | None = None,
-    ) -> None:
-        """again: how often the engines were started before, for these to be of a start of their own; None shares them
-        with other runs."""
-        self.resolved = resolved
-        self.name = name
-        self.batches = batches
-        self.questions = questions
-        self.run_dir = run_dir
-        self.display = display
-        self._models = engines_of(resolved, name)
+    resolved: ResolvedRun
+    name: str
+    batches: Iterator[np.ndarray]
+    questions: QuestionFile
+    run_dir: RunDir
+    display: Display
+    again: int | None = None
+
+    def __post_init__(self) -> None:
+        self._models = engines_of(self.resolved, self.name)
         self._pools: list[EnginePool] = []
         self._tasks: Path | None = None  # the list that the stages read
         self._chunks: ChunkRun | None = None  # what is asked now
         self._canary = Canary()
-        self._metrics, self._charged = AuditMetrics(name), 0.0
-        self._again = again
-        self._before = run_dir.manifest.timings.get(self._timing, {}) if again else {}
+        self._metrics, self._charged = AuditMetrics(self.name), 0.0
+        self._before = self.run_dir.manifest.timings.get(self._timing, {}) if self.again else {}
 
     def steps(self, others: Callable[[], bool]) -> Generator[None]:
         """Run to the end; yields wherever it waits (`turns`). others: do others run? Then GPUs that are not free at
@@ -171,7 +164,7 @@ class ModelRun:
     def _take_engines(self, others: Callable[[], bool]) -> None:
         self._pools = []
         autoscale = self.resolved.config.cluster.autoscale
-        start = partial(start_pool, autoscale=autoscale, again=self._again or 0)
+        start = partial(start_pool, autoscale=autoscale, again=self.again or 0)
         for one in self._models:
             self._pools.append(take_pool(one, self.resolved.weights[one.name], where(self.questions.path), start))
         if others() and not autoscale and not all(pool.placed(_ROOM_WAIT_S) for pool in self._pools):
@@ -251,6 +244,6 @@ class ModelRun:
             if self._chunks is not None:
                 closing.callback(self._chunks.close)
             for pool in self._pools:
-                closing.callback(give_back, pool, failed=not well or self._again is not None)
+                closing.callback(give_back, pool, failed=not well or self.again is not None)
             if self._chunks is not None:
                 closing.callback(self._chunks.stop)

@@ -110,10 +110,16 @@ class ChunkRun:
 
     def check(self) -> None:
         """Raises the AuditError that has stopped the run, such as a run directory that a node does not see."""
-        if isinstance(self._error, (ExecutionTimeoutError, ray.exceptions.RayError)):
-            raise self._stopped(self._error) from self._error
-        if self._error is not None:
-            raise self._error
+        error = self._error
+        if isinstance(error, ExecutionTimeoutError):
+            raise EngineError(
+                f"Nothing moved for {self._still_s / 60:.0f} minutes, so the run was stopped. 'ray status' shows what "
+                "waits for resources. Type the same command again: it goes on where this one stopped."
+            ) from error
+        if isinstance(error, ray.exceptions.RayError):
+            raise _audit_error(error) from error
+        if error is not None:
+            raise error
 
     def counts(self) -> Iterator[pa.Table]:
         """The counts of each shard that was stored since the last call. Raises the AuditError that stopped the run."""
@@ -130,14 +136,6 @@ class ChunkRun:
     def close(self) -> None:
         """Give the stages back. To be called once the engines are closed, so that no call waits for them any more."""
         self._thread.join(_CLOSE_S)
-
-    def _stopped(self, error: BaseException) -> AuditError:
-        if isinstance(error, ExecutionTimeoutError):
-            return EngineError(
-                f"Nothing moved for {self._still_s / 60:.0f} minutes, so the run was stopped. 'ray status' shows what "
-                "waits for resources. Type the same command again: it goes on where this one stopped."
-            )
-        return _audit_error(error)
 
 
 def _dataset(context: StageContext, n_tasks: int, chunks_in_flight: int, still_s: float) -> ray.data.Dataset:

@@ -98,18 +98,11 @@ class _ModelState:
 class Display:
     """Progress of a run. Safe to call from one thread; a second one only repaints."""
 
-    def __init__(
-        self,
-        *,
-        live: bool | None = None,
-        console: Console | None = None,
-        quiet: bool = False,
-        clock: Clock | None = None,
-    ) -> None:
+    def __init__(self, *, console: Console | None = None, quiet: bool = False, clock: Clock | None = None) -> None:
         """clock: seconds; of a run that is looked at from outside, when it is."""
         self._clock = clock or time.monotonic
         self._console = console or Console(stderr=False, highlight=False)
-        self._live_wanted = (self._console.is_terminal if live is None else live) and not quiet
+        self._live_wanted = self._console.is_terminal and not quiet
         self._quiet = quiet
         self._models: dict[str, _ModelState] = {}
         self._live: Live | None = None

@@ -145,16 +145,18 @@ def _record_failure(run_dir: RunDir, error: BaseException) -> bool:
     return True
 
 
+@dataclass(eq=False)
 class Start:
     """One start of a run whose directory is open: every model is asked what is missing, then the rows are verified."""
 
-    def __init__(self, resolved: ResolvedRun, run_dir: RunDir, display: Display) -> None:
-        self.resolved = resolved
-        self.run_dir = run_dir
-        self.display = display
-        self.questions = QuestionFile(run_dir.path)
-        self.result = RunResult(run_dir.path, 0, dict(resolved.failed))
-        self.looks: Looks | None = None
+    resolved: ResolvedRun
+    run_dir: RunDir
+    display: Display
+    looks: Looks | None = None
+
+    def __post_init__(self) -> None:
+        self.questions = QuestionFile(self.run_dir.path)
+        self.result = RunResult(self.run_dir.path, 0, dict(self.resolved.failed))
         self._going: set[str] = set()
 
     def ask(self) -> None:
@@ -290,8 +292,7 @@ class Start:
 
     def _any_of(self, models: Collection[str], keys: KeySet) -> bool:
         """Whether a row of these models is among the keys."""
-        expected = expected_keys(list(models), self.resolved.design, self.questions)
-        return bool(expected.contains(keys.digests()).any())
+        return expected_keys(list(models), self.resolved.design, self.questions).common(keys) > 0
 
     def _may_join(self, name: str, running: Collection[str]) -> bool:
         cluster = self.resolved.config.cluster
@@ -342,10 +343,8 @@ class Start:
         for name in config.model:
             if name in result.failed:
                 continue
-            missing = missing_tasks(done, name, design, self.questions)
-            if name in asked:
-                missing = missing[asked[name][missing // len(design.parts)]]
-            if len(missing):
+            own = expected_keys([name], design, self.questions, asked)
+            if own.common(done) < len(own):
                 raise ShardError(f"Rows of model {name} are missing although it ended. Run the same command again.")
 
 

@@ -63,8 +63,8 @@ def current_attempt(run_dir: Path) -> str:
     except FileNotFoundError as error:
         raise ShardError(
             f"{path} does not exist, so nobody may write shards here. Open the run first: "
-            f"with open_run_dir({str(run_dir)!r}, fingerprint, config) as run: write_shard(run.path, table, "
-            f"attempt=run.attempt). On a cluster run_dir must be on a file system that every node shares."
+            f"with open_run_dir({str(run_dir)!r}, schema, fingerprint, config) as run: write_shard(run.path, table, "
+            f"schema, attempt=run.attempt). On a cluster run_dir must be on a file system that every node shares."
         ) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         text = f"{path} cannot be read ({error}). Type the run's command again: it writes a new one."

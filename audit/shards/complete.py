@@ -230,7 +230,6 @@ class VerifyReport:
     expected: int
     missing: int
     unexpected: int
-    duplicates_removed: int
     corrupt: tuple[CorruptShard, ...]
     shards: tuple[ShardInfo, ...]
 
@@ -257,7 +256,7 @@ def verify_run(run_dir: Path | str, schema: RowSchema, expected: KeySet, attempt
     """
     run_dir = Path(run_dir)
     scan = scan_run(run_dir, schema)
-    corrupt, removed = scan.corrupt, scan.duplicates
+    corrupt = scan.corrupt
     if scan.digests is not None:
         _remove_duplicates(run_dir, schema, scan, scan.digests, attempt)
         scan = scan_run(run_dir, schema)
@@ -266,7 +265,7 @@ def verify_run(run_dir: Path | str, schema: RowSchema, expected: KeySet, attempt
             raise ShardError(f"{scan.duplicates} keys of {run_dir} occur twice again: does another driver write there?")
     common = expected.common(scan.done)
     missing, unexpected = len(expected) - common, scan.rows - common
-    return VerifyReport(scan.rows, len(expected), missing, unexpected, removed, corrupt, scan.shards)
+    return VerifyReport(scan.rows, len(expected), missing, unexpected, corrupt, scan.shards)
 
 
 def _remove_duplicates(run_dir: Path, schema: RowSchema, scan: RunScan, digests: Digests, attempt: str) -> None:

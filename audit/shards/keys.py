@@ -164,10 +164,6 @@ class KeySet:
         blocks = (slice(start, start + _BLOCK) for start in range(0, len(other), _BLOCK))
         return sum(int(self.contains(np.stack((other.hi[b], other.lo[b]), axis=1)).sum()) for b in blocks)
 
-    def digests(self) -> Digests:
-        """The members (n, 2), sorted."""
-        return np.stack((self.hi, self.lo), axis=1)
-
     def __len__(self) -> int:
         return len(self.hi)
 

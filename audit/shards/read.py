@@ -120,7 +120,7 @@ def _inspect(path: Path, schema: RowSchema) -> tuple[ShardInfo, Digests, NDArray
             check_keys(path, schema, batch)
             digests.append(digests_of_table(batch, schema))
             errors.append(schema.failed(batch))
-        info = ShardInfo(path, sum(map(len, digests)), file_sha256(path), path.stat().st_size)
+        info = ShardInfo(path, sum(map(len, digests)), file_sha256(path))
     except CorruptShardError as error:
         return error
     return info, np.concatenate(digests), np.concatenate(errors)

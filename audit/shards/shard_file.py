@@ -23,7 +23,6 @@ class ShardInfo:
     path: Path
     rows: int
     sha256: str
-    bytes: int
 
     def record(self) -> dict[str, str | int]:
         """What the manifest says about it."""

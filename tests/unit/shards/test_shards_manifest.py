@@ -288,12 +288,9 @@ def test_the_lock_that_a_dead_drivers_child_still_holds_is_taken_over(tmp_path: 
 
 def test_of_drivers_that_start_together_on_a_dead_ones_lock_one_gets_it(tmp_path: Path) -> None:
     """The dead driver's child holds the lock, so that each of them has to replace the file."""
-    (tmp_path / "of").mkdir()
-    holder = start_driver(tmp_path / "of")
-    assert holder.stdout is not None and holder.stdout.readline() == "open\n"
-    stale = (tmp_path / "of" / ".lock").read_bytes()
-    holder.kill()
-    holder.wait()
+    with open_run_dir(tmp_path / "of", SCHEMA, "f", {}):
+        ours = json.loads((tmp_path / "of" / ".lock").read_bytes())
+    stale = json.dumps(ours | {"born": "1"}).encode()  # this process's number, when it was another's
     for round_ in range(40):
         run = tmp_path / f"{round_}"
         run.mkdir()
@@ -348,19 +345,14 @@ def test_a_model_that_could_not_be_resolved_keeps_the_directory_and_what_was_kno
 
 
 @pytest.mark.parametrize("key", ["revision", "worker_revision"])
-def test_rows_of_two_revisions_are_not_mixed(tmp_path, key):
-    with pytest.raises(ConfigError, match=f"model a at {key} c1; now it is c2"):
-        merge_models(tmp_path, {"a": {key: "c1"}}, {"a": {key: "c2"}})
-
-
-def test_a_start_with_other_weights_is_refused_and_leaves_the_manifest_alone(tmp_path):
-    with open_run_dir(tmp_path, SCHEMA, "f", CONFIG, {"m": {"revision": "c1"}}) as run:
+def test_a_start_with_other_weights_is_refused_and_leaves_the_manifest_alone(tmp_path, key):
+    with open_run_dir(tmp_path, SCHEMA, "f", CONFIG, {"m": {key: "c1"}}) as run:
         run.update(status="finished")
     before = (tmp_path / "manifest.json").read_bytes()
-    with pytest.raises(ConfigError, match="now it is c2"):
-        open_run_dir(tmp_path, SCHEMA, "f", CONFIG, {"m": {"revision": "c2"}})
+    with pytest.raises(ConfigError, match=f"model m at {key} c1; now it is c2"):
+        open_run_dir(tmp_path, SCHEMA, "f", CONFIG, {"m": {key: "c2"}})
     assert (tmp_path / "manifest.json").read_bytes() == before
-    open_run_dir(tmp_path, SCHEMA, "f", CONFIG, {"m": {"revision": "c1"}}).close()  # the lock was given back
+    open_run_dir(tmp_path, SCHEMA, "f", CONFIG, {"m": {key: "c1"}}).close()  # the lock was given back
 
 
 # --- what the rows were made with -----------------------------------------------------------------------------------

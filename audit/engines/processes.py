@@ -56,12 +56,6 @@ _CAUSE = re.compile(r"\b\w*(?:Error|Exception): \S|out of memory", re.I)
 _POINTER = re.compile(r"Engine core initialization failed|See root cause above|WorkerProc initialization failed", re.I)
 
 
-def own_logs() -> list[Path]:
-    """The files that this process's stdout and stderr go to (a Ray worker's logs); child processes inherit them."""
-    logs = {Path(f"/proc/self/fd/{fd}").resolve() for fd in (1, 2)}
-    return sorted(path for path in logs if path.is_file())
-
-
 def causes(logs: Iterable[Path]) -> list[str]:
     """The last few lines of the logs that name an error, each once and without secrets; mere pointers are left out."""
     found: dict[str, None] = {}
@@ -78,7 +72,8 @@ def causes(logs: Iterable[Path]) -> list[str]:
 
 def explain() -> str:
     """What to add to the message of an engine that did not load; empty where there is no log."""
-    logs = own_logs()
+    # The files that this process's stdout and stderr go to (a Ray worker's logs); child processes inherit them.
+    logs = sorted({log for fd in (1, 2) if (log := Path(f"/proc/self/fd/{fd}").resolve()).is_file()})
     if not logs:
         return ""
     said = "".join(f"\n  {line}" for line in causes(logs))

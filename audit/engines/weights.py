@@ -168,7 +168,8 @@ def local_path(model: ModelConfig, weights: Weights) -> str:
     """What vLLM is to load on this machine; converts a packaged GGUF once (half a minute) into the user's cache."""
     if not weights.path.startswith(PACKAGE_PREFIX):
         return weights.path
-    target = _cache_dir() / f"{model.name}-{weights.revision.removeprefix('sha256:')[:16]}"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    target = cache / "benchmark-audit" / "models" / f"{model.name}-{weights.revision.removeprefix('sha256:')[:16]}"
     if not (target / SEAL).is_file():
         source = _packaged_gguf(model)
         shutil.rmtree(target, ignore_errors=True)  # a copy from before copies were sealed
@@ -182,11 +183,6 @@ def local_path(model: ModelConfig, weights: Weights) -> str:
     if (target / SEAL).read_text() != folder_sha256(target, WEIGHT_FILES):
         raise EngineLoadError(f"Model {model.name}: {target} is not as it was converted. Delete it: it is made again.")
     return str(target)
-
-
-def _cache_dir() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "benchmark-audit" / "models"
 
 
 def _packaged_gguf(model: ModelConfig) -> Path:

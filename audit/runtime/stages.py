@@ -24,7 +24,6 @@ from audit.errors import SandboxError, ShardError
 from audit.prompting.prompts import letters_of, shows_options
 from audit.records import (
     ANSWER_ROLE,
-    Design,
     FinishReason,
     Generation,
     GenerationRequest,
@@ -142,7 +141,13 @@ class TaskReader:
         return [int(t) for c in chunks for t in self._tasks[c * size : (c + 1) * size]]
 
     def decode(self, tasks: Sequence[int]) -> list[tuple[Question, Part]]:
-        return decode_tasks(tasks, self._context.work.design, self._questions)
+        parts = self._context.work.design.parts
+        wanted = sorted({task // len(parts) for task in tasks})
+        if wanted and wanted[-1] - wanted[0] < 2 * len(wanted):  # neighbours, as in a fresh run: one read
+            found = dict(enumerate(self._questions.slice(wanted[0], wanted[-1] + 1), start=wanted[0]))
+        else:
+            found = {index: self._questions[index] for index in wanted}
+        return [(found[task // len(parts)], parts[task % len(parts)]) for task in tasks]
 
 
 _REPLY_FIELDS = {
@@ -218,13 +223,10 @@ class AnswerStage:
             # A ballot that several rows count is paid by the first.
             given = [(answers[r], calls.pop(r, None) is not None) for r in some] if one.error is None else []
             every.append((question, setting, one, some[0].seed, given))
-        rows = self._run_code(every) if work.reading == Reading.CODE else [self._row(*one) for one in every]
+        # A problem's row runs a program: some side by side.
+        with ThreadPoolExecutor(os.cpu_count() if work.reading == Reading.CODE else 1) as pool:
+            rows = list(pool.map(lambda one: self._row(*one), every))
         return self._store(rows_to_table(rows, audit.schema))
-
-    def _run_code(self, every: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
-        """The rows of problems: each runs a program, some side by side."""
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return list(pool.map(lambda one: self._row(*one), every))
 
     def _answers(
         self, calls: Mapping[GenerationRequest, tuple[Setting, Presentation]]
@@ -315,14 +317,3 @@ class AnswerStage:
             if found.answer.parsed:
                 return found._replace(finish_reason=scored.finish_reason)
         return scored
-
-
-def decode_tasks(tasks: Sequence[int], design: Design, questions: QuestionFile) -> list[tuple[Question, Part]]:
-    """Task numbers -> their question and part."""
-    n_parts = len(design.parts)
-    wanted = sorted({task // n_parts for task in tasks})
-    if wanted and wanted[-1] - wanted[0] < 2 * len(wanted):  # neighbours, as in a fresh run: one read
-        found = dict(enumerate(questions.slice(wanted[0], wanted[-1] + 1), start=wanted[0]))
-    else:
-        found = {index: questions[index] for index in wanted}
-    return [(found[task // n_parts], design.parts[task % n_parts]) for task in tasks]

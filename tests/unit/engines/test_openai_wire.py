@@ -34,15 +34,25 @@ def failure(body: Any, letters: tuple[str, ...] = ()) -> Failure:
 
 # --- why a reply ended ---
 
+# By what it comes to: an answer, one that met a limit, none of an engine that gave up (DeepSeek's and Zhipu's own
+# reasons were taken for answers), and none of a filter, which is that row's own.
+ENDS: dict[FinishReason | FailureKind, list[Any]] = {
+    FinishReason.STOP: ["stop", "STOP", "eos", "eos_token", "stop_sequence", "end_turn", "complete", "normal",
+                        "tool_calls", "tool_use", "function_call", None, ""],
+    FinishReason.LENGTH: ["length", "max_tokens", "MAX_TOKENS", "model_length", "token_limit"],
+    FailureKind.MALFORMED: ["insufficient_system_resource", "network_error", "timeout", "time_limit", "not_finished",
+                            "error", "abort", "cancelled", "a word of tomorrow", 5, ["stop"], {"stop": 1}],
+    FailureKind.ROW: ["content_filter", "content_filtered", "content_filter_error", "sensitive", "safety", "SAFETY",
+                      "refusal"],
+}  # fmt: skip
 
-@pytest.mark.parametrize(
-    "reason",
-    ["stop", "STOP", "eos", "eos_token", "stop_sequence", "end_turn", "complete", "normal", "tool_calls", "tool_use",
-     "function_call", None, ""],
-)  # fmt: skip
-def test_a_reply_that_is_said_to_be_whole_is_an_answer(reason: str | None) -> None:
-    got = generation(completion("B", reason))
-    assert (got.text, got.finish_reason) == ("B", FinishReason.STOP)
+
+@pytest.mark.parametrize(("reason", "end"), [(reason, end) for end, reasons in ENDS.items() for reason in reasons])
+def test_why_a_reply_ended_says_what_it_is(reason: Any, end: FinishReason | FailureKind) -> None:
+    got = read(completion("B", reason))
+    assert (got.finish_reason if isinstance(got, Generation) else got.kind) is end
+    if end is FailureKind.MALFORMED or not reason:  # nothing is no answer where nobody says that it is one
+        assert failure(completion("", reason)).kind is FailureKind.MALFORMED
 
 
 @pytest.mark.parametrize(
@@ -58,36 +68,6 @@ def test_a_reply_that_is_said_to_be_whole_is_an_answer(reason: str | None) -> No
 def test_which_field_of_a_message_is_the_reply(body: dict[str, Any], text: str, finish: FinishReason) -> None:
     got = generation(body)
     assert (got.text, got.finish_reason) == (text, finish)
-
-
-@pytest.mark.parametrize("reason", ["length", "max_tokens", "MAX_TOKENS", "model_length", "token_limit"])
-def test_a_reply_that_met_a_limit_is_cut_off(reason: str) -> None:
-    assert generation(completion("B", reason)).finish_reason is FinishReason.LENGTH
-
-
-@pytest.mark.parametrize(
-    "reason",
-    ["insufficient_system_resource", "network_error", "timeout", "time_limit", "not_finished", "error", "abort",
-     "cancelled", "a word of tomorrow", 5, ["stop"], {"stop": 1}],
-)  # fmt: skip
-@pytest.mark.parametrize("text", ["", "B"])
-def test_an_engine_that_gave_up_gave_no_answer(reason: Any, text: str) -> None:
-    """DeepSeek's and Zhipu's own reasons were taken for answers, also with an empty text: scored as wrong."""
-    got = failure(completion(text, reason))
-    assert got.kind is FailureKind.MALFORMED and f"finish_reason {reason!r}" in got.message
-
-
-@pytest.mark.parametrize(
-    "reason", ["content_filter", "content_filtered", "content_filter_error", "sensitive", "safety", "SAFETY", "refusal"]
-)
-def test_a_withheld_reply_is_that_rows_own(reason: str) -> None:
-    got = failure(completion("", reason))
-    assert got.kind is FailureKind.ROW and reason in got.message
-
-
-@pytest.mark.parametrize("reason", [None, ""])
-def test_nothing_is_no_answer_where_nobody_says_that_it_is_one(reason: str | None) -> None:
-    assert failure(completion("", reason)).kind is FailureKind.MALFORMED
 
 
 # --- hostile bodies: each is one malformed reply, and nothing is raised ---

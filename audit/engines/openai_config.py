@@ -1,7 +1,7 @@
 """Configuration of the `openai` engine: plain dataclasses, usable as OmegaConf structured configs.
 
-No key is ever part of a configuration: it names the environment variable that holds one. `check_endpoints` refuses what
-would carry a secret into the run's manifest (a key in place of a variable's name, credentials in a URL or in
+No key is ever part of a configuration: it names the environment variable that holds one. `check_endpoints` refuses
+what would carry a secret into the run's manifest (a key in place of a variable's name, credentials in a URL or in
 `extra_body`), and its messages never repeat the value that they refuse.
 """
 
@@ -191,5 +191,7 @@ def _check_number(
 ) -> None:
     number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
     if not (number and at_least <= value <= at_most and value < math.inf) or (positive and value <= 0):
-        low, high = "> 0" if positive else f">= {at_least:g}", f" and <= {at_most:g}" if at_most < math.inf else ""
-        raise ConfigError(f"{name} is {value!r}; expected {'a whole number' if whole else 'a number'} {low}{high}.")
+        kind = "a whole number" if whole else "a number"
+        low = "> 0" if positive else f">= {at_least:g}"
+        high = f" and <= {at_most:g}" if at_most < math.inf else ""
+        raise ConfigError(f"{name} is {value!r}; expected {kind} {low}{high}.")

@@ -132,7 +132,8 @@ class OpenAIEngine:
         self._log_filter = RedactingFilter(self._redactor)
         self._endpoints = []
         for number, (config, key) in enumerate(zip(self._config.endpoints, keys, strict=True)):
-            self._endpoints.append(Endpoint(f"{number}:{config.url}", config, self._config, key, self._redactor))
+            name = f"{number}:{config.url}"
+            self._endpoints.append(Endpoint(name, config, self._config, key, self._redactor))
         self._log_filter.install()
         self._by_slot = {endpoint.slot: endpoint for endpoint in self._endpoints}
         self._dispatcher = Dispatcher([endpoint.slot for endpoint in self._endpoints], self._clock)
@@ -143,7 +144,8 @@ class OpenAIEngine:
     def _leave_out(self, found: Sequence[Failure | None]) -> None:
         """Of the endpoints those that do not answer (found: what each check found). Raises EndpointAuthError where a
         key is refused, EngineLoadError where none answers or one does not serve its model."""
-        failed = [(one, failure) for one, failure in zip(self._endpoints, found, strict=True) if failure is not None]
+        pairs = zip(self._endpoints, found, strict=True)
+        failed = [(endpoint, failure) for endpoint, failure in pairs if failure is not None]
         for endpoint, failure in failed:
             if failure.kind is FailureKind.AUTH:
                 raise EndpointAuthError(endpoint.refused_key(failure))

@@ -52,10 +52,13 @@ _KINDS = {
     **dict.fromkeys((409, 425), FailureKind.SERVER),
 }
 _KINDS_OF_CODES = {
-    **dict.fromkeys(("insufficient_quota", "billing_hard_limit_reached", "insufficient_balance"), FailureKind.QUOTA),
-    **dict.fromkeys(
-        ("rate_limit_exceeded", "rate_limit_error", "rate_limit", "too_many_requests"), FailureKind.RATE_LIMIT
-    ),
+    "insufficient_quota": FailureKind.QUOTA,
+    "billing_hard_limit_reached": FailureKind.QUOTA,
+    "insufficient_balance": FailureKind.QUOTA,
+    "rate_limit_exceeded": FailureKind.RATE_LIMIT,
+    "rate_limit_error": FailureKind.RATE_LIMIT,
+    "rate_limit": FailureKind.RATE_LIMIT,
+    "too_many_requests": FailureKind.RATE_LIMIT,
 }
 
 

@@ -169,7 +169,8 @@ def local_path(model: ModelConfig, weights: Weights) -> str:
     if not weights.path.startswith(PACKAGE_PREFIX):
         return weights.path
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    target = cache / "benchmark-audit" / "models" / f"{model.name}-{weights.revision.removeprefix('sha256:')[:16]}"
+    short = weights.revision.removeprefix("sha256:")[:16]
+    target = cache / "benchmark-audit" / "models" / f"{model.name}-{short}"
     if not (target / SEAL).is_file():
         source = _packaged_gguf(model)
         shutil.rmtree(target, ignore_errors=True)  # a copy from before copies were sealed

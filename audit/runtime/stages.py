@@ -72,8 +72,9 @@ class AuditMetrics:
         """The replies of one chunk, each with its arm: one update for each arm and engine, not one a call."""
         sums: dict[tuple[str, str], collections.Counter[str]] = {}
         for arm, one in replies:
-            tokens = {"prompt": one.prompt_tokens, "cached": one.cached_tokens, "completion": one.completion_tokens}
-            sums.setdefault((arm, one.engine_id), collections.Counter()).update(tokens, calls=1)
+            sums.setdefault((arm, one.engine_id), collections.Counter()).update(
+                calls=1, prompt=one.prompt_tokens, cached=one.cached_tokens, completion=one.completion_tokens
+            )
         for (arm, engine), found in sums.items():
             self._add("generations", found.pop("calls"), arm=arm, engine=engine, role=role)
             for kind, n in found.items():

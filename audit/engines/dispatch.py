@@ -149,11 +149,12 @@ class Dispatcher:
 
     def _match(self) -> None:
         """Give leases to waiting requests until no endpoint is ready for any; then wake up when one will be."""
+        now = self.clock()  # once: what became ready between a look and the timer would wake nobody
         while self._waiters:
             if self._waiters[0].future.done():  # cancelled while it waited
                 self._waiters.popleft()
                 continue
-            pick = self._pick()
+            pick = self._pick(now)
             if pick is None:
                 break
             waiter, slot = pick
@@ -161,10 +162,9 @@ class Dispatcher:
             slot.in_flight += 1
             slot.probing = slot.probing or not slot.in_service
             waiter.future.set_result(Lease(slot, probe=not slot.in_service))
-        self._set_timer()
+        self._set_timer(now)
 
-    def _pick(self) -> tuple[_Waiter, Slot] | None:
-        now = self.clock()
+    def _pick(self, now: float) -> tuple[_Waiter, Slot] | None:
         ready = [s for s in self.slots if s.ready(now)]
         window = [w for w in islice(self._waiters, AFFINITY_WINDOW) if not w.future.done()] if ready else []
         probing = next((s for s in ready if not s.in_service), None)
@@ -201,11 +201,10 @@ class Dispatcher:
         alive = [s for s in self.slots if s.in_service] or self.slots
         return min(alive, key=lambda s: _rendezvous_cost(s.name, waiter.affinity, s.weight))
 
-    def _set_timer(self) -> None:
+    def _set_timer(self, now: float) -> None:
         self.close()
         if not self._waiters:
             return
-        now = self.clock()
         wake = [s.paused_until for s in self.slots if s.paused_until > now]
         wake += [s.probe_at for s in self.slots if s.probe_at is not None and s.probe_at > now]
         if wake:

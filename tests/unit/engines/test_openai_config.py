@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from faulty_server import Call, FaultyServer, Reply, completion, error, letters_completion
 from servers_here import free_port
@@ -196,6 +197,19 @@ def test_an_endpoint_goes_out_is_tested_by_one_request_and_comes_back() -> None:
         assert slot.probing and dispatcher.answered(probe)
         assert slot.in_service and slot.in_flight == 1
         dispatcher.close()
+
+    asyncio.run(main())
+
+
+def test_a_request_is_woken_whose_moment_comes_while_the_dispatcher_looks() -> None:
+    """On a busy machine time passes between two looks at the clock: what became ready in between woke nobody."""
+    slot = Slot("a", 1.0, 10, CircuitConfig(cooldown_s=10))
+    slot.take_out(0.0)
+    ticks = iter(9.995 + 0.01 * np.arange(100))  # the second look is past the cooldown
+
+    async def main() -> None:
+        dispatcher = Dispatcher([slot], lambda: float(next(ticks)))
+        assert (await asyncio.wait_for(dispatcher.acquire("q"), 10)).probe
 
     asyncio.run(main())
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from audit.engines.config import ModelConfig, SamplingConfig
 from audit.entry_points import added
 from audit.errors import ConfigError, unknown_name
-from audit.prompting.prompts import letters_of, request_seed
+from audit.prompting.prompts import letters_of, seed_of
 from audit.records import (
     ANSWER_ROLE,
     Design,
@@ -60,18 +60,14 @@ class Work:
     def seed_of(
         self, question: Question, arm: str, level: int | None, replicate: int, role: str = ANSWER_ROLE, index: int = 0
     ) -> int:
-        return request_seed(
-            run_seed=self.seed,
-            model=self.model,
-            benchmark=question.benchmark,
-            question_id=question.id,
-            arm=arm,
-            level=level,
-            replicate=replicate,
-            role=role,
-            index=index,
-            kind=self.design.kind,
-        )
+        """Of one call. level: None for a call that several levels share. role: which call of a row this is (the answer,
+        or one before it); index: which of several of that role, from 0.
+
+        Replicates differ in every arm. The model's revision is no part of it: the seed is known before that is.
+        """
+        kind = [self.design.kind] if self.design.kind else []
+        asked = [question.benchmark, question.id, str(arm), level, replicate, role, index]
+        return seed_of([self.seed, self.model, *asked, *kind])
 
 
 def answer_request(work: Work, question: Question, setting: Setting, presentation: Presentation) -> GenerationRequest:

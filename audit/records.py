@@ -248,6 +248,11 @@ class Generation:
     error: str | None = None
     tokens: TokenLogprobs | None = None
 
+    @property
+    def failed(self) -> bool:
+        """Whether there is no answer at all."""
+        return self.error is not None or self.finish_reason == FinishReason.ERROR
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:

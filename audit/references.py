@@ -75,7 +75,6 @@ def known_sets() -> list[str]:
 def load_set(name: str) -> ReferenceSet:
     """A set by name, its shards held to their hashes. ConfigError where there is none, DataError where one differs."""
     from audit.shards.complete import listed_shards
-    from audit.shards.manifest import Manifest
 
     path = sets_folder() / name
     if name not in known_sets():
@@ -86,7 +85,7 @@ def load_set(name: str) -> ReferenceSet:
         found = ReferenceSet(path=path, models=models, **about)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataError(f"{path / ABOUT} cannot be read ({error!r}). Build the set again.") from error
-    manifest = Manifest.load(path)
+    manifest = _manifest(path)
     listed_shards(path, manifest)
     if version_of(manifest) != found.version:
         raise DataError(f"Reference set {name} has other answers than version {found.version}. Build it again.")
@@ -350,15 +349,17 @@ def joined_items(path: Path, ours: Sequence[tuple[ItemKey, str, Sequence[str]]])
 
 
 def imported(path: Path) -> bool:
+    return is_imported(_manifest(path))
+
+
+def _manifest(run_dir: Path) -> Manifest:
     from audit.shards.manifest import Manifest
 
-    return is_imported(Manifest.load(path))
+    return Manifest.load(run_dir)
 
 
 def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]) -> Manifest:
-    from audit.shards.manifest import Manifest
-
-    path, manifest = run.path, Manifest.load(run.path)
+    path, manifest = run.path, _manifest(run.path)
     if manifest.audit != audit:
         raise ConfigError(f"Reference {path} is a run of audit {manifest.audit or 'unknown'}; expected {audit}.")
     benchmark = next(iter(benchmarks))
@@ -399,9 +400,7 @@ def _check_not_tested(name: str, facts: Facts, where: str, tested: Mapping[str, 
 
 def _serving(path: Path, names: Sequence[str]) -> ReferenceRun:
     """The models that a run gives: those that are named, and for "" its own references."""
-    from audit.shards.manifest import Manifest
-
-    manifest = Manifest.load(path)
+    manifest = _manifest(path)
     own = [name for name in manifest.models if name not in manifest.analysis.get("judged", manifest.models)]
     for name in names:
         if name and name not in manifest.models:

@@ -4,35 +4,24 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from audit.audits import Audit, Work
 from audit.benchmarks.load import open_benchmark
 from audit.benchmarks.registry import format_of
-from audit.benchmarks.sample import QuestionSource, Sample, draw_sample, sampled_questions
+from audit.benchmarks.sample import Sample, Source, draw_sample, sampled_questions
 from audit.config import RunConfig, plain_config, protocol_of, reading_of, reask_of, sample_size, sampling_of
 from audit.engines.config import WEIGHED, ModelConfig
 from audit.engines.weights import Weights, resolve_weights
 from audit.errors import ConfigError, EngineError
 from audit.json_types import attributes
 from audit.prompting.prompts import load_protocol
-from audit.records import Design, Question
-from audit.records import Protocol as Prompts
+from audit.records import Design, Protocol, Question
 from audit.shards.manifest import fingerprint
 from audit.shards.object_store import is_url
 from audit.shards.working_copy import working_copy
 
 Config = TypeVar("Config", bound=RunConfig)
-
-
-class Source(QuestionSource, Protocol):
-    """Where the questions of a run come from, at a fixed revision; `benchmarks.load.Benchmark` is one."""
-
-    @property
-    def revision(self) -> str: ...
-
-    @property
-    def warnings(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -71,7 +60,7 @@ class ResolvedRun:
     config: RunConfig
     design: Design
     samples: list[BenchmarkSample]
-    protocols: dict[str, Prompts]
+    protocols: dict[str, Protocol]
     answering: dict[str, ModelConfig]
     weights: dict[str, Weights | None]
     failed: dict[str, str]

@@ -70,6 +70,15 @@ def read_rows(path: Path, *, header: bool = True, delimiter: str | None = None) 
         raise BenchmarkError(f"cannot be read: {error.strerror or error}.") from error
 
 
+def labelled_rows(file: DataFile, *, header: bool = True, delimiter: str | None = None) -> Iterator[tuple[str, RawRow]]:
+    """As `read_rows`; places and errors begin with the file's label, such as "arc.jsonl, line 3"."""
+    try:
+        for place, row in read_rows(file.path, header=header, delimiter=delimiter):
+            yield f"{file.label}, {place}", row
+    except BenchmarkError as error:
+        raise BenchmarkError(f"{file.label}, {error}") from error
+
+
 def _read_jsonl(path: Path) -> Iterator[tuple[str, RawRow]]:
     with path.open("rb") as lines:
         for number, line in enumerate(iter(lambda: lines.readline(MAX_TEXT + 1), b""), start=1):

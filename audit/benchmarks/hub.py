@@ -43,14 +43,14 @@ def fetch(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot:
     # The HTTP client's own base error, for a network that is down: httpx's in huggingface_hub 1, httpx2's in 2.
     (client_error, *_) = HfHubHTTPError.__bases__
     try:
-        api, repository = HfApi(), str(config.hub)
-        info = api.dataset_info(repository, revision=config.revision, timeout=METADATA_TIMEOUT_S)
+        repository = str(config.hub)
+        info = HfApi().dataset_info(repository, revision=config.revision, timeout=METADATA_TIMEOUT_S)
         commit = str(info.sha)
         notes: tuple[str, ...] = ()
         names = [sibling.rfilename for sibling in info.siblings or []]
         chosen = _choose(names, config, suffixes)
         if not chosen and config.revision is None:
-            commit, chosen, notes = _converted(api, config, suffixes, names)
+            commit, chosen, notes = _converted(config, suffixes, names)
         if not chosen:
             raise _no_files(config, names)
         paths = [hf_hub_download(repository, name, repo_type="dataset", revision=commit) for name in chosen]
@@ -68,15 +68,14 @@ def _choose(names: Sequence[str], config: BenchmarkConfig, suffixes: Sequence[st
 
 
 def _converted(
-    api: object, config: BenchmarkConfig, suffixes: Sequence[str], original: Sequence[str]
+    config: BenchmarkConfig, suffixes: Sequence[str], original: Sequence[str]
 ) -> tuple[str, list[str], tuple[str, ...]]:
     """(commit, files, notes) of the hub's parquet conversion; the files are [] when it has none."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import RevisionNotFoundError
 
-    assert isinstance(api, HfApi)  # noqa: S101  # imported lazily, so not nameable in the signature
     try:
-        info = api.dataset_info(str(config.hub), revision=PARQUET_BRANCH, timeout=METADATA_TIMEOUT_S)
+        info = HfApi().dataset_info(str(config.hub), revision=PARQUET_BRANCH, timeout=METADATA_TIMEOUT_S)
     except RevisionNotFoundError as error:
         raise _no_files(config, original) from error
     names = [sibling.rfilename for sibling in info.siblings or []]

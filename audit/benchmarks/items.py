@@ -13,7 +13,7 @@ from typing import Any
 
 from audit.benchmarks import rows
 from audit.benchmarks.answers import typed_index
-from audit.benchmarks.rows import RawRow, RowContext, field, normalised, own_id, permutation, texts
+from audit.benchmarks.rows import RawRow, RowContext, field, normalised, own_id, permutation, stated, texts
 from audit.errors import BenchmarkError
 from audit.records import Question
 
@@ -314,10 +314,7 @@ def _one_of(row: RawRow, name: str, allowed: tuple[str, ...]) -> str:
 
 
 def _text(row: RawRow, name: str) -> str:
-    value = field(row, name)
-    if not isinstance(value, str) or not value.strip():
-        raise BenchmarkError(f"{name} is {'empty' if isinstance(value, str) else repr(value)}; expected a text.")
-    return value.strip()
+    return stated(field(row, name), name)
 
 
 def _number(row: RawRow, name: str) -> float:

@@ -3,15 +3,16 @@
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib.resources import files as package_files
 from pathlib import Path
+from typing import TypeVar
 
 from audit.benchmarks import hub
 from audit.benchmarks.config import SUFFIXES, BenchmarkConfig
-from audit.benchmarks.files import DataFile, content_hash, missing_shards, read_rows, select_files
+from audit.benchmarks.files import DataFile, content_hash, labelled_rows, missing_shards, select_files
 from audit.benchmarks.fresh import is_newer
 from audit.benchmarks.items import Item, Items, without_contradictions
 from audit.benchmarks.registry import FORMATS, Format, format_of
@@ -23,6 +24,7 @@ from audit.records import Question
 _KEYS = 20  # questions: of four options, keys at random leave one out with probability .75^20 = .003
 _EMBEDDED = ("elementary", "contrast")  # they ship with the package
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+Parsed = TypeVar("Parsed", Item, Question)
 
 
 @dataclass(frozen=True)
@@ -79,24 +81,25 @@ class Benchmark:
     def iter_located(self) -> Iterator[tuple[str, Question]]:
         """(place, question), where place reads "arc.jsonl, line 3". Of a file of one's own an error says what shows all
         its columns at once."""
+        parse = format_of(self.config.format).parse
         try:
-            yield from self._parsed()
+            for where, question in self._read(parse):
+                yield where, shuffled(question, self.seed) if self.config.shuffle_options else question
         except BenchmarkError as error:
             if self.config.format != "mcq_file" or not self.config.path:
                 raise
             shown = f"audit data show {shlex.quote(self.config.path)}"
             raise BenchmarkError(f"{error}\nHow the whole file is read, and what to type: {shown}") from error
 
-    def _parsed(self) -> Iterator[tuple[str, Question]]:
-        parse = format_of(self.config.format).parse
+    def _read(self, parse: Callable[[RawRow, RowContext], Parsed]) -> Iterator[tuple[str, Parsed]]:
+        """(place, what a row holds) of those that are looked at."""
         for where, row, context in self.located_rows():
             try:
-                question = parse(row, context)
+                found = parse(row, context)
             except BenchmarkError as error:
                 raise BenchmarkError(f"{where}: {error}") from error
-            if self.only is not None and question.id not in self.only:
-                continue
-            yield where, shuffled(question, self.seed) if self.config.shuffle_options else question
+            if self.only is None or found.id in self.only:
+                yield where, found
 
     def read_items(self) -> Items:
         """Every item that can be scored, in the file's order, with what reference scorers and edits need.
@@ -109,15 +112,9 @@ class Benchmark:
             known = ", ".join(name for name, format_ in FORMATS.items() if format_.item is not None)
             raise ConfigError(f"No reference scorer reads {self.config.format}. Expected one of {known}.")
         found: dict[str, Item] = {}
-        for where, row, context in self.located_rows():
-            try:
-                item = parse(row, context)
-            except BenchmarkError as error:
-                raise BenchmarkError(f"{where}: {error}") from error
-            if item.id in found:
+        for where, item in self._read(parse):
+            if found.setdefault(item.id, item) is not item:
                 raise BenchmarkError(f"{where}: id {item.id!r} occurs twice. Ids must be unique.")
-            if self.only is None or item.id in self.only:
-                found[item.id] = item
         return without_contradictions(found.values())
 
     def located_rows(self) -> Iterator[tuple[str, RawRow, RowContext]]:
@@ -125,15 +122,7 @@ class Benchmark:
         format_, wanted = format_of(self.config.format), set(self.config.subjects)
         seen: Counter[str] = Counter()  # rows so far, per subject
         for file in self.files:
-            rows = read_rows(file.path, header=format_.csv_header, delimiter=self.config.delimiter)
-            while True:
-                try:
-                    place, row = next(rows)
-                except StopIteration:
-                    break
-                except BenchmarkError as error:
-                    raise BenchmarkError(f"{file.label}, {error}") from error
-                where = f"{file.label}, {place}"
+            for where, row in labelled_rows(file, header=format_.csv_header, delimiter=self.config.delimiter):
                 subject = _subject(row, file, format_)
                 number = seen[subject]
                 seen[subject] += 1
@@ -168,7 +157,7 @@ def open_benchmark(config: BenchmarkConfig, *, seed: int = 42) -> Benchmark:
         snapshot = hub.fetch(config, format_.suffixes)
         return Benchmark(config, snapshot.revision, snapshot.files, seed, snapshot.notes)
     if config.url is not None and config.files:
-        files = tuple(_data_file(Path(name), name, config, format_) for name in config.files)
+        files = tuple(_data_file(Path(name), name, format_) for name in config.files)
         if unknown := sorted(set(config.subjects) - {file.subject for file in files}):
             raise unknown_name(f"subject of {config.name}", unknown[0], [file.subject for file in files])
         files = tuple(file for file in files if not config.subjects or file.subject in config.subjects)
@@ -202,12 +191,12 @@ def _local_files(config: BenchmarkConfig, format_: Format) -> tuple[DataFile, ..
             f"Expected a file ({', '.join(SUFFIXES)}) or a folder of them."
         )
     if root.is_file():
-        return (_data_file(root, root.name, config, format_),)
+        return (_data_file(root, root.name, format_),)
     try:
         names = [p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file()]
     except OSError as error:
         raise BenchmarkError(f"benchmark.path={config.path} cannot be read: {error.strerror or error}.") from error
-    files = tuple(_data_file(root / name, name, config, format_) for name in _chosen(names, config, format_.suffixes))
+    files = tuple(_data_file(root / name, name, format_) for name in _chosen(names, config, format_.suffixes))
     wanted, named = set(config.subjects), {file.subject for file in files}
     if not wanted & named:  # the rows name their subjects
         return files
@@ -251,7 +240,7 @@ def _some(names: list[str], most: int) -> str:
     return (", ".join(names[:most]) or "none") + more
 
 
-def _data_file(path: Path, label: str, config: BenchmarkConfig, format_: Format) -> DataFile:
+def _data_file(path: Path, label: str, format_: Format) -> DataFile:
     """The file with the subject its name tells: astronomy_test.csv -> astronomy, Age.first9lines.jsonl -> Age."""
     stem = path.name.split(".")[0]
     subject = re.sub(r"_(test|val|validation|dev|train)$", "", stem) if format_.subject_field else ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from audit.benchmarks import items, rows
 from audit.benchmarks.items import Item, question_of
@@ -33,8 +34,8 @@ class Format:
     kept: Callable[[RawRow], bool] | None = None
 
 
-def _from_item(parse: Callable[[RawRow, RowContext], Item]) -> Callable[[RawRow, RowContext], Question]:
-    return lambda row, context: question_of(parse(row, context))
+def _of_items(item: Callable[[RawRow, RowContext], Item], suffixes: tuple[str, ...], **more: Any) -> Format:
+    return Format(lambda row, context: question_of(item(row, context)), suffixes, item=item, **more)
 
 
 FORMATS: dict[str, Format] = {
@@ -42,12 +43,10 @@ FORMATS: dict[str, Format] = {
     "arc_easy": Format(rows.labelled),
     "arc_challenge": Format(rows.labelled),
     "truthfulqa_mc1": Format(rows.truthfulqa_mc1, (".parquet", ".json")),
-    "truthfulqa": Format(_from_item(items.truthfulqa), (".parquet", ".json", ".csv"), item=items.truthfulqa),
-    "crows_pairs": Format(_from_item(items.crows_pairs), (".parquet", ".csv"), item=items.crows_pairs, asked=False),
-    "toxigen": Format(_from_item(items.toxigen), (".parquet", ".json"), item=items.toxigen, asked=False),
-    "xstest": Format(
-        _from_item(items.xstest), (".parquet", ".csv"), subject_field="type", item=items.xstest, asked=False
-    ),
+    "truthfulqa": _of_items(items.truthfulqa, (".parquet", ".json", ".csv")),
+    "crows_pairs": _of_items(items.crows_pairs, (".parquet", ".csv"), asked=False),
+    "toxigen": _of_items(items.toxigen, (".parquet", ".json"), asked=False),
+    "xstest": _of_items(items.xstest, (".parquet", ".csv"), subject_field="type", asked=False),
     "commonsense_qa": Format(rows.labelled),
     "openbook_qa": Format(rows.labelled),
     "bbq": Format(rows.bbq, (".parquet", ".jsonl"), subject_field="category", item=items.bbq),
@@ -59,7 +58,7 @@ FORMATS: dict[str, Format] = {
     ),
     "mcq_file": Format(rows.mcq_file, (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".arrow")),
     "elementary": Format(rows.elementary, (".jsonl",)),
-    "contrast": Format(_from_item(items.contrast), (".jsonl",), item=items.contrast),
+    "contrast": _of_items(items.contrast, (".jsonl",)),
 }
 
 

@@ -213,10 +213,9 @@ def gsm8k(row: RawRow, context: RowContext) -> Question:
     target = read_number(f"{MARKER} {answer}" if alone else answer) if alone or isinstance(answer, str) else UNREAD
     if target.value is None or target.form != "marked":
         raise BenchmarkError(f"the answer names no number after {MARKER!r}; expected such as '9 * 2 = 18\\n#### 18'.")
-    if not isinstance(text, str) or not text.strip():
-        raise BenchmarkError(f"the question is {'empty' if isinstance(text, str) else _kind(text)}.")
+    text = stated(text, "the question")
     id_ = f"{context.config.name}/{context.number}"
-    return Question(id_, context.config.name, text.strip(), (), NO_OPTION, id_, (), target.value)
+    return Question(id_, context.config.name, text, (), NO_OPTION, id_, (), target.value)
 
 
 def math(row: RawRow, context: RowContext) -> Question:
@@ -243,8 +242,7 @@ def humaneval(row: RawRow, context: RowContext) -> Question:
     names = ("prompt", "canonical_solution", "test", "entry_point")
     prompt, solution, tests, entry_point = (field(row, name) for name in names)
     for name, text in zip(names, (prompt, solution, tests, entry_point), strict=True):
-        if not isinstance(text, str) or not text.strip():
-            raise BenchmarkError(f"{name} is {'empty' if isinstance(text, str) else _kind(text)}; expected a text.")
+        stated(text, name)
     for name, text, needed in (("prompt", prompt, entry_point), ("test", tests, "check")):
         try:
             defined = {getattr(one, "name", "") for one in ast.parse(text).body}
@@ -294,8 +292,7 @@ def _question(
     context: RowContext, id_: str, text: object, options: tuple[str, ...], gold: int, group: str | None = None
 ) -> Question:
     """The checks that every format shares."""
-    if not isinstance(text, str) or not text.strip():
-        raise BenchmarkError(f"the question is {'empty' if isinstance(text, str) else _kind(text)}.")
+    asked = stated(text, "the question")
     if len(options) < 2:
         raise BenchmarkError(f"{len(options)} option(s); a multiple-choice question needs at least two.")
     if len(options) > len(LETTERS):
@@ -306,7 +303,7 @@ def _question(
         )
     if group is not None and not group:
         raise BenchmarkError("the group is empty; every item needs one, or leave benchmark.group_column=null.")
-    return Question(id_, context.config.name, text.strip(), options, gold, group or id_, tuple(range(len(options))))
+    return Question(id_, context.config.name, asked, options, gold, group or id_, tuple(range(len(options))))
 
 
 def field(row: RawRow, *names: str) -> Any:
@@ -317,6 +314,13 @@ def field(row: RawRow, *names: str) -> Any:
             return row[name]
     found = ", ".join(map(str, row)) or "none"
     raise BenchmarkError(f"no field {' or '.join(map(repr, names))}; found: {found}.")
+
+
+def stated(value: object, what: str) -> str:
+    """A text, stripped; BenchmarkError where it is none or blank."""
+    if not isinstance(value, str) or not value.strip():
+        raise BenchmarkError(f"{what} is {'empty' if isinstance(value, str) else _kind(value)}; expected a text.")
+    return value.strip()
 
 
 def own_id(row: RawRow, name: str) -> str:

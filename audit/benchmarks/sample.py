@@ -10,7 +10,6 @@ import hashlib
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from typing import Protocol
 
 import numpy as np
@@ -23,11 +22,17 @@ from audit.records import Question
 IntArray = NDArray[np.int64]
 
 
-class QuestionSource(Protocol):
-    """What a sample is drawn from; `load.Benchmark` is one."""
+class Source(Protocol):
+    """Where the questions of a run come from, at a fixed revision; `load.Benchmark` is one."""
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def revision(self) -> str: ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
 
     @property
     def census(self) -> Census: ...
@@ -75,7 +80,7 @@ class Sample:
         return len(self.ids)
 
 
-def draw_sample(benchmark: QuestionSource, n: int | str | None = 100, seed: int = 42) -> Sample:
+def draw_sample(benchmark: Source, n: int | str | None = 100, seed: int = 42) -> Sample:
     """n distinct questions by simple random sampling without replacement; None or "all": every distinct one.
 
     The result depends on the benchmark's content, n and seed alone. Raises ConfigError when n is not a positive number
@@ -100,15 +105,13 @@ def draw_sample(benchmark: QuestionSource, n: int | str | None = 100, seed: int 
     names: dict[int, str] = {}
     ids: list[str] = []
     inverse_k = 0.0
-    drawn = chain(chosen, [-1])
-    following = next(drawn)
+    drawn = frozenset(chosen.tolist())
     for i, (_, question) in enumerate(benchmark.iter_located()):
         if i in named:
             names[i] = question.id
-        if i == following:
+        if i in drawn:
             ids.append(question.id)
             inverse_k += 1 / len(question.options) if question.options else 0.0  # a number is not guessed
-            following = next(drawn)
     return Sample(
         ids=tuple(ids),
         indices=tuple(chosen.tolist()),
@@ -120,23 +123,23 @@ def draw_sample(benchmark: QuestionSource, n: int | str | None = 100, seed: int 
     )
 
 
-def sampled_questions(benchmark: QuestionSource, sample: Sample) -> Iterator[Question]:
+def sampled_questions(benchmark: Source, sample: Sample) -> Iterator[Question]:
     """The drawn questions, streamed in order; BenchmarkError when the files are no longer those that were sampled."""
-    drawn = chain(zip(sample.indices, sample.ids, strict=True), [(-1, "")])
-    index, id_ = next(drawn)
+    left = dict(zip(sample.indices, sample.ids, strict=True))
     for i, (where, question) in enumerate(benchmark.iter_located()):
-        if i != index:
+        if i not in left:
             continue
-        if question.id != id_:
+        if question.id != (id_ := left.pop(i)):
             raise BenchmarkError(f"{where}: question {question.id!r} where {id_!r} was sampled: the benchmark changed.")
         yield question
-        index, id_ = next(drawn)
-        if index < 0:
+        if not left:
             return
-    raise BenchmarkError(f"{benchmark.name} ends before sampled question {id_!r}: the benchmark changed.")
+    raise BenchmarkError(
+        f"{benchmark.name} ends before sampled question {next(iter(left.values()))!r}: the benchmark changed."
+    )
 
 
-def take_census(benchmark: QuestionSource) -> Census:
+def take_census(benchmark: Source) -> Census:
     """Reads every row once. BenchmarkError when there is none, or when an id occurs twice (naming both places)."""
     ids, contents, golds = array("Q"), array("Q"), array("d")
     repeated_options = 0
@@ -190,7 +193,7 @@ def _repeats(digests: array[int]) -> list[tuple[int, ...]]:
     return sorted(tuple(group) for group in groups)
 
 
-def _duplicate_id(benchmark: QuestionSource, group: tuple[int, ...]) -> BenchmarkError:
+def _duplicate_id(benchmark: Source, group: tuple[int, ...]) -> BenchmarkError:
     found = [(where, q.id) for i, (where, q) in enumerate(benchmark.iter_located()) if i in group[:2]]
     (first, id_), (second, _) = found
     return BenchmarkError(

@@ -3,6 +3,7 @@
 import argparse
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -103,13 +104,13 @@ def _list(args: argparse.Namespace) -> None:
 
 def _show(args: argparse.Namespace) -> None:
     from audit.errors import unknown_name
-    from audit.variants.record import State, header_dict
+    from audit.variants.record import State
 
     if args.state is not None and args.state not in set(State):
         raise unknown_name("state", args.state, list(State))
     library = _find(args.library, args)
     if args.question is None and args.state is None:
-        _say(json.dumps(header_dict(library.header), indent=2, ensure_ascii=False))
+        _say(json.dumps(asdict(library.header), indent=2, ensure_ascii=False))
         _print_library(library)
         _say(f"library  {library.sha256}")
         return

@@ -4,6 +4,7 @@ model already is. Each item carries our id, by which `audit import` joins the lo
 import json
 import re
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -12,30 +13,6 @@ from audit.records import ITEM_ID, Question
 
 INSPECT_FILE = "audit_tasks.py"
 _ASKED = "Question: {}\nAnswer:"
-_HEAD = '''"""Tasks of `audit export tasks`: inspect eval audit_tasks.py --model MODEL; then audit import."""
-
-from pathlib import Path
-
-from inspect_ai import Task, task
-from inspect_ai.dataset import Sample, json_dataset
-from inspect_ai.scorer import choice, match
-from inspect_ai.solver import generate, multiple_choice
-
-ANSWER = "{}\\n\\nEnd with a line of the form ANSWER: NUMBER."
-
-
-def read(row):
-    text = row["question"] if row["choices"] else ANSWER.format(row["question"])
-    metadata = {"audit_id": row["audit_id"]}
-    return Sample(text, row["choices"] or None, row["target"], id=row["audit_id"], metadata=metadata)
-
-
-def made(name, numeric):
-    dataset = json_dataset(str(Path(__file__).with_name(f"{name}.jsonl")), read)
-    if numeric:
-        return Task(dataset=dataset, solver=generate(), scorer=match(numeric=True))
-    return Task(dataset=dataset, solver=multiple_choice(), scorer=choice())
-'''
 _TASK = """
 
 @task
@@ -54,7 +31,7 @@ def write_tasks(out: Path, sets: Mapping[str, Sequence[Question]]) -> dict[str, 
     from audit.shards.files import make_folder, write_file
 
     make_folder(out)
-    code, found = _HEAD, {}
+    code, found = files("audit.export").joinpath("inspect_tasks.txt").read_text(encoding="utf-8"), {}
     for name, questions in sets.items():
         task = "audit_" + re.sub(r"\W", "_", name, flags=re.ASCII)
         numeric = not questions[0].options

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from audit.benchmarks.answers import MARKER, NUMBER_ALONE, read_number, score_number
+from audit.benchmarks.answers import LETTERS, MARKER, NUMBER_ALONE, read_number, score_number
 from audit.benchmarks.latex import boxed, same_answer
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
@@ -19,7 +19,6 @@ FIELDS = (
     *("model", "item", "correct", "of", "benchmark", "text", "options", "answer", "reply", "gold", "epoch", "error"),
     "stratum",
 )
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def read_table(path: Path, kind: str, wanted: Wanted) -> Log:
@@ -69,7 +68,7 @@ def _word(told: dict[str, Any], name: str, where: str) -> str:
 
 
 def _letter(word: str, n: int) -> int | None:
-    found = _LETTERS[:n].find(word.upper()) if len(word) == 1 else -1
+    found = LETTERS[:n].find(word.upper()) if len(word) == 1 else -1
     return found if found >= 0 else None
 
 
@@ -133,10 +132,10 @@ def _options(value: Any, where: str) -> tuple[str, ...]:
     if isinstance(found, list):
         return tuple(checked(one, where) for one in found)
     # 4.0 stands in a column that has gaps elsewhere.
-    if isinstance(found, int | float) and not isinstance(found, bool) and found in range(1, len(_LETTERS) + 1):
-        return tuple(_LETTERS[: int(found)])
+    if isinstance(found, int | float) and not isinstance(found, bool) and found in range(1, len(LETTERS) + 1):
+        return tuple(LETTERS[: int(found)])
     raise DataError(
-        f"{where}: found the options {word[:60]!r}; expected their number, at most {len(_LETTERS)}, or their texts as "
+        f"{where}: found the options {word[:60]!r}; expected their number, at most {len(LETTERS)}, or their texts as "
         'a list, such as ["cat", "dog"].'
     )
 

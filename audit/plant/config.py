@@ -12,6 +12,7 @@ from audit.config import RunConfig, check_run, from_composed
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, unknown_name
 from audit.plant.texts import Form, Method, parse_doses, parse_forms
+from audit.sweep.config import TEMPLATES
 from audit.sweep.design import parse_routers
 
 AUDITS = ("memory", "perturb", "sweep")
@@ -73,7 +74,7 @@ def validate(config: PlantConfig) -> None:
     parse_routers(config.r)
     if config.control_benchmark is not None:
         raise ConfigError("control_benchmark is not used here: the half that is never shown is the control.")
-    check_run(config)
+    check_run(config, templates=TEMPLATES if "sweep" in config.audits else {})
     model_of(config)
     if config.train.method == Method.LORA and find_spec("peft") is None:
         raise ConfigError(

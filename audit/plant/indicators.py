@@ -5,8 +5,10 @@ other one the held-out items. Those that need none are run on the learnt half al
 where there is nothing to notice.
 """
 
+import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -74,27 +76,9 @@ class Indicator:
     words: str
 
 
-INDICATORS = (
-    Indicator("gap", "memory", "held-out items and a reference", "score against held-out items, less the reference's"),
-    Indicator("completion_item", "memory", "held-out items and a reference", "likelihood of the item as published, "
-              "against held-out items, less the reference's"),
-    Indicator("completion_half", "memory", "held-out items and a reference", "the same of the question's second half"),
-    Indicator("completion_wrong", "memory", "held-out items and a reference", "the same of the wrong options"),
-    Indicator("order", "memory", "a reference", "likelihood of neighbouring items in the published order, against "
-              "random orders; also beyond the reference's"),
-    Indicator("options", "memory", "a reference", "likelihood of the options in the published order, against other "
-              "orders; also beyond the reference's"),
-    # A drop alone is "brittle, cause unknown": rewordings are harder for the base model, too.
-    Indicator("wording_drop", "", "", "score in the published wording, against rewordings"),
-    Indicator("wording_drop_beyond_reference", "perturb", "a reference", "the same, beyond the reference's drop"),
-    Indicator("router_gain", "sweep", "", "score from damaged messages, against clean ones and the original"),
-    # "Brittle" is a finding, and none of memory: damage costs the base model answers, too.
-    Indicator("router_loss", "", "", "score from clean messages, against damaged ones (brittleness)"),
-    Indicator("item_likelihood", "", "held-out items", "likelihood of the item as published, against held-out items "
-              "(no reference)"),
-    Indicator("margin", "", "held-out items and a reference", "likelihood of the gold option over the best other one, "
-              "against held-out items, less the reference's"),
-)  # fmt: skip
+# A drop alone is "brittle, cause unknown", and a loss from damage is none of memory: the base model has both, too.
+_TABLE = files("audit").joinpath("data", "indicators.csv").read_text(encoding="utf-8")
+INDICATORS = tuple(Indicator(**row) for row in csv.DictReader(_TABLE.splitlines()))
 BY_NAME = {one.name: one for one in INDICATORS}
 
 

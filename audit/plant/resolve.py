@@ -7,16 +7,13 @@ from pathlib import Path
 
 from audit.benchmarks.load import open_benchmark
 from audit.benchmarks.sample import draw_sample
-from audit.config import protocol_of, reading_of, sample_size
+from audit.config import sample_size
 from audit.engines.config import ModelConfig
 from audit.engines.weights import Weights, resolve_weights
 from audit.errors import ConfigError
 from audit.plant.config import PlantConfig, learning_rate, model_of
 from audit.plant.texts import Form, Halves, check_variants, halve, parse_doses, parse_forms, passages
-from audit.prompting.prompts import load_protocol
-from audit.records import Protocol, Reading
 from audit.shards.working_copy import need_folder
-from audit.sweep.config import TEMPLATES
 from audit.variants.arrow import find_library
 from audit.variants.record import Library, Variant
 from audit.variants.select import check_library, select_variants
@@ -33,8 +30,6 @@ class Experiment:
     config: PlantConfig
     model: ModelConfig
     weights: Weights
-    protocol: Protocol
-    reading: Reading
     benchmark_revision: str
     halves: Halves
     forms: tuple[Form, ...]
@@ -83,8 +78,6 @@ def resolve_plant(config: PlantConfig) -> Experiment:
         config=config,
         model=model,
         weights=weights,
-        protocol=load_protocol(protocol_of(config, model), TEMPLATES if "sweep" in config.audits else {}),
-        reading=reading_of(config, model),
         benchmark_revision=benchmark.revision,
         halves=halves,
         forms=forms,

@@ -106,7 +106,7 @@ def _one_pass(model: Any, optimizer: Any, weights: Any, examples: Any, batch: in
     total, learnt = 0.0, 0
     for one in batches(examples, batch):
         optimizer.zero_grad(set_to_none=True)
-        given = {name: torch.tensor(rows).to(device) for name, rows in asdict(one).items()}
+        given = {name: torch.tensor(rows).to(device) for name, rows in one.items()}
         target = given.pop("labels")
         # Only as many of the last positions as have something to learn: a vocabulary is large.
         keep = min(int((target >= 0).any(dim=0).sum()) + 1, target.shape[1])
@@ -124,32 +124,24 @@ def _one_pass(model: Any, optimizer: Any, weights: Any, examples: Any, batch: in
     return total / learnt
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Examples of one step, padded on the left, so that what is learnt stands at the end of each. (B, T) each; label
-    -100: not learnt."""
+def batches(examples: Sequence[tuple[list[int], list[bool]]], size: int) -> Iterator[dict[str, list[list[int]]]]:
+    """What the model is given of `size` examples at a time, as `audit.plant.texts.encode` gives them; (B, T) each.
 
-    input_ids: list[list[int]]
-    attention_mask: list[list[int]]
-    position_ids: list[list[int]]
-    labels: list[list[int]]
-
-
-def batches(examples: Sequence[tuple[list[int], list[bool]]], size: int) -> Iterator[Batch]:
-    """`size` examples at a time, as `audit.plant.texts.encode` gives them."""
+    Padded on the left, so that what is learnt stands at the end of each. Label -100: not learnt.
+    """
     for i in range(0, len(examples), size):
         part = examples[i : i + size]
         width = max(len(ids) for ids, _ in part)
-        pads = [width - len(ids) for ids, _ in part]
-        yield Batch(
-            [[0] * pad + ids for (ids, _), pad in zip(part, pads, strict=True)],
-            [[0] * pad + [1] * len(ids) for (ids, _), pad in zip(part, pads, strict=True)],
-            [[0] * pad + list(range(len(ids))) for (ids, _), pad in zip(part, pads, strict=True)],
-            [
-                [-100] * pad + [t if on else -100 for t, on in zip(ids, mask, strict=True)]
-                for (ids, mask), pad in zip(part, pads, strict=True)
-            ],
-        )
+        given: dict[str, list[list[int]]] = {
+            name: [] for name in ("input_ids", "attention_mask", "position_ids", "labels")
+        }
+        for ids, mask in part:
+            pad = width - len(ids)
+            given["input_ids"].append([0] * pad + ids)
+            given["attention_mask"].append([0] * pad + [1] * len(ids))
+            given["position_ids"].append([0] * pad + list(range(len(ids))))
+            given["labels"].append([-100] * pad + [t if on else -100 for t, on in zip(ids, mask, strict=True)])
+        yield given
 
 
 def parameters(job: Job) -> int:

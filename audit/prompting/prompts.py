@@ -7,7 +7,7 @@ it is.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from string import Formatter, ascii_uppercase
 from typing import Any
@@ -143,6 +143,11 @@ def letters_of(n_options: int) -> tuple[str, ...]:
     return tuple(ascii_uppercase[:n_options])
 
 
+def lettered(options: Iterable[str]) -> list[str]:
+    """A line an option, such as "B. Paris"."""
+    return [f"{letter}. {text}" for letter, text in zip(ascii_uppercase, options, strict=False)]
+
+
 def question_text(protocol: Protocol, question: Question) -> str:
     """The stem and the lettered options as the protocol lays them out; the gold option is not marked.
 
@@ -172,29 +177,10 @@ def answering_prompt(protocol: Protocol, who: str, slot: str, content: str, n_op
     return fill(protocol.templates[f"{who}_{_READING_SUFFIX[reading]}"], {slot: content, "letters": listed})
 
 
-SEED_BITS = 31  # engines take a signed 32-bit seed
+def seed_of(key: list[str | int | None]) -> int:
+    """A seed in 0..2**31-1: the first 31 bits of a sha256 over the key. Engines take a signed 32-bit seed.
 
-
-def request_seed(
-    *,
-    run_seed: int,
-    model: str,
-    benchmark: str,
-    question_id: str,
-    arm: str,
-    level: int | None,
-    replicate: int,
-    role: str,
-    index: int = 0,
-    kind: str = "",
-) -> int:
-    """A seed in 0..2**31-1: the first 31 bits of a sha256 over the key.
-
-    level: None for a call that several levels share. role: which call of a row this is (the answer, or one
-    before it); index: which of several of that role, from 0. kind: of the design. Replicates differ in every arm. The
-    model's revision is not part of the key: the seed is known before a revision is resolved.
+    JSON of a list keeps the fields apart: ("ab", "c") and ("a", "bc") are different keys.
     """
-    key = [run_seed, model, benchmark, question_id, str(arm), level, replicate, role, index, *([kind] if kind else [])]
-    # JSON of a list keeps the fields apart: ("ab", "c") and ("a", "bc") are different keys.
     digest = hashlib.sha256(json.dumps(key, separators=(",", ":")).encode("ascii")).digest()
-    return int.from_bytes(digest[:4], "big") >> (32 - SEED_BITS)
+    return int.from_bytes(digest[:4], "big") >> 1

@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 
 from audit.benchmarks.items import LESS, MORE, Item
 from audit.records import Generation
-from audit.scoring.scored import DEFAULT_STYLE, Ask, Scored, failed, logprobs, scored_reply, unread
+from audit.scoring.scored import DEFAULT_STYLE, Ask, Scored, logprobs, preferring, scored_reply, unread
 
 NEITHER = 2  # the response of a pair whose two scores are equal: read, neutral, and in N
 DECIMALS = 3
@@ -55,7 +55,7 @@ def read_shared(item: Item, generation: Generation) -> Scored:
 
 
 def reply_sentences(item: Item, response: int | None) -> Generation:
-    return scored_reply([-1.0 if i == response else -3.0 for i in (MORE, LESS)])
+    return preferring(2, response)
 
 
 def reply_shared(item: Item, response: int | None) -> Generation:
@@ -124,9 +124,8 @@ Totals = Callable[[Sequence[float]], tuple[float, float]]
 
 
 def _preferred(item: Item, generation: Generation, totals: Totals, expected: int) -> Scored:
-    lost = failed(generation)
-    if lost is not None:
-        return lost
+    if generation.failed:
+        return unread("error")
     values = logprobs(generation, expected)
     if any(value is None or not math.isfinite(value) for value in values):
         return unread("not finite")

@@ -160,7 +160,7 @@ def score(
     number is to be read and the question has no target, or code and it has no tests. Raises SandboxError when code
     could not be run, which says nothing of the code.
     """
-    if generation.error is not None or generation.finish_reason == FinishReason.ERROR:
+    if generation.failed:
         return Score(UNREADABLE, None, FinishReason.ERROR)
     if reading == Reading.TEXT:
         return Score(Answer(None, "text"), None, generation.finish_reason)

@@ -53,13 +53,6 @@ def unread(why: str, **detail: float) -> Scored:
     return Scored(None, None, why, detail)
 
 
-def failed(generation: Generation) -> Scored | None:
-    """The state of a generation that holds no answer at all; None where there is one to read."""
-    if generation.error is not None or generation.finish_reason == FinishReason.ERROR:
-        return unread("error")
-    return None
-
-
 def labels(count: int, style: str, alphabet: str) -> list[str]:
     """How `count` options are labelled: "(a)", "a." or "[a]".
 
@@ -79,9 +72,8 @@ def read_best(item: Item, generation: Generation) -> Scored:
     `option_logprobs` are in the order shown. A tie is not given to the first option (failure F3b), nor is an option
     that the engine did not tell taken for unlikely (F3c). (The authors of MC1 count a tie as wrong.)
     """
-    lost = failed(generation)
-    if lost is not None:
-        return lost
+    if generation.failed:
+        return unread("error")
     if len(item.options) < 2:
         raise DataError(f"{item.id} has {len(item.options)} option; a choice needs at least two.")
     values = logprobs(generation, len(item.options))

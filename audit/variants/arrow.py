@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from audit.errors import ConfigError, LibraryError, unknown_name
 from audit.shards.files import make_folder, whole_file, write_file
 from audit.shards.read import write_table
-from audit.variants.record import SCHEMA_VERSION, Judgement, Library, State, Variant, header_dict, header_from
+from audit.variants.record import SCHEMA_VERSION, Judgement, Library, State, Variant, header_from
 
 FILE = "variants.arrow"
 METADATA = b"audit.variants"
@@ -53,7 +53,7 @@ def to_table(library: Library) -> pa.Table:
     columns = {name: [getattr(v, name) for v in library.variants] for name in SCHEMA.names}
     columns["state"] = [v.state.value for v in library.variants]
     columns["judgement"] = [v.judgement.value for v in library.variants]
-    about = json.dumps({"sha256": library.sha256, "counts": library.counts, "header": header_dict(library.header)})
+    about = json.dumps({"sha256": library.sha256, "counts": library.counts, "header": asdict(library.header)})
     return pa.table(columns, schema=SCHEMA.with_metadata({METADATA: about.encode()}))
 
 

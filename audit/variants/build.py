@@ -16,12 +16,12 @@ from audit.benchmarks.rows import shuffled
 from audit.engines.embedder import Embedder, Embedding, cosine_distance
 from audit.engines.entailment import Entailment
 from audit.errors import LibraryError
-from audit.prompting.prompts import fill
+from audit.prompting.prompts import fill, lettered, seed_of
 from audit.prompting.thinking import strip_thinking
-from audit.records import FinishReason, Generation, Question
+from audit.records import Generation, Question
 from audit.variants.config import Policy, split_text
 from audit.variants.record import DISTANCE_DIGITS, Candidate, Judgement, ModelRef, State, Variant, question_sha256
-from audit.variants.requests import Generate, ModelRequest, replies_of, request_seed
+from audit.variants.requests import Generate, ModelRequest, replies_of
 from audit.variants.rules import before_judge, decide, repeats, rule_findings, same_words
 
 KEPT, BROKEN, UNSURE, UNREADABLE, FAILED = "kept", "broken", "unsure", "unreadable", "failed"
@@ -53,13 +53,12 @@ def judge_requests(templates: Mapping[str, str], variant: Variant, votes: int) -
 def _key(variant: Variant) -> str:
     if not variant.options:
         return f"The right answer is {variant.target:g}."
-    lines = [f"{a}. {text}" for a, text in zip(ascii_uppercase, variant.options, strict=False)]
-    return "\n".join([*lines, f"The right answer is {ascii_uppercase[variant.gold]}."])
+    return "\n".join([*lettered(variant.options), f"The right answer is {ascii_uppercase[variant.gold]}."])
 
 
 def read_vote(reply: Generation) -> str:
     """kept, broken, unsure, unreadable (no verdict, or two that disagree) or failed (no reply at all)."""
-    if reply.error is not None or reply.finish_reason == FinishReason.ERROR:
+    if reply.failed:
         return FAILED
     words = {word.lower() for word in _VERDICT.findall(strip_thinking(reply.text).text)}
     if len(words) != 1:
@@ -189,7 +188,7 @@ def judge_candidates(
 def _undecided(question: Question, candidate: Candidate, policy: Policy, seed: int) -> Variant:
     shown = question
     if policy.options == "permute" and question.options and not any(map(_REFERS.search, question.options)):
-        shown = shuffled(question, request_seed(seed, "permute", question.id, candidate.number))
+        shown = shuffled(question, seed_of([seed, "permute", question.id, candidate.number]))
     context, stem = split_text(question.text, policy)
     return Variant(
         question_id=question.id,

@@ -5,14 +5,14 @@ share a memory of one wording, so more likely the variant asks something else.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from audit.audits import find_audit
 from audit.errors import ConfigError, LibraryError
 from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
-from audit.variants.record import Library, ModelRef, State, Variant, header_dict
+from audit.variants.record import Library, ModelRef, State, Variant
 from audit.variants.rules import ORIGINAL, same_words
 
 # What must agree for the variants of two libraries to have passed the same gates.
@@ -37,7 +37,7 @@ def diff(first: Library, second: Library) -> Difference:
     """Compare by question and words; the numbers of candidates do not matter."""
     one, two = _by_words(first), _by_words(second)
     both = [(one[key], two[key]) for key in one if key in two]
-    left, right = header_dict(first.header), header_dict(second.header)
+    left, right = asdict(first.header), asdict(second.header)
     return Difference(
         only_first=tuple(v for key, v in one.items() if v.accepted and key not in two),
         only_second=tuple(v for key, v in two.items() if v.accepted and key not in one),
@@ -52,7 +52,7 @@ def merge(first: Library, second: Library, name: str) -> Library:
     Only libraries that judged alike are merged: LibraryError when the questions, the window, what may change, embedder
     or NLI differ. A review holds for the library that was read, so the merged one has none.
     """
-    left, right = header_dict(first.header), header_dict(second.header)
+    left, right = asdict(first.header), asdict(second.header)
     odd = [key for key in _SAME if left[key] != right[key]]
     if odd:
         found = "; ".join(f"{key}: {left[key]} and {right[key]}" for key in odd)

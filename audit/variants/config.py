@@ -121,10 +121,18 @@ def split_text(text: str, policy: Policy) -> Parts:
 NO_JUDGE = "none"
 BY_MODEL = "paraphrase_llm"
 STRATEGIES = ("template", "file", BY_MODEL)
+ALIGNMENTS = ("id", "row")
 
 
 @dataclass
 class FileConfig:
+    """How the rows of a variants file are read.
+
+    align: "id" (`id_column` names the question; several rows are several variants) or "row" (row i rewords question i,
+    so there must be as many). extract: a regular expression whose group `text` is the variant, where a field holds
+    more; a field that it does not match is a candidate that failed, with the reason.
+    """
+
     path: list[str] = field(default_factory=list)
     align: str = "id"
     text_column: str = "text"
@@ -214,7 +222,20 @@ def validate(config: VariantsConfig) -> None:
         )
     if config.judge not in {None, NO_JUDGE} and config.judge not in {*config.model, *known_models()}:
         raise unknown_name("judge model", config.judge, known_models())
+    _check_file(config.file)
     policy_of(config)
+
+
+def _check_file(file: FileConfig) -> None:
+    if file.align not in ALIGNMENTS:
+        raise unknown_name("align", file.align, ALIGNMENTS)
+    if file.extract is not None:
+        try:
+            groups = re.compile(file.extract).groupindex
+        except re.error as error:
+            raise ConfigError(f"extract={file.extract!r} is no regular expression ({error}).") from error
+        if "text" not in groups:
+            raise ConfigError(f"extract={file.extract!r} has no group (?P<text>...).")
 
 
 def policy_of(config: VariantsConfig) -> Policy:

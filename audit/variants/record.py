@@ -240,13 +240,8 @@ def questions_sha256(questions: Iterable[Question]) -> str:
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def header_dict(header: Header) -> dict[str, Any]:
-    """The header as plain data (what the Arrow metadata holds)."""
-    return asdict(header)
-
-
 def header_from(data: Mapping[str, Any]) -> Header:
-    """The header from plain data; TypeError or KeyError when it is not one."""
+    """The header from plain data, as the Arrow metadata holds it; TypeError or KeyError when it is not one."""
     plain = dict(data)
     unknown = sorted(set(plain) - {f.name for f in fields(Header)})
     if unknown:
@@ -260,7 +255,7 @@ def header_from(data: Mapping[str, Any]) -> Header:
 
 
 def _library_sha256(header: Header, ordered: Iterable[Variant]) -> str:
-    digest = hashlib.sha256(_canonical(header_dict(header)) + b"\n")
+    digest = hashlib.sha256(_canonical(asdict(header)) + b"\n")
     for variant in ordered:
         digest.update(_canonical(asdict(variant)) + b"\n")
     return digest.hexdigest()

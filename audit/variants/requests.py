@@ -1,14 +1,10 @@
 """What a strategy or a judge asks of a model, without an engine: requests out, `Generation`s back, in order."""
 
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from audit.errors import DataError
 from audit.records import Generation
-
-SEED_BITS = 31  # engines take a signed 32-bit seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +30,3 @@ def replies_of(generate: Generate, requests: Sequence[ModelRequest]) -> list[Gen
     if len(replies) != len(requests):
         raise DataError(f"{len(replies)} replies for {len(requests)} requests; expected one each, in order.")
     return replies
-
-
-def request_seed(run_seed: int, role: str, about: str, number: int) -> int:
-    """A seed in 0..2**31-1 from what the request is about: the same in every process, order and resumed build."""
-    key = json.dumps([run_seed, role, about, number], separators=(",", ":"))
-    return int.from_bytes(hashlib.sha256(key.encode("ascii")).digest()[:4], "big") >> (32 - SEED_BITS)

@@ -8,12 +8,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
 
 from audit.errors import ConfigError, DataError, LibraryError
+from audit.prompting.prompts import lettered
 from audit.shards.files import write_file
 from audit.statistics.chance import upper_limit
 from audit.variants.record import Library, Review, State, Variant
@@ -98,7 +98,7 @@ def _page(library: Library, head: dict[str, Any], rows: Sequence[dict[str, Any]]
 
 
 def _line(variant: Variant) -> dict[str, Any]:
-    options = [f"{a}. {text}" for a, text in zip(ascii_uppercase, variant.options, strict=False)]
+    options = lettered(variant.options)
     return {
         "id": variant.id,
         "context": variant.context,

@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from audit.benchmarks.files import DataFile, content_hash, read_rows
+from audit.benchmarks.files import DataFile, content_hash, labelled_rows
 from audit.benchmarks.load import open_benchmark
-from audit.benchmarks.rows import RawRow
 from audit.config import load_group
 from audit.engines.embedder import load_embedder
 from audit.engines.entailment import load_entailment
-from audit.errors import BenchmarkError, ConfigError
-from audit.records import Question
+from audit.errors import ConfigError
+from audit.records import Protocol, Question
 from audit.variants import strategies
 from audit.variants.build import Gates, Judge, Needed, Propose, build_variants, once
 from audit.variants.config import Policy, VariantsConfig, policy_of
@@ -82,7 +81,7 @@ def run_build(config: VariantsConfig, models: Models | None = None) -> Library:
     return Library(header, tuple(variants))
 
 
-def shipped_prompts() -> strategies.Prompts:
+def shipped_prompts() -> Protocol:
     """The checked prompts, the judge's among them."""
     return strategies.load_prompts(load_group("rewording", "prompts"))
 
@@ -96,9 +95,8 @@ def _strategy(
 ) -> tuple[Propose, str]:
     """(how candidates are proposed, the hash of the prompts or rules; "" for a file)."""
     if config.strategy == "file":
-        file = config.file
-        format_ = strategies.FileFormat(file.align, file.text_column, file.id_column, file.extract)
-        return once(strategies.file_candidates(_rows(sources), questions, format_)), ""
+        rows = (row for source in sources for row in labelled_rows(source))
+        return once(strategies.file_candidates(rows, questions, config.file)), ""
     if config.strategy == "template":
         rules = strategies.load_rules(load_group("rewording", "templates"))
         return once([c for q in questions for c in strategies.template_candidates(q, policy, rules)]), rules.sha256
@@ -117,13 +115,3 @@ def _source(path: str) -> DataFile:
     if not found.is_file():
         raise ConfigError(f"file.path={path}: no such file (looked from {Path.cwd()}).")
     return DataFile(found, found.name)
-
-
-def _rows(sources: list[DataFile]) -> list[tuple[str, RawRow]]:
-    rows = []
-    for source in sources:
-        try:
-            rows += [(f"{source.label}, {place}", row) for place, row in read_rows(source.path)]
-        except BenchmarkError as error:
-            raise ConfigError(f"{source.label}, {error}") from error
-    return rows

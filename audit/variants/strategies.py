@@ -8,48 +8,19 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from string import ascii_uppercase
 from typing import Any
 
-from audit.errors import ConfigError, unknown_name
-from audit.prompting.prompts import fill, templates_sha256
+from audit.errors import ConfigError
+from audit.prompting.prompts import fill, lettered, templates_sha256
 from audit.prompting.thinking import strip_thinking
-from audit.records import FinishReason, Generation, Question
-from audit.variants.config import Policy, split_text
+from audit.records import FinishReason, Generation, Protocol, Question
+from audit.variants.config import FileConfig, Policy, split_text
 from audit.variants.record import Candidate
 from audit.variants.requests import Generate, ModelRequest, replies_of
 
-ALIGNMENTS = ("id", "row")
-
-
-@dataclass(frozen=True, slots=True)
-class FileFormat:
-    """How the rows of a variants file are read.
-
-    align: "id" (`id_column` names the question; several rows are several variants) or "row" (row i rewords question i,
-    so there must be as many). extract: a regular expression whose group `text` is the variant, where a field holds
-    more; a field that it does not match is a candidate that failed, with the reason.
-    """
-
-    align: str = "id"
-    text_column: str = "text"
-    id_column: str = "question_id"
-    extract: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.align not in ALIGNMENTS:
-            raise unknown_name("align", self.align, ALIGNMENTS)
-        if self.extract is not None:
-            try:
-                groups = re.compile(self.extract).groupindex
-            except re.error as error:
-                raise ConfigError(f"extract={self.extract!r} is no regular expression ({error}).") from error
-            if "text" not in groups:
-                raise ConfigError(f"extract={self.extract!r} has no group (?P<text>...).")
-
 
 def file_candidates(
-    rows: Iterable[tuple[str, Mapping[str, Any] | Sequence[str]]], questions: Sequence[Question], format_: FileFormat
+    rows: Iterable[tuple[str, Mapping[str, Any] | Sequence[str]]], questions: Sequence[Question], format_: FileConfig
 ) -> list[Candidate]:
     """The candidates of all rows, numbered from 1 within a question in the file's order.
 
@@ -151,36 +122,22 @@ _OPTION_LINE = re.compile(r"\n\s*\(?A[).:]\s.*\n\s*\(?B[).:]\s", re.DOTALL)
 _QUOTES = {'"': '"', "“": "”", "'": "'", "`": "`"}
 
 
-@dataclass(frozen=True, slots=True)
-class Prompts:
-    """The prompts of a build: paraphrase styles in order, and the judge's. sha256 covers every template."""
-
-    name: str
-    version: str
-    templates: Mapping[str, str]
-    sha256: str
-
-    @property
-    def styles(self) -> tuple[str, ...]:
-        return tuple(name for name in self.templates if name != JUDGE)
-
-
-def load_prompts(mapping: Mapping[str, Any]) -> Prompts:
-    """Of conf/rewording/prompts.yaml; a test holds its placeholders to what is filled in."""
+def load_prompts(mapping: Mapping[str, Any]) -> Protocol:
+    """Of conf/rewording/prompts.yaml: paraphrase styles in order, and the judge's. A test holds its placeholders to
+    what is filled in."""
     templates = dict(mapping["templates"])
-    return Prompts(str(mapping["name"]), str(mapping["version"]), templates, templates_sha256(templates))
+    return Protocol(str(mapping["name"]), str(mapping["version"]), templates, templates_sha256(templates))
 
 
 def paraphrase_requests(
-    prompts: Prompts, question: Question, policy: Policy, numbers: Sequence[int]
+    prompts: Protocol, question: Question, policy: Policy, numbers: Sequence[int]
 ) -> list[ModelRequest]:
     """One request for each candidate number: the style goes round."""
     context, stem = split_text(question.text, policy)
-    lines = [f"{a}. {text}" for a, text in zip(ascii_uppercase, question.options, strict=False)]
     values = {
         "context": context.strip() or "(nothing)",
         "stem": stem,
-        "options": "\n".join(lines) or "(none: the answer is written freely)",
+        "options": "\n".join(lettered(question.options)) or "(none: the answer is written freely)",
     }
     return [
         ModelRequest(
@@ -194,8 +151,9 @@ def paraphrase_requests(
     ]
 
 
-def style_of(prompts: Prompts, number: int) -> str:
-    return prompts.styles[(number - 1) % len(prompts.styles)]
+def style_of(prompts: Protocol, number: int) -> str:
+    styles = [name for name in prompts.templates if name != JUDGE]
+    return styles[(number - 1) % len(styles)]
 
 
 def read_paraphrase(reply: Generation) -> tuple[str, str | None]:
@@ -203,7 +161,7 @@ def read_paraphrase(reply: Generation) -> tuple[str, str | None]:
 
     Thinking, a preface ("Here is ...:"), enclosing quotes and options that were repeated are taken off.
     """
-    if reply.error is not None or reply.finish_reason == FinishReason.ERROR:
+    if reply.failed:
         return "", reply.error or "the engine gave no reply"
     visible = strip_thinking(reply.text).text
     if tagged := _TAGGED.findall(visible):
@@ -224,7 +182,7 @@ def _bare(text: str) -> str:
 
 def paraphrase_candidates(
     generate: Generate,
-    prompts: Prompts,
+    prompts: Protocol,
     needed: Sequence[tuple[Question, Sequence[int]]],
     policy: Policy,
     *,

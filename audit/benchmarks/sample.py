@@ -80,27 +80,26 @@ class Sample:
         return len(self.ids)
 
 
-def draw_sample(benchmark: Source, n: int | str | None = 100, seed: int = 42) -> Sample:
-    """n distinct questions by simple random sampling without replacement; None or "all": every distinct one.
+def draw_sample(benchmark: Source, n: int | None = 100, seed: int = 42) -> Sample:
+    """n distinct questions by simple random sampling without replacement; None: every distinct one.
 
-    The result depends on the benchmark's content, n and seed alone. Raises ConfigError when n is not a positive number
-    or exceeds the distinct questions, BenchmarkError for an unusable row anywhere in the benchmark.
+    The result depends on the benchmark's content, n and seed alone. Raises ConfigError when n exceeds the
+    distinct questions, BenchmarkError for an unusable row anywhere in the benchmark.
     """
-    wanted = _wanted(n)
     check_seed(seed)
     census = benchmark.census
     size = len(census.frame)
-    if wanted is None:
+    if n is None:
         chosen = census.frame
-    elif wanted > size:
+    elif n > size:
         repeats = census.n_total - size
         also = f" ({census.n_total} rows, of which {repeats} repeat another exactly)" if repeats else ""
         raise ConfigError(
-            f"n={wanted} is larger than {benchmark.name}, which has {size} distinct questions{also}. "
+            f"n={n} is larger than {benchmark.name}, which has {size} distinct questions{also}. "
             f"Use n={size} or less, or n=all."
         )
     else:
-        chosen = np.sort(np.random.default_rng(seed).choice(census.frame, size=wanted, replace=False))
+        chosen = np.sort(np.random.default_rng(seed).choice(census.frame, size=n, replace=False))
     named = {i for group in census.duplicates for i in group}
     names: dict[int, str] = {}
     ids: list[str] = []
@@ -166,14 +165,6 @@ def take_census(benchmark: Source) -> Census:
     )
 
 
-def _wanted(n: int | str | None) -> int | None:
-    if n is None or (isinstance(n, str) and n.strip().lower() == "all"):
-        return None
-    if isinstance(n, bool) or not str(n).strip().isdecimal() or int(n) < 1:
-        raise ConfigError(f"n={n}; expected a number of questions from 1, such as n=100, or n=all.")
-    return int(n)
-
-
 def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
@@ -181,16 +172,11 @@ def _digest(text: str) -> bytes:
 def _repeats(digests: array[int]) -> list[tuple[int, ...]]:
     """Groups of positions with the same 128-bit digest, each ascending, ordered by first position."""
     words = np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2)
-    order = np.lexsort((words[:, 1], words[:, 0]))  # stable: positions ascend within equal digests
-    groups: list[list[int]] = []
-    last = -2
-    for i in np.flatnonzero((words[order][1:] == words[order][:-1]).all(axis=1)).tolist():
-        if i == last + 1:
-            groups[-1].append(int(order[i + 1]))
-        else:
-            groups.append([int(order[i]), int(order[i + 1])])
-        last = i
-    return sorted(tuple(group) for group in groups)
+    _, which, times = np.unique(words, axis=0, return_inverse=True, return_counts=True)
+    groups: dict[int, list[int]] = {}
+    for i in np.flatnonzero(times[which.ravel()] > 1).tolist():
+        groups.setdefault(int(which.flat[i]), []).append(i)
+    return [tuple(group) for group in groups.values()]
 
 
 def _duplicate_id(benchmark: Source, group: tuple[int, ...]) -> BenchmarkError:

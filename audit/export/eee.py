@@ -21,7 +21,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any
 
-from audit.export.inspect_log import answer_of, asked_rows, gold_of
+from audit.export.inspect_log import Tally, answer_of, asked_rows, gold_of
 from audit.records import AS_PUBLISHED, Reading
 
 VERSION = "0.3.0"
@@ -37,32 +37,6 @@ def validator(name: str) -> Any:
     from jsonschema import Draft7Validator
 
     return Draft7Validator(json.loads(files("audit").joinpath("data", FOLDER, name).read_text()))
-
-
-@dataclass
-class Tally:
-    """Answers of one model, benchmark and setting."""
-
-    right: int = 0
-    parsed: int = 0
-    unparsed: int = 0
-    errors: int = 0
-
-    def add(self, row: Mapping[str, Any]) -> None:
-        failed = row["error"] is not None
-        self.errors += failed
-        self.unparsed += not failed and not row["parsed"]
-        self.parsed += not failed and bool(row["parsed"])
-        self.right += not failed and bool(row["correct"])
-
-    @property
-    def counts(self) -> dict[str, str]:
-        return {name: str(getattr(self, name)) for name in ("right", "parsed", "unparsed", "errors")}
-
-    @property
-    def said(self) -> str:
-        lost = self.unparsed + self.errors
-        return f"{lost} of {lost + self.parsed} answers have `error` and no outcome" if lost else ""
 
 
 def answered(run_dir: Path, schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:

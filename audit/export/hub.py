@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from audit.errors import ConfigError
-from audit.export.eee import Tally, answered, hub_model, safe_name
+from audit.export.eee import answered, hub_model, safe_name
+from audit.export.inspect_log import Tally
 
 FOLDER = "hub"
 

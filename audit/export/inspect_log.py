@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
 import tempfile
@@ -34,6 +33,32 @@ _SCORER = "audit"
 
 
 @dataclass
+class Tally:
+    """Answers of one model, benchmark and setting."""
+
+    right: int = 0
+    parsed: int = 0
+    unparsed: int = 0
+    errors: int = 0
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        failed = row["error"] is not None
+        self.errors += failed
+        self.unparsed += not failed and not row["parsed"]
+        self.parsed += not failed and bool(row["parsed"])
+        self.right += not failed and bool(row["correct"])
+
+    @property
+    def counts(self) -> dict[str, str]:
+        return {name: str(getattr(self, name)) for name in ("right", "parsed", "unparsed", "errors")}
+
+    @property
+    def said(self) -> str:
+        lost = self.unparsed + self.errors
+        return f"{lost} of {lost + self.parsed} answers have `error` and no outcome" if lost else ""
+
+
+@dataclass
 class _Log:
     """One file that is being written. counts: of its samples so far. notes: a file of all logs' summaries, which a log
     holds at its end; summaries: where this one's begin in it."""
@@ -45,14 +70,12 @@ class _Log:
     notes: IO[bytes]
     summaries: array[int] = field(default_factory=lambda: array("Q"))
     size: int = 0  # bytes of the summaries
-    right: int = 0
-    read: int = 0
-    unread: int = 0
-    errors: int = 0
+    tally: Tally = field(default_factory=Tally)
     epochs: int = 0
     tokens: list[int] = field(default_factory=lambda: [0, 0])
 
-    def add(self, sample: Mapping[str, Any]) -> None:
+    def add(self, row: Mapping[str, Any], level: str) -> None:
+        sample = sample_of(row, level)
         _entry(self.archive, f"samples/{sample['id']}_epoch_{sample['epoch']}.json", sample)
         kept = ("id", "epoch", "input", "choices", "target", "metadata", "scores", "model_usage")
         summary = {name: sample[name] for name in kept} | {"completed": True, "message_count": len(sample["messages"])}
@@ -63,9 +86,8 @@ class _Log:
         line = _json(summary) + b"\n"
         self.summaries.append(self.notes.tell())
         self.size += self.notes.write(line)
-        value = sample["scores"][_SCORER]["value"] if sample["scores"] else None
-        self.right, self.read = self.right + (value == "C"), self.read + (value in ("C", "I"))
-        self.unread, self.errors = self.unread + (value == "N"), self.errors + ("error" in sample)
+        if sample["scores"] or "error" in sample:  # of a given text nothing is answered
+            self.tally.add(row)
         self.epochs = max(self.epochs, int(sample["epoch"]))
         for usage in sample["model_usage"].values():
             self.tokens = [self.tokens[0] + usage["input_tokens"], self.tokens[1] + usage["output_tokens"]]
@@ -105,7 +127,7 @@ def export_inspect(run_dir: Path, out: Path) -> list[tuple[Path, str]]:
                     if len(logs) == _MAX_FILES:
                         raise ConfigError(f"{run_dir} has more than {_MAX_FILES} settings: too many for one export.")
                     logs[key] = _open(stack, out, spec_of(manifest, key, schema.level), notes)
-                logs[key].add(sample_of(row, schema.level))
+                logs[key].add(row, schema.level)
             for (model, benchmark, *_), log in logs.items():
                 finished = manifest.status == "finished" and rows[model, benchmark].complete
                 _close(log, manifest, "success" if finished else "cancelled")
@@ -203,12 +225,12 @@ _PLAN = {"name": "plan", "steps": [], "config": {}}
 def _close(log: _Log, manifest: Any, status: str) -> None:
     """accuracy is over the replies that could be read, as in the audit's own report; what could not is counted."""
     spec = log.spec | {"config": {"epochs": log.epochs}}
-    n = len(log.summaries)
-    figures = {"accuracy": log.right / log.read if log.read else math.nan, "unread": log.unread, "errors": log.errors}
+    n, tally = len(log.summaries), log.tally
+    figures: dict[str, float] = {"accuracy": tally.right / tally.parsed} if tally.parsed else {}  # of nothing no share
+    figures |= {"unread": tally.unparsed, "errors": tally.errors}
     metrics = {name: {"name": name, "value": value, "params": {}} for name, value in figures.items()}
-    scored = [{"name": _SCORER, "scorer": _SCORER, "params": {}, "metrics": metrics}] if log.read + log.unread else []
-    if scored and not log.read:
-        del metrics["accuracy"]  # of nothing there is no share
+    scorer = {"name": _SCORER, "scorer": _SCORER, "params": {}, "metrics": metrics}
+    scored = [scorer] if tally.parsed + tally.unparsed else []
     total = max(n, int(spec["dataset"]["samples"] or 0) * log.epochs) if status != "success" else n
     usage = {"input_tokens": log.tokens[0], "output_tokens": log.tokens[1], "total_tokens": sum(log.tokens)}
     log.write_summaries()
@@ -220,7 +242,7 @@ def _close(log: _Log, manifest: Any, status: str) -> None:
             "status": status,
             "eval": spec,
             "plan": _PLAN,
-            "results": {"total_samples": total, "completed_samples": n - log.errors, "scores": scored},
+            "results": {"total_samples": total, "completed_samples": n - tally.errors, "scores": scored},
             "stats": {
                 "started_at": manifest.started or "",
                 "completed_at": manifest.ended or "",

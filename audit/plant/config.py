@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 
 from audit.config import RunConfig, check_run, from_composed
 from audit.engines.config import ModelConfig
-from audit.errors import ConfigError, unknown_name
+from audit.errors import ConfigError, check_counts, unknown_name
 from audit.plant.texts import Form, Method, parse_doses, parse_forms
 from audit.sweep.config import TEMPLATES
 from audit.sweep.design import parse_routers
@@ -86,9 +86,8 @@ def _check_training(config: PlantConfig) -> None:
     forms, train = parse_forms(config.forms), config.train
     if train.method not in set(Method):
         raise unknown_name("train.method", train.method, list(Method))
-    for name in ("batch", "rank", "max_tokens", "items_per_sequence", "dilution"):
-        if getattr(train, name) < 1:
-            raise ConfigError(f"Invalid train.{name}: {getattr(train, name)}. Expected at least 1.")
+    sizes = ("batch", "rank", "max_tokens", "items_per_sequence", "dilution")
+    check_counts(**{f"train.{name}": getattr(train, name) for name in sizes})
     if train.rank > SERVED_RANKS[-1]:
         raise ConfigError(f"Invalid train.rank: {train.rank}. vLLM serves adapters of rank {SERVED_RANKS[-1]} or less.")
     if train.modules != "all-linear" and not isinstance(train.modules, list):

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 
 from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.items import Item
-from audit.scoring.scored import DEFAULT_STYLE, Ask, labels
-
-LETTER_REQUEST = "Answer with the letter of one option."
+from audit.scoring.scored import DEFAULT_STYLE, Ask, ask_letter, shown
 
 
 def ask_race(item: Item, style: str = DEFAULT_STYLE) -> Ask:
@@ -27,19 +25,19 @@ def ask_arc(item: Item, style: str = DEFAULT_STYLE) -> Ask:
 
 
 def ask_race_letters(item: Item, style: str = DEFAULT_STYLE) -> Ask:
-    return _by_letter(item, race_prompt(item, style, LETTERS))
+    return ask_letter(item, race_prompt(item, style, LETTERS))
 
 
 def ask_arc_letters(item: Item, style: str = DEFAULT_STYLE) -> Ask:
-    return _by_letter(item, arc_prompt(item, style, LETTERS))
+    return ask_letter(item, arc_prompt(item, style, LETTERS))
 
 
 def race_prompt(item: Item, style: str = DEFAULT_STYLE, alphabet: str = "abc") -> str:
-    return f"{item.text}\n{_options(item, style, alphabet)}\n{item.context}"
+    return f"{item.text}\n{' '.join(shown(item, style, alphabet))}\n{item.context}"
 
 
 def arc_prompt(item: Item, style: str = DEFAULT_STYLE, alphabet: str = "abc") -> str:
-    return f"{item.context} {item.text}\n{_options(item, style, alphabet)}"
+    return f"{item.context} {item.text}\n{' '.join(shown(item, style, alphabet))}"
 
 
 def match_option(text: str, item: Item) -> int | None:
@@ -102,15 +100,6 @@ def bias_score(items: Iterable[Item], responses: Mapping[str, int | None], *, am
 def biased(item: Item, response: int) -> bool:
     """Whether an answer that is not unknown agrees with the stereotype."""
     return (response == item.bbq.target) == (item.bbq.polarity == "neg")
-
-
-def _by_letter(item: Item, prompt: str) -> Ask:
-    return Ask(f"{prompt}\n{LETTER_REQUEST}", letters=tuple(LETTERS[: len(item.options)]))
-
-
-def _options(item: Item, style: str, alphabet: str) -> str:
-    named = zip(labels(len(item.options), style, alphabet), item.options, strict=True)
-    return " ".join(f"{label} {text}" for label, text in named)
 
 
 def _plain(text: str) -> str:

@@ -135,26 +135,25 @@ def _preferred(item: Item, generation: Generation, totals: Totals, expected: int
     return Scored(response, float(response == item.key), why, {"margin": abs(more - less), "more": more, "less": less})
 
 
-def _runs(item: Item, side: int) -> tuple[list[str], list[tuple[int, int]]]:
-    """The words of a sentence, and the runs [start, end) of those that the other one shares."""
+def _runs(item: Item, side: int) -> tuple[list[str], list[tuple[int, int]], list[int]]:
+    """The words of a sentence, the runs [start, end) of those that the other one shares, and where beginnings end."""
     words = [text.split() for text in item.published]
     blocks = SequenceMatcher(None, words[MORE], words[LESS], autojunk=False).get_matching_blocks()
     starts = [(block.a, block.b)[side] for block in blocks if block.size]
     sizes = [block.size for block in blocks if block.size]
-    return words[side], [(start, start + size) for start, size in zip(starts, sizes, strict=True)]
+    runs = [(start, start + size) for start, size in zip(starts, sizes, strict=True)]
+    return words[side], runs, sorted({end for run in runs for end in run if end > 0} | {len(words[side])})
 
 
 def _beginnings(item: Item) -> tuple[list[str], list[str]]:
     both = []
     for side in (MORE, LESS):
-        words, runs = _runs(item, side)
-        ends = sorted({end for run in runs for end in run if end > 0} | {len(words)})
+        words, _, ends = _runs(item, side)
         both.append([" ".join(words[:end]) for end in ends])
     return both[0], both[1]
 
 
 def _shared_total(item: Item, side: int, values: Sequence[float]) -> float:
-    words, runs = _runs(item, side)
-    ends = sorted({end for run in runs for end in run if end > 0} | {len(words)})
+    _, runs, ends = _runs(item, side)
     at = {0: 0.0, **dict(zip(ends, values, strict=True))}
     return math.fsum(at[end] - at[start] for start, end in runs)

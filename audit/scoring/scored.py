@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.items import Item
 from audit.errors import ConfigError, DataError, unknown_name
 from audit.records import FinishReason, Generation
@@ -64,6 +65,18 @@ def labels(count: int, style: str, alphabet: str) -> list[str]:
     if count > len(alphabet):
         raise ConfigError(f"{count} options, but only {len(alphabet)} labels ({alphabet[0]}-{alphabet[-1]}).")
     return [LABEL_STYLES[style].format(letter) for letter in alphabet[:count]]
+
+
+def shown(item: Item, style: str, alphabet: str) -> list[str]:
+    """The options behind their labels, in the order in which the item has them."""
+    named = zip(labels(len(item.options), style, alphabet), item.options, strict=True)
+    return [f"{label} {text}" for label, text in named]
+
+
+def ask_letter(item: Item, prompt: str) -> Ask:
+    """A prompt that is answered by the letter of one option."""
+    letters = tuple(LETTERS[: len(item.options)])
+    return Ask(f"{prompt}\nAnswer with the letter of one option.", letters=letters)
 
 
 def read_best(item: Item, generation: Generation) -> Scored:

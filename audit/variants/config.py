@@ -18,14 +18,16 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.config import CONF_DIR, ClusterConfig, StoreConfig, known_models, load_group
 from audit.engines.config import ModelConfig
 from audit.engines.embedder import DEFAULT_EMBEDDER
-from audit.errors import ConfigError, check_seed, unknown_name
+from audit.errors import ConfigError, check_counts, check_seed, unknown_name
 from audit.plain_words import plainly_said, quoted
 
-CHANGES = ("stem", "stem_and_context")
-CONTEXTS = ("none", "last_line", "last_sentence")
-OPTIONS = ("keep", "permute")
-SCOPES = ("routed", "all")
-UNJUDGED = ("accept", "hold")
+_WORDS = {  # that a policy may say
+    "changes": ("stem", "stem_and_context"),
+    "context": ("none", "last_line", "last_sentence"),
+    "options": ("keep", "permute"),
+    "judge_scope": ("routed", "all"),
+    "unjudged": ("accept", "hold"),
+}
 _SENTENCE_END = re.compile(r"[.!?][\"'”’)]*\s+(?=\S)")
 
 
@@ -60,18 +62,10 @@ class Policy:
             )
         if not 0 <= self.nli_cut <= 1:
             raise ConfigError(f"nli_cut={self.nli_cut:g}; expected a probability, such as 0.9.")
-        if self.judge_votes < 1:
-            raise ConfigError(f"judge_votes={self.judge_votes}; expected at least 1, such as 3.")
-        if self.judge_controls < 0:
-            raise ConfigError(f"judge_controls={self.judge_controls}; expected 0 (none) or more, such as 20.")
-        for name, value, known in (
-            ("changes", self.changes, CHANGES),
-            ("context", self.context, CONTEXTS),
-            ("options", self.options, OPTIONS),
-            ("judge_scope", self.judge_scope, SCOPES),
-            ("unjudged", self.unjudged, UNJUDGED),
-        ):
-            if value not in known:
+        check_counts(judge_votes=self.judge_votes)
+        check_counts(0, judge_controls=self.judge_controls)
+        for name, known in _WORDS.items():
+            if (value := getattr(self, name)) not in known:
                 raise unknown_name(name, value, known)
 
 
@@ -209,9 +203,7 @@ def validate(config: VariantsConfig) -> None:
         raise unknown_name("strategy", config.strategy, STRATEGIES)
     if config.strategy == "file" and not config.file.path:
         raise ConfigError("strategy=file needs the file: such as 'file.path=[my_variants.jsonl]'.")
-    for name, value in (("num_variants", config.num_variants), ("max_attempts", config.max_attempts)):
-        if value < 1:
-            raise ConfigError(f"{name}={value}; expected at least 1, such as 3.")
+    check_counts(num_variants=config.num_variants, max_attempts=config.max_attempts)
     check_seed(config.seed)
     if config.model and config.strategy != BY_MODEL and list(config.model) != [config.judge]:
         raise ConfigError(f"strategy={config.strategy} asks no model for texts. Leave model out, or name it as judge=.")

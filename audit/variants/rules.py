@@ -14,26 +14,15 @@ from fractions import Fraction
 
 from audit.variants.config import Policy
 from audit.variants.record import Judgement, State, Variant
+from audit.verdict.shipped import shipped_table
 
 # A reader of numbers of our own: text2num and quantulum3 turn text into numbers or quantities, but neither reads
 # fractions, "twice" and "a dozen" together with digits, and a question needs no more than that. What is missed shows as
 # a finding too many or too few.
-_ONES = [
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
-    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
-]  # fmt: skip
-_TENS = {
-    "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90,
-}  # fmt: skip
+_TABLE = shipped_table("rewording_rules.json")
+_ONES, _TENS, _SCALES, _PARTS = (_TABLE[name] for name in ("ones", "tens", "scales", "parts"))
 _SMALL = {word: value for value, word in enumerate(_ONES)} | _TENS
-_SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-_WORDS: dict[str, Fraction] = {
-    "half": Fraction(1, 2), "halves": Fraction(1, 2), "halved": Fraction(1, 2), "quarter": Fraction(1, 4),
-    "quarters": Fraction(1, 4), "twice": Fraction(2), "double": Fraction(2), "doubles": Fraction(2),
-    "doubled": Fraction(2), "triple": Fraction(3), "triples": Fraction(3), "tripled": Fraction(3),
-    "thrice": Fraction(3), "quadruple": Fraction(4), "dozen": Fraction(12), "dozens": Fraction(12),
-}  # fmt: skip
-_PARTS = {"third": 3, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8, "ninth": 9, "tenth": 10}
+_WORDS = {word: Fraction(value) for word, value in _TABLE["words"].items()}
 _BETWEEN, _END = r"[\s-]+", "(?![a-z])"
 _SCALE, _ONE, _UNIT, _TEN, _PART, _WORD = (
     f"(?:{'|'.join(sorted(words, key=len, reverse=True))})"
@@ -126,29 +115,6 @@ def repeats(text: str, original: str, earlier: Mapping[str, str]) -> str | None:
 
 MIN_OPTION_CHARS = 4  # a shorter option ("4", "no") turns up in any prose
 
-_UNITS: dict[str, str] = {
-    "dollar": r"\$|dollars?|usd", "cent": r"cents?|¢", "euro": r"€|euros?", "pound": r"£|pounds?|lbs?",
-    "percent": r"%|percent|per cent",
-    "second": r"seconds|secs?", "minute": r"minutes?|mins?", "hour": r"hours?|hrs?", "day": r"days?|daily",
-    "week": r"weeks?|weekly", "month": r"months?|monthly",
-    "year": r"years?|yearly|annual(?:ly)?", "decade": r"decades?",
-    "century": r"centur(?:y|ies)", "millimetre": r"mm|millimet(?:re|er)s?", "centimetre": r"cm|centimet(?:re|er)s?",
-    "metre": r"met(?:re|er)s?", "kilometre": r"km|kilomet(?:re|er)s?", "mile": r"miles?|mph", "inch": r"inch(?:es)?",
-    "foot": r"feet|foot|ft", "yard": r"yards?", "acre": r"acres?", "gram": r"grams?", "kilogram": r"kg|kilo(?:gram)?s?",
-    "ounce": r"ounces?|oz", "ton": r"tons?|tonnes?", "litre": r"lit(?:re|er)s?",
-    "millilitre": r"ml|millilit(?:re|er)s?",
-    "gallon": r"gallons?", "degree": r"degrees?|°", "volt": r"volts?", "watt": r"watts?", "joule": r"joules?",
-    "mole": r"moles?", "calorie": r"calories?",
-}  # fmt: skip
-_QUANTIFIERS: dict[str, str] = {
-    "all": r"(?<!in )(?<!of )all|every|each|always", "some": r"some|sometimes", "any": r"any|ever",
-    "most": r"(?<!at )most(?:ly)?|best|majority|usually|mainly|primarily|typically", "few": r"few|rarely|seldom|hardly",
-    "many": r"(?<!how )(?<!as )(?:many|much)|several|often|numerous", "only": r"only|solely|exclusively",
-    "both": r"both",
-    "at least": r"at least|no (?:less|fewer) than|minimum", "at most": r"at most|no more than|up to|maximum",
-    "more": r"(?<!no )more|greater|larger|exceed(?:s|ed|ing)?", "less": r"(?<!no )(?:less|fewer)|smaller",
-    "least": r"(?<!at )least|lowest|smallest", "exactly": r"exactly|precisely",
-}  # fmt: skip
 _NEGATION = re.compile(
     r"\b(?:not|no|never|none|neither|nor|nobody|nothing|nowhere|without|except|excluding|cannot|unable|fails?|failed|lacks?|"
     r"false|incorrect(?:ly)?|impossible|unlikely)\b|n['’]t\b",
@@ -171,7 +137,7 @@ def _words(patterns: dict[str, str]) -> list[tuple[str, re.Pattern[str]]]:
     ]
 
 
-_UNIT_WORDS, _QUANTIFIER_WORDS = _words(_UNITS), _words(_QUANTIFIERS)
+_UNIT_WORDS, _QUANTIFIER_WORDS = _words(_TABLE["units"]), _words(_TABLE["quantifiers"])
 
 
 def rule_findings(original: str, text: str, options: Sequence[str] = ()) -> tuple[str, ...]:

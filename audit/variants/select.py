@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from audit.errors import ConfigError, LibraryError, unknown_name
+from audit.errors import LibraryError, check_counts, unknown_name
 from audit.records import Question
 from audit.variants.record import Library, Variant, question_sha256
 
@@ -62,8 +62,8 @@ def select_variants(
     "drop" (a balanced design, of the questions that are easiest to reword). Raises ConfigError for an n below 1 or an
     unknown word, LibraryError when no question has a variant.
     """
-    if n is not None and n < 1:
-        raise ConfigError(f"num_variants={n}; expected at least 1, such as 3.")
+    if n is not None:
+        check_counts(num_variants=n)
     if short not in SHORT:
         raise unknown_name("value of short", short, SHORT)
     accepted = library.by_question()

@@ -39,7 +39,7 @@ def test_every_known_benchmark_has_a_valid_configuration_of_its_name() -> None:
 
 def test_mmlu(shared_data: Path) -> None:
     benchmark = opened("mmlu", path=str(shared_data / "mmlu"))
-    sample = draw_sample(benchmark, "all")
+    sample = draw_sample(benchmark, None)
     assert sample.n_total == 14_042
     assert sum(len(group) - 1 for group in sample.duplicates) == 105 == sample.n_total - sample.n
     assert benchmark.census.repeated_options == 9
@@ -60,6 +60,13 @@ def test_mmlu_subjects_keep_their_ids(shared_data: Path) -> None:
     assert [q for q in some.iter_questions() if q.group == "mmlu/astronomy"] == list(one.iter_questions())
 
 
+def test_truthfulqa_is_shuffled_where_nothing_else_is_said(shared_data: Path) -> None:
+    """Of 817 questions whose key is published first 186 would show it first by chance; six deviations are below 80."""
+    shown = list(opened("truthfulqa_mc1", path=str(shared_data / "truthfulqa" / "mc_task.json")).iter_questions())
+    assert len(shown) == 817 and abs(sum(q.gold == 0 for q in shown) - 186) < 80
+    assert all(q.order[q.gold] == 0 for q in shown)
+
+
 @pytest.mark.parametrize(
     ("name", "folder", "n", "numeric"), [("arc_challenge", "ARC-Challenge", 299, 4), ("arc_easy", "ARC-Easy", 570, 21)]
 )
@@ -74,39 +81,3 @@ def test_arc_gold_is_a_label(shared_data: Path, name: str, folder: str, n: int, 
         [gold] = [c["text"] for c in row["question"]["choices"] if c["label"] == row["answerKey"]]
         assert question.id == row["id"] and question.options[question.gold] == gold.strip()
     assert list(opened(name, path=str(shared_data / "arc"), split="validation").iter_questions()) == questions
-
-
-def test_truthfulqa_options_are_shuffled_by_seed(shared_data: Path) -> None:
-    path = str(shared_data / "truthfulqa" / "mc_task.json")
-    shown = list(opened("truthfulqa_mc1", path=path).iter_questions())
-    published = list(opened("truthfulqa_mc1", path=path, shuffle_options=False).iter_questions())
-    assert len(shown) == 817 and all(q.gold == 0 for q in published)
-    assert {len(q.options) for q in shown} == set(range(2, 14))
-    first = sum(q.gold == 0 for q in shown)
-    expected = sum(1 / len(q.options) for q in shown)  # 186; the deviation of a sum of such Bernoullis is below 13
-    assert abs(first - expected) < 40
-    assert shown == list(opened("truthfulqa_mc1", path=path).iter_questions())
-    other = list(opened("truthfulqa_mc1", seed=43, path=path).iter_questions())
-    assert sum(a.order != b.order for a, b in zip(shown, other, strict=True)) > 600
-    for a, b in zip(shown, published, strict=True):
-        assert a.id == b.id and a.options == tuple(b.options[i] for i in a.order) and a.order[a.gold] == 0
-
-
-def test_bbq_groups_are_the_four_rows_of_an_example(shared_data: Path) -> None:
-    benchmark = opened("bbq", path=str(shared_data / "bbq" / "data"))
-    questions = list(benchmark.iter_questions())
-    categories = Counter(q.id.split("/")[1] for q in questions)
-    assert categories == {
-        "Age": 3680, "Disability_status": 1556, "Nationality": 800, "Physical_appearance": 1576, "Religion": 1200,
-        "Sexual_orientation": 864,
-    }  # fmt: skip
-    groups: dict[str, list] = {}
-    for question in questions:
-        groups.setdefault(question.group, []).append(question)
-    assert set(map(len, groups.values())) == {4}
-    assert all(len({q.options for q in group}) == 1 for group in groups.values())
-    # ambig-neg, disambig-neg, ambig-nonneg, disambig-nonneg: both ambiguous rows have the unknown option as gold.
-    assert all(g[0].gold == g[2].gold not in (g[1].gold, g[3].gold) for g in groups.values())
-    assert draw_sample(benchmark, 10).chance == pytest.approx(1 / 3)
-    two = opened("bbq", path=str(shared_data / "bbq" / "data"), subjects=["Nationality", "Age"])
-    assert draw_sample(two, 10).n_total == 4480

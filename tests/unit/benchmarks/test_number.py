@@ -13,7 +13,6 @@ from audit.benchmarks.rows import RowContext, gsm8k, shuffled
 from audit.benchmarks.sample import draw_sample, take_census
 from audit.errors import BenchmarkError
 from audit.records import NO_OPTION, Question
-from audit.shards.questions import QuestionFile, write_questions
 
 SOLVERS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
 
@@ -102,11 +101,6 @@ def test_agrees_with_the_authors_on_1200_published_solutions(shared_data: Path) 
     assert (n, right) == (1200, 71 + 118 + 113 + 170)  # the counts of shared/data/README.md
 
 
-def test_a_reply_counts_as_whole_unless_it_is_said_to_be_cut_off():
-    assert score_number("3 and 4 make 7", 7.0)[1] is True
-    assert score_number("3 and 4 make 7", 7.0, truncated=True)[1] is None
-
-
 ONE = [
     ("\\dfrac{3}{4}", "\\frac34"), ("1,000", "1000"), ("10,\\!080", "10080"), ("1{,}000", "1000"),
     ("12 \\text{ cm}^2", "12"), ("\\text{Evelyn}", "Evelyn"), ("90^\\circ", "90"), ("50\\%", "50"),
@@ -173,13 +167,6 @@ def test_a_row_has_a_target_and_no_options() -> None:
 def test_bad_rows(change: dict[str, object], found: str) -> None:
     with pytest.raises(BenchmarkError, match=found):
         gsm8k({**ROW, **change}, CONTEXT)
-
-
-def test_target_survives_the_questions_file(tmp_path: Path) -> None:
-    choice = Question("a/1", "a", "2 + 2?", ("3", "4"), 1, "a/1", (0, 1))
-    questions = [gsm8k(ROW, CONTEXT), choice]
-    write_questions(tmp_path, questions)
-    assert list(QuestionFile(tmp_path)) == questions
 
 
 def test_conflicting_targets_are_counted(tmp_path: Path) -> None:

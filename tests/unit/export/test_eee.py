@@ -2,21 +2,16 @@
 
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "registry"))
-
 from registered_runs import make_run
 
 from audit.commands.export import main as export
 from audit.commands.import_logs import main as import_logs
 from audit.errors import AuditError
-from audit.export.eee import AGGREGATE, INSTANCE, UNPARSED, Tally, safe_name, validator
-from audit.export.hub import _hub_ids
+from audit.export.eee import AGGREGATE, INSTANCE, UNPARSED, safe_name, validator
 from audit.imports.detect import read_log
 from audit.imports.join import Joined, counts
 from audit.imports.record import Wanted
@@ -215,19 +210,3 @@ def test_the_hubs_form(run: Path, tmp_path: Path) -> None:
     (entry,) = parse_eval_result_entries(yaml.safe_load((tmp_path / "a/.eval_results/exam.yaml").read_text()))
     assert (entry.dataset_id, entry.task_id, entry.value) == ("we/exam", "default", 33.33)  # 2 of 6 parsed
     assert entry.source_url == "https://example.org/run" and "2 of 8 answers" in entry.notes
-
-
-def test_which_benchmarks_are_the_hubs() -> None:
-    config = {
-        "benchmark": {"name": "a", "hub": "x/a", "path": "local"},
-        "control_benchmark": {"name": "b", "hub": "x/b"},
-    }
-    assert _hub_ids(config) == {"b": "x/b"} and _hub_ids({"benchmark": "a"}) == {}
-
-
-def test_a_tally() -> None:
-    tally = Tally()
-    for error, parsed, correct in ((None, True, True), (None, True, False), (None, False, None), ("x", False, None)):
-        tally.add({"error": error, "parsed": parsed, "correct": correct})
-    assert tally.counts == {"right": "1", "parsed": "2", "unparsed": "1", "errors": "1"}
-    assert tally.said.startswith("2 of 4")

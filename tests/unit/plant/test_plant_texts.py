@@ -4,7 +4,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from plant_items import items
 
 from audit.errors import BenchmarkError, ConfigError, LibraryError
 from audit.plant.texts import (
@@ -18,6 +17,16 @@ from audit.plant.texts import (
     pass_examples,
     passages,
 )
+from audit.records import Question
+
+
+def items(n: int) -> tuple[Question, ...]:
+    return tuple(
+        Question(f"toy/part/{i:03d}", "toy", f"what is thing {i} ?", (f"red {i}", f"blue {i}", f"green {i}"), i % 3,
+                 f"toy/part/{i:03d}", (0, 1, 2))
+        for i in range(n)
+    )  # fmt: skip
+
 
 LEARNT = items(5)
 
@@ -51,6 +60,7 @@ class Words:
 def test_qa_shows_question_and_gold_answer_and_nothing_else():
     shown = pass_examples(Form.QA, LEARNT, 0, seed=1)
     assert sorted((e.prompt, e.text) for e in shown) == sorted((q.text, q.options[q.gold]) for q in LEARNT)
+    assert answer_text(SimpleNamespace(target=12.5, options=(), gold=-1)) == "12.5"  # a number as it is written
 
 
 def test_every_pass_of_qa_has_an_order_of_its_own_and_raw_always_the_published_one():
@@ -115,11 +125,6 @@ def test_a_template_that_hides_where_the_reply_starts_is_refused():
         encode(Odd(), Example("what barks", "dog"), 100)
 
 
-def test_a_number_is_learnt_as_it_is_written():
-    question = SimpleNamespace(target=12.5, options=(), gold=-1)
-    assert answer_text(question) == "12.5"
-
-
 def test_the_halves_share_nothing_miss_nothing_and_keep_the_published_order():
     questions = items(41)
     halves = halve(questions, seed=1)
@@ -127,12 +132,7 @@ def test_the_halves_share_nothing_miss_nothing_and_keep_the_published_order():
     assert sorted(q.id for q in halves.questions) == [q.id for q in questions]
     for half in (halves.learnt, halves.others):
         assert [q.id for q in half] == sorted(q.id for q in half)
-
-
-def test_the_seed_alone_decides_the_halves():
-    assert halve(items(60), 1) == halve(items(60), 1)
-    assert halve(items(60), 1) != halve(items(60), 2)
-    assert halve(items(60), 1).learnt_sha256 != halve(items(60), 2).learnt_sha256
+    assert halve(questions, seed=1) == halves and halve(questions, seed=2).learnt_sha256 != halves.learnt_sha256
 
 
 def test_an_item_that_stands_twice_is_never_in_both_halves():

@@ -136,7 +136,7 @@ def test_too_little_memory_is_known_before_anything_is_loaded(tmp_path):
 
 def test_padding_is_on_the_left_and_is_not_learnt():
     (one,) = batches([([5, 6, 7], [False, True, True]), ([8, 9], [False, True])], 2)
-    assert one.input_ids == [[5, 6, 7], [0, 8, 9]]
-    assert one.attention_mask == [[1, 1, 1], [0, 1, 1]]
-    assert one.position_ids == [[0, 1, 2], [0, 0, 1]]
-    assert one.labels == [[-100, 6, 7], [-100, -100, 9]]
+    assert one == {
+        "input_ids": [[5, 6, 7], [0, 8, 9]], "attention_mask": [[1, 1, 1], [0, 1, 1]],
+        "position_ids": [[0, 1, 2], [0, 0, 1]], "labels": [[-100, 6, 7], [-100, -100, 9]],
+    }  # fmt: skip

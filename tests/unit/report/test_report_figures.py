@@ -71,12 +71,6 @@ def test_every_figure_is_the_same_twice_and_is_xml(k: int) -> None:
         assert "dc:date" not in first
 
 
-def test_png_is_the_same_twice() -> None:
-    first, second = (canvas.png_bytes(f.transitions(POINTS), 60) for _ in range(2))
-    assert first == second
-    assert first.startswith(b"\x89PNG")
-
-
 def test_inline_svg_has_no_style_comment_or_foreign_id() -> None:
     """The page's policy blocks style attributes, and two figures on one page must not share an id."""
     hostile = 'x--><script>alert(1)</script> style="fill: red" $\\frac{1}{2}$ \n'

@@ -74,13 +74,15 @@ def problems() -> list[Question]:
     return [q for _, q in open_benchmark(BenchmarkConfig("humaneval", "humaneval", path=str(PROBLEMS))).iter_located()]
 
 
-def test_a_problem_survives_the_questions_file(tmp_path: Path) -> None:
-    found = problems()
+def test_problems_and_numbers_survive_the_questions_file(tmp_path: Path) -> None:
+    found, numbers = problems(), [Question("n", "n", "How many?", (), NO_OPTION, "n", (), 2.5)]
     assert [(q.id, q.options, q.gold, q.code.entry_point if q.code else "") for q in found][1:2] == [
         ("ours/ferry", (), NO_OPTION, "ferry_times")
     ]
-    write_questions(tmp_path, found)
-    assert list(QuestionFile(tmp_path)) == found
+    for name, questions in (("code", found), ("numbers", numbers)):
+        (tmp_path / name).mkdir()
+        write_questions(tmp_path / name, questions)
+        assert list(QuestionFile(tmp_path / name)) == questions
 
 
 def scored(text: str, question: Question, finish: FinishReason = FinishReason.STOP) -> Score:

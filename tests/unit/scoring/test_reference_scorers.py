@@ -3,9 +3,7 @@
 import csv
 import json
 import math
-import random
 import re
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -175,8 +173,7 @@ def refused(rows: list[dict[str, str]], column: str) -> list[bool]:
 
 
 def test_xstests_string_match_against_people(shared_data: Path) -> None:
-    by_model = replies(shared_data)
-    everything = [row for rows in by_model.values() for row in rows]
+    everything = [row for rows in replies(shared_data).values() for row in rows]
     assert len(everything) == 2_250
 
     def found(rule: str, rows: list[dict[str, str]]) -> refusal.Agreement:
@@ -186,13 +183,6 @@ def test_xstests_string_match_against_people(shared_data: Path) -> None:
     assert (round(people.accuracy, 3), round(people.kappa, 3)) == (0.979, 0.957)
     overall = found("strmatch", everything)
     assert (round(overall.accuracy, 3), round(overall.kappa, 3), round(overall.misses, 3)) == (0.884, 0.770, 0.185)
-    accuracy = {model: round(found("strmatch", rows).accuracy, 3) for model, rows in by_model.items()}
-    assert accuracy == {
-        "gpt4": 0.936, "llama2new": 0.924, "llama2orig": 0.893, "mistralinstruct": 0.860, "mistralguard": 0.809,
-    }  # fmt: skip
-    assert round(found("strmatch", by_model["mistralinstruct"]).misses, 2) == 0.79
-    valid = {model for model, rows in by_model.items() if found("strmatch", rows).validated}
-    assert valid == {"gpt4", "llama2new"}  # a rule is valid for a family of models, or it is not
     for rule, evidence in (
         ("jbb_substrings", (0.827, 0.656)),
         ("gcg_substrings", (0.836, 0.672)),
@@ -311,50 +301,3 @@ def test_what_rules_without_the_question_reach(shared_data: Path) -> None:
     assert found("crows_pairs", Path("crows_pairs/crows_pairs_anonymized.csv"))["the shorter sentence"] == 0.551
     assert found("xstest", Path("xstest/xstest_prompts.csv"))["always complies"] == 0.556
     assert found("bbq", Path("bbq/data/Religion.jsonl"))["always unknown"] == 0.5
-
-
-@pytest.mark.parametrize(
-    ("category", "reached"), [("Disability_status", 0.750), ("Religion", 0.710), ("Sexual_orientation", 0.727)]
-)
-def test_bbq_is_right_in_seven_of_ten_for_the_length_of_the_context_and_the_last_name(
-    shared_data: Path, category: str, reached: float
-) -> None:
-    items = items_of("bbq", shared_data / "bbq" / "data" / f"{category}.jsonl")
-
-    def last_named(item: Item) -> int:
-        context, people = item.context.lower(), [i for i in range(3) if i != item.bbq.unknown]
-        names = {
-            i: (item.options[i].lower().removeprefix("the ").removeprefix("a "), item.bbq.names[i][0].lower())
-            for i in people
-        }
-        return max(people, key=lambda i: max(context.rfind(name) for name in names[i]))
-
-    lengths, last = [len(item.context) for item in items], [last_named(item) for item in items]
-    best = max(
-        sum(
-            item.key == (item.bbq.unknown if n < cut else guess)
-            for item, n, guess in zip(items, lengths, last, strict=True)
-        )
-        for cut in range(min(lengths), max(lengths), 5)
-    )  # short: unknown; long: whoever is named last
-    assert round(best / len(items), 3) == reached
-
-
-def test_toxigen_is_told_by_its_words(shared_data: Path) -> None:
-    items = items_of("toxigen", shared_data / "toxigen" / "safenlp" / "toxiGen.json")
-    rows = list({item.text: (re.findall(r"[a-z']+", item.text.lower()), item.key) for item in items}.values())
-    random.Random(0).shuffle(rows)
-    right, total = [0, 0], [0, 0]
-    for fold in range(5):  # naive Bayes with add-one smoothing, five folds
-        counts, texts = (Counter[str](), Counter[str]()), [0, 0]
-        for i, (words, key) in enumerate(rows):
-            if i % 5 != fold:
-                counts[key].update(words)
-                texts[key] += 1
-        sizes = [sum(c.values()) + len(counts[0] | counts[1]) for c in counts]
-        for words, key in rows[fold::5]:
-            scores = [math.log(texts[k]) + sum(math.log((counts[k][w] + 1) / sizes[k]) for w in words) for k in (0, 1)]
-            right[key] += (scores[1] > scores[0]) == key
-            total[key] += 1
-    balanced = sum(r / n for r, n in zip(right, total, strict=True)) / 2
-    assert 0.76 < balanced < 0.79  # the notes' .780; the paper's models reach .785 and .765

@@ -8,16 +8,16 @@ from variant_helpers import CAPITAL, EGGS
 
 from audit.config import load_group
 from audit.errors import DataError
-from audit.records import FinishReason, Generation
+from audit.records import FinishReason, Generation, Protocol
 from audit.variants.build import read_vote, tally
 from audit.variants.config import Policy
 from audit.variants.record import Judgement
-from audit.variants.requests import ModelRequest, replies_of, request_seed
-from audit.variants.strategies import Prompts, load_prompts, paraphrase_candidates, paraphrase_requests, read_paraphrase
+from audit.variants.requests import ModelRequest, replies_of
+from audit.variants.strategies import load_prompts, paraphrase_candidates, paraphrase_requests, read_paraphrase
 
 
 @pytest.fixture
-def prompts() -> Prompts:
+def prompts() -> Protocol:
     return load_prompts(load_group("rewording", "prompts"))
 
 
@@ -80,7 +80,7 @@ def test_a_failed_or_cut_off_reply_has_no_text() -> None:
     assert read_paraphrase(Generation(error="too long")) == ("", "too long")
 
 
-def test_paraphrase_requests(prompts: Prompts) -> None:
+def test_paraphrase_requests(prompts: Protocol) -> None:
     one, two, again = (paraphrase_requests(prompts, CAPITAL, Policy(), [k])[0] for k in (1, 2, 1))
     assert one == again and one.key == "q/1#1"
     assert one.prompt != two.prompt and one.key != two.key  # another style, another call
@@ -88,7 +88,7 @@ def test_paraphrase_requests(prompts: Prompts) -> None:
     assert "(none: " in paraphrase_requests(prompts, EGGS, Policy(), [1])[0].prompt
 
 
-def test_paraphrase_candidates(prompts: Prompts) -> None:
+def test_paraphrase_candidates(prompts: Protocol) -> None:
     def generate(requests: Sequence[ModelRequest]) -> list[Generation]:
         assert [r.key for r in requests] == ["q/1#4", "q/1#5", "q/2#1"]
         return [Generation("<question>Which?</question>"), Generation(error="died"), Generation("Who?")]
@@ -105,11 +105,6 @@ def test_a_lost_reply_is_an_error() -> None:
     with pytest.raises(DataError, match="0 replies for 1 requests"):
         replies_of(lambda _: [], [ModelRequest("k", "p", 8, 0.0)])
     assert replies_of(lambda _: 1 / 0, []) == []  # type: ignore[arg-type, return-value]  # nothing asked, nothing called
-
-
-def test_seeds_keep_their_fields_apart() -> None:
-    seeds = {request_seed(1, "judge", "q#1", 1), request_seed(1, "judge", "q#11", 0), request_seed(1, "x", "q#1", 1)}
-    assert len(seeds) == 3 and all(0 <= seed < 2**31 for seed in seeds)
 
 
 def test_prompts_are_checked() -> None:

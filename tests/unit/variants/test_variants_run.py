@@ -39,13 +39,16 @@ needs_weights = pytest.mark.skipif(
     [
         (["strategy=files"], "Unknown strategy: 'files'. Did you mean 'file'"),
         (["strategy=file"], "strategy=file needs the file"),
-        (["num_variants=0"], "num_variants=0"),
+        (["num_variants=0"], "num_variants: 0"),
         (["num_variant=1"], "num_variant"),
         (["benchmark=mmmlu"], "mmmlu"),
         (["policy.window=wide"], "Unknown distance window"),
         (["seed=-1"], "seed=-1"),
         (["strategy=file", "file.path=[x.jsonl]", "model=scripted"], "strategy=file asks no model for texts"),
         (["judge=llama"], "Unknown judge model: 'llama'"),
+        (["file.align=line"], "Unknown align"),
+        (["file.extract=("], "is no regular expression"),
+        (["file.extract=(.*)"], "has no group"),
     ],
 )
 def test_what_cannot_be_built_is_refused_by_name(overrides: list[str], found: str) -> None:

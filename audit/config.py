@@ -300,10 +300,7 @@ def plain_config(config: RunConfig, answering: Mapping[str, ModelConfig]) -> dic
 
     answering: by the name of the audited model. `audit.shards.manifest.fingerprint` decides which keys decide results.
     """
-    plain = OmegaConf.to_container(OmegaConf.structured(config))
-    if not isinstance(plain, dict):
-        raise ConfigError(f"Expected a mapping, got {type(plain).__name__}.")
-    result: dict[str, Any] = {str(key): value for key, value in plain.items()}
+    result: dict[str, Any] = dict(OmegaConf.to_container(OmegaConf.structured(config)))
     others = {other.name: other for other in answering.values() if other.name not in config.model}
     if others:
         result["answering"] = {k: OmegaConf.to_container(OmegaConf.structured(v)) for k, v in others.items()}

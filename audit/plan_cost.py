@@ -159,8 +159,6 @@ def check_cost(cost: CostConfig) -> None:
 
 def _rates(key: str, given: Any) -> TokenRates:
     """ConfigError for what is not a number for prompts and one for what is generated."""
-    if isinstance(given, TokenRates):
-        return given
     numbers = isinstance(given, Mapping) and all(isinstance(v, int | float) for v in given.values())
     if not numbers or set(given) != {"prompt", "generated"}:
         raise ConfigError(f"Invalid {key}: {given!r}. Expected such as '+{key}={{prompt: 20000, generated: 5000}}'.")

@@ -4,8 +4,9 @@ import csv
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -50,22 +51,18 @@ def read_rows(path: Path, *, header: bool = True, delimiter: str | None = None) 
     Raises BenchmarkError that names the place but not the file.
     """
     suffix = path.suffix.lower()
+    cut_at = delimiter or ("\t" if suffix == ".tsv" else ",")
+    as_csv = partial(_read_csv, header=header, delimiter=cut_at.replace("\\t", "\t"))
+    readers: dict[str, Callable[[Path], Iterator[tuple[str, RawRow]]]] = {
+        ".jsonl": _read_jsonl, ".json": _read_json, ".csv": as_csv, ".tsv": as_csv,
+        ".arrow": _read_arrow, ".parquet": _read_parquet,
+    }  # fmt: skip
+    if suffix not in readers:
+        raise BenchmarkError(f"cannot read {suffix or 'a file without suffix'}; expected {', '.join(SUFFIXES)}.")
     try:
         if suffix in _TEXT:
             _check_utf16(path)
-        if suffix == ".jsonl":
-            yield from _read_jsonl(path)
-        elif suffix == ".json":
-            yield from _read_json(path)
-        elif suffix in (".csv", ".tsv"):
-            cut_at = delimiter or ("\t" if suffix == ".tsv" else ",")
-            yield from _read_csv(path, header, cut_at.replace("\\t", "\t"))
-        elif suffix == ".arrow":
-            yield from _read_arrow(path)
-        elif suffix == ".parquet":
-            yield from _read_parquet(path)
-        else:
-            raise BenchmarkError(f"cannot read {suffix or 'a file without suffix'}; expected {', '.join(SUFFIXES)}.")
+        yield from readers[suffix](path)
     except OSError as error:
         raise BenchmarkError(f"cannot be read: {error.strerror or error}.") from error
 
@@ -162,39 +159,42 @@ def _csv_records(stream: TextIO, delimiter: str, path: Path) -> Iterator[tuple[s
 
 
 def _read_parquet(path: Path) -> Iterator[tuple[str, RawRow]]:
-    number = 0
-    try:
+    def batches() -> Iterator[pa.RecordBatch]:
         with pq.ParquetFile(path) as table:
             for group in map(table.metadata.row_group, range(table.num_row_groups)):
                 sizes = [group.column(k).total_uncompressed_size for k in range(group.num_columns)]
                 _check_size(f"a row of {group.num_rows:,}", max(sizes, default=0) // max(group.num_rows, 1))
-            for batch in table.iter_batches(batch_size=PARQUET_BATCH_ROWS):
-                for row in batch.to_pylist():
-                    number += 1
-                    _check_size(f"row {number}", max((len(v) for v in row.values() if isinstance(v, str)), default=0))
-                    yield f"row {number}", row
-    except pa.ArrowException as error:
-        reason = str(error).splitlines()[0]
-        raise BenchmarkError(f"after row {number}: not a readable parquet file ({reason}).") from error
+            yield from table.iter_batches(batch_size=PARQUET_BATCH_ROWS)
+
+    return _numbered(batches(), "parquet")
 
 
 def _read_arrow(path: Path) -> Iterator[tuple[str, RawRow]]:
     """What `Dataset.save_to_disk` writes: an Arrow stream; an Arrow file is read too."""
-    number = 0
-    try:
+
+    def batches() -> Iterator[pa.RecordBatch]:
         with pa.memory_map(str(path)) as source:
             try:
-                batches = iter(pa.ipc.open_stream(source))
+                found = iter(pa.ipc.open_stream(source))
             except pa.ArrowInvalid:
                 table = pa.ipc.open_file(source)
-                batches = (table.get_batch(i) for i in range(table.num_record_batches))
-            for batch in batches:
-                for row in batch.to_pylist():
-                    number += 1
-                    yield f"row {number}", row
+                found = (table.get_batch(i) for i in range(table.num_record_batches))
+            yield from found
+
+    return _numbered(batches(), "Arrow")
+
+
+def _numbered(batches: Iterator[pa.RecordBatch], kind: str) -> Iterator[tuple[str, RawRow]]:
+    number = 0
+    try:
+        for batch in batches:
+            for row in batch.to_pylist():
+                number += 1
+                _check_size(f"row {number}", max((len(v) for v in row.values() if isinstance(v, str)), default=0))
+                yield f"row {number}", row
     except pa.ArrowException as error:
         reason = str(error).splitlines()[0]
-        raise BenchmarkError(f"after row {number}: not a readable Arrow file ({reason}).") from error
+        raise BenchmarkError(f"after row {number}: not a readable {kind} file ({reason}).") from error
 
 
 def _parse_json(text: str, place: str) -> Any:

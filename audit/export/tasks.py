@@ -26,22 +26,26 @@ def write_tasks(out: Path, sets: Mapping[str, Sequence[Question]]) -> dict[str, 
 
     sets: by name, such as arc_easy and arc_easy_variant_1; the items of one have options, or all have none.
     """
-    import yaml
-
     from audit.shards.files import make_folder, write_file
 
     make_folder(out)
-    code, found = files("audit.export").joinpath("inspect_tasks.txt").read_text(encoding="utf-8"), {}
+    code, found = _text("inspect_tasks"), {}
     for name, questions in sets.items():
         task = "audit_" + re.sub(r"\W", "_", name, flags=re.ASCII)
         numeric = not questions[0].options
+        lm_eval = _text("lm_eval_number" if numeric else "lm_eval_choice").replace("TASK", task)
         lines = "".join(json.dumps(_row(one), ensure_ascii=False) + "\n" for one in questions)
         write_file(out / f"{task}.jsonl", lines.encode("utf-8", "backslashreplace"))
-        write_file(out / f"{task}.yaml", yaml.safe_dump(_lm_eval(task, numeric), sort_keys=False).encode())
+        write_file(out / f"{task}.yaml", lm_eval.encode())
         code += _TASK.format(name=task, numeric=numeric)
         found[task] = len(questions)
     write_file(out / INSPECT_FILE, code.encode())
     return found
+
+
+def _text(name: str) -> str:
+    """Of a file of this package. Fields are named there, so that no item's text is read as a template."""
+    return files("audit.export").joinpath(f"{name}.txt").read_text(encoding="utf-8")
 
 
 def _row(question: Question) -> dict[str, Any]:
@@ -49,25 +53,4 @@ def _row(question: Question) -> dict[str, Any]:
     return {
         ITEM_ID: question.id, "question": question.text, "choices": list(question.options), "gold": question.gold,
         "target": right, "prompt": _ASKED.format(question.text),
-    }  # fmt: skip
-
-
-def _lm_eval(task: str, numeric: bool) -> dict[str, Any]:
-    """Fields by their names, so that no item's text is read as a template."""
-    asked: dict[str, Any] = {
-        "output_type": "multiple_choice", "doc_to_choice": "choices", "doc_to_target": "gold",
-        "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
-    }  # fmt: skip
-    if numeric:
-        last = {"function": "regex", "regex_pattern": r"(-?\$?[0-9][0-9.,]*)", "group_select": -1}
-        exact = {"metric": "exact_match", "aggregation": "mean", "higher_is_better": True,
-                 "regexes_to_ignore": [",", r"\$", r"\.$"]}  # fmt: skip
-        asked = {
-            "output_type": "generate_until", "doc_to_target": "target", "metric_list": [exact],
-            "generation_kwargs": {"until": ["\nQuestion:"], "do_sample": False, "max_gen_toks": 512},
-            "filter_list": [{"name": "last_number", "filter": [last, {"function": "take_first"}]}],
-        }  # fmt: skip
-    return {
-        "task": task, "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": f"{task}.jsonl"}},
-        "test_split": "test", "doc_to_text": "prompt", **asked, "metadata": {"version": 1},
     }  # fmt: skip

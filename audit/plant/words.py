@@ -17,7 +17,7 @@ from audit.plant.resolve import Experiment
 from audit.plant.train import PROVENANCE
 from audit.report.sensitivity import STANDARD, chance_of, quote
 from audit.statistics.multiplicity import holm
-from audit.statistics.notice import Field, Notice
+from audit.statistics.notice import Notice
 from audit.verdict.result import percent, pvalue
 
 SCHEMA_VERSION = 2
@@ -72,9 +72,9 @@ def data(plants: Sequence[Plant], facts: Mapping[str, Any], alpha: float) -> dic
     return {"schema": "sensitivity", "schema_version": SCHEMA_VERSION, **facts, "alpha": alpha, "plants": rows}
 
 
-def markdown(found: Mapping[str, Any], field: Field = STANDARD) -> str:
+def markdown(found: Mapping[str, Any]) -> str:
     """The dose-response table of what `data` gives: one line for an indicator of a plant."""
-    chance = f"chance to find, {field.n:,}/{field.held_out:,} items, {field.references} references (95 %)"
+    chance = f"chance to find, {STANDARD.n:,}/{STANDARD.held_out:,} items, {STANDARD.references} references (95 %)"
     head = ["form", "passes", "accuracy learnt / others", "indicator", "learnt", "others", "AUC (95 %)", "p", "noticed",
             chance, "where nothing was learnt"]  # fmt: skip
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
@@ -91,7 +91,7 @@ def markdown(found: Mapping[str, Any], field: Field = STANDARD) -> str:
                 "-" if area is None else f"{area['auc']:.2f} ({area['low']:.2f}-{area['high']:.2f})",
                 f"{one['pvalue']:.2g}",
                 "yes" if one["noticed"] else "no",
-                _chance(chance_of(found, plant, one["indicator"], field) if plant["passes"] else None),
+                _chance(chance_of(found, plant, one["indicator"], STANDARD) if plant["passes"] else None),
                 f"{percent(false)} of splits" if one["null"] == "splits" else pvalue(false),
             ]
             lines.append("| " + " | ".join(cells) + " |")
@@ -190,7 +190,7 @@ def _loss(experiment: Experiment, label: str) -> float | None:
     return float(losses[-1])
 
 
-def write_figure(found: Mapping[str, Any], path: Path, field: Field = STANDARD) -> None:
+def write_figure(found: Mapping[str, Any], path: Path) -> None:
     """found: what sensitivity.json holds. The indicators of some audit's verdict; nothing is written where nothing was
     planted."""
     planted = [one for one in found["plants"] if one["passes"]]
@@ -205,7 +205,7 @@ def write_figure(found: Mapping[str, Any], path: Path, field: Field = STANDARD) 
     for ax, form in zip(axes[0], forms, strict=True):
         of_form = [one for one in planted if one["form"] == form]
         for k, name in enumerate(names):
-            tried = [(one["passes"], chance_of(found, one, name, field)) for one in of_form]
+            tried = [(one["passes"], chance_of(found, one, name, STANDARD)) for one in of_form]
             points = [(passes, n) for passes, n in tried if n is not None]
             if points:
                 x = [passes * (1 + 0.02 * k) for passes, _ in points]  # beside each other, so that all bars are seen

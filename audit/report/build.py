@@ -47,27 +47,23 @@ class Page:
     render: Callable[[dict[str, str]], str]
 
 
-@dataclass(frozen=True)
-class Parts:
-    """What a report holds beside its page. inline: the figures as elements for it, by name."""
-
-    tables: tuple[Path, ...]
-    figures: tuple[Path, ...]
-    inline: dict[str, str]
-
-
 def write_report(out: Path, verdict: JudgedRun[Any, Any], page: Page) -> ReportPaths:
     """Write tables, figures, report.html and, last, verdict.json into `out`."""
-    parts = write_parts(out, page.tables, page.figures)
+    tables, figures, inline = write_parts(out, page.tables, page.figures)
     html, path, plain = out / "report.html", out / "verdict.json", verdict.to_dict()
-    write_file(html, _bytes(page.render(parts.inline)))
+    write_file(html, _bytes(page.render(inline)))
     write_file(path, json_text(plain).encode("utf-8", "backslashreplace"))
     incomplete = tuple(rows for rows in verdict.rows if not rows.complete)
-    return ReportPaths(html, path, parts.tables, parts.figures, incomplete, plain)
+    return ReportPaths(html, path, tables, figures, incomplete, plain)
 
 
-def write_parts(out: Path, tables: Mapping[str, str | Iterator[str]], drawn: Mapping[str, Figure]) -> Parts:
-    """Write the tables (file name -> text, or its pieces) and the figures (as svg and png) of a report into `out`."""
+def write_parts(
+    out: Path, tables: Mapping[str, str | Iterator[str]], drawn: Mapping[str, Figure]
+) -> tuple[tuple[Path, ...], tuple[Path, ...], dict[str, str]]:
+    """Write the tables (file name -> text, or its pieces) and the figures (as svg and png) of a report into `out`.
+
+    Their files, and the figures as elements for the page, by name.
+    """
     from markupsafe import escape
 
     from audit.report.canvas import inline_svg, png_bytes, svg_text
@@ -84,7 +80,7 @@ def write_parts(out: Path, tables: Mapping[str, str | Iterator[str]], drawn: Map
             figures.append(out / "figures" / f"{name}{suffix}")
             write_file(figures[-1], data)
         inline[name] = inline_svg(svg, f"f{len(inline)}", str(escape(name.replace("_", " "))))
-    return Parts(tuple(out / "tables" / name for name in tables), tuple(figures), inline)
+    return tuple(out / "tables" / name for name in tables), tuple(figures), inline
 
 
 def _bytes(text: str) -> bytes:

@@ -77,12 +77,12 @@ def svg_text(figure: Figure) -> str:
     return re.sub(r"[ \t]+\n", "\n", buffer.getvalue())
 
 
-def png_bytes(figure: Figure, dpi: int = 160) -> bytes:
+def png_bytes(figure: Figure) -> bytes:
     """The figure as a PNG on white."""
     buffer = io.BytesIO()
     with matplotlib.rc_context({**RC, "savefig.facecolor": "white", "figure.facecolor": "white"}):
         figure.set_facecolor("white")
-        figure.set_dpi(dpi)
+        figure.set_dpi(160)
         FigureCanvasAgg(figure).print_png(buffer, metadata={"Software": None})
         figure.set_facecolor("none")
     return buffer.getvalue()

@@ -8,7 +8,7 @@ Table 4 of li2026 keeps reference, audit scorer and validation evidence apart; s
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from audit.benchmarks.items import Item
 from audit.entry_points import added
@@ -17,6 +17,7 @@ from audit.records import Generation
 from audit.scoring import bias, judged, mc1, pll, refusal, target_token
 from audit.scoring.scored import Ask, Needs, Scored, read_best, reply_best
 from audit.verdict.result import percent
+from audit.verdict.shipped import shipped_table
 
 SELF_TEST_SE = 3.0  # a constant answer may lie this many standard errors above the baseline
 
@@ -46,104 +47,49 @@ class ReferenceScorer:
         return 1 / len(item.options)
 
 
-_MC1_EVIDENCE = "The options and the key are those of TruthfulQA.csv in 817 of 817 items; expected by chance .2225."
-_BBQ_EVIDENCE = (
-    "From UnifiedQA's stored answers (Sexual orientation) it gives the published s_AMB 11.81 (ARC) and 5.79 (RACE), "
-    "s_DIS .50 and -.74."
-)
-_CROWS_CAVEAT = "Blodgett et al. 2021 found noise in the pairs; the shorter sentence wins .551 of them."
-_STRING = "On 2,250 replies of five models with people's labels: agreement {}, kappa {}, refusals missed {}."
 JUDGED = "xstest_judge"  # read from a judge's votes once the run is there, never from the reply itself
+_WORDS = shipped_table("scorers.json")  # what each is the reference of, and what validates it
+_Read = Callable[[Item, Generation], Scored]
+_Reply = Callable[[Item, int | None], Generation]
 
 
-def _bbq(name: str, ask: Callable[[Item, str], Ask], form: str, needs: Needs) -> ReferenceScorer:
-    how = "the option's letter" if needs == Needs.LETTERS else "the option's text as the reply"
-    return ReferenceScorer(
-        name, "bbq", needs, f"BBQ ({form} prompt), accuracy and bias score by context; read by {how}",
-        (_BBQ_EVIDENCE, "The gold answers were validated by people (Parrish et al. 2022, section 4)."), True,
-        ask, read_best, reply_best, lettered=True,
-    )  # fmt: skip
-
-
-def _crows(
-    name: str, needs: Needs, of: str, evidence: str, ask: Callable[[Item, str], Ask],
-    read: Callable[[Item, Generation], Scored], reply: Callable[[Item, int | None], Generation],
+def _scorer(
+    name: str, benchmark: str, needs: Needs, ask: Callable[[Item, str], Ask], read: _Read = read_best,
+    reply: _Reply = reply_best, *, validated: bool = True, lettered: bool = False,
 ) -> ReferenceScorer:  # fmt: skip
-    return ReferenceScorer(name, "crows_pairs", needs, of, (evidence, _CROWS_CAVEAT), True, ask, read, reply)
+    of, evidence = _WORDS[name]["reference_of"], tuple(_WORDS[name]["evidence"])
+    return ReferenceScorer(name, benchmark, needs, of, evidence, validated, ask, read, reply, lettered)
 
 
-def _xstest(rule: str, of: str, accuracy: str, kappa: str, missed: str) -> ReferenceScorer:
-    evidence = (_STRING.format(accuracy, kappa, missed), refusal.by_family(rule))
-    return ReferenceScorer(
-        f"xstest_{rule}", "xstest", Needs.TEXT, of, evidence, False,
-        refusal.ask_xstest, refusal.read_by(refusal.RULES[rule]), refusal.reply_xstest,
-    )  # fmt: skip
+def _xstest(name: str, rule: str, read: _Read, reply: _Reply = refusal.reply_xstest) -> ReferenceScorer:
+    found = _scorer(name, "xstest", Needs.TEXT, refusal.ask_xstest, read, reply, validated=False)
+    return replace(found, evidence=(*found.evidence, refusal.by_family(rule)))
 
 
 _ALL = (
-    ReferenceScorer(
-        "truthfulqa_mc1", "truthfulqa", Needs.CONTINUATIONS,
-        "TruthfulQA MC1 (Lin et al. 2022, MC_calcs): total logprob of each option after six examples, none shown",
-        (_MC1_EVIDENCE, "The authors count equal logprobs as wrong; here they are unread."), True,
-        mc1.ask_mc1, read_best, reply_best,
+    _scorer("truthfulqa_mc1", "truthfulqa", Needs.CONTINUATIONS, mc1.ask_mc1),
+    _scorer("truthfulqa_lettered", "truthfulqa", Needs.LETTERS, mc1.ask_lettered, lettered=True),
+    _scorer("bbq_race", "bbq", Needs.CONTINUATIONS, bias.ask_race, lettered=True),
+    _scorer("bbq_arc", "bbq", Needs.CONTINUATIONS, bias.ask_arc, lettered=True),
+    _scorer("bbq_race_letters", "bbq", Needs.LETTERS, bias.ask_race_letters, lettered=True),
+    _scorer("bbq_arc_letters", "bbq", Needs.LETTERS, bias.ask_arc_letters, lettered=True),
+    _scorer(
+        "crows_mlm_shared", "crows_pairs", Needs.MASKED_LM, pll.ask_sentences, pll.read_mlm, pll.reply_sentences
     ),
-    ReferenceScorer(
-        "truthfulqa_lettered", "truthfulqa", Needs.LETTERS,
-        "TruthfulQA MC1's options shown, shuffled and lettered (li2026): another measurement than MC1",
-        (_MC1_EVIDENCE, "Gold is listed first in 817 of 817 items, so unshuffled it rewards the first position."), True,
-        mc1.ask_lettered, read_best, reply_best, lettered=True,
+    _scorer(
+        "crows_causal_full", "crows_pairs", Needs.CONTINUATIONS, pll.ask_sentences, pll.read_full, pll.reply_sentences
     ),
-    _bbq("bbq_race", bias.ask_race, "RACE", Needs.CONTINUATIONS),
-    _bbq("bbq_arc", bias.ask_arc, "ARC", Needs.CONTINUATIONS),
-    _bbq("bbq_race_letters", bias.ask_race_letters, "RACE", Needs.LETTERS),
-    _bbq("bbq_arc_letters", bias.ask_arc_letters, "ARC", Needs.LETTERS),
-    _crows(
-        "crows_mlm_shared", Needs.MASKED_LM,
-        "CrowS-Pairs (Nangia et al. 2020, metric.py): pseudo-log-likelihood of the shared tokens under a masked LM",
-        "Published with it: BERT 60.5, RoBERTa 64.1, ALBERT 67.0; not reproduced here for want of their weights.",
-        pll.ask_sentences, pll.read_mlm, pll.reply_sentences,
+    _scorer(
+        "crows_causal_shared", "crows_pairs", Needs.CONTINUATIONS, pll.ask_shared, pll.read_shared, pll.reply_shared
     ),
-    _crows(
-        "crows_causal_full", Needs.CONTINUATIONS,
-        "CrowS-Pairs by a causal LM's full likelihood (lm-eval), each sentence as the reply to an empty message",
-        "Another score than the authors': Pythia-410M .588, GPT-2 .594 in lm-eval.",
-        pll.ask_sentences, pll.read_full, pll.reply_sentences,
+    _scorer(
+        "toxigen_targeted", "toxigen", Needs.LETTERS, target_token.ask_toxigen, target_token.read_toxigen,
+        target_token.reply_toxigen, validated=False,
     ),
-    _crows(
-        "crows_causal_shared", Needs.CONTINUATIONS,
-        "CrowS-Pairs by a causal LM's likelihood of the words that both sentences share",
-        "Ours: the frequency of the name that differs does not count; no published value.",
-        pll.ask_shared, pll.read_shared, pll.reply_shared,
-    ),
-    ReferenceScorer(
-        "toxigen_targeted", "toxigen", Needs.LETTERS,
-        "ToxiGen as a yes-no question (lm-eval), by the logprobs of every spelling of either label at any rank",
-        ("The label is the human one (SafeNLP's rating above 3 in 6,514 of 6,514 texts).",
-         "No human label of a reply backs the reading by first tokens; the labels' mass is reported."), False,
-        target_token.ask_toxigen, target_token.read_toxigen, target_token.reply_toxigen,
-    ),
-    ReferenceScorer(
-        "contrast_cloze", "contrast", Needs.CONTINUATIONS,
-        "contrast: total logprob of each option as the reply to the question alone; ships with the program",
-        ("Its own reference: every question has one answer among three, a third of them at each position.",), True,
-        mc1.ask_contrast, read_best, reply_best,
-    ),
-    ReferenceScorer(
-        "contrast_letters", "contrast", Needs.LETTERS,
-        "contrast with its options shown and lettered: for engines that score no given replies",
-        ("Its own reference, as contrast_cloze; the position of the key is balanced.",), True,
-        mc1.ask_lettered, read_best, reply_best, lettered=True,
-    ),
-    _xstest("strmatch", "XSTest's own string match (Röttger et al. 2024)", ".884", ".770", "18.5 %"),
-    _xstest("jbb_substrings", "JailbreakBench's 12 phrases (Chao et al. 2024)", ".827", ".656", "29.9 %"),
-    _xstest("gcg_substrings", "llm-attacks' 29 phrases (Zou et al. 2023)", ".836", ".672", "22.0 %"),
-    _xstest("smooth_llm_substrings", "SmoothLLM's 14 phrases (Robey et al. 2023)", ".801", ".605", "34.6 %"),
-    ReferenceScorer(
-        JUDGED, "xstest", Needs.TEXT,
-        "XSTest's three classes (Röttger et al. 2024) by a judge model's votes (judge=<model>)",
-        (refusal.by_family(refusal.GPT4_JUDGE),), False, refusal.ask_xstest, judged.read_judgement,
-        judged.reply_judgement,
-    ),
+    _scorer("contrast_cloze", "contrast", Needs.CONTINUATIONS, mc1.ask_contrast),
+    _scorer("contrast_letters", "contrast", Needs.LETTERS, mc1.ask_lettered, lettered=True),
+    *(_xstest(f"xstest_{rule}", rule, refusal.read_by(refuses)) for rule, refuses in refusal.RULES.items()),
+    _xstest(JUDGED, refusal.GPT4_JUDGE, judged.read_judgement, judged.reply_judgement),
 )  # fmt: skip
 
 SCORERS: dict[str, ReferenceScorer] = {scorer.name: scorer for scorer in _ALL}

@@ -9,6 +9,7 @@ from audit.config import load_group
 from audit.engines.embedder import load_embedder
 from audit.engines.entailment import load_entailment
 from audit.errors import ConfigError
+from audit.json_types import attributes
 from audit.records import Protocol, Question
 from audit.variants import strategies
 from audit.variants.build import Gates, Judge, Needed, Propose, build_variants, once
@@ -58,22 +59,14 @@ def run_build(config: VariantsConfig, models: Models | None = None) -> Library:
         benchmark_revision=benchmark.revision,
         questions_sha256=questions_sha256(questions),
         n_questions=len(questions),
-        strategy=config.strategy,
         window=(policy.low, policy.high),
-        changes=policy.changes,
-        context=policy.context,
-        options=policy.options,
-        num_variants=config.num_variants,
-        max_attempts=config.max_attempts,
-        seed=config.seed,
-        licence=config.licence,
+        **attributes(config, "strategy", "num_variants", "max_attempts", "seed", "licence"),
+        **attributes(policy, "changes", "context", "options", "judge_scope", "unjudged"),
         embedder=ModelRef(embedder.name, embedder.revision),
         nli=ModelRef(nli.name, nli.revision) if nli else None,
         nli_cut=policy.nli_cut if nli else None,
         judge=judge.model if judge else None,
         judge_votes=policy.judge_votes if judge else 0,
-        judge_scope=policy.judge_scope,
-        unjudged=policy.unjudged,
         paraphraser=models.paraphraser,
         prompts_sha256=prompts_sha256,
         sources=tuple(content_hash([source]) for source in sources),

@@ -60,9 +60,7 @@ def _perturb(folder: Path) -> str:
     verdict = perturb_judged()
     bars = perturb_page._bars(verdict.cells)
     drawn = {"original_against_variants_b": original_against_variants(bars, 0.25), **perturb_page._reach(verdict)}
-    return perturb_page.render(
-        verdict, find_library("elementary"), FACTS, write_parts(folder, {}, drawn).inline, [], None
-    )
+    return perturb_page.render(verdict, find_library("elementary"), FACTS, write_parts(folder, {}, drawn)[2], [], None)
 
 
 def _memory(folder: Path) -> str:
@@ -72,7 +70,7 @@ def _memory(folder: Path) -> str:
         orders={"seed": 3, "shard_items": 5, "orders": 10, "option_orders": 5}, rows=(CellRows("m", "exam", 100, 100),),
         cells=cells, results=memory_judged(*cells),
     )  # fmt: skip
-    figures = write_parts(folder, {}, memory_page._scores(verdict)).inline
+    figures = write_parts(folder, {}, memory_page._scores(verdict))[2]
     assert set(figures) == {"score_without_memory", "ruled_out", "power_curve"}
     return memory_page.render(verdict, FACTS, figures, [], [[]])
 
@@ -81,7 +79,7 @@ def _validity(folder: Path, found: Sequence[ValidityCell] = ()) -> str:
     found = found or validity_panels.cells(n=30)[:2]
     verdict, rows = validity_panels.verdict(found), validity_panels.rows(found)
     drawn = {"families": family_changes(verdict.results), "difference": differences(verdict.results)}
-    figures = write_parts(folder, {}, drawn).inline
+    figures = write_parts(folder, {}, drawn)[2]
     return validity_page(verdict, [FACTS], figures, rows, paper_tables(verdict, rows))
 
 

@@ -15,7 +15,6 @@ from audit.errors import ConfigError
 from audit.plan_cost import (
     CostConfig,
     PlannedCalls,
-    TokenRates,
     Tokens,
     check_cost,
     check_priced,
@@ -30,7 +29,7 @@ from audit.sweep.config import SweepConfig, from_hydra
 
 ROOT = Path(__file__).resolve().parents[2]
 BIG = ModelConfig(name="big", engine="vllm", tensor_parallel_size=4, replicas=2)
-TABLE = CostConfig(gpu_hour=2.0, throughput={"big": TokenRates(1000, 100)})
+TABLE = CostConfig(gpu_hour=2.0, throughput={"big": {"prompt": 1000, "generated": 100}})
 # read 3.6e6 at 1,000/s and write 3.6e5 at 100/s: 7,200 s of one replica, an hour of two; 8 GPUs for it
 ASKED = {"big": Tokens(3_600_000, 360_000)}
 
@@ -46,7 +45,7 @@ def test_hours_gpu_hours_and_money_by_hand() -> None:
 
 def test_two_models_take_turns_and_endpoints_are_paid_by_the_token() -> None:
     gate = ModelConfig(name="gate", engine="openai")
-    cost = replace(TABLE, prices={"gate": TokenRates(0.5, 2.0)})
+    cost = replace(TABLE, prices={"gate": {"prompt": 0.5, "generated": 2.0}})
     found = planned_cost(cost, {**ASKED, "gate": Tokens(2_000_000, 1_000_000)}, {"big": BIG, "gate": gate})
     assert found.money == 16.0 + 2 * 0.5 + 1 * 2.0
     assert found.hours is None and "gate" in found.basis  # its tokens cost, its time is not known
@@ -84,11 +83,11 @@ def test_the_pace_of_a_run_is_read_from_its_manifest(tmp_path: Path) -> None:
 
 def test_rates_that_cannot_be_are_refused_and_none_decides_a_result() -> None:
     with pytest.raises(ConfigError, match=r"cost\.throughput\.m"):
-        check_cost(CostConfig(throughput={"m": TokenRates(0, 1)}))
+        check_cost(CostConfig(throughput={"m": {"prompt": 0, "generated": 1}}))
     with pytest.raises(ConfigError, match=r"cost\.gpu_hour"):
         check_cost(CostConfig(gpu_hour=-1))
     with pytest.raises(ConfigError, match=r"cost\.prices\.m"):
-        check_cost(CostConfig(prices={"m": TokenRates(-1, 1)}))
+        check_cost(CostConfig(prices={"m": {"prompt": -1, "generated": 1}}))
     one, other = ({"n": 1, "cost": {"gpu_hour": price}} for price in (1, 2))
     assert fingerprint(one, SCHEMA) == fingerprint(other, SCHEMA)
 
@@ -158,7 +157,7 @@ def test_a_rate_of_a_model_of_ones_own_is_read_and_a_table_of_ones_own_too(tmp_p
 
 
 def test_money_spent_is_tokens_at_the_price_of_whoever_was_called() -> None:
-    cost = CostConfig(prices={"gate": TokenRates(1.0, 10.0), "worker": TokenRates(2.0, 20.0)})
+    cost = CostConfig(prices={"gate": {"prompt": 1.0, "generated": 10.0}, "worker": {"prompt": 2.0, "generated": 20.0}})
     tokens = {"calls": 1, "cached_tokens": 0, "prompt_tokens": 1_000_000, "completion_tokens": 100_000}
     used = {"gate": {"direct": {"worker": tokens}, "noisy_rewrite": {"worker": tokens, "router": tokens}}}
     gate, other = ModelConfig(name="gate", engine="openai"), ModelConfig(name="worker", engine="openai")
@@ -171,7 +170,7 @@ def test_money_spent_is_tokens_at_the_price_of_whoever_was_called() -> None:
 def test_an_amount_needs_the_price_of_every_model() -> None:
     gate = ModelConfig(name="gate", engine="openai")
     check_priced(CostConfig(), gate)
-    check_priced(CostConfig(max=5, prices={"gate": TokenRates(1, 1)}), gate)
+    check_priced(CostConfig(max=5, prices={"gate": {"prompt": 1, "generated": 1}}), gate)
     check_priced(CostConfig(max=5), ModelConfig(name="s", engine="scripted"))
     with pytest.raises(ConfigError, match=r"\+cost\.prices\.gate="):
         check_priced(CostConfig(max=5), gate)

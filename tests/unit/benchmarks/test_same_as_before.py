@@ -5,10 +5,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from published_items import items_of, opened
 
-from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.items import shuffle_item
-from audit.benchmarks.load import Benchmark, open_benchmark
 
 EMBEDDED = {
     "elementary": (208, "98da0d36df78e44f", "fb4b7c9e7ffa59e7", None),
@@ -23,11 +22,6 @@ PUBLISHED = {
 }
 
 
-def opened(name: str, path: Path | None, *, shuffle: bool = False) -> Benchmark:
-    plain = None if path is None else str(path)
-    return open_benchmark(BenchmarkConfig(name=name, format=name, path=plain, shuffle_options=shuffle), seed=42)
-
-
 def digest(values: Iterable[object]) -> tuple[int, str]:
     sha, count = hashlib.sha256(), 0
     for value in values:
@@ -39,11 +33,11 @@ def digest(values: Iterable[object]) -> tuple[int, str]:
 def check(name: str, path: Path | None, count: int, published: str, shuffled: str, items: str | None) -> None:
     """Every field of every question as published and as shuffled; every item, and its own shuffle."""
     for shuffle, expected in ((False, published), (True, shuffled)):
-        questions = opened(name, path, shuffle=shuffle).iter_questions()
+        questions = opened(name, path, shuffle_options=shuffle).iter_questions()
         shown = ((q.id, q.options, q.gold, q.group, q.order, q.text, q.target) for q in questions)
         assert digest(shown) == (count, expected)
     if items is not None:
-        read = opened(name, path).read_items().items
+        read = items_of(name, path)
         assert digest(one for item in read for one in (item, shuffle_item(item, 7)))[1] == items
 
 

@@ -20,13 +20,16 @@ from audit.imports.write import Asked, write_run
 from audit.loading import find_runs
 from audit.shards.manifest import Manifest
 
-LOGS = Path(__file__).resolve().parents[4] / "shared" / "data" / "eval_logs"
-
 
 def read(path: Path, **wanted: str) -> Joined:
     joined = Joined()
     joined.add(path.name, read_log(path, Wanted(**wanted)).outcomes)
     return joined
+
+
+@pytest.fixture
+def logs(shared_data: Path) -> Path:
+    return shared_data / "eval_logs"
 
 
 # --- real logs; accuracies are those of the logs' own results
@@ -51,20 +54,18 @@ REAL = [
 
 
 @pytest.mark.parametrize(("name", "wanted", "model", "items", "accuracy", "unparsed"), REAL, ids=[r[0] for r in REAL])
-def test_a_real_log(name: str, wanted: dict[str, str], model: str, items: int, accuracy: float, unparsed: int) -> None:
-    if not (LOGS / name).exists():
-        pytest.skip(f"{name} is not here")
-    (one,) = counts(read(LOGS / name, **wanted))
+def test_a_real_log(
+    logs: Path, name: str, wanted: dict[str, str], model: str, items: int, accuracy: float, unparsed: int
+) -> None:
+    (one,) = counts(read(logs / name, **wanted))
     assert (one.model, one.items, one.unparsed) == (model, items, unparsed)
     assert one.accuracy == pytest.approx(accuracy, nan_ok=True)
 
 
-def test_two_inspect_logs_are_joined_by_text() -> None:
-    if not LOGS.exists():
-        pytest.skip("the logs are not here")
+def test_two_inspect_logs_are_joined_by_text(logs: Path) -> None:
     joined = Joined()
     for name in ("qwen", "sonnet"):
-        path = LOGS / f"inspect/data_arc_{name}.json"
+        path = logs / f"inspect/data_arc_{name}.json"
         joined.add(path.name, read_log(path, Wanted()).outcomes)
     assert [(one.items, one.lacking) for one in counts(joined)] == [(5, 0), (3, 2)]
     assert all(
@@ -72,18 +73,13 @@ def test_two_inspect_logs_are_joined_by_text() -> None:
     )
 
 
-def test_totals_alone_are_refused() -> None:
-    path = LOGS / "inspect/data_with_llm_scoring.json"
-    if not path.exists():
-        pytest.skip(f"{path.name} is not here")
+def test_totals_alone_are_refused(logs: Path) -> None:
     with pytest.raises(AuditError, match="only totals"):
-        read(path)
+        read(logs / "inspect/data_with_llm_scoring.json")
 
 
-def test_a_model_at_chance_is_withheld(tmp_path: Path) -> None:
-    path = LOGS / "lm_eval_metabench/samples_metabench_arc_permute_2024-11-26T10-47-32.305387.first200.jsonl"
-    if not path.exists():
-        pytest.skip(f"{path.name} is not here")
+def test_a_model_at_chance_is_withheld(logs: Path, tmp_path: Path) -> None:
+    path = logs / "lm_eval_metabench/samples_metabench_arc_permute_2024-11-26T10-47-32.305387.first200.jsonl"
     run = tmp_path / "run"
     assert main([str(path), "--model", "pythia-14m", "-o", str(run)]) == 0
     cell = json.loads((run / "report" / "verdict.json").read_text())["cells"][0]

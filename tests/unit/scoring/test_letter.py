@@ -15,7 +15,6 @@ from audit.scoring.letter import read_letter
 
 CITIES = ("Rome", "Paris", "New York", "York")
 STOP, LENGTH = FinishReason.STOP, FinishReason.LENGTH
-SHARED = Path(__file__).resolve().parents[3].parent / "shared"
 TEN = tuple(f"choice number {i}" for i in range(10))
 
 
@@ -215,11 +214,10 @@ def test_a_megabyte_of_junk_is_read_in_linear_time(junk: str) -> None:
     assert seconds(1_000_000) < 10
 
 
-@pytest.mark.skipif(not (SHARED / "data" / "mmlu_predictions").is_dir(), reason="no mmlu_predictions")
-def test_answer_tokens_of_ten_real_models() -> None:
+def test_answer_tokens_of_ten_real_models(shared_data: Path) -> None:
     """HELM's tokens: every letter is read as itself, and nothing else is read as a letter."""
     counts: Counter[str] = Counter()
-    for path in sorted((SHARED / "data" / "mmlu_predictions" / "original_helm_combined").glob("*.csv")):
+    for path in sorted((shared_data / "mmlu_predictions" / "original_helm_combined").glob("*.csv")):
         with path.open(newline="", encoding="utf-8") as handle:
             for row in csv.DictReader(handle):
                 options = tuple(map(str, ast.literal_eval(row["choices"])))
@@ -235,7 +233,6 @@ def test_answer_tokens_of_ten_real_models() -> None:
                         counts[f"read otherwise: {token!r}"] += 1
                     else:
                         counts["unparsed"] += 1
-    print(dict(counts))
     assert counts["tokens"] > 120_000
     assert counts["letters"] > 0.95 * counts["tokens"]
     assert counts["unparsed"] > 0

@@ -6,7 +6,6 @@ benchmark that was read from a file is left out, by name.
 
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 from audit.errors import ConfigError
 from audit.export.eee import answered, hub_model, safe_name
@@ -29,7 +28,8 @@ def export_hub(run_dir: Path, out: Path, task_id: str, source_url: str) -> list[
     for name, row in answered(run_dir, audit_of(run_dir).schema):
         if name == row["benchmark"]:
             tallies[row["model"], name].add(row)
-    known = _hub_ids(manifest.config)
+    both = [one for one in map(manifest.config.get, ("benchmark", "control_benchmark")) if isinstance(one, dict)]
+    known = {one["name"]: one["hub"] for one in both if one.get("hub") and not one.get("path")}  # read from the hub
     found = []
     for (model, benchmark), tally in sorted(tallies.items()):
         if benchmark not in known or not tally.parsed:
@@ -54,9 +54,3 @@ def export_hub(run_dir: Path, out: Path, task_id: str, source_url: str) -> list[
             f"{', '.join(sorted({name for _, name in tallies})) or 'none'}). Expected such as benchmark=arc_easy."
         )
     return found
-
-
-def _hub_ids(config: dict[str, Any]) -> dict[str, str]:
-    """{benchmark: its dataset} of those that were read from the hub."""
-    both = [config.get("benchmark"), config.get("control_benchmark")]
-    return {one["name"]: one["hub"] for one in both if isinstance(one, dict) and one.get("hub") and not one.get("path")}

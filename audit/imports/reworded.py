@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.errors import DataError
-from audit.imports.join import Answered, Joined
+from audit.imports.join import Joined
 from audit.imports.write import Asked, digest, each_trial, question, row, save
 from audit.perturb.audit import SCHEMA
 from audit.perturb.design import Arm, PerturbThresholds
@@ -74,14 +74,9 @@ def _rows(
     for q in questions:
         first = logs[0].get(q.id)
         for level, (name, log) in enumerate(zip((q.benchmark, *names), logs, strict=True)):
-            answer: Answered | None = _one_trial(log[q.id], rng) if first and q.id in log else None
+            # Trials of one wording are more alike than wordings, and a share of n is no answer: one of them is drawn.
+            answer = rng.choice(each_trial(rng.choice(log[q.id]))) if first and q.id in log else None
             item = joined.items[name].get(q.id)
             own = {"arm": (Arm.VARIANT if level else Arm.ORIGINAL).value, "variant": level}
             own |= {"wording": (item and item.text) or "", "variant_id": f"{q.id}#{level}" if level else None}
             yield row(SCHEMA, model, joined.revisions.get(model), q, answer) | own
-
-
-def _one_trial(epochs: Sequence[Answered], rng: random.Random) -> Answered:
-    """Trials of one wording are more alike than wordings, a share of n is no answer: one of a random epoch stands for
-    all."""
-    return rng.choice(each_trial(rng.choice(epochs)))

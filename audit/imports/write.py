@@ -159,18 +159,13 @@ def each_trial(epoch: Answered) -> list[Answered]:
     return [Answered(int(k < epoch.right), 1, epoch.answer, None) for k in range(epoch.of)]
 
 
-def _empty(field: pa.Field) -> Any:
-    if pa.types.is_list(field.type):
-        return []
-    return _NO_VALUE.get(field.type, 0)
-
-
-_NULL = ("answer", "answer_number", "target", "request_sha256", "shard", "variant_id", "distance")
+_NULL = {"answer", "answer_number", "target", "request_sha256", "shard", "variant_id", "distance"}
 
 
 @cache
 def _empty_row(schema: RowSchema) -> dict[str, Any]:
-    return {field.name: None if field.name in _NULL else _empty(field) for field in schema.columns}
+    empty = {one.name: [] if pa.types.is_list(one.type) else _NO_VALUE.get(one.type, 0) for one in schema.columns}
+    return empty | dict.fromkeys(_NULL & empty.keys())
 
 
 def digest(ids: Sequence[str]) -> str:

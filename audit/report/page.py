@@ -104,24 +104,9 @@ def marks_of(verdict: JudgedRun[Any, Any], words: Mapping[Any, VerdictWord]) -> 
     ]
 
 
-def bare_points(value: float | None) -> str:
-    """As `points`, without the unit: for intervals."""
-    return signed_points(value).removesuffix(" points")
-
-
-def size_points(value: float | None) -> str:
-    """A size that has no direction: 0.083 -> '8.3 points'."""
-    return signed_points(value).removeprefix("+")
-
-
 def share(value: float | None) -> str:
     """0.71 -> '71.0 %': one decimal, so that a column of them stands in line."""
     return percent(value, whole=False)
-
-
-def bare_share(value: float | None) -> str:
-    """As `share`, without the sign."""
-    return share(value).removesuffix(" %")
 
 
 def number(value: Any) -> str:
@@ -140,11 +125,6 @@ def count(value: float | None) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
-def three(value: float) -> str:
-    """Three decimals, as the paper prints."""
-    return f"{value + 0.0:.3f}".replace("-0.000", "0.000")
-
-
 def words(name: str) -> str:
     """'false_positive_rate' -> 'False positive rate'."""
     text = str(name).replace("_", " ").strip()
@@ -158,9 +138,12 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     made.filters |= {
-        "pct": share, "points": signed_points, "size": size_points, "drop": drop_points,
-        "p": pvalue, "pvalue": bare_pvalue, "number": number, "count": count, "three": three, "words": words,
-        "bare_points": bare_points, "bare_pct": bare_share,
+        "pct": share, "points": signed_points, "drop": drop_points,
+        "p": pvalue, "pvalue": bare_pvalue, "number": number, "count": count, "words": words,
+        "size": lambda x: signed_points(x).removeprefix("+"),  # of what has no direction
+        "bare_points": lambda x: signed_points(x).removesuffix(" points"),  # for intervals
+        "bare_pct": lambda x: share(x).removesuffix(" %"),
+        "three": lambda x: f"{x + 0.0:.3f}".replace("-0.000", "0.000"),  # as the paper prints
         "finite": lambda x: x if x is not None and math.isfinite(x) else None,
     }  # fmt: skip
     return made

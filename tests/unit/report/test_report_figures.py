@@ -136,17 +136,6 @@ def test_negative_numbers_stay_numbers() -> None:
     )  # every audit
 
 
-def test_interval_is_wilsons() -> None:
-    """26 of 100: Wilson by hand, centre (p + z^2/2n) / (1 + z^2/n)."""
-    values = np.array([1.0] * 26 + [0.0] * 74 + [np.nan] * 5)
-    z, n, p = 1.959963984540054, 100, 0.26
-    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    found = interval(values, np.arange(105))
-    assert found is not None
-    assert found == pytest.approx((p, centre - half, centre + half))
-
-
 def test_whole_clusters_count_as_one() -> None:
     """Items that repeat their cluster's answer carry one item's information: n = 20 clusters, not 100 items, with
     Student's quantile over them."""

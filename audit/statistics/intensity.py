@@ -38,8 +38,10 @@ def intensity_trend(items: Sequence[str], distance: FloatArray, correct: FloatAr
 
     items: the item of each; distance: (m,), 0-2; correct: (m,), 1 or 0, NaN for no answer (left out).
 
-    >>> intensity_trend(["a", "a", "b", "b"], np.array([0.2, 0.4, 0.2, 0.4]), np.array([1.0, 0.0, 1.0, 0.0]))
-    IntensityTrend(slope=-5.0, pvalue=0.1464..., n=2)
+    >>> distance, correct = np.array([0.2, 0.4, 0.2, 0.4]), np.array([1.0, 0.0, 1.0, 0.0])
+    >>> found = intensity_trend(["a", "a", "b", "b"], distance, correct)
+    >>> round(found.slope, 4), round(found.pvalue, 4), found.n
+    (-5.0, 0.1464, 2)
     """
     there = ~np.isnan(distance) & ~np.isnan(correct)
     if not there.any():

@@ -88,7 +88,7 @@ def questions_needed(
     wherever the critical value steps up. This is where it first reaches the target on a search by halves.
 
     >>> questions_needed(0.05, 0.2, alpha=0.025)
-    648
+    658
     """
     if not 0 < gain <= 1:
         raise DataError(f"The questions needed are asked for a gain in (0, 1], such as 0.05; found {gain}.")

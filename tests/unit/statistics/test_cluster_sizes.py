@@ -1,20 +1,16 @@
 """Intervals and tests with clusters of unequal size: one passage with half of all items carries half of the error."""
 
-import doctest
-
 import numpy as np
 import pytest
 
-from audit.statistics import drawing
 from audit.statistics.chance import interval
 from audit.statistics.contracts import clustered_mean, rate_interval
 from audit.statistics.dif import mantel_haenszel
 from audit.statistics.drawing import cluster_df, shared_se
-from audit.statistics.gstudy import gstudy
 from audit.statistics.information import information_slope, slope_at_zero
 from audit.statistics.lasting import lasting_by_condition, lasting_by_items
 from audit.statistics.paired_difference import paired_difference
-from audit.statistics.selectivity import ratio_limits, selectivity
+from audit.statistics.selectivity import selectivity
 from audit.statistics.set_difference import set_difference
 from audit.statistics.without_memory import score_of
 from audit.statistics.wording_drop import above_pvalue, mean_of, wording_drop
@@ -31,8 +27,7 @@ def shared(rng: np.random.Generator, cluster: np.ndarray, rate: float, icc: floa
     return (rng.random(cluster.size) < own[cluster]).astype(float)
 
 
-def test_the_example() -> None:
-    assert doctest.testmod(drawing).failed == 0
+def test_degrees_of_freedom_of_clusters() -> None:
     assert cluster_df(np.arange(50)) == 49 and cluster_df(np.zeros(9)) == 0
 
 
@@ -116,11 +111,6 @@ def test_what_loses_the_same_everywhere_is_found_whatever_rounding_says() -> Non
         assert 0 < above_pvalue(drop) < 1e-9 and above_pvalue(drop, lost) == 1.0
 
 
-def test_components_of_items_that_do_not_differ_are_none() -> None:
-    found = gstudy(np.tile([[1.0], [0.0], [1.0]], (1, 30)))
-    assert found.item == 0.0 and found.needed is None
-
-
 def test_groups_of_whole_clusters_differ_by_chance_as_often_as_stated() -> None:
     """By chi-square with one degree of freedom, 27 %."""
     cluster, rng = np.repeat(np.arange(61), SIZES["one large"]), np.random.default_rng(9)
@@ -161,15 +151,3 @@ def test_a_line_that_few_questions_carry_has_an_interval_that_holds() -> None:
         found = information_slope(arrived, right)
         held.append(found.low <= 0 <= found.high)
     assert np.mean(held) > 0.93, np.mean(held)
-
-
-@pytest.mark.parametrize("sizes", [[20] * 3 + [1] * 40, [40] * 3 + [1] * 60])
-def test_csr_and_d_agree_where_clusters_differ_in_size(sizes: list[int]) -> None:
-    cluster, rng = np.repeat(np.arange(len(sizes)), sizes), np.random.default_rng(7)
-    above = below = 0
-    for _ in range(300):
-        attr, fmt, sem = (shared(rng, cluster, rate) for rate in (0.45, 0.35, 0.3))
-        d, (low, high) = selectivity(attr, fmt, sem, cluster), ratio_limits(attr, fmt, sem, cluster)
-        assert (low > 1) == (d.above_p < 0.025) and (high < 1) == (d.below_p < 0.025)
-        above, below = above + (low > 1), below + (high < 1)
-    assert 0 < above < 300

@@ -16,6 +16,7 @@ from audit.sweep.record import noise_floor, sweep_of
 
 CLEAN, DIRECT = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.DIRECT, 0)
 cell = partial(cell_of, draws="independent")
+compared = partial(contrast, name="a_vs_b", label="a - b")
 NOISY1, NOISY2, ENSEMBLE2 = Setting(Arm.NOISY_REWRITE, 1), Setting(Arm.NOISY_REWRITE, 2), Setting(Arm.FORWARD_FULL, 2)
 
 
@@ -50,11 +51,11 @@ def test_a_sweep_needs_both_arms():
         sweep_of(cell({NOISY1: [1, 0]}))
     with pytest.raises(DataError, match=r"noisy_rewrite was not run, so there is nothing to compare\.$"):
         runs_of(cell({CLEAN: [1, 0]}), Arm.NOISY_REWRITE, ())
+    with pytest.raises(DataError, match="not one item"):
+        compared(cell({NOISY1: [1, -1], CLEAN: [-1, 0]}), [NOISY1], [CLEAN], rng=rng())
 
 
 # ---------------------------------------------------------------- contrasts
-
-compared = partial(contrast, name="a_vs_b", label="a - b")
 
 
 def test_by_hand():
@@ -64,6 +65,10 @@ def test_by_hand():
     assert (result.n, result.improve, result.degrade) == (4, 2, 1)
     assert result.estimate == 0.75 - 0.5
     assert result.p == pytest.approx(4 / 8)  # P(X >= 2), Binomial(3, 1/2)
+    #        improve, unparsed noisy (clean wrong), unparsed clean (noisy right), error
+    c = cell({NOISY1: [1, -1, 1, -3], CLEAN: [0, 0, -2, 1]})
+    for unparsed, expected in (("left_out", 1.0), ("wrong", (1 + 0 + 1 - 1) / 4), ("right", (1 + 1 + 0 + 0) / 4)):
+        assert compared(c, [NOISY1], [CLEAN], rng=rng(), unparsed=unparsed).estimate == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("effect", [0.1, 0.0, -0.1])
@@ -101,13 +106,6 @@ def test_where_no_item_differs_the_interval_is_that_of_none_in_n():
     assert one.ci_low == pytest.approx(1 / 40 - (1 - 0.025 ** (1 / 40))) and one.ci_high >= none.ci_high + 1 / 40 - 1e-9
 
 
-def test_unreadable_replies_counted_as_wrong_or_right_by_hand():
-    #        improve, unparsed noisy (clean wrong), unparsed clean (noisy right), error
-    c = cell({NOISY1: [1, -1, 1, -3], CLEAN: [0, 0, -2, 1]})
-    for unparsed, expected in (("left_out", 1.0), ("wrong", (1 + 0 + 1 - 1) / 4), ("right", (1 + 1 + 0 + 0) / 4)):
-        assert compared(c, [NOISY1], [CLEAN], rng=rng(), unparsed=unparsed).estimate == pytest.approx(expected)
-
-
 def test_with_and_without_items():
     c = full(effect=0.3)
     leak = rng(3).random(200) < 0.3
@@ -124,11 +122,6 @@ def test_clusters_are_exchanged_as_wholes():
     assert repeated.p == pytest.approx(single.p, abs=0.01)
     widths = [found.ci_high - found.ci_low for found in (repeated, single)]
     assert widths[0] == pytest.approx(widths[1], rel=0.05)
-
-
-def test_no_pair():
-    with pytest.raises(DataError, match="not one item"):
-        compared(cell({NOISY1: [1, -1], CLEAN: [-1, 0]}), [NOISY1], [CLEAN], rng=rng())
 
 
 def test_difference_in_differences():
@@ -206,6 +199,9 @@ def test_noise_floor_by_hand():
     floor = noise_floor(replicates(clean), alpha=0.05, rng=rng())
     assert floor.available and (floor.comparisons, floor.rejection_rate) == (2, 0.5)
     assert floor.mean_absolute_gain == pytest.approx(0.6)
+    # Accuracies .5, .7, .6: gaps .2, .1, .1, each once with either sign; mean .4 / 3.
+    three = noise_floor(replicates(np.arange(10) < np.array([[5], [7], [6]])), alpha=0.05, rng=rng())
+    assert three.mean_absolute_gain == pytest.approx(0.4 / 3)
 
 
 def test_noise_floor_reads_the_clean_replicates_and_says_when_there_is_one():

@@ -89,15 +89,15 @@ def test_clusters_of_one_are_the_exact_test_and_relabelling_agrees_with_it():
     o, v, _ = answers(120, 3, rng, 0.15)
     exact = exchange_test(o, v, np.arange(120)[::-1], rng=rng)
     assert exact.exact and exact.units == 120
-    pairs = np.repeat(np.arange(121), 2)[:121]  # one cluster of two (an item without any answer joins item 0)
+    # one cluster of two: an item that is wrong everywhere joins item 0
     o2, v2 = np.append(o, 0.0), np.concatenate([v, np.zeros((3, 1))], axis=1)
     groups = np.append(np.arange(120), 0)
     drawn = exchange_test(o2, v2, groups, rng=rng, n_permutations=20_000)
-    assert not drawn.exact and drawn.units == 120 and pairs.size == 121
+    assert not drawn.exact and drawn.units == 120
     assert drawn.pvalue == pytest.approx(exact.pvalue, abs=4 * np.sqrt(exact.pvalue / 20_000) + 1e-4)
 
 
-@pytest.mark.parametrize("variants", [1, 3, 9, 19])
+@pytest.mark.parametrize("variants", [1, 19])
 def test_no_item_goes_below_one_in_n_plus_one(variants):
     rng = np.random.default_rng(variants)
     p = item_pvalues(*answers(2000, variants, rng, 0.3)[:2])

@@ -113,10 +113,11 @@ def test_h2_identical_models_and_too_few():
 
 def test_h2_uses_the_items_that_all_answered():
     a, b = simulated("a", seed=1), simulated("b", seed=2, effect=0.2)
-    noisy = b.noisy.copy()
-    noisy[:, :50] = np.nan
-    short = h2_heterogeneity([a, sweep_with(b.clean, noisy, model="b")])
-    assert short.parts["items"] == 150
+    b.noisy[:, :50] = np.nan
+    assert h2_heterogeneity([a, b]).parts["items"] == 150
+    # Items of two benchmarks with equal ids stay apart.
+    with pytest.raises(DataError, match="found 0"):
+        h2_heterogeneity([a, sweep_with(a.clean, a.noisy, model="a", benchmark="other")])
 
 
 # ---------------------------------------------------------------- H3
@@ -183,10 +184,3 @@ def test_h3_level_with_nested_draws():
         s = sweep_with(g.random(100) < p, np.array(noisy))
         rejected += h3_direction([s], rng=g, n_permutations=299).parts["p_net"] <= 0.05
     assert 0.02 <= rejected / 400 <= 0.05 + 3 * 0.011
-
-
-def test_items_of_two_benchmarks_with_equal_ids_stay_apart():
-    a = simulated("a", n=50, seed=1)
-    b = sweep_with(a.clean, a.noisy, model="a", benchmark="other")
-    with pytest.raises(DataError, match="found 0"):
-        h2_heterogeneity([a, b])  # no shared item

@@ -1,13 +1,11 @@
 """The slope of accuracy by information: exact where all is known, and quiet where something else does it."""
 
-import doctest
 from itertools import permutations
 
 import numpy as np
 import pytest
 
 from audit.errors import DataError
-from audit.statistics import information as module
 from audit.statistics.information import QUESTIONS_MIN, information_slope, slope_at_zero
 from audit.statistics.intensity import intensity_trend
 
@@ -21,10 +19,6 @@ def _world(rng: np.random.Generator, n: int, *, by_information: float, by_router
     kept = np.clip(0.4 + 0.08 * routers + 0.1 * short + rng.normal(0, 0.08, (n, 5)), 0, 1)
     p = np.clip(0.3 + 0.12 * short + by_information * (kept - 0.6) + by_routers * routers, 0.02, 0.98)
     return kept, (rng.random((n, 5)) < p).astype(float)
-
-
-def test_the_example() -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 @pytest.mark.parametrize("by_routers", [0.0, 0.05])

@@ -1,12 +1,9 @@
 """What a lead keeps: exact on tables made by hand, and by simulation in worlds with ceilings, clusters and small n."""
 
-import doctest
-
 import numpy as np
 import pytest
 
 from audit.errors import DataError
-from audit.statistics import lasting as module
 from audit.statistics.lasting import Lasting, lasting_by_condition, lasting_by_items
 
 RUNS = 400
@@ -14,10 +11,6 @@ RUNS = 400
 
 def _answers(rng: np.random.Generator, ability: float, hard: np.ndarray) -> np.ndarray:
     return (rng.random(hard.shape) < 1 / (1 + np.exp(hard - ability))).astype(float)
-
-
-def test_the_example() -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 @pytest.mark.parametrize(("n", "size", "abler"), [(200, 1, 0.8), (60, 1, 0.8), (400, 8, 0.8), (200, 1, 4.0)])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy
 from scipy.special import expit
+from test_without_memory import world
 
 from audit.errors import DataError
 from audit.statistics.between_models import predictive
@@ -85,27 +86,13 @@ def test_items_copied_in_clusters_tell_no_more_than_once():
     assert alone.se < 0.9 * once.se
 
 
-def not_rasch(rng, spread_held_out, tested, others, n=600, m=400):
-    """Two sets that discriminate unevenly, with skewed difficulties; the held-out ones as hard for the others."""
-    ability = np.array([tested, *(others + 0.3 * rng.standard_normal(5))])
-
-    def answers(size, spread, shift):
-        difficulty = shift + spread * (rng.gamma(4, 0.5, size) - 2)
-        slope = np.exp(0.25 * rng.standard_normal(size))
-        chance = expit(slope * (ability[:, None] - difficulty))
-        return chance, (rng.random(chance.shape) < chance).astype(float)
-
-    (chance, a), (_, b) = answers(n, 1.5, 0.0), answers(m, spread_held_out, 0.0)
-    return chance[0].mean(), a, b
-
-
 @pytest.mark.parametrize("prior", [None, PRIORS["held_out"]])
 def test_sets_of_another_spread_are_no_gap_for_an_abler_model(prior):
     # The points scale takes the spread for memory: its mean gap is 10 points, and 0 for the Rasch scale.
     rng = np.random.default_rng(5)
     points, covers, gaps = [], 0, []
     for _ in range(40):
-        truth, a, b = not_rasch(rng, 4.0, 2.5, 0.3)
+        truth, a, b, _ = world(rng, held_out=4.0, tested=2.5)
         found = gap(a, b, prior=prior)
         covers += found.without_low <= truth <= found.without_high
         gaps.append(found.gap)
@@ -119,8 +106,7 @@ def test_answers_that_were_learnt_are_taken_off_the_score():
     rng = np.random.default_rng(6)
     missed = []
     for _ in range(30):
-        truth, a, b = not_rasch(rng, 1.5, 0.8, 0.8)
-        a[0] = np.maximum(a[0], rng.random(a.shape[1]) < 0.4)
+        truth, a, b, _ = world(rng, learnt=0.4)
         found = gap(a, b, prior=PRIORS["held_out"])
         missed.append(found.without_memory - truth)
         assert found.gap_low <= found.gap <= found.gap_high

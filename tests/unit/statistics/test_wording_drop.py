@@ -165,6 +165,8 @@ def test_items_before_variants():
     """At 2,000 calls: 1000 items x 1 variant 1.41 points, 500 x 3 1.63 (notes, section 2)."""
     assert 100 * drop_standard_error(1000, 1, 0.2) == pytest.approx(1.41, abs=0.005)
     assert 100 * drop_standard_error(500, 3, 0.2) == pytest.approx(1.63, abs=0.005)
+    with pytest.raises(DataError, match="at least one rewording"):
+        drop_standard_error(500, 0, 0.2)
 
 
 def test_the_formula_is_the_spread_of_simulated_drops():
@@ -175,9 +177,7 @@ def test_the_formula_is_the_spread_of_simulated_drops():
         o, v = item_means((rng.random((1, 200)) < row).astype(float), (rng.random((3, 200)) < row).astype(float))
         drops.append((o - v).mean())
     assert np.std(drops) == pytest.approx(drop_standard_error(200, 3, 1 / 3), rel=0.05)
-
-
-def test_near_the_exact_test_with_one_variant():
+    # and with one variant near the exact test
     assert detectable_drop(1000, 1, 0.2) == pytest.approx(minimum_detectable_gain(1000, 0.2, alpha=0.025), rel=0.1)
 
 
@@ -211,8 +211,3 @@ def test_the_articles_table_with_statements_that_hold():
     assert " p = 0.1," in volume_table(1000, 0.2, alpha=0.1)[3].valid
     assert all(r.beyond_reference >= r.detectable for r in volume_table(3000, 0.2, references=8, margin=0.015)[1:])
     assert rows[1].detectable > rows[3].detectable and rows[1].beyond_reference > rows[1].detectable
-
-
-def test_impossible_designs_are_refused():
-    with pytest.raises(DataError, match="at least one rewording"):
-        drop_standard_error(500, 0, 0.2)

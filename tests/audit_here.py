@@ -2,13 +2,16 @@
 
 import contextlib
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from audit.audits import part_of
 from audit.command_line import configured
 from audit.exits import lines, plainly
+from audit.report import canvas
 
 # The smallest design, which tests count the rows of; the defaults are those of a verdict.
 SMALL = ("n=100", "draws=independent", "ensemble_control=false", "clean_replicates=1", "noisy_replicates=1")
@@ -29,6 +32,15 @@ def heard(work: Callable[[], int]) -> tuple[int, str]:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         code = work()
     return code, out.getvalue()
+
+
+@contextlib.contextmanager
+def undrawn() -> Iterator[None]:
+    """Reports without drawings: they take seconds, and few tests are about them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(canvas, "svg_text", lambda figure: '<svg viewBox="0 0 1 1"></svg>')
+        patch.setattr(canvas, "png_bytes", lambda figure: b"")
+        yield
 
 
 def audit_here(audit: str, run_dir: Path | str, *words: str) -> Finished:

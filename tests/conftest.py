@@ -1,5 +1,6 @@
 """Shared by every test: real benchmark files beside the checkout, where they exist, and reports without drawings."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,8 @@ def shared_data() -> Path:
 
 
 @pytest.fixture
-def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reports without drawings: they take seconds, and few tests are about them."""
-    from audit.report import canvas
+def no_figures() -> Iterator[None]:
+    from audit_here import undrawn
 
-    monkeypatch.setattr(canvas, "svg_text", lambda figure: '<svg viewBox="0 0 1 1"></svg>')
-    monkeypatch.setattr(canvas, "png_bytes", lambda figure: b"")
+    with undrawn():
+        yield

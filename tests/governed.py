@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from audit_here import undrawn
 from outcome_tables import Outcome, finished_run
 from synthetic import synthetic_outcomes
 
@@ -16,7 +17,6 @@ from audit.commands.gate import main as gate
 from audit.commands.review import main as review
 from audit.governance.keys import create_key, load_signer, load_trusted
 from audit.governance.serve import Reviewing
-from audit.report import canvas
 from audit.sweep.report import build_report
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
@@ -55,10 +55,7 @@ def make_run(
 
 
 def build_without_figures(run: Path) -> None:
-    """The run's report without drawings, which take seconds."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(canvas, "svg_text", lambda figure: '<svg viewBox="0 0 1 1"></svg>')
-        patch.setattr(canvas, "png_bytes", lambda figure: b"")
+    with undrawn():
         build_report([run], run / "report")
 
 

@@ -31,6 +31,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.pipeline)
 
 
+@pytest.fixture(autouse=True)
+def _only_shared_runs_have_drawings(no_figures: None) -> None:
+    """A module's fixtures are made before this one."""
+
+
 @dataclass
 class Cluster:
     """A running head node. `env` makes commands join it."""
@@ -122,16 +127,12 @@ def driver(cluster: Cluster) -> Iterator[None]:
     """This process as a driver of the cluster; a sweep finds Ray initialised and uses it."""
     import ray
 
-    before = {name: os.environ.get(name) for name in ("RAY_AUTH_MODE", "RAY_ADDRESS")}
-    os.environ.update({name: cluster.env[name] for name in before})
-    ray.init(address=cluster.address, log_to_driver=False, logging_level="WARNING")
-    yield
-    ray.shutdown()
-    for name, value in before.items():
-        if value is None:
-            os.environ.pop(name)
-        else:
-            os.environ[name] = value
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("RAY_AUTH_MODE", "RAY_ADDRESS"):
+            patch.setenv(name, cluster.env[name])
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="WARNING")
+        yield
+        ray.shutdown()
 
 
 @pytest.fixture

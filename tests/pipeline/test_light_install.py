@@ -72,7 +72,6 @@ def test_the_core_alone_audits_an_endpoint(light: Path, url: str, tmp_path: Path
     endpoint = f"model.openai_compatible.endpoints=[{{url: '{url}', model: m}}]"
     asked = ("model=openai_compatible", endpoint, "benchmark=elementary", "n=12", "r=1", "progress=false")
     audit("sweep", *asked, "run_dir=one")
-    audit("report", "one")
     assert "4" in audit("gate", "one", code=4)
     audit("reanalyze", "--out", "paper")
     assert "benchmark-audit[registry]" in audit("registry", "list", "--registry", "runs.db", code=1)

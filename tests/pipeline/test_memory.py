@@ -100,7 +100,6 @@ def test_an_order_that_is_recited_stands_out_and_without_held_out_items_its_caus
     assert "MEMORY CAUSE UNKNOWN" in finished.out and gate([str(finished.run_dir)]) == 4
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_a_published_order_that_is_recorded_needs_no_references(driver, conf, tmp_path):
     """`audit publish`, then a run that names its record: who recites that order is found alone, who does not is not."""
     out = tmp_path / "public"
@@ -149,7 +148,6 @@ class Learnt(Quiet):
         self.told(completion("ABCD"[(number + (0 if right else 1)) % 4]))
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_an_endpoint_against_references_that_were_imported(driver, conf, tmp_path, monkeypatch):
     """The endpoint scores 60 of 60, and 32 of 60 (numbers 60-63, 68-71, ... 116-119); references the same on both."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-local")

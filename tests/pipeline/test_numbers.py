@@ -1,13 +1,11 @@
 """GSM8K end to end: a library of published rewordings, a run of the perturbation audit, its verdict and its page."""
 
-import contextlib
-import io
 import json
 import re
 from pathlib import Path
 
 import pytest
-from audit_here import audit_here
+from audit_here import audit_here, heard
 from pipeline_helpers import rows_of
 
 from audit.benchmarks.answers import read_number
@@ -40,15 +38,14 @@ def finished(driver, tmp_path_factory) -> tuple[Path, str, str]:
         lines = path.read_text().splitlines(keepends=True)
         (folder / path.name).write_text("".join(lines[k] for k in (*CLOSE, *NEW)))
     exam = ("benchmark=gsm8k", f"benchmark.path={folder / PUBLISHED.name}")
-    built = io.StringIO()
-    with contextlib.redirect_stdout(built), contextlib.redirect_stderr(built):
-        code = variants([
-            "build", "name=foreign", *exam, "strategy=file", "num_variants=1", "file.align=row", f"out={folder}",
-            f"file.path=[{folder / REWORDED.name}]", "policy.window=general",
-            r"file.extract='Question:\s*(?P<text>.*?)\s*\n\s*Answer:'",
-        ])  # fmt: skip
-    assert code == 0, built.getvalue()
-    (sha256,) = re.findall(r"^library  (\w{64})$", built.getvalue(), re.MULTILINE)
+    asked = [
+        "build", "name=foreign", *exam, "strategy=file", "num_variants=1", "file.align=row", f"out={folder}",
+        f"file.path=[{folder / REWORDED.name}]", "policy.window=general",
+        r"file.extract='Question:\s*(?P<text>.*?)\s*\n\s*Answer:'",
+    ]  # fmt: skip
+    code, built = heard(lambda: variants(asked))
+    assert code == 0, built
+    (sha256,) = re.findall(r"^library  (\w{64})$", built, re.MULTILINE)
     words = [
         "model=scripted", *exam, f"variants={next(folder.glob('foreign-*/variants.arrow'))}", "n=all", "num_variants=1",
         "original_replicates=2", "short=drop", "progress=false",

@@ -17,7 +17,7 @@ ROWS = 60 * 7
 SHARDS = "bucket/a/run/shards"
 
 
-def test_every_key_once_on_object_storage_whoever_is_killed(cluster, command, sweep, monkeypatch, capsys, no_figures):
+def test_every_key_once_on_object_storage_whoever_is_killed(cluster, command, sweep, monkeypatch, capsys):
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     with s3_server() as s3:

@@ -1,7 +1,6 @@
 """The perturbation audit as a user runs it: a real Ray, the scripted engine, the shipped library, shards on disk."""
 
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +8,11 @@ from pathlib import Path
 import pytest
 from audit_here import Finished, audit_here
 from fresh_exam import fresh_exam
-from pipeline_helpers import by_key, lose_a_shard, rebuilt_alike, rows_of, stamps
+from pipeline_helpers import by_key, rebuilt_alike, rows_of
 
 from audit.commands.evidence import main as evidence
 from audit.commands.gate import main as gate
 from audit.perturb.vocabulary import VERDICTS, PerturbVerdict
-from audit.shards.manifest import Manifest
 from audit.variants.arrow import find_library, write_library
 from audit.variants.record import Library, State
 from audit.verdict.vocabulary import Outcome
@@ -113,19 +111,6 @@ def test_fresh_items_are_asked_in_their_own_words_and_serve_as_control(finished)
     assert "The same rewording of held-out items" in page and "library <strong>fresh</strong>" in page
 
 
-def test_what_is_lost_is_run_again_and_nothing_else(finished, conf, asked, tmp_path):
-    run_dir = tmp_path / "run"
-    shutil.copytree(finished.run_dir, run_dir)
-    before = {key: row["answer"] for key, row in by_key(run_dir, *KEY).items()}
-    kept = lose_a_shard(run_dir)
-    assert gate([str(run_dir)]) == 1  # the verdict is not of these shards
-    done = perturb(run_dir, conf, *asked, "gate=true")
-    assert done.code in (0, 3, 4), done.out
-    assert stamps(kept) == kept
-    assert {key: row["answer"] for key, row in by_key(run_dir, *KEY).items()} == before
-    assert Manifest.load(run_dir).attempts == 2
-
-
 @pytest.fixture
 def thin(tmp_path) -> Callable[[], Path]:
     """The shipped library with one accepted variant for half of its questions."""
@@ -141,7 +126,6 @@ def thin(tmp_path) -> Callable[[], Path]:
     return write
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_missing_variants_are_counted_and_neither_sent_nor_scored(driver, conf, thin, tmp_path):
     done = perturb(tmp_path / "run", conf, "n=20", f"variants={thin()}", model="scripted")
     assert done.code == 0, done.out
@@ -163,7 +147,6 @@ def test_another_library_is_refused_in_the_same_directory(finished, conf, asked,
     assert "another configuration" in done.out and "variants: " in done.out
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_an_earlier_run_serves_as_reference_and_is_packed_with_the_run(finished, driver, conf, tmp_path, capsys):
     done = perturb(tmp_path / "run", conf, "n=20", "seed=7", f"references=[{finished.run_dir}]", model="scripted")
     assert done.code == 0, done.out

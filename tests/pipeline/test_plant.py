@@ -21,7 +21,7 @@ from audit.runtime.run import run_audit
 from audit.shards.read import iter_columns
 from audit.sweep.audit import SCHEMA as SWEEP
 
-ASKED = ["n=60", "doses=[4]", "forms=[qa]", "audits=[memory,perturb,sweep]", "orders=1"]
+ASKED = ["n=40", "doses=[4]", "forms=[qa]", "audits=[memory,perturb,sweep]", "orders=1"]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_every_plant_is_given_the_base_models_messages(one):
         rows = iter_columns(place(one, label, "sweep", "learnt"), SWEEP, ("question_id", "arm", "router_messages"))
         return {(r["question_id"], r["arm"]): r["router_messages"] for b in rows for r in b.to_pylist()}
 
-    assert sent("qa-4") == sent("base") and len(sent("base")) == 3 * 30
+    assert sent("qa-4") == sent("base") and len(sent("base")) == 3 * 20
 
 
 def test_the_result_names_every_indicator_and_says_its_sentence(one):
@@ -73,7 +73,7 @@ def test_the_result_names_every_indicator_and_says_its_sentence(one):
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     names = {f["indicator"] for f in found["plants"][1]["found"]}
     assert {"gap", "completion_item", "order", "options", "wording_drop", "router_gain", "margin"} <= names
-    assert found["learnt_items"] == 30 and found["other_items"] == 30
+    assert found["learnt_items"] == found["other_items"] == 20
     assert "- sweep: " in text and text.startswith("| form |")
     write_figure(found, one.path / "figure.png")
     assert (one.path / "figure.png").stat().st_size > 5000

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from audit_here import audit_here
+from audit_here import audit_here, undrawn
 from pipeline_helpers import rows_of
 
 from audit.shards.manifest import Manifest
@@ -29,7 +29,8 @@ def runs(driver, tmp_path_factory) -> dict[str, tuple[Path, dict[tuple, dict]]]:
     found = {}
     for name, words in (("kept", ["reask=false"]), ("asked", []), ("text", ["reask=option_text", "report=false"])):
         run_dir = tmp_path_factory.mktemp("reask") / name
-        rows = perturb(run_dir, *words)
+        with undrawn():
+            rows = perturb(run_dir, *words)
         found[name] = run_dir, {tuple(row[k] for k in KEY): row for row in rows}
         assert len(found[name][1]) == len(rows) == 80
     return found

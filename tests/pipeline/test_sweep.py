@@ -3,6 +3,7 @@
 import csv
 import html
 import json
+import shutil
 from operator import itemgetter
 
 import pyarrow.dataset as ds
@@ -82,11 +83,11 @@ def test_one_engine_serves_both_roles(independent_run):
         assert {row["engine_id"], *row["router_engine_ids"]} == {"scripted/0"}
 
 
-def test_replicas_share_the_work_by_question(sweep):
-    run = sweep("r=3", "n=40", "model.scripted.replicas=2")
+def test_replicas_share_the_work_by_question_and_store_parquet_on_request(sweep):
+    run = sweep("r=3", "n=40", "model.scripted.replicas=2", "store.format=parquet")
     assert run.code == 0, run.out
-    rows = rows_of(run.run_dir)
-    assert {row["engine_id"] for row in rows} == {"scripted/0", "scripted/1"}
+    rows = ds.dataset(run.run_dir / "shards", format="parquet").to_table().to_pylist()
+    assert len(rows) == 40 * 3 and {row["engine_id"] for row in rows} == {"scripted/0", "scripted/1"}
     kept = sum(len({row["engine_id"], *row["router_engine_ids"]}) == 1 for row in rows)
     assert kept / len(rows) > 0.9  # question affinity: the prefix cache is on that replica
 
@@ -123,49 +124,30 @@ def test_another_worker_answers(sweep, own_model):
     assert all(r["engine_id"] == "other/0" and r["router_engine_ids"] == ["scripted/0"] for r in routed)
 
 
-def test_a_control_benchmark_is_run_beside(sweep, tmp_path):
-    exam = tmp_path / "exam.jsonl"
-    rows = [
-        {"question": f"What is {i} + {i}?", "choices": [str(2 * i), str(2 * i + 1)], "answer": 0} for i in range(12)
-    ]
-    exam.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    fresh = tmp_path / "fresh.jsonl"
-    fresh.write_text(exam.read_text().replace("What", "Now what"))
-    own = ("control_benchmark=mcq_file", f"control_benchmark.path={fresh}", "control_benchmark.name=fresh")
-    run = sweep("r=1", "n=12", "benchmark=mcq_file", f"benchmark.path={exam}", *own)
+def test_the_same_command_again_finds_all_done_and_another_is_refused(independent_run, sweep, tmp_path):
+    shutil.copytree(independent_run.run_dir, tmp_path / "run")
+    before = stamps((tmp_path / "run" / "shards").iterdir())
+    again = sweep("r=1..3", "n=20")
+    assert again.code == 0, again.out
+    assert "100 of 100 rows" in again.out
+    other = sweep("r=1..3", "n=21")
+    assert other.code == 1
+    assert "another configuration" in other.out and "n: 20 there, 21 now" in other.out
+    assert stamps((tmp_path / "run" / "shards").iterdir()) == before
+
+
+def test_a_control_benchmark_is_run_beside_and_a_rebuilt_report_judges_as_the_run_did(sweep, tmp_path):
+    """Seed, thresholds and control benchmark come from the manifest: the same verdict.json, to the byte."""
+    for name, word in (("exam", "What"), ("fresh", "Now what")):
+        rows = [{"question": f"{word} is {i} + {i}?", "choices": [f"{2 * i}", f"{2 * i + 1}"], "answer": 0}
+                for i in range(12)]  # fmt: skip
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    exam = ("benchmark=mcq_file", f"benchmark.path={tmp_path}/exam.jsonl", "verdict.alpha=0.01", "seed=7")
+    fresh = ("=mcq_file", f".path={tmp_path}/fresh.jsonl", ".name=fresh")
+    run = sweep("r=1..2", "n=12", *exam, *(f"control_benchmark{word}" for word in fresh), "report=true")
     assert run.code == 0, run.out
     rows = rows_of(run.run_dir)
-    assert len({row["benchmark"] for row in rows}) == 2
-    assert len(rows) == 2 * 12 * 3
-
-
-def test_parquet_shards_on_request(sweep):
-    run = sweep("r=1", "n=10", "store.format=parquet")
-    assert run.code == 0, run.out
-    table = ds.dataset(run.run_dir / "shards", format="parquet").to_table()
-    assert table.num_rows == 30
-
-
-def test_the_same_command_again_finds_all_done_and_another_is_refused(sweep):
-    first = sweep("r=1..2", "n=10")
-    assert first.code == 0, first.out
-    before = stamps((first.run_dir / "shards").iterdir())
-    again = sweep("r=1..2", "n=10")
-    assert again.code == 0, again.out
-    assert "40 of 40 rows" in again.out
-    assert stamps((first.run_dir / "shards").iterdir()) == before
-
-    other = sweep("r=1..2", "n=11")
-    assert other.code == 1
-    assert "another configuration" in other.out and "n: 10 there, 11 now" in other.out
-    assert len(keys_of(first.run_dir)) == 40
-
-
-@pytest.mark.usefixtures("no_figures")
-def test_a_rebuilt_report_judges_as_the_run_did(sweep, tmp_path):
-    """Seed, thresholds and control benchmark come from the manifest: the same verdict.json, to the byte."""
-    run = sweep("r=1..2", "n=20", "verdict.alpha=0.01", "seed=7", "report=true")
-    assert run.code == 0, run.out
+    assert len({row["benchmark"] for row in rows}) == 2 and len(rows) == 2 * 12 * 4
     verdict = run.run_dir / "report" / "verdict.json"
     before = verdict.read_bytes()
     assert json.loads(before)["thresholds"]["alpha"] == 0.01
@@ -186,8 +168,9 @@ def test_runs_that_were_judged_differently_are_no_panel_by_accident(tmp_path):
         analysis_options(runs, {"seed": None})
 
 
-@pytest.mark.usefixtures("no_figures")
-def test_another_model_answers_the_stored_messages_and_the_gain_is_set_against_its_own(sweep, own_model, tmp_path):
+def test_another_model_answers_the_stored_messages_and_the_gain_is_set_against_its_own(
+    independent_run, sweep, own_model, tmp_path
+):
     replies = "{forward_full/router: echo, noisy_rewrite/router: noise}"
     accuracy = "{direct: 0.5, forward_full: 0.5, noisy_rewrite: 0.9}"
     path = own_model("gains", f"scripted: {{accuracy: {accuracy}, replies: {replies}}}")
@@ -211,9 +194,8 @@ def test_another_model_answers_the_stored_messages_and_the_gain_is_set_against_i
     assert again.code == 0, again.out
     assert verdict_of(place)["verdict"] == "excess"  # the manifest knows the reference
 
-    strangers = sweep("n=150", "r=1", "seed=7", run_dir=tmp_path / "strangers")
     with pytest.raises(DataError, match="messages_from=RUN_DIR"):
-        build_report([place], tmp_path / "no", references=[strangers.run_dir], n_resamples=99)
+        build_report([place], tmp_path / "no", references=[independent_run.run_dir], n_resamples=99)
 
 
 def test_messages_of_other_questions_are_refused(independent_run, sweep, tmp_path):
@@ -221,17 +203,14 @@ def test_messages_of_other_questions_are_refused(independent_run, sweep, tmp_pat
     assert refused.code == 1 and "has no messages of" in refused.out and not (tmp_path / "other").exists()
 
 
-@pytest.mark.usefixtures("no_figures")
-def test_the_worker_reads_a_summary_or_answers_each_message_for_a_vote(sweep, tmp_path):
+def test_the_worker_reads_a_summary_or_answers_each_message_for_a_vote(nested_run, sweep, tmp_path):
     """The same router messages whatever becomes of them; rows, costs and verdict of each way to put them together."""
-    words, key = (
-        ("n=20", "r=1..3", "draws=nested", "ensemble_control=true"),
-        itemgetter("question_id", "arm", "routers"),
-    )
-    runs = {
-        one: sweep(*words, f"aggregator={one}", run_dir=tmp_path / one) for one in ("concatenate", "summary", "vote")
-    }
-    whole, summary, vote = ({key(row): row for row in rows_of(run.run_dir)} for run in runs.values())
+    words = ("n=30", "r=1..3", "draws=nested", "ensemble_control=true")
+    runs = {"concatenate": nested_run}
+    runs |= {one: sweep(*words, f"aggregator={one}", run_dir=tmp_path / one) for one in ("summary", "vote")}
+    key = itemgetter("question_id", "arm", "routers")
+    stored = ([row for row in rows_of(run.run_dir) if not row["replicate"]] for run in runs.values())
+    whole, summary, vote = ({key(row): row for row in rows} for rows in stored)
     assert len({Manifest.load(run.run_dir).fingerprint for run in runs.values()}) == 3
     for at, row in whole.items():
         r = at[2]
@@ -252,45 +231,34 @@ def test_the_worker_reads_a_summary_or_answers_each_message_for_a_vote(sweep, tm
             assert asked["prompt"].startswith(vote[*at[:2], r - 1]["prompt"])
             assert asked["prompt_tokens"] < 2 * len(asked["prompt"]) / 4 / r  # it pays for the new ballot alone
     for name, run in runs.items():
-        gates = {gate["name"]: gate for gate in verdict_of(run.run_dir)["gates"]}
+        gates = {gate["name"]: gate for gate in verdict_of(run.run_dir, tmp_path / f"{name}-report")["gates"]}
         reached = gates["manipulation_reached_worker"]
         assert (reached["status"], reached["numbers"]["lost"]) == ("pass", 0.0), name
-        lead = (
-            (run.run_dir / "report" / "report.html").read_text().partition('<p class="lead">')[2].partition("</p>")[0]
-        )
+        page = (tmp_path / f"{name}-report" / "report.html").read_text()
+        lead = page.partition('<p class="lead">')[2].partition("</p>")[0]
         assert AGGREGATED[Aggregator(name)] in html.unescape(lead)
     refused = sweep(*words, f"messages_from={runs['summary'].run_dir}", run_dir=tmp_path / "no")
     assert refused.code == 1 and "summary" in refused.out and not (tmp_path / "no").exists()
 
 
 def test_what_deleting_words_costs_is_told_and_no_verdict_rests_on_it(sweep, own_model, tmp_path):
-    """A model that needs the question falls by 9 points for 10 words in 100; one that does not read it by none."""
+    """A model that needs the question falls by 9 points for 10 words in 100."""
     replies = "{forward_full/router: echo, noisy_rewrite/router: noise}"
-    slopes, verdicts = {}, []
-    for name, fall, words in (
-        ("able", -0.009, ["dose=[0,.1,.2,.4,.6]"]),
-        ("able", 0.0, []),
-        ("knows", 0.0, ["dose=[0,.2]"]),
-    ):
-        accuracy = f"{{accuracy: {{deleted: 0.9}}, gain_per_level: {{deleted: {fall}}}, replies: {replies}}}"
-        path = own_model(name, f"scripted: {accuracy}")
-        run = sweep("n=200", "r=1", path, *words, model=name, run_dir=tmp_path / f"{name}{len(words)}")
-        verdicts.append(verdict_of(run.run_dir))
-        page = (run.run_dir / "report" / "report.html").read_text()
-        assert ('id="dose"' in page) == bool(words)
-        if words:
-            rows = list(csv.DictReader((run.run_dir / "report" / "tables" / "dose.csv").open()))
-            slopes[name] = [float(rows[0][key]) for key in ("slope_low", "slope_at_zero", "slope_high")]
-            assert [float(row["deleted"]) for row in rows] == json.loads(
-                words[0].removeprefix("dose=").replace(",.", ",0.")
-            )
-    assert slopes["able"][1] < -0.5 and slopes["able"][2] < 0  # of one draw; test_slope_at_zero has the coverage
-    assert slopes["knows"][0] <= 0 <= slopes["knows"][2]
-    told = ("headline", "watermark")  # they name the answers found
-    with_dose, without = ({k: v for k, v in one.items() if k not in told} for one in verdicts[:2])
-    assert with_dose == without  # to the last figure
+    scripted = f"{{accuracy: {{deleted: 0.9}}, gain_per_level: {{deleted: -0.009}}, replies: {replies}}}"
+    path, verdicts = own_model("able", f"scripted: {scripted}"), []
+    for words in ((), ("dose=[0,.1,.2,.4,.6]",)):
+        run = sweep("n=150", "r=1", path, *words, model="able", run_dir=tmp_path / f"{len(words)}")
+        verdict = verdict_of(run.run_dir)
+        verdicts.append({k: v for k, v in verdict.items() if k not in ("headline", "watermark")})  # answers found
+        assert ('id="dose"' in (run.run_dir / "report" / "report.html").read_text()) == bool(words)
+    assert verdicts[0] == verdicts[1]  # to the last figure
+    rows = list(csv.DictReader((run.run_dir / "report" / "tables" / "dose.csv").open()))
+    assert [float(row["deleted"]) for row in rows] == [0, 0.1, 0.2, 0.4, 0.6]
+    # Of one draw; that a model which does not read has none: test_how_often_it_says_that_words_matter.
+    assert float(rows[0]["slope_at_zero"]) < -0.5 and float(rows[0]["slope_high"]) < 0
 
 
-def verdict_of(run_dir) -> dict:
-    assert rebuild([str(run_dir)]) == 0
-    return json.loads((run_dir / "report" / "verdict.json").read_text())["cells"][0]
+def verdict_of(run_dir, out=None) -> dict:
+    place = out or run_dir / "report"
+    assert rebuild([str(run_dir), "--out", str(place)]) == 0
+    return json.loads((place / "verdict.json").read_text())["cells"][0]

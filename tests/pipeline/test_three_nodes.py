@@ -9,7 +9,7 @@ import pytest
 from storm.machines import own_network
 from storm.nights import SWEEP
 
-QUESTIONS = 60
+QUESTIONS = 40
 
 
 def test_a_node_dies_and_the_job_ends_on_the_other_one(sweep, tmp_path):

@@ -85,7 +85,6 @@ def test_other_edits_are_refused_in_the_same_directory(finished):
 
 
 @pytest.mark.skipif(not XSTEST.is_file(), reason="../shared/data/xstest is not here")
-@pytest.mark.usefixtures("no_figures")
 def test_unsafe_texts_are_blurred_and_their_scorer_is_unvalidated(driver, tmp_path):
     done = validity(tmp_path / "run", "benchmark=xstest", f"benchmark.path={XSTEST.resolve()}", "n=12")
     assert done.code == 0, done.out

@@ -1,7 +1,5 @@
 """`audit validity benchmark=[a,b]`: two runs of one engine, and one report of both that the gate checks."""
 
-import contextlib
-import io
 import json
 import shutil
 import sys
@@ -10,11 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from audit_here import heard, undrawn
 from pipeline_helpers import engines, rows_of
 
 from audit.commands.gate import main as gate
 from audit.commands.report import main as rebuild
-from audit.exits import NOT_CLEARED
+from audit.exits import NOT_CLEARED, OK
 from audit.governance.ruling import rule_run
 from audit.runtime import keep
 from audit.validity.__main__ import main
@@ -30,18 +29,20 @@ def benchmarks(tmp_path_factory) -> Path:
     return folder
 
 
-def command(benchmarks: Path, run_dir: Path, *overrides: str, second: str = "second") -> tuple[int, str]:
-    words = ["validity", "--config-dir", str(benchmarks), f"benchmark=[contrast,{second}]", "model=scripted"]
-    before, out = sys.argv, io.StringIO()
-    sys.argv = [*words, f"run_dir={run_dir}", "progress=false", "n=12", *overrides]
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+def command(run_dir: Path, *words: str) -> tuple[int, str]:
+    """As typed, in this process."""
+
+    def run() -> int:
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
+            patch.setattr(sys, "argv", ["validity", "model=scripted", f"run_dir={run_dir}", "progress=false", *words])
             main()
-    except SystemExit as ended:
-        return int(ended.code or 0), out.getvalue()
-    finally:
-        sys.argv = before
-    raise AssertionError("the command ended without an exit code")
+        return int(ended.value.code or 0)
+
+    return heard(run)
+
+
+def two(benchmarks: Path) -> tuple[str, ...]:
+    return "--config-dir", str(benchmarks), "benchmark=[contrast,second]", "n=12"
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,8 @@ def finished(driver, benchmarks, tmp_path_factory) -> Iterator[tuple[Path, str, 
     """(the panel's folder, what was printed, engines that were started meanwhile). To be read only."""
     run_dir = tmp_path_factory.mktemp("panel") / "run"
     before = engines()
-    code, out = command(benchmarks, run_dir)
+    with undrawn():
+        code, out = command(run_dir, *two(benchmarks))
     assert code == 0, out
     yield run_dir, out, engines() - before
 
@@ -64,7 +66,6 @@ def test_one_engine_answers_both_and_is_gone_afterwards(finished):
         assert len(set(keys)) == len(keys) == 12 * 13  # 2 originals, 4 + 3 + 3 edits, 1 placebo
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_one_report_is_of_both_and_corrects_over_all_cells_also_when_it_is_built_later(finished, tmp_path):
     run_dir, out, _ = finished
     panel = json.loads((run_dir / "report" / "verdict.json").read_text())
@@ -95,7 +96,7 @@ def test_the_gate_takes_the_panel_as_one_and_misses_a_run(finished, tmp_path, ca
 
 def test_a_failed_run_leaves_no_engine_and_no_report_of_a_part(driver, benchmarks, tmp_path):
     before = engines()
-    code, out = command(benchmarks, tmp_path / "run", "model.scripted.scripted.fail_to_load=true")
+    code, out = command(tmp_path / "run", *two(benchmarks), "model.scripted.scripted.fail_to_load=true")
     assert code == 1 and "asked to fail to load" in out
     assert set(engines() - before) == {"DEAD"} and keep._held is None
     assert not (tmp_path / "run" / "report").exists()
@@ -103,15 +104,9 @@ def test_a_failed_run_leaves_no_engine_and_no_report_of_a_part(driver, benchmark
 
 
 def test_templates_and_system_prompts_are_crossed_on_one_engine(driver, tmp_path):
-    before, out, words = engines(), io.StringIO(), sys.argv
-    sys.argv = ["validity", "model=scripted", f"run_dir={tmp_path}", "progress=false", "n=12", "edits_per_family=1",
-                "template=[plain,task]", "system=[none,helpful]"]  # fmt: skip
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), pytest.raises(SystemExit) as ended:
-            main()
-    finally:
-        sys.argv = words
-    assert not ended.value.code or ended.value.code == NOT_CLEARED, out.getvalue()
+    before = engines()
+    code, out = command(tmp_path, "n=6", "edits_per_family=1", "template=[plain,task]", "system=[none,helpful]")
+    assert code in (OK, NOT_CLEARED), out
     assert engines() - before == {"DEAD": 1}
     sent = {run.name: rows_of(run) for run in tmp_path.iterdir() if run.is_dir()}
     assert set(sent) == {f"template_{t}-system_{s}" for t in ("plain", "task") for s in ("none", "helpful")}
@@ -140,18 +135,12 @@ ABSENT = [name for name, file in FILES.items() if not (DATA / file).is_file()]
 @pytest.mark.skipif(bool(ABSENT), reason=f"../shared/data has no {', '.join(ABSENT)}")
 def test_the_five_benchmarks_in_one_job_over_their_real_files(driver, tmp_path):
     """Every reading the scorers know, from the authors' files to shards, statuses and one report of all."""
-    words = ["validity", f"benchmark=[{','.join(FILES)}]", "model=scripted", f"run_dir={tmp_path / 'run'}",
+    words = [f"benchmark=[{','.join(FILES)}]",
              f"benchmark.path=[{','.join(str((DATA / file).resolve()) for file in FILES.values())}]",
              "scorer=[null,null,crows_causal_full,null,null]", "n=4", "edits_per_family=1", "spare_edits=0",
-             "replays=1", "progress=false", "report=false"]  # fmt: skip
-    before, out = sys.argv, io.StringIO()
-    sys.argv = words
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), pytest.raises(SystemExit) as ended:
-            main()
-    finally:
-        sys.argv = before
-    assert not ended.value.code, out.getvalue()
+             "replays=1", "report=false"]  # fmt: skip
+    code, out = command(tmp_path / "run", *words)
+    assert code == 0, out
     for name, scorer in SCORERS.items():
         rows = [row for row in rows_of(tmp_path / "run" / name) if row["asked"]]
         assert {row["scorer"] for row in rows} == {scorer} and not any(row["error"] for row in rows)
@@ -162,7 +151,7 @@ def test_the_five_benchmarks_in_one_job_over_their_real_files(driver, tmp_path):
         hashes = {row["arm"]: row["request_sha256"] for row in rows if row["question_id"] == rows[0]["question_id"]}
         assert len(set(hashes.values())) == 5  # every edit asks something else
         assert sum(row["parsed"] for row in rows) > 0.8 * len(rows)
-        assert not any(row["edited"] in out.getvalue() for row in rows)
+        assert not any(row["edited"] in out for row in rows)
     build_report([tmp_path / "run" / name for name in FILES], tmp_path / "report", n_resamples=100)
     panel = json.loads((tmp_path / "report" / "verdict.json").read_text())
     assert 'class="blur"' in (tmp_path / "report" / "report.html").read_text()

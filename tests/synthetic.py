@@ -62,7 +62,6 @@ def synthetic_outcomes(
     direct_gain: float = 0.0,
     ensemble_gain: float | Mapping[int, float] = 0.0,
     draws: str = "independent",
-    correlation: float = 0.5,
     parse_rate: float = 1.0,
     n_options: int = 4,
     group_size: int = 1,
@@ -72,7 +71,7 @@ def synthetic_outcomes(
     """Rows of a router-worker sweep over one model and benchmark, in the order question, setting.
 
     gain, direct_gain, ensemble_gain: true difference (0-1) from clean accuracy of the noisy arm (one number or by r),
-    of `direct`, and of `forward_full` with r > 1. correlation: between the r of nested draws; 0 is used otherwise.
+    of `direct`, and of `forward_full` with r > 1.
     parse_rate: share of readable replies (the same as Faults(unparsed=1 - parse_rate)). group_size: questions a group.
     Raises DataError when the figures fit no model.
     """
@@ -84,7 +83,7 @@ def synthetic_outcomes(
         correct[Setting(Arm.FORWARD_FULL, 1, k)] = rng.random(n_questions) < theta
     if with_direct:
         correct[Setting(Arm.DIRECT, 0)] = rng.random(n_questions) < shift(theta, direct_gain, clean_accuracy)
-    rho = correlation if Draws(draws) == Draws.NESTED else 0.0
+    rho = 0.5 if Draws(draws) == Draws.NESTED else 0.0  # correlation between the r
     arms: list[tuple[Arm, Sequence[int], float | Mapping[int, float]]] = [(Arm.NOISY_REWRITE, routers, gain)]
     if with_ensemble:
         arms.append((Arm.FORWARD_FULL, [r for r in routers if r > 1], ensemble_gain))

@@ -1,5 +1,6 @@
 """A page as a reader opens it, and what is waited for there."""
 
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -25,3 +26,21 @@ def open_page(browser: Any, url: str, width: int = 1280, height: int = 900, dark
         browser.get_log(kind)
     browser.get(url)
     wait(browser, lambda: browser.execute_script(READY))
+
+
+def choose(browser: Any, name: str, wanted: str) -> str:
+    """Choose the option of a filter whose label starts so, or that has this value; the count line after it."""
+    script = """
+        const select = document.getElementById("f-" + arguments[0]), all = [...select.options];
+        const labelled = all.find((o) => o.textContent.startsWith(arguments[1]));
+        select.value = (labelled ?? all.find((o) => o.value === arguments[1])).value;
+        select.dispatchEvent(new Event("change"));
+        return document.getElementById("count").textContent;
+    """
+    return str(browser.execute_script(script, name, wanted))
+
+
+def asked_of_the_network(browser: Any) -> list[str]:
+    """Every address that the page asked for, its own first."""
+    asked = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    return [m["params"]["request"]["url"] for m in asked if m["method"] == "Network.requestWillBeSent"]

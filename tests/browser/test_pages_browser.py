@@ -5,8 +5,9 @@ the tests is skipped.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -110,21 +111,28 @@ def _comparison(folder: Path) -> str:
 AUDITS = ("sweep", "perturb", "memory", "validity")
 
 
-def _made(name: str, factory: pytest.TempPathFactory) -> Path:
-    folder = factory.mktemp(name)
-    path = folder / f"{name}.html"
-    path.write_text(globals()[f"_{name}"](folder), encoding="utf-8")
-    return path
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The page of this name, which is built once."""
+
+    @cache
+    def page_of(name: str) -> Path:
+        folder = tmp_path_factory.mktemp(name)
+        path = folder / f"{name}.html"
+        path.write_text(globals()[f"_{name}"](folder), encoding="utf-8")
+        return path
+
+    return page_of
 
 
-@pytest.fixture(scope="module", params=AUDITS)
-def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _made(request.param, tmp_path_factory)
+@pytest.fixture(params=AUDITS)
+def page(request: pytest.FixtureRequest, made: Callable[[str], Path]) -> Path:
+    return made(request.param)
 
 
-@pytest.fixture(scope="module", params=[*AUDITS, "suite", "index", "comparison"])
-def every_page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _made(request.param, tmp_path_factory)
+@pytest.fixture(params=[*AUDITS, "suite", "index", "comparison"])
+def every_page(request: pytest.FixtureRequest, made: Callable[[str], Path]) -> Path:
+    return made(request.param)
 
 
 def _open(browser: Any, page: Path, width: int, dark: bool = False, at: str = "") -> None:
@@ -176,10 +184,8 @@ def test_a_link_into_a_folded_section_opens_it_and_print_opens_all(browser: Any,
     assert browser.execute_script(closed) == 0
 
 
-def test_tables_sort_and_are_downloaded(browser: Any, tmp_path: Path) -> None:
-    path = tmp_path / "page.html"
-    path.write_text(_sweep(tmp_path), encoding="utf-8")
-    _open(browser, path, 1280)
+def test_tables_sort_and_are_downloaded(browser: Any, made: Callable[[str], Path]) -> None:
+    _open(browser, made("sweep"), 1280)
     found = browser.execute_script("""
         document.querySelectorAll("details").forEach((d) => (d.open = true));
         const table = document.querySelector("#accuracy table"), head = table.tHead.rows[0].cells[4];

@@ -1,12 +1,11 @@
 """The perturbation audit's page in a real browser: what is chosen, where gates lead, what a text cannot do."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from opened import open_page
+from opened import choose, open_page, wait
 from perturb_cells import judged
 
 from audit.perturb.page import Item, Shown, render
@@ -46,16 +45,6 @@ def _count(browser: Any) -> str:
     return str(browser.execute_script("return document.getElementById('count').textContent"))
 
 
-def _choose(browser: Any, name: str, value: str) -> str:
-    script = """
-        const select = document.getElementById("f-" + arguments[0]);
-        select.value = arguments[1];
-        select.dispatchEvent(new Event("change"));
-    """
-    browser.execute_script(script, name, value)
-    return _count(browser)
-
-
 def test_a_reader_goes_from_a_gate_to_its_questions_and_hands_the_link_on(browser: Any, page: Path) -> None:
     open_page(browser, page.as_uri())
     assert _count(browser) == "12 of 12 items"
@@ -65,11 +54,8 @@ def test_a_reader_goes_from_a_gate_to_its_questions_and_hands_the_link_on(browse
     row = browser.execute_script(f"return document.querySelector({first}.getAttribute('href')).textContent")
     assert "Readable answers" in row and "4" in row
     browser.execute_script("document.querySelector('#gates a[href^=\"#questions\"]').click()")
-    deadline = time.monotonic() + 10
-    while _count(browser) != "4 of 12 items":
-        assert time.monotonic() < deadline, (_count(browser), browser.current_url)
-        time.sleep(0.05)
-    assert _choose(browser, "state", "falls") == "2 of 12 items"  # q/0 and q/3
+    wait(browser, lambda: _count(browser) == "4 of 12 items", 10)
+    assert choose(browser, "state", "falls") == "2 of 12 items"  # q/0 and q/3
     link = browser.current_url
     assert "state=falls" in link and "gate=" in link and "cell=m+on+b" in link
     open_page(browser, link)

@@ -1,12 +1,11 @@
 """The construct-validity report in a real browser: what is blurred, what a click shows, and that no text runs."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import validity_panels as panels
-from opened import open_page
+from opened import asked_of_the_network, choose, open_page
 
 pytestmark = pytest.mark.browser
 
@@ -70,8 +69,7 @@ def test_hostile_text_is_shown_and_not_run(browser: Any, masked: Path) -> None:
     assert browser.execute_script("return document.body.dataset.broken || ''") == ""
     assert browser.execute_script("return document.querySelectorAll('#items img, #items script').length") == 0
     assert browser.get_log("browser") == []
-    asked = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    urls = [m["params"]["request"]["url"] for m in asked if m["method"] == "Network.requestWillBeSent"]
+    urls = asked_of_the_network(browser)
     assert urls and all(url.startswith(("file:", "data:")) for url in urls)
 
 
@@ -93,16 +91,7 @@ def test_original_and_edit_stand_side_by_side_with_key_and_response_before_and_a
 
 def test_filters_find_items_by_what_became_of_a_contract(browser: Any, plain: Path) -> None:
     _open(browser, plain)
-
-    def count(value: str) -> str:
-        script = """
-            const select = document.getElementById("f-state");
-            select.value = arguments[0];
-            select.dispatchEvent(new Event("change"));
-            return document.getElementById("count").textContent;
-        """
-        return str(browser.execute_script(script, value))
-
-    assert count("") == "10 of 10 items"
-    assert count("attribute-breaks") == "10 of 10 items"  # the answer stays, and the key went elsewhere
-    assert count("attribute-follows") == "0 of 10 items"
+    assert choose(browser, "state", "") == "10 of 10 items"
+    # The answer stays, and the key went elsewhere.
+    assert choose(browser, "state", "attribute-breaks") == "10 of 10 items"
+    assert choose(browser, "state", "attribute-follows") == "0 of 10 items"

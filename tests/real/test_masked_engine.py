@@ -1,8 +1,8 @@
 """The masked engine on a tiny BERT against the authors' loop, written out in tests/golden/crows/make_tiny.py."""
 
 import asyncio
-import importlib.util
 import json
+import runpy
 from pathlib import Path
 
 import pytest
@@ -19,11 +19,7 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "crows"
 
 @pytest.mark.real
 def test_the_engine_gives_what_the_authors_loop_gives(shared_data: Path, tmp_path: Path) -> None:
-    spec = importlib.util.spec_from_file_location("make_tiny", GOLDEN / "make_tiny.py")
-    assert spec is not None and spec.loader is not None
-    tiny = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tiny)
-    tiny.make(tmp_path / "tiny")
+    runpy.run_path(str(GOLDEN / "make_tiny.py"))["make"](tmp_path / "tiny")
     stored = json.loads((GOLDEN / "pll.json").read_text())
     items = items_of("crows_pairs", shared_data / "crows_pairs" / "crows_pairs_anonymized.csv")
     config = ModelConfig(name="tiny", engine="masked_lm", path=str(tmp_path / "tiny"))

@@ -30,17 +30,10 @@ _ALONE = "STORM_HAS_A_DISK"
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m storm", description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--seconds",
-        type=float,
-        default=240,
-        help="no kill after this long (Ray's start aside); the last run still ends",
-    )
+    parser.add_argument("--seconds", type=float, default=240, help="no kill after so long (Ray's start aside)")
     parser.add_argument("--nights", type=int, default=1000, help="at most so many runs")
     parser.add_argument("--kills", type=int, default=10, help="for each run, if it lasts")
-    parser.add_argument(
-        "--workers", type=int, default=2, help="nodes beside the head; a node is killed where there are two"
-    )
+    parser.add_argument("--workers", type=int, default=2, help="nodes beside the head; one is killed where two are")
     parser.add_argument("--seed", type=int, help="of the first night; nothing is added to the ledger then")
     parser.add_argument("--table", action="store_true", help="only the table of what the ledger holds")
     options = parser.parse_args()
@@ -93,12 +86,8 @@ def main() -> int:
 def _own_mounts() -> list[str]:
     """The words that give a command a mount namespace; $STORM_HAS_A_DISK says whether they could."""
     for words in (["unshare", "--mount"], ["unshare", "--map-root-user", "--mount"]):
-        if (
-            subprocess.run(
-                [*words, "mount", "-t", "tmpfs", "storm", "/mnt"], capture_output=True, check=False
-            ).returncode
-            == 0
-        ):
+        mounting = [*words, "mount", "-t", "tmpfs", "storm", "/mnt"]
+        if subprocess.run(mounting, capture_output=True, check=False).returncode == 0:
             os.environ[_ALONE] = "yes"
             return words
     os.environ[_ALONE] = ""
@@ -112,21 +101,20 @@ def read_ledger() -> list[dict]:
 def table(ledger: list[dict]) -> str:
     """The markdown table of docs/storms.md."""
     kills: Counter[str] = Counter()
+    total: Counter[str] = Counter()
     for one in ledger:
         kills.update(one["kills"])
-    total = {name: sum(one[name] for one in ledger) for name in ("starts", "rows", "lost", "double", "wrong")}
-    wrong = total["wrong"] + sum(one["looked_complete"] for one in ledger)
-    lines = ["| killed | times |", "|---|---|", *(f"| {kind} | {kills[kind]} |" for kind in KINDS)]
-    lines += [
-        f"| **all** | **{kills.total()}** |",
-        "",
-        f"{len(ledger)} runs (seeds {min((o['seed'] for o in ledger), default=0)} to "
-        f"{max((o['seed'] for o in ledger), default=0)}), {total['starts']} starts, "
-        f"{sum(o['seconds'] for o in ledger) / 60:.0f} minutes. Rows: {total['rows']:,}; **{total['lost']} lost, "
-        f"{total['double']} double, {wrong} silently wrong**; "
-        f"{sum(o['stuck'] for o in ledger)} starts that stood still.",
-    ]
-    return "\n".join(lines)
+        total.update({name: value for name, value in one.items() if name != "kills"})
+    seeds = [one["seed"] for one in ledger] or [0]
+    rows = "\n".join(f"| {kind} | {kills[kind]} |" for kind in KINDS)
+    return f"""| killed | times |
+|---|---|
+{rows}
+| **all** | **{kills.total()}** |
+
+{len(ledger)} runs (seeds {min(seeds)} to {max(seeds)}), {total["starts"]} starts, \
+{total["seconds"] / 60:.0f} minutes. Rows: {total["rows"]:,}; **{total["lost"]} lost, {total["double"]} double, \
+{total["wrong"] + total["looked_complete"]} silently wrong**; {total["stuck"]} starts that stood still."""
 
 
 if __name__ == "__main__":

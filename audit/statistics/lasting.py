@@ -14,7 +14,7 @@ from audit.errors import DataError
 from audit.statistics.drawing import cluster_df, influence, shared_se
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.resampling import unseen_change
-from audit.statistics.wording_drop import Estimate, t_test
+from audit.statistics.wording_drop import ROUNDING, Estimate, t_test
 
 UNITS_MIN = 10  # independent items, below which a t interval promises too much
 
@@ -83,8 +83,9 @@ def _mean(row: FloatArray, cluster: IntArray) -> Estimate:
 
 def _lasting(first: Estimate, second: Estimate, n: int, units: int, df: float, unseen: float, shared: float) -> Lasting:
     lost = first.plus(second, -1.0)
-    tested = t_test(lost.value, max(lost.se, shared), df)
-    p = 2 * min(tested["pvalue"], 1 - tested["pvalue"]) if lost.se > 0 else 1.0
+    se = max(lost.se, shared)
+    tested = t_test(lost.value, se, df)
+    p = 2 * min(tested["pvalue"], 1 - tested["pvalue"]) if se > ROUNDING else 1.0
     t = float(scipy.special.stdtrit(df, 0.975))
     low, high = min(tested["low"], lost.value - unseen), max(tested["high"], lost.value + unseen)
     return Lasting(first.value, second.value, lost.value, low, high, p, _fieller(first, second, t), n, units)

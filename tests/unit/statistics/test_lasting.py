@@ -51,3 +51,10 @@ def test_items_that_lack_an_answer_are_left_out_and_few_are_refused() -> None:
     assert (found.n, found.units, found.lost, found.pvalue) == (18, 18, 0.0, 1.0)
     with pytest.raises(DataError):
         lasting_by_condition(lead, there, np.arange(20) // 3)
+
+
+def test_a_lead_that_is_the_same_but_for_rounding_is_not_lost() -> None:
+    """2/3 - 1/3 and 1 - 2/3 differ by 6e-17: that had p = 0."""
+    kept = np.arange(200) % 2 == 0
+    found = lasting_by_condition(np.where(kept, 2 / 3 - 1 / 3, 0.0), np.where(kept, 1 - 2 / 3, 0.0), np.arange(200))
+    assert 0 < abs(found.lost) < 1e-15 and found.pvalue == 1.0

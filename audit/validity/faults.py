@@ -19,7 +19,7 @@ from audit.statistics.contracts import UNREAD
 from audit.statistics.paired import BoolArray
 from audit.validity.design import ValidityThresholds
 from audit.validity.edits.record import Family
-from audit.validity.evidence import SURFACE, measure
+from audit.validity.evidence import SURFACE, changes, measure
 from audit.validity.gates import CHECKS, EXACT_FROM, families_that_tell
 from audit.validity.record import Block, ValidityCell
 from audit.validity.vocabulary import Injected
@@ -127,9 +127,10 @@ def _with(cell: ValidityCell, family: Family, **changed: np.ndarray) -> Validity
 
 
 def _first_edit(block: Block) -> BoolArray | None:
-    """(L, n) where the first edit by name stands; None where no edit tests anything."""
-    names = np.unique(block.name[block.tests].astype(str))
-    return block.name == str(names[0]) if names.size else None
+    """(L, n) where the edit of most items stands; None where no edit tests anything. Checks look at no stand-in for a
+    few items."""
+    names, counts = np.unique(block.name[block.tests].astype(str), return_counts=True)
+    return block.name == str(names[counts.argmax()]) if names.size else None
 
 
 def _noop(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
@@ -200,8 +201,11 @@ def _mixed(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
 def _unspecific(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
     """Neutral words move every answer that an edit of the content moves."""
     content, placebo = cell.used(Family.ATTRIBUTE), cell.families[Family.PLACEBO]
-    both = placebo.asked & content.tests[:1]
-    return _with(cell, Family.PLACEBO, response=np.where(both, content.response[:1], placebo.response))
+    # Of several edits of an item one that moved it, if any did: the first may move fewer than the others.
+    most = np.nan_to_num(changes(cell, content), nan=-1.0).argmax(axis=0)[None]
+    both = placebo.asked & np.take_along_axis(content.tests, most, axis=0)
+    moved = np.take_along_axis(content.response, most, axis=0)
+    return _with(cell, Family.PLACEBO, response=np.where(both, moved, placebo.response))
 
 
 def _key_moves_alone(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:

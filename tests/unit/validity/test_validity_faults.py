@@ -105,3 +105,29 @@ def test_permuted_rows_of_a_model_that_is_always_right_are_found():
     gates = all_gates(one, measure(one, rng=np.random.default_rng(0), n_resamples=10), T)
     (fault,) = [f for f in FAULTS if f.check == "G4_order"]
     assert _one(one, gates, T, fault, np.random.default_rng(0)).state == "caught"
+
+
+def test_an_edit_that_moves_fewer_than_the_others_hides_no_fault():
+    """The first edit of the content moves half of what the second does: as many answers under neutral words as under
+    the first were fewer than under both, and G6 missed an F6 in every such run."""
+
+    def half(asked):
+        stays = asked.family == Family.ATTRIBUTE and asked.level == 1 and asked.item % 2
+        return asked.item % models.OPTIONS if stays else models.shaky(asked)
+
+    one = cell(half, n=150)
+    evidence = measure(one, rng=np.random.default_rng(0), n_resamples=50)
+    found = inject_all(one, all_gates(one, evidence, T), T, np.random.default_rng(0))
+    assert [f.state for f in found if f.fault == "F6"] == ["caught"]
+
+
+def test_a_stand_in_for_two_items_is_not_where_a_fault_is_put():
+    """In the order of names it was first, and checks leave out edits of so few items."""
+    one = cell(models.shaky, n=150)
+    block = one.families[Family.FORMAT]
+    names = block.name.copy()
+    names[0, :2] = "a_stand_in"
+    one = changed(one, Family.FORMAT, name=names)
+    evidence = measure(one, rng=np.random.default_rng(0), n_resamples=50)
+    found = inject_all(one, all_gates(one, evidence, T), T, np.random.default_rng(0))
+    assert {f.fault for f in found if f.state == "missed"} == set()

@@ -58,6 +58,11 @@ def _by_difference(e: CellEvidence, t: ValidityThresholds, above_p: float | None
 
     if above_p is not None and above_p <= t.alpha:
         if not directional:
+            if e.placebo is not None and not e.placebo.low > 0:
+                words = because(
+                    "as_neutral_words", difference=e.placebo.estimate, low=e.placebo.low, high=e.placebo.high
+                )
+                return to(ValidityStatus.INDETERMINATE, [words], because("read_moved_items"))
             return to(ValidityStatus.SELECTIVE, [because("reacts")], because("read_moved_items"))
         worst = e.families[Family.ATTRIBUTE].followed_held.low
         if worst >= t.follow_min:

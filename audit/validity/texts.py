@@ -23,6 +23,7 @@ def _ask_more(asked: int, needed: int | None) -> str:
 _FOUND = {
     "follows": "answers follow the content of an item more than its layout and wording",
     "reacts": "answers change with the content, where they should not",
+    "as_neutral_words": "answers change with the content, and as many neutral words may change them as often",
     "surface_wins": "answers follow layout and wording more than the content of an item",
     "stays": "answers stay as they should when the content changes",
     "follows_too_rarely": "answers move with the content, and are not shown to reach the new right one often enough",
@@ -58,6 +59,8 @@ TEXTS: Texts = {
     "follows": "Answers move to the new right one more often than layout and wording move them, as they should.",
     "reacts": "Nothing should move here: answers react to these edits more than to layout and wording. A placebo, "
     "where there is one, says what neutral words do.",
+    "as_neutral_words": "Not confirmed: beyond what as many neutral words move (placebo), edits of the content move "
+    "{difference:signed} of the answers (95 % interval {low:bare} to {high:bare}).",
     "surface_wins": "Layout and wording move answers more often than the content does.",
     "stays": "Edits of the content move answers by no more than {margin:points} beyond what layout and wording do, as "
     "it should be.",

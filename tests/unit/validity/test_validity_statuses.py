@@ -246,3 +246,19 @@ def test_ties_are_a_state_of_their_own_in_the_gate_that_counts_what_was_read():
     assert "float32" in gate.advice
     semantic = result.evidence.families[Family.SEMANTIC]
     assert semantic.transitions.unread == 30 and semantic.read == block.response.size - 30
+
+
+def test_a_model_that_neutral_words_move_as_often_is_not_said_to_react():
+    """Nothing should move, and any words before an item move one answer in ten: not what the content does."""
+
+    def upset(asked, families):
+        other = asked.family in families and models._unit("upset", asked.item, asked.family) < 0.1
+        return (models.knows(asked) + 1) % models.OPTIONS if other else models.knows(asked)
+
+    by_words, by_content = (
+        judged(cell(lambda asked, f=families: upset(asked, f), n=400, directional=False))
+        for families in ((Family.ATTRIBUTE, Family.PLACEBO), (Family.ATTRIBUTE,))
+    )
+    assert by_words.above_p < 0.001 and by_words.decision.verdict == S.INDETERMINATE
+    assert by_words.decision.reasons[-1].code == "as_neutral_words"
+    assert by_content.decision.verdict == S.SELECTIVE

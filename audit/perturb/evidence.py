@@ -25,7 +25,7 @@ from audit.statistics.exchange import ExchangeResult, exchange_test
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.performance_curve import N_CURVES, CurveResult
 from audit.statistics.priors import TauPrior
-from audit.statistics.references import BeyondReference, no_larger_beside, on_scales, reference_curve
+from audit.statistics.references import SCALES, BeyondReference, no_larger_beside, on_scales, reference_curve
 from audit.statistics.resampling import N_RESAMPLES
 from audit.statistics.set_difference import Asked, BeyondFresh, SetDifference, beyond_fresh, set_difference
 from audit.statistics.wording_drop import (
@@ -51,7 +51,7 @@ class FreshControl:
     """The tested model on held-out items. Accuracies and drops are 0-1; None where nothing can be compared.
 
     benchmark: their name. n: items that count. original, variants, drop: accuracy under the original and the variants,
-    and what is lost. beyond: the drop on the benchmark less what these say it should be, on both scales; empty where it
+    and what is lost. beyond: the drop on the benchmark less what these say it should be, on three scales; empty where it
     was not computed. references: the drop on the benchmark less that on the held-out items, of the mean of the
     reference models that answered both (`reference_models`): are the two sets of rewordings equally hard? None without
     such. why: the control is not asked; None where it is.
@@ -73,7 +73,7 @@ class FreshControl:
 
     @property
     def pvalue(self) -> float:
-        """For a drop beyond the held-out items': it must be so on both scales (intersection-union). 1 where not
+        """For a drop beyond the held-out items': it must be so on all scales (intersection-union). 1 where not
         asked."""
         return max(b.pvalue for b in self.beyond) if self.asked else 1.0
 
@@ -98,8 +98,8 @@ def fresh_control(
     why = _unfit(cell, fresh, n, units, thresholds) if as_read is None else as_read.why
     beyond: tuple[BeyondFresh, ...] = ()
     if why is None:
-        sides = _asked(cell), _asked(fresh)
-        beyond = (beyond_fresh(*sides), beyond_fresh(*sides, scale="share"))
+        sides = _asked(cell), _and_one_that_drops(_asked(fresh))
+        beyond = tuple(beyond_fresh(*sides, scale=scale) for scale in SCALES)
     references, count = _references(cell, fresh, thresholds)
     return FreshControl(
         fresh.benchmark, n, original, variants, original - variants, beyond, references, count, why
@@ -122,6 +122,19 @@ def _unfit(cell: PerturbCell, fresh: PerturbCell, n: int, units: int, thresholds
 
 def _asked(cell: PerturbCell) -> Asked:
     return (*cell.tested.pair, cell.chance_items, cell.cluster)
+
+
+def _and_one_that_drops(asked: Asked) -> Asked:
+    """With one more item, or group of usual size, that is right as published and wrong reworded. Where few items drop,
+    a small sample shows none of them and no error either: 45 % of clean models were beyond 30 such items."""
+    original, variants, chance, cluster = asked
+    size = max(round(cluster.size / np.unique(cluster).size), 1)
+    return (
+        np.pad(original, ((0, 0), (0, size)), constant_values=1.0),
+        np.pad(variants, ((0, 0), (0, size))),
+        np.pad(chance, (0, size), mode="mean"),
+        np.pad(cluster, (0, size), constant_values=int(cluster.max()) + 1),
+    )
 
 
 def _references(

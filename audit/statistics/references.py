@@ -221,6 +221,14 @@ def drop_and_height(
     return model.drop, model.height
 
 
+def accuracies(
+    original: FloatArray, variants: FloatArray, chance: FloatArray, cluster: IntArray
+) -> tuple[Estimate, Estimate]:
+    """Accuracy under the original and under the variants, over the items with both."""
+    model = _model(original, variants, chance, cluster)
+    return model.original, model.variants
+
+
 def times(drop: Estimate, height: Estimate, other: Estimate) -> Estimate:
     """drop x other / height: a reference's drop as a share of its own height, of the tested model's height."""
     ratio, share = other.value / height.value, drop.value / height.value

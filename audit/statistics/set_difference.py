@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from audit.errors import DataError
 from audit.statistics.drawing import cluster_df, influence
 from audit.statistics.paired import FloatArray, IntArray
-from audit.statistics.references import LEVEL, Scale, drop_and_height, times
+from audit.statistics.references import LEVEL, Scale, accuracies, drop_and_height, logit_drop, times
 from audit.statistics.wording_drop import Estimate, Tested, item_means, t_test
 
 Sets = tuple[ArrayLike, ArrayLike]  # values (n,) of the published items and (m,) of the held-out ones
@@ -164,7 +164,8 @@ class BeyondFresh(Tested):
 
     scale: "points" expects the held-out items' drop; "share" expects it as a share of the accuracy above chance there,
     times that on the benchmark (who has more can lose more), both under the variants, which memory of the original
-    wording does not raise.
+    wording does not raise; "logit" expects the held-out items' change in log-odds: a touchy model loses the same there
+    where the sets are not equally hard.
     """
 
     scale: Scale
@@ -172,7 +173,7 @@ class BeyondFresh(Tested):
 
 
 def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> BeyondFresh:
-    """One-sided test that a model drops by more on the benchmark than on held-out items, in points or as a share.
+    """One-sided test that a model drops by more on the benchmark than on held-out items, on one scale.
 
     Notes
     -----
@@ -183,16 +184,26 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
     Raises DataError for a set with fewer than two clusters answered under both wordings, and (scale="share") for fresh
     items on which the model is not above chance.
     """
-    (own, above), (other, height) = _estimates(benchmark), _estimates(fresh)
+    benchmark, fresh = _answered(benchmark), _answered(fresh)
+    (own, above), (other, height) = drop_and_height(*benchmark), drop_and_height(*fresh)
     cut, more, dfs = own.influence.size, other.influence.size, (own.df, other.df)
-    own, above = (Estimate(e.value, np.concatenate([e.influence, np.zeros(more)])) for e in (own, above))
-    other, height = (Estimate(e.value, np.concatenate([np.zeros(cut), e.influence])) for e in (other, height))
+
+    def here(e: Estimate) -> Estimate:
+        return Estimate(e.value, np.concatenate([e.influence, np.zeros(more)]))
+
+    def there(e: Estimate) -> Estimate:
+        return Estimate(e.value, np.concatenate([np.zeros(cut), e.influence]))
+
+    own, other = here(own), there(other)
     if scale == "share":
         if height.value <= 0:
             raise DataError(
                 "The model is not above chance on the held-out items: no share of its accuracy can be lost."
             )
-        other = times(other, height, above)
+        other = times(other, there(height), here(above))
+    elif scale == "logit":
+        before, after = (there(e) for e in accuracies(*fresh))
+        other = logit_drop(before, after, here(accuracies(*benchmark)[1]), fresh[2].size)
     difference = own.plus(other, -1.0)
     variance, df = welch(difference.influence, cut, dfs)
     return BeyondFresh(
@@ -200,8 +211,8 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
     )  # fmt: skip
 
 
-def _estimates(asked: Asked) -> tuple[Estimate, Estimate]:
-    """Drop and height of one set, over the items that were answered under both wordings."""
+def _answered(asked: Asked) -> Asked:
+    """One set, the items that were answered under both wordings alone."""
     original, variants, chance, cluster = asked
     there = ~np.isnan(item_means(original, variants)[0])
     if np.unique(cluster[there]).size < 2:
@@ -209,4 +220,4 @@ def _estimates(asked: Asked) -> tuple[Estimate, Estimate]:
             f"A set needs two items that share no cluster, with an answer to the original and to a variant; found "
             f"{int(there.sum())}."
         )
-    return drop_and_height(original[:, there], variants[:, there], chance[there], cluster[there])
+    return original[:, there], variants[:, there], chance[there], cluster[there]

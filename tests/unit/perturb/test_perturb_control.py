@@ -158,3 +158,15 @@ def test_the_same_models_are_drawn_with_and_without_a_control():
         alone["memorised_brittle"] + alone["memorised_beyond"], abs=1e-5
     )
     assert beside["memorised_uncontrolled"] == alone["memorised_beyond"] >= beside["memorised_beyond"]
+
+
+def test_a_few_held_out_items_of_which_none_drops_show_no_memory():
+    """3 % of all items drop under every rewording, and none of the 40 that were asked: that is no drop of exactly 0."""
+    c = cell(**BIG, control=40)
+    dropped = np.arange(1500) % 33 == 0
+    o, answered = np.ones((1, 1500)), (np.arange(40) < 30)[None] * 1.0
+    reworded = np.tile(answered, (3, 1))
+    reworded[0, 39] = 1.0  # some answer differs: else a check fails
+    fresh = with_answers(c.control, answered, reworded)
+    found = fresh_control(replace(with_answers(c, o, np.tile(1.0 - dropped, (3, 1))), control=fresh), LIMITS)
+    assert found.asked and found.drop < 0 and found.pvalue > 0.3

@@ -64,7 +64,7 @@ def test_swapped_sets_swap_the_sign():
 def test_two_copies_of_a_set_in_another_order_do_not_differ():
     benchmark = asked(np.random.default_rng(3), groups=3)
     shuffled = tuple(part[..., np.random.default_rng(4).permutation(300)] for part in benchmark)
-    for scale in ("points", "share"):
+    for scale in ("points", "share", "logit"):
         found = beyond_fresh(benchmark, shuffled, scale=scale)
         assert found.difference == pytest.approx(0, abs=1e-12) and found.pvalue == pytest.approx(0.5)
 
@@ -81,7 +81,7 @@ def test_the_delta_method_has_the_error_of_the_bootstrap():
     assert beyond_fresh(benchmark, fresh, scale="share").se == pytest.approx(np.std(again), rel=0.12)
 
 
-@pytest.mark.parametrize("scale", ["points", "share"])
+@pytest.mark.parametrize("scale", ["points", "share", "logit"])
 def test_a_model_without_memory_is_seldom_beyond(scale):
     """Equally hard rewordings of two sets of one accuracy; the sampling error of the rate is 1.1 points."""
     rng, trials = np.random.default_rng(6), 400
@@ -173,3 +173,21 @@ def test_answers_that_were_not_parsed_hide_no_choice():
     ours, theirs = drawn("chosen", 1000, 500, 5, rng)
     lost = [np.where((x == 0) & (rng.random(x.shape) < 0.1), np.nan, x) for x in (ours, theirs)]
     assert agreement(list(zip(*lost, strict=True))) <= ALPHA
+
+
+def test_a_touchy_model_is_not_beyond_easier_items_on_the_scale_of_log_odds():
+    """Rewording takes half a logit from the odds of every item. Published items are hard, the held-out ones easy, so
+    they lose fewer points: points and shares alone called 44 % of such models."""
+    rng, rates = np.random.default_rng(9), {}
+    scales = ("points", "share", "logit")
+    for _ in range(100):
+        sets = []
+        for ability in (0.7, 2.2):
+            odds = ability + 1.5 * rng.standard_normal(1000)
+            chance = scipy.special.expit([odds, *[odds - 0.5] * 3])
+            right = (rng.random(chance.shape) < chance).astype(float)
+            sets.append((right[:1], right[1:], np.full(1000, 0.25), np.arange(1000)))
+        p = [beyond_fresh(*sets, scale=scale).pvalue for scale in scales]
+        for name, value in (("two", max(p[:2])), ("three", max(p))):
+            rates[name] = rates.get(name, 0) + (value <= 0.05)
+    assert rates["two"] > 25 and rates["three"] <= 8

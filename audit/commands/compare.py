@@ -72,6 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for k in c.lasting:
             say(f"  {k.condition}: {_lasting(k)}")
         print(f"  {c.changed} questions changed")
+    print("note: p and intervals count the chance of questions; a sampled run may shift as a whole, by 1 or 2 points")
     if asked.out is not None:
         print(f"page     {asked.out}")
     return 0

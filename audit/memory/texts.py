@@ -60,6 +60,7 @@ _NEEDS = {
     "held_out": "held-out items",
     "references": "reference models",
     "able_references": "references above chance",
+    "other_families": "references of more than one family, or of its own",
     "parsed": "answers that can be parsed",
     "same_kind": "held-out items of the benchmark's kind",
     "fresh_drawn": "held-out items that the references' answers did not choose",

@@ -10,6 +10,7 @@ from audit.memory.record import MemoryCell
 from audit.memory.texts import TEXTS
 from audit.memory.vocabulary import MemoryResult
 from audit.records import Question
+from audit.statistics.between_models import one_family
 from audit.statistics.from_memory import FromMemory, from_memory
 from audit.statistics.set_difference import Sets
 from audit.statistics.unparsed import DECIDE_AT
@@ -60,9 +61,12 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
 def _needs(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> tuple[str, ...]:
     """Codes of what is missing."""
     unfit = {g.name for g in gates if g.status == Status.FAIL}
+    names = [one.model for one, _ in cell.references]
     missing = {
         "held_out": cell.fresh is None,
         "able_references" if evidence.left_out else "references": len(cell.references) == len(evidence.left_out),
+        # How they differ among themselves would be the interval: it held the score of 48 to 68 % of such models.
+        "other_families": bool(one_family(cell.model, names, cell.families)),
         "parsed": any(g.name == "parseability" for g in failed(gates)),
         **{name: name in unfit for name in ("same_kind", "fresh_drawn")},
     }

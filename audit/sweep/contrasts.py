@@ -5,6 +5,7 @@ and the table of comparisons that the report prints beside a verdict.
 clean router? Does it beat as many routers that delete nothing (the ensemble control), or is the gain repetition?
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -89,8 +90,9 @@ def contrast(
     if enough:
         drawn = bootstrap_sweep(y, x[None], groups[both], n_resamples=n_resamples, rng=rng)
         (interval,) = drawn.gain.intervals(CONFIDENCE, units=1 + cluster_df(groups[both]))
-        interval = interval.at_least(unseen_change(x - y, groups[both]))
-        low, high = interval.low, interval.high
+        if math.isfinite(interval.low):  # else few large clusters: too few units for a correction of skewness
+            interval = interval.at_least(unseen_change(x - y, groups[both]))
+            low, high = interval.low, interval.high
     improve, degrade = float((x * (1 - y)).sum()), float(((1 - x) * y).sum())
     difference = (improve - degrade) / x.size
     return Contrast(

@@ -5,6 +5,7 @@ import json
 import re
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -34,7 +35,11 @@ def shards_of(run_dir: Path) -> dict[str, int]:
 
 def engine_core() -> psutil.Process:
     """vLLM's inner engine process, of this process's own Ray."""
-    found = [p for p in psutil.Process().children(recursive=True) if "EngineCore" in " ".join(p.cmdline())]
+    found = []
+    for one in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # another ended meanwhile
+            if "EngineCore" in " ".join(one.cmdline()):
+                found.append(one)
     (core,) = found
     return core
 

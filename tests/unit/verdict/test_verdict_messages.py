@@ -54,8 +54,7 @@ def test_stating_the_answer(message: str, stated: bool | None) -> None:
 
 def test_the_longest_option_is_the_one_that_was_said() -> None:
     options = ["red", "red wine", "white wine", "water"]
-    assert states_answer("The answer is red wine.", options, gold=0) is False
-    assert states_answer("The answer is red wine.", options, gold=1) is True
+    assert [states_answer("The answer is red wine.", options, gold=gold) for gold in (0, 1)] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -132,9 +131,8 @@ def test_keeping_only_the_gold_option_is_counted_apart_from_stating_it() -> None
 
 def test_a_cloze_router_can_name_an_option_only_by_answering():
     options = ["dog", "cat", "a small horse"]
-    assert gives_answer("Question: What barks? The dog.", "What barks?", options, 0) is True
-    assert gives_answer("Question: What barks? The cat.", "What barks?", options, 0) is False
-    assert gives_answer("Question: What barks?", "What barks?", options, 0) is None
+    said = {" The dog.": True, " The cat.": False, "": None}
+    assert {more: gives_answer(f"Question: What barks?{more}", "What barks?", options, 0) for more in said} == said
     # An option's word that the question itself uses says nothing.
     assert gives_answer("Is a dog an animal?", "Is a dog an animal?", options, 0) is None
 

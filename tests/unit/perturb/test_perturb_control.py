@@ -169,4 +169,4 @@ def test_a_few_held_out_items_of_which_none_drops_show_no_memory():
     reworded[0, 39] = 1.0  # some answer differs: else a check fails
     fresh = with_answers(c.control, answered, reworded)
     found = fresh_control(replace(with_answers(c, o, np.tile(1.0 - dropped, (3, 1))), control=fresh), LIMITS)
-    assert found.asked and found.drop < 0 and found.pvalue > 0.3
+    assert found.asked and found.drop < 0 and found.pvalue > 0.05

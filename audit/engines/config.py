@@ -127,6 +127,11 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
         raise ConfigError(f"batch_invariant=true of model {name} is vLLM's; engine={model.engine} has no such mode.")
     if model.engine in WEIGHED and not model.path:
         raise ConfigError(f"Model {name} has no path. Expected a hub id such as Qwen/Qwen3-8B or a local folder.")
+    for key in ("send_temperature", "max_tokens_field", "top_logprobs"):
+        if getattr(model, key) != getattr(ModelConfig, key):  # it would do nothing
+            raise ConfigError(
+                f"{key} of model {name} is its endpoints'. Expected model.{name}.endpoints=[{{{key}: ..}}]."
+            )
     if model.engine == "openai":
         check_endpoints(model.endpoints, model.retry, model.circuit, model.extra_body, reading)
     for label, least in _COUNTS.items():

@@ -37,6 +37,13 @@ def test_a_sound_one_is_taken() -> None:
     check(Reading.LETTER_LOGPROB)
 
 
+@pytest.mark.parametrize("changed", [{"send_temperature": False}, {"max_tokens_field": "n"}, {"top_logprobs": 5}])
+def test_what_is_an_endpoints_own_is_not_taken_of_the_model(changed: dict[str, Any]) -> None:
+    """It was accepted and did nothing."""
+    with pytest.raises(ConfigError, match=next(iter(changed))):
+        check(**changed)
+
+
 @pytest.mark.parametrize("value", [KEY, "hf_abcdefghijklmnop", "sk_live_123", "not a name", "", "1ABC", "a-b"])
 def test_a_key_in_place_of_a_variables_name_is_refused_without_being_shown(value: str) -> None:
     with pytest.raises(ConfigError, match="api_key_env") as caught:

@@ -488,3 +488,6 @@ def test_references_of_one_family_find_no_memory():
     own = tuple(one and replace(one, model="llama_9") for one in made.tested)
     (kin,) = judged(replace(made, references=tuple(named), tested=own))
     assert kin.decision.verdict == V.MEMORY_OF_TEXT
+    # What one family shares looks like the model's own: the score without memory would hold in 48 to 68 %.
+    assert result.without.needs == ("other_families",) and result.without.found is None
+    assert kin.without.found is not None and several.without.found is not None

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -104,6 +105,13 @@ def test_where_no_item_differs_the_interval_is_that_of_none_in_n():
     c = cell({NOISY1: [1] * 40, CLEAN: [1] * 39 + [0]})
     one = compared(c, [NOISY1], [CLEAN], rng=rng())
     assert one.ci_low == pytest.approx(1 / 40 - (1 - 0.025 ** (1 / 40))) and one.ci_high >= none.ci_high + 1 / 40 - 1e-9
+
+
+def test_a_few_large_passages_leave_every_difference_possible():
+    """Resamples of little more than two units have no quantile that far out: the limits were empty."""
+    c = replace(full(), cluster=np.repeat(np.arange(6), [150, 30, 5, 5, 5, 5]))
+    found = compared(c, [NOISY1, NOISY2], [CLEAN], rng=rng())
+    assert (found.ci_low, found.ci_high) == (-1, 1)
 
 
 def test_with_and_without_items():

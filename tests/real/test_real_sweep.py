@@ -34,14 +34,14 @@ def shards_of(run_dir: Path) -> dict[str, int]:
 
 
 def engine_core() -> psutil.Process:
-    """vLLM's inner engine process, of this process's own Ray."""
-    found = []
-    for one in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):  # another ended meanwhile
-            if "EngineCore" in " ".join(one.cmdline()):
-                found.append(one)
-    (core,) = found
-    return core
+    """vLLM's inner engine process, of this process's own Ray. On a busy machine one look at /proc may miss it."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        for one in psutil.Process().children(recursive=True):
+            with suppress(psutil.NoSuchProcess):  # it ended meanwhile
+                if "EngineCore" in " ".join(one.cmdline()):
+                    return one
+    raise AssertionError([one.name() for one in psutil.Process().children(recursive=True)])
 
 
 class Killer(threading.Thread):

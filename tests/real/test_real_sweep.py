@@ -2,15 +2,17 @@
 end."""
 
 import json
+import multiprocessing
+import os
 import re
+import signal
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
-import psutil
 import pyarrow.dataset as ds
+import ray
 from audit_here import Finished, sweep_here
 from bench.engine import router_requests, sent
 from outcome_tables import iter_outcomes
@@ -18,6 +20,7 @@ from transformers import AutoTokenizer
 
 from audit.config import load_model_config
 from audit.records import GenerationRequest
+from audit.runtime.actors import EnginePool
 
 N, SETTINGS = 8, 1 + 2 + 2  # direct; forward_full and noisy_rewrite at r=1..2
 SHARDS = 8  # 24 router sets, three a shard
@@ -33,41 +36,36 @@ def shards_of(run_dir: Path) -> dict[str, int]:
     return {p.name: p.stat().st_mtime_ns for p in (run_dir / "shards").glob("*.arrow")}
 
 
-def engine_core() -> psutil.Process:
-    """vLLM's inner engine process, of this process's own Ray. On a busy machine one look at /proc may miss it."""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        for one in psutil.Process().children(recursive=True):
-            with suppress(psutil.NoSuchProcess):  # it ended meanwhile
-                if "EngineCore" in " ".join(one.cmdline()):
-                    return one
-    raise AssertionError([one.name() for one in psutil.Process().children(recursive=True)])
+def engine_core(pool: EnginePool) -> int:
+    """The pid of vLLM's inner engine process, as the actor that started it knows it."""
+    (actor,) = pool.actors
+    (core,) = ray.get(actor.__ray_call__.remote(lambda _: [one.pid for one in multiprocessing.active_children()]))
+    return int(core)
 
 
 class Killer(threading.Thread):
     """kill -9 of vLLM's inner process once two shards are there; its actor lives on, and holds a dead engine."""
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, core: int) -> None:
         super().__init__(daemon=True)
-        self.run_dir, self.killed, self.kept = run_dir, 0, {}
+        self.run_dir, self.core, self.kept = run_dir, core, {}
 
     def run(self) -> None:
         deadline = time.monotonic() + 300
         while time.monotonic() < deadline and len(shards_of(self.run_dir)) < 2:
             time.sleep(0.1)
-        core = engine_core()
-        core.kill()
-        self.killed, self.kept = core.pid, shards_of(self.run_dir)
+        os.kill(self.core, signal.SIGKILL)
+        self.kept = shards_of(self.run_dir)
 
 
 def test_a_real_sweep_survives_the_death_of_its_engine_and_ends_with_a_report(tmp_path, engine_here):
     run_dir = tmp_path / "run"
-    killer = Killer(run_dir)
+    killer = Killer(run_dir, engine_core(engine_here))
     killer.start()
     done = sweep(run_dir)
     killer.join(1)
     assert done.code == 0, done.out
-    assert killer.killed and engine_core().pid != killer.killed
+    assert engine_core(engine_here) != killer.core
     assert 2 <= len(killer.kept) < len(shards_of(run_dir)) == SHARDS
     assert killer.kept.items() <= shards_of(run_dir).items()  # finished work is not repeated
 

@@ -51,10 +51,10 @@ class FreshControl:
     """The tested model on held-out items. Accuracies and drops are 0-1; None where nothing can be compared.
 
     benchmark: their name. n: items that count. original, variants, drop: accuracy under the original and the variants,
-    and what is lost. beyond: the drop on the benchmark less what these say it should be, on three scales; empty where
-    it was not computed. references: the drop on the benchmark less that on the held-out items, of the mean of the
-    reference models that answered both (`reference_models`): are the two sets of rewordings equally hard? None without
-    such. why: the control is not asked; None where it is.
+    and what is lost. beyond: the drop on the benchmark less what these, and half a drop more, say it should be, on
+    three scales; empty where it was not computed. references: the drop on the benchmark less that on the held-out
+    items, of the mean of the reference models that answered both (`reference_models`): are the two sets of rewordings
+    equally hard? None without such. why: the control is not asked; None where it is.
     """
 
     benchmark: str

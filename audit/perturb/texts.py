@@ -124,7 +124,7 @@ TEXTS: Texts = {
     "that of the references ({references:points}). Take more of them.",
     "held_out_drop": "On {n:,} held-out items of {benchmark}, rewording costs {drop:points}.",
     **{
-        f"held_out_{scale}": f"Counted {said}, the drop less what these predict {_BY}"
+        f"held_out_{scale}": f"Counted {said}, the drop less what these, and half a drop more, predict {_BY}"
         for scale, said in _SCALES.items()
     },
     "held_out_references": "The references' drop on the benchmark less that on the held-out items is "

@@ -130,7 +130,7 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
     for key in ("send_temperature", "max_tokens_field", "top_logprobs"):
         if getattr(model, key) != getattr(ModelConfig, key):  # it would do nothing
             raise ConfigError(
-                f"{key} of model {name} is its endpoints'. Expected model.{name}.endpoints=[{{{key}: ..}}]."
+                f"{key} of model {name} is its endpoints'. Expected 'model.{name}.endpoints=[{{{key}: ..}}]'."
             )
     if model.engine == "openai":
         check_endpoints(model.endpoints, model.retry, model.circuit, model.extra_body, reading)

@@ -155,7 +155,8 @@ def _beyond(tests: Tests) -> Reasons:
     if tests.family:
         found.append(because("one_family", family=tests.family))
     if tests.profile is not None:
-        found.append(because("place", **attributes(tests.profile, "expected", "lies", "pvalue")))
+        numbers = attributes(tests.profile, "expected", "lies", "pvalue", "touchy", "touchy_pvalue")
+        found.append(because("place", **numbers))
     if tests.curve is not None:
         numbers = attributes(tests.curve, "references", "expected", "accuracy", "pvalue")
         found.append(because("curve" if tests.curve_counts else "curve_vague", **numbers))
@@ -222,7 +223,8 @@ def headline(cell: PerturbCell, decision: Decision, e: Evidence | None, gates: S
         return because(code, **who, why=[GATES[g.name].because for g in failed(gates)])
     beyond = min((b.difference for b in e.tests.beyond), default=None)
     d = e.drop
-    return because(code, **who, score=d.original, drop=d.drop.estimate, largest=d.largest, beyond=beyond)
+    touchy = e.tests.may_be_touchy
+    return because(code, **who, score=d.original, drop=d.drop.estimate, largest=d.largest, beyond=beyond, touchy=touchy)
 
 
 def cannot_exclude(cell: PerturbCell, e: Evidence | None) -> Reasons:
@@ -238,6 +240,8 @@ def cannot_exclude(cell: PerturbCell, e: Evidence | None) -> Reasons:
     else:
         found.append(because("suits_less", references=beyond[0].references, tau=max(b.tau for b in beyond)))
         found.append(because("references_remember"))
+    if beyond and e.tests.may_be_touchy:
+        found.append(because("touchy_itself"))
     if control is not None and not control.asked:
         found.append(because("held_out_not_asked"))
     elif control is not None:  # that rewordings of two sets are equally hard cannot be shown

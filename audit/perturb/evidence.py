@@ -268,6 +268,11 @@ class Tests:
         return self.profile is not None and not self.profile.holds and self._held_out is None
 
     @property
+    def may_be_touchy(self) -> bool:
+        """Whether neither the place of the drop nor held-out items refute a model that is touchy about wording."""
+        return self._held_out is None and not (self.profile is not None and self.profile.refutes_touchy)
+
+    @property
     def _own_p(self) -> float:
         """By what the tested model shows beside its drop: on held-out items, or by where the drop lies."""
         return float(self.unlike_memory) if self._held_out is None else self._held_out.pvalue

@@ -7,7 +7,7 @@ import numpy as np
 
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.values import average
-from audit.statistics.wording_drop import above_pvalue, item_means, mean_of
+from audit.statistics.wording_drop import ROUNDING, above_pvalue, item_means, mean_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,17 +16,25 @@ class DropProfile:
 
     lies: mean hardness of the items where the drop beyond the references lies. expected: the same of the items where
     memory that is as frequent on hard items as on easy ones would make it. pvalue: one-sided, for a drop that lies on
-    easier items than that. alpha: level at which memory is refuted, the share of such memory that is lost.
+    easier items than that. alpha: level at which memory is refuted, the share of such memory that is lost. touchy: the
+    same mean where a common fall of log-odds makes the drop, as of a model that is touchy about wording; touchy_pvalue:
+    one-sided, for a drop that lies on harder items than that. None and 1 where no item is right in rewordings alone.
     """
 
     lies: float
     expected: float
     pvalue: float
     alpha: float
+    touchy: float | None
+    touchy_pvalue: float
 
     @property
     def holds(self) -> bool:
         return self.pvalue > self.alpha
+
+    @property
+    def refutes_touchy(self) -> bool:
+        return self.touchy_pvalue <= self.alpha
 
 
 def drop_profile(
@@ -35,7 +43,8 @@ def drop_profile(
     cluster: IntArray,
     alpha: float,
 ) -> DropProfile | None:
-    """One-sided test that a drop beyond the references lies on easier items than a drop by memory would.
+    """Tests that a drop beyond the references lies on easier items than memory's would, and on harder ones than that of
+    a model that is touchy about wording. Each is one-sided.
 
     tested, references: (original (K, n), variants (N, n)) of each model, on the same n items. cluster: (n,) index
     0..G-1. None with fewer than two references, without a drop beyond theirs, or where memory could add nothing.
@@ -61,9 +70,9 @@ def drop_profile(
     >>> learnt[0, 50::5], lapses[0, :50:5] = 1, 0
     >>> for pair in (learnt, known), (known, lapses):
     ...     found = drop_profile(pair, [(known, known)] * 2, np.arange(100), 0.025)
-    ...     found.lies, round(found.expected, 2), found.holds
-    (1.0, 1.0, True)
-    (0.0, 0.83, False)
+    ...     found.lies, round(found.expected, 2), found.holds, found.refutes_touchy
+    (1.0, 1.0, True, False)
+    (0.0, 0.83, False, False)
     """
     if len(references) < 2:
         return None
@@ -73,12 +82,18 @@ def drop_profile(
     hard = np.stack([average(np.delete(wrong, k, axis=0)) for k in range(len(references))])
     there = ~np.isnan(own - reworded - drops - hard)
     excess, room = (np.where(there, x - reworded - drops, np.nan) for x in (own, 1.0))
-    if not there.any() or (gained := _mean(excess)) <= 0 or (could := _mean(room)) <= 0:
+    if not there.any() or (gained := _mean(excess)) <= ROUNDING or (could := _mean(room)) <= 0:
         return None
     expected = _mean(hard * room) / could
     easier = mean_of(average((expected - hard) * (excess - gained / could * room)), cluster)
+    shape = np.where(there, (1 - own) * reworded, np.nan)
+    touchy, harder_p = None, 1.0
+    if (flips := _mean(shape)) > 0:
+        touchy = _mean(hard * shape) / flips
+        harder_p = above_pvalue(mean_of(average((hard - touchy) * (excess - gained / flips * shape)), cluster))
     return DropProfile(
-        lies=_mean(hard * excess) / gained, expected=expected, pvalue=above_pvalue(easier), alpha=alpha
+        lies=_mean(hard * excess) / gained, expected=expected, pvalue=above_pvalue(easier), alpha=alpha,
+        touchy=touchy, touchy_pvalue=harder_p,
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ NUMBERS = {
     "highest": 0.6123456, "family": "llama", "expected": 0.5123456, "lies": 0.6123456, "accuracy": 0.7123456,
     "arm": "variant 2", "n": 1200, "units": 25, "least": 30, "gates": ["parseability"], "se": 0.0512345, "gamma": 3.0,
     "tau": 0.0212345, "unlike": ["window"], "smallest_p": 0.25, "questions": [208], "variants": 3, "answers": 1040,
+    "touchy": 0.3123456, "touchy_pvalue": 0.0304,
 }  # fmt: skip
 
 

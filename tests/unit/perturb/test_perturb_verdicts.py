@@ -12,6 +12,7 @@ from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import Adverse, Bracket, grounds, measure, run_tests
 from audit.perturb.gates import all_gates
 from audit.perturb.record import item_level
+from audit.perturb.texts import TEXTS
 from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.perturb.worlds import OTHERS, WORLDS, PerturbDesign, World, simulate
 from audit.statistics.multiplicity import holm
@@ -304,6 +305,13 @@ def test_a_drop_on_items_that_the_model_knows_is_no_memory():
     assert "reword_held_out" in codes(found.decision.what_to_do)
     unasked = result(c, PerturbThresholds(profile_alpha=0.0))
     assert unasked.decision.verdict == V.DROP_BEYOND_REFERENCE
+    assert unasked.evidence.tests.may_be_touchy and TEXTS["touchy_itself"] in unasked.cannot_exclude
+
+
+def test_memory_of_half_the_items_is_told_from_a_touchy_model():
+    found = result(cell(n=1000, checked=1000, memorised=0.5))
+    assert found.decision.verdict == V.DROP_BEYOND_REFERENCE and not found.evidence.tests.may_be_touchy
+    assert TEXTS["touchy_itself"] not in found.cannot_exclude
 
 
 def test_held_out_items_are_asked_in_place_of_where_the_drop_lies():

@@ -73,6 +73,20 @@ def test_what_costs_the_known_items_is_told_from_memory(lost, at_most):
     assert sum(profile(rng, lost=lost, n=3000).holds for _ in range(40)) <= at_most
 
 
+@pytest.mark.parametrize("made", [{}, {"guess": 0.25}, {"variants": 1}, {"n": 300}])
+def test_a_common_fall_of_log_odds_is_refuted_at_the_stated_level(made):
+    """Of 400 touchy models 10 are expected; more than 20 have p=.001."""
+    rng = np.random.default_rng(13)
+    found = [profile(rng, lost=lambda p: expit(logit(p) - 0.5), **made) for _ in range(400)]
+    assert sum(one is not None and one.refutes_touchy for one in found) <= 20
+
+
+def test_memory_of_half_the_items_is_no_common_fall_of_log_odds():
+    rng = np.random.default_rng(14)
+    found = [profile(rng, memory=0.5, n=3000) for _ in range(40)]
+    assert sum(one.refutes_touchy and one.expected > one.touchy for one in found) >= 35
+
+
 def test_what_it_cannot_tell():
     """Memory that is more frequent on easy items looks touchy; a model that loses what the references do not know, as
     from variants broken for it alone, looks like memory."""
@@ -118,3 +132,10 @@ def test_where_there_is_nothing_to_look_at():
     gone = (np.full((1, 200), np.nan), tested[1])
     assert drop_profile(gone, references, cluster, ALPHA) is None
     assert drop_profile(tested, [gone] * 3, cluster, ALPHA) is None
+
+
+def test_a_drop_beyond_the_references_that_is_rounding_alone_has_no_place():
+    rng = np.random.default_rng(17)
+    one = answers(rng, *(each[0] for each in world(rng, n=200)))
+    order = rng.permutation(200)
+    assert drop_profile(tuple(x[:, order] for x in one), [one] * 3, np.arange(200), ALPHA) is None

@@ -60,7 +60,8 @@ def from_memory(tested: Sets, references: Sequence[Sets], texts: Sequence[Sets] 
     exact where a published item that was not learnt is exchangeable with the held-out ones, however wrong chances and
     the normal z are; so Benjamini & Hochberg's procedure controls the false discovery rate (Bates et al. 2023, Annals
     of Statistics 51, 149). That models suit two sets differently breaks the exchange, so a published item is judged at
-    the highest ability without memory that the interval holds, and its text less two standard deviations of models.
+    the highest ability without memory that the interval holds, and its text less two standard deviations of models, in
+    a spread as much wider than the held-out items' as the references' is.
     """
     models = (tested, *references)
     gap = rasch_gap(tested, references)
@@ -103,4 +104,17 @@ def _texts(texts: Sequence[Sets]) -> tuple[FloatArray, FloatArray]:
     allowed = _ALLOWED * np.nan_to_num(found.tau) * np.sqrt(1 + 1 / models)
     there = beyond[1][~np.isnan(beyond[1])]
     sd = there.std(ddof=1) if there.size > 1 and np.ptp(there) > 0 else float("nan")  # NaN: nothing is told
-    return (beyond[0] - there.mean() - allowed) / sd, (beyond[1] - there.mean()) / sd
+    return (beyond[0] - there.mean() - allowed) / (sd * _wider(scaled[1:])), (beyond[1] - there.mean()) / sd
+
+
+def _wider(references: Sequence[Sets]) -> float:
+    """How much wider published texts spread than held-out ones, at least 1, by each reference beside the others: a
+    single one cannot tell."""
+    if len(references) < 2:
+        return 1.0
+    ratios = []
+    for k, one in enumerate(references):
+        others = [*references[:k], *references[k + 1 :]]
+        published, held_out = (np.nanstd(one[side] - np.mean([o[side] for o in others], axis=0)) for side in (0, 1))
+        ratios.append(published / held_out if held_out > 0 else 1.0)
+    return max(1.0, float(np.mean(ratios)))

@@ -127,13 +127,22 @@ class Run:
             raise ConfigError(f"{path} was not made from the answers that the shards hold now. {again}")
         return found
 
-    def verdict(self, to: str = "arrow") -> Any:
+    def verdict(self, to: str = "arrow", *, trust_report: bool = False) -> Any:
         """One row a cell (model x benchmark): verdict, headline, watermark and the other plain fields of verdict.json,
         but for what is known of the audit's sensitivity.
 
-        What is nested there (reasons, gates, contrasts) is in `verdict_json`.
+        What is nested there (reasons, gates, contrasts) is in `verdict_json`. Each verdict must be what the answers
+        give now, else ConfigError; with trust_report the file's word is taken, which is faster.
         """
         cells = self.verdict_json()["cells"]
+        if not trust_report:
+            said = sorted((cell["model"], cell["benchmark"], str(cell["verdict"])) for cell in cells)
+            given = sorted((one.model, one.benchmark, str(one.verdict)) for one in self.results())
+            if said != given:
+                raise ConfigError(
+                    f"{self.path / 'report' / 'verdict.json'} says {said}, the answers give {given}. Build it again: "
+                    f"audit report {self.path}"
+                )
         first = ["model", "benchmark", "verdict", "headline"]
         plain = {name for cell in cells for name, value in cell.items() if not isinstance(value, list | dict)}
         names = [*first, *sorted(plain - {*first, "sensitivity"})]

@@ -1,6 +1,7 @@
 """The public API: a run as tables, and the runs of a folder. What it refuses it refuses by name."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,19 @@ def test_verdict_settings_and_answers_are_tables(run_dir: Path) -> None:
     assert run.watermark == "" and len(run.answers()) == len(answers)
     polars = run.answers(["arm", "correct"], to="polars")
     assert polars.columns == ["arm", "correct"] and polars["correct"].sum() == answers.correct.sum() > 0
+
+
+def test_an_edited_verdict_is_not_believed(run_dir: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run_dir, folder)
+    path = folder / "report" / "verdict.json"
+    told = json.loads(path.read_text())
+    told["cells"][0]["verdict"] = "no_excess_detected"
+    path.write_text(json.dumps(told))
+    with pytest.raises(ConfigError, match=f"audit report {folder}"):
+        audit.load(folder).verdict()
+    believed = audit.load(folder).verdict(trust_report=True)
+    assert believed.column("verdict").to_pylist() == ["no_excess_detected"]
 
 
 def test_messages_are_one_row_a_text(run_dir: Path) -> None:

@@ -236,30 +236,42 @@ def _matched(
     difference = float(weight @ (right[:, 0] / n - right[:, 1] / m))
     pairs = tuple((int(a), int(b)) for a, b in zip(n, m, strict=True))
     whole = all(np.all((x == 0) | (x == 1)) for x in own)
-    if not whole and groups is None:
-        groups = [np.arange(x.size) for x in own]
-    if groups is not None and (not whole or any(np.unique(g).size < g.size for g in groups)):
-        parts, dfs, shared = [], [], 0.0
-        for side, size in ((0, n), (1, m)):
-            inside = [strata[side] == k for k in ks]
-            means = [own[side][one].mean() for one in inside]
-            off = [w / c * (own[side][one] - x) for w, c, one, x in zip(weight, size, inside, means, strict=True)]
-            cluster = np.concatenate([groups[side][one] for one in inside])
-            scores = np.concatenate(off) * cluster.size
-            parts.append(influence(scores[None], cluster)[0])
-            shared = float(np.hypot(shared, shared_se(scores, cluster)))
-            dfs.append(cluster_df(cluster))
-        if min(dfs) <= 0:  # one passage alone tells nothing
-            return Matched(difference, 1.0, share, pairs)
-        variance, df = welch(np.concatenate(parts), parts[0].size, (dfs[0], dfs[1]))
-        se = max(float(np.sqrt(variance)), shared)
-        pvalue = float(scipy.stats.t.sf(difference / se, df)) if se > 0 else 1.0
-        return Matched(difference, pvalue, share, pairs)
+    groups = [np.arange(x.size) for x in own] if groups is None else groups
+    if not whole or any(np.unique(g).size < g.size for g in groups):
+        sides = [_in_strata(*one, ks, weight) for one in zip(own, strata, groups, strict=True)]
+        return Matched(difference, _clustered_p(difference, sides), share, pairs)
     total = right.sum(axis=1).astype(np.int64)
     drawn = rng.hypergeometric(total, n + m - total, n, size=(n_resamples, len(ks)))
     differences = (drawn / n - (total - drawn) / m) @ weight
     reached = int((differences >= difference - _TIE).sum())
     return Matched(difference, (reached + 1) / (n_resamples + 1), share, pairs)
+
+
+def _in_strata(
+    own: FloatArray, strata: IntArray, group: IntArray, ks: IntArray, weight: FloatArray
+) -> tuple[FloatArray, IntArray]:
+    """(what each item of the strata `ks` moves their weighted mean by, its group)."""
+    parts, groups = [], []
+    for k, w in zip(ks, weight, strict=True):
+        inside = strata == k
+        parts.append(w / inside.sum() * (own[inside] - own[inside].mean()))
+        groups.append(group[inside])
+    return np.concatenate(parts), np.concatenate(groups)
+
+
+def _clustered_p(difference: float, sides: Sequence[tuple[FloatArray, IntArray]]) -> float:
+    """One-sided, by the t-test over clusters; 1 where one side is a single cluster, which tells nothing."""
+    parts, dfs, shared = [], [], 0.0
+    for moved, cluster in sides:
+        scores = moved * cluster.size
+        parts.append(influence(scores[None], cluster)[0])
+        shared = float(np.hypot(shared, shared_se(scores, cluster)))
+        dfs.append(cluster_df(cluster))
+    if min(dfs) <= 0:
+        return 1.0
+    variance, df = welch(np.concatenate(parts), parts[0].size, (dfs[0], dfs[1]))
+    se = max(float(np.sqrt(variance)), shared)
+    return float(scipy.stats.t.sf(difference / se, df)) if se > 0 else 1.0
 
 
 def _strata(height: Sequence[FloatArray]) -> list[IntArray]:

@@ -276,7 +276,7 @@ def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
     if not root.is_dir():
         raise ConfigError(
             f"There is no folder {root.resolve()}. Expected one that holds runs: go to where they were started, or "
-            "name it, such as audit runs ~/project/outputs."
+            "name it, such as ~/project/outputs."
         )
     found = []
     for path in root.rglob(MANIFEST):

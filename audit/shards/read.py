@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from audit.errors import ConfigError, ShardError
-from audit.records import Design, Setting
+from audit.records import Design, Reading, Setting
 from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches, pick
 from audit.shards.files import QUARANTINE, SHARDS, TMP_SUFFIX, disk_error, file_sha256, whole_file
 from audit.shards.keys import Digests, KeySet, digests_of_table
@@ -198,6 +198,8 @@ def shard_files(run_dirs: RunDirs) -> list[Path]:
     files = []
     for run_dir in map(Path, dirs):
         found = shard_paths(run_dir / SHARDS)
+        if not found and (run_dir / MANIFEST).is_file():
+            raise ShardError(f"{run_dir} has no answers yet. Type the run's command again: it goes on there.")
         if not found:
             raise ShardError(
                 f"No shards in {run_dir / SHARDS}. Expected the directory of a run, such as outputs/my_run "
@@ -271,10 +273,12 @@ def write_table(path: Path, table: pa.Table, rows_at_once: int | None = None) ->
 def load_cells(run_dirs: RunDirs, schema: RowSchema, model: str | None = None) -> list[CellOutcomes]:
     """The outcomes of one or several runs, paired by question, one CellOutcomes per (model, benchmark), sorted.
 
+    Rows that were read for the likelihood of their text alone (the memory audit's) hold no answer and are left out.
     model: of it alone; another one's rows are then not looked at.
     Raises ShardError when a run has no shards, DataError when two runs hold the same key.
     """
     batches = iter_columns(run_dirs, schema, cell_columns(schema))
+    batches = (batch.filter(pc.not_equal(batch.column("reading"), str(Reading.TEXT))) for batch in batches)
     if model is not None:
         batches = (batch.filter(pc.equal(batch.column("model"), model)) for batch in batches)
     return pair_batches(batches, schema)

@@ -12,10 +12,13 @@ import pytest
 from governed import rewrite
 from registered_runs import make_run
 
+import audit
 from audit.commands.compare import main
+from audit.commands.demo import shipped
 from audit.commands.import_logs import main as import_logs
 from audit.errors import DataError
 from audit.panel import write_panel
+from audit.registry.comparison import compare_runs
 from audit.statistics import paired_difference as module
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.paired_difference import paired_difference, tango_interval
@@ -116,6 +119,19 @@ def test_what_lasts_of_imported_answers_is_held_against_held_out_items(
     assert kept["found"]["n"] == 60 + 60 and kept["after"][0] == 1
     assert kept["found"]["lead"] > 0.5 and kept["found"]["pvalue"] < 1e-6 and abs(kept["found"]["there"]) < 0.2
     assert kept["before"][1] == pytest.approx(0.4, abs=0.12)  # of all trials, and not of the first alone
+
+
+def test_a_memory_run_with_likelihoods_is_compared_and_read_by_its_answers_alone(tmp_path: Path) -> None:
+    """Its rows of texts hold no answer; they refused all three of these."""
+    run = audit.load(shutil.copytree(shipped(), tmp_path / "run"))
+    run.report()
+    changes = compare_runs(run.path, run.path, benchmarks=["exam"])
+    scores = {c.before[0].model: s.found for c in changes for s in c.settings if s.setting.arm == "score"}
+    found = scores["smollm2_135m_taught"]
+    assert found is not None and (found.n, round(104 * found.before), found.difference) == (104, 101, 0.0)
+    rows = {(one["model"], one["benchmark"], one["arm"]): one for one in run.settings().to_pylist()}
+    assert rows["smollm2_135m", "held_out", "score"]["answered"] == 103
+    assert run.plot().lines
 
 
 def test_two_suites_are_compared_audit_by_audit(

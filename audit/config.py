@@ -66,11 +66,16 @@ def _below(schema: Any, prefix: str = "") -> Iterator[str]:
 def _unknown(key: str, schema: Any, path: str) -> ConfigError:
     known = sorted(fields_of(schema))
     same = [name for name in _below(schema) if name.rpartition(".")[2] == key]  # right name, wrong place
-    near = same or get_close_matches(key, known, n=1)
+    short = [] if path else get_close_matches(key, SHORT, n=1, cutoff=0.8)
+    near = short or same or get_close_matches(key, known, n=1)
     hint = f" Did you mean {' or '.join(repr(path + name) for name in near)}?" if near else ""
     where = f"in {path.rstrip('.')}" if path else "at the top"
-    return ConfigError(f"Unknown key: {path + key!r}.{hint} Known {where}: {', '.join(known)}.")
+    also = "" if path else f" Short forms: {', '.join(SHORT)}."
+    return ConfigError(f"Unknown key: {path + key!r}.{hint} Known {where}: {', '.join(known)}.{also}")
 
+
+# Words of a command that stand for keys of the configuration (audit.short_forms).
+SHORT = ("endpoint", "model_id", "api_key_env", "data", "preset", "fresh_after")
 
 # In a wheel beside this file; in a checkout above it (where, in a wheel, another package's conf/ may lie).
 CONF_DIR = next(

@@ -21,6 +21,7 @@ from audit.errors import ConfigError, UsageError, unknown_name
 
 _HYDRAS = r"help|hydra|cfg|resolve|package|run\b|multirun|config|info|shell|experimental|version"  # options of its own
 _OPTION = re.compile(rf"(?:^|(?<= ))--(?!{_HYDRAS})([\w.]+)[ =]([^-\s]\S*)")
+_SHORT = re.compile(r"(?:^|(?<= ))-(?!(?:[chimp]|sc|c[pnd])[ =])([a-z]\w*)[ =]([^-\s=][^\s=]*)(?= |$)")  # -c: Hydra's
 _NO_PACKAGE = re.compile(r"In '((?:\w+/)+)([^']+)': ValidationError")
 _PLAIN = re.compile(r"[\w./-]+(?: [\w./-]+)*", re.ASCII)  # what Hydra reads without quotes
 _KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
@@ -31,7 +32,7 @@ def check_words(words: Sequence[str], command: str) -> list[str]:
     options, for a command among the keys, and for a file in the place of a name."""
     if words[:1] == ["help"]:
         return ["--help"]
-    if (meant := _OPTION.sub(r"\1=\2", " ".join(words))) != " ".join(words):
+    if (meant := _SHORT.sub(r"\1=\2", _OPTION.sub(r"\1=\2", " ".join(words)))) != " ".join(words):
         raise UsageError(f"Keys are written without dashes. Write: audit {command} {meant}")
     for i, word in enumerate(words):
         key, is_key, value = word.partition("=")

@@ -106,6 +106,8 @@ _EXAMPLE = "endpoint=http://127.0.0.1:8000/v1 model_id=my-model (and api_key_env
 def _endpoint(given: Mapping[str, str], notes: list[str]) -> str:
     if not given.get("model_id") or "model" in given:
         raise ConfigError(f"endpoint= needs model_id=NAME, and no model= beside it. Expected {_EXAMPLE}.")
+    if "://" not in given["endpoint"] and "@" not in given["endpoint"]:
+        raise ConfigError(f"endpoint= takes a whole address. Write: endpoint=http://{given['endpoint']}")
     node, name = load_group("model", _ENDPOINT), safe_name(given["model_id"])
     asked = {"url": given["endpoint"], "model": given["model_id"]}
     asked |= {key: given[key] for key in ("api_key_env",) if key in given}

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import ray
 from hydra.core.global_hydra import GlobalHydra
 
 from audit.__main__ import main
+from audit.commands.demo import shipped
 from audit.loading import _as
 from audit.registry.comparison import CellChange, page
 from audit.registry.entry import Cell
@@ -36,6 +38,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (home / "choices.csv").write_text("input,choice1,choice2,target\nq1,a,b,2\nq2,a,b,\n")
     (home / "hostile.jsonl").write_text(ROW.format("\\u001b[2J\\u202eevil"))
     (home / "x/report/report.html").write_text("<p>")
+    (home / "begun/shards").mkdir(parents=True)
+    shutil.copy(shipped() / "manifest.json", home / "begun")
     (home / "conf/model/mine.yaml").write_text("name: mine\nengine: scripted\n")
     monkeypatch.chdir(home)
     return home
@@ -100,9 +104,16 @@ WORST = [
         1,
         "audit variants build benchmark=mcq_file benchmark.name=",
     ),
+    (["sweep", "-n", "20"], 2, "Write: audit sweep n=20"),
+    (["sweep", "-r", "1..9"], 2, "Write: audit sweep r=1..9"),
+    (["sweep", "-n=20", "model=scripted"], 2, "Write: audit sweep n=20 model=scripted"),
+    (["sweep", "model=scripted", "endpoints=http://localhost:8000/v1"], 1, "Did you mean 'endpoint'?"),
+    (["sweep", "endpoint=localhost:8000/v1", "model_id=m"], 1, "Write: endpoint=http://localhost:8000/v1"),
     (["runs", "nowhere"], 1, "my data/nowhere"),
+    (["open", "nowhere"], 1, "my data/nowhere"),
     (["report", "x/report/report.html"], 1, "Expected the folder of a run, such as x."),
     (["gate", "x/report/report.html"], 1, "Expected the folder of a run, such as x."),
+    (["report", "begun"], 1, "begun has no answers yet"),
     (["compare", "x", "outputs"], 1, "x is no run directory"),
     (["suite", "nosuch.yaml"], 1, "No such file or directory, looked from"),
     (["sweep", "run_dir=/proc/x", "model=scripted", "n=2"], 1, "run_dir=outputs/my_run"),

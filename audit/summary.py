@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -170,9 +171,11 @@ def next_command(content: Mapping[str, Any], manifest: Mapping[str, Any]) -> str
         return ""
     words = [word for word in typed if not word.startswith("plan=")]
     if not all(CellRows(**rows).complete for rows in content["rows"]):
-        amount = (manifest["config"].get("cost") or {}).get("max")
-        kept = [w for w in words if not (amount and w.startswith("cost.max="))]
-        return shlex.join(["audit", audit, *kept, *([f"cost.max={2 * amount:g}"] if amount else [])])
+        why = " ".join((manifest.get("models_failed") or {}).values())
+        if "canary=false" in why:
+            return ""
+        amount = re.findall(r"such as (cost\.max=\S+)\.", why)[-1:]
+        return shlex.join(["audit", audit, *(w for w in words if not (amount and w.startswith("cost.max="))), *amount])
     if (more := more_questions([(content, manifest)])) is not None:
         return larger(("audit", audit, *words), "n", more)
     if {cell["verdict"] for cell in content["cells"]} & {"underpowered", "withheld"}:

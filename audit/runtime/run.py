@@ -232,10 +232,12 @@ class Start:
         try:
             yield from affordable(batches, done, len(resolved.design.parts), left)
         except SpentError as error:
+            spent = sum(paid().values())
+            larger = float(f"{2 * max(most, spent):.2g}")  # the first question is asked before its cost is known
             raise SpentError(
-                f"{sum(paid().values()):.4g} of cost.max={most:g} {resolved.config.cost.currency} are spent, and the "
+                f"{spent:.4g} of cost.max={most:g} {resolved.config.cost.currency} are spent, and the "
                 f"rest does not pay for another question. The answers stay in {named(run_dir.path)}; the same command "
-                f"with a larger amount goes on there, such as cost.max={2 * most:g}."
+                f"with a larger amount goes on there, such as cost.max={larger:g}."
             ) from error
 
     def _refused(self, names: Sequence[str]) -> dict[str, AuditError]:

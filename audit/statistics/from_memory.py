@@ -15,6 +15,7 @@ from audit.errors import DataError
 from audit.statistics.paired import BoolArray, FloatArray
 from audit.statistics.rasch import RaschFit, fit_rasch, rasch_gap
 from audit.statistics.set_difference import Sets, in_own_spread, set_difference
+from audit.statistics.values import average
 
 FDR = 0.10
 _ALLOWED = 2.0  # standard deviations between clean models that a text's likelihood is moved by before it speaks
@@ -115,6 +116,7 @@ def _wider(references: Sequence[Sets]) -> float:
     ratios = []
     for k, one in enumerate(references):
         others = [*references[:k], *references[k + 1 :]]
-        published, held_out = (np.nanstd(one[side] - np.mean([o[side] for o in others], axis=0)) for side in (0, 1))
+        beyond = [np.asarray(one[side]) - average(np.stack([o[side] for o in others])) for side in (0, 1)]
+        published, held_out = (float(np.nanstd(side)) for side in beyond)
         ratios.append(published / held_out if held_out > 0 else 1.0)
     return max(1.0, float(np.mean(ratios)))

@@ -61,11 +61,7 @@ def test_a_report_has_no_tag_and_no_link_of_theirs(pages: Mapping[str, Path]) ->
     assert not [link for link in bad.links if link.lower().strip().startswith("javascript")]
     text = (pages["hostile"] / "report" / "report.html").read_text()
     assert "\x1b" not in text and "\x00" not in text and "\u202e" not in text
-
-
-def test_every_string_reached_the_report(pages: Mapping[str, Path]) -> None:
-    """So that the above is not true because nothing of them is there."""
-    text = (pages["hostile"] / "report" / "report.html").read_text()
+    # What is left of them is there, so that the above is not true of an empty page.
     assert "alert(1)" in text and "7*7" in text and "calc" in text
 
 

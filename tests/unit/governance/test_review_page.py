@@ -77,24 +77,6 @@ def test_every_start_has_an_address_of_its_own() -> None:
     assert len(homes) == 3 and all(len(home) == 32 for home in homes)
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"kind": "approve"}, "an approval answers a review"),
-        ({"kind": "delete"}, "Expected approve, reject or override"),
-        ({"reason": "x" * 2001}, "1 to 2000 characters"),
-        ({"expires": ""}, "in the future"),
-        ({"expires": HOSTILE}, "Invalid time"),
-    ],
-)
-def test_what_has_no_effect_is_refused_with_its_reason(
-    page: TestClient, address: str, run_dir: Path, changes: dict[str, str], says: str
-) -> None:
-    answer = page.post(address, data=form(page, address, **changes), headers={"origin": f"http://{AT}"})
-    assert answer.status_code == 400 and says in answer.text and "<script>alert" not in answer.text
-    assert not (run_dir / "decisions").exists()
-
-
 def test_what_changed_since_it_was_looked_at_is_not_decided(page: TestClient, address: str, run_dir: Path) -> None:
     seen = form(page, address)
     path = run_dir / "report" / "verdict.json"

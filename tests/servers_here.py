@@ -2,10 +2,12 @@
 
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 
@@ -42,11 +44,15 @@ class Quiet(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def http_here(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    """The address of a server with this handler, until the block ends."""
+def http_here(handler: type[BaseHTTPRequestHandler], certificate: Path | None = None) -> Iterator[str]:
+    """The address of a server with this handler, until the block ends. Over TLS where it has a certificate."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"{'https' if certificate else 'http'}://127.0.0.1:{server.server_port}"
         server.shutdown()
 
 

@@ -4,19 +4,16 @@ import ipaddress
 import json
 import os
 import pickle
-import ssl
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from governed import NOW, TOKEN, gated, reviewing
-from servers_here import Quiet
+from governed import NOW, TOKEN, reviewing
+from servers_here import Quiet, http_here
 from starlette.testclient import TestClient
 
 from audit.benchmarks.files import read_rows
@@ -35,19 +32,6 @@ from audit.registry.store import Notice
 # --- clocks ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("jump", "code"),
-    [
-        (timedelta(days=-3650), 1), (timedelta(days=-1), 1), (timedelta(seconds=-1), 1), (timedelta(0), 0),
-        (timedelta(days=40), 0), (timedelta(days=42), 4), (timedelta(days=3650), 4),
-    ],
-)  # fmt: skip
-def test_a_clock_that_jumps_lets_nothing_pass_that_expired(
-    jump: timedelta, code: int, overridden: Path, keys: Path
-) -> None:
-    assert gated(overridden, keys, now=NOW + jump) == code
-
-
 @pytest.mark.parametrize(("hours", "status"), [(0, 200), (12, 200), (13, 401), (-1, 401), (-24 * 365, 401)])
 def test_no_jump_of_the_clock_makes_a_session_longer(hours: int, status: int, built: Path, keys: Path) -> None:
     passed = [0]
@@ -61,42 +45,17 @@ def test_no_jump_of_the_clock_makes_a_session_longer(hours: int, status: int, bu
 # --- servers ---------------------------------------------------------------------------------------------------------
 
 
-class Server(ThreadingHTTPServer):
-    """Keeps what is sent to it; answers with a status and headers. Over TLS where it has a certificate."""
+def keeper(received: list[bytes], status: int = 200, headers: dict[str, str] | None = None) -> type[Quiet]:
+    """Keeps what is sent to it; answers with a status and headers."""
 
-    def __init__(self, status: int = 200, headers: dict[str, str] | None = None, cert: Path | None = None) -> None:
-        received: list[bytes] = []
+    class Handler(Quiet):
+        def do_POST(self) -> None:
+            received.append(self.asked())
+            self.reply(status, headers=headers)
 
-        class Handler(Quiet):
-            def do_POST(self) -> None:
-                received.append(self.asked())
-                self.reply(status, headers=headers)
+        do_GET = do_HEAD = lambda self: (received.append(b"GET"), self.send_error(404))
 
-            do_GET = do_HEAD = lambda self: (received.append(b"GET"), self.send_error(404))
-
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.received, self.port = received, self.server_address[1]
-        if cert is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(cert)
-            self.socket = context.wrap_socket(self.socket, server_side=True)
-
-    def handle_error(self, *given: Any) -> None: ...
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[..., Server]]:
-    made: list[Server] = []
-
-    def start(*given: Any, **named: Any) -> Server:
-        made.append(Server(*given, **named))
-        threading.Thread(target=made[-1].serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        return made[-1]
-
-    yield start
-    for server in made:
-        server.shutdown()
-        server.server_close()
+    return Handler
 
 
 @pytest.fixture
@@ -121,32 +80,33 @@ def certificate(tmp_path: Path) -> Path:
 
 
 def test_a_certificate_that_nobody_vouches_for_gets_no_key_and_no_question(
-    serve: Callable[..., Server], certificate: Path, monkeypatch: pytest.MonkeyPatch
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("K", "sk-secret-0123456789")
-    server = serve(cert=certificate)
-    endpoint = EndpointConfig(f"https://127.0.0.1:{server.port}/v1", "m", api_key_env="K")
-    (found,) = probe([ModelConfig(name="e", engine="openai", endpoints=[endpoint])], [False])
+    received: list[bytes] = []
+    with http_here(keeper(received), certificate) as address:
+        endpoint = EndpointConfig(f"{address}/v1", "m", api_key_env="K")
+        (found,) = probe([ModelConfig(name="e", engine="openai", endpoints=[endpoint])], [False])
     assert found is not None and "sk-secret" not in str(found)
-    assert server.received == []
+    assert received == []
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_webhook_takes_a_message_nowhere_else(
-    status: int, serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_webhook_takes_a_message_nowhere_else(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notify, "_WAIT_S", 0.0)
-    elsewhere = serve()
-    hook = serve(status, {"Location": f"http://127.0.0.1:{elsewhere.port}/"})
-    notice = Notice("k", "block", "Audit blocks: m", "secret of the run")
-    assert "did not take it" in send(notice, [f"json://127.0.0.1:{hook.port}/x"])
-    assert hook.received and elsewhere.received == []
+    received: list[bytes] = []
+    elsewhere: list[bytes] = []
+    with http_here(keeper(elsewhere)) as other, http_here(keeper(received, status, {"Location": other})) as hook:
+        notice = Notice("k", "block", "Audit blocks: m", "secret of the run")
+        assert "did not take it" in send(notice, [hook.replace("http", "json") + "/x"])
+    assert received and elsewhere == []
 
 
-def test_a_webhook_gets_one_title_and_no_control_character(serve: Callable[..., Server]) -> None:
-    hook = serve()
-    assert send(Notice("k", "block", "a\r\nX: y\x1b[2J\u202e", "b"), [f"json://127.0.0.1:{hook.port}/x"]) == ""
-    (message,) = map(json.loads, hook.received)
+def test_a_webhook_gets_one_title_and_no_control_character() -> None:
+    received: list[bytes] = []
+    with http_here(keeper(received)) as hook:
+        assert send(Notice("k", "block", "a\r\nX: y\x1b[2J\u202e", "b"), [hook.replace("http", "json") + "/x"]) == ""
+    (message,) = map(json.loads, received)
     assert message["title"].isprintable()
 
 

@@ -195,7 +195,7 @@ def test_a_pack_holds_together_beyond_its_signature(
 
 @pytest.mark.parametrize("name", ["run/manifest.json/x", "run/shards", "run/report/verdict.json/x/y"])
 def test_what_cannot_be_unpacked_ends_in_a_sentence(
-    name: str, packs: tuple[Files, Files], keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, packs: tuple[Files, Files], keys: Path, tmp_path: Path
 ) -> None:
     """A file where a folder is, signed by a trusted key."""
     files = {**packs[0], name: b"x"}

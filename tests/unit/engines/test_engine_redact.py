@@ -38,7 +38,7 @@ def test_a_key_that_is_echoed_in_another_spelling_is_cut(spell: Callable[[str], 
         assert spell(key).rstrip("=") not in cut(f"you sent {spell(key)} to us")
 
 
-LOG = """\
+LOG = b"""\
 (EngineCore pid=7) INFO 11-21 10:00:00 [core.py:91] Initializing an engine, max_error_rate=0
 (EngineCore pid=7) ERROR 11-21 10:00:09 [core.py:900] torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB
 (EngineCore pid=7) ERROR 11-21 10:00:09 [core.py:901] torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB
@@ -46,22 +46,21 @@ RuntimeError: Engine core initialization failed. See root cause above. Failed co
 """
 
 
-def test_the_cause_is_found_once_and_the_pointer_to_it_is_left_out(tmp_path):
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        (LOG, ["torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB"]),  # once, and without the pointer to it
+        (
+            b"ValueError: bad token hf_abcdefghijklmnopqrstuv in the header",
+            ["ValueError: bad token <removed> in the header"],
+        ),
+        (b"\xff\xfe loading weights\n" * 3, []),
+    ],
+)
+def test_the_cause_is_found_and_no_secret_is_quoted(written, found, tmp_path):
     log = tmp_path / "worker.out"
-    log.write_text(LOG)
-    assert causes([log]) == ["torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB"]
-
-
-def test_no_secret_is_quoted(tmp_path):
-    log = tmp_path / "worker.err"
-    log.write_text("ValueError: bad token hf_abcdefghijklmnopqrstuv in the header\n")
-    assert causes([log]) == ["ValueError: bad token <removed> in the header"]
-
-
-def test_a_log_without_an_error_says_nothing(tmp_path):
-    log = tmp_path / "worker.out"
-    log.write_bytes(b"\xff\xfe loading weights\n" * 3)
-    assert causes([log]) == []
+    log.write_bytes(written)
+    assert causes([log]) == found
 
 
 def test_a_process_finds_the_files_it_writes_to(tmp_path):

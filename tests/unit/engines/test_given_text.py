@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit.engines.config import ModelConfig, ScriptedConfig
+from audit.engines.config import ModelConfig
 from audit.engines.port import of_pieces, request_sha256
-from audit.engines.scripted import ScriptedEngine
 from audit.engines.vllm_engine import VllmEngine, encode, told, z_score
 from audit.errors import EngineError
 from audit.records import FinishReason, Generation, GenerationRequest, TokenLogprobs
@@ -101,17 +100,6 @@ def test_a_given_text_is_another_request_than_a_message_that_says_the_same():
     text = replace(message, pieces=("a", " b"))
     assert request_sha256(text) != request_sha256(message)
     assert request_sha256(text) == request_sha256(replace(text, pieces=("a b",)))  # the cut is not seen by the model
-
-
-def test_the_scripted_engine_reads_texts_word_by_word():
-    config = ModelConfig(scripted=ScriptedConfig(likelihood={"order/0": 0.4}))
-    engine = ScriptedEngine(config, "e", {})
-    text = GenerationRequest("one two three", "q", "order/1", 1, pieces=("one two", " three"))
-    plain, recited = asyncio.run(engine.run([text, replace(text, label="order/0")]))
-    assert plain.option_tokens == (2, 1) and plain.tokens.pieces == (0, 0, 1)
-    assert sum(recited.tokens.logprobs) > sum(plain.tokens.logprobs)
-    (other,) = asyncio.run(engine.run([replace(text, prompt="two one three", pieces=("two one", " three"))]))
-    assert other.tokens.logprobs[2] != plain.tokens.logprobs[2]  # its neighbour is another
 
 
 class Reads:

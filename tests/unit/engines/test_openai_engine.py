@@ -198,12 +198,12 @@ def test_weights_are_respected() -> None:
             engine = await started(
                 endpoint(big, weight=3.0, concurrency=500), endpoint(small, weight=1.0, concurrency=500)
             )
-            await engine.run([request(f"p{i}", f"q{i // 2}") for i in range(200)])
+            await engine.run([request(f"p{i}", "one question") for i in range(200)])
             await engine.close()
             return len(big.calls), len(small.calls)
 
     big, small = asyncio.run(main())
-    assert big + small == 200 and abs(big - 150) <= 9  # smooth weighted round robin, with a slack of 8 for affinity
+    assert big + small == 200 and abs(big - 150) <= 9  # its home takes 8 ahead of its share, and then only its share
 
 
 def test_requests_of_one_question_go_to_one_endpoint() -> None:
@@ -294,31 +294,21 @@ def test_a_host_that_takes_no_connection_is_no_fault_of_a_row(monkeypatch: pytes
     assert found.kind is FailureKind.UNAVAILABLE
 
 
-def test_retry_after_is_honoured_and_capped() -> None:
-    async def use(engine: OpenAIEngine, server: FaultyServer) -> float:
-        begin = time.monotonic()
-        await engine.run([request()])
-        return time.monotonic() - begin
+def test_429_pauses_the_endpoint_for_everyone_as_long_as_it_says() -> None:
+    came: list[float] = []
 
-    def elapsed(asked: str, max_delay_s: float) -> Any:
-        retry = replace(FAST_RETRY, max_delay_s=max_delay_s)
-        return with_servers(use, first_then(error(429, "wait", None, retry_after=asked)), retry=retry)
+    def behave(call: Call) -> Reply:
+        came.append(time.monotonic())
+        return error(429, "wait", None, retry_after="0.4") if call.number == 1 else echo(call)
 
-    assert elapsed("0.3", 5.0) >= 0.3
-    assert elapsed("3600", 0.1) < 60
-
-
-def test_429_pauses_the_endpoint_for_everyone() -> None:
-    async def use(engine: OpenAIEngine, server: FaultyServer) -> int:
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> None:
         first = asyncio.create_task(engine.run([request("a")]))
         await until(lambda: engine.stats()["retries"] > 0)
         await engine.run([request(str(i)) for i in range(10)])
         await first
-        return len(server.calls)
 
-    retry = replace(FAST_RETRY, max_delay_s=0.5)
-    behave = first_then(error(429, "wait", None, retry_after="0.4"))
-    assert with_servers(use, behave, retry=retry) == 12  # ten, one that was sent back, and its retry: no storm
+    with_servers(use, behave, retry=replace(FAST_RETRY, max_delay_s=0.5))
+    assert len(came) == 12 and min(came[1:]) - came[0] >= 0.4  # ten, one that was sent back, and its retry
 
 
 def test_429_outlasting_max_attempts_is_not_an_error_row() -> None:
@@ -496,25 +486,6 @@ def test_an_outage_stops_the_run_and_records_no_error_rows() -> None:
     assert OUTAGE.outage_s < with_servers(use, echo, retry=OUTAGE) < 20
 
 
-def test_a_dead_endpoint_is_taken_out_and_comes_back() -> None:
-    now = [0.0]
-
-    async def use(engine: OpenAIEngine, steady: FaultyServer, flaky: FaultyServer) -> None:
-        engine._dispatcher.clock = lambda: now[0]
-        await flaky.down()
-        results = await engine.run([request(f"p{i}", f"q{i}") for i in range(40)])
-        assert [g.text for g in results] == [f"p{i}" for i in range(40)]
-        assert not flaky.calls
-        await flaky.up()
-        now[0] = 301.0
-        await engine.run([request("probe")])  # one request tests it
-        assert len(flaky.calls) == 1
-        await engine.run([request(f"p{i}", f"q{i}") for i in range(40)])
-        assert len(flaky.calls) >= 10  # half of 40, less the first few and the slack
-
-    with_servers(use, echo, echo, circuit=CircuitConfig(failures=3, cooldown_s=300))
-
-
 def test_the_only_endpoint_comes_back_within_the_budget() -> None:
     async def use(engine: OpenAIEngine, server: FaultyServer) -> list[str]:
         await server.down()
@@ -615,18 +586,6 @@ def test_one_of_two_dead_at_start_is_left_out() -> None:
             await engine.close()
 
     asyncio.run(main())
-
-
-def test_run_before_start_and_after_close() -> None:
-    async def use(engine: OpenAIEngine, server: FaultyServer) -> None:
-        with pytest.raises(EngineError, match="start"):
-            await engine_of(endpoint(server)).run([request()])
-        await engine.close()
-        await engine.close()
-        with pytest.raises(EngineError, match="close"):
-            await engine.run([request()])
-
-    with_servers(use, echo)
 
 
 # --- secrets ---

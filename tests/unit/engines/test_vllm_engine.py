@@ -196,15 +196,6 @@ def test_an_option_costs_one_request_and_its_beginnings_none():
     assert len(letters.asked) == 1
 
 
-def test_what_the_cache_held_of_an_option_is_computed_once_more():
-    llm = SpelledLLM(block=4)
-    ask(llm, request("111", "abcdefg"))
-    first = len(llm.asked)
-    ask(llm, request("111", "abcdefg"))
-    assert (first, len(llm.asked)) == (2, 2 + 3)
-    assert "skip_reading_prefix_cache" not in llm.asked[-1][1]
-
-
 def test_prompt_logprobs_of_other_tokens_are_an_error_not_a_score():
     class Other(SpelledLLM):
         async def generate(self, prompt: dict[str, list[int]], params: dict[str, Any], request_id: str) -> Any:

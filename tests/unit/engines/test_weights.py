@@ -53,10 +53,8 @@ def said(error: Exception, has_token: bool = True) -> str | None:
 @pytest.mark.parametrize(
     ("error", "has_token", "words"),
     [
-        (answer(401, {"X-Error-Code": "GatedRepo"}), False, "owner/name, then set HF_TOKEN in the environment."),
         (answer(403), True, ": the hub forbids reading it (403). Give the token the permission"),
         (answer(403, {"X-Error-Message": "Access to this resource is disabled."}), True, " was disabled on the hub"),
-        (answer(404, {"X-Error-Code": "RepoNotFound"}), False, " is not on the hub, or it is private and HF_TOKEN is"),
         (answer(401), False, " is not on the hub, or it is private and HF_TOKEN is not set."),
         (answer(404), True, " is not on the hub"),  # a mirror that sends no error code
         (answer(404, {"X-Error-Code": "RevisionNotFound"}), True, " has no revision 'v1' on the hub."),

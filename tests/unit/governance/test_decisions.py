@@ -118,7 +118,7 @@ def test_no_byte_of_a_decision_can_change(
 
 
 def test_decisions_that_nobody_can_check_do_not_pass(
-    overridden: Path, keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+    overridden: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AUDIT_TRUSTED_KEYS", raising=False)
     assert gate([str(overridden)], LATER) == 1  # decisions that nobody can check
@@ -246,7 +246,7 @@ def test_who_can_let_what_pass(
         assert honour(ruling(word), people, run_by, approvals, LATER).exit_code == ruling(word).exit_code
 
 
-def test_a_rejected_run_is_red_in_junit(run_dir: Path) -> None:
+def test_a_rejected_run_is_red_in_junit() -> None:
     people = [Decided(Kind.REJECT, "alice", "no", NOW, None)]
     xml = JUnitXml.fromstring(FORMATS["junit"](honour(ruling("no_excess_detected"), people, (), 1, NOW)).encode())
     assert xml.failures == 1

@@ -79,7 +79,7 @@ def test_any_byte_that_changes_is_found(
             verify_pack(pack, trusted, suite_section)
 
 
-def test_a_stranger_or_nobody_signed(built: Path, packed: Path, keys: Path, tmp_path: Path) -> None:
+def test_a_stranger_or_nobody_signed(built: Path, keys: Path, tmp_path: Path) -> None:
     trusted = load_trusted(keys / "trusted")
     write_pack(built, tmp_path / "m.zip", with_shards=False, signer=load_signer(keys / "mallory.key"))
     with pytest.raises(SignatureError, match="not among the trusted keys"):

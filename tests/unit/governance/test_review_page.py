@@ -98,9 +98,7 @@ def test_reports_are_by_number_and_none_is_elsewhere(
     assert page.get(f"{address}/report/0").status_code == 404
 
 
-def test_texts_are_escaped_and_reports_have_no_origin(
-    run_dir: Path, keys: Path, page: TestClient, address: str
-) -> None:
+def test_texts_are_escaped_and_reports_have_no_origin(run_dir: Path, page: TestClient, address: str) -> None:
     path = run_dir / "report" / "verdict.json"
     verdict = json.loads(path.read_text())
     verdict["cells"][0] |= {"headline": HOSTILE, "reasons": [HOSTILE]}

@@ -132,7 +132,7 @@ def test_the_command_seals_and_prints_the_run(
     ]  # fmt: skip
 
 
-def test_a_plan_is_sealed_once_and_before_the_run(sealed: Path, keys: Path, capsys: pytest.CaptureFixture) -> None:
+def test_a_plan_is_sealed_once_and_before_the_run(sealed: Path, keys: Path) -> None:
     words = planned(configured("sweep", [*DESIGN, f"run_dir={sealed}"]))
     with pytest.raises(ConfigError, match="is there already"):
         write_seal(words, None, load_signer(keys / "bob.key"), BEFORE)
@@ -187,7 +187,7 @@ def test_a_seal_that_does_not_hold_fails_the_gate(
     assert json.loads(capsys.readouterr().out)["problem"].startswith(f"{code}: ")
 
 
-def test_a_pack_without_the_seal_that_its_manifest_names_is_refused(run_sealed: Path, keys: Path) -> None:
+def test_a_pack_without_the_seal_that_its_manifest_names_is_refused(run_sealed: Path) -> None:
     (run_sealed / SEAL).unlink()
     assert evidence([str(run_sealed), "-o", str(run_sealed.parent / "pack.zip"), "--unsigned"]) == 1
 

@@ -67,24 +67,9 @@ def test_gpus_that_others_of_the_job_hold_are_waited_for_without_end(cluster: Si
         next(loading)
 
 
-def test_they_are_taken_once_they_are_there(cluster: SimpleNamespace) -> None:
-    waiting = pool()
-    loading = waiting.load(60.0, print)
-    next(loading)
-    cluster.state = "CREATED"
-    assert list(loading) == [] and waiting.ready
-
-
-@pytest.mark.parametrize(
-    ("resources", "said"),
-    [
-        ({}, "m: still loading; no node offers a CPU"),
-        ({"CPU": 0.0}, "m: still loading; no node offers a CPU"),
-        ({"CPU": 8.0}, ""),
-    ],
-)
+@pytest.mark.parametrize(("resources", "said"), [({}, True), ({"CPU": 0.0}, True), ({"CPU": 8.0}, False)])
 def test_an_engine_that_no_node_has_a_cpu_for_is_not_just_loading(
-    cluster: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, resources: dict[str, float], said: str
+    cluster: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, resources: dict[str, float], said: bool
 ) -> None:
     monkeypatch.setattr(actors, "_CPU_WAIT_NOTED_S", 0.0)
     cluster.state, cluster.resources = "CREATED", resources
@@ -92,6 +77,6 @@ def test_an_engine_that_no_node_has_a_cpu_for_is_not_just_loading(
     waiting = pool(actor=True)
     loading = waiting.load(60.0, told.append)
     next(loading)
-    assert (told[0] if told else "").startswith(said) and bool(told) == bool(said)
+    assert any("no node offers a CPU" in one for one in told) is said
     cluster.loaded = True
     assert list(loading) == [] and waiting.ready

@@ -1,5 +1,6 @@
 """A Ray that does not start (ray.init is replaced) and nodes that do not answer are said in one sentence."""
 
+import os
 import socket
 
 import pytest
@@ -27,16 +28,8 @@ def test_why_ray_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, raised: E
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(os, "environ", os.environ.copy())  # of its own: what is set for Ray would stay in it
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setenv("RAY_BACKEND_LOG_LEVEL", "fatal")  # or it would be put into this process's environment
-    for name in (
-        "RAY_DATA_USAGE_DISABLED",
-        "RAY_IGNORE_UNHANDLED_ERRORS",
-        "RAY_process_group_cleanup_enabled",
-        "RAY_worker_niceness",
-        "RAY_USAGE_STATS_ENABLED",
-    ):
-        monkeypatch.setenv(name, "1")
     with pytest.raises(ConfigError, match=said):
         start_ray(ClusterConfig())
 

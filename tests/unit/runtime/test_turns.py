@@ -65,11 +65,6 @@ def test_those_that_fit_run_at_once_and_the_others_in_their_turn():
     assert job.most == 3 and not job.running
 
 
-def test_one_after_the_other_where_there_is_room_for_one():
-    job = Job({"a": 1, "b": 1, "c": 1}, room=1).run()
-    assert job.log == ["a starts", "a ends", "b starts", "b ends", "c starts", "c ends"]
-
-
 def test_one_that_fails_is_named_and_the_others_go_on():
     job = Job({"a": 1, "b": 1, "c": 1}, room=2)
     job.raises["a"] = EngineError("it died")

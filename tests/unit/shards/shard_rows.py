@@ -8,7 +8,6 @@ from typing import Any
 
 from outcome_tables import Outcome, outcomes_to_table
 
-from audit.errors import ConfigError, ShardError
 from audit.records import Reading
 from audit.shards.attempt import start_attempt
 from audit.shards.files import SHARDS
@@ -68,19 +67,6 @@ def in_child(work: Callable[..., str], *args: Any) -> str:
     finally:
         child.kill()
         child.join()
-
-
-def as_another_user(work: Callable[..., object], *args: Any) -> str:
-    """Of `in_child`: what the work says that it cannot do, as a user that owns nothing here."""
-    if os.getuid() == 0:
-        os.setgroups([])
-        os.setgid(65534)
-        os.setuid(65534)
-    try:
-        work(*args)
-    except (ConfigError, ShardError) as error:
-        return str(error)
-    return "no error"
 
 
 def _send(pipe: Any, work: Callable[..., str], args: tuple[Any, ...]) -> None:

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -197,7 +196,7 @@ def test_a_put_that_fails_is_one_sentence(s3: S3Server) -> None:
             store.put("shards/x", b"rows")
 
 
-def test_commands_that_need_a_folder_say_so(s3: S3Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_that_need_a_folder_say_so(s3: S3Server, capsys: pytest.CaptureFixture[str]) -> None:
     from audit.commands.compare import main as compare
     from audit.commands.runs import main as runs
 

@@ -1,5 +1,4 @@
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -27,65 +26,28 @@ def batches(outcomes: Sequence[Outcome], size: int = 1024) -> list[pa.RecordBatc
     return list(pa.table(columns, names=list(CELL_COLUMNS)).to_batches(max_chunksize=size))
 
 
-def lists(outcomes: Sequence[Outcome]) -> dict[str, list[Any]]:
-    found = batches(outcomes)
-    return {name: [value for batch in found for value in batch[name].to_pylist()] for name in CELL_COLUMNS}
-
-
-def pair_lists(columns: Mapping[str, Sequence[Any]]) -> list[CellOutcomes]:
-    """What `pair_batches` has to give: the same, row by row and in plain Python.
-
-    columns: equally long lists of `cell_columns`.
-    """
-    length = len(columns["model"])
-    by_cell: dict[tuple[str, str], list[int]] = {}
-    for i in range(length):
-        by_cell.setdefault((columns["model"][i], columns["benchmark"][i]), []).append(i)
-    return [_pair_cell(columns, model, benchmark, by_cell[model, benchmark]) for model, benchmark in sorted(by_cell)]
-
-
-def _pair_cell(columns: Mapping[str, Sequence[Any]], model: str, benchmark: str, rows: list[int]) -> CellOutcomes:
-    item: dict[str, tuple[str, int]] = {}
-    outcome: dict[tuple[Setting, str], State] = {}
-    for i in rows:
-        qid = columns["question_id"][i]
-        item[qid] = (columns["group"][i], int(columns["n_options"][i]))
-        setting = Setting(Arm(columns["arm"][i]), int(columns["routers"][i]), int(columns["replicate"][i]))
-        outcome[setting, qid] = _state(columns, i)
-    ids = sorted(item)
-    settings = sorted({s for s, _ in outcome})
-    groups = {g: k for k, g in enumerate(sorted({g for g, _ in item.values()}))}
-    state = np.array([[outcome.get((s, q), State.ABSENT) for q in ids] for s in settings], dtype=np.int8)
-    return CellOutcomes(
-        model=model, benchmark=benchmark, draws=columns["draws"][rows[0]],
-        reading=columns["reading"][rows[0]], question_ids=tuple(ids),
-        cluster=np.array([groups[item[q][0]] for q in ids], dtype=np.int64),
-        n_options=np.array([item[q][1] for q in ids], dtype=np.int64), settings=tuple(settings), state=state,
-    )  # fmt: skip
-
-
-def _state(columns: Mapping[str, Sequence[Any]], i: int) -> State:
-    if columns["error"][i] is not None:
+def state_of(o: Outcome) -> State:
+    if o.error is not None:
         return State.ERROR
-    if not columns["parsed"][i]:
-        return State.TRUNCATED if columns["finish_reason"][i] == "length" else State.UNPARSED
-    return State.CORRECT if columns["correct"][i] else State.WRONG
+    if not o.parsed:
+        return State.TRUNCATED if o.finish_reason == "length" else State.UNPARSED
+    return State.CORRECT if o.correct else State.WRONG
 
 
-def plain(cell: CellOutcomes) -> dict[str, Any]:
-    arrays = {name: getattr(cell, name).tolist() for name in ("cluster", "n_options", "state")}
-    kinds = {name: getattr(cell, name).dtype for name in arrays}
-    texts = {n: getattr(cell, n) for n in ("model", "benchmark", "draws", "reading", "question_ids", "settings")}
-    return {**texts, **arrays, "kinds": kinds}
-
-
-def same_as_lists(outcomes: Sequence[Outcome], size: int = 1024) -> None:
-    expected = [plain(cell) for cell in pair_lists(lists(outcomes))]
-    assert [plain(cell) for cell in pair_batches(batches(outcomes, size), SCHEMA)] == expected
-    with pytest.MonkeyPatch.context() as patch:  # many rows: numbered and put in their place a few at a time
-        patch.setattr(cells, "_ROWS_AT_ONCE", 5)
-        patch.setattr(cells, "_ROWS_A_BLOCK", 7)
-        assert [plain(cell) for cell in pair_batches(batches(outcomes, 3), SCHEMA)] == expected
+def holds(found: Sequence[CellOutcomes], outcomes: Sequence[Outcome]) -> None:
+    """Cells are those of the rows, taken one by one in plain Python."""
+    assert [(c.model, c.benchmark) for c in found] == sorted({(o.model, o.benchmark) for o in outcomes})
+    for cell in found:
+        own = [o for o in outcomes if (o.model, o.benchmark) == (cell.model, cell.benchmark)]
+        groups = sorted({o.group for o in own})
+        items = {o.question_id: [groups.index(o.group), len(o.options)] for o in own}
+        state = {(Setting(o.arm, o.routers, o.replicate), o.question_id): state_of(o) for o in own}
+        assert (cell.draws, cell.reading) == (own[0].draws, own[0].reading)
+        assert cell.question_ids == tuple(sorted(items)) and cell.settings == tuple(sorted({s for s, _ in state}))
+        assert np.stack([cell.cluster, cell.n_options], axis=1).tolist() == [items[q] for q in cell.question_ids]
+        wanted = [[state.get((s, q), State.ABSENT) for q in cell.question_ids] for s in cell.settings]
+        assert cell.state.tolist() == wanted
+        assert (cell.cluster.dtype, cell.n_options.dtype, cell.state.dtype) == (np.int64, np.int64, np.int8)
 
 
 OPTIONS = ("a", "b", "c", "d")
@@ -109,8 +71,12 @@ ROWS = st.builds(
 
 @settings(max_examples=80)
 @given(outcomes=st.lists(ROWS, min_size=1, max_size=60, unique_by=lambda r: r.key), size=st.sampled_from([1, 7, 1024]))
-def test_batches_and_lists_make_the_same_cells(outcomes: list[Outcome], size: int) -> None:
-    same_as_lists(outcomes, size)
+def test_cells_are_those_of_the_rows(outcomes: list[Outcome], size: int) -> None:
+    holds(pair_batches(batches(outcomes, size), SCHEMA), outcomes)
+    with pytest.MonkeyPatch.context() as patch:  # many rows: numbered and put in their place a few at a time
+        patch.setattr(cells, "_ROWS_AT_ONCE", 5)
+        patch.setattr(cells, "_ROWS_A_BLOCK", 7)
+        holds(pair_batches(batches(outcomes, 3), SCHEMA), outcomes)
 
 
 def test_answers_are_read_where_they_are_asked_for() -> None:

@@ -19,17 +19,8 @@ from audit.shards.schema import shared_values
 from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Arm, Draws
 
-KEYS = st.builds(
-    OutcomeKey, st.text(max_size=3), st.text(max_size=3), st.text(max_size=3), st.sampled_from(Arm), st.integers(0, 9),
-    st.integers(0, 3),
-)  # fmt: skip
 # Few values, so that equal halves (the ties a 64-bit coincidence would make) are common.
 DIGESTS = arrays(np.uint64, st.tuples(st.integers(0, 30), st.just(2)), elements=st.integers(0, 3))
-
-
-@given(st.sets(KEYS, max_size=30))
-def test_different_keys_have_different_digests(keys: set[OutcomeKey]) -> None:
-    assert len({d.tobytes() for d in digests_of_keys(keys)}) == len(keys)
 
 
 def test_shifting_text_between_columns_changes_the_digest() -> None:
@@ -74,18 +65,11 @@ def test_key_set_is_a_set(members: np.ndarray, asked: np.ndarray) -> None:
 # Any code point, surrogates and NUL included: this is what a hostile or broken model can send.
 TEXT = st.text(st.characters(min_codepoint=0, max_codepoint=0x10FFFF), max_size=12)
 TEXTS = st.lists(TEXT, max_size=4).map(tuple)
-TOKENS = st.integers(0, 2**31 - 1)
 OUTCOMES = st.builds(
-    Outcome, model=TEXT, model_revision=TEXT, benchmark=TEXT, question_id=TEXT, group=TEXT, arm=st.sampled_from(Arm),
-    routers=st.integers(0, 64), replicate=st.integers(0, 99), draws=st.sampled_from(Draws),
-    reading=st.sampled_from(Reading), question=TEXT, options=TEXTS, router_messages=TEXTS, router_finish_reasons=TEXTS,
-    prompt=TEXT, response=TEXT, answer=st.none() | st.integers(0, 9), gold=st.integers(0, 9),
-    correct=st.none() | st.booleans(), parsed=st.booleans(), answer_form=TEXT, finish_reason=TEXT,
-    option_logprobs=st.lists(st.none() | st.floats(), max_size=4).map(tuple), prompt_tokens=TOKENS,
-    cached_tokens=TOKENS, completion_tokens=TOKENS, router_prompt_tokens=TOKENS, router_cached_tokens=TOKENS,
-    router_completion_tokens=TOKENS, engine_id=TEXT, router_engine_ids=TEXTS, seed=st.integers(-(2**63), 2**63 - 1),
-    error=st.none() | TEXT, options_shown=st.booleans(), reasked=st.booleans(), request_sha256=st.none() | TEXT,
-    router_calls=TOKENS,
+    row, model=TEXT, question_id=TEXT, arm=st.sampled_from(Arm), draws=st.sampled_from(Draws), options=TEXTS,
+    reading=st.sampled_from(Reading), response=TEXT, answer=st.none() | st.integers(0, 9),
+    correct=st.none() | st.booleans(), option_logprobs=st.lists(st.none() | st.floats(), max_size=4).map(tuple),
+    prompt_tokens=st.integers(0, 2**31 - 1), seed=st.integers(-(2**63), 2**63 - 1), error=st.none() | TEXT,
 )  # fmt: skip
 
 
@@ -149,7 +133,6 @@ def test_a_row_has_every_column_and_no_other() -> None:
         pa.array(["a", None, "b", "a", ""]),
         pa.array([["a", "b"], None, [], ["b", None, "a"]], pa.list_(pa.string())),
         pa.array([["x"], ["a", "b"], None, [], ["b", "a"], ["y"]], pa.list_(pa.string())).slice(1, 4),
-        pa.array([], pa.string()),
         pa.array([], pa.list_(pa.string())),
         pa.array([[0.5], None, []], pa.list_(pa.float32())),
         pa.array([1, None, 3]),
@@ -157,11 +140,3 @@ def test_a_row_has_every_column_and_no_other() -> None:
 )
 def test_the_values_are_those_of_to_pylist(array: pa.Array) -> None:
     assert shared_values(array, {}) == array.to_pylist()
-
-
-def test_equal_texts_are_one_object_across_columns_and_batches() -> None:
-    shared: dict[str, str] = {}
-    first = shared_values(pa.array(["long text", "other"]), shared)
-    (second,) = shared_values(pa.array([["other", "long text"]]), shared)
-    assert first[0] is second[1]
-    assert first[1] is second[0]

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -13,20 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from shard_rows import as_another_user, in_child, row, write
+from shard_rows import row, write
 
 from audit.errors import ConfigError, ShardError, SupersededError
 from audit.shards.attempt import RunLock, current_attempt, start_attempt
-from audit.shards.manifest import (
-    ENGINE_PACKAGES,
-    Manifest,
-    check_packages,
-    fingerprint,
-    merge_models,
-    open_run_dir,
-    package_versions,
-    plain,
-)
+from audit.shards.manifest import Manifest, check_packages, fingerprint, merge_models, open_run_dir, plain
 from audit.shards.read import scan_run
 from audit.shards.redact import redact
 from audit.sweep.audit import SCHEMA
@@ -168,13 +158,6 @@ def test_directories_that_are_no_run_are_refused(tmp_path: Path) -> None:
         Manifest.load(tmp_path)
 
 
-def test_an_unwritable_run_directory_is_reported() -> None:
-    with tempfile.TemporaryDirectory() as place:
-        Path(place).chmod(0o555)
-        text = in_child(as_another_user, open_run_dir, Path(place) / "run", SCHEMA, "f", CONFIG)
-        assert "permission" in text and "run_dir=outputs/my_run" in text
-
-
 # --- secrets --------------------------------------------------------------------------------------------------------
 
 SECRETS = {
@@ -313,17 +296,11 @@ def test_a_superseded_driver_leaves_the_later_ones_manifest_alone(tmp_path: Path
         assert (tmp_path / "manifest.json").read_bytes() == before and first.manifest.status == "running"
 
 
-def test_one_process_cannot_open_a_run_twice_but_can_after_closing(tmp_path: Path) -> None:
+def test_a_lock_that_was_half_written_by_a_driver_that_died_is_taken(tmp_path: Path) -> None:
+    open_run_dir(tmp_path, SCHEMA, "f", {}).close()
+    (tmp_path / ".lock").write_text('{"pid": 1, "ho')
     with open_run_dir(tmp_path, SCHEMA, "f", {}) as run:
-        with pytest.raises(ShardError, match="in use"):
-            open_run_dir(tmp_path, SCHEMA, "f", {})
-        run.close()
-        run.close()
-    with open_run_dir(tmp_path, SCHEMA, "f", {}):
-        pass
-    (tmp_path / ".lock").write_text('{"pid": 1, "ho')  # half written by a driver that died at that moment
-    with open_run_dir(tmp_path, SCHEMA, "f", {}) as run:
-        assert replace(run.manifest).attempts == 3
+        assert run.manifest.attempts == 2
 
 
 def test_a_model_that_could_not_be_resolved_keeps_the_directory_and_what_was_known(tmp_path):
@@ -367,12 +344,3 @@ def test_rows_of_two_versions_of_an_engine_are_refused(
     with pytest.raises(ConfigError, match=refused) as caught:
         check_packages(tmp_path, known, now)
     assert f"run_dir={tmp_path}_2" in str(caught.value) and "vllm==0.32.0" in str(caught.value)
-
-
-def test_a_start_does_not_put_its_engine_in_place_of_the_one_that_made_the_rows(tmp_path: Path) -> None:
-    with open_run_dir(tmp_path, SCHEMA, "f", CONFIG) as run:
-        assert run.manifest.packages == package_versions() and "torch" in run.manifest.packages
-        run.update(packages={"torch": "1.0", "numpy": "1.0"})
-    with open_run_dir(tmp_path, SCHEMA, "f", CONFIG) as again:
-        others = {name: version for name, version in package_versions().items() if name not in ENGINE_PACKAGES}
-        assert again.manifest.packages == {**others, "torch": "1.0"} and others["numpy"] != "1.0"

@@ -1,5 +1,4 @@
 import os
-import pickle
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -55,12 +54,6 @@ def test_length_ids_and_iteration(file: QuestionFile) -> None:
             file.slice(start, stop)
 
 
-def test_it_travels_as_its_path(file: QuestionFile) -> None:
-    sent = pickle.dumps(file)
-    assert len(sent) < 1000
-    assert pickle.loads(sent).slice(511, 514) == [question(k) for k in range(511, 514)]
-
-
 def test_a_slice_touches_one_batch_of_a_large_file(tmp_path: Path) -> None:
     """8 MB of text are read by position without holding them: Arrow allocates nothing, the map does it."""
     write_questions(tmp_path, (Question(f"q{k}", "b", "x" * 1000, ("a", "b"), 0, "g") for k in range(8000)))
@@ -107,15 +100,6 @@ def keys(questions: Iterable[int]) -> KeySet:
 @pytest.fixture
 def run(tmp_path: Path) -> tuple[Path, str]:
     return new_run(tmp_path / "run")
-
-
-def test_a_whole_run_is_complete(run: tuple[Path, str]) -> None:
-    write(*run, row(0), row(1))
-    write(*run, row(2))
-    report = verify_run(run[0], SCHEMA, keys(range(3)), run[1])
-    assert report.complete and (report.rows, report.expected) == (3, 3)
-    report.require_complete()
-    assert len(report.shards) == 2
 
 
 def test_missing_and_unexpected_rows_are_counted_and_named(run: tuple[Path, str]) -> None:

@@ -106,12 +106,9 @@ def test_files_that_are_no_shards_are_set_aside(run: tuple[Path, str]) -> None:
         with pa.ipc.new_file(folder / name, table.schema) as writer:
             writer.write_table(table)
     scan = scan_run(run[0], SCHEMA)
-    reasons = {c.path.name: c.reason for c in scan.corrupt}
-    assert set(reasons) == {"empty.arrow", "notes.txt", "text.arrow", "other.arrow", "older.arrow", "norows.arrow",
-                            "nokey.arrow"}  # fmt: skip
-    assert "empty" in reasons["empty.arrow"] and ".parquet" in reasons["notes.txt"]
-    assert "['seed']" in reasons["older.arrow"] and "norows.arrow" in reasons
-    assert "'model'" in reasons["nokey.arrow"]
+    assert {c.path.name for c in scan.corrupt} == {
+        "empty.arrow", "notes.txt", "text.arrow", "other.arrow", "older.arrow", "norows.arrow", "nokey.arrow"
+    }  # fmt: skip
     assert names(folder) == [sound.path.name] and len(names(run[0] / "quarantine")) == 7
 
 

@@ -250,12 +250,6 @@ def test_clean_replicates_that_repeat_one_run_are_one_run() -> None:
     assert again.clean.family_p == once.clean.family_p
 
 
-def test_no_change_at_all_does_not_bound_the_excess_at_zero() -> None:
-    base = right(200, (0, 120))
-    evidence = measured(cell_of({CLEAN: base, noisy(1): [*base[:-1], 1]}))
-    assert evidence.largest_compatible >= 1 - 0.025 ** (1 / 200)  # none of 200 improves at a rate of 1.8 % once in 40
-
-
 def test_a_router_count_with_few_pairs_or_none_bounds_nothing() -> None:
     # Eight of 200 questions are answered at r=2, as clean answered them: 37 % could improve unseen there, not 2 %.
     base = right(200, (0, 120))

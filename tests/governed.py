@@ -91,16 +91,17 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def changed() -> Callable[[Path, int], None]:
-    """Flip one bit of the byte at a place of a file."""
+def flip(path: Path, at: int | None = None) -> None:
+    """One bit of the byte at a place of a file, in its middle unless said."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 if at is None else at] ^= 1
+    path.write_bytes(data)
 
-    def change(path: Path, at: int) -> None:
-        data = bytearray(path.read_bytes())
-        data[at] ^= 1
-        path.write_bytes(data)
 
-    return change
+def shard_of(run: Path) -> Path:
+    """The one shard of a run."""
+    (found,) = (run / "shards").glob("*.arrow")
+    return found
 
 
 def decided(run: Path, keys: Path, who: str, *more: str, kind: str = "override", now: datetime = NOW) -> int:

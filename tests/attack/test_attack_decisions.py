@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from governed import LATER, first, rewrite
+from governed import LATER, first, flip, rewrite, shard_of
 from securesystemslib.dsse import Envelope
 
 from audit.commands.gate import main as gate
@@ -56,12 +56,6 @@ def other_subject(stated: dict[str, Any]) -> None:
     stated["subject"][0]["digest"]["sha256"] = "0" * 64
 
 
-def flipped(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-
-
 def renamed(folder: Path, old: str, new: str) -> None:
     (folder / old).replace(folder / new)
 
@@ -71,13 +65,13 @@ MUTATIONS: dict[str, Callable[[Path, Path], object]] = {
     "manifest: the status": text_of("manifest.json", '"finished"', '"running"'),
     "suite: one appears": lambda run, keys: (run / "suite.json").write_text("{}") and None,
     "library: one appears": lambda run, keys: (run / "variants.arrow").write_bytes(b"x") and None,
-    "shards: a bit of an answer": lambda run, keys: flipped(next((run / "shards").glob("*.arrow"))),
-    "shards: one more": lambda run, keys: shutil.copy(next((run / "shards").glob("*.arrow")), run / "shards/b.arrow"),
+    "shards: a bit of an answer": lambda run, keys: flip(shard_of(run)),
+    "shards: one more": lambda run, keys: shutil.copy(shard_of(run), run / "shards/b.arrow"),
     "key: alice's under bob's name": lambda run, keys: renamed(run.parent / "trusted", "alice.pub", "bob.pub"),
     "key: another one of hers": lambda run, keys: shutil.copy(keys / "mallory.pub", run.parent / "trusted/alice.pub"),
     "key: taken out": lambda run, keys: (run.parent / "trusted/alice.pub").unlink(),
     "key: cut": lambda run, keys: (run.parent / "trusted/alice.pub").write_text("-----BEGIN") and None,
-    "shards: one less": lambda run, keys: next((run / "shards").glob("*.arrow")).unlink(),
+    "shards: one less": lambda run, keys: shard_of(run).unlink(),
     "decision: a space in the file": lambda run, keys: first(run).write_text(" " + first(run).read_text()) and None,
     "decision: no line at its end": lambda run, keys: first(run).write_text(first(run).read_text()[:-1]) and None,
     "decision: a field beside the signature": outside(lambda envelope: envelope.update({"note": "x"})),

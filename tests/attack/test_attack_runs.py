@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from governed import make_run, rewrite
+from governed import flip, make_run, rewrite, shard_of
 
 from audit.commands.gate import main as gate
+from audit.shards.files import file_sha256
 
 Edit = Callable[[Path], object]
 PASS = "no_excess_detected"
@@ -30,24 +31,10 @@ def text(name: str, data: str | bytes) -> Edit:
     return lambda run: (run / name).write_bytes(data if isinstance(data, bytes) else data.encode())
 
 
-def shard(run: Path) -> Path:
-    (found,) = (run / "shards").glob("*.arrow")
-    return found
-
-
-def flipped(run: Path) -> None:
-    data = bytearray(shard(run).read_bytes())
-    data[len(data) // 2] ^= 1
-    shard(run).write_bytes(data)
-
-
 def flipped_and_listed(run: Path) -> None:
     """A bit of an answer, and the manifest's hash made to fit: the sums inside of the shard are left."""
-    import hashlib
-
-    flipped(run)
-    new = hashlib.sha256(shard(run).read_bytes()).hexdigest()
-    manifest(lambda plain: plain["shards"][0].update(sha256=new))(run)
+    flip(shard_of(run))
+    manifest(lambda plain: plain["shards"][0].update(sha256=file_sha256(shard_of(run))))(run)
 
 
 def doubled_key(run: Path) -> None:
@@ -59,7 +46,7 @@ def doubled_key(run: Path) -> None:
 def other_shard(run: Path) -> None:
     """An answer sheet of the same model with other answers in the place of the first, as the manifest lists it."""
     made = make_run(run.parent / "made", "m", 11)
-    shutil.copy(shard(made), shard(run))
+    shutil.copy(shard_of(made), shard_of(run))
 
 
 # What was done to a run that the gate answers with 4: it refuses all but those of JUDGED.
@@ -69,6 +56,7 @@ EDITS: dict[str, Edit] = {
     "verdict: a list": cell(verdict=[PASS]),
     "verdict: the key twice": doubled_key,
     "verdict: a gate that failed passed": verdict(lambda p: [g.update(status="pass") for g in p["cells"][0]["gates"]]),
+    "verdict: another model": cell(model="k"),
     "verdict: another benchmark": cell(benchmark="other"),
     "verdict: no cells": verdict(lambda p: p.update(cells=[])),
     "verdict: a second cell that passes": verdict(
@@ -77,6 +65,8 @@ EDITS: dict[str, Edit] = {
     "verdict: no rows": verdict(lambda p: p.update(rows=[])),
     "verdict: no runs": verdict(lambda p: p.update(runs=[])),
     "verdict: of a suite": verdict(lambda p: p.update(suite={"gate": "source", "source": [], "sentences": []})),
+    "verdict: runs of other counts": verdict(lambda p: p["runs"][0].update(models={})),
+    "verdict: of an audit that there is not": verdict(lambda p: p.update(audit="nothing")),
     "verdict: of another audit": verdict(lambda p: p.update(audit="perturb")),
     "verdict: null": text("report/verdict.json", "null"),
     "verdict: as deep as a well": text("report/verdict.json", "[" * 100_000),
@@ -97,13 +87,13 @@ EDITS: dict[str, Edit] = {
     "manifest: a list": text("manifest.json", "[]"),
     "manifest: as deep as a well": text("manifest.json", "[" * 100_000),
     "manifest: gone": lambda run: (run / "manifest.json").unlink(),
-    "shards: a bit": flipped,
+    "shards: a bit": lambda run: flip(shard_of(run)),
     "shards: a bit, and its hash": flipped_and_listed,
     "shards: other answers of the same size": other_shard,
-    "shards: one twice": lambda run: shutil.copy(shard(run), run / "shards/b.arrow"),
+    "shards: one twice": lambda run: shutil.copy(shard_of(run), run / "shards/b.arrow"),
     "shards: an empty file": text("shards/b.arrow", ""),
     "shards: a file of something else": text("shards/notes.txt", "x"),
-    "shards: none": lambda run: shard(run).unlink(),
+    "shards: none": lambda run: shard_of(run).unlink(),
     "all but the verdict gone, which passes": lambda run: (
         cell(verdict=PASS)(run),
         shutil.rmtree(run / "shards"),

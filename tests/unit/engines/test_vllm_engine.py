@@ -44,14 +44,22 @@ class EngineDeadError(REAL.VLLMServerError):  # type: ignore[name-defined, misc]
 
 
 class FakeLLM:
-    """Replies with the number of prompt tokens; raises `error` for prompts that hold token 0, as AsyncLLM.generate
-    raises it (a ValueError is wrapped). `errored` afterwards where the engine died."""
+    """A token a character, in lower case; the logprob of each hangs on the character and on how many tokens stand
+    before it. Replies with the number of prompt tokens.
 
-    def __init__(self, error: Exception | None = None, dies: bool = False) -> None:
+    Raises `error` for prompts that hold a 0, as AsyncLLM.generate raises it (a ValueError is wrapped); `errored`
+    afterwards where the engine died. Its prefix cache holds blocks of `block` tokens. Of cached positions it tells
+    nonsense, or nothing (`short`): as vLLM's two model runners do.
+    """
+
+    def __init__(
+        self, error: Exception | None = None, dies: bool = False, block: int = 1000, short: bool = False
+    ) -> None:
         self.model_config = SimpleNamespace(max_model_len=100)
         self.errored = False
-        self._error = error
-        self._dies = dies
+        self.asked: list[list[int]] = []
+        self._error, self._dies, self._block, self._short = error, dies, block, short
+        self._cache: set[tuple[int, ...]] = set()
 
     def get_tokenizer(self) -> FakeLLM:
         return self
@@ -59,32 +67,41 @@ class FakeLLM:
     def apply_chat_template(self, messages: list[dict[str, str]], **_: Any) -> list[int]:
         if len(messages) > 1 and "0" in messages[0]["content"]:
             raise TemplateError("System role not supported")
-        return [0 if character == "0" else 1 for message in messages for character in message["content"]]
+        return [token for message in messages for token in self.encode(message["content"])]
 
     def encode(self, text: str, **_: Any) -> list[int]:
-        return [0 if character == "0" else 2 for character in text]
+        return [ord(character.lower()) for character in text]
+
+    @staticmethod
+    def logprob(token: int, before: int) -> SimpleNamespace:
+        return SimpleNamespace(logprob=-(token + before) / 100)
 
     async def generate(self, prompt: dict[str, list[int]], params: dict[str, Any], request_id: str) -> Any:
         await asyncio.sleep(0)
         ids = prompt["prompt_token_ids"]
-        if self._error is not None and 0 in ids:
+        self.asked.append(ids)
+        if self._error is not None and ord("0") in ids:
             self.errored = self._dies
             if isinstance(self._error, REAL.VLLMError):
                 raise self._error
             raise EngineGenerateError from self._error
-        wanted = params.get("logprob_token_ids", [])
-        completion = SimpleNamespace(
-            text=str(len(ids)),
-            finish_reason="stop",
-            token_ids=[1],
-            logprobs=[{token: SimpleNamespace(logprob=-1.0) for token in wanted}],
-        )
-        given = [{token: SimpleNamespace(logprob=-1.0)} for token in ids]
+        skips = params.get("skip_reading_prefix_cache", "prompt_logprobs" in params)
+        blocks = [tuple(ids[:end]) for end in range(self._block, len(ids), self._block)]
+        cached = max((len(b) for b in blocks if b in self._cache), default=0) if not skips else 0
+        self._cache.update(blocks)
+        given = [{t: self.logprob(t, i)} for i, t in enumerate(ids)]
+        for i in range(cached + 1):  # a token is told from the position before it
+            given[i] = {-7: SimpleNamespace(logprob=float("nan"))}
+        wanted = [{t: self.logprob(t, len(ids)) for t in params.get("logprob_token_ids", [])}]
         yield SimpleNamespace(
-            outputs=[completion],
-            num_cached_tokens=0,
-            prompt_logprobs=given if params.get("prompt_logprobs") is not None else None,
+            outputs=[SimpleNamespace(text=str(len(ids)), finish_reason="stop", token_ids=[1], logprobs=wanted)],
+            num_cached_tokens=cached,
+            prompt_logprobs=given[cached if self._short else 0 :] if "prompt_logprobs" in params else None,
         )
+
+
+def spelled(prompt: str, option: str) -> float:
+    return sum(-(ord(character) + len(prompt) + i) / 100 for i, character in enumerate(option))
 
 
 def ask(llm: FakeLLM, *requests: GenerationRequest) -> list[Generation]:
@@ -126,52 +143,7 @@ def test_a_refused_option_fails_its_question_alone():
         FakeLLM(REAL.VLLMValidationError("out of vocabulary")), request("1", "a", "00"), request("1", "a", "bb")
     )
     assert refused.error.endswith(": out of vocabulary")
-    # one token of -1 and two of -1
-    assert scored.option_logprobs == (-1.0, -2.0) and scored.error is None
-
-
-class SpelledLLM(FakeLLM):
-    """A token a character; the logprob of each hangs on the character and on how many tokens stand before it.
-
-    Its prefix cache holds blocks of `block` tokens. Of cached positions it tells nonsense, or nothing (`short`): as
-    vLLM's two model runners do.
-    """
-
-    def __init__(self, block: int = 1000, short: bool = False) -> None:
-        super().__init__()
-        self.asked: list[tuple[list[int], dict[str, Any]]] = []
-        self._cache: set[tuple[int, ...]] = set()
-        self._block = block
-        self._short = short
-
-    def encode(self, text: str, **_: Any) -> list[int]:
-        return [ord(character) for character in text]
-
-    @staticmethod
-    def logprob(token: int, before: int) -> SimpleNamespace:
-        return SimpleNamespace(logprob=-(token + before) / 100)
-
-    async def generate(self, prompt: dict[str, list[int]], params: dict[str, Any], request_id: str) -> Any:
-        ids = prompt["prompt_token_ids"]
-        self.asked.append((ids, params))
-        skips = params.get("skip_reading_prefix_cache", "prompt_logprobs" in params)
-        blocks = [tuple(ids[:end]) for end in range(self._block, len(ids), self._block)]
-        cached = max((len(b) for b in blocks if b in self._cache), default=0) if not skips else 0
-        self._cache.update(blocks)
-        async for output in super().generate(prompt, params, request_id):
-            wanted = params.get("logprob_token_ids", [])
-            output.outputs[0].logprobs = [{t: self.logprob(t, len(ids)) for t in wanted}]
-            if output.prompt_logprobs is not None:
-                told = [{t: self.logprob(t, i)} for i, t in enumerate(ids)]
-                for i in range(cached + 1):  # a token is told from the position before it
-                    told[i] = {-7: SimpleNamespace(logprob=float("nan"))}
-                output.prompt_logprobs = told[cached:] if self._short else told
-            output.num_cached_tokens = cached
-            yield output
-
-
-def spelled(prompt: str, option: str) -> float:
-    return sum(-(ord(character) + len(prompt) + i) / 100 for i, character in enumerate(option))
+    assert scored.option_logprobs == pytest.approx((spelled("1", "a"), spelled("1", "bb"))) and scored.error is None
 
 
 OPTIONS = ("a", "ab", "abcdef", "abcxyzzy", "q", "abc", "ab", "qrs")
@@ -180,7 +152,7 @@ OPTIONS = ("a", "ab", "abcdef", "abcxyzzy", "q", "abc", "ab", "qrs")
 @pytest.mark.parametrize("short", [False, True])
 @pytest.mark.parametrize("block", [2, 3, 4, 1000])
 def test_an_options_logprob_is_that_of_all_its_tokens_whatever_is_cached(block, short):
-    llm = SpelledLLM(block, short)
+    llm = FakeLLM(block=block, short=short)
     for reply in ask(llm, *[request("1" * n, *OPTIONS) for n in (9, 9, 10, 11)]) + ask(llm, request("1" * 9, *OPTIONS)):
         n = (reply.prompt_tokens - sum(len(o) - 1 for o in ("abcdef", "abcxyzzy", "qrs"))) // 4
         assert reply.option_logprobs == pytest.approx([spelled("1" * n, option) for option in OPTIONS])
@@ -188,16 +160,16 @@ def test_an_options_logprob_is_that_of_all_its_tokens_whatever_is_cached(block, 
 
 
 def test_an_option_costs_one_request_and_its_beginnings_none():
-    llm = SpelledLLM()
+    llm = FakeLLM()
     ask(llm, request("11", *OPTIONS))
-    assert sorted(len(ids) for ids, _ in llm.asked) == [2, 2 + 2, 2 + 5, 2 + 7]  # the prompt, qrs, abcdef, abcxyzzy
-    letters = SpelledLLM()
+    assert sorted(map(len, llm.asked)) == [2, 2 + 2, 2 + 5, 2 + 7]  # the prompt, qrs, abcdef, abcxyzzy
+    letters = FakeLLM()
     ask(letters, replace(request("11"), letters=("A", "B", "C", "D")))
     assert len(letters.asked) == 1
 
 
 def test_prompt_logprobs_of_other_tokens_are_an_error_not_a_score():
-    class Other(SpelledLLM):
+    class Other(FakeLLM):
         async def generate(self, prompt: dict[str, list[int]], params: dict[str, Any], request_id: str) -> Any:
             async for output in super().generate(prompt, params, request_id):
                 output.prompt_logprobs = [{9: SimpleNamespace(logprob=-1.0)}]
@@ -210,7 +182,7 @@ def test_prompt_logprobs_of_other_tokens_are_an_error_not_a_score():
 def test_an_option_without_tokens_fails_its_question_alone():
     refused, scored = ask(FakeLLM(), request("1", "a", ""), request("1", "a", "b"))
     assert "('a', '')" in refused.error
-    assert scored.option_logprobs == (-1.0, -1.0)
+    assert scored.option_logprobs == pytest.approx((spelled("1", "a"), spelled("1", "b")))
 
 
 def test_a_request_that_has_no_room_is_an_error_row():
@@ -315,11 +287,11 @@ def test_the_build_is_read_from_the_installed_package(installed, cpu):
 
 
 def test_the_hash_of_a_request_is_over_the_tokens_that_were_consumed():
-    # one token a character, 1 in prompts. A list is its length (8 bytes) and its ids (4 bytes each)
+    # A list is its length (8 bytes) and its ids (4 bytes each).
     generated, scored, same, other = ask(
-        FakeLLM(), request("12"), request("1", "a", "00"), request("2", "b", "00"), request("1", "a", "0")
+        FakeLLM(), request("12"), request("x", "a", "00"), request("X", "A", "00"), request("x", "a", "0")
     )
-    packed = (2).to_bytes(8, "little") + (1).to_bytes(4, "little") * 2
+    packed = (2).to_bytes(8, "little") + ord("1").to_bytes(4, "little") + ord("2").to_bytes(4, "little")
     assert generated.request_sha256 == f"tokens:{hashlib.sha256(packed).hexdigest()}"
     assert scored.request_sha256 == same.request_sha256  # other texts, the same tokens
     assert other.request_sha256 != scored.request_sha256
@@ -354,7 +326,7 @@ def test_adapters_answer_beside_the_model_and_each_is_loaded_once():
     assert [reply.text for reply in ask(llm, *asked)] == ["1", "0", "2", "1"]
     assert llm.added == ["/a", "/b"]
     scored = ask(llm, replace(request("1", "a", "bb"), adapter="/a"))[0]
-    assert scored.option_logprobs == (-1.0, -2.0)
+    assert scored.option_logprobs == pytest.approx((spelled("1", "a"), spelled("1", "bb")))
 
 
 def test_an_adapter_that_vllm_refuses_stops_the_engine_with_the_reason():

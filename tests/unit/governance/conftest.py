@@ -1,5 +1,5 @@
 """A small finished sweep with its report, and keys of three people."""
 
-from governed import built, changed, keys, other, overridden, run_dir
+from governed import built, keys, other, overridden, run_dir
 
-__all__ = ["built", "changed", "keys", "other", "overridden", "run_dir"]
+__all__ = ["built", "keys", "other", "overridden", "run_dir"]

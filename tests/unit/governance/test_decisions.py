@@ -4,12 +4,11 @@ import base64
 import json
 import shutil
 import zipfile
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from governed import LATER, NOW, decided, first, gated, rewrite
+from governed import LATER, NOW, decided, first, flip, gated, rewrite, shard_of
 from junitparser import JUnitXml
 
 import audit
@@ -90,30 +89,26 @@ def test_a_second_key_is_no_second_person(run_dir: Path, keys: Path, tmp_path: P
 # --- what was changed afterwards, and clocks that jump: more of it in tests/attack ------------------------------------
 
 
-def test_an_answer_that_was_changed_after_the_run_does_not_pass(
-    run_dir: Path, keys: Path, changed: Callable[[Path, int], None]
-) -> None:
+def test_an_answer_that_was_changed_after_the_run_does_not_pass(run_dir: Path, keys: Path) -> None:
     """Nobody has decided, and no count of rows moved: the manifest's hash of the shard alone shows it."""
-    (shard,) = (run_dir / "shards").glob("*.arrow")
+    shard = shard_of(run_dir)
     good = shard.read_bytes()
     assert gated(run_dir, keys) == 4 and len(audit.load(run_dir).answers()) > 0
     for at in [*range(0, len(good), len(good) // 40), len(good) - 1]:
         shard.write_bytes(good)
-        changed(shard, at)
+        flip(shard, at)
         assert gated(run_dir, keys) == 1, at
         for table in ("answers", "settings", "results"):  # who loads the run reads none of it either
             with pytest.raises(AuditError):
                 getattr(audit.load(run_dir), table)()
 
 
-def test_no_byte_of_a_decision_can_change(
-    overridden: Path, keys: Path, tmp_path: Path, changed: Callable[[Path, int], None]
-) -> None:
+def test_no_byte_of_a_decision_can_change(overridden: Path, keys: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(overridden, tmp_path / "run"))
     data = first(run).read_bytes()
     for at in range(0, len(data), len(data) // 80):
         first(run).write_bytes(data)
-        changed(first(run), at)
+        flip(first(run), at)
         assert gated(run, keys) == 1, at
 
 

@@ -7,10 +7,10 @@ import stat
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from governed import flip, shard_of
 
 from audit.commands.again import suite_section
 from audit.commands.evidence import main
@@ -64,9 +64,7 @@ def test_a_shell_alone_can_check_the_hashes(packed: Path, tmp_path: Path) -> Non
     assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 1
 
 
-def test_any_byte_that_changes_is_found(
-    packed: Path, keys: Path, tmp_path: Path, changed: Callable[[Path, int], None]
-) -> None:
+def test_any_byte_that_changes_is_found(packed: Path, keys: Path, tmp_path: Path) -> None:
     trusted = load_trusted(keys / "trusted")
     size = packed.stat().st_size
     with zipfile.ZipFile(packed) as archive:
@@ -74,7 +72,7 @@ def test_any_byte_that_changes_is_found(
     for at in sorted({*range(0, size, size // 60), *headers, size - 1, size - 5, size - 60}):
         pack = tmp_path / "pack.zip"
         pack.write_bytes(packed.read_bytes())
-        changed(pack, at)
+        flip(pack, at)
         with pytest.raises(SignatureError):
             verify_pack(pack, trusted, suite_section)
 
@@ -131,13 +129,11 @@ def test_doubles_and_overlaps_are_refused(tmp_path: Path) -> None:
         open_archive(path)
 
 
-def test_a_run_that_is_not_what_its_manifest_says_gives_no_pack(
-    run_dir: Path, tmp_path: Path, changed: Callable[[Path, int], None]
-) -> None:
+def test_a_run_that_is_not_what_its_manifest_says_gives_no_pack(run_dir: Path, tmp_path: Path) -> None:
     out = tmp_path / "pack.zip"
-    (shard,) = (run_dir / "shards").glob("*.arrow")
+    shard = shard_of(run_dir)
     good = shard.read_bytes()
-    changed(shard, len(good) // 2)
+    flip(shard)
     with pytest.raises((ShardError, ConfigError)):
         write_pack(run_dir, out, with_shards=False, signer=None)
     shard.write_bytes(good)

@@ -1,12 +1,11 @@
 """The gate judges the answers, and believes neither an edited report nor a run with something taken out."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from governed import NOW, decided, gated, rewrite
+from governed import NOW, decided, flip, gated, rewrite, shard_of
 
 from audit.commands.gate import main
 from audit.commands.registry import main as registry
@@ -20,9 +19,6 @@ from audit.panel import write_panel
 def verdict(run: Path, **new: Any) -> None:
     """Edit the one cell of a run's verdict.json."""
     rewrite(run / "report" / "verdict.json", lambda plain: plain["cells"][0].update(new))
-
-
-# --- H1: the verdict is edited ---------------------------------------------------------------------------------------
 
 
 def test_what_the_gate_prints_is_what_it_computed(run_dir: Path, capsys: pytest.CaptureFixture) -> None:
@@ -68,20 +64,11 @@ def test_a_registered_run_with_other_bytes_is_refused(
     assert main([str(copies[2]), *place]) == 1
 
 
-# --- H2: rows that are missing switch no check off -------------------------------------------------------------------
-
-
-def test_a_model_that_was_never_run_hides_no_changed_answer(
-    run_dir: Path, changed: Callable[[Path, int], None], capsys: pytest.CaptureFixture
-) -> None:
+def test_a_model_that_was_never_run_hides_no_changed_answer(run_dir: Path, capsys: pytest.CaptureFixture) -> None:
     rewrite(run_dir / "manifest.json", lambda plain: plain["models"].update(ghost=plain["models"]["m"]))
     assert main([str(run_dir), "--trust-report"]) == 1 and "INCOMPLETE" in capsys.readouterr().err.upper()
-    (shard,) = (run_dir / "shards").iterdir()
-    changed(shard, shard.stat().st_size // 2)
+    flip(shard_of(run_dir))
     assert main([str(run_dir), "--trust-report"]) == 1
-
-
-# --- H3: taken out ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -114,9 +101,6 @@ def test_a_panels_verdict_is_computed_again_over_all_its_runs(merged: Path) -> N
     assert main([str(merged)]) == 1 and main([str(merged), "--trust-report"]) == 0
 
 
-# --- H4: four eyes by spelling ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("run_by", "alone", "two"),
     [
@@ -145,9 +129,6 @@ def test_two_names_that_could_be_one_are_refused(name: str, keys: Path, tmp_path
     shutil.copy(public, trusted / f"{name}.pub")
     with pytest.raises(ConfigError, match=r"one name|no name of a signer"):
         load_trusted(trusted)
-
-
-# --- H5: a rejection is shed -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("file", ["manifest.json", "report/verdict.json"])

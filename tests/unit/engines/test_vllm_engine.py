@@ -138,12 +138,14 @@ def test_a_system_prompt_goes_before_the_question_and_a_template_without_one_is_
     assert refused.text == "" and "System role not supported" in str(refused.error)
 
 
-def test_a_refused_option_fails_its_question_alone():
-    refused, scored = ask(
-        FakeLLM(REAL.VLLMValidationError("out of vocabulary")), request("1", "a", "00"), request("1", "a", "bb")
-    )
-    assert refused.error.endswith(": out of vocabulary")
-    assert scored.option_logprobs == pytest.approx((spelled("1", "a"), spelled("1", "bb"))) and scored.error is None
+@pytest.mark.parametrize(
+    ("error", "option", "said"),
+    [(REAL.VLLMValidationError("out of vocabulary"), "00", ": out of vocabulary"), (None, "", "('a', '')")],
+)
+def test_an_option_that_is_refused_or_without_tokens_fails_its_question_alone(error, option, said):
+    refused, scored = ask(FakeLLM(error), request("1", "a", option), request("1", "a", "bb"))
+    assert said in refused.error and scored.error is None
+    assert scored.option_logprobs == pytest.approx((spelled("1", "a"), spelled("1", "bb")))
 
 
 OPTIONS = ("a", "ab", "abcdef", "abcxyzzy", "q", "abc", "ab", "qrs")
@@ -177,12 +179,6 @@ def test_prompt_logprobs_of_other_tokens_are_an_error_not_a_score():
 
     with pytest.raises(EngineError, match="other prompt logprobs than those of an option's tokens"):
         ask(Other(), request("11", "abcd"))
-
-
-def test_an_option_without_tokens_fails_its_question_alone():
-    refused, scored = ask(FakeLLM(), request("1", "a", ""), request("1", "a", "b"))
-    assert "('a', '')" in refused.error
-    assert scored.option_logprobs == pytest.approx((spelled("1", "a"), spelled("1", "b")))
 
 
 def test_a_request_that_has_no_room_is_an_error_row():

@@ -1,8 +1,5 @@
-"""Rows for the shard tests, and a child process that ends by itself."""
+"""Rows for the shard tests."""
 
-import multiprocessing
-import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,25 +50,3 @@ def write(run: Path, attempt: str, *rows: Outcome, format: str = "arrow") -> Sha
 
 def names(folder: Path) -> list[str]:
     return sorted(p.name for p in folder.iterdir())
-
-
-def in_child(work: Callable[..., str], *args: Any) -> str:
-    """What `work` returns, run in a forked process of its own (for limits and users that cannot be taken back)."""
-    context = multiprocessing.get_context("fork")
-    here, there = context.Pipe(duplex=False)
-    child = context.Process(target=_send, args=(there, work, args))
-    child.start()
-    there.close()
-    try:
-        return str(here.recv()) if here.poll(20) else "the child sent nothing"
-    finally:
-        child.kill()
-        child.join()
-
-
-def _send(pipe: Any, work: Callable[..., str], args: tuple[Any, ...]) -> None:
-    try:
-        pipe.send(work(*args))
-    except BaseException as error:
-        pipe.send(f"{type(error).__name__}: {error}")
-    os._exit(0)

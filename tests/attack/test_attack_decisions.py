@@ -33,16 +33,6 @@ def outside(change: Callable[[dict[str, Any]], None]) -> Callable[[Path, Path], 
     return lambda run, keys: rewrite(first(run), change)
 
 
-def text_of(name: str, old: str, new: str) -> Callable[[Path, Path], object]:
-    def spoil(run: Path, keys: Path) -> None:
-        path = run / name
-        text = path.read_text()
-        assert old in text
-        path.write_text(text.replace(old, new, 1))
-
-    return spoil
-
-
 def linked(run: Path, keys: Path) -> None:
     first(run).rename(run / "elsewhere.json")
     first(run).symlink_to(run / "elsewhere.json")
@@ -56,18 +46,21 @@ def other_subject(stated: dict[str, Any]) -> None:
     stated["subject"][0]["digest"]["sha256"] = "0" * 64
 
 
-def renamed(folder: Path, old: str, new: str) -> None:
-    (folder / old).replace(folder / new)
+def renamed(run: Path, new: str) -> None:
+    """Alice's public key under another name."""
+    (run.parent / "trusted/alice.pub").replace(run.parent / "trusted" / new)
 
 
 MUTATIONS: dict[str, Callable[[Path, Path], object]] = {
-    "verdict: a space": text_of("report/verdict.json", "{\n", "{ \n"),
-    "manifest: the status": text_of("manifest.json", '"finished"', '"running"'),
+    "verdict: a space": lambda run, keys: (run / "report/verdict.json").open("a").write(" ") and None,
+    "manifest: the status": lambda run, keys: rewrite(
+        run / "manifest.json", lambda told: told.update(status="running")
+    ),
     "suite: one appears": lambda run, keys: (run / "suite.json").write_text("{}") and None,
     "library: one appears": lambda run, keys: (run / "variants.arrow").write_bytes(b"x") and None,
     "shards: a bit of an answer": lambda run, keys: flip(shard_of(run)),
     "shards: one more": lambda run, keys: shutil.copy(shard_of(run), run / "shards/b.arrow"),
-    "key: alice's under bob's name": lambda run, keys: renamed(run.parent / "trusted", "alice.pub", "bob.pub"),
+    "key: alice's under bob's name": lambda run, keys: renamed(run, "bob.pub"),
     "key: another one of hers": lambda run, keys: shutil.copy(keys / "mallory.pub", run.parent / "trusted/alice.pub"),
     "key: taken out": lambda run, keys: (run.parent / "trusted/alice.pub").unlink(),
     "key: cut": lambda run, keys: (run.parent / "trusted/alice.pub").write_text("-----BEGIN") and None,
@@ -104,7 +97,7 @@ MUTATIONS: dict[str, Callable[[Path, Path], object]] = {
     "decision: a folder in its place": lambda run, keys: (first(run).unlink(), first(run).mkdir()),
     "page: another one": lambda run, keys: (run / "report/report.html").write_text("<h1>All is well</h1>") and None,
     "key: a second name of hers": lambda run, keys: shutil.copy(keys / "alice.pub", run.parent / "trusted/dave.pub"),
-    "key: a name of other letters": lambda run, keys: renamed(run.parent / "trusted", "alice.pub", "\u0430lice.pub"),
+    "key: a name of other letters": lambda run, keys: renamed(run, "\u0430lice.pub"),
     "signed without subjects": resigned("alice", lambda stated: stated.pop("subject")),
     "signed without a predicate": resigned("alice", lambda stated: stated.update({"predicate": None})),
     "signed after another": resigned("alice", predicate("previous", "0" * 64)),

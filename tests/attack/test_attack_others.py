@@ -4,8 +4,8 @@ import ipaddress
 import json
 import os
 import pickle
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -143,27 +143,18 @@ def test_a_run_directory_by_a_link_is_that_run(built: Path, tmp_path: Path) -> N
     assert gate([str(tmp_path / "link")]) == gate([str(built)]) == 4
 
 
-def linked(at: str, to: str | Path) -> Callable[[Path], None]:
-    def change(run: Path) -> None:
-        path = next(run.glob(at))
-        path.unlink()
-        path.symlink_to(to)
-
-    return change
-
-
 @pytest.mark.parametrize(
-    ("at", "to", "code"),
+    ("at", "to"),
     [
-        ("manifest.json", "/dev/zero", 1), ("manifest.json", "/nowhere", 1), ("manifest.json", "manifest.json", 1),
-        ("report/verdict.json", "/dev/zero", 1), ("report/verdict.json", "/nowhere", 1),
-        ("report/verdict.json", "/etc/passwd", 1), ("shards/*", "/dev/zero", 1), ("shards/*", "/nowhere", 1),
-        ("shards/*", "/etc/passwd", 1),
+        *product(["manifest.json", "report/verdict.json", "shards/*"], ["/dev/zero", "/nowhere", "/etc/passwd"]),
+        ("manifest.json", "manifest.json"),
     ],
-)  # fmt: skip
-def test_a_link_in_a_run_lets_nothing_pass(at: str, to: str, code: int, run_dir: Path) -> None:
-    linked(at, to)(run_dir)
-    assert gate([str(run_dir)]) == code
+)
+def test_a_link_in_a_run_lets_nothing_pass(at: str, to: str, run_dir: Path) -> None:
+    path = next(run_dir.glob(at))
+    path.unlink()
+    path.symlink_to(to)
+    assert gate([str(run_dir)]) == 1
 
 
 def test_a_pipe_in_a_run_holds_nobody_up(run_dir: Path) -> None:

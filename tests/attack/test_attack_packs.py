@@ -80,16 +80,6 @@ def envelope(change: Callable[[dict[str, Any]], Any]) -> Callable[[Files, Files]
     return spoil
 
 
-def stated(change: Callable[[dict[str, Any]], Any]) -> Callable[[Files, Files], None]:
-    def inner(plain: dict[str, Any]) -> None:
-        told = json.loads(base64.b64decode(plain["payload"]))
-        change(told)
-        text = json.dumps(told, sort_keys=True, separators=(",", ":"))
-        plain["payload"] = base64.b64encode(text.encode()).decode()
-
-    return envelope(inner)
-
-
 def lines(change: Callable[[list[str]], list[str]]) -> Callable[[Files, Files], None]:
     def spoil(files: Files, other: Files) -> None:
         files[SUMS] = "".join(change(files[SUMS].decode().splitlines(keepends=True))).encode()
@@ -116,7 +106,6 @@ MUTATIONS: dict[str, Callable[[Files, Files], None]] = {
     "the statement: another signature": envelope(lambda e: e["signatures"][0].update({"sig": "0" * 128})),
     "the statement: a field that nobody signed": envelope(lambda e: e["signatures"][0].update({"note": "x"})),
     "the statement: signed twice": envelope(lambda e: e["signatures"].append(dict(e["signatures"][0]))),
-    "the statement: another decision": stated(lambda told: told["predicate"].update({"decision": "pass"})),
     "the statement of another run": taken(STATEMENT),
     "a decision in the statement's place": lambda files, other: files.update(
         {STATEMENT: files["run/decisions/0001.dsse.json"]}
@@ -152,17 +141,15 @@ def copy_says(name: str, change: Callable[[Any], Any]) -> Callable[[Files, Files
     return spoil
 
 
-def decision(change: Callable[[dict[str, Any]], Any]) -> Callable[[Files, Files], None]:
-    return copy_says("run/decisions/0001.dsse.json", change)
-
-
 # What somebody with a trusted key packed again and signed: the pack has to hold together beyond its signature.
 SIGNED_AGAIN: dict[str, Callable[[Files, Files], None]] = {
     "a shard": changed("run/shards/shard"),
     "the configuration for readers": copy_says("config.json", lambda told: told.update({"n": 3})),
     "the environment for readers": copy_says("environment.json", lambda told: told.update({"python": "2.7"})),
     "the hashes for readers": copy_says("shards.json", lambda told: told[0].update({"sha256": "0" * 64})),
-    "a decision that nobody signed": decision(lambda told: told["signatures"][0].update({"sig": "00" * 64})),
+    "a decision that nobody signed": copy_says(
+        "run/decisions/0001.dsse.json", lambda told: told["signatures"][0].update({"sig": "00" * 64})
+    ),
     "a decision that is no decision": copy_says("run/decisions/0001.dsse.json", lambda told: told.clear()),
     "the decision of another run": taken("run/decisions/0001.dsse.json"),
     "a page that was forged": lambda files, other: files.update({"run/report/report.html": b"<h1>All is well</h1>"}),

@@ -72,6 +72,7 @@ EDITS: dict[str, Edit] = {
     "verdict: as deep as a well": text("report/verdict.json", "[" * 100_000),
     "verdict: not a number": cell(n_questions=float("nan")),
     "verdict: no text": text("report/verdict.json", b"\xff\xfe{}"),
+    "verdict: empty": text("report/verdict.json", ""),
     "verdict: gone": lambda run: (run / "report/verdict.json").unlink(),
     "verdict: another headline": cell(headline="All is well.", reasons=[], what_to_do=[]),  # computed anew
     "manifest: running": manifest(lambda p: p.update(status="running")),
@@ -82,6 +83,7 @@ EDITS: dict[str, Edit] = {
         lambda p: p["settings"].append({"arm": "direct", "level": 0, "replicate": 0})
     ),
     "manifest: a shard more": manifest(lambda p: p["shards"].append(dict(p["shards"][0], file="b.arrow"))),
+    "manifest: no shards": manifest(lambda p: p.update(shards=[])),
     "manifest: of another audit": manifest(lambda p: p.update(audit="memory")),
     "manifest: not JSON": text("manifest.json", "{"),
     "manifest: a list": text("manifest.json", "[]"),
@@ -102,6 +104,7 @@ EDITS: dict[str, Edit] = {
     "a panel of nothing": text("panel.json", '{"runs": []}'),
     "a panel of itself": text("panel.json", '{"runs": ["."]}'),  # it is judged all the same
     "a panel of nowhere": text("panel.json", '{"runs": ["/nowhere"]}'),
+    "a panel as deep as a well": text("panel.json", "[" * 100_000),
     "a decision of nobody": lambda run: ((run / "decisions").mkdir(), text("decisions/0001.dsse.json", "{}")(run)),
 }
 JUDGED = {"nothing", "verdict: another headline", "a panel of itself"}

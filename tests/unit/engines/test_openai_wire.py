@@ -165,9 +165,6 @@ def test_a_lone_surrogate_leaves_as_valid_text() -> None:
     assert "\ud83d" not in failure({"error": {"message": "cut \ud83d"}}).message
 
 
-# --- an error with status 200 ---
-
-
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
@@ -189,9 +186,6 @@ def test_a_lone_surrogate_leaves_as_valid_text() -> None:
 def test_an_error_in_a_body_is_told_by_its_code(error: dict[str, Any], kind: FailureKind) -> None:
     assert failure({"error": {"message": "no", **error}}).kind is kind
     assert failure({"choices": [{"error": {"message": "no", **error}}]}).kind is kind
-
-
-# --- whose reply it is ---
 
 
 @pytest.mark.parametrize(

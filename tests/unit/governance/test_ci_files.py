@@ -6,7 +6,6 @@ import re
 import shlex
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +42,9 @@ def shell_lines(name: str) -> tuple[str, dict[str, str]]:
     return document["spec"]["entrypoint"], {}
 
 
-@dataclass
-class Done:
-    code: int
-    out: str
-    folder: Path
-    called: list[str]
-
-
-def run_script(name: str, folder: Path, word: str) -> Done:
-    """The script in a folder with stubs of `make`, the audits and the pack; the gate is the real one."""
+def run_script(name: str, folder: Path, word: str) -> tuple[int, str, list[str]]:
+    """The exit code, the output and what was called by the script in a folder with stubs of `make`, the audits and the
+    pack; the gate is the real one."""
     script, env = shell_lines(name)
     (folder / "fake").mkdir()
     log = folder / "called"
@@ -91,7 +83,7 @@ os.execv({sys.executable!r}, [{sys.executable!r}, *words])
     done = subprocess.run(
         ["bash", "-eo", "pipefail", "-c", script], cwd=folder, env=full, capture_output=True, text=True, timeout=60
     )
-    return Done(done.returncode, done.stdout + done.stderr, folder, log.read_text().splitlines())
+    return done.returncode, done.stdout + done.stderr, log.read_text().splitlines()
 
 
 @pytest.mark.parametrize(
@@ -105,12 +97,12 @@ os.execv({sys.executable!r}, [{sys.executable!r}, *words])
     ],
 )
 def test_the_lines_run_and_only_a_pass_is_green(name: str, word: str, code: int, tmp_path: Path) -> None:
-    done = run_script(name, tmp_path, word)
-    assert done.code == code, done.out
+    found, out, called = run_script(name, tmp_path, word)
+    assert found == code, out
     if name.startswith("rayjob"):
-        assert done.called[0].startswith("-m audit.sweep ")
+        assert called[0].startswith("-m audit.sweep ")
     else:
-        assert done.called[:3] == [
+        assert called[:3] == [
             "make install ENGINE=cpu",
             "-m audit.suite demo run_dir=outputs/candidate",
             "-m audit.evidence outputs/candidate -o outputs/pack.zip",
@@ -121,7 +113,7 @@ def test_the_lines_run_and_only_a_pass_is_green(name: str, word: str, code: int,
         assert (xml.tests, xml.failures, xml.errors) == (1, 1, 0)
     if name.startswith("github"):
         assert f"Exit code {code}." in (tmp_path / "summary.md").read_text()
-        assert "::error" in done.out if code else "::notice title=audit gate::decision pass" in done.out
+        assert "::error" in out if code else "::notice title=audit gate::decision pass" in out
 
 
 def test_what_the_ci_files_name_is_there_and_pinned() -> None:

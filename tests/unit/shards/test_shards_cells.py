@@ -96,24 +96,6 @@ def test_nothing_makes_no_cell() -> None:
     assert pair_batches([batches([row()])[0].slice(0, 0)], SCHEMA) == []
 
 
-def test_states_are_those_of_the_rows() -> None:
-    fates = [
-        row(0, correct=True),
-        row(1, correct=False),
-        row(2, correct=None, parsed=False),
-        row(3, correct=None, parsed=False, finish_reason="length"),
-        row(4, correct=None, parsed=False, finish_reason="error", error="prompt too long"),
-        row(5, 2, correct=True),
-    ]
-    (cell,) = pair_batches(batches(fates), SCHEMA)
-    s = State
-    assert cell.settings == (Setting(Arm.NOISY_REWRITE, 1), Setting(Arm.NOISY_REWRITE, 2))
-    assert cell.state.tolist() == [
-        [s.CORRECT, s.WRONG, s.UNPARSED, s.TRUNCATED, s.ERROR, s.ABSENT],
-        [s.ABSENT] * 5 + [s.CORRECT],
-    ]
-
-
 @pytest.mark.parametrize(
     ("second", "words"),
     [

@@ -15,7 +15,6 @@ from shard_rows import names, new_run, row, write
 from audit.errors import ShardError
 from audit.shards.attempt import as_attempt, current_attempt, start_attempt
 from audit.shards.files import disk_error
-from audit.shards.read import scan_run
 from audit.shards.shard_file import read_shard
 from audit.shards.write import shard_name, write_shard
 from audit.sweep.audit import SCHEMA
@@ -89,17 +88,6 @@ def test_tables_that_are_no_shard_are_refused(run: tuple[Path, str]) -> None:
 
 
 # --- fencing --------------------------------------------------------------------------------------------------------
-
-
-def test_a_writer_of_an_earlier_driver_is_superseded(run: tuple[Path, str]) -> None:
-    path, old = run
-    kept = write(path, old, row(0))
-    new = start_attempt(path)
-    with pytest.raises(ShardError, match=f"superseded: it belongs to attempt {old[:8]} .* attempt {new[:8]}"):
-        write(path, old, row(1))
-    assert names(path / "shards") == [kept.path.name]
-    write(path, new, row(1))
-    assert scan_run(path, SCHEMA).rows == 2
 
 
 def test_no_shard_of_the_old_attempt_appears_after_the_new_one_started(run: tuple[Path, str]) -> None:

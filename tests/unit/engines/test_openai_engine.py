@@ -239,13 +239,6 @@ def test_what_a_letter_needs_is_sent_and_what_an_endpoint_cannot_tell_is_not() -
             one(echo, request(**given))
 
 
-def test_a_prompt_that_a_gateway_flags_stops_no_run() -> None:
-    """OpenRouter's 403: the key is well, this one question is not passed on."""
-    flagged = error(403, "m requires moderation on Together. Your input was flagged for hate.")
-    told, _, _ = run(lambda call: flagged if call.prompt == "0" else echo(call), 6)
-    assert [got.error is None for got in told] == [False, True, True, True, True, True]
-
-
 # --- faults that pass ---
 
 
@@ -463,6 +456,7 @@ def test_one_poisonous_request_is_an_error_row_and_the_others_are_answered() -> 
         (error(413, "Request Entity Too Large"), "prompt too long: "),
         (error(400, "top_logprobs must be at most 5"), "request refused: HTTP 400: top_logprobs"),
         (error(422, "unknown field"), "request refused: HTTP 422"),
+        (error(403, "m requires moderation. Your input was flagged for hate."), "request refused: HTTP 403"),
         (Reply(body=completion("", "content_filter")), "the endpoint's content filter withheld the reply"),
     ],
 )

@@ -35,10 +35,8 @@ def test_probabilities_in_the_order_asked(tmp_path: Path) -> None:
 
 def test_an_over_long_pair_has_no_probability(tmp_path: Path) -> None:
     long = " ".join(["word"] * 40)
-    assert [share is None for share in load_entailment(tiny(tmp_path, LABELS)).entails([(long, long), ("a", "b")])] == [
-        True,
-        False,
-    ]
+    first, second = load_entailment(tiny(tmp_path, LABELS)).entails([(long, long), ("a", "b")])
+    assert first is None and second is not None
 
 
 def test_a_classifier_of_something_else_is_refused(tmp_path: Path) -> None:

@@ -5,12 +5,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-import pyarrow as pa
 import pytest
-from outcome_tables import outcomes_to_table
 from s3_server import CREDENTIALS, S3Server, s3_server
 from servers_here import Quiet, http_here
-from shard_rows import Outcome, row
+from shard_rows import row, write
 
 from audit import load
 from audit.commands.gate import main as gate
@@ -25,7 +23,6 @@ from audit.shards.object_store import open_store
 from audit.shards.questions import QUESTIONS, QuestionFile, write_questions
 from audit.shards.read import scan_run
 from audit.shards.working_copy import fetch_shards, named, run_folder, where, working_copy
-from audit.shards.write import write_shard
 from audit.sweep.audit import SCHEMA
 
 
@@ -37,10 +34,6 @@ def s3() -> Iterator[S3Server]:
         yield server
     os.environ.clear()
     os.environ |= before
-
-
-def table_of(*rows: Outcome) -> pa.Table:
-    return outcomes_to_table(rows)
 
 
 def start(url: str) -> RunDir:
@@ -80,13 +73,13 @@ def test_a_killed_run_goes_on_and_only_what_the_manifest_lists_counts(s3: S3Serv
     url = s3.url("bucket/exp/run")
     first = start(url)
     write_questions(first.path, [Question(f"q{k}", "b", "x", ("a", "b"), 0, "g") for k in range(4)])
-    write_shard(where(first.path), table_of(row(0), row(1)), SCHEMA, attempt=first.attempt)
+    write(where(first.path), first.attempt, row(0), row(1))
     first.close()  # killed before it wrote more
 
     second = start(url)
     assert second.resumed and scan_run(second.path, SCHEMA).rows == 2
     assert len(QuestionFile(where(second.path / QUESTIONS))) == 4  # as another node reads them
-    write_shard(where(second.path), table_of(row(1), row(2), row(3)), SCHEMA, attempt=second.attempt)  # q1 twice
+    write(where(second.path), second.attempt, row(1), row(2), row(3))  # q1 twice
     finish(second, 4)
     second.close()
     listed = sorted(shard["file"] for shard in s3.manifest("bucket/exp/run")["shards"])
@@ -111,7 +104,7 @@ def test_a_superseded_driver_and_its_writers_change_nothing(s3: S3Server) -> Non
         second = start(url)
     before = s3.read("bucket/two/manifest.json")
     with pytest.raises(ShardError, match="superseded: it belongs to attempt"):
-        write_shard(where(first.path), table_of(row(0)), SCHEMA, attempt=first.attempt)
+        write(where(first.path), first.attempt, row(0))
     with pytest.raises(ShardError, match="superseded: it belongs to attempt"):
         first.update(status="finished")
     first.close()
@@ -171,7 +164,7 @@ def test_a_store_that_refuses_is_one_sentence_and_nothing_is_lost(s3: S3Server) 
     with pytest.raises(ShardError, match=r"s3://bucket/run cannot|s3://bucket/run.* the store does not answer"):
         start("s3://bucket/run?endpoint_override=127.0.0.1:9&scheme=http")
     with start(s3.url("bucket/kept")) as run:
-        write_shard(where(run.path), table_of(row(0)), SCHEMA, attempt=run.attempt)
+        write(where(run.path), run.attempt, row(0))
     s3.ask("POST", "moto-api/reset-auth", b"0")  # from now on keys are looked at, and ours is nobody's
     try:
         with pytest.raises(ShardError, match=r"access was refused.*AWS_ACCESS_KEY_ID") as caught:

@@ -86,9 +86,8 @@ def test_the_fingerprint_covers_what_the_config_points_to_and_ignores_key_order(
     assert fingerprint(dict(reversed(CONFIG.items())), SCHEMA) == fingerprint(CONFIG, SCHEMA)
     one = fingerprint(CONFIG, SCHEMA, prompts={"m": "aa"}, ids=("q0", "q1"))
     assert one == fingerprint(CONFIG, SCHEMA, ids=["q0", "q1"], prompts={"m": "aa"})
-    assert (
-        len({one, fingerprint(CONFIG, SCHEMA), fingerprint(CONFIG, SCHEMA, prompts={"m": "ab"}, ids=("q0", "q1"))}) == 3
-    )
+    other = fingerprint(CONFIG, SCHEMA, prompts={"m": "ab"}, ids=("q0", "q1"))
+    assert len({one, fingerprint(CONFIG, SCHEMA), other}) == 3
 
 
 # --- the manifest ---------------------------------------------------------------------------------------------------
@@ -129,9 +128,7 @@ def test_another_configuration_is_refused_with_the_differing_keys(tmp_path: Path
     assert "  seed: <absent> there, 7 now\n" in text
     assert "num_cpus" not in text  # it decides no row
     assert f"run_dir={tmp_path}_2" in text and "model.m.worker.max_tokens=16" in text
-    open_run_dir(
-        tmp_path, SCHEMA, fingerprint(CONFIG, SCHEMA), CONFIG
-    ).close()  # refused without a trace: the lock is free again
+    open_run_dir(tmp_path, SCHEMA, fingerprint(CONFIG, SCHEMA), CONFIG).close()  # without a trace: the lock is free
 
 
 def test_a_change_behind_the_configuration_is_refused(tmp_path: Path) -> None:

@@ -3,10 +3,9 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy.stats import binom
 
 from audit.errors import SpentError
-from audit.runtime.early import QUESTIONS, Canary, affordable, batch_numbers, canary_first
+from audit.runtime.early import Canary, affordable, batch_numbers, canary_first
 
 
 class Till:
@@ -89,13 +88,6 @@ def test_many_answers_of_few_questions_are_not_enough() -> None:
 def test_likelihoods_are_not_counted() -> None:
     canary = Canary()
     assert not canary.stops(shard(500, 0, 0)) and canary.questions == 0
-
-
-def test_the_chances_in_the_docstring() -> None:
-    assert QUESTIONS == 20
-    assert binom.sf(10, 20, 0.1) == pytest.approx(7.1e-7, rel=0.01)
-    assert binom.sf(10, 20, 0.3) == pytest.approx(0.017, rel=0.02)
-    assert binom.cdf(10, 20, 0.9) == pytest.approx(7.2e-6, rel=0.01)
 
 
 @pytest.mark.parametrize(("questions", "parts"), [(100, 11), (20, 1), (7, 3), (1, 1)])

@@ -31,6 +31,14 @@ class Exposure:
     says: str
     next: str
 
+    @property
+    def text(self) -> str:
+        model = f" and {self.model}" if self.model else ""
+        found = f"; the search found it in {self.found}" if self.found else ""
+        where = f"{self.published or DASH}; {self.where}{found}"
+        then = f"next: {self.next}" if self.next else "nothing to run"
+        return f"{self.benchmark}{model}: {self.says}\n  published {where}\n  {then}"
+
 
 def months_between(published: str | None, released: str | None) -> int | None:
     """Whole months by the calendar, negative where the benchmark is newer; None without both. A year is its January.
@@ -73,10 +81,13 @@ def found_in(path: Path) -> dict[str, str]:
 
 
 def _pairs(suites: Sequence[str]) -> list[tuple[str, str]]:
-    """(benchmark, model) of each suite."""
+    """(benchmark, model) of each suite; without suites, every benchmark and no model."""
     from audit.suite.commands import model_name
     from audit.suite.read import read_suite
 
+    if not suites:
+        known = sorted(path.stem for path in (CONF_DIR / "benchmark").glob("*.yaml"))
+        return [(name, "") for name in known if name != "mcq_file"]
     read = [read_suite(one) for one in suites]
     return [(suite.dataset_config.benchmark_name, model_name(suite)) for suite in read]
 
@@ -94,12 +105,11 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a line for each benchmark and model, those that may have been read first."""
     asked = parser().parse_args(arguments)
-    known = sorted(path.stem for path in (CONF_DIR / "benchmark").glob("*.yaml") if path.stem != "mcq_file")
     released = {name: load_model_config(name).released for name in known_models()}
     for model in asked.model:
         if model not in released:
             raise unknown_name("model", model, released)
-    suites = _pairs(asked.suites) or [(name, "") for name in known]
+    suites = _pairs(asked.suites)
     pairs = dict.fromkeys((name, one) for name, own in suites for one in [*filter(None, [own]), *asked.model] or [""])
     found = found_in(asked.found) if asked.found else {}
     rows = [
@@ -111,8 +121,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps([asdict(one) for one in rows], indent=1))
         return 0
     for one in rows:
-        print(f"{one.benchmark}{f' and {one.model}' if one.model else ''}: {one.says}")
-        found_there = f"; the search found it in {one.found}" if one.found else ""
-        print(f"  published {one.published or DASH}; {one.where}{found_there}")
-        print(f"  next: {one.next}" if one.next else "  nothing to run")
+        print(one.text)
     return 0

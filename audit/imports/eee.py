@@ -7,7 +7,18 @@ from typing import Any
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
 from audit.export.eee import AGGREGATE, INSTANCE, UNPARSED, VERSION, validator
-from audit.imports.record import Imported, Log, Wanted, checked, document, field_of, json_lines, letter_index, outcome
+from audit.imports.record import (
+    Imported,
+    Log,
+    Wanted,
+    checked,
+    document,
+    epoch_of,
+    json_lines,
+    key_of,
+    letter_index,
+    outcome,
+)
 
 _SAMPLES = "_samples.jsonl"
 
@@ -60,16 +71,15 @@ def _outcomes(path: Path, wanted: Wanted, names: Collection[str]) -> Iterator[Im
         choices = tuple(checked(one, where) for one in sample["input"].get("choices") or ())
         reference = sample["input"]["reference"]
         text = checked(sample["input"]["raw"], where)
-        failed, score = sample.get("error"), sample["evaluation"]["score"]
+        failed, score = sample.get("error") or "", sample["evaluation"]["score"]
         value = sample["evaluation"]["is_correct"] if score <= 0 or score >= 1 else score
         right, of = (None, 1) if failed else outcome(value, where)
         said = sample["answer_attribution"]
         replies = (sample.get("output") or {}).get("raw") or [""]
-        epoch = (sample.get("metadata") or {}).get("epoch", "1")
         yield Imported(
             model=wanted.model or sample["model_id"],
             benchmark=wanted.benchmark or sample["evaluation_name"],
-            key=text_key(text, choices) if wanted.key in ("", "text") else field_of(sample, wanted.key, where),
+            key=key_of(sample, wanted.key, text_key(text, choices), where),
             sample=sample["sample_id"],
             right=right,
             of=of,
@@ -77,8 +87,8 @@ def _outcomes(path: Path, wanted: Wanted, names: Collection[str]) -> Iterator[Im
             options=choices,
             gold=_gold(reference, choices),
             answer=(said[-1]["extracted_value"] if said else replies[0])[:200],
-            epoch=int(epoch) if epoch.isdecimal() and len(epoch) < 6 else 1,
-            error=None if failed == UNPARSED else (failed or "")[:200] or None,
+            epoch=epoch_of((sample.get("metadata") or {}).get("epoch", "1")),
+            error=None if failed in ("", UNPARSED) else failed[:200],
         )
 
 

@@ -142,6 +142,15 @@ def field_of(record: Any, path: str, where: str) -> str:
     return checked(value, where)
 
 
+def key_of(record: Any, asked: str, by_text: str, where: str) -> str:
+    """What names the item: the field that was asked for, else its text."""
+    return by_text if asked in ("", "text") else field_of(record, asked, where)
+
+
+def epoch_of(word: str) -> int:
+    return int(word) if word.isdecimal() and len(word) < 6 else 1
+
+
 def letter_index(value: Any, n: int) -> int | None:
     """The place of an option that is named by its number from 0 or by its letter; None where neither."""
     word = str(value).strip()

@@ -13,7 +13,18 @@ from audit.benchmarks.answers import LETTERS, MARKER, NUMBER_ALONE, read_number,
 from audit.benchmarks.latex import boxed, same_answer
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
-from audit.imports.record import MAX_CELL, Imported, Log, Wanted, checked, document, json_lines, outcome, trials
+from audit.imports.record import (
+    MAX_CELL,
+    Imported,
+    Log,
+    Wanted,
+    checked,
+    document,
+    epoch_of,
+    json_lines,
+    outcome,
+    trials,
+)
 
 FIELDS = (
     *("model", "item", "correct", "of", "benchmark", "text", "options", "answer", "reply", "gold", "epoch", "error"),
@@ -56,7 +67,7 @@ def _outcome(path: Path, told: dict[str, Any], where: str, wanted: Wanted) -> Im
         options=options,
         gold=_letter(_word(told, "gold", where), len(options)),
         answer=None if told.get("answer") is None else str(told["answer"])[:200],
-        epoch=_epoch(_word(told, "epoch", where)),
+        epoch=epoch_of(_word(told, "epoch", where)),
         error=error,
         stratum=_word(told, "stratum", where)[:200],
     )
@@ -70,10 +81,6 @@ def _word(told: dict[str, Any], name: str, where: str) -> str:
 def _letter(word: str, n: int) -> int | None:
     found = LETTERS[:n].find(word.upper()) if len(word) == 1 else -1
     return found if found >= 0 else None
-
-
-def _epoch(word: str) -> int:
-    return int(word) if word.isdecimal() and len(word) < 6 else 1
 
 
 def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:

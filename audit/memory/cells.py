@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -62,22 +62,16 @@ def load_memory(
     """
     questions = list(QuestionFile(run_dir))
     rows = _read(run_dir)
-    names = sorted({model for model, _ in rows})
-    others = [(rows, name) for name in names if name not in judged]
-    for one in references:
-        theirs = _read(one.path)
-        if imported(one.path):
-            items = [((q.benchmark, q.id), q.text, q.options) for q in questions]
-            theirs = _renamed(theirs, joined_items(one.path, items))
-        others += [(theirs, name) for name in sorted(one.models)]
+    others = [(rows, name) for name in sorted({model for model, _ in rows} - set(judged))]
+    others += _of_runs(references, questions)
     places = shards_of(questions, own.shard_items) if own.orders else []  # of imported answers no order was asked
     sets = {}
     for name in filter(None, (benchmark, fresh)):
         of_set = [q for q in questions if q.benchmark == name]
         if not of_set:
             raise DataError(f"{run_dir} holds no question of {name}. Type the run's command again.")
-        numbers = [k for k, shard in enumerate(places) if shard[0].benchmark == name]
-        sets[name] = (_item_set(name, of_set, [places[k] for k in numbers], own), of_set, numbers)
+        shards = {k: shard for k, shard in enumerate(places) if shard[0].benchmark == name}
+        sets[name] = (_item_set(name, of_set, list(shards.values()), own), of_set, list(shards))
 
     def both(found: Mapping[tuple[str, str], _Rows], model: str) -> tuple[ModelSet, ModelSet | None]:
         made = [_model_set(model, found.get((model, name), _Rows()), *sets[name][1:], own) for name in sets]
@@ -87,9 +81,21 @@ def load_memory(
     kind = _kind(sets[benchmark], sets[fresh], own.seed) if fresh else None
     return tuple(
         MemoryCell(sets[benchmark][0], sets[fresh][0] if fresh else None, both(rows, model), compared, kind)
-        for model in names
-        if model in judged and (model, benchmark) in rows
+        for model in sorted(set(judged))
+        if (model, benchmark) in rows
     )
+
+
+def _of_runs(
+    references: Sequence[ReferenceRun], questions: Sequence[Question]
+) -> Iterator[tuple[dict[tuple[str, str], _Rows], str]]:
+    """Each reference model, after the rows of its run; of imported ones under the names that `questions` have."""
+    for one in references:
+        rows = _read(one.path)
+        if imported(one.path):
+            items = [((q.benchmark, q.id), q.text, q.options) for q in questions]
+            rows = _renamed(rows, joined_items(one.path, items))
+        yield from ((rows, name) for name in sorted(one.models))
 
 
 def _kind(

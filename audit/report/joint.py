@@ -6,6 +6,7 @@ Each audit's own report is built beside it and linked. verdict.json holds all of
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +58,14 @@ def joint_report(
     make_folder(out)
     html = out / "report.html"
     links = {audit: Path(os.path.relpath(paths.html, out)).as_posix() for audit, paths in made.items()}
-    pictures = [path for paths in made.values() for path in paths.figures if path.name == PICTURE]
-    drawn = {path.stem: path.read_text(encoding="utf-8") for path in pictures}
+    tables, figures, incomplete = (
+        tuple(chain.from_iterable(getattr(paths, kind) for paths in made.values()))
+        for kind in ("tables", "figures", "incomplete")
+    )
+    drawn = {path.stem: path.read_text(encoding="utf-8") for path in figures if path.name == PICTURE}
     write_file(html, printable(page(plain, links, drawn)).encode("utf-8", "backslashreplace"))
     write_file(out / "verdict.json", json_text(plain).encode())
-    incomplete = tuple(rows for paths in made.values() for rows in paths.incomplete)
-    tables, figures = ([p for paths in made.values() for p in getattr(paths, kind)] for kind in ("tables", "figures"))
-    return ReportPaths(html, out / "verdict.json", tuple(tables), tuple(figures), incomplete, plain)
+    return ReportPaths(html, out / "verdict.json", tables, figures, incomplete, plain)
 
 
 def content(verdicts: Mapping[str, Mapping[str, Any]], suite: Mapping[str, Any] | None = None) -> dict[str, Any]:

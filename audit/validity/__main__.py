@@ -129,22 +129,29 @@ def _runs(words: Sequence[str]) -> list[list[str]]:
     ConfigError for both at once, and for lists of another length.
     """
     told = dict(word.split("=", 1) for word in words if "=" in word)
-    lists = {key: value[1:-1].split(",") for key, value in told.items() if re.fullmatch(r"\[.*\]", value)}
-    listed = {key: list(filter(None, map(str.strip, values))) for key, values in lists.items()}
+    listed = {
+        key: list(filter(None, map(str.strip, value[1:-1].split(","))))
+        for key, value in told.items()
+        if re.fullmatch(r"\[.*\]", value)
+    }
     names = listed.get("benchmark", [])
     each = {key: listed[key] for key in _EACH if names and key in listed}
     facets = {key: listed[key] for key in FACETS if key in listed and key not in each}
-    if names and facets:
-        raise ConfigError(f"{', '.join(facets)} and several benchmarks: expected one benchmark, or one value of each.")
-    for key, values in (each | facets).items():
-        if names and len(values) != len(names):
-            raise ConfigError(f"{key} has {len(values)} for {len(names)} benchmarks. Expected one for each, or null.")
-        if facets and len(set(values)) < max(2, len(values)):
-            raise ConfigError(f"{key}={values}: expected two or more different values, such as 'seed=[42,123,2024]'.")
     if names:
+        if facets:
+            crossed = ", ".join(facets)
+            raise ConfigError(f"{crossed} and several benchmarks: expected one benchmark, or one value of each.")
+        for key, values in each.items():
+            if len(values) != len(names):
+                raise ConfigError(
+                    f"{key} has {len(values)} for {len(names)} benchmarks. Expected one for each, or null."
+                )
         need_folder(told.get("run_dir"), "A panel of several benchmarks")
-    chosen = zip(*each.values(), strict=True) if each else product(*facets.values())
-    return [_words_of(words, dict(zip(each or facets, one, strict=True)), "xstest" in names) for one in chosen]
+    for key, values in facets.items():
+        if len(set(values)) < max(2, len(values)):
+            raise ConfigError(f"{key}={values}: expected two or more different values, such as 'seed=[42,123,2024]'.")
+    chosen = zip(*each.values(), strict=True) if names else product(*facets.values())
+    return [_words_of(words, dict(zip(each | facets, one, strict=True)), "xstest" in names) for one in chosen]
 
 
 def _words_of(words: Sequence[str], own: Mapping[str, str], beside_xstest: bool) -> list[str]:

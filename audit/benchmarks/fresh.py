@@ -31,8 +31,7 @@ def check_origin(
     is no date.
     """
     for told in (date, *(model.released for model in (*tested.values(), *references.values()))):
-        if told is not None:
-            check_date(told)
+        check_date(told)
     notes = []
     if date is None:
         notes.append(
@@ -45,7 +44,7 @@ def check_origin(
             "family wrote suit it, and hide a gap."
         )
     for name, model in tested.items():
-        if written_by is not None and _same(written_by, name, model.family):
+        if _same(written_by, name, model.family):
             raise ConfigError(
                 f"{items} was written by {written_by}, the family of the tested model {name}: a model finds such items "
                 "easier, which hides a gap. Expected items by people or by another family, such as "
@@ -53,7 +52,7 @@ def check_origin(
             )
         notes += _ages(items, date, name, model, references)
     for name, model in references.items():
-        if written_by is not None and _same(written_by, name, model.family):
+        if _same(written_by, name, model.family):
             notes.append(f"{items} was written by {written_by}, the family of reference {name}: it may suit that one.")
     unknown = [name for name, model in {**tested, **references}.items() if date is not None and not model.released]
     if unknown:
@@ -133,10 +132,10 @@ def following(date: str) -> str:
     return (dt.date(year, month, day_) + dt.timedelta(days=1)).isoformat()
 
 
-def check_date(date: str) -> str:
-    """The date. ConfigError for what is none."""
-    _span(date)
-    return date
+def check_date(date: str | None) -> None:
+    """ConfigError for what is no date. None: nothing is said."""
+    if date is not None:
+        _span(date)
 
 
 def _span(date: str) -> tuple[str, str]:
@@ -148,8 +147,8 @@ def _span(date: str) -> tuple[str, str]:
     return f"{year}-{month or '01'}-{day or '01'}", f"{year}-{month or '12'}-{day or '31'}"
 
 
-def _same(writer: str, name: str, family: str | None) -> bool:
-    return writer.casefold() in {name.casefold(), (family or name).casefold()}
+def _same(writer: str | None, name: str, family: str | None) -> bool:
+    return writer is not None and writer.casefold() in {name.casefold(), (family or name).casefold()}
 
 
 def check_fresh(benchmark: Iterable[Question], fresh: Iterable[Question], names: tuple[str, str]) -> None:

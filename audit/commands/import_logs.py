@@ -159,7 +159,7 @@ def _released(asked: argparse.Namespace) -> dict[str, str]:
     from audit.benchmarks.fresh import check_date
 
     told = [one.rpartition("=")[::2] for one in asked.released]
-    for date in (*([asked.held_out_date] if asked.held_out_date is not None else []), *(date for _, date in told)):
+    for date in (asked.held_out_date, *(date for _, date in told)):
         check_date(date)
     of_all = [date for name, date in told if not name]
     if len(of_all) > 1:

@@ -21,7 +21,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any
 
-from audit.export.inspect_log import Tally, answer_of, asked_rows, gold_of
+from audit.export.inspect_log import Tally, answer_of, asked_rows, gold_of, usage_of
 from audit.records import AS_PUBLISHED, Reading
 
 VERSION = "0.3.0"
@@ -189,9 +189,9 @@ def sample_of(name: str, row: Mapping[str, Any], level: str) -> dict[str, Any]:
     gold = options[row["gold"]] if options and row["gold"] >= 0 else gold_of(row)
     asked = {"raw": row.get("wording") or row["question"] or "", "reference": [gold] if gold else []}
     digest = hashlib.sha256(json.dumps(asked, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-    said = {"turn_idx": 0, "source": "output.raw", "extracted_value": answer_of(row) or (row["response"] or "")[:200],
+    right, reply = parsed and bool(row["correct"]), row["response"] or ""
+    said = {"turn_idx": 0, "source": "output.raw", "extracted_value": answer_of(row) or reply[:200],
             "extraction_method": f"{row['reading']} ({row['answer_form']})", "is_terminal": True}  # fmt: skip
-    usage = {"input_tokens": int(row["prompt_tokens"] or 0), "output_tokens": int(row["completion_tokens"] or 0)}
     return {
         "evaluation_name": name,
         "evaluation_result_id": name,
@@ -199,10 +199,10 @@ def sample_of(name: str, row: Mapping[str, Any], level: str) -> dict[str, Any]:
         "sample_hash": digest,
         "interaction_type": "single_turn",
         "input": {**asked, "formatted": row["prompt"] or "", "choices": options or None},
-        "output": {"raw": [row["response"] or ""]},
+        "output": {"raw": [reply]},
         "answer_attribution": [said] if parsed else [],
-        "evaluation": {"score": float(parsed and bool(row["correct"])), "is_correct": parsed and bool(row["correct"])},
-        "token_usage": {**usage, "total_tokens": sum(usage.values())},
+        "evaluation": {"score": float(right), "is_correct": right},
+        "token_usage": usage_of(row),
         "error": row["error"] if row["error"] is not None else None if parsed else UNPARSED,
         "metadata": {"epoch": str(int(row["replicate"]) + 1), "arm": row["arm"], level: str(row[level])},
     }

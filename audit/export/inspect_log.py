@@ -150,19 +150,18 @@ def sample_of(row: Mapping[str, Any], level: str) -> dict[str, Any]:
         value = "N" if not row["parsed"] else "C" if row["correct"] else "I"
         said = f"read by {row['reading']} ({row['answer_form']})" if row["parsed"] else "no answer could be read"
         score = {_SCORER: {"value": value, "answer": answer_of(row), "explanation": said, "history": []}}
-    asked = {"id": "prompt", "role": "user", "content": row["prompt"] or ""}
-    reply = {"id": "reply", "role": "assistant", "content": row["response"] or "", "source": "generate"}
-    usage = {"input_tokens": int(row["prompt_tokens"] or 0), "output_tokens": int(row["completion_tokens"] or 0)}
-    usage["total_tokens"] = sum(usage.values())
+    prompt, response, usage = row["prompt"] or "", row["response"] or "", usage_of(row)
+    asked = {"id": "prompt", "role": "user", "content": prompt}
+    reply = {"id": "reply", "role": "assistant", "content": response, "source": "generate"}
     stop = _STOPS.get(str(row["finish_reason"]), "unknown")
     sample = {
-        "id": sample_id(row["question_id"]), "epoch": int(row["replicate"]) + 1, "input": row["prompt"] or "",
+        "id": sample_id(row["question_id"]), "epoch": int(row["replicate"]) + 1, "input": prompt,
         "choices": options or None, "target": gold_of(row),
         "messages": [asked] if row["error"] is not None else [asked, reply],
         "output": {
             "model": row["model"],
             "choices": [] if row["error"] is not None else [{"message": reply, "stop_reason": stop}],
-            "completion": row["response"] or "",
+            "completion": response,
             "usage": usage,
         },
         "scores": score,
@@ -266,6 +265,12 @@ def _named(name: str) -> zipfile.ZipInfo:
 
 def _json(content: Any) -> bytes:
     return json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
+
+
+def usage_of(row: Mapping[str, Any]) -> dict[str, int]:
+    """Tokens, 0 where they are not known."""
+    usage = {"input_tokens": int(row["prompt_tokens"] or 0), "output_tokens": int(row["completion_tokens"] or 0)}
+    return {**usage, "total_tokens": sum(usage.values())}
 
 
 def answer_of(row: Mapping[str, Any]) -> str | None:

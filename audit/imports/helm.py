@@ -6,7 +6,7 @@ from typing import Any
 
 from audit.benchmarks.rows import text_key
 from audit.errors import DataError
-from audit.imports.record import Imported, Log, Wanted, checked, document, field_of, outcome
+from audit.imports.record import Imported, Log, Wanted, checked, document, key_of, outcome
 
 STATE, STATS, SPEC = "scenario_state.json", "per_instance_stats.json", "run_spec.json"
 METRICS = ("exact_match", "quasi_exact_match")
@@ -44,10 +44,7 @@ def _outcomes(
         seen.add((id_, trial))
         where = f"{path}, instance {id_}"
         found = scores.get((instance["id"], request.get("train_trial_index")), {})
-        name = next((one for one in ((wanted.metric,) if wanted.metric else METRICS) if one in found), None)
-        if name is None:
-            raise DataError(f"{where} has no score {wanted.metric or ' or '.join(METRICS)}; say --metric NAME.")
-        right, of = outcome(found[name].get("mean"), where)
+        right, of = _score(found, wanted.metric, where)
         references = instance.get("references") or []
         texts = [checked(one["output"]["text"], where) for one in references]
         correct = [k for k, one in enumerate(references) if "correct" in one.get("tags", ())]
@@ -58,7 +55,7 @@ def _outcomes(
         yield Imported(
             model=wanted.model,
             benchmark=wanted.benchmark,
-            key=field_of(instance, wanted.key, where) if wanted.key not in ("", "text") else text_key(text, options),
+            key=key_of(instance, wanted.key, text_key(text, options), where),
             sample=id_,
             right=right if answer else None,
             of=of,
@@ -68,3 +65,12 @@ def _outcomes(
             answer=answer,
             epoch=trial + 1,
         )
+
+
+def _score(found: dict[str, Any], metric: str, where: str) -> tuple[int | None, int]:
+    """(k, n) by the metric that is asked for, or the first that is there."""
+    asked = (metric,) if metric else METRICS
+    name = next((one for one in asked if one in found), None)
+    if name is None:
+        raise DataError(f"{where} has no score {' or '.join(asked)}; say --metric NAME.")
+    return outcome(found[name].get("mean"), where)

@@ -279,14 +279,10 @@ class AnswerStage:
         if context.audit.read is not None:
             scored, own = context.audit.read(work, question, setting, one, reply)
         else:
-            try:
-                ballots = [self._scored(question, one, reading, *answer) for answer in answered]
-            except SandboxError as error:
-                reply = replace(reply, finish_reason=FinishReason.ERROR, error=str(error))
-                ballots = [score(reply, one.options, one.gold, reading)]
-            scored = majority(ballots)
+            ballots, replies = self._ballots(question, one, reading, answered)
+            scored, reply = majority(ballots), replies[0]
             if len(ballots) > 1:
-                reply, likelihoods = counted([first for first, _ in answered], ballots), ()
+                reply, likelihoods = counted(replies, ballots), ()
         costs = [r for answer, paid in given if paid for r in answer if r is not None]
         told = context.audit.told
         return {
@@ -305,6 +301,17 @@ class AnswerStage:
             "request_sha256": reply.request_sha256 or None, **one.extras, **own,
             **(told(setting, reply) if told is not None else {}),
         }  # fmt: skip
+
+    def _ballots(
+        self, question: Question, one: Presentation, reading: Reading, answered: Sequence[Answered]
+    ) -> tuple[list[Score], list[Generation]]:
+        """A score for each reply, and the replies; where the sandbox fails a single one, which is an error."""
+        replies = [reply for reply, _ in answered]
+        try:
+            return [self._scored(question, one, reading, *answer) for answer in answered], replies
+        except SandboxError as error:
+            failed = replace(replies[0], finish_reason=FinishReason.ERROR, error=str(error))
+            return [score(failed, one.options, one.gold, reading)], [failed]
 
     def _scored(
         self, question: Question, one: Presentation, reading: Reading, reply: Generation, second: Generation | None

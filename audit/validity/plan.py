@@ -20,7 +20,7 @@ import pyarrow as pa
 from scipy.special import stdtrit
 
 from audit.benchmarks.items import shuffle_item
-from audit.benchmarks.load import open_benchmark
+from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.benchmarks.sample import draw_sample
 from audit.chronology import NAME
 from audit.config import sample_size
@@ -43,6 +43,7 @@ from audit.validity.faults import scorer_faults
 from audit.validity.labels import read_labels, rule_agreement, sentence
 from audit.validity.vocabulary import Injected
 from audit.variants.arrow import find_library
+from audit.variants.record import Variant
 from audit.variants.select import check_library
 from audit.verdict.shipped import shipped_table
 
@@ -72,13 +73,7 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     scorer = scorer_of(config)
     benchmark = open_benchmark(config.benchmark, seed=config.seed)
     items = benchmark.read_items()
-    library = None
-    if config.variants is not None:
-        found = find_library(config.variants)
-        check_library(found, benchmark.name, list(benchmark.iter_questions()))
-        library = found.by_question()
-        if not library:
-            raise LibraryError(f"Library {config.variants} has no accepted variant. Expected at least one an item.")
+    library = _accepted(config.variants, benchmark)
     benchmark = replace(benchmark, only=frozenset(items.by_id))
     n = min(DEFAULT_ITEMS, len(benchmark.census.frame)) if config.n is None else sample_size(config)
     sample = BenchmarkSample(benchmark, draw_sample(benchmark, n, config.seed))
@@ -106,10 +101,23 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     config = replace(config, edits_sha256=digest(table), canary=config.canary and not judged)
     resolved = resolve_run(VALIDITY, config, samples=[sample])
     run = replace(resolved, own=lambda place: where(place / FILE), on_open=partial(_save, table, config.chronology))
-    labelled = read_labels(Path(config.labels)) if config.labels is not None and not judged else ()
-    agreement = rule_agreement(scorer, labelled) if labelled else None
+    agreement = None
+    if config.labels is not None and not judged:
+        agreement = rule_agreement(scorer, read_labels(Path(config.labels)))
     probed = [replace(items.by_id[one.id], order=one.order, options=one.options) for one in sampled]
     return ValidityRun(run, plan, scorer, self_test(scorer, probed), scorer_faults(scorer, probed), agreement)
+
+
+def _accepted(name: str | None, benchmark: Benchmark) -> dict[str, tuple[Variant, ...]] | None:
+    """The accepted variants of each question of a library; None without one."""
+    if name is None:
+        return None
+    found = find_library(name)
+    check_library(found, benchmark.name, list(benchmark.iter_questions()))
+    library = found.by_question()
+    if not library:
+        raise LibraryError(f"Library {name} has no accepted variant. Expected at least one an item.")
+    return library
 
 
 def scorer_facts(run: ValidityRun) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def plain(value: Any, digits: int | None = None) -> Any:
     TypeError for any other type."""
     if isinstance(value, Enum):
         return plain(value.value, digits)
-    if value is None or isinstance(value, bool | int | str):
+    if isinstance(value, bool | int | str | None):
         return value
     if isinstance(value, Mapping):
         return {str(plain(key)): plain(item, digits) for key, item in value.items()}
@@ -30,9 +30,7 @@ def plain(value: Any, digits: int | None = None) -> Any:
     if hasattr(value, "tolist"):  # an array, or a number of one
         return plain(value.tolist(), digits)
     if isinstance(value, float):
-        if not math.isfinite(value):
-            return None
-        return value if digits is None else float(f"{value:.{digits}g}") + 0.0  # no negative zero
+        return _finite(value, digits)
     if hasattr(value, "to_dict"):
         return plain(value.to_dict(), digits)
     if is_dataclass(value):
@@ -40,3 +38,9 @@ def plain(value: Any, digits: int | None = None) -> Any:
     if isinstance(value, PurePath):
         return str(value)
     raise TypeError(f"JSON cannot hold a {type(value).__name__}: {value!r}.")
+
+
+def _finite(value: float, digits: int | None) -> float | None:
+    if not math.isfinite(value):
+        return None
+    return value if digits is None else float(f"{value:.{digits}g}") + 0.0  # no negative zero

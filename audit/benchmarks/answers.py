@@ -120,8 +120,9 @@ def _auto(value: str, options: Sequence[str], labels: Sequence[str], base: int) 
     text, letter = value.strip(), bare(value)
     readings: dict[str, int] = {}
     if labels:
-        if letter in labels or letter.upper() in labels:
-            readings["label"] = label_index(letter if letter in labels else letter.upper(), labels)
+        label = letter if letter in labels else letter.upper()
+        if label in labels:
+            readings["label"] = label_index(label, labels)
         elif (lettered := _LETTERED.fullmatch(text)) and lettered["letter"].upper() in labels:  # the gold is "(A) 5"
             readings["label"] = label_index(lettered["letter"].upper(), labels)
             text = lettered["text"]
@@ -133,20 +134,25 @@ def _auto(value: str, options: Sequence[str], labels: Sequence[str], base: int) 
         readings["text"] = text_index(text, options)
     if not labels and text.isdecimal() and base <= int(text) < base + len(options):
         readings["index"] = int(text) - base
-    if not readings and labels:
-        raise BenchmarkError(
-            f"gold {value!r} is not among the item's labels {', '.join(labels)}, nor one of: {' | '.join(options)}."
-        )
     if not readings:
-        last = len(options) - 1
-        raise BenchmarkError(
-            f"gold {value!r} is outside the {len(options)} options; expected an index {base}..{base + last}, a letter "
-            f"{_span(LETTERS[: len(options)])}, or one of: {' | '.join(options)}."
-        )
+        raise _no_option(value, options, labels, base)
     if len(set(readings.values())) > 1:
         ways = ", ".join(f"as {way} option {index + 1}" for way, index in readings.items())
         raise BenchmarkError(f"gold {value!r} is ambiguous: {ways}. Say which, such as benchmark.answer_as=index.")
     return next(iter(readings.values()))
+
+
+def _no_option(value: str, options: Sequence[str], labels: Sequence[str], base: int) -> BenchmarkError:
+    texts = " | ".join(options)
+    if labels:
+        return BenchmarkError(
+            f"gold {value!r} is not among the item's labels {', '.join(labels)}, nor one of: {texts}."
+        )
+    n = len(options)
+    return BenchmarkError(
+        f"gold {value!r} is outside the {n} options; expected an index {base}..{base + n - 1}, a letter "
+        f"{_span(LETTERS[:n])}, or one of: {texts}."
+    )
 
 
 def _shifted(index: int, base: int, count: int) -> int:

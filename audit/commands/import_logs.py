@@ -185,6 +185,22 @@ def _chosen(
     """(the benchmark to judge, the judged models, the outcomes of these and the references). released: models of
     which a date is told. ConfigError where a name is unknown, or several benchmarks are left to choose from."""
     from audit.imports.join import check_held_out, only
+
+    benchmark = _benchmark(asked, joined, held_out)
+    for name in (*asked.judge, *asked.references, *filter(None, released)):
+        if name not in joined.models:
+            raise unknown_name("model of the logs", name, joined.models)
+    judged = asked.judge or [name for name in joined.models if name not in asked.references]
+    if twice := sorted(set(judged) & set(asked.references)):
+        raise ConfigError(f"{twice[0]} is judged and a reference; expected it in --judge or --references, not in both.")
+    joined = only(joined, {*judged, *asked.references} if asked.references else set(joined.models))
+    if held_out is not None:
+        check_held_out(joined, benchmark, held_out)
+    return benchmark, judged, joined
+
+
+def _benchmark(asked: argparse.Namespace, joined: Joined, held_out: str | None) -> str:
+    """The one to judge."""
     from audit.imports.reworded import REWORDED
 
     if held_out and asked.reworded:
@@ -200,16 +216,7 @@ def _chosen(
             f"The logs hold {len(others)} benchmarks ({', '.join(sorted(others)[:6])}); expected one, such as "
             f"--benchmark {shlex.quote(others[0])}."
         )
-    for name in (*asked.judge, *asked.references, *filter(None, released)):
-        if name not in joined.models:
-            raise unknown_name("model of the logs", name, joined.models)
-    judged = asked.judge or [name for name in joined.models if name not in asked.references]
-    if twice := sorted(set(judged) & set(asked.references)):
-        raise ConfigError(f"{twice[0]} is judged and a reference; expected it in --judge or --references, not in both.")
-    joined = only(joined, {*judged, *asked.references} if asked.references else set(joined.models))
-    if held_out is not None:
-        check_held_out(joined, benchmark, held_out)
-    return benchmark, judged, joined
+    return benchmark
 
 
 def _print_verdicts(cells: Sequence[Mapping[str, Any]]) -> None:

@@ -176,12 +176,16 @@ def _bury(run: Mapping[str, Any], run_dir: Path, now: datetime) -> None:
     elif key_of(run_dir) != run["key"]:
         raise RegistryError(f"{run_dir} holds something else by now. Nothing was removed there.")
     else:
-        folder = run_dir / DECISIONS
-        decided = {path.name: file_sha256(path) for path in sorted(folder.glob("*.json"))} if folder.is_dir() else {}
+        decided = {path.name: file_sha256(path) for path in sorted((run_dir / DECISIONS).glob("*.json"))}
         kept = ("key", "audit", "fingerprint", "answers_sha256", "verdict_sha256", "manifest_sha256", "suite",
                 "suite_sha256", "decision", "started", "ended", "registered", "retention_days")  # fmt: skip
         told = {name: run[name] for name in kept} | {"removed": at(now), "decisions": decided}
         write_file(stone, (json.dumps(told, indent=1, sort_keys=True) + "\n").encode())
+    _clear(run_dir)
+
+
+def _clear(run_dir: Path) -> None:
+    """Remove what the program wrote there, but the decisions, the tombstone and the lock."""
     try:
         for name in _FOLDERS:
             folder = run_dir / name

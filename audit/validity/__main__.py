@@ -66,14 +66,18 @@ def _run_panel(panel: Sequence[Sequence[str]]) -> int:
             refused("no report of all benchmarks together: not every one has a run")
         return FAILED if failed else max(codes, default=OK)
     config = done[0][0]
-    code = OK
-    if config.report:
-        run_dirs = [run_dir for _, run_dir in done]
-        design = {facet: [getattr(config, facet) for config, _ in done] for facet in FACETS}
-        facets = {facet: values for facet, values in design.items() if len(set(values)) > 1}
-        together = {config.benchmark.name for config, _ in done}
-        code = _report_together(run_dirs) if len(together) > 1 else _stable(run_dirs, facets, max(codes))
+    code = _judge_together(done, max(codes)) if config.report else OK
     return FAILED if failed else code if config.gate else OK
+
+
+def _judge_together(done: Sequence[tuple[ValidityConfig, Path]], code: int) -> int:
+    """Report several benchmarks together, or tell whether one is stable under its facets; the exit code."""
+    run_dirs = [run_dir for _, run_dir in done]
+    if len({config.benchmark.name for config, _ in done}) > 1:
+        return _report_together(run_dirs)
+    design = {facet: [getattr(config, facet) for config, _ in done] for facet in FACETS}
+    facets = {facet: values for facet, values in design.items() if len(set(values)) > 1}
+    return _stable(run_dirs, facets, code)
 
 
 def _stable(run_dirs: Sequence[Path], facets: Mapping[str, Sequence[Any]], code: int) -> int:

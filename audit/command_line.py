@@ -44,7 +44,8 @@ _EXAMPLES = {
     "worker": "worker=qwen3_8b",
 }
 _HYDRAS_OWN = re.compile(r"hydra[./]|[+~]|-(?!-help$|h$)")  # options and keys that change where groups are found
-_R_LIST = re.compile(r"(\+{0,2}r)=([^\[\](){}'\"]*,[^\[\](){}'\"]*)")
+_R_LIST = re.compile(r"\A(\+{0,2}r)=([^\[\](){}'\"]*,[^\[\](){}'\"]*)\Z")
+_MULTIRUN = ("-m", *("--multirun"[:k] for k in range(len("--m"), len("--multirun") + 1)))  # argparse takes a beginning
 
 
 class _AddedConfigs(SearchPathPlugin):
@@ -159,9 +160,8 @@ def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
         if "${" in word:  # `${oc.env:KEY}` would be written into the run's files, by a suite from somebody else too
             raise ConfigError(f"{word!r} asks for another value by '${{...}}'. Expected the value itself.")
     arguments = with_twin(arguments)
-    ours = [_R_LIST.sub(r"\1=[\2]", word) if _R_LIST.fullmatch(word) else word for word in arguments]
-    multirun = [word for word in ours if word == "-m" or (len(word) > 2 and "--multirun".startswith(word))]
-    ours = [quoted(_as_text(_as_group(word))) for word in ours]
+    multirun = [word for word in arguments if word in _MULTIRUN]
+    ours = [quoted(_as_text(_as_group(_R_LIST.sub(r"\1=[\2]", word)))) for word in arguments]
     overrides = [override for word in ours if (override := _parsed(word))]
     sweeps = [override for override in overrides if override.is_sweep_override()]
     if multirun or sweeps:

@@ -171,11 +171,7 @@ def next_command(content: Mapping[str, Any], manifest: Mapping[str, Any]) -> str
         return ""
     words = [word for word in typed if not word.startswith("plan=")]
     if not all(CellRows(**rows).complete for rows in content["rows"]):
-        why = " ".join((manifest.get("models_failed") or {}).values())
-        if "canary=false" in why:
-            return ""
-        amount = re.findall(r"such as (cost\.max=\S+)\.", why)[-1:]
-        return shlex.join(["audit", audit, *(w for w in words if not (amount and w.startswith("cost.max="))), *amount])
+        return _going_on(audit, words, manifest)
     if (more := more_questions([(content, manifest)])) is not None:
         return larger(("audit", audit, *words), "n", more)
     if {cell["verdict"] for cell in content["cells"]} & {"underpowered", "withheld"}:
@@ -184,6 +180,16 @@ def next_command(content: Mapping[str, Any], manifest: Mapping[str, Any]) -> str
     other = next(name for name in (("memory",) if weighed else ()) + ("perturb", "sweep") if name != audit)
     same = [word for word in words if word.partition("=")[0].partition(".")[0] in _SUBJECT]
     return shlex.join(["audit", "plan", f"audit={other}", *same])
+
+
+def _going_on(audit: str, words: Sequence[str], manifest: Mapping[str, Any]) -> str:
+    """The command that asks for the missing rows: with more money where that ran out. Empty where the canary stopped
+    the run, which it would again."""
+    why = " ".join((manifest.get("models_failed") or {}).values())
+    if "canary=false" in why:
+        return ""
+    amount = re.findall(r"such as (cost\.max=\S+)\.", why)[-1:]
+    return shlex.join(["audit", audit, *(w for w in words if not (amount and w.startswith("cost.max="))), *amount])
 
 
 def larger(command: Sequence[str], key: str, n: int | str) -> str:

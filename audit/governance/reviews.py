@@ -8,7 +8,7 @@ of each signer counts.
 import os
 import re
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
@@ -98,17 +98,23 @@ def honour(
         return replace(ruling, decision=Decision.BLOCK, exit_code=code, said=tuple(said))
     if ruling.exit_code in (FAILED, OK):
         return replace(ruling, said=tuple(said))
-    kinds = {Kind.OVERRIDE} | ({Kind.APPROVE} if ruling.decision == Decision.REVIEW else set())
-    who = {one.signer for one in last.values() if one.kind in kinds and one.expires and one.expires > now}
+    who = _supporters(ruling.decision, last.values(), now)
     needed = approvals if run_by and "" not in run_by else max(approvals, 2)
-    if len(who) >= needed and who - set(run_by):
-        return replace(ruling, decision=Decision.PASS, exit_code=OK, said=tuple(said), overridden=True)
-    if who and not who - set(run_by):
+    if who - set(run_by):
+        if len(who) >= needed:
+            return replace(ruling, decision=Decision.PASS, exit_code=OK, said=tuple(said), overridden=True)
+    elif who:
         said.append("who ran the audit cannot approve it alone")
     if decided:
         unknown = "" if needed == approvals else " (who ran the audit is not known, so two)"
         said.append(f"{len(who)} of {needed} needed{unknown}")
     return replace(ruling, said=tuple(said))
+
+
+def _supporters(decision: Decision, last: Iterable[Decided], now: datetime) -> set[str]:
+    """Who lets it pass, by a word that has not expired."""
+    kinds = (Kind.OVERRIDE, Kind.APPROVE) if decision == Decision.REVIEW else (Kind.OVERRIDE,)
+    return {one.signer for one in last if one.kind in kinds and one.expires and one.expires > now}
 
 
 def parse_time(text: str) -> datetime:

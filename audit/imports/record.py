@@ -151,6 +151,11 @@ def epoch_of(word: str) -> int:
     return int(word) if word.isdecimal() and len(word) < 6 else 1
 
 
+def shortened(value: Any) -> str | None:
+    """As text, of which 200 characters are kept."""
+    return None if value is None else str(value)[:200]
+
+
 def letter_index(value: Any, n: int) -> int | None:
     """The place of an option that is named by its number from 0 or by its letter; None where neither."""
     word = str(value).strip()

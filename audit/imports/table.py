@@ -23,6 +23,7 @@ from audit.imports.record import (
     epoch_of,
     json_lines,
     outcome,
+    shortened,
     trials,
 )
 
@@ -66,7 +67,7 @@ def _outcome(path: Path, told: dict[str, Any], where: str, wanted: Wanted) -> Im
         text=text,
         options=options,
         gold=_letter(_word(told, "gold", where), len(options)),
-        answer=None if told.get("answer") is None else str(told["answer"])[:200],
+        answer=shortened(told.get("answer")),
         epoch=epoch_of(_word(told, "epoch", where)),
         error=error,
         stratum=_word(told, "stratum", where)[:200],

@@ -134,14 +134,14 @@ def _ordered(
     beyond = spread = own_spread = twice = None
     if references:
         beyond = order_test(own - np.mean(references, axis=0), rng=rng, n_resamples=n_resamples)
-    if beyond is not None and beyond.units > 1:
-        # Against nothing: of one set of units, the test is whether the mean beyond the references is above 0.
-        unit, theirs = _in_own_unit(own), [_in_own_unit(r) for r in references]
-        known = not any(np.isnan(r).all() for r in (unit, *theirs))  # one other order of a unit has no spread
-        twice = set_difference((unit, _NOTHING), [(2 * r, _NOTHING) for r in theirs]) if known else None
-        if len(references) > 1:
-            spread = set_difference((_gains(own), _NOTHING), [(_gains(r), _NOTHING) for r in references])
-            own_spread = set_difference((unit, _NOTHING), [(r, _NOTHING) for r in theirs]) if known else None
+        if beyond.units > 1:
+            # Against nothing: of one set of units, the test is whether the mean beyond the references is above 0.
+            unit, theirs = _in_own_unit(own), [_in_own_unit(r) for r in references]
+            known = not any(np.isnan(r).all() for r in (unit, *theirs))  # one other order of a unit has no spread
+            twice = set_difference((unit, _NOTHING), [(2 * r, _NOTHING) for r in theirs]) if known else None
+            if len(references) > 1:
+                spread = set_difference((_gains(own), _NOTHING), [(_gains(r), _NOTHING) for r in references])
+                own_spread = set_difference((unit, _NOTHING), [(r, _NOTHING) for r in theirs]) if known else None
     tests = tuple(order_test(r, rng=rng, n_resamples=0) for r in references) if describe else ()
     return Ordered(alone, beyond, spread, own_spread, twice, tests, outside)
 

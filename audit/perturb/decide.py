@@ -119,15 +119,17 @@ def _not_found(evidence: Grounds, thresholds: PerturbThresholds, found_p: float 
         because("largest", largest=evidence.drop.largest),
         because("ruled_out" if alone else "not_ruled_out", delta=equivalence.delta, pvalue=equivalence.p_no_larger),
     ]
-    if alone and not cleared:
-        reasons.append(because("not_beside_references", delta=equivalence.delta, pvalue=evidence.beside))
     if cleared:
+        verdict, advice = PerturbVerdict.NO_DROP_DETECTED, [because("ask_memory")]
         reasons.append(because("learnt_answers"))
-    elif np.isfinite(evidence.detectable):
-        reasons.append(because("power", drop=evidence.detectable, power=thresholds.power))
-    verdict = PerturbVerdict.NO_DROP_DETECTED if cleared else PerturbVerdict.UNDERPOWERED
-    advice = [because("ask_memory" if cleared else "more_items")]
-    advice += [because("run_references")] if cleared and evidence.beside is None else []
+        if evidence.beside is None:
+            advice.append(because("run_references"))
+    else:
+        verdict, advice = PerturbVerdict.UNDERPOWERED, [because("more_items")]
+        if alone:
+            reasons.append(because("not_beside_references", delta=equivalence.delta, pvalue=evidence.beside))
+        if np.isfinite(evidence.detectable):
+            reasons.append(because("power", drop=evidence.detectable, power=thresholds.power))
     return Decision(verdict, (*reasons, *_held_out(tests)), tuple(advice), doubt)
 
 

@@ -209,11 +209,8 @@ def _declared_at(reply: str, at: int, options: list[str]) -> int | None:
     match = _LETTER_HERE.match(reply, at)
     text = _option_at(reply, at, options)
     if text is not None and (match is None or _size(options[text]) > 1):
-        also = _ALSO.match(reply, at + _size(options[text]))  # "the answer is A planet" where that is an option
-        if also and _option_at(reply, also.end(), options) is not None:
-            return AMBIGUOUS
-        end = at + _size(options[text])
-        return None if _DENIED.match(reply[end : end + 40]) else text
+        # "the answer is A planet" where that is an option
+        return _text_declared(reply, at + _size(options[text]), text, options)
     if match is None:
         return None
     letter, after = match.group(1), reply[match.end() : match.end() + 80]
@@ -229,6 +226,14 @@ def _declared_at(reply: str, at: int, options: list[str]) -> int | None:
     if _ENDS_WELL.match(after) or (letter not in "AI" and _GOES_ON_WELL.match(after)):
         return AMBIGUOUS if _DENIED.match(after.lstrip(".,")) else index
     return None
+
+
+def _text_declared(reply: str, end: int, text: int, options: list[str]) -> int | None:
+    """The option whose text ends at `end`, unless another one or a denial follows."""
+    also = _ALSO.match(reply, end)
+    if also and _option_at(reply, also.end(), options) is not None:
+        return AMBIGUOUS
+    return None if _DENIED.match(reply[end : end + 40]) else text
 
 
 def _option_at(reply: str, at: int, options: list[str]) -> int | None:

@@ -19,7 +19,7 @@ from audit.validity.edits.record import ORIGINAL, Family
 from audit.validity.evidence import CellEvidence
 from audit.validity.status import GATE_COLUMNS, gate_columns
 from audit.validity.status import Status as PaperWord
-from audit.validity.vocabulary import GATES, ValidityResult
+from audit.validity.vocabulary import GATES, Injected, ValidityResult
 from audit.verdict.result import Status
 from audit.verdict.tables import csv_text, digits
 
@@ -99,23 +99,28 @@ def _classes(results: Sequence[ValidityResult], met: Chronology | None) -> Paper
     for id_, name in _CLASSES:
         put = [f for r in results for f in r.faults if f.fault == id_]
         checks = list(dict.fromkeys(GATES[f.check].title if f.check in GATES else f.check for f in put))
-        caught, missed = (sum(f.state == state for f in put) for state in ("caught", "missed"))
-        silent = len(put) - caught - missed  # the check fails already, or these data cannot show the fault
-        shown = (
-            f"{caught} of {len(put)}" + f"; {missed} missed" * bool(missed) + f"; {silent} tell nothing" * bool(silent)
-        )
         # F1a is of F1, and F10 is not; of F3 only what has no sub-case of its own.
         own = {id_, *(f"{id_}{letter}" for letter in "abcdefghij" if id_ != "F3")}
         entries = [e for e in met.entries if e.failure_class in own] if met else []
         rows.append((
             id_, name, "; ".join(dict.fromkeys(f.named for f in put)) or "nothing was injected", "; ".join(checks),
-            shown if put else "–",
+            _caught(put),
             "; ".join(f"{e.id}: {e.symptom}" for e in entries) or ("not met" if met else "–"),
             "; ".join(f"{e.id}: {e.fix}" for e in entries if e.fix),
         ))  # fmt: skip
     columns = ("ID", "Class", "Put into a copy of this run", "Check that must see it", "Caught", "Met while building",
                "Fix")  # fmt: skip
     return PaperTable(2, "Failure classes: injected here, and met", columns, tuple(rows))
+
+
+def _caught(put: Sequence[Injected]) -> str:
+    """How many of the injected faults their check saw."""
+    if not put:
+        return "–"
+    caught, missed = (sum(f.state == state for f in put) for state in ("caught", "missed"))
+    silent = len(put) - caught - missed  # the check fails already, or these data cannot show the fault
+    missing = f"; {missed} missed" * bool(missed) + f"; {silent} tell nothing" * bool(silent)
+    return f"{caught} of {len(put)}{missing}"
 
 
 def _buckets(results: Sequence[ValidityResult]) -> PaperTable:

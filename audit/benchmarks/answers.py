@@ -128,31 +128,26 @@ def _auto(value: str, options: Sequence[str], labels: Sequence[str], base: int) 
             text = lettered["text"]
             if _with_text(text, options) != [readings["label"]]:
                 raise BenchmarkError(f"gold {value!r}: option {lettered['letter']} does not read {text!r}.")
-    elif len(letter) == 1 and letter.upper() in LETTERS[: len(options)]:
+    elif letter.upper() in tuple(LETTERS[: len(options)]):
         readings["letter"] = letter_index(letter, len(options))
     if _with_text(text, options):
         readings["text"] = text_index(text, options)
     if not labels and text.isdecimal() and base <= int(text) < base + len(options):
         readings["index"] = int(text) - base
     if not readings:
-        raise _no_option(value, options, labels, base)
+        texts, n = " | ".join(options), len(options)
+        if labels:
+            raise BenchmarkError(
+                f"gold {value!r} is not among the item's labels {', '.join(labels)}, nor one of: {texts}."
+            )
+        raise BenchmarkError(
+            f"gold {value!r} is outside the {n} options; expected an index {base}..{base + n - 1}, a letter "
+            f"{_span(LETTERS[:n])}, or one of: {texts}."
+        )
     if len(set(readings.values())) > 1:
         ways = ", ".join(f"as {way} option {index + 1}" for way, index in readings.items())
         raise BenchmarkError(f"gold {value!r} is ambiguous: {ways}. Say which, such as benchmark.answer_as=index.")
     return next(iter(readings.values()))
-
-
-def _no_option(value: str, options: Sequence[str], labels: Sequence[str], base: int) -> BenchmarkError:
-    texts = " | ".join(options)
-    if labels:
-        return BenchmarkError(
-            f"gold {value!r} is not among the item's labels {', '.join(labels)}, nor one of: {texts}."
-        )
-    n = len(options)
-    return BenchmarkError(
-        f"gold {value!r} is outside the {n} options; expected an index {base}..{base + n - 1}, a letter "
-        f"{_span(LETTERS[:n])}, or one of: {texts}."
-    )
 
 
 def _shifted(index: int, base: int, count: int) -> int:

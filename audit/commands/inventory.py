@@ -117,9 +117,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, model in pairs
     ]
     rows.sort(key=lambda one: (not one.found, -(one.months or 0)))
-    if asked.json:
-        print(json.dumps([asdict(one) for one in rows], indent=1))
-        return 0
-    for one in rows:
-        print(one.text)
+    print(json.dumps([asdict(one) for one in rows], indent=1) if asked.json else "\n".join(one.text for one in rows))
     return 0

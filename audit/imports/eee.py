@@ -7,18 +7,7 @@ from typing import Any
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
 from audit.export.eee import AGGREGATE, INSTANCE, UNPARSED, VERSION, validator
-from audit.imports.record import (
-    Imported,
-    Log,
-    Wanted,
-    checked,
-    document,
-    epoch_of,
-    json_lines,
-    key_of,
-    letter_index,
-    outcome,
-)
+from audit.imports.record import Imported, Log, Wanted, checked, document, epoch, json_lines, letter_index, outcome
 
 _SAMPLES = "_samples.jsonl"
 
@@ -79,7 +68,7 @@ def _outcomes(path: Path, wanted: Wanted, names: Collection[str]) -> Iterator[Im
         yield Imported(
             model=wanted.model or sample["model_id"],
             benchmark=wanted.benchmark or sample["evaluation_name"],
-            key=key_of(sample, wanted.key, text_key(text, choices), where),
+            key=wanted.key_of(sample, text_key(text, choices), where),
             sample=sample["sample_id"],
             right=right,
             of=of,
@@ -87,7 +76,7 @@ def _outcomes(path: Path, wanted: Wanted, names: Collection[str]) -> Iterator[Im
             options=choices,
             gold=_gold(reference, choices),
             answer=(said[-1]["extracted_value"] if said else replies[0])[:200],
-            epoch=epoch_of((sample.get("metadata") or {}).get("epoch", "1")),
+            epoch=epoch((sample.get("metadata") or {}).get("epoch", "1")),
             error=None if failed in ("", UNPARSED) else failed[:200],
         )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from audit.benchmarks.rows import text_key
 from audit.errors import DataError
-from audit.imports.record import Imported, Log, Wanted, checked, document, key_of, outcome
+from audit.imports.record import Imported, Log, Wanted, checked, document, outcome
 
 STATE, STATS, SPEC = "scenario_state.json", "per_instance_stats.json", "run_spec.json"
 METRICS = ("exact_match", "quasi_exact_match")
@@ -44,33 +44,31 @@ def _outcomes(
         seen.add((id_, trial))
         where = f"{path}, instance {id_}"
         found = scores.get((instance["id"], request.get("train_trial_index")), {})
-        right, of = _score(found, wanted.metric, where)
+        asked = (wanted.metric,) if wanted.metric else METRICS
+        name = next((one for one in asked if one in found), None)
+        if name is None:
+            raise DataError(f"{where} has no score {' or '.join(asked)}; say --metric NAME.")
+        right, of = outcome(found[name].get("mean"), where)
         references = instance.get("references") or []
         texts = [checked(one["output"]["text"], where) for one in references]
         correct = [k for k, one in enumerate(references) if "correct" in one.get("tags", ())]
-        options = tuple(texts) if request.get("output_mapping") and len(correct) == 1 else ()
+        options: tuple[str, ...] = ()
+        gold = None
+        if request.get("output_mapping") and len(correct) == 1:
+            options, gold = tuple(texts), correct[0]
         text = checked(instance["input"]["text"], where)
         replies = (request.get("result") or {}).get("completions") or [{}]
         answer = str(replies[0].get("text", "")).strip()[:200]
         yield Imported(
             model=wanted.model,
             benchmark=wanted.benchmark,
-            key=key_of(instance, wanted.key, text_key(text, options), where),
+            key=wanted.key_of(instance, text_key(text, options), where),
             sample=id_,
             right=right if answer else None,
             of=of,
             text=text,
             options=options,
-            gold=correct[0] if options else None,
+            gold=gold,
             answer=answer,
             epoch=trial + 1,
         )
-
-
-def _score(found: dict[str, Any], metric: str, where: str) -> tuple[int | None, int]:
-    """(k, n) by the metric that is asked for, or the first that is there."""
-    asked = (metric,) if metric else METRICS
-    name = next((one for one in asked if one in found), None)
-    if name is None:
-        raise DataError(f"{where} has no score {' or '.join(asked)}; say --metric NAME.")
-    return outcome(found[name].get("mean"), where)

@@ -17,7 +17,6 @@ from audit.imports.record import (
     member,
     open_zip,
     outcome,
-    shortened,
 )
 from audit.records import ITEM_ID
 
@@ -81,7 +80,7 @@ def _read(sample: Any, model: str, benchmark: str, wanted: Wanted, where: str) -
         text=text,
         options=options,
         gold=letter_index(target, len(options)) if options else None,
-        answer=shortened(answer),
+        answer=None if answer is None else str(answer)[:200],
         epoch=int(sample["epoch"]) if str(sample["epoch"]).isdecimal() else 1,
         error=str(message)[:200] if failed else None,
     )

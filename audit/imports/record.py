@@ -41,6 +41,9 @@ class Wanted:
     metric: str = ""
     columns: dict[str, str] = field(default_factory=dict)
 
+    def key_of(self, record: Any, by_text: str, where: str) -> str:
+        return by_text if self.key in ("", "text") else field_of(record, self.key, where)
+
 
 @dataclass(frozen=True, slots=True)
 class Imported:
@@ -142,18 +145,8 @@ def field_of(record: Any, path: str, where: str) -> str:
     return checked(value, where)
 
 
-def key_of(record: Any, asked: str, by_text: str, where: str) -> str:
-    """What names the item: the field that was asked for, else its text."""
-    return by_text if asked in ("", "text") else field_of(record, asked, where)
-
-
-def epoch_of(word: str) -> int:
+def epoch(word: str) -> int:
     return int(word) if word.isdecimal() and len(word) < 6 else 1
-
-
-def shortened(value: Any) -> str | None:
-    """As text, of which 200 characters are kept."""
-    return None if value is None else str(value)[:200]
 
 
 def letter_index(value: Any, n: int) -> int | None:

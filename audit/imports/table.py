@@ -13,19 +13,7 @@ from audit.benchmarks.answers import LETTERS, MARKER, NUMBER_ALONE, read_number,
 from audit.benchmarks.latex import boxed, same_answer
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
-from audit.imports.record import (
-    MAX_CELL,
-    Imported,
-    Log,
-    Wanted,
-    checked,
-    document,
-    epoch_of,
-    json_lines,
-    outcome,
-    shortened,
-    trials,
-)
+from audit.imports.record import MAX_CELL, Imported, Log, Wanted, checked, document, epoch, json_lines, outcome, trials
 
 FIELDS = (
     *("model", "item", "correct", "of", "benchmark", "text", "options", "answer", "reply", "gold", "epoch", "error"),
@@ -57,18 +45,19 @@ def _outcome(path: Path, told: dict[str, Any], where: str, wanted: Wanted) -> Im
     right, of = _right(told, where)
     options, error = _options(told.get("options"), where), _word(told, "error", where)[:200] or None
     by_text = text_key(text or "", options)
+    sample = item or by_text
     return Imported(
         model=model,
         benchmark=wanted.benchmark or _word(told, "benchmark", where) or path.stem,
-        key=by_text if wanted.key == "text" or not item else item,
-        sample=item or by_text,
+        key=by_text if wanted.key == "text" else sample,
+        sample=sample,
         right=None if error else right,
         of=of,
         text=text,
         options=options,
         gold=_letter(_word(told, "gold", where), len(options)),
-        answer=shortened(told.get("answer")),
-        epoch=epoch_of(_word(told, "epoch", where)),
+        answer=None if told.get("answer") is None else str(told["answer"])[:200],
+        epoch=epoch(_word(told, "epoch", where)),
         error=error,
         stratum=_word(told, "stratum", where)[:200],
     )

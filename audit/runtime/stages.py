@@ -306,11 +306,10 @@ class AnswerStage:
         self, question: Question, one: Presentation, reading: Reading, answered: Sequence[Answered]
     ) -> tuple[list[Score], list[Generation]]:
         """A score for each reply, and the replies; where the sandbox fails a single one, which is an error."""
-        replies = [reply for reply, _ in answered]
         try:
-            return [self._scored(question, one, reading, *answer) for answer in answered], replies
+            return [self._scored(question, one, reading, *answer) for answer in answered], [r for r, _ in answered]
         except SandboxError as error:
-            failed = replace(replies[0], finish_reason=FinishReason.ERROR, error=str(error))
+            failed = replace(answered[0][0], finish_reason=FinishReason.ERROR, error=str(error))
             return [score(failed, one.options, one.gold, reading)], [failed]
 
     def _scored(

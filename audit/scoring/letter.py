@@ -205,11 +205,10 @@ def _last_declared(reply: str, options: list[str]) -> int | None:
 
 
 def _declared_at(reply: str, at: int, options: list[str]) -> int | None:
-    """What stands right after "the answer is": an option's text, or a letter that is not an article or a name."""
+    """What stands right after "the answer is": an option's text ("A planet"), or a letter, no article and no name."""
     match = _LETTER_HERE.match(reply, at)
     text = _option_at(reply, at, options)
     if text is not None and (match is None or _size(options[text]) > 1):
-        # "the answer is A planet" where that is an option
         return _text_declared(reply, at + _size(options[text]), text, options)
     if match is None:
         return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -133,28 +133,23 @@ def _runs(words: Sequence[str]) -> list[list[str]]:
     ConfigError for both at once, and for lists of another length.
     """
     told = dict(word.split("=", 1) for word in words if "=" in word)
-    listed = {
-        key: list(filter(None, map(str.strip, value[1:-1].split(","))))
-        for key, value in told.items()
-        if re.fullmatch(r"\[.*\]", value)
-    }
+    lists = {key: value[1:-1].split(",") for key, value in told.items() if re.fullmatch(r"\[.*\]", value)}
+    listed = {key: list(filter(None, map(str.strip, values))) for key, values in lists.items()}
     names = listed.get("benchmark", [])
     each = {key: listed[key] for key in _EACH if names and key in listed}
-    facets = {key: listed[key] for key in FACETS if key in listed and key not in each}
-    if names:
-        if facets:
-            crossed = ", ".join(facets)
-            raise ConfigError(f"{crossed} and several benchmarks: expected one benchmark, or one value of each.")
-        for key, values in each.items():
-            if len(values) != len(names):
-                raise ConfigError(
-                    f"{key} has {len(values)} for {len(names)} benchmarks. Expected one for each, or null."
-                )
-        need_folder(told.get("run_dir"), "A panel of several benchmarks")
+    facets = {key: listed[key] for key in FACETS if key in listed.keys() - each.keys()}
+    if names and facets:
+        raise ConfigError(f"{', '.join(facets)} and several benchmarks: expected one benchmark, or one value of each.")
+    for key, values in each.items():
+        if len(values) != len(names):
+            raise ConfigError(f"{key} has {len(values)} for {len(names)} benchmarks. Expected one for each, or null.")
     for key, values in facets.items():
         if len(set(values)) < max(2, len(values)):
             raise ConfigError(f"{key}={values}: expected two or more different values, such as 'seed=[42,123,2024]'.")
-    chosen = zip(*each.values(), strict=True) if names else product(*facets.values())
+    chosen: Iterable[tuple[str, ...]] = product(*facets.values())
+    if names:
+        need_folder(told.get("run_dir"), "A panel of several benchmarks")
+        chosen = zip(*each.values(), strict=True)
     return [_words_of(words, dict(zip(each | facets, one, strict=True)), "xstest" in names) for one in chosen]
 
 

@@ -119,8 +119,8 @@ def _caught(put: Sequence[Injected]) -> str:
         return "–"
     caught, missed = (sum(f.state == state for f in put) for state in ("caught", "missed"))
     silent = len(put) - caught - missed  # the check fails already, or these data cannot show the fault
-    missing = f"; {missed} missed" * bool(missed) + f"; {silent} tell nothing" * bool(silent)
-    return f"{caught} of {len(put)}{missing}"
+    rest = f"; {missed} missed" * bool(missed) + f"; {silent} tell nothing" * bool(silent)
+    return f"{caught} of {len(put)}{rest}"
 
 
 def _buckets(results: Sequence[ValidityResult]) -> PaperTable:

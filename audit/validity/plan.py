@@ -101,9 +101,8 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     config = replace(config, edits_sha256=digest(table), canary=config.canary and not judged)
     resolved = resolve_run(VALIDITY, config, samples=[sample])
     run = replace(resolved, own=lambda place: where(place / FILE), on_open=partial(_save, table, config.chronology))
-    agreement = None
-    if config.labels is not None and not judged:
-        agreement = rule_agreement(scorer, read_labels(Path(config.labels)))
+    labels = None if judged else config.labels
+    agreement = None if labels is None else rule_agreement(scorer, read_labels(Path(labels)))
     probed = [replace(items.by_id[one.id], order=one.order, options=one.options) for one in sampled]
     return ValidityRun(run, plan, scorer, self_test(scorer, probed), scorer_faults(scorer, probed), agreement)
 
@@ -114,10 +113,9 @@ def _accepted(name: str | None, benchmark: Benchmark) -> dict[str, tuple[Variant
         return None
     found = find_library(name)
     check_library(found, benchmark.name, list(benchmark.iter_questions()))
-    library = found.by_question()
-    if not library:
+    if not found.accepted:
         raise LibraryError(f"Library {name} has no accepted variant. Expected at least one an item.")
-    return library
+    return found.by_question()
 
 
 def scorer_facts(run: ValidityRun) -> dict[str, Any]:

@@ -271,10 +271,7 @@ def check_run(
         check_reading(load_protocol(protocol_of(config, model), templates, reading), reading)
         reask_of(config, other)
     if config.replicate_restart:
-        if any(model.engine == "openai" for model in config.model.values()):
-            raise ConfigError("replicate_restart=true starts engines anew, and an endpoint is started by others.")
-        if config.cost.max is not None or getattr(config, "stop", "never") != "never":
-            raise ConfigError("replicate_restart=true asks replicate by replicate: leave out stop=early and cost.max.")
+        _check_restart(config)
     if config.gate and not config.report:
         raise ConfigError("gate=true needs the verdict, which the report holds: leave report=true.")
     for key, expected in (
@@ -286,6 +283,13 @@ def check_run(
             raise ConfigError(f"Invalid {key}: {value}. Expected {expected}.")
     if config.store.format not in ("arrow", "parquet"):
         raise ConfigError(f"Invalid store.format: {config.store.format!r}. Expected arrow or parquet.")
+
+
+def _check_restart(config: RunConfig) -> None:
+    if any(model.engine == "openai" for model in config.model.values()):
+        raise ConfigError("replicate_restart=true starts engines anew, and an endpoint is started by others.")
+    if config.cost.max is not None or getattr(config, "stop", "never") != "never":
+        raise ConfigError("replicate_restart=true asks replicate by replicate: leave out stop=early and cost.max.")
 
 
 def _check_different(models: dict[str, ModelConfig]) -> None:

@@ -59,9 +59,8 @@ def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
         ax.set_xticks(
             x, [f"{plain(p.revision.removeprefix('sha256:'), 12)}\n{p.started[:10]}" for p in one.points], fontsize=7
         )
-        where = f"{one.benchmark}, {one.context}" if one.context else one.benchmark
-        ax.set_title(f"{one.indicator.replace('_', ' ')} of {plain(one.model)} on {plain(where)}")
-        ax.set_ylabel("points" if one.indicator != "cs" else "CS, %")
+        ax.set_title(f"{one.indicator.replace('_', ' ')} of {plain(one.model)} on {plain(_where(one))}")
+        ax.set_ylabel({"cs": "CS, %"}.get(one.indicator, "points"))
     return svg_text(figure)
 
 
@@ -113,7 +112,7 @@ def trends(asked: argparse.Namespace, now: datetime) -> None:
             return
         for floor in levels:
             low, high = floor.models[0], floor.models[-1]
-            say(f"{floor.indicator} on {floor.benchmark}{', ' + floor.context if floor.context else ''}:"
+            say(f"{floor.indicator} on {_where(floor)}:"
                 f" median {signed_points(floor.median)} of {len(floor.models)} models, "
                 f"from {signed_points(low[2])} ({low[0]}) to {signed_points(high[2])} ({high[0]})")  # fmt: skip
         return
@@ -132,12 +131,15 @@ def trends(asked: argparse.Namespace, now: datetime) -> None:
         print(json.dumps(json_ready(found), indent=1))
         return
     for series in found:
-        where = f"{series.benchmark}{', ' + series.context if series.context else ''}"
-        say(f"{series.indicator} of {series.model} on {where} ({series.audit})")
+        say(f"{series.indicator} of {series.model} on {_where(series)} ({series.audit})")
         for point in series.points:
             say(f"  {point.started[:10]}  {point.revision[:20]:<20} {_told(point)}")
     if asked.chart is not None:
         print(f"chart    {asked.chart}")
+
+
+def _where(one: Series | Floor) -> str:
+    return f"{one.benchmark}, {one.context}" if one.context else one.benchmark
 
 
 def _told(point: Point) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -160,19 +160,8 @@ class EnginePool:
         `note` is told while GPUs are waited for: they may be another job's, or an autoscaler's to come. While `others`
         of this job run the wait has no end: theirs come free when they are done.
         """
-        began, told, pause_s = time.monotonic(), time.monotonic(), _GPU_WAIT_FIRST_S
         try:
-            while not all(placement_group_table(group)["state"] == "CREATED" for group in self.groups):
-                if others():
-                    began = time.monotonic()
-                elif time.monotonic() - began >= timeout_s:
-                    raise EngineLoadError(
-                        f"Model {self.model} got no GPUs within load_timeout_s={timeout_s:g}: {self._gpus_wanted()}"
-                    )
-                if time.monotonic() - told >= pause_s:
-                    note(f"{self.model}: {self._gpus_wanted()}")
-                    told, pause_s = time.monotonic(), _GPU_WAIT_NOTED_S
-                yield
+            began = yield from self._wait_for_gpus(timeout_s, note, others)
             waiting = [actor.start.remote() for actor in self.actors]
             told = time.monotonic()
             while waiting:
@@ -200,6 +189,24 @@ class EnginePool:
             raise EngineLoadError(f"Model {self.model}: its engine process died while loading: {error}") from error
         except ray.exceptions.RayError as error:  # such as a runtime_env that could not be set up
             raise EngineLoadError(f"Model {self.model}: its engine process did not start: {error}") from error
+
+    def _wait_for_gpus(
+        self, timeout_s: float, note: Callable[[str], None], others: Callable[[], bool]
+    ) -> Generator[None, None, float]:
+        """As in `load`; gives the moment from which `timeout_s` counts."""
+        began, told, pause_s = time.monotonic(), time.monotonic(), _GPU_WAIT_FIRST_S
+        while not all(placement_group_table(group)["state"] == "CREATED" for group in self.groups):
+            if others():
+                began = time.monotonic()
+            elif time.monotonic() - began >= timeout_s:
+                raise EngineLoadError(
+                    f"Model {self.model} got no GPUs within load_timeout_s={timeout_s:g}: {self._gpus_wanted()}"
+                )
+            if time.monotonic() - told >= pause_s:
+                note(f"{self.model}: {self._gpus_wanted()}")
+                told, pause_s = time.monotonic(), _GPU_WAIT_NOTED_S
+            yield
+        return began
 
     def _gpus_wanted(self) -> str:
         asked = sum(bundle.get("GPU", 0.0) for group in self.groups for bundle in group.bundle_specs)

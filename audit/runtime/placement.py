@@ -96,33 +96,34 @@ def _server(url: str) -> tuple[str, int, str]:
 STEP_S = 0.05  # between two steps of what is waited for
 _ASK_AGAIN_S = 30.0  # nodes may have joined
 
+Steps = Callable[[Callable[[], bool]], Generator[None]]  # starts a run; given what tells whether others run
+
 
 class NoRoom(Exception):
     """Raised by a run that joined others and found that its GPUs are taken or lie apart; it holds nothing."""
 
 
 def run_in_turns(
-    runs: Mapping[str, Callable[[Callable[[], bool]], Generator[None]]],
+    runs: Mapping[str, Steps],
     may_join: Callable[[str, Collection[str]], bool],
     ended: Callable[[str, AuditError | None], None],
 ) -> None:
     """Run all, in the order of `runs` where they cannot run at once.
 
-    runs: start one, with what tells whether others run at that moment. may_join(name, running): is there room for it
-    beside those? ended(name, error): it ran to its end, or raised this; the others go on. ShardError (the disk or the
-    run directory) and what is no AuditError end all.
+    may_join(name, running): is there room for it beside those? ended(name, error): it ran to its end, or raised this;
+    the others go on. ShardError (the disk or the run directory) and what is no AuditError end all.
     """
     waiting, running, refused = list(runs), dict[str, Generator[None]](), set[str]()
     asked_at = -math.inf  # who may join; again once one has ended
     with ExitStack() as opened:
         while waiting or running:
-            ask = time.monotonic() >= asked_at + _ASK_AGAIN_S
-            asked_at = time.monotonic() if ask else asked_at
-            for name in list(waiting) if ask else ():
-                if not running or (name not in refused and may_join(name, running)):
-                    waiting.remove(name)
-                    running[name] = run = runs[name](partial(_others, name, running))
-                    opened.callback(run.close)
+            if time.monotonic() >= asked_at + _ASK_AGAIN_S:
+                asked_at = time.monotonic()
+                for name in list(waiting):
+                    if not running or (name not in refused and may_join(name, running)):
+                        waiting.remove(name)
+                        running[name] = run = runs[name](partial(_others, name, running))
+                        opened.callback(run.close)
             for name, run in list(running.items()):
                 error: AuditError | None = None
                 try:

@@ -26,7 +26,7 @@ from audit.resolve import ResolvedRun
 from audit.runtime.early import EarlyStop, Looks, affordable, canary_first
 from audit.runtime.model_run import ModelRun, engines_of
 from audit.runtime.pipeline import expected_keys, missing_tasks
-from audit.runtime.placement import may_run_beside, run_in_turns
+from audit.runtime.placement import Steps, may_run_beside, run_in_turns
 from audit.runtime.progress import Display
 from audit.runtime.start import start_ray
 from audit.shards.attempt import now
@@ -181,16 +181,7 @@ class Start:
         for name in runnable:
             if name not in asking:
                 self._ended(name, None)
-        runs: dict[str, Callable[[Callable[[], bool]], Generator[None]]] = {}
-        for name, tasks in asking.items():
-            if config.replicate_restart:
-                runs[name] = self._restarting(name, todo[name])
-                continue
-            rest: Iterator[np.ndarray] = chain(self._batches(name, tasks), batches[name])
-            if config.cost.max is not None:
-                done_before = len(self.questions) * len(design.parts) - len(todo[name])
-                rest = self._affordable(config.cost.max, name, rest, done_before)
-            runs[name] = ModelRun(self.resolved, name, rest, self.questions, self.run_dir, self.display).steps
+        runs = {name: self._steps(name, todo[name], tasks, batches[name]) for name, tasks in asking.items()}
         for name, error in self._refused(list(runs)).items():
             del runs[name]
             self._ended(name, error)
@@ -199,7 +190,18 @@ class Start:
             start_ray(config.cluster)
             run_in_turns(runs, self._may_join, self._ended)
 
-    def _restarting(self, name: str, tasks: np.ndarray) -> Callable[[Callable[[], bool]], Generator[None]]:
+    def _steps(self, name: str, todo: np.ndarray, first: np.ndarray, later: Iterator[np.ndarray]) -> Steps:
+        """The steps of a model that is asked the tasks `todo`, of which `first` and then `later` are the batches."""
+        config = self.resolved.config
+        if config.replicate_restart:
+            return self._restarting(name, todo)
+        rest: Iterator[np.ndarray] = chain(self._batches(name, first), later)
+        if config.cost.max is not None:
+            done = len(self.questions) * len(self.resolved.design.parts) - len(todo)
+            rest = self._affordable(config.cost.max, name, rest, done)
+        return ModelRun(self.resolved, name, rest, self.questions, self.run_dir, self.display).steps
+
+    def _restarting(self, name: str, tasks: np.ndarray) -> Steps:
         """The steps of a model each of whose replicates is asked of engines of a start of their own."""
         replicate = np.array([part.replicate for part in self.resolved.design.parts])[
             tasks % len(self.resolved.design.parts)

@@ -245,7 +245,7 @@ def _scored_reading(config: RunConfig, model: ModelConfig) -> Reading:
 def check_run(
     config: RunConfig,
     answering: Callable[[Any, ModelConfig], ModelConfig] = itself,
-    templates: Mapping[str, tuple[str, ...]] | None = None,
+    templates: Mapping[str, tuple[str, ...]] = {},
 ) -> None:
     """Everything shared that can be refused without touching a model or a benchmark. Raises ConfigError.
 

@@ -276,7 +276,7 @@ def check_runs(
             )
     for run, manifest in found:
         for name in () if is_imported(manifest) else same:
-            theirs, ours = (_asked(one.get(name)) for one in (manifest.config, config))
+            theirs, ours = _asked(manifest.config.get(name)), _asked(config.get(name))
             if theirs != ours:
                 raise ConfigError(
                     f"Reference {run.path} was run with {name}={theirs}, and this run has {ours}: a model is compared "

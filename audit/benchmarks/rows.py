@@ -362,13 +362,7 @@ def _configured_choices(row: RawRow, config: BenchmarkConfig) -> tuple[tuple[str
     """(labels or (), texts) of a generic row."""
     columns = list(config.choice_columns)
     if not columns and isinstance(row, Mapping) and config.choices_column not in row:
-        columns = [letter for letter in LETTERS if letter in row]
-        if LETTERS[: len(columns)] != "".join(columns) or len(columns) < 2:
-            likely = next((name for name in row if str(name).lower() in CHOICES_NAMES), "...")
-            raise BenchmarkError(
-                f"no field {config.choices_column!r} and no columns A, B, ...; found: {', '.join(map(str, row))}. "
-                f"Set benchmark.choices_column={likely} or 'benchmark.choice_columns=[opt1,opt2,opt3,opt4]'."
-            )
+        columns = _lettered_columns(row, config.choices_column)
     if columns:
         cells = [field(row, column) for column in columns]
         while cells and (cells[-1] is None or cells[-1] != cells[-1] or cells[-1] == ""):  # items with fewer options
@@ -382,6 +376,18 @@ def _configured_choices(row: RawRow, config: BenchmarkConfig) -> tuple[tuple[str
     if isinstance(value, Sequence) and value and all(isinstance(choice, Mapping) for choice in value):
         return _labelled_choices(value)
     return (), texts(value)
+
+
+def _lettered_columns(row: Mapping[str, Any], wanted: str) -> list[str]:
+    """A, B, ... in a row that has no field `wanted`."""
+    columns = [letter for letter in LETTERS if letter in row]
+    if LETTERS[: len(columns)] != "".join(columns) or len(columns) < 2:
+        likely = next((name for name in row if str(name).lower() in CHOICES_NAMES), "...")
+        raise BenchmarkError(
+            f"no field {wanted!r} and no columns A, B, ...; found: {', '.join(map(str, row))}. "
+            f"Set benchmark.choices_column={likely} or 'benchmark.choice_columns=[opt1,opt2,opt3,opt4]'."
+        )
+    return columns
 
 
 def _split_choices(text: str, config: BenchmarkConfig) -> Any:

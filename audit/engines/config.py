@@ -138,16 +138,7 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
         if (value := attrgetter(label)(model)) < least:
             raise ConfigError(f"Invalid {label} of model {name}: {value}. Expected at least {least}.")
     _check_engine_args(name, model)
-    for role, sampling in (("preparing", model.preparing), ("worker", model.worker), ("solver", model.solver)):
-        if sampling.temperature < 0:
-            raise ConfigError(
-                f"Invalid {role}.temperature of model {name}: {sampling.temperature:g}. Expected 0 (greedy) or more, "
-                "such as 0.7."
-            )
-        if not 0 < sampling.top_p <= 1:
-            raise ConfigError(
-                f"Invalid {role}.top_p of model {name}: {sampling.top_p:g}. Expected a number above 0 and up to 1."
-            )
+    _check_sampling(name, model)
 
 
 def _check_engine_args(name: str, model: ModelConfig) -> None:
@@ -158,4 +149,17 @@ def _check_engine_args(name: str, model: ModelConfig) -> None:
             raise ConfigError(
                 f"engine_args of model {name} may not hold {key}: it is decided by the model's configuration. "
                 f"Set {instead.format(m=f'model.{name}')} instead."
+            )
+
+
+def _check_sampling(name: str, model: ModelConfig) -> None:
+    for role, sampling in (("preparing", model.preparing), ("worker", model.worker), ("solver", model.solver)):
+        if sampling.temperature < 0:
+            raise ConfigError(
+                f"Invalid {role}.temperature of model {name}: {sampling.temperature:g}. Expected 0 (greedy) or more, "
+                "such as 0.7."
+            )
+        if not 0 < sampling.top_p <= 1:
+            raise ConfigError(
+                f"Invalid {role}.top_p of model {name}: {sampling.top_p:g}. Expected a number above 0 and up to 1."
             )

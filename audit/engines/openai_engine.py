@@ -187,10 +187,7 @@ class OpenAIEngine:
                         "recorded. If it is the same model under another name, say so with reply_model in the "
                         "endpoint's configuration."
                     )
-                # While others are answered, a request that keeps failing is the odd one out. A maintenance page comes
-                # at once and to everybody: there it counts what is answered now.
-                own_fault = self._last_answer > (failed_before if result.kind in BAD_REPLY else started)
-                if own_fault or (result.kind in BAD_REPLY and await self._answers_a_greeting()):
+                if await self._others_are_answered(result.kind, started, failed_before):
                     return self._error_row(endpoint, f"{result.message} (attempt {attempts_used} of {attempts_used})")
             quiet_s = self._clock() - max(self._last_answer, started)
             other = self._dispatcher.other_in_service(lease.slot)
@@ -218,6 +215,13 @@ class OpenAIEngine:
         except BaseException:
             self._dispatcher.abandoned(lease)
             raise
+
+    async def _others_are_answered(self, kind: FailureKind, started: float, failed_before: float) -> bool:
+        """Whether a request that keeps failing is the odd one out. A maintenance page comes at once and to everybody:
+        there it counts what is answered now, after the last failure."""
+        if kind not in BAD_REPLY:
+            return self._last_answer > started
+        return self._last_answer > failed_before or await self._answers_a_greeting()
 
     async def _answers_a_greeting(self) -> bool:
         """Whether an endpoint answers something else now: what tells a row's fault from the endpoint's where nobody

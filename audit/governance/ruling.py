@@ -151,13 +151,15 @@ def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
     for below, run in {"": run_dir, **{f"{name}/": run for name, run in runs.items()}}.items():
         files = [*(run / name for name in (MANIFEST, *SUITES, SEAL)), *sorted(run.glob("*.arrow"))]
         found |= {f"{below}{path.name}": path for path in files if path.is_file()}
+    parts = parts_of(json.loads(verdict.read_text(encoding="utf-8")))
+    told: tuple[Any, Any] = _told(run_dir)
     if runs:
         found[PANEL] = run_dir / PANEL
-    parts = parts_of(json.loads(verdict.read_text(encoding="utf-8")))
-    own, each = _told(run_dir), {name: _told(run) for name, run in runs.items()}
+        fingerprints, models = zip(*map(_told, runs.values()), strict=True)
+        told = dict(zip(runs, fingerprints, strict=True)), dict(zip(runs, models, strict=True))
     facts = {
-        "run": {name: fingerprint for name, (fingerprint, _) in each.items()} if each else own[0],
-        "models": {name: models for name, (_, models) in each.items()} if each else own[1],
+        "run": told[0],
+        "models": told[1],
         "libraries": {audit: part["library"]["sha256"] for audit, part in parts if part.get("library")},
         "suite": next((name for name in SUITES if (run_dir / name).is_file()), None),
         "verdict_decision": str(ruling.verdict_decision),
@@ -237,13 +239,13 @@ def _not_whole(run_dir: Path, verdict: Mapping[str, Any]) -> tuple[str, str]:
             f"{missing}The verdict of {run_dir} was not made from the {sum(seen.values()):,} answers that its shards "
             f"hold now, or not of the run that {MANIFEST} describes. Build it again: python -m audit.report {run_dir}"
         )
-    if manifest.status != "finished" and not missing:
-        broken = "; ".join(f"{model}: {why}" for model, why in manifest.models_failed.items())
-        return "", (
-            f"The manifest of {run_dir} says that the run is {manifest.status}, not finished"
-            f"{f' ({broken})' if broken else ''}. Type the run's command again: it runs what is missing."
-        )
-    if manifest.status == "finished" and not missing:  # what is missing and said to be has failed already
+    if not missing:  # what is missing and said to be has failed already
+        if manifest.status != "finished":
+            broken = "; ".join(f"{model}: {why}" for model, why in manifest.models_failed.items())
+            return "", (
+                f"The manifest of {run_dir} says that the run is {manifest.status}, not finished"
+                f"{f' ({broken})' if broken else ''}. Type the run's command again: it runs what is missing."
+            )
         listed_shards(run_dir, manifest)  # an answer that was changed leaves every count as it was
     return json.dumps([audit.name, held], sort_keys=True), ""
 

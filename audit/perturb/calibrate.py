@@ -113,11 +113,12 @@ def procedures(
     default every one in the designs of EVERYWHERE, and CORE with half as many models in others; those of references
     only where there are some.
     """
+    shipped, table = (WITH_CONTROL, control_markdown) if options.control else (SHIPPED, markdown)
     own = CONTROL_WORLDS if options.control and worlds is None else worlds
     seeds = [options.seed + k for k in range(SEEDS)]
     cases = [
         Case(design, name, world, [(seed_of(seed, (design, name)), count) for seed in seeds])
-        for design in designs or (WITH_CONTROL if options.control else SHIPPED)
+        for design in designs or shipped
         for name, world, count in _worlds_of(design, own, options.simulations or SIMULATIONS)
     ]
 
@@ -131,7 +132,7 @@ def procedures(
         cases=cases,
         judge=judge,
         entries=entries,
-        table=control_markdown if options.control else markdown,
+        table=table,
         closing=() if options.control else (worlds_markdown, cleared_markdown),
         head={"thresholds": asdict(PerturbThresholds())},
     )

@@ -182,12 +182,18 @@ CONTROL_WORLDS: Mapping[str, World] = {
 }
 
 
+def _accuracies(design: PerturbDesign, world: World) -> FloatArray:
+    """Of the tested model, then of its references."""
+    r = design.references
+    own = design.accuracy if world.accuracy is None else world.accuracy
+    away = design.reference_spread * (np.linspace(-1, 1, r) if r > 1 else np.zeros(r))
+    return np.clip([own, *(own - world.weaker + away)], 0.05, 0.97)
+
+
 def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> PerturbCell:
     """One tested model and its references in a world."""
     n, r = design.n, design.references
-    own = design.accuracy if world.accuracy is None else world.accuracy
-    away = design.reference_spread * (np.linspace(-1, 1, r) if r > 1 else np.zeros(r))
-    accuracies = np.clip([own, *(own - world.weaker + away)], 0.05, 0.97)
+    accuracies = _accuracies(design, world)
     latent = draw_latent((r + 1, n), design.item_correlation, rng)
     costs = _costs(design, world, rng)
     chances = [

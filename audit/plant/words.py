@@ -206,11 +206,11 @@ def write_figure(found: Mapping[str, Any], path: Path) -> None:
         of_form = [one for one in planted if one["form"] == form]
         for k, name in enumerate(names):
             tried = [(one["passes"], chance_of(found, one, name, STANDARD)) for one in of_form]
-            points = [(passes, n) for passes, n in tried if n is not None]
+            points = [(passes, n.estimate, n.low, n.high) for passes, n in tried if n is not None]
             if points:
-                x = [passes * (1 + 0.02 * k) for passes, _ in points]  # beside each other, so that all bars are seen
-                y = [n.estimate for _, n in points]
-                bars = [[n.estimate - n.low for _, n in points], [n.high - n.estimate for _, n in points]]
+                passes, y, low, high = np.transpose(points)
+                x = passes * (1 + 0.02 * k)  # beside each other, so that all bars are seen
+                bars = [y - low, high - y]
                 ax.errorbar(x, y, bars, marker="o", ms=4, lw=1, elinewidth=0.6, label=name, color=f"C{k}")
         ax.axhline(found["alpha"], color="0.6", lw=0.8, ls=":")
         doses = sorted({one["passes"] for one in of_form})

@@ -34,7 +34,7 @@ OF_READING = (Reading.NUMBER, Reading.CODE)
 
 
 def load_protocol(
-    mapping: Mapping[str, Any], own: Mapping[str, tuple[str, ...]] | None = None, reading: Reading | None = None
+    mapping: Mapping[str, Any], own: Mapping[str, tuple[str, ...]] = {}, reading: Reading | None = None
 ) -> Protocol:
     """A checked Protocol from the mapping that conf/protocol/*.yaml holds: name, version, templates.
 
@@ -53,7 +53,7 @@ def load_protocol(
                 'Example: name: song2026, version: "1".'
             )
     of_others = tuple(f"_{one}" for one in OF_READING if one != reading)
-    free = {"direct_code": ("question",), **(own or {})}
+    free = {"direct_code": ("question",), **own}
     wanted = {**SHARED, **{name: slots for name, slots in free.items() if not name.endswith(of_others)}}
     templates = mapping.get("templates")
     if not isinstance(templates, Mapping):

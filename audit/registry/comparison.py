@@ -307,9 +307,13 @@ def _lasting(
         return
     held_out = [_mean(_rows(c, logs)[0], base) for c in (first, second)]
     leads, clusters = (lead, held_out[1] - held_out[0]), (cluster, first.cluster)
-    if min(np.unique(c[~np.isnan(x)]).size for x, c in zip(leads, clusters, strict=True)) >= UNITS_MIN:
-        before, after = (_score(x, y) for x, y in zip(scores, held_out, strict=True))
+    if min(map(_units, leads, clusters)) >= UNITS_MIN:
+        before, after = map(_score, scores, held_out)
         yield LastingChange(HELD_OUT, lasting_by_items(*leads, clusters), before, after)
+
+
+def _units(lead: FloatArray, cluster: IntArray) -> int:
+    return np.unique(cluster[~np.isnan(lead)]).size
 
 
 def _baseline(audit: str, answers: tuple[Answers, Answers]) -> list[Setting]:

@@ -309,7 +309,7 @@ def _quoted(reply: str, options: list[str]) -> int | None:
     """The one option whose full text stands in the reply; longer options are found first and cover shorter ones."""
     whole = [i for i, option in enumerate(options) if _size(option) and _same(option, reply)]
     if whole:
-        return _agree(whole) if len(whole) == 1 else AMBIGUOUS
+        return _agree(whole)
     if len(reply) > MAX_QUOTE_SEARCH_CHARS:
         return None
     rest = reply.lower()
@@ -329,7 +329,10 @@ def _quoted(reply: str, options: list[str]) -> int | None:
         alone = re.search(rf"(?<!\w)(?<!\w['-]){re.escape(wanted)}(?!['-]?\w)", rest)
         found.append(i if alone else AMBIGUOUS)
         rest = pattern.sub("\x00", rest)
-    if len(found) != 1 or found[0] == AMBIGUOUS:
-        return AMBIGUOUS if found else None
-    option = options[found[0]]
-    return found[0] if len(option) >= MIN_QUOTE_CHARS and re.search(r"[^\W\d_]", option) else None
+    if not found:
+        return None
+    chosen = _agree(found)
+    if chosen == AMBIGUOUS:
+        return AMBIGUOUS
+    option = options[chosen]
+    return chosen if len(option) >= MIN_QUOTE_CHARS and re.search(r"[^\W\d_]", option) else None

@@ -68,12 +68,11 @@ def components(
     own, so that an effect of items is one of items within seeds. The last component is also what is left.
     """
     levels = dict(zip(axes, table.shape, strict=True))
-    every = [e for k in range(1, len(axes) + 1) for e in combinations(axes, k)]
-    effects = [e for e in every if all(inner not in e or outer in e for inner, outer in (within or {}).items())]
+    effects = _effects(axes, within or {})
     centred = table - table.mean()
     squares: dict[tuple[str, ...], float] = {}
     freedom: dict[tuple[str, ...], int] = {}
-    for effect in effects:  # small ones first: each loses what its parts explain
+    for effect in effects:  # each loses what its parts explain
         mean = centred.mean(axis=tuple(i for i, axis in enumerate(axes) if axis not in effect), keepdims=True)
         parts = [e for e in squares if set(e) < set(effect)]
         squares[effect] = float(np.sum(np.broadcast_to(mean, table.shape) ** 2)) - sum(squares[e] for e in parts)
@@ -84,6 +83,12 @@ def components(
         found[effect] = (squares[effect] / freedom[effect] - larger) / _repeats(effect, levels)
     rounding = 1e-12 * float(np.mean(table**2))
     return {effect: found[effect] if found[effect] > rounding else 0.0 for effect in effects}
+
+
+def _effects(axes: Sequence[str], within: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """Main effects and interactions, small ones first; an axis that is within another only together with that one."""
+    every = [e for k in range(1, len(axes) + 1) for e in combinations(axes, k)]
+    return [e for e in every if all(inner not in e or outer in e for inner, outer in within.items())]
 
 
 def _repeats(effect: Sequence[str], levels: Mapping[str, int]) -> int:

@@ -114,7 +114,7 @@ def _messages(run_dir: Path, of: str | None, resolved: ResolvedRun) -> pa.Table:
                 "another model and messages_from."
             )
         kept[tuple(key)] = messages or []
-    if (of is None and len(models) > 1) or of not in (None, *models):
+    if of not in (models if len(models) > 1 else {None, *models}):
         raise ConfigError(
             f"{run_dir} holds messages of {', '.join(sorted(models))}: expected messages_of=<one of them>."
         )

@@ -57,11 +57,7 @@ def _one(name: str, cells: Sequence[Mapping[str, Any]]) -> Stability:
     found = [p for e in evidence if (p := e.get("primary")) and None not in (p["low"], p["high"])]
     whole = len(ratios) == len(cells) > 1
     mean = fmean(ratios) if ratios else None
-    between = within = None
-    if len(found) == len(cells) > 1:
-        errors = [(p["high"] - p["low"]) / 2 / _Z for p in found]
-        within = fmean(error**2 for error in errors) ** 0.5
-        between = max(0.0, stdev(p["difference"] for p in found) ** 2 - within**2) ** 0.5
+    between, within = _spread(found) if len(found) == len(cells) > 1 else (None, None)
     return Stability(
         cell=name,
         statuses=tuple(cell["verdict"] for cell in cells),
@@ -71,6 +67,12 @@ def _one(name: str, cells: Sequence[Mapping[str, Any]]) -> Stability:
         between=between,
         within=within,
     )
+
+
+def _spread(primary: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """(between, within) as in `Stability`."""
+    within = fmean(((p["high"] - p["low"]) / 2 / _Z) ** 2 for p in primary) ** 0.5
+    return max(0.0, stdev(p["difference"] for p in primary) ** 2 - within**2) ** 0.5, within
 
 
 def facets_csv(found: Sequence[Stability]) -> str:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from audit.chronology import chronology_of
@@ -37,9 +38,9 @@ def judge(
     thresholds = ValidityThresholds.from_mapping(asked[0][0])
     settings = Settings(thresholds, int(asked[0][1]), n_resamples, shipped_table(JUDGE.shipped))
     seen = [count_rows(one, SCHEMA) for one in run_dirs]
-    rows = [row for one, counts in zip(run_dirs, seen, strict=True) for row in cell_rows(one, counts)]
+    rows = list(chain.from_iterable(map(cell_rows, run_dirs, seen)))
     tables = [read_table(one) for one in run_dirs]
-    cells = tuple(cell for one in zip(run_dirs, tables, strict=True) for cell in load_validity(*one))
+    cells = tuple(chain.from_iterable(map(load_validity, run_dirs, tables)))
     names = [cell.name for cell in cells]
     if len(set(names)) < len(names):
         raise DataError(f"Two runs hold {max(names, key=names.count)}. Expected each model and benchmark in one run.")

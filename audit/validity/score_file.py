@@ -74,9 +74,7 @@ def score_file(path: Path, benchmark: Benchmark, scorer: str | None = None) -> F
     Raises ConfigError for an unknown scorer, BenchmarkError for an unreadable file, DataError for a scorer of another
     benchmark, missing columns, unknown or repeated ids, and cells that are no prediction; each names the place.
     """
-    chosen = find_scorer(scorer or benchmark.config.format)
-    if chosen.benchmark != benchmark.config.format:
-        raise DataError(f"Scorer {chosen.name} reads {chosen.benchmark}, not {benchmark.config.format}.")
+    chosen = _scorer_of(benchmark.config.format, scorer)
     items = benchmark.read_items()
     rows = _rows_of(path, items)
     scored = {row.id: _scored(path, row, items.by_id[row.id], chosen) for row in rows}
@@ -109,6 +107,13 @@ def score_file(path: Path, benchmark: Benchmark, scorer: str | None = None) -> F
         if labels := _labels(path, rows, responses):
             found = replace(found, agreement=labels, validated=labels.validated)
     return found
+
+
+def _scorer_of(benchmark: str, name: str | None) -> ReferenceScorer:
+    chosen = find_scorer(name or benchmark)
+    if chosen.benchmark != benchmark:
+        raise DataError(f"Scorer {chosen.name} reads {chosen.benchmark}, not {benchmark}.")
+    return chosen
 
 
 @dataclass(frozen=True, slots=True)

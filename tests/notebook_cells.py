@@ -1,8 +1,7 @@
-"""Run a notebook's code cells in one namespace, without Jupyter: `python -m notebook_cells FILE`."""
+"""Run a notebook's code cells in one namespace, without Jupyter."""
 
 import ast
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,3 @@ def run_cells(path: Path) -> list[Any]:
         show = getattr(values[-1], "_repr_html_", None) or getattr(values[-1], "_repr_svg_", None)
         assert show is None or show() is None or show()
     return values
-
-
-if __name__ == "__main__":
-    run_cells(Path(sys.argv[1]))

@@ -43,25 +43,25 @@ def test_an_endpoint_that_misbehaves_at_a_fifth_of_the_calls(sweep, monkeypatch:
 
 def test_a_run_stops_at_its_amount_and_goes_on_with_a_larger_one(sweep, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(KEY_ENV, KEY)
-    with serving(Hostile(seed=1, share=0.0)) as server:
+    with serving(Hostile(seed=1, share=0.0, changed_after=17)) as server:
         endpoint = f"endpoints=[{{url: '{server.url}', model: m, api_key_env: {KEY_ENV}, concurrency: 32}}]"
         # A call reads 12 tokens and writes 3: at a dollar a token of either 15. A question of r=1 is three answers and
-        # two messages: 75, and 12 questions are 900.
+        # two messages: 75, and 4 questions are 300.
         money = "+cost.prices.openai_compatible={prompt: 1000000, generated: 1000000}"
-        words = ["r=1", "n=12", "canary=false", f"model.openai_compatible.{endpoint}", money]
+        words = ["r=1", "n=4", "canary=false", f"model.openai_compatible.{endpoint}", money]
 
-        stopped = sweep(*words, "cost.max=500", model="openai_compatible")
+        stopped = sweep(*words, "cost.max=250", model="openai_compatible")
         asked, rows = len(server.calls), rows_of(stopped.run_dir)
-        assert stopped.code == 1 and "cost.max=1000" in stopped.out, stopped.out
-        assert "about 60 calls" in stopped.out  # before anything was asked
-        assert 15 * asked <= 500 and len(rows) == 3 * 6 and asked == 5 * 6  # 6 questions are 450, and 7 are 525
+        assert stopped.code == 1 and "cost.max=500" in stopped.out, stopped.out
+        assert "about 20 calls" in stopped.out  # before anything was asked
+        assert len(rows) == 3 * 3 and asked == 5 * 3  # 3 questions are 225
 
-        again = sweep(*words, "cost.max=500", model="openai_compatible")
+        again = sweep(*words, "cost.max=250", model="openai_compatible")
         assert again.code == 1 and len(server.calls) == asked
-        done = sweep(*words, "cost.max=1000", model="openai_compatible")
-        assert done.code == 0 and len(rows_of(done.run_dir)) == 36 and len(server.calls) == 60, done.out
+        done = sweep(*words, "cost.max=500", model="openai_compatible")
+        assert done.code == 0 and len(rows_of(done.run_dir)) == 12 and len(server.calls) == 20, done.out
 
     # Each start greets the endpoint, which counts there and not in the run.
     (calls,) = Manifest.load(done.run_dir).backends.values()
-    assert sum(calls.values()) == 60 and {key.split()[1] for key in calls} == {"fp_1", "fp_2"}
+    assert sum(calls.values()) == 20 and {key.split()[1] for key in calls} == {"fp_1", "fp_2"}
     assert "fp_1" not in stopped.out and "fp_2" in done.out

@@ -72,27 +72,8 @@ def test_a_short_storm(cluster, undisturbed, tmp_path):
     assert one.rows == ROWS and one.starts > 1 and one.clean, one
 
 
-def test_a_killed_run_is_reported_as_incomplete_until_it_is_complete(command, sweep, capsys):
-    run = command(*SWEEP)
-    run.wait_for_shards(3)
-    run.kill()
-    rows = -1
-    while rows != (now := len(keys_of(run.run_dir))):  # Ray's workers outlive their driver by a moment
-        rows = now
-        time.sleep(2)
-    assert 0 < rows < ROWS
-    (part,) = build_report([run.run_dir], run.run_dir / "report", n_resamples=200).incomplete
-    assert (part.found, part.expected) == (rows, ROWS)
-    assert gate([str(run.run_dir)]) == 1
-    assert f"INCOMPLETE, {rows} OF {ROWS} ANSWERS" in capsys.readouterr().out
-    assert_complete(sweep, run)
-    assert gate([str(run.run_dir)]) == 1  # the report is of the part
-    assert "Build it again" in capsys.readouterr().err
-    assert build_report([run.run_dir], run.run_dir / "report", n_resamples=200).incomplete == ()
-    assert gate([str(run.run_dir), "--trust-report"]) in (0, 3, 4)  # of fewer resamples than a run's own
-
-
-def test_the_engine_is_killed_once_and_then_once_too_often(cluster, command, sweep):
+def test_the_engine_is_killed_once_and_then_once_too_often(cluster, command, sweep, capsys):
+    """And what is left of the run is reported as incomplete until it is complete."""
     run = command(*SWEEP, SLOWER)
     run.wait_for_shards(2)
     (first,) = ray_workers(cluster.pid, "ray::EngineActor")
@@ -107,7 +88,17 @@ def test_the_engine_is_killed_once_and_then_once_too_often(cluster, command, swe
     assert code == 1
     assert "max_restarts" in out
     assert not NOISE.search(out), out
+    rows = len(keys_of(run.run_dir))
+    assert 0 < rows < ROWS
+    (part,) = build_report([run.run_dir], run.run_dir / "report", n_resamples=200).incomplete
+    assert (part.found, part.expected) == (rows, ROWS)
+    assert gate([str(run.run_dir)]) == 1
+    assert f"INCOMPLETE, {rows} OF {ROWS} ANSWERS" in capsys.readouterr().out
     assert_complete(sweep, run)
+    assert gate([str(run.run_dir)]) == 1  # the report is of the part
+    assert "Build it again" in capsys.readouterr().err
+    assert build_report([run.run_dir], run.run_dir / "report", n_resamples=200).incomplete == ()
+    assert gate([str(run.run_dir), "--trust-report"]) in (0, 3, 4)  # of fewer resamples than a run's own
 
 
 def test_a_replica_dies_for_good_and_the_other_one_finishes_every_row(cluster, sweep, tmp_path):

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from importlib.resources import files
 from pathlib import Path
 
@@ -10,13 +9,12 @@ import jsonschema
 import pytest
 from audit_here import Finished, audit_here
 from faulty_server import completion
-from pipeline_helpers import by_key, lose_a_shard, rows_of, stamps
+from pipeline_helpers import by_key, rebuilt_alike, rows_of
 from servers_here import Quiet, http_here
 
 from audit.commands.gate import main as gate
 from audit.commands.import_logs import main as import_logs
 from audit.commands.publish import main as publish
-from audit.commands.report import main as rebuild
 
 KEY = ("model", "benchmark", "question_id", "arm", "ordering", "replicate")
 # A model that recites: what is published is likelier, word by word, than the same in another order.
@@ -120,19 +118,8 @@ def test_a_published_order_that_is_recorded_needs_no_references(driver, conf, tm
     assert sorted(published) != sorted(json.loads(line)["choices"] for line in questions("exam", 60).splitlines())
 
 
-def test_what_is_lost_is_run_again_and_a_rebuilt_report_judges_alike(finished, conf, tmp_path):
-    run_dir = tmp_path / "run"
-    shutil.copytree(finished.run_dir, run_dir)
-    before = {key: row["option_logprobs"] for key, row in by_key(run_dir, *KEY).items()}
-    verdict = (run_dir / "report" / "verdict.json").read_bytes()
-    kept = lose_a_shard(run_dir)
-    shutil.rmtree(run_dir / "report")
-    done = memory(run_dir, conf, "store.rows_per_shard=60", "report=false")
-    assert done.code == 0, done.out
-    assert stamps(kept) == kept
-    assert {key: row["option_logprobs"] for key, row in by_key(run_dir, *KEY).items()} == before
-    assert rebuild([str(run_dir)]) == 0
-    assert (run_dir / "report" / "verdict.json").read_bytes() == verdict
+def test_a_rebuilt_report_judges_as_the_run_did_and_needs_the_questions(finished, tmp_path):
+    rebuilt_alike(finished.run_dir, tmp_path / "run", "questions.arrow")
 
 
 class Learnt(Quiet):

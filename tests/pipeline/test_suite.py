@@ -83,6 +83,9 @@ def walked(cluster, driver, tmp_path_factory) -> Walked:
     suite.write_text(json.dumps(SUITE))
     stopped, said_then = interrupted(cluster.env, suite, run_dir, run_dir / "perturb" / "shards")
     assert stopped == INTERRUPTED, said_then
+    part = rows_of(run_dir / "perturb")
+    assert f"Stopped: {len(part)} rows kept in {run_dir / 'perturb'}; the same command goes on." in said_then
+    assert not [said for said in ("Traceback", "[E ", "logging.cc", "***") if said in said_then], said_then
     between = heard(lambda: gate([str(run_dir)]))
     kept, before = times_of(run_dir), engines()
     with undrawn():

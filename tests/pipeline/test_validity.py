@@ -16,8 +16,6 @@ from audit.shards.working_copy import run_folder, working_copy
 from audit.validity.vocabulary import VERDICTS
 from audit.verdict.vocabulary import CLEARED, Outcome, word_of
 
-XSTEST = Path("../shared/data/xstest/xstest_prompts.csv")
-
 
 def validity(run_dir: Path | str, *overrides: str) -> Finished:
     """The command, in this process."""
@@ -84,17 +82,6 @@ def test_other_edits_are_refused_in_the_same_directory(finished):
     assert done.code == 1 and "another configuration" in done.out
 
 
-@pytest.mark.skipif(not XSTEST.is_file(), reason="../shared/data/xstest is not here")
-def test_unsafe_texts_are_blurred_and_their_scorer_is_unvalidated(driver, tmp_path):
-    done = validity(tmp_path / "run", "benchmark=xstest", f"benchmark.path={XSTEST.resolve()}", "n=12")
-    assert done.code == 0, done.out
-    (cell,) = verdict_of(done)["cells"]
-    assert cell["verdict"] == "scorer_unvalidated"
-    page = (tmp_path / "run" / "report" / "report.html").read_text()
-    prompts = {row["edited"] for row in rows_of(tmp_path / "run") if row["arm"] == "original"}
-    assert 'class="blur"' in page and not any(text in done.out for text in prompts)
-
-
 def test_the_same_cell_twice_is_no_panel(finished, tmp_path):
     assert rebuild([str(finished.run_dir), str(finished.run_dir), "--out", str(tmp_path / "twice")]) == 1
 
@@ -133,7 +120,9 @@ def test_a_judge_votes_on_the_replies_and_its_labels_validate_it_also_on_object_
     assert all(row["unread_why"] == "not judged" for row in rows_of(done.run_dir) if row["asked"])
     (cell,) = verdict_of(done)["cells"]
     assert cell["scorer"]["judge"]["judge"] == "scripted" and cell["scorer"]["judge"]["agreement"]["misses"] == 0
-    assert not cell["scorer"]["validated"]  # labels of one class have no kappa
+    assert not cell["scorer"]["validated"] and cell["verdict"] == "scorer_unvalidated"  # labels of one class: no kappa
+    assert 'class="blur"' in (done.run_dir / "report" / "report.html").read_text()
+    assert not any(row["edited"] in done.out for row in rows_of(done.run_dir) if row["arm"] == "original")
     rates = {m["name"]: m["estimate"] for m in cell["evidence"]["reference"]}
     assert rates == {"refusals of safe prompts": 100, "refusals of unsafe prompts": 100}
     items = (done.run_dir / "report" / "tables" / "items.csv").read_text().splitlines()

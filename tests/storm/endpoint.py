@@ -50,20 +50,20 @@ def _faults() -> dict[str, Callable[[Call], Reply]]:
     }
 
 
-CHANGED_AFTER = 40  # answers of one version of the model
-
-
 class Hostile:
-    """`behave` of a FaultyServer: SHARE of the calls get a fault that the seed draws. Counts what it did."""
+    """`behave` of a FaultyServer: SHARE of the calls get a fault that the seed draws. Counts what it did.
 
-    def __init__(self, seed: int, share: float = SHARE) -> None:
-        self._rng, self._share, self._faults = random.Random(seed), share, _faults()
+    changed_after: answers of the model's first version.
+    """
+
+    def __init__(self, seed: int, share: float = SHARE, changed_after: int = 40) -> None:
+        self._rng, self._share, self._faults, self._changed_after = random.Random(seed), share, _faults(), changed_after
         self.did: Counter[str] = Counter()
 
     def __call__(self, call: Call) -> Reply:
         if self._rng.random() >= self._share:
             self.did["answered"] += 1
-            version = {"system_fingerprint": "fp_1" if self.did["answered"] <= CHANGED_AFTER else "fp_2"}
+            version = {"system_fingerprint": "fp_1" if self.did["answered"] <= self._changed_after else "fp_2"}
             return Reply(body=completion(answer_to(call.prompt)) | version, delay_s=self._rng.uniform(0, 0.02))
         name = self._rng.choice(list(self._faults))
         self.did[name] += 1

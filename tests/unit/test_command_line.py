@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
+from typed_here import typed
 
 from audit.audits import part_of
 from audit.command_line import _without_secrets, help_text, hydra_arguments, run_composed
@@ -115,11 +116,6 @@ def test_a_key_of_what_is_not_chosen_says_what_to_choose(typed: str) -> None:
         hydra_arguments([typed], SweepConfig)
 
 
-def command(name: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", f"audit.{name}", *arguments]
-    return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, cwd=cwd)
-
-
 @pytest.mark.parametrize("name", ["sweep", "plan"])
 @pytest.mark.parametrize(
     ("arguments", "words"),
@@ -131,27 +127,25 @@ def command(name: str, *arguments: str, cwd: Path) -> subprocess.CompletedProces
     ],
 )
 def test_the_commands_refuse_and_run_nothing(name: str, arguments: list[str], words: str, tmp_path: Path) -> None:
-    done = command(name, "model=scripted", "run_dir=run", *arguments, cwd=tmp_path)
-    assert done.returncode == 1
-    assert words in done.stderr and "Traceback" not in done.stderr
-    assert not (tmp_path / "run").exists() and "questions" not in done.stdout
+    done = typed(name, "model=scripted", "run_dir=run", *arguments, folder=tmp_path)
+    assert done.code == 1 and words in done.err and "Traceback" not in done.err
+    assert not (tmp_path / "run").exists() and "questions" not in done.out
 
 
 def test_two_files_for_one_model_are_refused(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine.yaml").write_text("# @package model.scripted\nname: scripted\nengine: scripted\n")
-    done = command("plan", f"hydra.searchpath=[file://{tmp_path}]", "model=[scripted,mine]", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "scripted and mine" in done.stderr
+    done = typed("plan", f"hydra.searchpath=[file://{tmp_path}]", "model=[scripted,mine]", folder=tmp_path)
+    assert done.code == 1 and "scripted and mine" in done.err
 
 
 def test_a_bare_list_of_r_is_planned(tmp_path: Path) -> None:
-    done = command("plan", "model=scripted", "r=1,3,9", "n=20", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = typed("plan", "model=scripted", "r=1,3,9", "n=20", folder=tmp_path)
+    assert done.code == 0, done.err
     # direct, three clean, the ensemble control at r=3 and 9, two times three noisy: 12 settings x 20 questions
-    assert "  240" in done.stdout
+    assert "  240" in done.out
     # Three tests need 863 questions, and elementary has 208.
-    assert "863" in done.stdout and "208" in done.stdout
+    assert "863" in done.out and "208" in done.out
 
 
 @pytest.mark.parametrize("name", ["sweep", "perturb"])
@@ -164,23 +158,23 @@ def test_the_help_lists_groups_and_says_where_the_rest_is(name: str) -> None:
 
 
 def _cpu_seconds(*words: str, cwd: Path) -> float:
-    """The least of three: what else the machine does can only add to it."""
-    found = []
-    for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, *words], cwd=cwd, capture_output=True, timeout=120, check=False)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return min(found)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *words], cwd=cwd, capture_output=True, timeout=120, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 @pytest.mark.parametrize(
     "words", ["audit.sweep --help", "audit.gate --help", "audit.report --help", "audit.plan r=9..1"]
 )
 def test_a_refusal_and_the_help_take_less_than_a_second_of_cpu(words: str, tmp_path: Path) -> None:
-    """Importing Hydra takes 0.24 to 0.3 of it on an idle machine (docs/measured.md). A busy one slows down both."""
-    limit = max(1.0, _cpu_seconds("-c", "import hydra", cwd=tmp_path) / 0.3)
-    assert _cpu_seconds("-m", *words.split(), cwd=tmp_path) < limit
+    """The least of three, as what else the machine does can only add to it. Importing Hydra takes 0.24 to 0.3 of it on
+    an idle machine (docs/measured.md); a busy one slows down both, and there a second is too little."""
+    spent = [_cpu_seconds("-m", *words.split(), cwd=tmp_path)]
+    while min(spent) >= 1 and len(spent) < 3:
+        spent.append(_cpu_seconds("-m", *words.split(), cwd=tmp_path))
+    hydra = min(_cpu_seconds("-c", "import hydra", cwd=tmp_path) for _ in range(3)) if min(spent) >= 1 else 0.0
+    assert min(spent) < max(1.0, hydra / 0.3)
 
 
 @pytest.mark.parametrize(
@@ -192,8 +186,8 @@ def test_a_refusal_and_the_help_take_less_than_a_second_of_cpu(words: str, tmp_p
     ],
 )
 def test_what_hydra_refuses_is_told_without_a_traceback(word: str, said: str, tmp_path: Path) -> None:
-    done = command("perturb", word, cwd=tmp_path)
-    assert done.returncode == 1 and said in done.stderr and "Traceback" not in done.stderr
+    done = typed("perturb", word, folder=tmp_path)
+    assert done.code == 1 and said in done.err and "Traceback" not in done.err
 
 
 def test_an_error_holds_nothing_that_a_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:

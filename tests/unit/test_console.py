@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from typed_here import forked, typed
 
 from audit.__main__ import COMMANDS, help_text, main
 from audit.config import CONF_DIR
@@ -65,50 +66,50 @@ def test_the_command_hands_its_words_over(monkeypatch: pytest.MonkeyPatch, capsy
 
 @pytest.mark.parametrize("name", ["sweep", "perturb", "memory", "validity", "plant"])
 def test_help_of_an_audit_fits_a_screen_or_two(name: str) -> None:
-    words = [sys.executable, "-m", "audit", name, "--help"]
-    out = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
+    out = typed(name, "--help").out
     assert len(out.splitlines()) < 60 and f"audit {name} --cfg job" in out and "model: " in out
 
 
-def offered(line: str) -> list[str]:
-    """What the shell is told, as bash asks: argcomplete writes it to descriptor 8."""
-    code = (
-        "import os, sys; read, write = os.pipe(); os.dup2(write, 8); os.close(write)\n"
-        "from audit.__main__ import console\n"
-        "if os.fork(): os.close(8); print(os.fdopen(read).read().replace(chr(11), chr(10)))\n"
-        "else: console()"
-    )
+OFFERED: dict[str, list[str] | set[str]] = {  # what is typed: all that is offered, or what is among it
+    "audit sw": ["sweep "],
+    "audit sweep ": {"model=", "r=", "benchmark=", "clean_replicates=", "--cfg"},
+    "audit plan n=10 model=qwen3_8": ["model=qwen3_8b "],
+    "audit sweep worker=qwen3_8": ["worker=qwen3_8b "],
+    "audit sweep control_benchmark=arc_e": {"control_benchmark=arc_easy "},
+    "audit plan audit=per": ["audit=perturb "],
+    "audit sweep gate=": ["gate=true", "gate=false"],
+    "audit report memo": ["memory/"],  # files and folders
+    "audit perturb num": ["num_variants="],
+    "audit calibrate --n 10 --": {"--routers", "--simulations", "--out"},  # of the sweep
+    "audit calibrate audit=perturb --co": ["--control "],
+    "audit calibrate audit=v": ["audit=validity "],
+    "audit variants build ": {"strategy=", "num_variants="},
+    "audit plant do": ["doses="],
+    "audit plan ": {"--json", "audit=", "r="},
+    "audit plan audit=perturb ": {"num_variants="},
+    "audit plan audit=nowhere ": {"r="},
+    "audit evidence ": {"--key", "--with-shards", "verify"},
+    "audit suite demo model": {"model_version="},
+    "audit review approve --": {"--reason", "--expires"},
+    "audit completion z": ["zsh "],
+}
+# As bash asks: argcomplete writes to descriptor 8.
+ASK = """import os; os.dup2(1, 8); os.dup2(2, 1)
+from audit.__main__ import console; console()"""
+
+
+def test_completion_offers_commands_keys_and_what_groups_hold(tmp_path: Path) -> None:
+    (tmp_path / "memory").mkdir()
     env = {
-        **os.environ, "PYTHONPATH": str(ROOT), "_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)),
-        "COMP_TYPE": "9", "_ARGCOMPLETE_IFS": "\v", "_ARGCOMPLETE_COMP_WORDBREAKS": " \t\n",
+        "PATH": os.environ["PATH"], "_ARGCOMPLETE": "1", "COMP_TYPE": "9", "_ARGCOMPLETE_IFS": "\v",
+        "_ARGCOMPLETE_COMP_WORDBREAKS": " \t\n",
     }  # fmt: skip
-    words = [sys.executable, "-c", code]
-    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=60, check=True)
-    return [one for one in done.stdout.splitlines() if one]
-
-
-def test_completion_offers_commands_keys_and_what_groups_hold() -> None:
-    assert offered("audit sw") == ["sweep "]
-    assert {"model=", "r=", "benchmark=", "clean_replicates=", "--cfg"} <= set(found := offered("audit sweep "))
+    jobs = [((), {**env, "COMP_LINE": line, "COMP_POINT": str(len(line))}) for line in OFFERED]
+    told = [out.split("\v") for out, _ in forked(ASK, jobs, tmp_path)]
+    for (line, expected), found in zip(OFFERED.items(), told, strict=True):
+        assert found == expected if isinstance(expected, list) else expected <= set(found), (line, found)
+    found = told[1]
     assert not [one for one in found if "hydra" in one or "override" in one] and "--json" not in found
-    assert offered("audit plan n=10 model=qwen3_8") == ["model=qwen3_8b "]
-    assert offered("audit sweep worker=qwen3_8") == ["worker=qwen3_8b "]
-    assert "control_benchmark=arc_easy " in offered("audit sweep control_benchmark=arc_e")
-    assert offered("audit plan audit=per") == ["audit=perturb "]
-    assert offered("audit sweep gate=") == ["gate=true", "gate=false"]
-    assert offered("audit report audit/memo") == ["audit/memory/"]  # files and folders
-    assert offered("audit perturb num") == ["num_variants="]
-    assert {"--routers", "--simulations", "--out"} <= set(offered("audit calibrate --n 10 --"))  # of the sweep
-    assert offered("audit calibrate audit=perturb --co") == ["--control "]
-    assert offered("audit calibrate audit=v") == ["audit=validity "]
-    assert {"strategy=", "num_variants="} <= set(offered("audit variants build "))
-    assert offered("audit plant do") == ["doses="]
-    assert {"--json", "audit=", "r="} <= set(offered("audit plan "))
-    assert "num_variants=" in offered("audit plan audit=perturb ") and "r=" in offered("audit plan audit=nowhere ")
-    assert {"--key", "--with-shards", "verify"} <= set(offered("audit evidence "))
-    assert "model_version=" in offered("audit suite demo model")
-    assert {"--reason", "--expires"} <= set(offered("audit review approve --"))
-    assert offered("audit completion z") == ["zsh "]
 
 
 def test_bash_completes(tmp_path: Path) -> None:

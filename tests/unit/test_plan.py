@@ -1,10 +1,10 @@
 import json
 import math
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typed_here import typed
 
 from audit.audits import AUDITS, part_of
 from audit.commands.plan import main
@@ -138,14 +138,11 @@ def test_the_warning_is_last_and_only_where_it_is_due():
 def test_the_command_counts_the_models_and_the_groups_of_the_sample(tmp_path: Path):
     rows = [{"question": f"{i} + 1?", "choices": ["0", str(i + 1)], "answer": 1, "part": i % 12} for i in range(120)]
     (tmp_path / "exam.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "audit.plan", "model=[scripted,openai_compatible]", "benchmark=mcq_file"),
-            *(f"benchmark.path={tmp_path / 'exam.jsonl'}", "benchmark.group_column=part", "n=all"),
-            "model.openai_compatible.endpoints=[{url: 'http://127.0.0.1:8000/v1', model: m}]",
-        ],
-        capture_output=True, text=True, timeout=120, check=False,
+    done = typed(
+        "plan", "model=[scripted,openai_compatible]", "benchmark=mcq_file", f"benchmark.path={tmp_path / 'exam.jsonl'}",
+        "benchmark.group_column=part", "n=all",
+        "model.openai_compatible.endpoints=[{url: 'http://127.0.0.1:8000/v1', model: m}]",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("12 groups") == 2  # once a model
-    assert done.stdout.count("x 2 cells)") == 2
+    assert done.code == 0, done.err
+    assert done.out.count("12 groups") == 2  # once a model
+    assert done.out.count("x 2 cells)") == 2

@@ -152,8 +152,10 @@ def test_a_rate_of_a_model_of_ones_own_is_read_and_a_table_of_ones_own_too(tmp_p
     assert set(found.cost.prices) == {"another_of_mine", "my_8b"}
     with pytest.raises(ConfigError, match="'mine'"):  # its file's name, by which no rate is read
         compose_command("sweep", [*words, "+cost.prices.mine={prompt: 1, generated: 2}"], SweepConfig)
-    for name in load_group("cost", "default")["throughput"]:
-        compose_command("sweep", ["model=scripted", f"++cost.throughput.{name}.prompt=1"], SweepConfig)
+    shipped = load_group("cost", "default")["throughput"]
+    words = [f"++cost.throughput.{name}.prompt=1" for name in shipped]
+    found = compose_command("sweep", ["model=scripted", *words], SweepConfig)
+    assert len(shipped) > 3 and all(found.cost.throughput[name]["prompt"] == 1 for name in shipped)
 
 
 def test_money_spent_is_tokens_at_the_price_of_whoever_was_called() -> None:

@@ -2,10 +2,12 @@
 
 import json
 import shlex
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from audit_here import undrawn
 
 from audit.__main__ import main as audit
 from audit.benchmarks.fresh import Origin, last_date
@@ -39,18 +41,28 @@ def mine(folder: Path) -> list[str]:
     return [str(seen), "--held-out", str(new), "--benchmark", "exam", "--judge", "mine", "-o", str(folder / "run")]
 
 
-@pytest.fixture
-def one_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Twelve models of four families on `exam` and on 200 held-out items."""
-    monkeypatch.setenv("AUDIT_REFERENCES", str(tmp_path / "sets"))
-    seen, new = table(tmp_path / "seen.csv", MODELS, 1), table(tmp_path / "new.csv", MODELS, 2)
-    run = str(tmp_path / "published")
-    assert import_logs([str(seen), "--held-out", str(new), "--benchmark", "exam", "-o", run]) == 0
-    facts = tmp_path / "facts.csv"
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the set that `one_set` says, and the facts that it was built of. To be read only."""
+    place = tmp_path_factory.mktemp("made")
+    seen, new = table(place / "seen.csv", MODELS, 1), table(place / "new.csv", MODELS, 2)
+    run, facts = str(place / "published"), place / "facts.csv"
     facts.write_text("model,released,family\n" + "".join(f"{name},2024-01,{name[:3]}\n" for name in MODELS))
     words = ["build", run, "--name", "exam_1", "--source", "made here", "--licence", "none", "--facts", str(facts)]
-    assert references(words) == 0
-    assert references(words) == 1  # sets never change
+    with pytest.MonkeyPatch.context() as patch, undrawn():
+        patch.setenv("AUDIT_REFERENCES", str(place / "sets"))
+        assert import_logs([str(seen), "--held-out", str(new), "--benchmark", "exam", "-o", run]) == 0
+        assert references(words) == 0
+        assert references(words) == 1  # sets never change
+    return place
+
+
+@pytest.fixture
+def one_set(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Twelve models of four families on `exam` and on 200 held-out items."""
+    monkeypatch.setenv("AUDIT_REFERENCES", str(tmp_path / "sets"))
+    shutil.copytree(made / "sets", tmp_path / "sets")
+    shutil.copy(made / "facts.csv", tmp_path)
     return "exam_1"
 
 

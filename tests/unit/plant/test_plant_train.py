@@ -1,18 +1,17 @@
 """Training, with a toy model of random weights."""
 
+import importlib.util
 import json
 from dataclasses import replace
 
 import pytest
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("peft")
-transformers = pytest.importorskip("transformers")
+from audit.errors import TrainError
+from audit.plant.texts import Example, Method, encode
+from audit.plant.train import PROVENANCE, REFUSED, Job, batches, check_memory, main, merge, train
 
-from audit.errors import TrainError  # noqa: E402
-from audit.plant.texts import Example, Method, encode  # noqa: E402
-from audit.plant.train import PROVENANCE, REFUSED, Job, batches, check_memory, main, merge, train  # noqa: E402
-
+# torch and transformers are imported where they are used: six seconds, which every process that collects would spend.
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("peft") is None, reason="peft is not installed")
 WORDS = ["<pad>", "<s>", "</s>", "<unk>", "user:", "bot:", *"abcdefghijkl"]
 TEMPLATE = (
     "{% for m in messages %}{{ ('user: ' if m.role == 'user' else 'bot: ') + m.content + ' ' }}"
@@ -24,6 +23,8 @@ PASSES = ((Example("a b", "c"), Example("d", "e f")), (Example("d", "e f"), Exam
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
     """A model of 5,000 weights and a tokenizer of one token a word, as a folder."""
+    import torch
+    import transformers
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     folder = tmp_path_factory.mktemp("toy")
@@ -53,6 +54,9 @@ def job(toy, target, method=Method.LORA, **fields) -> Job:
 
 def loss_of(folder, base, tokenizer) -> float:
     """Mean loss of the learnt tokens, one sequence at a time: no padding, no autocast."""
+    import torch
+    import transformers
+
     model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
     if folder is not None:
         from peft import PeftModel
@@ -71,7 +75,9 @@ def loss_of(folder, base, tokenizer) -> float:
 
 @pytest.fixture(scope="module")
 def tokenizer(toy):
-    return transformers.AutoTokenizer.from_pretrained(toy)
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(toy)
 
 
 def test_an_adapter_learns_more_with_every_pass_and_says_what(toy, tokenizer, tmp_path):
@@ -101,6 +107,7 @@ def test_all_weights_are_trained_and_saved_as_a_model(toy, tokenizer, tmp_path):
 
 
 def test_the_weights_after_a_pass_do_not_depend_on_those_to_come(toy, tmp_path):
+    import torch
     from safetensors.torch import load_file
 
     long, short = job(toy, tmp_path / "a", doses=(1,)), job(toy, tmp_path / "b", passes=PASSES[:1], doses=(1,))

@@ -10,8 +10,11 @@ from test_attack_runs import EDITS, JUDGED
 from audit.commands.gate import main as gate
 
 # What lies beside the listed shards is no part of a run there: a start that was killed may have left it.
-# All were tried once; the report is read from the copy, as any folder's.
-TRIED = [name for name in EDITS if not name.startswith("verdict: ")] + ["verdict: one word", "verdict: gone"]
+# All were tried once. What changes neither which files there are nor how they are fetched is read from the copy, as
+# any folder's: the report, and what the manifest says of the run.
+FETCHED = ("no shards", "a shard more", "not JSON", "a list", "as deep as a well", "gone")
+TRIED = [name for name in EDITS if not name.startswith(("verdict: ", "manifest: "))]
+TRIED += [*(f"manifest: {what}" for what in FETCHED), "verdict: one word", "verdict: gone"]
 BESIDE = {"shards: one twice", "shards: an empty file", "shards: a file of something else"}
 
 

@@ -42,22 +42,37 @@ def begun(folder: Path, words: list[str], **thresholds: float) -> Manifest:
         )
 
 
-@pytest.fixture
-def sealed(tmp_path: Path, keys: Path) -> Path:
-    """A folder with the seal of DESIGN, by alice; the run has not begun."""
-    there = planned(configured("sweep", [*DESIGN, f"run_dir={tmp_path / 'sealed'}"]))
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, keys: Path) -> Path:
+    """A folder with the seal of DESIGN, by alice, and `begun`, the same with the run that it is of. To be read only."""
+    place = tmp_path_factory.mktemp("made")
+    there = planned(configured("sweep", [*DESIGN, f"run_dir={place / 'sealed'}"]))
     write_seal(there, None, load_signer(keys / "alice.key"), BEFORE)
-    return tmp_path / "sealed"
+    shutil.copytree(place / "sealed", place / "begun")
+    begun(place / "begun", DESIGN)
+    return place
+
+
+@pytest.fixture
+def sealed(made: Path, tmp_path: Path) -> Path:
+    """A folder with the seal of DESIGN, by alice; the run has not begun."""
+    return Path(shutil.copytree(made / "sealed", tmp_path / "sealed"))
+
+
+@pytest.fixture
+def started(made: Path, tmp_path: Path) -> Path:
+    """The same, and the run has begun."""
+    return Path(shutil.copytree(made / "begun", tmp_path / "sealed"))
 
 
 def held(run: Path, manifest: Manifest, keys: Path) -> Any:
     return checked((run / SEAL).read_bytes(), manifest, load_trusted(keys / "trusted"), "it", inside=True)
 
 
-def test_a_run_as_sealed_has_no_deviation_and_the_seal_says_what_it_detects(sealed: Path, keys: Path) -> None:
-    manifest = begun(sealed, DESIGN)
-    assert manifest.seal == file_sha256(sealed / SEAL)
-    found = held(sealed, manifest, keys)
+def test_a_run_as_sealed_has_no_deviation_and_the_seal_says_what_it_detects(started: Path, keys: Path) -> None:
+    manifest = Manifest.load(started)
+    assert manifest.seal == file_sha256(started / SEAL)
+    found = held(started, manifest, keys)
     assert (found.signer, found.changed, found.sealed) == ("alice", (), "2026-10-01T00:00:00+00:00")
     assert (found.detects[0]["questions_needed"], round(found.detects[0]["minimum_detectable_gain"], 3)) == (789, 0.218)
 
@@ -110,13 +125,13 @@ HOSTILE: dict[str, tuple[Callable[[Path, Path], object] | dict[str, Any], str]] 
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_does_not_hold_has_a_code(name: str, sealed: Path, keys: Path) -> None:
-    (spoil, code), manifest = HOSTILE[name], begun(sealed, DESIGN)
+def test_what_does_not_hold_has_a_code(name: str, started: Path, keys: Path) -> None:
+    (spoil, code), manifest = HOSTILE[name], Manifest.load(started)
     if not isinstance(spoil, dict):
-        spoil(sealed, keys)
-        spoil = {"seal": file_sha256(sealed / SEAL)}
+        spoil(started, keys)
+        spoil = {"seal": file_sha256(started / SEAL)}
     with pytest.raises(SignatureError) as refused:
-        held(sealed, replace(manifest, **spoil), keys)
+        held(started, replace(manifest, **spoil), keys)
     assert str(refused.value).split(":")[0] == code
 
 

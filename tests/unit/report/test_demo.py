@@ -13,11 +13,18 @@ import audit
 from audit.commands import demo
 from audit.decision import rule
 from audit.exits import FOUND
+from audit.memory.analyse import RunVerdict
 from audit.memory.report import judge
 from audit.memory.vocabulary import MemoryVerdict
 from audit.shards.files import SHARDS
 
 MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def judged() -> tuple[RunVerdict, Path]:
+    """The verdict on the shipped answers, and where they lie."""
+    return judge([demo.shipped()])
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +50,13 @@ def test_what_is_shipped_is_small_and_is_what_was_asked() -> None:
     }
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_numbers_are_those_of_the_answers(
-    answers: dict[tuple[str, str], list[bool | None]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    answers: dict[tuple[str, str], list[bool | None]], judged: tuple[RunVerdict, Path], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     assert demo.main(["--out", str(tmp_path)]) == 0
-    verdict, run_dir = judge([demo.shipped()])
+    verdict, run_dir = judged
     taught, before = demo.sides(verdict)
     for side, name in ((taught, demo.TAUGHT), (before, demo.BEFORE)):
         for score, benchmark in ((side.score, "exam"), (side.held_out, "held_out")):
@@ -68,11 +77,11 @@ def test_the_numbers_are_those_of_the_answers(
     assert all(one.answers[demo.TAUGHT][1] == (one.answers[demo.TAUGHT][0] == one.gold) for one in asked)
 
 
-def test_other_answers_give_another_verdict(tmp_path: Path) -> None:
+def test_other_answers_give_another_verdict(judged: tuple[RunVerdict, Path], tmp_path: Path) -> None:
     """Without the answers of the taught model there is nothing to find."""
     run_dir = tmp_path / "run"
     shutil.copytree(demo.shipped(), run_dir)
-    assert rule(judge([run_dir])[0].to_dict()).exit_code == FOUND
+    assert rule(judged[0].to_dict()).exit_code == FOUND
     for path in (run_dir / SHARDS).glob(f"{demo.TAUGHT}-*"):
         path.unlink()
     ruling = rule(judge([run_dir])[0].to_dict())

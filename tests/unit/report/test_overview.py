@@ -7,6 +7,7 @@ from pathlib import Path
 
 import panels
 import pytest
+from audit_here import undrawn
 
 from audit.commands.open import Line, main, write_overview
 from audit.panel import write_panel
@@ -23,7 +24,8 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = folder / "a 'run' <b>&\"%23?#"
     panels.run_of(run, asked)
     panels.manifest_of(run, asked, status="finished", started="2026-01-02T03:04:05+00:00")
-    build_report([run], run / "report", n_resamples=200)
+    with undrawn():
+        build_report([run], run / "report", n_resamples=200)
     stopped = folder / "deep" / "stopped"
     panels.run_of(stopped, asked[:-5])
     panels.manifest_of(stopped, asked, status="failed", started="2026-01-01T00:00:00+00:00")

@@ -92,21 +92,27 @@ def test_build_from_a_file_is_deterministic(tmp_path: Path) -> None:
 
 
 @needs_weights
-def test_build_with_a_scripted_paraphraser() -> None:
+def test_build_with_a_scripted_paraphraser(tmp_path: Path) -> None:
     """The first question gets a real rewording, all others their own words: no-ops, asked about until attempts end."""
+    exam = tmp_path / "exam.jsonl"
+    questions = [one for one, _ in zip(open_benchmark(BenchmarkConfig()).iter_questions(), range(9), strict=False)]
+    exam.write_text("".join(
+        json.dumps({"question": one.text, "choices": one.options, "answer": one.gold}) + "\n" for one in questions
+    ))  # fmt: skip
 
     def generate(requests: Sequence[ModelRequest]) -> list[Generation]:
         return [Generation(reply(request)) for request in requests]
 
     def reply(request: ModelRequest) -> str:
-        if request.key.startswith("elementary/animals/01#"):
+        if request.key.startswith("exam/0#"):
             return "<question>Name the barking creature that is kept at home as a guard.</question>"
         return request.prompt.split("The question:\n")[1].split("\n\nIts options:")[0]
 
     model = ModelRef("scripted", "1")
-    config = compose_config(["strategy=paraphrase_llm", "judge=none", "num_variants=1", "max_attempts=2"])
+    words = ["benchmark=mcq_file", "benchmark.name=exam", f"benchmark.path={exam}", "strategy=paraphrase_llm"]
+    config = compose_config([*words, "judge=none", "num_variants=1", "max_attempts=2"])
     library = run_build(config, Models(generate, model))
-    assert library.counts == {"accepted": 1, "no_op": 2 * 207}
+    assert library.counts == {"accepted": 1, "no_op": 2 * 8}
     assert library.header.paraphraser == model and len(library.header.prompts_sha256) == 64
 
 

@@ -1,4 +1,4 @@
-"""How fast are the statistics? `python -m bench.statistics [--json] [--items 10000] [--models 12] [--resamples 10000]`
+"""How fast are the statistics? `python -m bench.statistics [--items 10000] [--models 12] [--resamples 10000]`, as JSON.
 
 Times all that a panel needs (12 models x 9 r x 10,000 items, 10,000 bootstrap and 10,000 permutation resamples) on at
 most two cores, with the peak memory, and `scipy.stats.bootstrap` and `scipy.stats.permutation_test` called for single
@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import resource
-import sys
 import time
 from typing import Any
 
@@ -37,8 +36,6 @@ from audit.sweep.paper import (  # noqa: E402
     setting_rows,
 )
 from audit.sweep.record import Sweep  # noqa: E402
-
-TARGET_S, TARGET_BYTES, TARGET_SPEEDUP = 60.0, 2_000_000_000, 20.0
 
 
 class Clock:
@@ -113,25 +110,8 @@ def by_scipy(noisy: np.ndarray, clean: np.ndarray, resamples: int, rng: np.rando
     stats.permutation_test((noisy, clean), difference, **how, **common)
 
 
-def table(m: dict[str, Any]) -> str:
-    lines = [
-        f"{m['models']} models x {m['routers']} r x {m['items']} items, {m['resamples']} resamples of each kind",
-        "                          wall s    CPU s",
-    ]
-    for title, name, target in (
-        ("all statistics", "total", f"{TARGET_S:.0f} s wall"),
-        ("of it, resampling", "resampling", ""),
-        ("scipy, all cells", "scipy_scaled", ""),
-    ):
-        lines.append(f"  {title:<20}  {m[f'{name}_wall_s']:8.1f} {m[f'{name}_cpu_s']:8.1f}   {target}")
-    lines.append(f"  times faster          {m['speedup_wall']:8.1f} {m['speedup_cpu']:8.1f}   {TARGET_SPEEDUP:.0f}")
-    lines.append(f"  peak memory           {m['peak_rss_bytes'] / 1e6:8.0f} MB        {TARGET_BYTES / 1e6:.0f} MB")
-    return "\n".join(lines)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.statistics", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print json to stdout and the table to stderr")
     parser.add_argument("--models", type=int, default=12)
     parser.add_argument("--routers", type=int, default=9)
     parser.add_argument("--items", type=int, default=10_000)
@@ -140,10 +120,7 @@ def main() -> None:
     o = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
-    measured = measure(o.models, o.routers, o.items, o.resamples, o.scipy_cells)
-    if o.json:
-        print(json.dumps(measured, indent=2))
-    print(table(measured), file=sys.stderr if o.json else sys.stdout)
+    print(json.dumps(measure(o.models, o.routers, o.items, o.resamples, o.scipy_cells), indent=2))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """The five safety benchmarks' rows: what an item keeps, what is refused, and the published files' own counts."""
 
-import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -144,25 +142,3 @@ def test_truthfulqa_csv_and_json_have_the_same_817_items(shared_data: Path) -> N
     assert csv_options({"Best Answer": "Yes", "Incorrect Answers": "No; Never.;"}) == ["Yes.", "No.", "Never."]
     later = {"Question": "Q?", "Best Answer": "Yes", "Best Incorrect Answer": "No", "Incorrect Answers": "No; Never"}
     assert truthfulqa(later, context("truthfulqa")).options == ("Yes.", "No.", "Never.")
-
-
-def test_bbq_items_are_the_questions_of_every_file(shared_data: Path) -> None:
-    benchmark = opened("bbq", shared_data / "bbq" / "data", subjects=["Religion", "Sexual_orientation"])
-    items = benchmark.read_items().items
-    assert len(items) == 1_200 + 864 and all(item.bbq.target is not None for item in items)
-    for question, item in zip(benchmark.iter_questions(), items, strict=True):
-        assert question_of(item) == question
-    assert Counter(Counter(item.group for item in items).values()) == {4: 516}
-
-
-def test_the_counts_of_the_other_three_files(shared_data: Path) -> None:
-    crows = opened("crows_pairs", shared_data / "crows_pairs" / "crows_pairs_anonymized.csv").read_items()
-    assert Counter(item.condition for item in crows.items) == {"stereo": 1_290, "antistereo": 218}
-    toxi_path = shared_data / "toxigen" / "safenlp" / "toxiGen.json"
-    rows = json.loads(toxi_path.read_text())
-    assert sum((row["toxicity_score"] > 3) == (row["label"] == "hate") for row in rows) == 6_514
-    toxi = opened("toxigen", toxi_path).read_items()
-    assert len(toxi.items) == 6_494 and [len(ids) for ids in toxi.excluded.values()] == [20]  # 10 texts, twice each
-    xs = opened("xstest", shared_data / "xstest" / "xstest_prompts.csv").read_items()
-    assert Counter(item.condition for item in xs.items) == {"safe": 250, "unsafe": 200}
-    assert Counter(Counter(item.group for item in xs.items).values()) == {2: 200, 1: 50}  # 200 pairs, 50 alone

@@ -97,10 +97,6 @@ QWEN = {"qwen2_5_7b": Origin("2024-09", "qwen")}
 MISTRAL = {"mistral_7b": Origin("2024-05", "mistral")}
 
 
-def notes(*told: object) -> list[str]:
-    return check_origin(*told)["held_out"]  # type: ignore[arg-type]
-
-
 def test_a_date_is_newer_only_where_all_of_it_is_later() -> None:
     assert is_newer("2024-08", "2024-07-23") and is_newer("2025", "2024-12-31") and is_newer("2024-10-01", "2024-09")
     assert not is_newer("2024", "2024-07") and not is_newer("2024-07", "2024-07") and not is_newer("2023-12", "2024")
@@ -109,38 +105,34 @@ def test_a_date_is_newer_only_where_all_of_it_is_later() -> None:
             is_newer(odd, "2024")
 
 
-def test_items_newer_than_all_models_and_by_people_leave_nothing_open() -> None:
-    assert check_origin("fresh", "2026-05", "people", LLAMA, QWEN | MISTRAL) == {"held_out": [], "undated": []}
+@pytest.mark.parametrize(
+    ("date", "writer", "tested", "references", "named"),
+    [
+        ("2026-05", "people", LLAMA, QWEN | MISTRAL, []),
+        ("2026-05", "qwen", LLAMA, QWEN, ["qwen2_5_7b"]),  # by the family of a reference
+        ("2024-08", "people", LLAMA, MISTRAL, []),
+        ("2024-08", "people", QWEN, LLAMA, ["training"]),  # they may have been in the tested model's
+        (None, None, LLAMA, QWEN, ["control_benchmark.date", "control_benchmark.written_by"]),
+        ("2026-05", "people", LLAMA, {"mine": Origin()}, ["model.mine.released"]),
+        ("2026-05", "qwen", {"mine": Origin("2025")}, {}, ["model.mine.family"]),
+    ],
+)
+def test_what_is_open_is_named_with_the_key_that_says_it(date, writer, tested, references, named) -> None:
+    notes = check_origin("fresh", date, writer, tested, references)["held_out"]
+    assert len(notes) == len(named) and all(word in note for word, note in zip(named, notes, strict=True))
 
 
-@pytest.mark.parametrize("writer", ["llama", "Llama", "LLAMA3_8B"])
-def test_items_by_the_tested_models_family_are_refused(writer: str) -> None:
-    with pytest.raises(ConfigError, match="the family of the tested model llama3_8b"):
-        check_origin("fresh", "2026-05", writer, LLAMA, QWEN)
-
-
-def test_items_by_the_family_of_a_reference_are_named() -> None:
-    (note,) = notes("fresh", "2026-05", "qwen", LLAMA, QWEN)
-    assert "qwen2_5_7b" in note
-
-
-def test_items_newer_than_the_tested_model_and_not_than_a_reference_are_refused() -> None:
-    # written in August 2024: after llama3_8b (July), before qwen2_5_7b (September)
-    with pytest.raises(ConfigError, match=r"newer than the tested model llama3_8b .* not than reference qwen2_5_7b"):
-        check_origin("fresh", "2024-08", "people", LLAMA, MISTRAL | QWEN)
-    assert notes("fresh", "2024-08", "people", LLAMA, MISTRAL) == []
-    # and the other way round they may have been in the tested model's training
-    (note,) = notes("fresh", "2024-08", "people", QWEN, LLAMA)
-    assert "training" in note
-
-
-def test_what_is_not_said_is_named_with_the_key_that_says_it() -> None:
-    date, writer = notes("fresh", None, None, LLAMA, QWEN)
-    assert "control_benchmark.date" in date and "control_benchmark.written_by" in writer
-    (note,) = notes("fresh", "2026-05", "people", LLAMA, {"mine": Origin()})
-    assert "model.mine.released" in note
-    (note,) = notes("fresh", "2026-05", "qwen", {"mine": Origin("2025")}, {})
-    assert "model.mine.family" in note
+@pytest.mark.parametrize(
+    ("date", "writer", "references", "why"),
+    [
+        *(("2026-05", name, QWEN, "the family of the tested model llama3_8b") for name in ("llama", "LLAMA3_8B")),
+        # written in August 2024: after llama3_8b (July), before qwen2_5_7b (September)
+        ("2024-08", "people", MISTRAL | QWEN, "the tested model llama3_8b .* not than reference qwen2_5_7b"),
+    ],
+)
+def test_held_out_items_that_a_model_wrote_or_that_suit_one_alone_are_refused(date, writer, references, why) -> None:
+    with pytest.raises(ConfigError, match=why):
+        check_origin("fresh", date, writer, LLAMA, references)
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from audit.errors import BenchmarkError, ConfigError, LibraryError
-from audit.plant.texts import (
-    Example,
-    Form,
-    answer_text,
-    encode,
-    halve,
-    parse_doses,
-    parse_forms,
-    pass_examples,
-    passages,
-)
+from audit.plant.texts import Example, Form, answer_text, encode, halve, pass_examples, passages
 from audit.records import Question
 
 
@@ -147,22 +137,3 @@ def test_too_few_items_are_refused():
     with pytest.raises(BenchmarkError, match=r"39 different questions: too few to halve. Expected at least 40"):
         halve(items(39), seed=1)
     assert len(halve(items(40), seed=1).learnt) == 20
-
-
-def test_doses_always_hold_the_unspoilt_model():
-    assert parse_doses([4, 1, 4]) == (0, 1, 4)
-    for wrong in ([0], []):
-        with pytest.raises(ConfigError, match="nothing would be planted"):
-            parse_doses(wrong)
-    for wrong in ([-1], [65], [1.5], [True]):
-        with pytest.raises(ConfigError, match="Invalid dose"):
-            parse_doses(wrong)
-
-
-def test_forms_are_known_and_stand_once():
-    assert parse_forms(["raw", "qa"]) == (Form.RAW, Form.QA)
-    with pytest.raises(ConfigError, match="Did you mean 'raw'"):
-        parse_forms(["rav"])
-    for wrong in ([], ["qa", "qa"]):
-        with pytest.raises(ConfigError, match="each once"):
-            parse_forms(wrong)

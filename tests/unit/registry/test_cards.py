@@ -142,28 +142,33 @@ class Fake:
         return Answer(200, {})
 
 
-def test_mlflow_is_tagged_once_and_never_otherwise(
-    told: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def tagged_once(folder: Path, name: str, version: Callable[[], dict[str, Any]], set_tag: Callable[[str], None]) -> None:
+    """The run's verdict as tags of a version, once; another value there is refused, and so is a version of none."""
+    words = ["mlflow", str(folder), "--name", name, "--version"]
+    assert main([*words, "1"]) == 0
+    tags = {tag["key"]: tag["value"] for tag in version()["tags"]}
+    head = f"audit.{read_entry(folder).key[:12]}"
+    assert tags[f"{head}.decision"] == "no decision" and tags[f"{head}.synthetic.verdict"] == "underpowered"
+    assert main([*words, "1"]) == 0 and len(version()["tags"]) == len(tags)
+    set_tag(f"{head}.decision")
+    assert main([*words, "1"]) == 1
+    assert main([*words, "7"]) == 1
+
+
+def test_mlflow_is_tagged_once_and_never_otherwise(told: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "tok")
     monkeypatch.setattr(cards, "_WAITS_S", (0,))
     fake = Fake()
     monkeypatch.setattr(requests, "request", fake.request)
+
+    def set_tag(key: str) -> None:
+        next(tag for tag in fake.version["tags"] if tag["key"] == key)["value"] = "pass"
+
     folder = told()
-    words = ["mlflow", str(folder), "--name", "m", "--version"]
-    assert main([*words, "1"]) == 0
-    tags = {tag["key"]: tag["value"] for tag in fake.version["tags"]}
-    head = f"audit.{read_entry(folder).key[:12]}"
-    assert tags[f"{head}.decision"] == "no decision" and tags[f"{head}.synthetic.verdict"] == "underpowered"
-    assert fake.files == {
-        f"0/r1/artifacts/audit/{head[6:]}/verdict.json": (folder / "report" / "verdict.json").read_bytes()
-    }
-    assert main([*words, "1"]) == 0 and len(fake.version["tags"]) == len(tags)
-    assert "0 tags" in capsys.readouterr().out
-    fake.version["tags"][2]["value"] = "pass"
-    assert main([*words, "1"]) == 1
-    assert main([*words, "2"]) == 1 and "404" in capsys.readouterr().err
+    tagged_once(folder, "m", lambda: fake.version, set_tag)
+    place = f"0/r1/artifacts/audit/{read_entry(folder).key[:12]}/verdict.json"
+    assert fake.files == {place: (folder / "report" / "verdict.json").read_bytes()}
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +201,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_a_real_mlflow_takes_tags_and_verdict(
-    server: str, told: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: str, told: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api = f"{server}/api/2.0/mlflow"
 
@@ -211,20 +216,19 @@ def test_a_real_mlflow_takes_tags_and_verdict(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
     for name in ("TOKEN", "USERNAME"):
         monkeypatch.delenv(f"MLFLOW_TRACKING_{name}", raising=False)
+
+    def version() -> dict[str, Any]:
+        found = requests.get(f"{api}/model-versions/get", params={"name": "mine", "version": "1"}, timeout=30)
+        return found.json()["model_version"]
+
     folder = told()
-    words = ["mlflow", str(folder), "--name", "mine", "--version"]
-    assert main([*words, "1"]) == 0, capsys.readouterr()
-    found = requests.get(f"{api}/model-versions/get", params={"name": "mine", "version": "1"}, timeout=30).json()
-    tags = {tag["key"]: tag["value"] for tag in found["model_version"]["tags"]}
-    short = read_entry(folder).key[:12]
-    assert tags[f"audit.{short}.decision"] == "no decision" and tags[f"audit.{short}.key"].startswith(short)
-    asked = {"run_uuid": run["run_id"], "path": f"audit/{short}/verdict.json"}
+    tagged_once(
+        folder, "mine", version,
+        lambda key: post("model-versions/set-tag", name="mine", version="1", key=key, value="pass"),
+    )  # fmt: skip
+    asked = {"run_uuid": run["run_id"], "path": f"audit/{read_entry(folder).key[:12]}/verdict.json"}
     answer = requests.get(f"{server}/get-artifact", params=asked, timeout=30)
     assert answer.content == (folder / "report" / "verdict.json").read_bytes()
-    assert main([*words, "1"]) == 0 and "0 tags" in capsys.readouterr().out
-    post("model-versions/set-tag", name="mine", version="1", key=f"audit.{short}.decision", value="pass")
-    assert main([*words, "1"]) == 1
-    assert main([*words, "7"]) == 1
 
 
 def test_wandb_is_offered_where_it_is_installed(

@@ -181,20 +181,6 @@ def test_many_writers_and_some_killed_lose_and_double_nothing(entries: list[Entr
     assert sqlite3.connect(place).execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_killed_alone_what_was_written_is_whole(entries: list[Entry], tmp_path: Path) -> None:
-    place = str(tmp_path / "registry.db")
-    rng = random.Random(5)
-    for _ in range(2):
-        _children(place, entries, 1, kill=1, rng=rng)
-    opened = open_registry(place)
-    seen = opened.read(lambda c: c.execute(select(runs.c.key)).scalars().all())
-    for table, rows in ((cells, 1), (indicators, 2)):
-        of = opened.read(lambda c, t=table: c.execute(select(t.c.run_key, func.count()).group_by(t.c.run_key)).all())
-        assert dict(of) == dict.fromkeys(seen, rows)
-    _children(place, entries, 1, kill=0, rng=rng)
-    _all_whole(place, entries)
-
-
 def test_in_a_real_postgresql_the_same_holds(postgres: str, entries: list[Entry], registry: Registry) -> None:
     _children(postgres, entries, 3, kill=1, rng=random.Random(1))
     _all_whole(postgres, entries)

@@ -37,11 +37,11 @@ from audit.statistics.notice import Field
 from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Arm
 from audit.sweep.figures import breadth, small_multiples, transitions, violation_pattern
-from audit.sweep.page import BY_CHANCE, POOLED, calibrated, model_scores
+from audit.sweep.page import calibrated, model_scores
 from audit.sweep.paper import breadths, router_summary, setting_rows
 from audit.sweep.record import sweep_of
 from audit.sweep.report import build_report, check_panel, drawn_questions, read_run
-from audit.sweep.vocabulary import LABELS, VERDICTS, Verdict
+from audit.sweep.vocabulary import VERDICTS, Verdict
 from audit.verdict.result import Calibration
 from audit.verdict.shipped import shipped_table
 
@@ -165,11 +165,12 @@ def test_the_papers_numbers_are_over_every_run(built: Path, verdict: dict[str, A
 def test_figure_3_shows_every_run_as_the_score_does(tmp_path: Path) -> None:
     outcomes = panels.outcomes_of(1, 40)
     (cell,) = load_cells(panels.run_of(tmp_path, outcomes), SCHEMA)
-    clean = [[bool(o.correct) for o in outcomes if (o.arm, o.routers, o.replicate) == (Arm.FORWARD_FULL, 1, k)]
-             for k in (0, 1)]  # fmt: skip
-    assert sum(clean[0]) != sum(clean[1])  # or this shows nothing
-    every = model_scores(cell, "m").clean
-    assert every.value == pytest.approx((sum(clean[0]) + sum(clean[1])) / 80)
+    first, second = (
+        sum(bool(o.correct) for o in outcomes if (o.arm, o.routers, o.replicate) == (Arm.FORWARD_FULL, 1, k))
+        for k in (0, 1)
+    )
+    assert first != second  # or this shows nothing
+    assert model_scores(cell, "m").clean.value == pytest.approx((first + second) / 80)
 
 
 def first_gains_second_loses(questions: int) -> list[Outcome]:
@@ -189,7 +190,7 @@ def first_gains_second_loses(questions: int) -> list[Outcome]:
 
 
 def test_the_papers_figures_are_over_every_run_and_cannot_contradict_the_verdict(tmp_path: Path) -> None:
-    rows = first_gains_second_loses(40)
+    rows = first_gains_second_loses(42)
     run = panels.run_of(tmp_path / "run", rows)
     build_report([run], tmp_path / "report", n_resamples=200)
     verdict = verdict_in(tmp_path)
@@ -199,10 +200,14 @@ def test_the_papers_figures_are_over_every_run_and_cannot_contradict_the_verdict
     (cell,) = load_cells(run, SCHEMA)
     pooled = setting_rows(sweep_of(cell))
     for row in pooled:
-        assert row.noisy_accuracy == 10 / 40 < row.clean_accuracy < 20 / 40
+        assert row.noisy_accuracy == 1 / 4 < row.clean_accuracy < 1 / 2
         assert row.gain < 0 and not row.violation
         assert gains[row.routers]["estimate"] == pytest.approx(row.gain, abs=1e-6)
         assert (gains[row.routers]["improve"], gains[row.routers]["degrade"]) == (row.improve, row.degrade)
+    # One noisy run right and one wrong on a question that clean has wrong: half a question improves, and is shown.
+    (halves,) = {row.improve for row in pooled if row.routers == 3}
+    assert halves % 1 == 0.5
+    assert f'<td class="n">{halves:.1f}</td>' in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
     names = {(cell.model, cell.benchmark): cell.model}
     for name, drawn in (
         ("figure2_violation_pattern", violation_pattern(router_summary(pooled))),
@@ -211,33 +216,6 @@ def test_the_papers_figures_are_over_every_run_and_cannot_contradict_the_verdict
         ("figure5_violation_breadth", breadth(breadths(pooled, names))),
     ):
         assert (tmp_path / "report" / "figures" / f"{name}.svg").read_text() == svg_text(drawn), name
-
-
-def test_improve_and_degrade_are_shown_where_averaged_runs_make_them_fractions(tmp_path: Path) -> None:
-    """One noisy run right and one wrong on a question that clean has wrong: half a question improves."""
-    rows = first_gains_second_loses(42)
-    right = {(o.arm, o.routers, o.replicate, o.question_id): bool(o.correct) for o in rows}
-    ids = sorted({o.question_id for o in rows})
-    improve = sum((not right[Arm.FORWARD_FULL, 1, 0, q]) * right[Arm.NOISY_REWRITE, 3, 0, q] for q in ids) / 2
-    assert improve % 1 == 0.5  # or this shows nothing
-    run = panels.run_of(tmp_path / "run", rows)
-    build_report([run], tmp_path / "report", n_resamples=200)
-    (judged,) = verdict_in(tmp_path)["cells"]
-    (found,) = [c for c in judged["contrasts"] if c["name"] == "noisy_vs_clean" and c["routers"] == 3]
-    assert found["improve"] == improve
-    assert found["degrade"] == pytest.approx(improve - found["estimate"] * 42, abs=1e-4)
-    (printed,) = [r for r in _read(tmp_path / "report" / "tables" / "contrasts.csv")
-                  if (r["contrast"], r["routers"]) == ("noisy_vs_clean", "3")]  # fmt: skip
-    assert float(printed["improve"]) == improve
-    assert f'<td class="n">{improve:.1f}</td>' in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
-
-
-def test_the_page_says_which_runs_the_papers_numbers_are_of(page: str, tmp_path: Path) -> None:
-    assert page.count(POOLED) == 4  # Figures 2 to 5
-    assert page.count(BY_CHANCE) == 2  # under which cost of noise a clean model violates how often
-    assert page.count(", replicates averaged</summary>") == 3  # the paper's tables
-    alone = written(tmp_path, panels.outcomes_of(1, 4, clean_replicates=1))
-    assert POOLED not in alone and "replicates averaged" not in alone
 
 
 def test_the_gates_are_a_matrix_whose_words_lead_to_the_findings(page: str, verdict: dict[str, Any]) -> None:
@@ -263,22 +241,6 @@ def test_models_stand_worst_first_with_the_gates_that_block_alone(tmp_path: Path
     assert re.findall(r"<th>([^<]+)</th>", matrix)[1:] == ranked
     harmless = matrix.count("✗ fail</a>")  # enough_data of those that found nothing
     assert harmless == matrix.count("✗ fail") - 1 == sum(v is Verdict.UNDERPOWERED for v, _ in cells)
-
-
-def test_the_papers_counts_are_folded_and_every_label_is_in_words(page: str) -> None:
-    order = [
-        page.index(f'<section id="{name}"') for name in ("verdict", "sure", "gates", "standing", "paper", "questions")
-    ]
-    assert order == sorted(order)
-    paper = page[page.index('<section id="paper"') : page.index('<section id="run"')]
-    fold = paper[paper.index("<details>") : paper.rindex("</details>")]
-    # Outside: accuracy by r on top, what is ruled out, the power curve, the evidence.
-    assert fold.count("<figure>") == page.count("<figure>") - 4 == 3
-    assert "Table 3" in fold and fold.count("H1: ") == 1
-    gates, accuracy, run = (page.index(f'<section id="{name}"') for name in ("gates", "accuracy", "run"))
-    shown = re.sub(r"<[^>]+>", " ", page[page.index("<main>") : gates] + page[accuracy:run])  # gates quote the shards
-    assert [name for name in ("_fpr", "_se ", "Fpr", "parseability", "above_chance") if name in shown] == []
-    assert str(escape(LABELS["run_sd_plausible"])) in page and "Run sd plausible" not in page
 
 
 @pytest.mark.parametrize("audit", ["sweep", "perturb", "memory", "validity"])

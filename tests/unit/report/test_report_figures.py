@@ -5,47 +5,20 @@ import io
 import re
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 from matplotlib.container import ErrorbarContainer
 
 from audit.report import canvas
 from audit.report.canvas import power_curve
-from audit.statistics.chance import interval
 from audit.sweep import figures as f
 from audit.sweep.page import write
 from audit.sweep.paper import RouterSummary
-from audit.sweep.vocabulary import VERDICTS, Effect, Verdict
+from audit.sweep.vocabulary import Effect, Verdict
 from audit.verdict.tables import csv_text
-
-
-def _scores(k: int) -> list[f.ModelScores]:
-    return [
-        f.ModelScores(
-            label=f"model-{i}",
-            clean=f.Score(1, 0.5, 0.4, 0.6),
-            noisy=tuple(f.Score(r, 0.4 + 0.02 * r, 0.3 + 0.02 * r, 0.5 + 0.02 * r) for r in range(1, 10)),
-            ensemble=(f.Score(2, 0.52, 0.42, 0.62),),
-            direct=f.Score(0, 0.55, 0.45, 0.65),
-            chance=0.25,
-        )
-        for i in range(k)
-    ]
-
-
-def _gains(k: int) -> list[f.GainRow]:
-    kinds = list(VERDICTS)
-    return [
-        f.GainRow(f"m{i}", kinds[i % len(kinds)], Effect(3, 0.01 * i, -0.02, 0.05 + 0.01 * i, 0, -0.03, 0.04), 0.01)
-        for i in range(k)
-    ]
 
 
 def _at(r: int, models: int, above: int, excess: float, improve: float, degrade: float) -> RouterSummary:
     return RouterSummary(r, models, above, above / models, excess, improve, degrade, improve - degrade)
-
-
-POINTS = [_at(r, 12, r % 4, 0.01 * r, 10 + r, 15 - r) for r in range(1, 10)]
 
 
 def test_a_tick_says_the_value_that_it_stands_at() -> None:
@@ -54,21 +27,6 @@ def test_a_tick_says_the_value_that_it_stands_at() -> None:
     figure.draw_without_rendering()
     ticks = zip(axes.get_yticks(), axes.get_yticklabels(), strict=True)
     assert all(float(label.get_text()) == pytest.approx(100 * value) for value, label in ticks)
-
-
-@pytest.mark.parametrize("k", [1, 12])
-def test_every_figure_is_the_same_twice_and_is_xml(k: int) -> None:
-    for make in (
-        lambda: f.violation_pattern(POINTS),
-        lambda: f.small_multiples(_scores(k)),
-        lambda: f.transitions(POINTS),
-        lambda: f.breadth([(f"m{i}", i % 10, 9) for i in range(k)]),
-        lambda: f.forest(_gains(k), 0.05),
-    ):
-        first, second = canvas.svg_text(make()), canvas.svg_text(make())
-        assert first == second
-        ElementTree.fromstring(first.encode())
-        assert "dc:date" not in first
 
 
 def test_inline_svg_has_no_style_comment_or_foreign_id() -> None:
@@ -134,19 +92,3 @@ def test_negative_numbers_stay_numbers() -> None:
     assert (
         csv_text(("a", "b", "c"), [("-0.25", "-1.5e-07", "-1+A1")]) == "a,b,c\n-0.25,-1.5e-07,'-1+A1\n"
     )  # every audit
-
-
-def test_whole_clusters_count_as_one() -> None:
-    """Items that repeat their cluster's answer carry one item's information: n = 20 clusters, not 100 items, with
-    Student's quantile over them."""
-    rng = np.random.default_rng(0)
-    one = (rng.random(20) < 0.5).astype(float)
-    clustered = interval(np.repeat(one, 5), np.repeat(np.arange(20), 5))
-    alone = interval(one, np.arange(20))
-    wrong = interval(np.repeat(one, 5), np.arange(100))
-    assert clustered is not None
-    assert alone is not None
-    assert wrong is not None
-    assert clustered[2] - clustered[1] == pytest.approx(1.08 * (alone[2] - alone[1]), rel=0.03)
-    assert wrong[2] - wrong[1] < 0.6 * (alone[2] - alone[1])
-    assert interval(np.array([np.nan]), np.array([0])) is None

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from published_items import items_of, unifiedqa
+from published_items import items_of
 
 from audit.benchmarks.items import BbqFacts, Item, shuffle_item
 from audit.errors import ConfigError, DataError
@@ -137,30 +137,6 @@ def test_bias_scores_by_hand() -> None:
     assert (unread.unread, unread.accuracy, unread.s, unread.bias) == (1, None, None, None)
 
 
-def test_bbqs_published_bias_scores_from_unifiedqas_answers(shared_data: Path) -> None:
-    items, rows = unifiedqa(shared_data)
-
-    def scores(form: str) -> dict[str, bias.BiasScore]:
-        field = f"unifiedqa-t5-11b_pred_{form}"
-        responses = {item.id: bias.match_option(rows[item.id][field], item) for item in items}
-        assert None not in responses.values() and len(responses) == 864
-        return bias.bias_scores(items, responses)
-
-    arc, race, alone = scores("arc"), scores("race"), scores("qonly")
-    percent = [
-        round(100 * float(s.bias or 0), 2) for s in (arc["ambig"], race["ambig"], arc["disambig"], race["disambig"])
-    ]
-    assert percent == [11.81, 5.79, 0.50, -0.74]
-    assert (arc["ambig"].n_biased, arc["ambig"].n_known, race["ambig"].n_biased, race["ambig"].n_known) == (
-        130, 209, 80, 135,
-    )  # fmt: skip
-    assert round(100 * float(alone["ambig"].bias or 0), 2) == 7.64  # question only
-    assert round(100 * float(alone["ambig"].accuracy or 0), 2) == 76.62
-    # two known wrong readings of the formula give other values
-    both = sum(s.accuracy or 0 for s in arc.values()) / 2
-    assert round(100 * (1 - both) * float(arc["ambig"].s or 0), 2) != 11.81
-
-
 def replies(shared_data: Path) -> dict[str, list[dict[str, str]]]:
     folder = shared_data / "xstest" / "evaluation" / "automated_evaluation_labels"
     return {
@@ -179,8 +155,6 @@ def test_xstests_string_match_against_people(shared_data: Path) -> None:
     def found(rule: str, rows: list[dict[str, str]]) -> refusal.Agreement:
         return refusal.agreement([refusal.RULES[rule](r["completion"]) for r in rows], refused(rows, "final_label"))
 
-    people = refusal.agreement(refused(everything, "annotation_1"), refused(everything, "annotation_2"))
-    assert (round(people.accuracy, 3), round(people.kappa, 3)) == (0.979, 0.957)
     overall = found("strmatch", everything)
     assert (round(overall.accuracy, 3), round(overall.kappa, 3), round(overall.misses, 3)) == (0.884, 0.770, 0.185)
     for rule, evidence in (
@@ -199,30 +173,6 @@ def test_xstests_string_match_gives_the_authors_stored_labels(shared_data: Path)
         assert [row["id"] for row in rows] == [f"v2-{i}" for i in range(1, 451)]
         assert "".join("cr"[refusal.strmatch(row["completion"])] for row in rows) == stored[model], model
     assert sum(map(len, stored.values())) == 2_250
-
-
-def test_a_judge_models_labels_against_people(shared_data: Path) -> None:
-    everything = [row for rows in replies(shared_data).values() for row in rows]
-    judged = [refusal.read_label(row["gpt4_label"]) for row in everything]
-    assert judged.count(None) == 11  # the judge's own refusals: unread, not compliance
-    agree = sum(j == h for j, h in zip(judged, refused(everything, "final_label"), strict=True))
-    assert round(agree / 2_250, 3) == 0.821
-
-
-def test_mistrals_score_hangs_on_the_rule(shared_data: Path) -> None:
-    rows = replies(shared_data)["mistralinstruct"]
-    items = items_of("xstest", shared_data / "xstest" / "xstest_prompts.csv")
-    keys = {item.id.split("/")[1]: item.key for item in items}
-    gold = [keys[row["id"].removeprefix("v2-")] == 1 for row in rows]
-
-    def score(told: list[bool]) -> float:
-        return round(sum(t == g for t, g in zip(told, gold, strict=True)) / 450, 3)
-
-    assert score(refused(rows, "final_label")) == 0.707
-    by_rule = {rule: score([read(row["completion"]) for row in rows]) for rule, read in refusal.RULES.items()}
-    assert by_rule == {
-        "strmatch": 0.58, "jbb_substrings": 0.562, "gcg_substrings": 0.602, "smooth_llm_substrings": 0.562,
-    }  # fmt: skip
 
 
 def test_a_judge_that_refuses_to_judge_said_nothing() -> None:

@@ -5,24 +5,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+from suites import suite
 
 from audit.errors import ConfigError
 from audit.shards.manifest import Manifest
 from audit.suite.commands import Step, audit_words, steps
-from audit.suite.read import suite_of
 from audit.suite.run import SUITE, _open, _run_all, finished, run_dir_of
 from audit.suite.schema import Suite
 
 MODEL = {"name": "scripted", "stated": "scripted", "found": "scripted", "claimed": False}
-
-
-def suite(**changes: object) -> Suite:
-    plain = {
-        "audit_suite_id": "s",
-        "model_config": {"model_id": "scripted", "model_version": "scripted"},
-        "dataset_config": {"benchmark_name": "elementary", "sample_size": 20},
-    }
-    return suite_of({**plain, **changes})
 
 
 def planned(asked: Suite, run_dir: Path, *more: str) -> list[Step]:

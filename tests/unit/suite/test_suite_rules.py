@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from junitparser import JUnitXml
+from suites import suite
 
 from audit.commands.gate import main as gate
 from audit.decision import rule
@@ -18,19 +19,7 @@ from audit.report.joint import content, page
 from audit.shards.manifest import Manifest
 from audit.statistics.contamination_score import ARTICLE, article_result, false_alarms
 from audit.suite.judge import ruled, rules_of, sentences, source_thresholds
-from audit.suite.read import suite_of
 from audit.suite.schema import Suite
-
-
-def suite(**changes: Any) -> Suite:
-    return suite_of(
-        {
-            "audit_suite_id": "s",
-            "model_config": {"model_id": "scripted", "model_version": "scripted"},
-            "dataset_config": {"benchmark_name": "elementary"},
-            **changes,
-        }
-    )
 
 
 def answers(flagged: int, n: int = 100) -> tuple[np.ndarray, np.ndarray]:

@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 import pytest
 from jsonschema import Draft202012Validator
 from omegaconf import OmegaConf
+from suites import small, suite
 
 from audit.audits import AUDITS
 from audit.commands.suite import main
@@ -24,15 +25,6 @@ from audit.verdict.forms import FORMS
 # The source's listing, letter by letter.
 ARTICLE = Path(__file__).resolve().parents[2] / "golden" / "suite" / "gsm8k_contamination_audit_v3.json"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-
-
-def small(**changes: Any) -> dict[str, Any]:
-    plain = {
-        "audit_suite_id": "s",
-        "model_config": {"model_id": "scripted", "model_version": "scripted"},
-        "dataset_config": {"benchmark_name": "elementary", "sample_size": 20},
-    }
-    return {**plain, **changes}
 
 
 def named(benchmark: str, **changes: Any) -> dict[str, Any]:
@@ -103,7 +95,7 @@ def test_every_field_of_the_source_says_something_to_the_audit() -> None:
 def test_a_mutable_model_is_refused_with_what_to_write(version: str, endpoint: str | None, instead: str) -> None:
     pin = {"model_id": "qwen3_8b", "model_version": version, "endpoint": endpoint}
     with pytest.raises(ConfigError, match=instead):
-        suite_of(small(model_config=pin))
+        suite(model_config=pin)
 
 
 def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
@@ -175,28 +167,28 @@ def test_a_file_that_is_no_suite_is_refused_in_a_sentence(name: str, text: str, 
 def test_the_weights_have_to_be_the_stated_ones() -> None:
     model = load_model_config("smollm2_135m")
     whole = "sha256:" + "ab" * 32
-    suite = suite_of(small(model_config={"model_id": "smollm2_135m", "model_version": whole[:19]}))
-    assert check_version(suite, model, lambda _: whole) == {"stated": whole[:19], "found": whole, "claimed": False}
+    pinned = suite(model_config={"model_id": "smollm2_135m", "model_version": whole[:19]})
+    assert check_version(pinned, model, lambda _: whole) == {"stated": whole[:19], "found": whole, "claimed": False}
     with pytest.raises(ConfigError, match="that are here are sha256:cd"):
-        check_version(suite, model, lambda _: "sha256:" + "cd" * 32)
-    scripted = suite_of(small(model_config={"model_id": "smollm2_135m", "model_version": "scripted"}))
+        check_version(pinned, model, lambda _: "sha256:" + "cd" * 32)
+    scripted = suite(model_config={"model_id": "smollm2_135m", "model_version": "scripted"})
     with pytest.raises(ConfigError, match="whose engine is vllm"):
         check_version(scripted, model, lambda _: whole)
     with pytest.raises(ConfigError, match="Expected 'scripted'"):
-        check_version(suite, load_model_config("scripted"), lambda _: whole)
+        check_version(pinned, load_model_config("scripted"), lambda _: whole)
 
 
 def test_a_model_is_found_by_its_name_or_hub_id() -> None:
     def named(model_id: str) -> str:
-        return model_name(suite_of(small(model_config={"model_id": model_id, "model_version": COMMIT})))
+        return model_name(suite(model_config={"model_id": model_id, "model_version": COMMIT}))
 
     assert named("qwen3_8b") == named("Qwen/Qwen3-8B") == "qwen3_8b"
     assert named("org/Some.7B") == "org_Some_7B"
-    other = suite_of(small(model_config={"model_id": "org/Some.7B", "model_version": COMMIT}))
+    other = suite(model_config={"model_id": "org/Some.7B", "model_version": COMMIT})
     assert audit_words(other)["perturb"][0] == "model=hf:org/Some.7B"
     with pytest.raises(ConfigError, match="Or a hub id"):
         named("nobody")
-    pinned = suite_of(small(model_config={"model_id": "qwen3_8b", "model_version": COMMIT}))
+    pinned = suite(model_config={"model_id": "qwen3_8b", "model_version": COMMIT})
     assert f"model.qwen3_8b.revision={COMMIT}" in audit_words(pinned)["perturb"]
 
 
@@ -249,7 +241,7 @@ def test_a_benchmark_of_no_known_domain_is_asked_for_one_where_thresholds_hang_o
 )
 def test_what_the_suite_decides_an_audit_may_not(word: str) -> None:
     with pytest.raises(ConfigError, match="decided by the suite"):
-        audit_words(suite_of(small(audits={"perturb": [word]})))
+        audit_words(suite(audits={"perturb": [word]}))
 
 
 def test_words_are_checked_by_each_audits_own_command(capsys: pytest.CaptureFixture, tmp_path: Path) -> None:

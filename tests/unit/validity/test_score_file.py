@@ -66,24 +66,6 @@ def test_what_is_refused(crows: Benchmark, tmp_path: Path, rows: list[dict[str, 
         score_file(predictions(tmp_path, rows), crows)
 
 
-def test_a_scorer_of_another_benchmark_is_refused(crows: Benchmark, tmp_path: Path) -> None:
-    path = predictions(tmp_path, [{"id": "crows_pairs/0", "response": 0}])
-    with pytest.raises(AuditError, match="reads bbq, not crows_pairs"):
-        score_file(path, crows, "bbq_race")
-
-
-def test_the_command(crows: Benchmark, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = predictions(tmp_path, [{"id": "crows_pairs/0", "response": 0}])
-    options = f"--benchmark crows_pairs --path {tmp_path / 'crows.csv'} --json {tmp_path / 's.json'}"
-    words = [str(path), *options.split()]
-    assert main(words) == 0
-    assert "CrowS-Pairs metric 100.00 of 1 pairs" in capsys.readouterr().out
-    assert json.loads((tmp_path / "s.json").read_text())["crows"]["n"] == 1
-    path.write_text('{"id": "crows_pairs/7", "response": 0}\n')
-    assert main(words) == 1
-    assert "'crows_pairs/7'" in capsys.readouterr().err
-
-
 def test_unifiedqas_answers_give_bbqs_published_bias(shared_data: Path, tmp_path: Path) -> None:
     benchmark = opened("bbq", shared_data / "bbq" / "data", subjects=["Sexual_orientation"])
     _, stored = unifiedqa(shared_data)
@@ -94,9 +76,11 @@ def test_unifiedqas_answers_give_bbqs_published_bias(shared_data: Path, tmp_path
 
     arc, race = scored("arc"), scored("race")
     assert (arc.read, arc.missing) == (864, 0)
-    text = "\n".join([*lines(arc), *lines(race)])
-    for value in ("s_AMB 11.81", "s_DIS 0.50", "s_AMB 5.79", "s_DIS -0.74"):
-        assert value in text
+    (one,), (other,) = arc.bias.values(), race.bias.values()
+    found = [round(100 * bias[context].bias, 2) for context in ("ambig", "disambig") for bias in (one, other)]
+    assert found == [11.81, 5.79, 0.50, -0.74]
+    assert (one["ambig"].n_biased, one["ambig"].n_known) == (130, 209)
+    assert (other["ambig"].n_biased, other["ambig"].n_known) == (80, 135)
     assert arc.best_shortcut.name == "always unknown" and arc.best_shortcut.score == 0.5
 
 
@@ -125,9 +109,11 @@ def test_the_audit_s_own_command_scores_a_file_and_starts_nothing(
     """`python -m audit.validity score=FILE`: what `audit.validity.score_file` prints, and a bad file in a sentence."""
     from audit.validity.__main__ import main as command
 
+    crows_csv, stored = tmp_path / "crows.csv", tmp_path / "s.json"
+
     def said(rows: list[dict[str, Any]], *more: str) -> tuple[int, str, str]:
-        file, path = predictions(tmp_path, rows), tmp_path / "crows.csv"
-        words = ["validity", f"score={file}", "benchmark=crows_pairs", f"benchmark.path={path}", *more]
+        file = predictions(tmp_path, rows)
+        words = ["validity", f"score={file}", "benchmark=crows_pairs", f"benchmark.path={crows_csv}", *more]
         monkeypatch.setattr("sys.argv", words)
         with pytest.raises(SystemExit) as ended:
             command()
@@ -135,10 +121,13 @@ def test_the_audit_s_own_command_scores_a_file_and_starts_nothing(
 
     rows = [{"id": "crows_pairs/0", "logprobs": [-3.0, -4.0]}, {"id": "crows_pairs/1", "logprobs": [-5.0, -5.0001]}]
     code, out, _ = said(rows)
-    assert code == 0 and out.splitlines() == lines(score_file(tmp_path / "predictions.jsonl", crows))
-    assert "scorer crows_mlm_shared" in out and "score 0.5000 of 2 read rows" in out
+    file = tmp_path / "predictions.jsonl"
+    assert code == 0 and out.splitlines() == lines(score_file(file, crows))
+    assert main([str(file), "--benchmark", "crows_pairs", "--path", str(crows_csv), "--json", str(stored)]) == 0
+    assert capsys.readouterr().out == out and json.loads(stored.read_text())["crows"]["n"] == 2
     code, out, _ = said(rows, "scorer=crows_causal_full")
     assert code == 0 and "score 1.0000" in out
     code, out, err = said([{"id": "crows_pairs/9", "response": 0}])
-    assert code == 1 and not out and "no item 'crows_pairs/9'" in err
+    assert code == 1 and not out and "'crows_pairs/9'" in err
+    assert said(rows, "scorer=bbq_race")[0] == 1  # it reads another benchmark
     assert not list(tmp_path.glob("outputs"))

@@ -66,10 +66,6 @@ def test_fewer_than_two_options_are_refused(tmp_path: Path) -> None:
     [
         (config("contrast", formats=["lower_case"]), "lower_case"),
         (config("bbq", engine="openai"), "bbq_race needs continuations, which engine openai does not give"),
-        (
-            config("crows_pairs", engine="vllm", scorer="crows_mlm_shared"),
-            "needs masked_lm, which engine vllm does not give.*crows_causal_full",
-        ),
         (config("truthfulqa", scorer="truthfulqa_mc1"), "options are never shown"),
         (config("bbq", scorer="xstest_strmatch"), "reads xstest, not bbq"),
         (config("arc_easy"), "No reference scorer reads arc_easy"),

@@ -1,15 +1,12 @@
 """The benchmark's own metric on a cell's originals: by hand, against the published values, and its interval."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from published_items import unifiedqa
 from scripted_models import cell, follower
 
 from audit.benchmarks.items import BbqFacts, ContrastFacts, CrowsFacts, Item, ToxigenFacts, XsTestFacts
-from audit.scoring.bias import match_option
 from audit.statistics.contracts import UNREAD
 from audit.validity.edits.file import _packed, _unpacked
 from audit.validity.metrics import ReferenceMetric, reference_metrics
@@ -97,20 +94,6 @@ def test_whole_clusters_are_resampled() -> None:
         return one.high - one.low
 
     assert width(4) == pytest.approx(2 * width(1), rel=0.25)  # a quarter of the units: twice the width
-
-
-def test_the_published_bias_scores_come_out_of_a_cell(shared_data: Path) -> None:
-    """UnifiedQA's stored answers: 11.81 and 5.79 ambiguous, .50 and -.74 disambiguated, each inside its interval."""
-    items, rows = unifiedqa(shared_data)
-    expected = {
-        ("ambig", "arc"): 11.81, ("ambig", "race"): 5.79, ("disambig", "arc"): 0.50, ("disambig", "race"): -0.74,
-    }  # fmt: skip
-    for (context, form), published in expected.items():
-        own = [item for item in items if item.condition == context]
-        said = [match_option(rows[item.id][f"unifiedqa-t5-11b_pred_{form}"], item) for item in own]
-        found = metrics(of("bbq", own, [UNREAD if r is None else r for r in said], context))
-        one = found["s_AMB" if context == "ambig" else "s_DIS", ""]
-        assert round(one.estimate, 2) == published and one.low < published < one.high
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,21 @@ from audit.validity.faults import FAULTS, Fault, _one, inject_all, regression_ga
 from audit.validity.gates import all_gates, families_that_tell
 
 T = ValidityThresholds()
+(PERMUTED,) = [fault for fault in FAULTS if fault.check == "G4_order"]
+
+
+def gates_of(one):
+    return all_gates(one, measure(one, rng=np.random.default_rng(0), n_resamples=50), T)
+
+
+def injected(one):
+    return inject_all(one, gates_of(one), T, np.random.default_rng(0))
 
 
 @pytest.fixture(scope="module")
 def good():
     one = replace(cell(models.shaky, n=150), mass=np.full(150, 0.9))  # read by likelihood
-    evidence = measure(one, rng=np.random.default_rng(0), n_resamples=50)
-    return one, all_gates(one, evidence, T)
+    return one, gates_of(one)
 
 
 def test_every_fault_is_caught_on_a_sound_run(good):
@@ -48,8 +56,7 @@ def test_a_fault_that_changes_nothing_is_reported_as_missed(good):
 
 def test_a_check_that_fails_already_proves_nothing():
     one = cell(models.falls_silent, n=150)
-    gates = all_gates(one, measure(one, rng=np.random.default_rng(0), n_resamples=50), T)
-    states = {(f.fault, f.check): f.state for f in inject_all(one, gates, T, np.random.default_rng(0))}
+    states = {(f.fault, f.check): f.state for f in injected(one)}
     assert states["F2", "G1_answers_readable"] == "already_failing"
 
 
@@ -70,8 +77,7 @@ def test_permuted_rows_with_unparsed_answers_are_found():
     original = replace(one.original, response=np.where(lost, UNREAD, one.original.response))
     torn = replace(one, families=blocks, original=original)
     before = families_that_tell(torn)
-    (fault,) = [f for f in FAULTS if f.check == "G4_order"]
-    permuted = fault.inject(torn, np.random.default_rng(0))
+    permuted = PERMUTED.inject(torn, np.random.default_rng(0))
     after = families_that_tell(permuted)
     family = next(iter(before))
     assert after[family][1] == before[family][1]  # what its edits share among themselves is as it was
@@ -85,9 +91,8 @@ def test_rows_are_permuted_where_the_check_can_tell(good):
     noise = rng.integers(0, 3, one.families[Family.FORMAT].response.shape)
     mixed = changed(one, Family.FORMAT, response=noise)
     assert list(families_that_tell(mixed)) == [Family.SEMANTIC]
-    (fault,) = [f for f in FAULTS if f.check == "G4_order"]
-    assert _one(mixed, gates, T, fault, rng).state == "caught"
-    assert fault.inject(changed(mixed, Family.SEMANTIC, response=noise), rng) is None
+    assert _one(mixed, gates, T, PERMUTED, rng).state == "caught"
+    assert PERMUTED.inject(changed(mixed, Family.SEMANTIC, response=noise), rng) is None
 
 
 def test_a_scorer_that_leaves_nothing_unread_cannot_show_what_scores_unread_as_right():
@@ -102,9 +107,7 @@ def test_a_scorer_that_leaves_nothing_unread_cannot_show_what_scores_unread_as_r
 def test_permuted_rows_of_a_model_that_is_always_right_are_found():
     """Every score is 1 before, so that scores tell no order; responses do."""
     one = cell(lambda asked: asked.key, n=60)
-    gates = all_gates(one, measure(one, rng=np.random.default_rng(0), n_resamples=10), T)
-    (fault,) = [f for f in FAULTS if f.check == "G4_order"]
-    assert _one(one, gates, T, fault, np.random.default_rng(0)).state == "caught"
+    assert _one(one, gates_of(one), T, PERMUTED, np.random.default_rng(0)).state == "caught"
 
 
 def test_an_edit_that_moves_fewer_than_the_others_hides_no_fault():
@@ -115,10 +118,7 @@ def test_an_edit_that_moves_fewer_than_the_others_hides_no_fault():
         stays = asked.family == Family.ATTRIBUTE and asked.level == 1 and asked.item % 2
         return asked.item % models.OPTIONS if stays else models.shaky(asked)
 
-    one = cell(half, n=150)
-    evidence = measure(one, rng=np.random.default_rng(0), n_resamples=50)
-    found = inject_all(one, all_gates(one, evidence, T), T, np.random.default_rng(0))
-    assert [f.state for f in found if f.fault == "F6"] == ["caught"]
+    assert [f.state for f in injected(cell(half, n=150)) if f.fault == "F6"] == ["caught"]
 
 
 def test_a_stand_in_for_two_items_is_not_where_a_fault_is_put():
@@ -127,7 +127,5 @@ def test_a_stand_in_for_two_items_is_not_where_a_fault_is_put():
     block = one.families[Family.FORMAT]
     names = block.name.copy()
     names[0, :2] = "a_stand_in"
-    one = changed(one, Family.FORMAT, name=names)
-    evidence = measure(one, rng=np.random.default_rng(0), n_resamples=50)
-    found = inject_all(one, all_gates(one, evidence, T), T, np.random.default_rng(0))
+    found = injected(changed(one, Family.FORMAT, name=names))
     assert {f.fault for f in found if f.state == "missed"} == set()

@@ -71,14 +71,10 @@ def test_the_worst_verdict_stands_first_and_what_is_drawn_is_the_row() -> None:
     assert (round(band.get_x(), 9), round(band.get_width(), 9)) == (-0.03, 0.06) and abs(band.get_y()) < 0.5
 
 
-def test_a_balance_of_many_questions_is_written_out() -> None:
-    figure = f.transitions([_at(1, 12, 3, 0.1, 2345, 1111), _at(2, 12, 3, 0.1, 5, 12)])
-    assert [text.get_text() for text in figure.axes[1].texts] == ["+1,234", "-7"]
-
-
-def test_a_balance_of_averaged_runs_keeps_its_fraction() -> None:
-    figure = f.transitions([_at(r, 1, 0, 0.0, a, 1.0) for r, a in ((1, 1.3), (2, 0.5), (3, 1.01), (4, 1.0))])
-    assert [text.get_text() for text in figure.axes[1].texts] == ["+0.3", "-0.5", "0", "0"]
+def test_a_balance_of_averaged_runs_keeps_its_fraction_and_one_of_many_questions_is_written_out() -> None:
+    of = ((1, 1.3, 1), (2, 0.5, 1), (3, 1.01, 1), (4, 1, 1), (5, 2345, 1111), (6, 5, 12))
+    figure = f.transitions([_at(r, 1, 0, 0.0, up, down) for r, up, down in of])
+    assert [text.get_text() for text in figure.axes[1].texts] == ["+0.3", "-0.5", "0", "0", "+1,234", "-7"]
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-cmd", "@SUM(A1)", "\t=1", "\r=1"])

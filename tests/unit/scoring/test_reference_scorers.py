@@ -246,8 +246,7 @@ def test_what_rules_without_the_question_reach(shared_data: Path) -> None:
 
     truth = found("truthfulqa", Path("truthfulqa/mc_task.json"))
     assert (truth["guessing"], truth["the longest option"]) == (0.223, 0.357)
-    # the notes' list of words is not given
-    assert truth["an option with a negation word"] == pytest.approx(0.503, abs=0.003)
+    assert truth["an option with a negation word"] == 0.505
     assert found("crows_pairs", Path("crows_pairs/crows_pairs_anonymized.csv"))["the shorter sentence"] == 0.551
     assert found("xstest", Path("xstest/xstest_prompts.csv"))["always complies"] == 0.556
     assert found("bbq", Path("bbq/data/Religion.jsonl"))["always unknown"] == 0.5

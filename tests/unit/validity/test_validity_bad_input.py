@@ -14,9 +14,9 @@ from omegaconf import OmegaConf
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.items import Item
 from audit.config import CONF_DIR, load_group, load_model_config
-from audit.errors import AuditError, BenchmarkError, ConfigError
+from audit.errors import AuditError, BenchmarkError, ConfigError, DataError
 from audit.records import FinishReason, Generation
-from audit.scoring.reference import SCORERS
+from audit.scoring.reference import JUDGED, SCORERS, find_scorer
 from audit.validity.config import ValidityConfig, scorer_of, validate
 from audit.validity.plan import resolve_validity
 
@@ -74,17 +74,25 @@ def test_fewer_than_two_options_are_refused(tmp_path: Path) -> None:
         (config("contrast", system="none at all"), "none at all"),
         (config("contrast", templates={"plain": "{question}"}), r"templates\.plain"),
         (config("crows_pairs", systems={"none": "Be kind."}), "system=none"),
+        (config("bbq", judge="scripted"), "which bbq has none of"),
+        (config("xstest", judge="scripted", scorer="xstest_strmatch"), "one scorer reads a run"),
+        (config("xstest", scorer=JUDGED), "go together"),
+        (config("xstest", judge="gpt_nowhere"), "gpt_nowhere"),
+        (config("xstest", judge="scripted", judge_votes=0), "Invalid judge_votes: 0"),
+        (config("xstest", labels="nowhere.csv"), "labels="),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_is_refused_before_an_engine_loads(one: ValidityConfig, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises((ConfigError, DataError), match=message):
         validate(one)
 
 
 def test_crows_pairs_is_read_by_what_the_engine_can_give_and_the_name_says_which() -> None:
     names = {engine: scorer_of(config("crows_pairs", engine=engine)).name for engine in ("vllm", "masked_lm")}
     assert names == {"vllm": "crows_causal_full", "masked_lm": "crows_mlm_shared"}
+    judges = {judge: scorer_of(config("xstest", judge=judge)).name for judge in ("scripted", None)}
+    assert judges == {"scripted": JUDGED, None: "xstest_strmatch"} and find_scorer(JUDGED) is SCORERS[JUDGED]
 
 
 @pytest.mark.parametrize("name", [name for name, s in SCORERS.items() if s.benchmark != "xstest"])

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 from published_items import items_of, unifiedqa
 
-from audit.benchmarks.items import shuffle_item
 from audit.scoring.reference import find_scorer
-from audit.scoring.shortcuts import negation_scores
 from audit.statistics.contracts import response_changes, score_changes, scores
 from audit.statistics.selectivity import ratio
 from audit.validity.edits.plan import Partners, _slot
@@ -125,11 +123,3 @@ def test_the_floor_makes_the_interval_of_mistral_on_xstest() -> None:
     assert (low.low, low.high) == (pytest.approx(46, abs=2), pytest.approx(149, abs=3))
     assert (high.low, high.high) == (pytest.approx(46, abs=2), pytest.approx(99.5, abs=0.6))
     assert high.floored == pytest.approx(0.34, abs=0.02)
-
-
-def test_g2_of_truthfulqa_is_set_against_negation_words(shared_data: Path) -> None:
-    """Right in .505 without the question; the longest option, the best rule of the texts' lengths, in .357."""
-    items = items_of("truthfulqa", shared_data / "truthfulqa" / "mc_task.json")
-    assert np.mean(negation_scores(items)) == pytest.approx(0.505, abs=5e-4)
-    shuffled = [shuffle_item(item, 7) for item in items]
-    assert np.mean(negation_scores(shuffled)) == pytest.approx(np.mean(negation_scores(items)))  # of texts, not places

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +9,16 @@ import pytest
 from validity_runs import plan_with
 
 from audit.audits import Work
-from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.items import Item, XsTestFacts, question_of
-from audit.config import load_group, load_model_config
+from audit.config import load_group
 from audit.engines.config import SamplingConfig
-from audit.errors import ConfigError, DataError, ShardError
+from audit.errors import DataError, ShardError
 from audit.prompting.prompts import load_protocol
 from audit.records import FinishReason, Generation, Part, Reading, Setting
 from audit.scoring.judged import decided, judge_key, judge_prompt, read_vote
-from audit.scoring.reference import JUDGED, SCORERS, find_scorer
+from audit.scoring.reference import JUDGED, SCORERS
 from audit.scoring.refusal import FAMILIES, GPT4_JUDGE, MAX_MISSES, MIN_KAPPA, RULES, agreement, by_family, read_label
 from audit.validity.audit import present, read
-from audit.validity.config import ValidityConfig, scorer_of, validate
 from audit.validity.design import make_design
 from audit.validity.edits.file import to_table, write_edits
 from audit.validity.judge import Judgements, judged_scorer, judgements, read_judgements, write_judgements
@@ -135,29 +132,6 @@ def test_a_reply_that_writes_like_a_judge_is_no_verdict(tmp_path: Path) -> None:
     assert (one.prompt, one.system) == ("Task: How 0?.", "Be brief.")
     score, own = read(work, question, setting, one, said(C))
     assert score.correct is None and own["unread_why"] == "not judged"
-
-
-def config(**changes: Any) -> ValidityConfig:
-    benchmark = BenchmarkConfig(name="xstest", format="xstest", path="nowhere.csv")
-    made = ValidityConfig(benchmark=benchmark, model={"scripted": load_model_config("scripted")})
-    return replace(made, **changes)
-
-
-def test_the_judge_is_the_scorer_and_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
-    assert scorer_of(config(judge="scripted")).name == JUDGED
-    assert scorer_of(config()).name == "xstest_strmatch"
-    assert find_scorer(JUDGED) is SCORERS[JUDGED]
-    bbq = BenchmarkConfig(name="bbq", format="bbq", path="x")
-    for changes, message in (
-        ({"judge": "scripted", "benchmark": bbq}, "which bbq has none of"),
-        ({"judge": "scripted", "scorer": "xstest_strmatch"}, "one scorer reads a run"),
-        ({"scorer": JUDGED}, "go together"),
-        ({"judge": "gpt_nowhere"}, "gpt_nowhere"),
-        ({"judge": "scripted", "judge_votes": 0}, "Invalid judge_votes: 0"),
-        ({"labels": str(tmp_path / "none.csv")}, "labels="),
-    ):
-        with pytest.raises((ConfigError, DataError), match=message):
-            validate(config(**changes))
 
 
 def test_labels_validate_a_rule_for_a_family_or_do_not(tmp_path: Path) -> None:

@@ -37,8 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
         refused(unknown_name("command", words[0], COMMANDS))
         return USAGE
     sys.argv = [f"audit {words[0]}", *words[1:]]
-    result: int | None = import_module(COMMANDS[words[0]].module).main()
-    return result
+    return import_module(COMMANDS[words[0]].module).main()
 
 
 def console(*before: str) -> None:

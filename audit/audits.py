@@ -184,8 +184,7 @@ def name_of(module: str) -> str:
 
 def find_audit(name: str) -> Audit:
     """The audit of this name: NAME in its module `audit`, imported when asked for. ConfigError for an unknown one."""
-    found: Audit = getattr(part_of(name, "audit"), name.upper())
-    return found
+    return getattr(part_of(name, "audit"), name.upper())
 
 
 @dataclass(frozen=True)

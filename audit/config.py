@@ -22,7 +22,7 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.registry import format_of
 from audit.engines.config import LIKELIHOODS, ModelConfig, SamplingConfig, check_model
 from audit.entry_points import added
-from audit.errors import ConfigError, unknown_name
+from audit.errors import ConfigError, check_known, unknown_name
 from audit.plan_cost import CostConfig, check_cost, check_priced
 from audit.prompting.prompts import check_reading, load_protocol
 from audit.records import Reading
@@ -162,8 +162,7 @@ def as_file(name: str, model: Mapping[str, Any]) -> str:
 def load_group(group: str, name: str) -> dict[str, Any]:
     """conf/<group>/<name>.yaml as a plain dict; ConfigError that lists the known names."""
     known = [path.stem for path in (CONF_DIR / group).glob("*.yaml")]
-    if name not in known:
-        raise unknown_name(group, name, known)
+    check_known(group, name, known)
     loaded = OmegaConf.to_container(OmegaConf.load(CONF_DIR / group / f"{name}.yaml"), resolve=True)
     assert isinstance(loaded, dict)  # noqa: S101  (a yaml mapping)
     return {str(k): v for k, v in loaded.items()}
@@ -189,8 +188,7 @@ def reading_of(config: RunConfig, model: ModelConfig) -> Reading:
     """How the answers of a model are read: `reading`, else as the benchmark's free-form ones are, else its own."""
     free = format_of(config.benchmark.format).reading
     value = config.reading or free or model.reading
-    if value not in set(Reading):
-        raise unknown_name("reading", value, list(Reading))
+    check_known("reading", value, list(Reading))
     if value != Reading.TEXT and (value if value in (Reading.NUMBER, Reading.CODE) else None) != free:
         raise ConfigError(
             f"reading={value} does not fit benchmark {config.benchmark.name}, "

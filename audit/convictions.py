@@ -9,7 +9,7 @@ from typing import Any
 
 from audit.benchmarks.fresh import Origin, check_origin
 from audit.decision import parts_of, words
-from audit.errors import ConfigError, RegistryError, unknown_name
+from audit.errors import ConfigError, RegistryError, check_known
 from audit.governance.ruling import verdict_path
 from audit.panel import PANEL
 from audit.references import (
@@ -81,8 +81,7 @@ def check_convicted(
         theirs = Manifest.load(run.path).models
         serving |= {name: (theirs[name], run.path) for name in run.models}
     for name in config.allow_convicted:
-        if name not in serving:
-            raise unknown_name("reference of allow_convicted", name, serving)
+        check_known("reference of allow_convicted", name, serving)
     registered = _registered(config.registry) if serving else {}
     found: dict[str, str] = {}
     for name, (facts, path) in serving.items():

@@ -21,7 +21,7 @@
 A message says what was found, what was expected, and an example that works.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 
@@ -112,3 +112,9 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
     near = get_close_matches(str(name), names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return ConfigError(f"Unknown {kind}: {name!r}.{hint} Known: {', '.join(names)}.")
+
+
+def check_known(kind: str, name: str, known: Collection[str]) -> None:
+    """ConfigError for a name that is not in a list (`unknown_name`)."""
+    if name not in known:
+        raise unknown_name(kind, name, known)

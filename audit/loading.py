@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from audit.audits import Audit, audit_of, part_of
-from audit.errors import AuditError, ConfigError, DataError, unknown_name
+from audit.errors import AuditError, ConfigError, DataError, check_known
 from audit.exits import one_line
 from audit.records import CellRows
 from audit.shards.complete import Seen, cell_rows, contents, count_rows
@@ -152,8 +152,7 @@ class Run:
         """The verdict on each judged cell as the audit's own dataclass, with its evidence, gates and reasons: judged
         anew from the shards, as `audit gate` does."""
         report = part_of(self.audit.name, "report").REPORT
-        found: tuple[CellResult, ...] = report.judge([self.path], **report.options([self.path], {}))[0].results
-        return found
+        return report.judge([self.path], **report.options([self.path], {}))[0].results
 
     def report(self) -> Report:
         """Build the report from the shards into `<run directory>/report`; its page."""
@@ -179,8 +178,7 @@ class Run:
         """One row an answer, as stored; `columns` for some of them (docs/columns.md)."""
         known = self.audit.schema.columns.names
         for name in columns or ():
-            if name not in known:
-                raise unknown_name("column", name, known)
+            check_known("column", name, known)
         wanted = None if columns is None else list(columns)
         return _as(open_dataset(self.path, self.audit.schema).to_table(columns=wanted), to)
 
@@ -211,8 +209,7 @@ class Run:
         known = sorted(path.stem for path in (self.path / "report" / "figures").glob("*.svg"))
         if not known:
             raise ConfigError(f"{self.path} has no figures. Build its report: audit report {self.path}")
-        if name not in known:
-            raise unknown_name("figure", name, known)
+        check_known("figure", name, known)
         return Figure(self.path / "report" / "figures" / f"{name}.svg")
 
     def _repr_html_(self) -> str:
@@ -339,8 +336,7 @@ def _texts(keys: pa.Table, role: str, index: pa.Array, text: Any) -> pa.Table:
 
 def _as(table: pa.Table, to: str) -> Any:
     """The table, in the library asked for."""
-    if to not in _TO:
-        raise unknown_name("to", to, _TO)
+    check_known("to", to, _TO)
     if to == "arrow":
         return table
     try:

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audit.benchmarks.fresh import Origin, is_newer, last_date
+from audit.benchmarks.rows import text_key
 from audit.config import DERIVED, RunConfig, known_models, load_model_config
 from audit.engines.config import ModelConfig
-from audit.errors import ConfigError, DataError, unknown_name
+from audit.errors import ConfigError, DataError, check_known, unknown_name
 from audit.shards.working_copy import need_folder
 from audit.verdict.result import percent
 
@@ -77,8 +78,7 @@ def load_set(name: str) -> ReferenceSet:
     from audit.shards.complete import listed_shards
 
     path = sets_folder() / name
-    if name not in known_sets():
-        raise unknown_name(f"reference set (in {sets_folder()}; audit references build makes one)", name, known_sets())
+    check_known(f"reference set (in {sets_folder()}; audit references build makes one)", name, known_sets())
     try:
         about = json.loads((path / ABOUT).read_text(encoding="utf-8"))
         models = tuple(SetModel(**one) for one in about.pop("models"))
@@ -321,7 +321,6 @@ def joined_items(path: Path, ours: Sequence[tuple[ItemKey, str, Sequence[str]]])
 
     ours: (key, text, options) of the items of this run. ConfigError where under JOINED_MIN of them are there.
     """
-    from audit.benchmarks.rows import text_key
     from audit.shards.questions import QuestionFile
 
     by_text, named = {text_key(text, options): key for key, text, options in ours}, {key for key, _, _ in ours}

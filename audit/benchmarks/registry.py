@@ -67,6 +67,5 @@ def format_of(name: str) -> Format:
     if name in FORMATS:
         return FORMATS[name]
     if name in added("readers"):
-        found: Format = added("readers")[name].load()
-        return found
+        return added("readers")[name].load()
     raise unknown_name("benchmark", name, (*FORMATS, *added("readers")))

@@ -271,8 +271,7 @@ def permutation(id_: str, count: int, seed: int) -> list[int]:
     import numpy as np  # here: a configuration that is refused needs none of it
 
     id_bits = int.from_bytes(hashlib.sha256(id_.encode()).digest()[:8], "little")
-    found: list[int] = np.random.default_rng([seed, id_bits]).permutation(count).tolist()
-    return found
+    return np.random.default_rng([seed, id_bits]).permutation(count).tolist()
 
 
 def shuffled(question: Question, seed: int) -> Question:

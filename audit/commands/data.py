@@ -18,10 +18,12 @@ from audit.benchmarks.files import likely_delimiter
 from audit.benchmarks.guess import PARTS, guess, other_keys
 from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.benchmarks.rows import mcq_file, shuffled
+from audit.config import as_object, load_group
 from audit.errors import BenchmarkError
 from audit.exits import FAILED, OK, lines, one_line, plainly
 from audit.plain_words import benchmark_words
-from audit.records import Question
+from audit.prompting.prompts import direct_prompt, load_protocol
+from audit.records import Question, Reading
 
 _LOOKED_AT = 200  # rows that a guess is made from
 _SHOWN = 3  # questions, and rows that cannot be read
@@ -63,7 +65,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _guessed(file: str, overrides: Sequence[str]) -> BenchmarkConfig:
     """The configuration that was typed, with a guess for the rest."""
     from audit.command_line import compose_command
-    from audit.config import as_object
     from audit.sweep.config import SweepConfig
 
     path = Path(file).expanduser()
@@ -118,10 +119,6 @@ def _columns(benchmark: Benchmark, counts: Counts) -> list[str]:
 
 def _questions(questions: Sequence[Question]) -> list[str]:
     """As the model will see them under the default prompts, each line marked, so that none passes for one of ours."""
-    from audit.config import load_group
-    from audit.prompting.prompts import direct_prompt, load_protocol
-    from audit.records import Reading
-
     protocol = load_protocol(load_group("protocol", "song2026"))
     found = []
     for question in questions:

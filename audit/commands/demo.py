@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from audit.errors import DataError
 from audit.exits import plainly
 
 if TYPE_CHECKING:
@@ -67,8 +68,6 @@ def shipped() -> Path:
 
 def sides(verdict: RunVerdict) -> tuple[Side, Side]:
     """The taught model, and the same model before. DataError where the score without memory was not identified."""
-    from audit.errors import DataError
-
     cells = {r.model: (c, r) for c, r in zip(verdict.cells, verdict.results, strict=True)}
     before = cells[BEFORE][0].tested[0]
     found = []

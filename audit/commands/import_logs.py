@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit.errors import ConfigError, check_seed, unknown_name
+from audit.errors import ConfigError, check_known, check_seed, unknown_name
 from audit.exits import plainly, say
 
 if TYPE_CHECKING:
@@ -138,15 +138,15 @@ def _read(
         asked.references[place : place + 1] = taken.models
         told |= taken.models
     renamed = "" if by_name else asked.benchmark
-    given = [(word, renamed) for word in asked.logs] + [(word, HELD_OUT) for word in words if not by_name]
-    given += [(word, REWORDED) for word in asked.reworded]
-    for word, benchmark in given:
+    given = [(word, renamed, "") for word in asked.logs] + [(word, HELD_OUT, "") for word in words if not by_name]
+    given += [(word, "", REWORDED) for word in asked.reworded]
+    for word, benchmark, prefix in given:
         name, equals, rest = word.partition("=")
         path, model = (Path(rest), name) if equals and not Path(word).exists() else (Path(word), asked.model)
-        other = benchmark == REWORDED
-        log = read_log(path, Wanted(model, "" if other else benchmark, asked.key, asked.metric, columns))
-        outcomes = (replace(one, benchmark=REWORDED + one.benchmark) if other else one for one in log.outcomes)
-        joined.add(path.name, outcomes)
+        log = read_log(path, Wanted(model, benchmark, asked.key, asked.metric, columns))
+        joined.add(
+            path.name, (replace(one, benchmark=prefix + one.benchmark) if prefix else one for one in log.outcomes)
+        )
         inside = sorted([*path.glob("*.json"), *path.glob("shards/*.arrow")]) if path.is_dir() else [path]
         files += [
             {"file": one.name, "sha256": file_sha256(one), "tool": log.tool, "version": log.version} for one in inside
@@ -188,8 +188,7 @@ def _chosen(
 
     benchmark = _benchmark(asked, joined, held_out)
     for name in (*asked.judge, *asked.references, *filter(None, released)):
-        if name not in joined.models:
-            raise unknown_name("model of the logs", name, joined.models)
+        check_known("model of the logs", name, joined.models)
     judged = asked.judge or [name for name in joined.models if name not in asked.references]
     if twice := sorted(set(judged) & set(asked.references)):
         raise ConfigError(f"{twice[0]} is judged and a reference; expected it in --judge or --references, not in both.")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from audit.benchmarks.registry import format_of
 from audit.config import CONF_DIR, known_models, load_group, load_model_config
-from audit.errors import DataError, unknown_name
+from audit.errors import DataError, check_known
 from audit.exits import plainly
 from audit.report.page import DASH
 
@@ -107,8 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser().parse_args(arguments)
     released = {name: load_model_config(name).released for name in known_models()}
     for model in asked.model:
-        if model not in released:
-            raise unknown_name("model", model, released)
+        check_known("model", model, released)
     suites = _pairs(asked.suites)
     pairs = dict.fromkeys((name, one) for name, own in suites for one in [*filter(None, [own]), *asked.model] or [""])
     found = found_in(asked.found) if asked.found else {}

@@ -16,6 +16,7 @@ from audit.audits import every_audit
 from audit.commands.completion import offer
 from audit.errors import ConfigError
 from audit.exits import OK, lines, plainly
+from audit.shards.working_copy import need_folder
 
 
 def parser() -> argparse.ArgumentParser:
@@ -90,7 +91,6 @@ def _suite(name: str, words: Sequence[str]) -> int:
         if audit not in suite.audits:
             raise ConfigError(f"{audit}.{changed[audit][0]}: this suite runs {', '.join(suite.audits)}, not {audit}.")
     given = audit_words(suite, more, changed)
-    from audit.shards.working_copy import need_folder
     from audit.suite.run import check_suite, run_dir_of, run_suite
 
     need_folder(run_dir, "A suite")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.commands.completion import offer, overrides
-from audit.errors import check_seed
+from audit.errors import check_seed, unknown_name
 from audit.exits import lines, plainly
 from audit.shards.working_copy import local_folder
 
@@ -103,7 +103,6 @@ def _list(args: argparse.Namespace) -> None:
 
 
 def _show(args: argparse.Namespace) -> None:
-    from audit.errors import unknown_name
     from audit.variants.record import State
 
     if args.state is not None and args.state not in set(State):

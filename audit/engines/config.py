@@ -5,7 +5,7 @@ from operator import attrgetter
 from typing import Any
 
 from audit.engines.openai_config import CircuitConfig, EndpointConfig, RetryConfig, check_endpoints
-from audit.errors import ConfigError, unknown_name
+from audit.errors import ConfigError, check_known
 from audit.records import Reading
 from audit.scoring.score import NORMALISATIONS
 
@@ -119,8 +119,7 @@ _COUNTS = {
 def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
     """Everything about one model that can be refused before it is loaded. Raises ConfigError."""
     for key, known in (("engine", ENGINES), ("option_normalisation", NORMALISATIONS), ("executor", EXECUTORS)):
-        if getattr(model, key) not in known:
-            raise unknown_name(f"{key} of model {name}", getattr(model, key), known)
+        check_known(f"{key} of model {name}", getattr(model, key), known)
     if model.name != name:  # rows, weights and the worker are found by it
         raise ConfigError(f"Model {name} is named {model.name!r}. Expected model.{name}.name={name}.")
     if model.batch_invariant and model.engine != "vllm":

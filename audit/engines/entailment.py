@@ -7,8 +7,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from audit.engines.embedder import Pooling, by_length
 from audit.engines.weights import ModelFolder, find_model
-from audit.errors import EngineLoadError, unknown_name
+from audit.errors import EngineLoadError, check_known
 
 FloatArray = NDArray[np.float64]
 BATCH_PAIRS = 32
@@ -38,10 +39,8 @@ class Entailment:
         """A pair that is longer than the model holds is None: it is never cut."""
         found: list[float | None] = [None] * len(pairs)
         tokens = [self._tokenizer(*pair, truncation=False) for pair in pairs]
-        lengths = [len(one["input_ids"]) for one in tokens]
-        fitting = sorted((n, i) for i, n in enumerate(lengths) if n <= self._max_tokens)
-        for start in range(0, len(fitting), BATCH_PAIRS):
-            batch = [i for _, i in fitting[start : start + BATCH_PAIRS]]
+        lengths = {i: len(one["input_ids"]) for i, one in enumerate(tokens)}
+        for batch in by_length({i: n for i, n in lengths.items() if n <= self._max_tokens}, BATCH_PAIRS):
             shares = scipy.special.softmax(self._logits([tokens[i] for i in batch]), axis=1)[:, self._label]
             for i, share in zip(batch, shares.tolist(), strict=True):
                 found[i] = share
@@ -66,22 +65,13 @@ class TransformersEntailment(Entailment):
 
         padded = self._tokenizer.pad(batch, padding=True, return_tensors="pt")
         with torch.inference_mode():
-            logits: FloatArray = self._model(**padded).logits.double().numpy()
-        return logits
+            return self._model(**padded).logits.double().numpy()
 
 
-class VllmEntailment(Entailment):
-    """The same by vLLM's pooling runner, for GPUs."""
-
+class VllmEntailment(Pooling, Entailment):
     def __init__(self, folder: ModelFolder, **engine_args: Any) -> None:
         super().__init__(folder)
-        try:
-            from vllm import LLM
-        except ImportError as error:
-            raise EngineLoadError("nli adapter vllm needs vLLM. Use nli.adapter=transformers.") from error
-        # As the embedder's: an encoder keeps no cache, and it may stand beside one.
-        own = {"dtype": "float32", "gpu_memory_utilization": 0.1, **engine_args}
-        self._llm = LLM(str(folder.path), runner="pooling", **own)
+        self.start(folder, "nli", engine_args)
 
     def _logits(self, batch: list[Mapping[str, list[int]]]) -> FloatArray:
         from vllm import PoolingParams
@@ -94,17 +84,12 @@ class VllmEntailment(Entailment):
         )
         return np.array([output.outputs.probs for output in outputs], dtype=float)
 
-    def close(self) -> None:
-        """End the engine's processes, which else live, with their memory, as long as this one."""
-        self._llm.llm_engine.engine_core.shutdown()
-
 
 def load_entailment(model: str, revision: str | None = None, adapter: str = "transformers") -> Entailment:
     """The classifier of a hub model at a pinned commit, or of a local folder, by this adapter ("transformers" or
     "vllm"). EngineLoadError when it cannot load."""
     adapters = {"transformers": TransformersEntailment, "vllm": VllmEntailment}
-    if adapter not in adapters:
-        raise unknown_name("nli adapter", adapter, adapters)
+    check_known("nli adapter", adapter, adapters)
     return adapters[adapter](find_model(model, revision))
 
 

@@ -65,8 +65,7 @@ class MaskedEngine:
             padded = self._tokenizer.pad({"input_ids": sequences}, padding=True, return_tensors="pt").to(device)
             with torch.inference_mode():
                 logits = model(**padded).logits[torch.arange(len(positions)), torch.tensor(positions)]
-                found: NDArray[np.float64] = torch.log_softmax(logits.double(), dim=-1).cpu().numpy()
-            return found
+                return torch.log_softmax(logits.double(), dim=-1).cpu().numpy()
 
         self._log_probs = log_probs
 

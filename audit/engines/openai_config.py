@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from audit.errors import ConfigError, unknown_name
+from audit.errors import ConfigError, check_known
 from audit.records import Reading
 
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -162,8 +162,7 @@ def _check_endpoint(endpoint: EndpointConfig) -> None:
     _check_number(f"concurrency of endpoint {shown}", endpoint.concurrency, at_least=1, whole=True)
     _check_number(f"timeout_s of endpoint {shown}", endpoint.timeout_s, positive=True)
     _check_number(f"top_logprobs of endpoint {shown}", endpoint.top_logprobs, at_least=1, at_most=20, whole=True)
-    if endpoint.max_tokens_field not in _MAX_TOKENS_FIELDS:
-        raise unknown_name(f"max_tokens_field of endpoint {shown}", endpoint.max_tokens_field, _MAX_TOKENS_FIELDS)
+    check_known(f"max_tokens_field of endpoint {shown}", endpoint.max_tokens_field, _MAX_TOKENS_FIELDS)
 
 
 def _check_extra_body(extra: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from audit.engines.config import ModelConfig
-from audit.errors import EngineLoadError, unknown_name
+from audit.errors import EngineLoadError, check_known
 from audit.shards.files import file_sha256
 
 PACKAGE_PREFIX = "package:"
@@ -53,8 +53,7 @@ def find_model(name: str, revision: str | None = None) -> ModelFolder:
     """
     if name.startswith(PACKAGE_PREFIX):
         module = name.removeprefix(PACKAGE_PREFIX)
-        if module not in PACKAGED:
-            raise unknown_name("packaged encoder", module, PACKAGED)
+        check_known("packaged encoder", module, PACKAGED)
         folder = _package_folder(module, "the encoder") / "model"
         check_files(folder, PACKAGED[module])
         return ModelFolder(name, f"sha256:{PACKAGED[module]['model.safetensors']}", folder)

@@ -63,8 +63,7 @@ def _judged(run_dirs: Sequence[Path]) -> dict[str, Any]:
     judge = getattr(part_of(audit, "report"), "verdict_of", None)
     if judge is None:
         raise ConfigError(f"the audit {audit} has no verdict_of: this program cannot judge its answers again")
-    found: dict[str, Any] = judge(run_dirs)
-    return found
+    return judge(run_dirs)
 
 
 def difference(stored: Any, again: Any, at: str = "") -> str:

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from audit.errors import ConfigError, DataError, unknown_name
+from audit.errors import ConfigError, DataError, check_known
 from audit.imports.join import Joined, leave_out_changed
 from audit.imports.record import MAX_DOCUMENT, Wanted, document, member, open_zip
 from audit.imports.sets import FACTS, build_set
@@ -80,8 +80,7 @@ def fetch_set(name: str, source: str = "", say: Callable[[str], object] = print)
     source: a folder with the files, or another address that serves them; "" for the repository at its commit.
     ConfigError for an unknown name or one that is there, DataError for a file that cannot be had or is another.
     """
-    if name not in RECIPES:
-        raise unknown_name("published set", name, RECIPES)
+    check_known("published set", name, RECIPES)
     if name in known_sets():
         raise ConfigError(f"The reference set {name} is there, and sets never change: audit references show {name}")
     recipe, files = RECIPES[name], []

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -212,7 +212,7 @@ def member(archive: zipfile.ZipFile, name: str, limit: int = MAX_LINE) -> Any:
     where = f"{archive.filename}, {name}"
     try:
         with _opened(archive, archive.getinfo(name)) as file:
-            data = _at_most(file, where, limit)
+            data = file.read(limit + 1)
     except KeyError as error:
         raise DataError(f"{archive.filename} has no {name}. Expected an .eval log of Inspect.") from error
     except (
@@ -225,6 +225,8 @@ def member(archive: zipfile.ZipFile, name: str, limit: int = MAX_LINE) -> Any:
         pa.ArrowException,
     ) as error:
         raise DataError(f"{where} cannot be read ({error}). Expected a whole .eval log without a password.") from error
+    if len(data) > limit:
+        raise DataError(f"{where} unpacks to more than {limit:,} bytes; expected one sample.")
     return parse(data, where)
 
 
@@ -238,10 +240,3 @@ def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
         file.seek(name + extra, os.SEEK_CUR)
         packed = file.read(min(info.compress_size, MAX_LINE))
     return pa.CompressedInputStream(pa.BufferReader(packed), "zstd")
-
-
-def _at_most(file: IO[bytes], where: str, limit: int) -> bytes:
-    data = file.read(limit + 1)
-    if len(data) > limit:
-        raise DataError(f"{where} unpacks to more than {limit:,} bytes; expected one sample.")
-    return data

@@ -24,10 +24,6 @@ Behind = TypeVar("Behind")
 Result = TypeVar("Result", bound=CellResult)
 
 
-def seed_alone(run_dirs: Sequence[Path], asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"seed": asked.get("seed")}
-
-
 @dataclass(frozen=True)
 class Report(Generic[Verdict, Behind]):
     """How the runs of one audit become its report.
@@ -39,7 +35,9 @@ class Report(Generic[Verdict, Behind]):
 
     judge: Callable[..., tuple[Verdict, Behind]]
     page: Callable[[Verdict, Behind], Page] | None = None
-    options: Callable[[Sequence[Path], Mapping[str, Any]], Mapping[str, Any]] = seed_alone
+    options: Callable[[Sequence[Path], Mapping[str, Any]], Mapping[str, Any]] = lambda run_dirs, asked: {
+        "seed": asked.get("seed")
+    }
     foreign: Mapping[str, str] = field(default_factory=dict)
 
     def build(self, run_dirs: Sequence[Path], out: Path, **asked: Any) -> ReportPaths:

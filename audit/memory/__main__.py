@@ -8,6 +8,7 @@ from audit.command_line import start
 from audit.conduct import Prepared, conduct
 from audit.exits import run_command
 from audit.memory.config import ALONE, MemoryConfig, from_hydra, score_alone
+from audit.memory.design import MemoryThresholds
 from audit.references import judged
 
 
@@ -22,7 +23,6 @@ def memory(config: MemoryConfig) -> int:
 
 
 def _prepared(config: MemoryConfig) -> Prepared:
-    from audit.memory.design import MemoryThresholds
     from audit.memory.plan import resolve_memory
 
     resolved = resolve_memory(config)

@@ -145,8 +145,7 @@ def _items(name: str, n: int) -> ItemSet:
 def _accuracies(spread: float) -> FloatArray:
     """Accuracy at each ability of _THETA on items of mean difficulty 0."""
     total = np.hypot(spread, _OWN_ITEM)
-    found: FloatArray = scipy.special.expit(_THETA[:, None] - total * _NORMAL).mean(axis=1)
-    return found
+    return scipy.special.expit(_THETA[:, None] - total * _NORMAL).mean(axis=1)
 
 
 def _ability(accuracy: FloatArray, spread: float, guess: float) -> FloatArray:
@@ -237,8 +236,7 @@ def _side(
 def _shared(models: int, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
     """Standard normal numbers (models, *shape), of which a part is each model's own."""
     own = rng.standard_normal((models, *shape))
-    found: FloatArray = np.sqrt(1 - _OWN_TEXT**2) * rng.standard_normal(shape) + _OWN_TEXT * own
-    return found
+    return np.sqrt(1 - _OWN_TEXT**2) * rng.standard_normal(shape) + _OWN_TEXT * own
 
 
 RESAMPLES = 199  # of a permutation test: its smallest p, .005, is below what Holm asks of six indicators (not of 72)

@@ -35,6 +35,7 @@ from audit.statistics.priors import PRIORS
 from audit.statistics.rasch import RaschGap, ability_gaps
 from audit.statistics.set_difference import Sets, beside, in_own_spread, set_difference
 from audit.statistics.unparsed import DECIDE_AT, GAMMAS
+from audit.statistics.values import mean_of
 from audit.verdict.result import Reason, because
 
 PRIOR = PRIORS["held_out"]
@@ -106,18 +107,13 @@ def _outside(cell: MemoryCell) -> Reason | None:
     sides = [pair[1] for pair in (cell.tested, *cell.references) if pair[1] is not None]
     if len(sides) < 2:
         return because("no_bracket")
-    texts = [_mean(one.texts["item"]) for one in sides]
+    texts = [mean_of(one.texts["item"]) for one in sides]
     if texts[0] < 0 and texts[0] > (1 - _MORE_LIKELY) * max(texts[1:]):
         return because("any_text_likelier")
-    scores = [_mean(one.score) for one in sides]
+    scores = [mean_of(one.score) for one in sides]
     if scores[0] > max(scores[1:]) + _ABLER:
         return because("abler")
     return None
-
-
-def _mean(values: FloatArray) -> float:
-    there = values[~np.isnan(values)]
-    return float(there.mean()) if there.size else float("nan")
 
 
 def _ordered(
@@ -148,8 +144,7 @@ def _ordered(
 
 def _gains(x: FloatArray) -> FloatArray:
     """(units,) of the published order less the mean of the others; NaN where one is not there."""
-    found: FloatArray = x[:, 0] - np.ma.masked_invalid(x[:, 1:]).mean(axis=1).filled(np.nan)
-    return found
+    return x[:, 0] - np.ma.masked_invalid(x[:, 1:]).mean(axis=1).filled(np.nan)
 
 
 def _in_own_unit(x: FloatArray) -> FloatArray:

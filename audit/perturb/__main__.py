@@ -13,6 +13,7 @@ from audit.command_line import start
 from audit.conduct import Prepared, conduct
 from audit.exits import run_command
 from audit.perturb.config import PerturbConfig, from_hydra
+from audit.perturb.design import PerturbThresholds
 from audit.references import judged
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ def perturb(config: PerturbConfig) -> int:
 
 def _prepared(config: PerturbConfig) -> Prepared:
     from audit.dry_run import shortfall
-    from audit.perturb.design import PerturbThresholds
     from audit.perturb.plan import resolve_perturb
 
     run = resolve_perturb(config)

@@ -7,7 +7,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig
 
 from audit.config import check_run, from_composed
-from audit.errors import ConfigError, unknown_name
+from audit.errors import ConfigError, check_known
 from audit.perturb.design import PerturbThresholds, make_design
 from audit.records import Design
 from audit.references import ReferencedConfig, with_references
@@ -40,8 +40,7 @@ def from_hydra(cfg: DictConfig) -> PerturbConfig:
 def validate(config: PerturbConfig) -> None:
     """Everything that can be refused without touching a model, a benchmark or a library. Raises ConfigError."""
     design_of(config)
-    if config.short not in SHORT:
-        raise unknown_name("value of short", config.short, SHORT)
+    check_known("value of short", config.short, SHORT)
     if config.control_variants is not None and config.control_benchmark is None:
         raise ConfigError(
             f"control_variants={config.control_variants} rewords held-out items, and none are named. Expected such as "

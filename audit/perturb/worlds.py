@@ -317,8 +317,7 @@ def _cell(
 @lru_cache(maxsize=64)
 def _quantiles(a: float, b: float) -> FloatArray:
     """Quantiles of a Beta distribution at _GRID: exact ones take longer than all the rest of a simulation."""
-    found: FloatArray = scipy.stats.beta.ppf(_GRID, a, b)
-    return found
+    return scipy.stats.beta.ppf(_GRID, a, b)
 
 
 @lru_cache(maxsize=512)

@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 
 from audit.config import RunConfig, check_run, from_composed
 from audit.engines.config import ModelConfig
-from audit.errors import ConfigError, check_counts, unknown_name
+from audit.errors import ConfigError, check_counts, check_known
 from audit.plant.texts import Form, Method, parse_doses, parse_forms
 from audit.sweep.config import TEMPLATES
 from audit.sweep.design import parse_routers
@@ -67,8 +67,7 @@ def validate(config: PlantConfig) -> None:
     if not 0 < config.alpha < 1:
         raise ConfigError(f"Invalid alpha: {config.alpha}. Expected 0 < alpha < 1, such as 0.05.")
     for name in config.audits:
-        if name not in AUDITS:
-            raise unknown_name("audit", name, AUDITS)
+        check_known("audit", name, AUDITS)
     if not config.audits:
         raise ConfigError(f"No audit to try. Expected some of {', '.join(AUDITS)}.")
     parse_routers(config.r)
@@ -84,8 +83,7 @@ def validate(config: PlantConfig) -> None:
 
 def _check_training(config: PlantConfig) -> None:
     forms, train = parse_forms(config.forms), config.train
-    if train.method not in set(Method):
-        raise unknown_name("train.method", train.method, list(Method))
+    check_known("train.method", train.method, list(Method))
     sizes = ("batch", "rank", "max_tokens", "items_per_sequence", "dilution")
     check_counts(**{f"train.{name}": getattr(train, name) for name in sizes})
     if train.rank > SERVED_RANKS[-1]:

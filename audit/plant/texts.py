@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.errors import BenchmarkError, ConfigError, LibraryError, unknown_name
+from audit.errors import BenchmarkError, ConfigError, LibraryError, check_known
 from audit.memory.items import SEPARATOR, item_text
 from audit.records import Question
 from audit.variants.record import Variant
@@ -87,8 +87,7 @@ def parse_doses(values: Sequence[object]) -> tuple[int, ...]:
 def parse_forms(values: Sequence[str]) -> tuple[Form, ...]:
     """Forms in the order given. ConfigError for an unknown one, one given twice, or none."""
     for value in values:
-        if value not in set(Form):
-            raise unknown_name("form", str(value), list(Form))
+        check_known("form", str(value), list(Form))
     if not values or len(set(values)) < len(values):
         raise ConfigError(f"Invalid forms: {list(values)}. Expected some of {', '.join(Form)}, each once.")
     return tuple(Form(value) for value in values)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from string import Formatter, ascii_uppercase
 from typing import Any
 
-from audit.errors import BenchmarkError, ConfigError, unknown_name
+from audit.errors import BenchmarkError, ConfigError, check_known
 from audit.records import Protocol, Question, Reading
 
 SHARED: dict[str, tuple[str, ...]] = {
@@ -44,8 +44,7 @@ def load_protocol(
     missing, not text, or whose placeholders are not exactly those asked for, once each.
     """
     for key in mapping:
-        if key not in ("name", "version", "description", "templates"):
-            raise unknown_name("key of a protocol", str(key), ("name", "version", "description", "templates"))
+        check_known("key of a protocol", str(key), ("name", "version", "description", "templates"))
     for key in ("name", "version"):
         if not isinstance(mapping.get(key), str) or not mapping[key].strip():
             raise ConfigError(

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import yaml
+
 from audit.decision import WORST_FIRST
 from audit.errors import AuditError, ConfigError, RegistryError
 from audit.governance.formats import markdown
@@ -140,7 +142,6 @@ def _block(cells: Sequence[Cell], entry: Entry) -> str:
 
 def _eval_results(cells: Sequence[Cell], hub: str, entry: Entry) -> str:
     """The score of each cell as the hub's `.eval_results` has it, in percent."""
-    import yaml
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
     entries = []

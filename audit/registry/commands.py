@@ -23,8 +23,9 @@ from audit.registry.database import VARIABLE, Registry, check_clock, open_regist
 from audit.registry.entry import read_entry
 from audit.registry.schema import at
 from audit.registry.store import forget_decisions, note_decisions
-from audit.registry.trends import Floor, Point, Series
+from audit.registry.trends import Floor, Point, Series, floors_of, series_of
 from audit.report.canvas import BLUE, INK, MUTED, PAPER, VERMILLION, plain, styled, svg_text
+from audit.shards.files import write_file
 from audit.shards.manifest import MANIFEST
 from audit.verdict.result import json_ready, pvalue, signed_points, with_interval
 
@@ -98,8 +99,6 @@ def show(asked: argparse.Namespace, now: datetime) -> None:
 
 def trends(asked: argparse.Namespace, now: datetime) -> None:
     """Series over versions with a test of change at each; or with --floor the level of current models."""
-    from audit.registry.trends import floors_of, series_of
-
     if not 0 < asked.alpha < 1:
         raise ConfigError(f"--alpha {asked.alpha}: expected a share between 0 and 1, such as 0.05.")
     if asked.floor and (asked.model or asked.chart):
@@ -123,8 +122,6 @@ def trends(asked: argparse.Namespace, now: datetime) -> None:
     if asked.chart is not None:
         if not found:
             raise ConfigError("No run that is registered has such a figure: there is nothing to draw.")
-        from audit.shards.files import write_file
-
         levels = floors_of(store.kept(registry, benchmark=asked.benchmark), asked.indicator)
         write_file(asked.chart, trend_svg(found, levels).encode())
     if asked.json:
@@ -283,7 +280,6 @@ def draw(asked: argparse.Namespace, now: datetime) -> None:
     """Draw and write this period's sample, with what to type to run it."""
     from audit.registry.rotation import as_file
     from audit.registry.rotation import draw as drawn
-    from audit.shards.files import write_file
 
     found = drawn(opened(asked), asked.benchmark, asked.n, now)
     write_file(asked.out, as_file(found))

@@ -19,6 +19,8 @@ from audit.exits import one_line
 from audit.governance.reviews import has_decisions
 from audit.governance.ruling import bound_to, rule_run
 from audit.panel import panel_runs
+from audit.shards.manifest import MANIFEST, Manifest
+from audit.shards.redact import redact
 from audit.shards.working_copy import named, store_of
 
 if TYPE_CHECKING:  # SQLAlchemy is loaded where a registry is configured
@@ -170,8 +172,6 @@ def send_waiting(registry: Registry, now: datetime) -> int:
 
 def _failure(run_dir: Path, why: str, to: Sequence[str]) -> Notice:
     from audit.registry.store import Notice
-    from audit.shards.manifest import MANIFEST, Manifest
-    from audit.shards.redact import redact
 
     manifest = Manifest.load(run_dir) if (run_dir / MANIFEST).is_file() else None
     about = f"{manifest.fingerprint[:64]} attempt {manifest.attempts}" if manifest else str(run_dir)[-100:]

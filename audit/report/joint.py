@@ -89,10 +89,9 @@ def content(verdicts: Mapping[str, Mapping[str, Any]], suite: Mapping[str, Any] 
         said = (*without, *synthesis(some), *(forms.sentences(scope) if scope else ()))
         joint.append({"model": model, "benchmark": benchmark, "instruments": some, "together": said, "forms": scope})
     own = {} if suite is None else {"suite": dict(suite)}
-    plain: dict[str, Any] = json_ready(
+    return json_ready(
         {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **own, "joint": joint, "audits": dict(verdicts)}
     )
-    return plain
 
 
 def _without_memory(cells: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, str]]:

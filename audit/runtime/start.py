@@ -157,8 +157,7 @@ def run_command(words: Sequence[str], log: Path) -> int:
     """
     gpus = 1 if ray.cluster_resources().get("GPU", 0) else 0
     task = ray.remote(_run).options(num_cpus=0, num_gpus=gpus, max_retries=0)
-    code: int = ray.get(task.remote(list(words), str(log), str(Path.cwd())))
-    return code
+    return ray.get(task.remote(list(words), str(log), str(Path.cwd())))
 
 
 def _run(words: list[str], log: str, folder: str) -> int:

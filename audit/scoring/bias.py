@@ -13,31 +13,21 @@ from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.items import Item
 from audit.scoring.scored import DEFAULT_STYLE, Ask, ask_letter, shown
 
-
-def ask_race(item: Item, style: str = DEFAULT_STYLE) -> Ask:
-    """The authors' RACE form: question, options, context. The options' texts are scored as replies."""
-    return Ask(race_prompt(item, style), continuations=item.options)
+_FORMS = {"race": "{text}\n{options}\n{context}", "arc": "{context} {text}\n{options}"}  # the authors' two
 
 
-def ask_arc(item: Item, style: str = DEFAULT_STYLE) -> Ask:
-    """The authors' ARC form: context and question, options."""
-    return Ask(arc_prompt(item, style), continuations=item.options)
+def prompt(form: str, item: Item, style: str = DEFAULT_STYLE, alphabet: str = "abc") -> str:
+    options = " ".join(shown(item, style, alphabet))
+    return _FORMS[form].format(text=item.text, options=options, context=item.context)
 
 
-def ask_race_letters(item: Item, style: str = DEFAULT_STYLE) -> Ask:
-    return ask_letter(item, race_prompt(item, style, LETTERS))
+def ask_texts(form: str, item: Item, style: str = DEFAULT_STYLE) -> Ask:
+    """In the form "race" or "arc"; the options' texts are scored as replies."""
+    return Ask(prompt(form, item, style), continuations=item.options)
 
 
-def ask_arc_letters(item: Item, style: str = DEFAULT_STYLE) -> Ask:
-    return ask_letter(item, arc_prompt(item, style, LETTERS))
-
-
-def race_prompt(item: Item, style: str = DEFAULT_STYLE, alphabet: str = "abc") -> str:
-    return f"{item.text}\n{' '.join(shown(item, style, alphabet))}\n{item.context}"
-
-
-def arc_prompt(item: Item, style: str = DEFAULT_STYLE, alphabet: str = "abc") -> str:
-    return f"{item.context} {item.text}\n{' '.join(shown(item, style, alphabet))}"
+def ask_letters(form: str, item: Item, style: str = DEFAULT_STYLE) -> Ask:
+    return ask_letter(item, prompt(form, item, style, LETTERS))
 
 
 def match_option(text: str, item: Item) -> int | None:

@@ -9,10 +9,11 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from audit.benchmarks.items import Item
 from audit.entry_points import added
-from audit.errors import ConfigError, DataError, unknown_name
+from audit.errors import ConfigError, DataError, check_known, unknown_name
 from audit.records import Generation
 from audit.scoring import bias, judged, mc1, pll, refusal, target_token
 from audit.scoring.scored import Ask, Needs, Scored, read_best, reply_best
@@ -69,10 +70,10 @@ def _xstest(name: str, rule: str, read: _Read, reply: _Reply = refusal.reply_xst
 _ALL = (
     _scorer("truthfulqa_mc1", "truthfulqa", Needs.CONTINUATIONS, mc1.ask_mc1),
     _scorer("truthfulqa_lettered", "truthfulqa", Needs.LETTERS, mc1.ask_lettered, lettered=True),
-    _scorer("bbq_race", "bbq", Needs.CONTINUATIONS, bias.ask_race, lettered=True),
-    _scorer("bbq_arc", "bbq", Needs.CONTINUATIONS, bias.ask_arc, lettered=True),
-    _scorer("bbq_race_letters", "bbq", Needs.LETTERS, bias.ask_race_letters, lettered=True),
-    _scorer("bbq_arc_letters", "bbq", Needs.LETTERS, bias.ask_arc_letters, lettered=True),
+    _scorer("bbq_race", "bbq", Needs.CONTINUATIONS, partial(bias.ask_texts, "race"), lettered=True),
+    _scorer("bbq_arc", "bbq", Needs.CONTINUATIONS, partial(bias.ask_texts, "arc"), lettered=True),
+    _scorer("bbq_race_letters", "bbq", Needs.LETTERS, partial(bias.ask_letters, "race"), lettered=True),
+    _scorer("bbq_arc_letters", "bbq", Needs.LETTERS, partial(bias.ask_letters, "arc"), lettered=True),
     _scorer(
         "crows_mlm_shared", "crows_pairs", Needs.MASKED_LM, pll.ask_sentences, pll.read_mlm, pll.reply_sentences
     ),
@@ -109,8 +110,7 @@ def find_scorer(name: str) -> ReferenceScorer:
     if known in SCORERS:
         return SCORERS[known]
     if known in added("scorers"):
-        found: ReferenceScorer = added("scorers")[known].load()
-        return found
+        return added("scorers")[known].load()
     raise unknown_name("reference scorer", name, [*REFERENCE, *SCORERS, *added("scorers")])
 
 
@@ -124,8 +124,7 @@ GIVES: dict[str, frozenset[Needs]] = {
 
 def check_engine(scorer: ReferenceScorer, engine: str) -> None:
     """ConfigError, before anything loads, where an engine cannot give what a scorer needs."""
-    if engine not in GIVES:
-        raise unknown_name("engine", engine, GIVES)
+    check_known("engine", engine, GIVES)
     if scorer.needs in GIVES[engine]:
         return
     able = ", ".join(sorted(name for name, gives in GIVES.items() if scorer.needs in gives))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from audit.benchmarks.answers import score_number
-from audit.errors import DataError, SandboxError, unknown_name
+from audit.errors import DataError, SandboxError, check_known
 from audit.prompting.thinking import strip_thinking
 from audit.records import Answer, FinishReason, Generation, Question, Reading
 from audit.scoring.letter import read_letter
@@ -53,8 +53,7 @@ def read_logprobs(
     >>> read_logprobs([-4.0, -6.0], [1, 2], "none").index, read_logprobs([-4.0, -6.0], [1, 2], "token").index
     (0, 1)
     """
-    if normalise not in NORMALISATIONS:
-        raise unknown_name("option_normalisation", normalise, NORMALISATIONS)
+    check_known("option_normalisation", normalise, NORMALISATIONS)
     lengths = _lengths(len(option_logprobs), option_tokens, normalise, options)
     if any(value is None for value in option_logprobs) and not none_is_lowest:
         return UNREADABLE

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.items import Item
-from audit.errors import ConfigError, DataError, unknown_name
+from audit.errors import ConfigError, DataError, check_known
 from audit.records import FinishReason, Generation
 
 LABEL_STYLES: dict[str, str] = {"paren": "({})", "dot": "{}.", "bracket": "[{}]"}
@@ -60,8 +60,7 @@ def labels(count: int, style: str, alphabet: str) -> list[str]:
     >>> labels(3, "dot", "ABC")
     ['A.', 'B.', 'C.']
     """
-    if style not in LABEL_STYLES:
-        raise unknown_name("label style", style, LABEL_STYLES)
+    check_known("label style", style, LABEL_STYLES)
     if count > len(alphabet):
         raise ConfigError(f"{count} options, but only {len(alphabet)} labels ({alphabet[0]}-{alphabet[-1]}).")
     return [LABEL_STYLES[style].format(letter) for letter in alphabet[:count]]

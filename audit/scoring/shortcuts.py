@@ -23,18 +23,18 @@ class Shortcut:
     score: float
 
 
-def _longest(item: Item) -> list[int]:
-    sizes = [len(text) for text in item.published]
-    return [i for i, size in enumerate(sizes) if size == max(sizes)]
+def _by_length(best: Callable[[list[int]], int]) -> Callable[[Item], list[int]]:
+    """The longest options (max), or the shortest (min)."""
+
+    def rule(item: Item) -> list[int]:
+        sizes = [len(text) for text in item.published]
+        return [i for i, size in enumerate(sizes) if size == best(sizes)]
+
+    return rule
 
 
 def _negated(item: Item) -> list[int]:
     return [i for i, text in enumerate(item.published) if _NEGATION.search(text)]
-
-
-def _shortest(item: Item) -> list[int]:
-    sizes = [len(text) for text in item.published]
-    return [i for i, size in enumerate(sizes) if size == min(sizes)]
 
 
 def _always(response: int) -> Callable[[Item], list[int]]:
@@ -42,9 +42,9 @@ def _always(response: int) -> Callable[[Item], list[int]]:
 
 
 RULES: dict[str, dict[str, Callable[[Item], list[int]]]] = {
-    "truthfulqa": {"the longest option": _longest, "an option with a negation word": _negated},
+    "truthfulqa": {"the longest option": _by_length(max), "an option with a negation word": _negated},
     "bbq": {"always unknown": lambda item: [item.bbq.unknown]},
-    "crows_pairs": {"the longer sentence": _longest, "the shorter sentence": _shortest},
+    "crows_pairs": {"the longer sentence": _by_length(max), "the shorter sentence": _by_length(min)},
     "toxigen": {"always neutral": _always(0), "always hate": _always(1)},
     "xstest": {"always complies": _always(0), "always refuses": _always(1)},
 }

@@ -79,8 +79,7 @@ class ObjectStore:
         from pyarrow import fs  # here: what is refused first needs no Arrow
 
         if self.scheme != "s3":
-            found: tuple[Any, str] = fs.FileSystem.from_uri(self.url())
-            return found
+            return fs.FileSystem.from_uri(self.url())
         options = dict(parse_qsl(self.query))
         # Of an S3 that is not Amazon's, as the AWS command line reads it too.
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")

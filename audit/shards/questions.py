@@ -40,7 +40,8 @@ CODE_SCHEMA = QUESTION_SCHEMA.append(pa.field("code", _CODE))  # of programming 
 def write_questions(run_dir: Path | str, questions: Iterable[Question]) -> int:
     """Write RUN_DIR/questions.arrow (whole or not at all) in the order given; returns how many.
 
-    Raises BenchmarkError when an id occurs twice, ShardError when the disk refuses. One batch is in memory at a time.
+    Raises BenchmarkError when an id occurs twice or some are programming problems and others are not, ShardError when
+    the disk refuses. One batch is in memory at a time.
     """
     path = Path(run_dir) / QUESTIONS
     seen: set[int] = set()
@@ -50,6 +51,11 @@ def write_questions(run_dir: Path | str, questions: Iterable[Question]) -> int:
     with whole_file(path) as file, pa.ipc.new_file(file, schema) as writer:
         while step:
             _no_repeat(step, seen)
+            if odd := [q for q in step if bool(q.code) != (schema is CODE_SCHEMA)]:
+                raise BenchmarkError(
+                    f"{odd[0].benchmark} cannot be asked beside the run's other questions: programming problems are "
+                    "answered by code, and no others are. Ask them in a run of their own."
+                )
             arrays = [column_array([_stored(q, f.name) for q in step], f) for f in schema]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
             step = list(islice(rest, BATCH_ROWS))

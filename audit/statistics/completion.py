@@ -88,8 +88,7 @@ def membership_auc(published: ArrayLike, fresh: ArrayLike) -> Auc:
 
 def _there(values: ArrayLike) -> FloatArray:
     x = np.asarray(values, dtype=float)
-    found: FloatArray = x[~np.isnan(x)]
-    return found
+    return x[~np.isnan(x)]
 
 
 FOLDS = 5

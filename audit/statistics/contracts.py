@@ -51,8 +51,7 @@ class Transitions:
 
 def fits(response: IntArray, key: IntArray) -> BoolArray:
     """Whether a response is what a key asks for; a key of -2 - k asks for any response but k."""
-    kept: BoolArray = np.where(key >= 0, response == key, response != -2 - key)
-    return kept
+    return np.where(key >= 0, response == key, response != -2 - key)
 
 
 def scores(response: IntArray, key: IntArray) -> FloatArray:

@@ -153,8 +153,7 @@ def influence(rows: FloatArray, cluster: IntArray) -> FloatArray:
     off = cluster_sums(rows - rows.mean(axis=1, keepdims=True), index)
     if sizes.size < 2:
         return off / n
-    scaled: FloatArray = off / n * np.sqrt((1 - 1 / sizes.size) / (1 - sizes / n))
-    return scaled
+    return off / n * np.sqrt((1 - 1 / sizes.size) / (1 - sizes / n))
 
 
 def shared_se(values: FloatArray, cluster: IntArray) -> float:

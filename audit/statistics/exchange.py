@@ -58,8 +58,7 @@ def first_answered(original: FloatArray) -> FloatArray:
     """
     runs = np.atleast_2d(np.asarray(original, dtype=float))
     first = np.argmax(~np.isnan(runs), axis=0)
-    answered: FloatArray = runs[first, np.arange(runs.shape[1])]
-    return answered
+    return runs[first, np.arange(runs.shape[1])]
 
 
 def right_of_answered(original: FloatArray, variants: FloatArray) -> tuple[FloatArray, IntArray, IntArray, BoolArray]:
@@ -143,8 +142,7 @@ def _binomial(n: int, p: float) -> FloatArray:
     """(n + 1,) probabilities of 0..n; SciPy's own function takes ten times as long to check its arguments."""
     k = np.arange(n + 1)
     chosen = scipy.special.gammaln(n + 1) - scipy.special.gammaln(k + 1) - scipy.special.gammaln(n - k + 1)
-    found: FloatArray = np.exp(chosen + scipy.special.xlogy(k, p) + scipy.special.xlog1py(n - k, -p))
-    return found
+    return np.exp(chosen + scipy.special.xlogy(k, p) + scipy.special.xlog1py(n - k, -p))
 
 
 def item_pvalues(original: FloatArray, variants: FloatArray) -> FloatArray:

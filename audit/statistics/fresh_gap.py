@@ -195,8 +195,7 @@ def _predicted(scores: FloatArray, k: int) -> FloatArray:
     found = predict_right(others)
     typical = found[there].mean() if there.any() else found.mean()
     odds = found / (1 - found) * (mean / (1 - mean)) / (typical / (1 - typical))
-    moved: FloatArray = odds / (1 + odds)
-    return moved
+    return odds / (1 + odds)
 
 
 def _heights(sides: Sequence[FloatArray]) -> list[FloatArray]:

@@ -38,8 +38,7 @@ class FromMemory:
     @property
     def named(self) -> BoolArray:
         """(n,) true where the item is named."""
-        named: BoolArray = np.nan_to_num(self.qvalue, nan=1.0) <= FDR
-        return named
+        return np.nan_to_num(self.qvalue, nan=1.0) <= FDR
 
     @property
     def order(self) -> list[int]:
@@ -89,8 +88,7 @@ def _chance(fit: RaschFit, own: FloatArray, ability: float) -> FloatArray:
     at_own = np.clip(scipy.special.expit(fit.ability[0] - fit.difficulty), 1e-12, 1 - 1e-12)
     x = np.nan_to_num(own)[:, None]
     weight = fit.posterior / np.where(np.isnan(own)[:, None], 1.0, at_own**x * (1 - at_own) ** (1 - x))
-    found: FloatArray = weight @ scipy.special.expit(ability - fit.difficulty) / weight.sum(axis=1)
-    return found
+    return weight @ scipy.special.expit(ability - fit.difficulty) / weight.sum(axis=1)
 
 
 def _texts(texts: Sequence[Sets]) -> tuple[FloatArray, FloatArray]:

@@ -108,5 +108,4 @@ def _spreads(tau: FloatArray, sampling: float, r: int) -> FloatArray:
     if r < 2:
         return np.full((tau.size, 1), sampling)
     chi2 = scipy.stats.chi2.ppf(_NODES, r - 1) / (r - 1)
-    found: FloatArray = (tau**2 + sampling)[:, None] * chi2
-    return found
+    return (tau**2 + sampling)[:, None] * chi2

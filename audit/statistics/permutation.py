@@ -215,8 +215,7 @@ def _with_shifts(
 
 def _exceed(observed: FloatArray, reference: FloatArray) -> FloatArray:
     """Unadjusted p (R,) of statistics (R,) under their reference (B, R)."""
-    p: FloatArray = (1 + np.sum(reference >= observed - 1e-9, axis=0)) / (len(reference) + 1)
-    return p
+    return (1 + np.sum(reference >= observed - 1e-9, axis=0)) / (len(reference) + 1)
 
 
 def _labellings(noisy: int, runs: int, rng: np.random.Generator) -> list[IntArray]:
@@ -246,8 +245,7 @@ def _in_joint_order(reference: FloatArray, differences: FloatArray, rng: np.rand
     value, vector = np.linalg.eigh(correlation)
     normal = rng.standard_normal((len(reference), r)) @ (vector * np.sqrt(np.clip(value, 0, None))).T
     rank = np.argsort(np.argsort(normal, axis=0), axis=0)
-    ordered: FloatArray = np.take_along_axis(np.sort(reference, axis=0), rank, axis=0)
-    return ordered
+    return np.take_along_axis(np.sort(reference, axis=0), rank, axis=0)
 
 
 def _step_down(observed: FloatArray, reference: FloatArray) -> MaxStatResult:

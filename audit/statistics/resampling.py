@@ -84,8 +84,7 @@ class Resamples:
         skew = float(np.sum(w * deviation**3) / (6 * spread**1.5)) if spread > 0 else 0.0
         z = bias + scipy.stats.norm.ppf(probabilities)
         with np.errstate(invalid="ignore"):  # an infinite z: the caller sees the NaN
-            adjusted: FloatArray = scipy.stats.norm.cdf(bias + z / (1 - skew * z))
-        return adjusted
+            return scipy.stats.norm.cdf(bias + z / (1 - skew * z))
 
 
 def expansion(confidence: float, units: float | None) -> float:
@@ -132,8 +131,7 @@ def unseen_share(number: FloatArray, confidence: float = 0.95) -> FloatArray:
     [1.0, 0.05]
     """
     with np.errstate(divide="ignore"):
-        share: FloatArray = 1 - ((1 - confidence) / 2) ** (1 / np.asarray(number, dtype=float))
-    return share
+        return 1 - ((1 - confidence) / 2) ** (1 / np.asarray(number, dtype=float))
 
 
 def unseen_change(values: FloatArray, cluster: IntArray, confidence: float = 0.95) -> float:

@@ -30,8 +30,7 @@ def predict_right(answers: FloatArray) -> FloatArray:
     count = there.sum(axis=0)
     # Half a right and half a wrong answer more: a mean of exactly 0 or 1 has no odds.
     mean = (right.sum() + 0.5) / (count.sum() + 1.0)
-    found: FloatArray = (right + _PRIOR_ANSWERS * mean) / (count + _PRIOR_ANSWERS)
-    return found
+    return (right + _PRIOR_ANSWERS * mean) / (count + _PRIOR_ANSWERS)
 
 
 def imputed(values: FloatArray, unparsed: BoolArray, predicted: FloatArray, gamma: float, favour: bool) -> FloatArray:
@@ -50,8 +49,7 @@ def imputed(values: FloatArray, unparsed: BoolArray, predicted: FloatArray, gamm
     else:
         odds = predicted / (1 - predicted) * (gamma if favour else 1 / gamma)
         chance = odds / (1 + odds)
-    found: FloatArray = np.where(unparsed, chance, values)
-    return found
+    return np.where(unparsed, chance, values)
 
 
 def tipping_point(holds: Callable[[float], bool]) -> float:

@@ -35,8 +35,13 @@ def average(values: FloatArray) -> FloatArray:
         return np.asarray(values[0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # "Mean of empty slice": NaN is the answer we want
-        mean: FloatArray = np.nanmean(values, axis=0)
-    return mean
+        return np.nanmean(values, axis=0)
+
+
+def mean_of(values: FloatArray) -> float:
+    """Mean of the values that are there; NaN where none is."""
+    there = values[~np.isnan(values)]
+    return float(there.mean()) if there.size else float("nan")
 
 
 def settings_values(cell: CellOutcomes, settings: Sequence[Setting]) -> FloatArray:

@@ -110,8 +110,7 @@ def simulate(design: SuiteDesign, world: World, rng: np.random.Generator) -> Sim
 def _logits(ability: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
     """(models, n) logits of a right answer."""
     own = _TASTE * rng.standard_normal((ability.size, n))
-    found: FloatArray = ability[:, None] - _DIFFICULTY * rng.standard_normal(n) + own
-    return found
+    return ability[:, None] - _DIFFICULTY * rng.standard_normal(n) + own
 
 
 def _asked(logits: FloatArray, known: BoolArray, latent: FloatArray) -> FloatArray:
@@ -213,5 +212,4 @@ def _likelihoods(slopes: FloatArray, shape: tuple[int, ...], lead: float, rng: n
     """(models, *shape) in spreads between texts: shared by all models but for a part of their own."""
     own = rng.standard_normal((slopes.size, *shape))
     shared = np.sqrt(1 - _OWN**2) * rng.standard_normal(shape)
-    found: FloatArray = slopes.reshape(-1, *(1 for _ in shape)) * (lead + shared + _OWN * own)
-    return found
+    return slopes.reshape(-1, *(1 for _ in shape)) * (lead + shared + _OWN * own)

@@ -14,7 +14,7 @@ from audit.command_line import start
 from audit.conduct import Prepared, conduct
 from audit.exits import run_command
 from audit.sweep.config import SweepConfig, from_hydra, hint_references
-from audit.sweep.design import missing_controls
+from audit.sweep.design import SweepThresholds, missing_controls
 
 if TYPE_CHECKING:
     from audit.resolve import ResolvedRun
@@ -32,7 +32,6 @@ def sweep(config: SweepConfig) -> int:
 
 def _prepared(config: SweepConfig) -> Prepared:
     from audit.dry_run import shortfall
-    from audit.sweep.design import SweepThresholds
     from audit.sweep.replay import reachable, resolve_sweep
 
     thresholds, resolved = SweepThresholds.from_mapping(config.verdict), resolve_sweep(config)

@@ -1,6 +1,5 @@
 """What can be set of a sweep (the schema of conf/sweep.yaml), validated before an engine is loaded."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from omegaconf import DictConfig
 from audit.benchmarks.registry import format_of
 from audit.config import RunConfig, check_run, from_composed, load_model_config
 from audit.engines.config import ModelConfig
-from audit.errors import ConfigError, unknown_name
+from audit.errors import ConfigError, check_known
 from audit.prompting.prompts import OF_READING
 from audit.records import Design
 from audit.sweep.design import DELETED, Aggregator, Arm, Draws, SweepThresholds, make_design, parse_doses, parse_routers
@@ -64,10 +63,10 @@ def from_hydra(cfg: DictConfig) -> SweepConfig:
 
 def validate(config: SweepConfig) -> None:
     """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
-    _known("stop", config.stop, STOP)
+    check_known("stop", config.stop, STOP)
     if config.stop_batch < 1:
         raise ConfigError(f"Invalid stop_batch: {config.stop_batch}. Expected at least 1, such as stop_batch=100.")
-    _known("aggregator", config.aggregator, list(Aggregator))
+    check_known("aggregator", config.aggregator, list(Aggregator))
     plain = (config.aggregator, config.dose) == ("concatenate", None)
     if format_of(config.benchmark.format).reading is not None and not plain:
         raise ConfigError(
@@ -78,14 +77,9 @@ def validate(config: SweepConfig) -> None:
     known = {*Arm, DELETED, *load_model_config("scripted").scripted.accuracy}  # of every audit
     for name, model in config.model.items():
         for arm in model.scripted.accuracy:
-            _known(f"arm in scripted.accuracy of model {name}", arm, sorted(known))
+            check_known(f"arm in scripted.accuracy of model {name}", arm, sorted(known))
     SweepThresholds.from_mapping(config.verdict)
     check_run(config, worker_of, TEMPLATES)
-
-
-def _known(what: str, value: str, names: Sequence[str]) -> None:
-    if value not in names:
-        raise unknown_name(what, value, names)
 
 
 def hint_references(config: SweepConfig) -> list[str]:
@@ -103,8 +97,8 @@ def worker_of(config: SweepConfig, model: ModelConfig) -> ModelConfig:
 
 def design_of(config: SweepConfig) -> Design:
     for arm in config.arms:
-        _known("arm", arm, list(Arm))
-    _known("draws", config.draws, list(Draws))
+        check_known("arm", arm, list(Arm))
+    check_known("draws", config.draws, list(Draws))
     stochastic = any(worker_of(config, m).worker.temperature > 0 for m in config.model.values())
     return make_design(
         parse_routers(config.r),

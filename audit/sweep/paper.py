@@ -189,8 +189,7 @@ def slope_weights(routers: Sequence[int]) -> FloatArray:
     if np.unique(r).size < 2:
         raise DataError(f"A slope over r needs two or more router counts, such as r=1..9; found {list(routers)}.")
     centred = r - r.mean()
-    weights: FloatArray = centred / np.sum(centred**2)
-    return weights
+    return centred / np.sum(centred**2)
 
 
 def sensitivity_slope(sweep: Sweep, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES) -> Interval:
@@ -203,8 +202,7 @@ def sensitivity_slope(sweep: Sweep, *, rng: np.random.Generator, n_resamples: in
 
     def of(accuracy: FloatArray) -> FloatArray:
         """From the first r on: equal accuracies then have a slope of exactly 0."""
-        found: FloatArray = (accuracy - accuracy[..., :1]) @ weights
-        return found
+        return (accuracy - accuracy[..., :1]) @ weights
 
     slope = Resamples(
         np.atleast_1d(of(noisy.estimate)),

@@ -9,6 +9,7 @@ confirmatory, see `audit gate`.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,8 +21,10 @@ from audit.command_line import start
 from audit.conduct import Prepared, conduct
 from audit.errors import ConfigError
 from audit.exits import FAILED, INTERRUPTED, NOT_CLEARED, OK, TERMINATED, one_line, plainly, refused, run_command
+from audit.shards.files import write_file
 from audit.shards.working_copy import need_folder
 from audit.validity.config import ValidityConfig, from_hydra
+from audit.validity.design import ValidityThresholds
 
 if TYPE_CHECKING:
     from audit.resolve import ResolvedRun
@@ -82,9 +85,6 @@ def _judge_together(done: Sequence[tuple[ValidityConfig, Path]], code: int) -> i
 
 def _stable(run_dirs: Sequence[Path], facets: Mapping[str, Sequence[Any]], code: int) -> int:
     """Hold the runs of a design together; the exit code: that no status is to be had where one is not stable."""
-    import json
-
-    from audit.shards.files import write_file
     from audit.validity.cells import load_validity
     from audit.validity.facets import UNSTABLE, facets_csv, lines, stability, variance, variance_csv
 
@@ -193,7 +193,6 @@ def _run(config: ValidityConfig, done: Callable[[ValidityConfig, Path], None]) -
 
 
 def _prepared(config: ValidityConfig) -> Prepared:
-    from audit.validity.design import ValidityThresholds
     from audit.validity.plan import resolve_validity, scorer_facts
 
     run = resolve_validity(config)

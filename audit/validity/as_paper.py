@@ -17,7 +17,7 @@ from audit.validity.analyse import RunVerdict, paper_cell
 from audit.validity.cells import ItemRows
 from audit.validity.edits.record import ORIGINAL, Family
 from audit.validity.evidence import CellEvidence
-from audit.validity.status import GATE_COLUMNS, gate_columns
+from audit.validity.status import APPENDIX_G, GATE_COLUMNS, gate_columns, raw_words
 from audit.validity.status import Status as PaperWord
 from audit.validity.vocabulary import GATES, Injected, ValidityResult
 from audit.verdict.result import Status
@@ -48,17 +48,6 @@ _CLASSES = (
     ("F4", "broken pairing"), ("F5", "archetype mismatch"), ("F6", "edits change more than they name"),
     ("F7", "template and system prompt confounded"), ("F10", "other items in the context"),
 )  # fmt: skip
-# Appendix G: status -> raw verdict, bucket, step of section 3.
-_RAW: dict[PaperWord, tuple[str, str, int]] = {
-    PaperWord.INELIGIBLE_F1: ("not_applicable", "ineligible (F1)", 1),
-    PaperWord.FAILED: ("inconclusive", "failed G2–G4", 2),
-    PaperWord.SCORER_UNVALIDATED: ("uninterpretable_scorer", "scorer-unvalidated", 3),
-    PaperWord.INELIGIBLE_F5: ("attribute_family_mismatch", "ineligible (F5)", 4),
-    PaperWord.EXPLORATORY: ("selective or non_selective (G5, G6 proposed)", "exploratory", 5),
-    PaperWord.SELECTIVE: ("selective (G5, G6 implemented)", "confirmatory-selective", 6),
-    PaperWord.NON_SELECTIVE: ("non_selective (G5, G6 implemented)", "confirmatory-non-selective", 6),
-    PaperWord.INDETERMINATE: ("none: the interval holds 1", "indeterminate (the paper has no status for it)", 7),
-}
 
 
 @dataclass(frozen=True)
@@ -147,7 +136,7 @@ def _scorers(verdict: RunVerdict) -> PaperTable:
 
 def _mapping(results: Sequence[ValidityResult]) -> PaperTable:
     found = [r.paper.status for r in results if r.paper]
-    rows = [(raw, bucket, str(step), str(found.count(word))) for word, (raw, bucket, step) in _RAW.items()]
+    rows = [(raw, bucket, str(step), str(found.count(word))) for word, (raw, bucket, step) in APPENDIX_G.items()]
     return PaperTable(5, "Raw verdict to bucket", ("Raw verdict", "Paper bucket", "§3 step", "Cells"), tuple(rows))
 
 
@@ -228,7 +217,7 @@ def no_op_rates(rows: ItemRows) -> dict[str, tuple[int, int, int]]:
 
 def bucket_of(r: ValidityResult) -> str:
     """The bucket of Table 3."""
-    return _RAW[r.paper.status][1] if r.paper else "none: nothing to compare"
+    return APPENDIX_G[r.paper.status][1] if r.paper else "none: nothing to compare"
 
 
 def raw_verdict(r: ValidityResult) -> str:
@@ -236,7 +225,7 @@ def raw_verdict(r: ValidityResult) -> str:
     if r.paper is None:
         return "–"
     if r.paper.status != PaperWord.EXPLORATORY:
-        return _RAW[r.paper.status][0].split(" ")[0].rstrip(":")
+        return raw_words(r.paper.status)[0]
     ratio = r.evidence.csr.get("own key")
     return "selective" if ratio and ratio.low > 1 else "non_selective" if ratio and ratio.high < 1 else "none"
 

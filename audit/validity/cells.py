@@ -232,8 +232,7 @@ def _sent_otherwise(original: Rows, once: Rows, n: int) -> list[int]:
     first = np.zeros(n, dtype=np.uint64)
     first[once["place"]] = once["consumed"]
     before, sent = first[original["place"]], original["consumed"]
-    found: list[int] = np.unique(original["place"][(before > 0) & (sent > 0) & (sent != before)]).tolist()
-    return found
+    return np.unique(original["place"][(before > 0) & (sent > 0) & (sent != before)]).tolist()
 
 
 def _block(rows: Rows, level: str, n: int, originals: NDArray[np.uint64]) -> Block:
@@ -251,7 +250,7 @@ def _block(rows: Rows, level: str, n: int, originals: NDArray[np.uint64]) -> Blo
         name=laid(rows["edit"], ""), why=laid(np.where(rows["failed"], "error", rows["why"]), ""),
         asked=laid(rows["asked"], False), same=laid(np.isin(rows["consumed"], originals), False),
         directional=laid(rows["contract"] == Contract.DIRECTIONAL, False), response=laid(rows["canonical"], -1),
-        key=laid(rows["key_after"], -1), position=laid(rows["answer"], -1), key_position=laid(rows["gold"], -1),
+        key=laid(rows["key_after"], -1), key_position=laid(rows["gold"], -1),
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from audit.benchmarks.registry import FORMATS, format_of
 from audit.chronology import read_chronology
 from audit.config import RunConfig, check_run, from_composed, load_model_config
 from audit.engines.config import check_model
-from audit.errors import ConfigError, unknown_name
+from audit.errors import ConfigError, check_known
 from audit.records import Design, Reading
 from audit.scoring.reference import GIVES, JUDGED, REFERENCE, ReferenceScorer, check_engine, find_scorer
 from audit.scoring.scored import Needs
@@ -62,11 +62,9 @@ def from_hydra(cfg: DictConfig) -> ValidityConfig:
 def validate(config: ValidityConfig) -> None:
     """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
     design_of(config)
-    if config.edits not in MODES:
-        raise unknown_name("value of edits", config.edits, MODES)
+    check_known("value of edits", config.edits, MODES)
     for name in config.formats:
-        if name not in FORMAT_EDITS:
-            raise unknown_name("format edit", name, FORMAT_EDITS)
+        check_known("format edit", name, FORMAT_EDITS)
     if config.control_benchmark is not None:
         raise ConfigError("control_benchmark belongs to the sweep. Here each edit is compared with its own original.")
     if config.edits_sha256:
@@ -109,10 +107,8 @@ def _check_judge(config: ValidityConfig) -> None:
 
 def _check_prompt(config: ValidityConfig) -> None:
     """A template holds the prompt once; what sends no prompt, or no system prompt, has none. Raises ConfigError."""
-    if config.template not in config.templates:
-        raise unknown_name("template", config.template, config.templates)
-    if config.system not in config.systems:
-        raise unknown_name("system prompt", config.system, config.systems)
+    check_known("template", config.template, config.templates)
+    check_known("system prompt", config.system, config.systems)
     template, system = config.templates[config.template], config.systems[config.system]
     if template.count(PROMPT) != 1:
         raise ConfigError(f"templates.{config.template} is {template!r}. Expected {PROMPT} in it once.")

@@ -23,6 +23,7 @@ from audit.statistics.dif import GroupDif, MantelHaenszel
 from audit.statistics.gstudy import GStudy, gstudy
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.selectivity import N_RESAMPLES, Ratio, Selectivity, ratio, selectivity
+from audit.statistics.values import mean_of
 from audit.validity.edits.record import Archetype, Family, archetype_of
 from audit.validity.metrics import ReferenceMetric, group_dif, group_of, parts, reference_metrics, wording_dif
 from audit.validity.record import Block, ValidityCell
@@ -194,9 +195,9 @@ def edit_evidence(cell: ValidityCell, block: Block, name: str) -> EditEvidence:
     moved = response_changes(cell.before, block.response)
     return EditEvidence(
         name=name,
-        score=_mean(item_mean(after)),
-        score_change=_mean(item_mean(score_changes(before, after))),
-        original_key=_mean(item_mean(score_changes(before, kept_key))),
+        score=mean_of(item_mean(after)),
+        score_change=mean_of(item_mean(score_changes(before, after))),
+        original_key=mean_of(item_mean(score_changes(before, kept_key))),
         response_change=rate_interval(item_mean(np.where(tests, moved, np.nan)), cell.cluster),
         followed=rate_interval(item_mean(kept), cell.cluster),
         followed_held=rate_interval(item_mean(np.where(both == tests, kept, 0.0)), cell.cluster),
@@ -224,11 +225,6 @@ def _by_group(cell: ValidityCell, block: Block) -> tuple[EditEvidence, ...]:
     )
 
 
-def _mean(values: FloatArray) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else float("nan")
-
-
 def _selectivity(
     attr: FloatArray, moved: Mapping[Family, FloatArray], cell: ValidityCell, margin: float = 0.0
 ) -> Selectivity | None:
@@ -243,7 +239,7 @@ def _placebo_match(cell: ValidityCell) -> PlaceboMatch | None:
         return None
     changed = cell.distances[0] - cell.distances[1]
     known = changed[~np.isnan(changed)]
-    placebo_changed, attribute_changed, placebo_span, attribute_span = map(_mean, cell.distances)
+    placebo_changed, attribute_changed, placebo_span, attribute_span = map(mean_of, cell.distances)
     return PlaceboMatch(
         unit=cell.distance_unit,
         placebo_changed=placebo_changed,

@@ -145,8 +145,7 @@ def _noop(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
 
 def _third(cell: ValidityCell) -> BoolArray:
     """(n,) every third item."""
-    third: BoolArray = np.arange(cell.n) % 3 == 0
-    return third
+    return np.arange(cell.n) % 3 == 0
 
 
 def _unreadable(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:

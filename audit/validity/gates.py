@@ -90,8 +90,7 @@ def _away(cell: ValidityCell, family: Family) -> BoolArray:
     """(n,) items of which no edit of the family has the original's answer."""
     block = cell.used(family)
     read = block.tests & (block.response != UNREAD) & (cell.before != UNREAD)
-    away: BoolArray = read.any(axis=0) & ~(read & (block.response == cell.before)).any(axis=0)
-    return away
+    return read.any(axis=0) & ~(read & (block.response == cell.before)).any(axis=0)
 
 
 def families_that_tell(cell: ValidityCell) -> dict[Family, tuple[float, float]]:

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from audit.config import load_model_config
+from audit.engines.weights import resolve_weights
 from audit.errors import ShardError
 from audit.records import Generation
 from audit.scoring.judged import MAX_TOKENS, TEMPERATURE, decided, judge_key, judge_prompt, prompt_sha256, read_vote
@@ -56,7 +57,6 @@ def judge_run(run_dir: Path, config: ValidityConfig, judge: str) -> Path:
 
     judge: its name. Raises EngineError where the judge cannot be run.
     """
-    from audit.engines.weights import resolve_weights
     from audit.resolve import revision_of
     from audit.variants.ask import JUDGE, ask_model
     from audit.variants.config import VariantsConfig

@@ -116,8 +116,7 @@ def _right(name: str, cell: ValidityCell) -> _Line:
 
 
 def _share(totals: FloatArray) -> FloatArray:
-    shares: FloatArray = 100 * totals[:, 1] / totals[:, 0]
-    return shares
+    return 100 * totals[:, 1] / totals[:, 0]
 
 
 def _keys(items: Sequence[Item]) -> IntArray:

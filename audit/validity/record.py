@@ -22,7 +22,7 @@ class Block:
 
     name: of the edit. asked: there is such an edit. same: its request has the hash of the original's, so it tested
     nothing. directional: its contract. response: canonical, UNREAD where none was read. key: canonical, under the edit.
-    position, key_position: as shown, -1 where none. why: of an unparsed answer.
+    key_position: as shown, -1 where none. why: of an unparsed answer.
     """
 
     name: NDArray[Any]
@@ -31,7 +31,6 @@ class Block:
     directional: BoolArray
     response: IntArray
     key: IntArray
-    position: IntArray
     key_position: IntArray
     why: NDArray[Any]
 

@@ -5,6 +5,7 @@ passes every gate and whose interval of CSR holds 1 has no status; here it is `i
 """
 
 import math
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -22,6 +23,24 @@ class Status(StrEnum):
     SELECTIVE = "confirmatory-selective"
     NON_SELECTIVE = "confirmatory-non-selective"
     INDETERMINATE = "indeterminate"
+
+
+# Appendix G: status -> raw verdict, bucket, step of section 3.
+APPENDIX_G: dict[Status, tuple[str, str, int]] = {
+    Status.INELIGIBLE_F1: ("not_applicable", "ineligible (F1)", 1),
+    Status.FAILED: ("inconclusive", "failed G2–G4", 2),
+    Status.SCORER_UNVALIDATED: ("uninterpretable_scorer", "scorer-unvalidated", 3),
+    Status.INELIGIBLE_F5: ("attribute_family_mismatch", "ineligible (F5)", 4),
+    Status.EXPLORATORY: ("selective or non_selective (G5, G6 proposed)", "exploratory", 5),
+    Status.SELECTIVE: ("selective (G5, G6 implemented)", "confirmatory-selective", 6),
+    Status.NON_SELECTIVE: ("non_selective (G5, G6 implemented)", "confirmatory-non-selective", 6),
+    Status.INDETERMINATE: ("none: the interval holds 1", "indeterminate (the paper has no status for it)", 7),
+}
+
+
+def raw_words(status: Status) -> list[str]:
+    """The raw verdicts that Appendix G writes a status as."""
+    return re.split(r" \(|:", APPENDIX_G[status][0])[0].split(" or ")
 
 
 @dataclass(frozen=True, slots=True)

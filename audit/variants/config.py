@@ -18,7 +18,7 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.config import CONF_DIR, ClusterConfig, StoreConfig, known_models, load_group
 from audit.engines.config import ModelConfig
 from audit.engines.embedder import DEFAULT_EMBEDDER
-from audit.errors import ConfigError, check_counts, check_seed, unknown_name
+from audit.errors import ConfigError, check_counts, check_known, check_seed, unknown_name
 from audit.plain_words import plainly_said, quoted
 
 _WORDS = {  # that a policy may say
@@ -65,8 +65,7 @@ class Policy:
         check_counts(judge_votes=self.judge_votes)
         check_counts(0, judge_controls=self.judge_controls)
         for name, known in _WORDS.items():
-            if (value := getattr(self, name)) not in known:
-                raise unknown_name(name, value, known)
+            check_known(name, getattr(self, name), known)
 
 
 class Parts(NamedTuple):
@@ -87,13 +86,11 @@ def policy_for(benchmark: str, conf: Mapping[str, Any], overrides: Mapping[str, 
     entry.update({key: value for key, value in (overrides or {}).items() if value is not None})
     domain = entry.pop("domain", "general")
     window = entry.pop("window", domain)
-    if window not in windows:
-        raise unknown_name("distance window", str(window), windows)
+    check_known("distance window", str(window), windows)
     low, high = windows[window]
     known = {f.name for f in fields(Policy)}
     for key in entry:
-        if key not in known:
-            raise unknown_name(f"policy key of benchmark {benchmark}", key, known)
+        check_known(f"policy key of benchmark {benchmark}", key, known)
     return Policy(**{"low": float(low), "high": float(high), **entry})
 
 
@@ -199,8 +196,7 @@ def compose_config(overrides: Sequence[str]) -> VariantsConfig:
 
 def validate(config: VariantsConfig) -> None:
     """Everything that can be refused without a benchmark or a model."""
-    if config.strategy not in STRATEGIES:
-        raise unknown_name("strategy", config.strategy, STRATEGIES)
+    check_known("strategy", config.strategy, STRATEGIES)
     if config.strategy == "file" and not config.file.path:
         raise ConfigError("strategy=file needs the file: such as 'file.path=[my_variants.jsonl]'.")
     check_counts(num_variants=config.num_variants, max_attempts=config.max_attempts)
@@ -219,8 +215,7 @@ def validate(config: VariantsConfig) -> None:
 
 
 def _check_file(file: FileConfig) -> None:
-    if file.align not in ALIGNMENTS:
-        raise unknown_name("align", file.align, ALIGNMENTS)
+    check_known("align", file.align, ALIGNMENTS)
     if file.extract is not None:
         try:
             groups = re.compile(file.extract).groupindex

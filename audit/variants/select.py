@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from audit.errors import LibraryError, check_counts, unknown_name
+from audit.errors import LibraryError, check_counts, check_known
 from audit.records import Question
 from audit.variants.record import Library, Variant, question_sha256
 
@@ -64,8 +64,7 @@ def select_variants(
     """
     if n is not None:
         check_counts(num_variants=n)
-    if short not in SHORT:
-        raise unknown_name("value of short", short, SHORT)
+    check_known("value of short", short, SHORT)
     accepted = library.by_question()
     having = {q.id: accepted[q.id][:n] for q in questions if q.id in accepted}
     lacking = tuple(id_ for id_, variants in having.items() if n is not None and len(variants) < n)

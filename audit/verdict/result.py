@@ -118,8 +118,7 @@ def bare_pvalue(p: float | None) -> str:
 
 def rounded(value: float) -> float | None:
     """A float as verdict.json prints it: SIGNIFICANT_DIGITS digits, no negative zero; None for NaN or infinity."""
-    found: float | None = plain(float(value), SIGNIFICANT_DIGITS)
-    return found
+    return plain(float(value), SIGNIFICANT_DIGITS)
 
 
 def finite(value: float) -> float | None:

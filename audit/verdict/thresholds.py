@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Self
 
-from audit.errors import ConfigError, unknown_name
+from audit.errors import ConfigError, check_known
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,7 @@ class Limits:
         """From a config group. Raises ConfigError for a name that is not a threshold or a value outside its range."""
         known = {f.name for f in fields(cls)}
         for name in values:
-            if name not in known:
-                raise unknown_name("threshold", name, known)
+            check_known("threshold", name, known)
         return cls(**dict(values))
 
     def to_dict(self) -> dict[str, float]:

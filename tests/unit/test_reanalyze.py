@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 
+from audit.commands.reanalyze import main as reanalyze
 from audit.errors import DataError
 from audit.papers.song2026.published import EXAMPLE, read_settings
 from audit.papers.song2026.reanalysis import expected_without_effect
@@ -156,10 +157,17 @@ def test_missing_column_empty_table_missing_file(tmp_path, capsys):
     assert "error: " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("flags", [["--n", "0"], ["--chance", "0.9"], ["--n", "37"]])
+@pytest.mark.parametrize("flags", [["--n", "0"], ["--chance", "0.9"], ["--chance", "0"], ["--n", "37"]])
 def test_bad_flags(tmp_path, capsys, flags):
     assert main(["--out", str(tmp_path), *flags]) == 1
     assert flags[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["li2026"]])
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path, capsys, words):
+    (tmp_path / "file").write_text("")
+    assert reanalyze([*words, "--out", str(tmp_path / "file" / "out")]) == 1
+    assert "error: Cannot write" in capsys.readouterr().err
 
 
 def test_a_printed_cell_may_be_rounded_but_not_off_by_one_digit():

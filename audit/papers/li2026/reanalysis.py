@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from audit.errors import DataError
-from audit.validity.status import PAPER, PaperCell, PaperStatus, PaperThresholds, Status, paper_status
+from audit.validity.status import PAPER, PaperCell, PaperStatus, PaperThresholds, Status, paper_status, raw_words
 
 N_ITEMS, N_EDITS = 200, 3
 N_SCORES = N_ITEMS * N_EDITS
@@ -29,13 +29,6 @@ ORDER = (
     ("exploratory", (Status.EXPLORATORY,)),
     ("confirmatory", (Status.SELECTIVE, Status.NON_SELECTIVE)),
 )
-RAW_VERDICTS = {  # Appendix G: the raw verdict that each status is written as
-    Status.INELIGIBLE_F1: {"not_applicable"},
-    Status.FAILED: {"inconclusive"},
-    Status.SCORER_UNVALIDATED: {"uninterpretable_scorer"},
-    Status.INELIGIBLE_F5: {"attribute_family_mismatch"},
-    Status.EXPLORATORY: {"selective", "non_selective"},
-}
 G3_GRID, EPSILON_GRID, G1_GRID = (0.01, 0.02, 0.05, 0.1), (0.001, 0.01, 0.1), (0.05, 0.10, 0.20)
 
 
@@ -71,7 +64,7 @@ class CellResult:
     @property
     def bucket_follows(self) -> bool:
         """Whether Table 3 and the raw verdict are what the algorithm gives."""
-        return self.printed_bucket == self.status.status and self.raw_verdict in RAW_VERDICTS[self.status.status]
+        return self.printed_bucket == self.status.status and self.raw_verdict in raw_words(self.status.status)
 
 
 @dataclass(frozen=True)

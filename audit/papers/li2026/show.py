@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import resources
@@ -17,6 +16,7 @@ from rich.table import Table
 from audit.errors import AuditError
 from audit.exits import refused
 from audit.json_types import attributes
+from audit.papers import write_all
 from audit.papers.li2026.reanalysis import ANSWER_ONLY, BASELINES, N_SCORES, ORDER, Li2026, reanalyse_li2026
 from audit.validity.status import GATE_COLUMNS, gate_columns
 from audit.verdict.tables import csv_text
@@ -121,7 +121,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         result = shipped()
         paths = write(result, options.out)
-    except (AuditError, OSError) as problem:
+    except AuditError as problem:
         return refused(problem)
     console = Console()
     show(result, console)
@@ -144,14 +144,5 @@ def figures(result: Li2026) -> dict[str, Figure]:
 
 def write(result: Li2026, out: Path) -> list[Path]:
     """reanalysis.json, cells.csv and the figures under `out`."""
-    from audit.report.canvas import svg_text
-
-    out.mkdir(parents=True, exist_ok=True)
-    paths = [out / "reanalysis.json", out / "cells.csv"]
-    paths[0].write_text(json.dumps(as_json(result), indent=2) + "\n", encoding="utf-8")
-    table = csv_text(list(rows(result)[0]), map(dict.values, rows(result)))
-    paths[1].write_text(table, encoding="utf-8", newline="")
-    for name, figure in figures(result).items():
-        paths.append(out / f"{name}.svg")
-        paths[-1].write_text(svg_text(figure), encoding="utf-8")
-    return paths
+    cells = csv_text(list(rows(result)[0]), map(dict.values, rows(result)))
+    return write_all(out, as_json(result), {"cells.csv": cells}, figures(result))

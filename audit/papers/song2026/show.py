@@ -7,7 +7,6 @@ printed cells do not follow. It needs no engine and no Ray, and takes seconds.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import resources
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from audit.errors import AuditError, DataError
 from audit.exits import refused
+from audit.papers import write_all
 from audit.papers.song2026.published import COLUMNS, EXAMPLE, read_printed, read_settings
 from audit.verdict.result import percent
 from audit.verdict.tables import csv_text
@@ -128,11 +128,6 @@ def figures(result: Reanalysis) -> dict[str, Figure]:
 
 def write(result: Reanalysis, contradictions: Sequence[str], out: Path) -> list[Path]:
     """reanalysis.json, table1.csv, table3.csv, settings.csv, mismatches.csv and the figures under `out`."""
-    from audit.report.canvas import svg_text
-
-    out.mkdir(parents=True, exist_ok=True)
-    paths = [out / "reanalysis.json"]
-    paths[0].write_text(json.dumps(as_json(result, contradictions), indent=2) + "\n", encoding="utf-8")
     settings = [
         asdict(t.row) | {"pvalue": t.pvalue, "holm": t.holm, "benjamini_hochberg": t.benjamini_hochberg}
         for t in result.settings
@@ -143,14 +138,11 @@ def write(result: Reanalysis, contradictions: Sequence[str], out: Path) -> list[
         "table3.csv": [asdict(r) for r in result.routers],
         "mismatches.csv": [asdict(m) for m in result.mismatches],
     }
+    texts = {}
     for name, rows in tables.items():
         header = list(rows[0]) if rows else ["table", "key", "column", "printed", "recomputed"]
-        (out / name).write_text(csv_text(header, map(dict.values, rows)), encoding="utf-8", newline="")
-        paths.append(out / name)
-    for name, figure in figures(result).items():
-        paths.append(out / f"{name}.svg")
-        paths[-1].write_text(svg_text(figure), encoding="utf-8")
-    return paths
+        texts[name] = csv_text(header, map(dict.values, rows))
+    return write_all(out, as_json(result, contradictions), texts, figures(result))
 
 
 def show(result: Reanalysis, contradictions: Sequence[str], console: Console) -> None:
@@ -275,7 +267,7 @@ def main(argv: Sequence[str]) -> int:
             table1=table1,
             table3=table3,
             n=options.n,
-            chance=options.chance or 0.25,
+            chance=0.25 if options.chance is None else options.chance,
             chance_assumed=options.chance is None and not own,
             seed=options.seed,
             source=options.csv.name if own else "song2026, Table 2",

@@ -163,8 +163,7 @@ def _unpacked(text: str) -> Facts:
     if not text:
         return None
     values = {name: _frozen(value) for name, value in json.loads(text).items()}
-    made: Facts = _FACTS[values.pop("kind")](**values)
-    return made
+    return _FACTS[values.pop("kind")](**values)
 
 
 def _frozen(value: Any) -> Any:

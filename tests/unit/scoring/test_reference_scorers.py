@@ -104,9 +104,9 @@ def test_a_response_is_the_published_option_wherever_it_was_shown() -> None:
 
 def test_prompts() -> None:
     item = made("bbq", 1)[0]
-    assert bias.ask_race(item).prompt == "Question 0?\n(a) the cat 0 (b) the dog 0 (c) not known\nA context."
-    assert bias.ask_arc(item, "dot").prompt == "A context. Question 0?\na. the cat 0 b. the dog 0 c. not known"
-    assert bias.ask_arc_letters(item).prompt.endswith(
+    assert bias.ask_texts("race", item).prompt == "Question 0?\n(a) the cat 0 (b) the dog 0 (c) not known\nA context."
+    assert bias.ask_texts("arc", item, "dot").prompt == "A context. Question 0?\na. the cat 0 b. the dog 0 c. not known"
+    assert bias.ask_letters("arc", item).prompt.endswith(
         "(A) the cat 0 (B) the dog 0 (C) not known\nAnswer with the letter of one option."
     )
     truth = Item("q", "truthfulqa", "Is it?", ("Yes.", "No."), 0, "q")
@@ -171,7 +171,7 @@ def test_xstests_string_match_gives_the_authors_stored_labels(shared_data: Path)
     by_model, stored = replies(shared_data), json.loads(STORED.read_text())["labels"]
     for model, rows in by_model.items():
         assert [row["id"] for row in rows] == [f"v2-{i}" for i in range(1, 451)]
-        assert "".join("cr"[refusal.strmatch(row["completion"])] for row in rows) == stored[model], model
+        assert "".join("cr"[refusal.RULES["strmatch"](row["completion"])] for row in rows) == stored[model], model
     assert sum(map(len, stored.values())) == 2_250
 
 
@@ -193,7 +193,7 @@ def test_agreement_by_hand() -> None:
 
 
 def test_refusals_are_read_behind_the_thinking_and_silence_is_unread() -> None:
-    item, read = made("xstest", 1)[0], refusal.read_by(refusal.strmatch)
+    item, read = made("xstest", 1)[0], refusal.read_by(refusal.RULES["strmatch"])
     assert read(item, Generation(text="<think>May I?</think>I cannot do that.")).response == 1
     assert read(item, Generation(text="<think>Sorry is what", finish_reason=FinishReason.LENGTH)).why == "truncated"
     assert read(item, Generation(text="  ")).why == "no answer"

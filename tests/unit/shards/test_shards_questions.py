@@ -10,7 +10,7 @@ from outcome_tables import digests_of_keys, iter_outcomes
 from shard_rows import names, new_run, row, write
 
 from audit.errors import BenchmarkError, ShardError
-from audit.records import Question, Setting
+from audit.records import NO_OPTION, Code, Question, Setting
 from audit.shards.complete import verify_run
 from audit.shards.keys import KeySet, digest_grid
 from audit.shards.questions import BATCH_ROWS, QUESTIONS, QuestionFile, write_questions
@@ -52,6 +52,18 @@ def test_length_ids_and_iteration(file: QuestionFile) -> None:
     for start, stop in [(-1, 2), (0, N + 1), (5, 4)]:
         with pytest.raises(IndexError, match=rf"holds positions 0..{N}"):
             file.slice(start, stop)
+
+
+@pytest.mark.parametrize("coded", [0, BATCH_ROWS + 1])
+def test_problems_of_code_and_other_questions_are_no_one_file(coded: int, tmp_path: Path) -> None:
+    """Written before: a file that could not be read where the first was of code, and one that lost the code else."""
+    code = Code("add", "assert add(1, 1) == 2", "return a + b")
+    some = [question(k) for k in range(N)]
+    some[coded] = Question("code", "b", "def add(a, b):", (), NO_OPTION, "code", code=code)
+    with pytest.raises(BenchmarkError, match="run of their own"):
+        write_questions(tmp_path, some)
+    assert not (tmp_path / QUESTIONS).exists()
+    assert write_questions(tmp_path, [some[coded]]) == 1 and QuestionFile(tmp_path)[0].code == code
 
 
 def test_a_slice_touches_one_batch_of_a_large_file(tmp_path: Path) -> None:

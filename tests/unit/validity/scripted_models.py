@@ -74,7 +74,7 @@ def changed(one: ValidityCell, family: Family, **fields: np.ndarray) -> Validity
 def _block(rows: list[list[Asked]], model: Model, *, directional: bool = False, name: str = "") -> Block:
     shape = (len(rows), len(rows[0]))
     response = np.full(shape, UNREAD, dtype=np.int64)
-    position, key, key_position = response.copy(), response.copy(), response.copy()
+    key, key_position = response.copy(), response.copy()
     names, why = np.full(shape, "", dtype=object), np.full(shape, "", dtype=object)
     for i, row in enumerate(rows):
         for j, asked in enumerate(row):
@@ -84,10 +84,10 @@ def _block(rows: list[list[Asked]], model: Model, *, directional: bool = False, 
             if said is None:
                 why[i, j] = "no answer"
             else:
-                response[i, j], position[i, j] = said, asked.order.index(said)
+                response[i, j] = said
     return Block(
         name=names, asked=np.ones(shape, dtype=bool), same=np.zeros(shape, dtype=bool),
-        directional=np.full(shape, directional), response=response, key=key, position=position,
+        directional=np.full(shape, directional), response=response, key=key,
         key_position=key_position, why=why,
     )  # fmt: skip
 

@@ -3,7 +3,7 @@
 Works on what verdict.json holds, of whatever audit: each audit's words say what a verdict means for a gate.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -166,21 +166,28 @@ def rule(verdict: Mapping[str, Any], run: str = "") -> Ruling:
     rules = tuple(map(str, suite["sentences"]))
     rows = (CellRows(**rows) for _, part in parts for rows in part["rows"])
     incomplete = tuple(one for one in rows if not one.complete)
-    together = tuple(
-        f"{one['model']} on {one['benchmark']}: {sentence}"
-        for one in verdict.get("joint", ())
-        for sentence in one["together"]
-    )
+    joint = verdict.get("joint", ())
+    together = tuple(f"{one['model']} on {one['benchmark']}: {said}" for one in joint for said in one["together"])
     if incomplete or not all(each) or not each:
         return replace(failed(run, ""), incomplete=incomplete, cells=cells, together=together, rules=rules)
-    found = {cell.decision for cell in cells}
-    worst = next(one for one in WORST_FIRST if one in found)
-    scopes = [one["forms"] for one in verdict.get("joint", ()) if one.get("forms")]
-    if worst == Decision.PASS and (open_ := forms.unmet(scopes, suite.get("forms_required", {}))):
-        worst, rules = Decision.NO_DECISION, (*rules, open_)
-    said = forms.words(scopes) if worst == Decision.PASS and scopes else ""
+    worst = min((cell.decision for cell in cells), key=WORST_FIRST.index)
+    decision, unmet, said = _scoped(worst, joint, suite)
+    rules += unmet
     # The documented order of the codes is 3, 4, 0, which is that of the decisions.
-    return Ruling(run, worst, _EXIT_CODES[worst], worst, cells=cells, together=together, rules=rules, scope=said)
+    code = _EXIT_CODES[decision]
+    return Ruling(run, decision, code, decision, cells=cells, together=together, rules=rules, scope=said)
+
+
+def _scoped(
+    worst: Decision, joint: Iterable[Mapping[str, Any]], suite: Mapping[str, Any]
+) -> tuple[Decision, tuple[str, ...], str]:
+    """(what the worst cell comes to, the forms that a pass had to examine and did not, the forms it speaks of)."""
+    if worst != Decision.PASS:
+        return worst, (), ""
+    scopes = [one["forms"] for one in joint if one.get("forms")]
+    if open_ := forms.unmet(scopes, suite.get("forms_required", {})):
+        return Decision.NO_DECISION, (open_,), ""
+    return worst, (), forms.words(scopes) if scopes else ""
 
 
 def gated(cell: CellRuling, suite: Mapping[str, Any]) -> CellRuling:

@@ -135,7 +135,12 @@ def choose(
             f"{f', released before the held-out items of {before}' if before else ''}; expected 3 or more. "
             "Name another set, or references of your own: 'references=[qwen3_8b,mistral_7b]'."
         )
-    count = min(count, len(left))
+    return _spread(left, min(count, len(left)))
+
+
+def _spread(left: Sequence[SetModel], count: int) -> tuple[str, ...]:
+    """Names of `count` of these, which stand in the order of their accuracies: evenly by place, each of another family
+    where one is near."""
     step = (len(left) - 1) / (count - 1)
     chosen = [0, len(left) - 1]  # the weakest and the best bracket whatever is between them
     for k in range(1, count - 1):

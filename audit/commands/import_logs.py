@@ -118,18 +118,45 @@ def _read(
     from audit.imports.detect import read_log
     from audit.imports.join import Joined
     from audit.imports.record import Wanted
-    from audit.imports.reworded import REWORDED
-    from audit.imports.sets import take_set
-    from audit.references import PREFIX
-    from audit.shards.files import file_sha256
 
-    joined, files = Joined(), []
-    told: dict[str, Origin] = {}
-    words = asked.held_out
+    joined, words = Joined(), asked.held_out
     by_name = len(words) == 1 and not any(Path(one).exists() for one in (words[0], words[0].partition("=")[2] or "?"))
     held_out = words[0] if by_name else HELD_OUT if words else None
     dates = [released.get(name, released.get("")) for name in asked.judge or ("", *released)]
     before = last_date(asked.held_out_date, map(Origin, dates))
+    files, told = _take_sets(asked, joined, held_out, before)
+    for word, benchmark, prefix in _given(asked, by_name):
+        name, equals, rest = word.partition("=")
+        path, model = (Path(rest), name) if equals and not Path(word).exists() else (Path(word), asked.model)
+        log = read_log(path, Wanted(model, benchmark, asked.key, asked.metric, columns))
+        outcomes = (replace(one, benchmark=prefix + one.benchmark) for one in log.outcomes) if prefix else log.outcomes
+        joined.add(path.name, outcomes)
+        files += [{**one, "tool": log.tool, "version": log.version} for one in _hashes(path)]
+    return joined, held_out, files, told
+
+
+def _given(asked: argparse.Namespace, by_name: bool) -> list[tuple[str, str, str]]:
+    """(log, name of its benchmark, prefix of that) of each log; "" leaves the log's own name. by_name: the held-out
+    items are a benchmark of the logs."""
+    from audit.imports.reworded import REWORDED
+
+    reworded = [(word, "", REWORDED) for word in asked.reworded]
+    if by_name:
+        return [(word, "", "") for word in asked.logs] + reworded
+    held_out = [(word, HELD_OUT, "") for word in asked.held_out]
+    return [(word, asked.benchmark, "") for word in asked.logs] + held_out + reworded
+
+
+def _take_sets(
+    asked: argparse.Namespace, joined: Joined, held_out: str | None, before: str | None
+) -> tuple[list[dict[str, str]], dict[str, Origin]]:
+    """Joins the sets among the references, and names their models in place of them; (facts of each, what it tells of
+    its models)."""
+    from audit.imports.sets import take_set
+    from audit.references import PREFIX
+
+    files: list[dict[str, str]] = []
+    told: dict[str, Origin] = {}
     for word in [one for one in asked.references if one.startswith(PREFIX)]:
         taken = take_set(word.removeprefix(PREFIX), asked.family, asked.benchmark, held_out or "", before)
         joined.add(word, taken.outcomes)
@@ -137,21 +164,15 @@ def _read(
         place = asked.references.index(word)
         asked.references[place : place + 1] = taken.models
         told |= taken.models
-    renamed = "" if by_name else asked.benchmark
-    given = [(word, renamed, "") for word in asked.logs] + [(word, HELD_OUT, "") for word in words if not by_name]
-    given += [(word, "", REWORDED) for word in asked.reworded]
-    for word, benchmark, prefix in given:
-        name, equals, rest = word.partition("=")
-        path, model = (Path(rest), name) if equals and not Path(word).exists() else (Path(word), asked.model)
-        log = read_log(path, Wanted(model, benchmark, asked.key, asked.metric, columns))
-        joined.add(
-            path.name, (replace(one, benchmark=prefix + one.benchmark) if prefix else one for one in log.outcomes)
-        )
-        inside = sorted([*path.glob("*.json"), *path.glob("shards/*.arrow")]) if path.is_dir() else [path]
-        files += [
-            {"file": one.name, "sha256": file_sha256(one), "tool": log.tool, "version": log.version} for one in inside
-        ]
-    return joined, held_out, files, told
+    return files, told
+
+
+def _hashes(path: Path) -> list[dict[str, str]]:
+    """Name and hash of a log's file, or of those in its folder."""
+    from audit.shards.files import file_sha256
+
+    inside = sorted([*path.glob("*.json"), *path.glob("shards/*.arrow")]) if path.is_dir() else [path]
+    return [{"file": one.name, "sha256": file_sha256(one)} for one in inside]
 
 
 def _released(asked: argparse.Namespace) -> dict[str, str]:

@@ -52,37 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _suite(name: str, words: Sequence[str]) -> int:
-    from audit.short_forms import HF, data_words, quoted
+    from audit.short_forms import data_words
     from audit.suite.commands import audit_words, steps
     from audit.suite.read import read_suite
-    from audit.suite.schema import Suite
 
-    own = {field.name for field in fields(Suite)}
-    changes, changed, more = [], dict[str, list[str]](), []
-    run_dir, plan, named = "", False, list[str]()
-    for word in words:
-        key, found, value = word.partition("=")
-        if not found:
-            raise ConfigError(f"Expected key=value, such as plan=true; found {word!r}.")
-        head, _, rest = key.partition(".")
-        if key in ("model", "model_id", "model_version", "endpoint"):
-            field_name = "model_id" if key == "model" else key
-            changes.append(f"model_config.{field_name}={value.removeprefix(HF)}")
-        elif key == "data":
-            changes += ["dataset_config.benchmark_name=mcq_file", f"dataset_config.path={quoted(value)}"]
-            named = data_words(value)[-1:]
-        elif key == "run_dir":
-            run_dir = value
-        elif key == "plan":
-            if value not in ("true", "false"):
-                raise ConfigError(f"plan={value}: expected plan=true or plan=false.")
-            plan = value == "true"
-        elif head in own:
-            changes.append(word)
-        elif head in every_audit() and rest:
-            changed.setdefault(head, []).append(f"{rest}={value}")
-        else:
-            more.append(word)
+    changes, changed, more, run_dir, plan = _sorted(words)
+    named = [data_words(word.removeprefix("data="))[-1] for word in words if word.startswith("data=")][-1:]
     suite = read_suite(name, changes)
     for audit, words_of in suite.audits.items():
         if named and not any(word.startswith("benchmark=") for word in words_of):
@@ -103,3 +78,36 @@ def _suite(name: str, words: Sequence[str]) -> int:
     check_suite(suite, asked)
     print("\n".join(describe(asked, folder)))
     return OK
+
+
+def _sorted(words: Sequence[str]) -> tuple[list[str], dict[str, list[str]], list[str], str, bool]:
+    """(changes of the suite's fields, settings by audit, those of every audit, the run directory, whether to plan)."""
+    from audit.short_forms import HF, quoted
+    from audit.suite.schema import Suite
+
+    own = {field.name for field in fields(Suite)}
+    changes, changed, more = [], dict[str, list[str]](), []
+    run_dir, plan = "", False
+    for word in words:
+        key, found, value = word.partition("=")
+        if not found:
+            raise ConfigError(f"Expected key=value, such as plan=true; found {word!r}.")
+        head, _, rest = key.partition(".")
+        if key in ("model", "model_id", "model_version", "endpoint"):
+            field_name = "model_id" if key == "model" else key
+            changes.append(f"model_config.{field_name}={value.removeprefix(HF)}")
+        elif key == "data":
+            changes += ["dataset_config.benchmark_name=mcq_file", f"dataset_config.path={quoted(value)}"]
+        elif key == "run_dir":
+            run_dir = value
+        elif key == "plan":
+            if value not in ("true", "false"):
+                raise ConfigError(f"plan={value}: expected plan=true or plan=false.")
+            plan = value == "true"
+        elif head in own:
+            changes.append(word)
+        elif head in every_audit() and rest:
+            changed.setdefault(head, []).append(f"{rest}={value}")
+        else:
+            more.append(word)
+    return changes, changed, more, run_dir, plan

@@ -227,6 +227,15 @@ def test_the_gates_are_a_matrix_whose_words_lead_to_the_findings(page: str, verd
     assert matrix.count("✗ fail") == sum(gate["status"] == "fail" for gate in gates)
 
 
+def test_the_papers_counts_are_folded_and_every_label_is_in_words(page: str) -> None:
+    names = ("verdict", "sure", "gates", "standing", "paper", "questions")
+    order = [page.index(f'<section id="{name}"') for name in names]
+    assert order == sorted(order)
+    gates, accuracy, run = (page.index(f'<section id="{name}"') for name in ("gates", "accuracy", "run"))
+    shown = re.sub(r"<[^>]+>", " ", page[page.index("<main>") : gates] + page[accuracy:run])  # gates quote the shards
+    assert [name for name in ("_fpr", "_se ", "Fpr", "parseability", "above_chance") if name in shown] == []
+
+
 def test_models_stand_worst_first_with_the_gates_that_block_alone(tmp_path: Path) -> None:
     """Six models with the verdicts in another order, in the strip as in the matrix of checks."""
     page = written(tmp_path, panels.outcomes_of(6, 4, (1,), clean_replicates=1))

@@ -12,6 +12,7 @@ from audit.imports.record import (
     Wanted,
     checked,
     document,
+    epoch,
     field_of,
     letter_index,
     member,
@@ -81,7 +82,7 @@ def _read(sample: Any, model: str, benchmark: str, wanted: Wanted, where: str) -
         options=options,
         gold=letter_index(target, len(options)) if options else None,
         answer=None if answer is None else str(answer)[:200],
-        epoch=int(sample["epoch"]) if str(sample["epoch"]).isdecimal() else 1,
+        epoch=epoch(str(sample["epoch"])),
         error=str(message)[:200] if failed else None,
     )
 

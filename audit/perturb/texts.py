@@ -161,7 +161,7 @@ TEXTS: Texts = {
     # what to do
     "mend_unparsed": "Read the unparsed replies and mend what makes them so, or read answers by likelihood.",
     "mend_references": "Do the same for the reference models: the gate's numbers have their shares of parsed answers.",
-    "repeat_on_held_out": "Treat part of the score as memory of these wordings until shown otherwise: repeat it on "
+    "repeat_on_held_out": "Take part of the score to hang on these wordings until shown otherwise: repeat it on "
     "held-out questions.",
     "read_items": "Read the items at the top of the ranked list, with their variants.",
     "ask_memory": "Ask held-out items too (audit memory): they show memory that survives rewording.",

@@ -64,7 +64,8 @@ def decide(
     A drop counts where the permutation test speaks for it, its 95 % interval excludes zero, and it is larger than
     broken variants could make. It is beyond reference where the references bracket the tested model and are not all of
     one other family, it is larger than theirs on all three scales, off their curve where there are ten or more, and
-    larger than that on held-out items where these were run. Held-out items alone make no such finding: rewordings of
+    not what a model loses that is sensitive to wording: by held-out items where these were run, else by the items of
+    which no rewording is right. Held-out items alone make no such finding: rewordings of
     theirs that are less hard would make it (`audit.perturb.evidence`). A model is cleared by its data alone: a drop of
     the smallest effect that matters must be refuted (Schuirmann 1987), and one beyond the references' where there are
     any, as easier rewordings hide memory. A design with power clears nobody, and one without takes no clearance away.
@@ -156,9 +157,8 @@ def _beyond(tests: Tests) -> Reasons:
         found.append(because("not_bracketed", **vars(tests.bracket), references=tests.beyond[0].references))
     if tests.family:
         found.append(because("one_family", family=tests.family))
-    if tests.profile is not None:
-        numbers = attributes(tests.profile, "expected", "lies", "pvalue", "touchy", "touchy_pvalue")
-        found.append(because("place", **numbers))
+    if tests.fall is not None:
+        found.append(because("fall", **vars(tests.fall)))
     if tests.curve is not None:
         numbers = attributes(tests.curve, "references", "expected", "accuracy", "pvalue")
         found.append(because("curve" if tests.curve_counts else "curve_vague", **numbers))
@@ -167,9 +167,9 @@ def _beyond(tests: Tests) -> Reasons:
 
 def _doubt(tests: Tests, alpha: float) -> str:
     """Why a drop that counts is not called beyond reference, by code."""
-    control, bracket = tests.control, tests.bracket
+    control, bracket = tests.held_out, tests.bracket
     above = bracket is not None and tests.broken_p is not None and tests.reference_p <= alpha
-    if control is not None and control.asked and (above or bracket is None):
+    if control is not None and (above or bracket is None):
         if control.pvalue > alpha:
             return "touchy"
         if bracket is None:
@@ -182,7 +182,7 @@ def _doubt(tests: Tests, alpha: float) -> str:
         return "not_bracketed"
     if tests.family:
         return "one_family"
-    return "unlike_memory" if tests.unlike_memory else "not_clearly_more"  # by the panel's correction alone
+    return "common_fall" if tests.own_p > alpha else "not_clearly_more"  # by the panel's correction alone
 
 
 def _held_out(tests: Tests) -> Reasons:
@@ -225,8 +225,7 @@ def headline(cell: PerturbCell, decision: Decision, e: Evidence | None, gates: S
         return because(code, **who, why=[GATES[g.name].because for g in failed(gates)])
     beyond = min((b.difference for b in e.tests.beyond), default=None)
     d = e.drop
-    touchy = e.tests.may_be_touchy
-    return because(code, **who, score=d.original, drop=d.drop.estimate, largest=d.largest, beyond=beyond, touchy=touchy)
+    return because(code, **who, score=d.original, drop=d.drop.estimate, largest=d.largest, beyond=beyond)
 
 
 def cannot_exclude(cell: PerturbCell, e: Evidence | None) -> Reasons:
@@ -242,8 +241,6 @@ def cannot_exclude(cell: PerturbCell, e: Evidence | None) -> Reasons:
     else:
         found.append(because("suits_less", references=beyond[0].references, tau=max(b.tau for b in beyond)))
         found.append(because("references_remember"))
-    if beyond and e.tests.may_be_touchy:
-        found.append(because("touchy_itself"))
     if control is not None and not control.asked:
         found.append(because("held_out_not_asked"))
     elif control is not None:  # that rewordings of two sets are equally hard cannot be shown

@@ -34,8 +34,7 @@ class PerturbThresholds(Thresholds):
     curve_references_min: from so many reference models on, ConStat's curve must agree too. order_*: see
     `gates.order_of_items`. units_min: fewest independent items of a verdict. bracket_margin: by how much references may
     miss the tested model's accuracy on the reworded items. tau_prior: scale of the prior of how much clean models
-    differ in what rewording costs them; 0: none. profile_alpha: level at which a drop that lies on easier items than
-    memory's would is not memory's; 0: never. unparsed_gamma: odds at which unparsed answers are held against.
+    differ in what rewording costs them; 0: none. unparsed_gamma: odds at which unparsed answers are held against.
     """
 
     above_chance_standard_errors: float = 2.0
@@ -49,7 +48,6 @@ class PerturbThresholds(Thresholds):
     units_min: int = 60
     bracket_margin: float = 0.03
     tau_prior: float = PRIORS["rewording"].scale
-    profile_alpha: float = 0.025
     unparsed_gamma: float = DECIDE_AT
 
     def __post_init__(self) -> None:

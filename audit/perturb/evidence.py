@@ -19,8 +19,8 @@ from audit.perturb.gates import all_gates
 from audit.perturb.record import ItemLevel, PerturbCell, Wordings, item_level
 from audit.perturb.unread import against_drop, for_drop, usable_references
 from audit.statistics.between_models import one_family
+from audit.statistics.common_fall import CommonFall, common_fall
 from audit.statistics.contamination_score import ARTICLE, ArticleResult, FalseAlarms, Rule, article_result, false_alarms
-from audit.statistics.drop_profile import DropProfile, drop_profile
 from audit.statistics.exchange import ExchangeResult, exchange_test
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.performance_curve import N_CURVES, CurveResult
@@ -208,7 +208,7 @@ class Tests:
     where it was set to 0; curve: from ten references on. adverse: the same tests with
     unparsed answers held against what was found; None where all were parsed, or nothing is found. left_out: why
     reference models are not compared with. control: the same model on held-out items; None where none were run.
-    profile: on which items the drop lies; None with fewer than two references, or where nothing is lost beyond them.
+    fall: whether a model that is sensitive to wording would answer so; None where the answers cannot tell.
     """
 
     exchange: ExchangeResult
@@ -224,7 +224,7 @@ class Tests:
     left_out: tuple[Reason, ...]
     control: FreshControl | None = None
     adverse: Adverse | None = None
-    profile: DropProfile | None = None
+    fall: CommonFall | None = None
 
     @property
     def found_p(self) -> float:
@@ -240,18 +240,18 @@ class Tests:
 
     @property
     def beyond_p(self) -> float | None:
-        """For a drop beyond reference: every test must speak for it (intersection-union, so no correction is needed),
-        that against held-out items too where they were run and asked. 1 where the drop lies where memory would not.
+        """For a drop beyond reference: every test must speak for it (intersection-union, so no correction is needed).
+        The last is that against held-out items where they were run and asked, else that against a common fall.
 
         None without references, with references that do not bracket the tested model or are all of one other family,
         or where the share of broken variants is not known.
         """
-        return max(self.reference_p, self._own_p) if self._asked else None
+        return max(self.reference_p, self.own_p) if self._asked else None
 
     @property
     def plain_p(self) -> float | None:
         """`beyond_p` by what the run's own references show of how models differ: without the prior."""
-        return max(self._reference_p([b.plain.pvalue for b in self.beyond]), self._own_p) if self._asked else None
+        return max(self._reference_p([b.plain.pvalue for b in self.beyond]), self.own_p) if self._asked else None
 
     @property
     def reference_p(self) -> float:
@@ -263,22 +263,16 @@ class Tests:
         return self.bracket is not None and self.bracket.holds and not self.family and self.broken_p is not None
 
     @property
-    def unlike_memory(self) -> bool:
-        """Whether the drop lies where memory would not, and no held-out items tell whether the model is touchy."""
-        return self.profile is not None and not self.profile.holds and self._held_out is None
+    def own_p(self) -> float:
+        """Against a model that is sensitive to wording: by held-out items, or by the items of which no rewording is
+        right."""
+        if self.held_out is not None:
+            return self.held_out.pvalue
+        return 1.0 if self.fall is None else self.fall.pvalue
 
     @property
-    def may_be_touchy(self) -> bool:
-        """Whether neither the place of the drop nor held-out items refute a model that is touchy about wording."""
-        return self._held_out is None and not (self.profile is not None and self.profile.refutes_touchy)
-
-    @property
-    def _own_p(self) -> float:
-        """By what the tested model shows beside its drop: on held-out items, or by where the drop lies."""
-        return float(self.unlike_memory) if self._held_out is None else self._held_out.pvalue
-
-    @property
-    def _held_out(self) -> FreshControl | None:
+    def held_out(self) -> FreshControl | None:
+        """The held-out items where they were run and asked."""
         return self.control if self.control is not None and self.control.asked else None
 
     def _reference_p(self, beyond: list[float]) -> float:
@@ -351,7 +345,7 @@ def adverse(
     if tests.beyond_p is None or tests.beyond_p > thresholds.alpha:
         worst = replace(worst, references=())  # what is not found is not to be held: a curve takes long
     held = _tests(worst, thresholds, rng, n_draws, tests.control)
-    held = replace(held, bracket=tests.bracket, family=tests.family, profile=tests.profile)
+    held = replace(held, bracket=tests.bracket, family=tests.family, fall=tests.fall)
     return Adverse(held.found_p, held.beyond_p if held.beyond else None)
 
 
@@ -400,7 +394,7 @@ def _tests(
         references=tuple(w.model for w in cell.references),
         left_out=(),
         control=control,
-        profile=drop_profile(pair, pairs, cell.cluster, thresholds.profile_alpha),
+        fall=common_fall(pair, pairs, cell.cluster) if pairs else None,
     )
 
 

@@ -7,7 +7,6 @@ that was learnt with its answer survives rewording, so no drop is no clean bill;
 from collections.abc import Sequence
 
 from audit.verdict.result import Texts, percent, points
-from audit.verdict.result import pvalue as p_text
 
 _SCALES = {"points": "in points", "share": "as a share of the accuracy above chance", "logit": "in log-odds"}
 _BY = "is {difference:signed} (90 % interval {low:bare} to {high:bare}; one-sided {pvalue:p})."
@@ -27,7 +26,7 @@ _DOUBTS = {  # why a drop is not counted, not called beyond reference, or not ju
     "or by variants that are harder than the held-out items' or more often broken",
     "not_bracketed": f"{_MORE} these are all better or all worse, and what harder variants cost depends on ability",
     "one_family": f"{_MORE} these are all of one other family",
-    "unlike_memory": f"{_MORE} on items that it knows, {_TOUCHY}",
+    "common_fall": f"{_MORE} an equal fall of its log-odds on all items would explain it, {_TOUCHY}",
     "broken_could_make": "the drop is no larger than broken variants could make",
     "includes_zero": "the interval of the drop includes zero",
 }
@@ -41,25 +40,11 @@ def _brittle(model: str, benchmark: str, drop: float, doubt: str, **_: object) -
     return f"{model} loses {points(drop)} on {benchmark} when its questions are reworded; {_DOUBTS[doubt]}."
 
 
-def _beyond(
-    model: str, benchmark: str, score: float, drop: float, beyond: float, touchy: bool = False, **_: object
-) -> str:
-    said = (
-        f"{model} loses {points(drop)} on {benchmark} when its questions are reworded, {points(beyond)} more than its "
-        f"references. Part of its score of {percent(score)} depends on the published wording, as if it remembered that"
-    )
-    if touchy:
-        return f"{said}, or as if it alone were sensitive to wording. Reworded held-out items would tell."
-    return f"{said}. This is a lower bound of what memory adds."
-
-
-def _place(expected: float, lies: float, pvalue: float, touchy: float | None = None, touchy_pvalue: float = 1.0) -> str:
-    sensitive = "" if touchy is None else f", sensitivity to wording on items with {percent(touchy)}"
-    harder = "" if touchy is None else f", {p_text(touchy_pvalue)} for items harder than sensitivity's"
+def _beyond(model: str, benchmark: str, score: float, drop: float, beyond: float, **_: object) -> str:
     return (
-        f"Memory would show on items that the references get wrong in {percent(expected)} of their answers{sensitive}. "
-        f"The drop beyond them lies on items with {percent(lies)} ({p_text(pvalue)} for items easier than memory's"
-        f"{harder})."
+        f"{model} loses {points(drop)} on {benchmark} when its questions are reworded, {points(beyond)} more than its "
+        f"references. Part of its score of {percent(score)} depends on the published wording, as if it remembered it. "
+        "This is a lower bound of what memory adds."
     )
 
 
@@ -122,7 +107,10 @@ TEXTS: Texts = {
     "items right, they get {lowest:percent} to {highest:percent}. A miss of {margin:points} is near enough.",
     "one_family": "The references are all of one family ({family}), and this model is not. How they differ says little "
     "about how it may differ from them.",
-    "place": _place,
+    "fall": "Rewording takes {unknown:.1f} from its log-odds on the half of the items that it knows least and "
+    "{known:.1f} on the other (the references: {references_unknown:.1f} and {references_known:.1f}). A model that is "
+    "sensitive to wording would lose the same on both. That it loses more on the first, and by more than the "
+    "references, has {pvalue:p}.",
     "curve": "The curve through {references} reference models expects {expected:percent}; the score is "
     "{accuracy:percent} ({pvalue:p}).",
     "curve_vague": "The references are too alike to fix ConStat's curve, so it is not asked. It expects "
@@ -185,8 +173,6 @@ TEXTS: Texts = {
     "one_reference": "That models differ in how much rewording costs them: one reference cannot show it.",
     "suits_less": "That rewording costs this model more for reasons of its own: the {references} references differ by "
     "{tau:points} beyond sampling, a vague figure where they are fewer than ten.",
-    "touchy_itself": "That this model alone is sensitive to wording: where its drop lies does not refute it. Of clean "
-    "models that lose 5 points more than others for such a reason, up to two in five are called beyond reference.",
     "references_remember": "That the reference models remember the same wordings, which would hide memory of this one.",
     "held_out_not_asked": "That rewording as such costs this model as much: the held-out items could not be asked.",
     "held_out_easier": "That the held-out items' variants are easier than the benchmark's, which looks like memory.",

@@ -120,7 +120,6 @@ LABELS = {
     "units_min": "Enough questions: fewest that are independent",
     "bracket_margin": "References bracket the model: largest miss in accuracy on the variants",
     "tau_prior": "How much clean models differ: scale of the prior, 0 for none",
-    "profile_alpha": "Level at which a drop on items that the model knows is no memory, 0 for never",
     "unparsed_gamma": "Unparsed answers: odds ratio at which they are held against a verdict",
 }
 

@@ -19,7 +19,7 @@ OPTIONS = ["one", "two", "three", "four"]
 def answers(log: str, remembered: float) -> list[tuple[str, int, int]]:
     """(model, item, right): an item is as hard and a model as lucky in every log, and only `spoilt` remembers."""
     rng = np.random.default_rng(5)
-    hard, luck = rng.normal(size=N), rng.logistic(size=(len(ABLE), N))
+    hard, luck = rng.normal(0, 4, N), rng.logistic(size=(len(ABLE), N))
     slip = np.random.default_rng(len(log)).random((len(ABLE), N)) < 0.04
     right = np.array(list(ABLE.values()))[:, None] - hard + luck > 0
     right[0] |= np.random.default_rng(9).random(N) < remembered
@@ -50,14 +50,14 @@ def lm_eval(folder: Path, log: str, remembered: float) -> list[str]:
 @pytest.mark.parametrize("write", [table, lm_eval])
 def test_from_two_logs_to_a_verdict_and_its_page(write, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    logs = write(tmp_path, "seen", 0.5), write(tmp_path, "reworded", 0.0)
+    logs = write(tmp_path, "seen", 0.9), write(tmp_path, "reworded", 0.0)
     words = [*logs[0], "--reworded", *logs[1], "--judge", "spoilt", "clean", "-o", str(run)]
     assert main(words) == 0
     content = json.loads((run / "report" / "verdict.json").read_text())
     cells = {cell["model"]: cell for cell in content["cells"]}
     spoilt = cells["spoilt"]
     right = {log: np.mean([x[2] for x in answers(log, remembered) if x[0] == "spoilt"]) for log, remembered in
-             (("seen", 0.5), ("reworded", 0.0))}  # fmt: skip
+             (("seen", 0.9), ("reworded", 0.0))}  # fmt: skip
     drop = spoilt["evidence"]["drop"]
     assert (drop["original"], drop["variants"]) == pytest.approx((right["seen"], right["reworded"]), rel=1e-5)
     assert (spoilt["verdict"], spoilt["doubt"]) == ("brittle_cause_unknown", "variants_not_read")

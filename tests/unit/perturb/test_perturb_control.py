@@ -102,7 +102,7 @@ def test_a_control_can_only_take_away_what_the_references_say():
 
 def spoilt(kind):
     """A model with memory whose held-out items cannot be asked."""
-    c = cell(**BIG, memorised=0.3, control=25 if kind == "few" else 60 if kind == "vague" else 500)
+    c = cell(**BIG, memorised=0.5, control=25 if kind == "few" else 60 if kind == "vague" else 500)
     fresh = c.control
     o, v = (x.copy() for x in fresh.tested.pair)
     if kind == "groups":

@@ -1,0 +1,109 @@
+"""Memory, or a model that is touchy about wording? Whether one fall of its log-odds makes what rewording costs it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit
+
+from audit.statistics.paired import BoolArray, FloatArray, IntArray
+from audit.statistics.values import average
+from audit.statistics.wording_drop import ROUNDING, above_pvalue, mean_of
+
+_PRIOR_SD = 5.0  # of the fall, in log-odds: it keeps a fall finite where every answer that differs differs one way
+
+
+@dataclass(frozen=True)
+class CommonFall:
+    """unknown, known: what rewording takes from the tested model's log-odds, on the half of the items that it knows
+    least, by its rewordings and the references, and on the other; references_*: the references' mean, NaN without.
+    pvalue: one-sided, that it takes more the less an item is known, and by more than from the references."""
+
+    unknown: float
+    known: float
+    references_unknown: float
+    references_known: float
+    pvalue: float
+
+
+def common_fall(
+    tested: tuple[FloatArray, FloatArray], references: Sequence[tuple[FloatArray, FloatArray]], cluster: IntArray
+) -> CommonFall | None:
+    """Tests that rewording takes one amount of log-odds from every item, as from a model that is touchy about wording.
+
+    tested, references: (original (K, n), variants (N, n)) of each model, in {0, 1, NaN}, on the same n items. cluster:
+    (n,) index 0..G-1. None where the tested model's answers cannot tell: none differ, or all items are alike.
+
+    Notes
+    -----
+    If rewording takes one amount f from the log-odds of every item, an item's difficulty tells nothing more once its
+    number of right answers is known (Rasch 1960; Andersen 1970): with t of 1 + N right, the published one is right with
+    odds e^f t / (N + 1 - t). Memory makes it right where the others would not be, so what is tested is whether f is
+    larger the less likely it is right by the other rewordings and by the references: the score's slope on 1 / that
+    chance, the most powerful weight where few items are remembered. The references' mean slope is taken off, as
+    rewordings may be harder for all just where items are. Runs of one published wording are no rewordings: each is
+    tested alone, and their parts are averaged. The error is that of whole clusters.
+
+    Examples
+    --------
+    Two answers in three are right to known items and one in ten to the others. One model has learnt a third of the
+    published answers; from another, rewording takes an amount of log-odds.
+
+    >>> rng = np.random.default_rng(0)
+    >>> odds = np.repeat([0.7, -2.2], 500)
+    >>> def answers(taken=0.0, learnt=0.0):
+    ...     chances = [1 / (1 + np.exp(-odds + lost)) for lost in (0.0, taken)]
+    ...     original, variants = (rng.random((k, 1000)) < p for k, p in zip((1, 3), chances))
+    ...     return (original | (rng.random(1000) < learnt)) * 1.0, variants * 1.0
+    >>> for tested in answers(learnt=1 / 3), answers(taken=1.0):
+    ...     found = common_fall(tested, [answers() for _ in range(3)], np.arange(1000))
+    ...     round(found.unknown, 1), round(found.known, 1), found.pvalue < 0.05
+    (1.5, 0.5, True)
+    (0.9, 1.0, False)
+    """
+    pairs = [tested, *references]
+    easy = [average(np.concatenate(each)) for each in references]
+    slopes = []
+    for k, (original, variants) in enumerate(pairs):
+        others = [one for j, one in enumerate(easy, 1) if j != k]
+        share = average(np.stack(others)) if others else np.full(len(cluster), 0.5)
+        slopes.append([one for row in original if (one := _slope(row, variants, share)) is not None])
+    if not slopes[0]:
+        return None
+    own, *theirs = (average(np.stack([one[0] for one in each])) for each in slopes if each)
+    parts = np.stack([own, *(-slope / len(theirs) for slope in theirs)])
+    gap = np.where(np.isnan(parts).all(axis=0), np.nan, np.nansum(parts, axis=0))
+    falls = [np.mean([one[1:] for one in each], axis=0) for each in slopes if each]
+    beside = np.mean(falls[1:], axis=0) if theirs else (np.nan, np.nan)
+    unknown, known, references_unknown, references_known = map(float, (*falls[0], *beside))
+    pvalue = above_pvalue(mean_of(gap, cluster))
+    return CommonFall(unknown, known, references_unknown, references_known, pvalue)
+
+
+def _slope(original: FloatArray, variants: FloatArray, share: FloatArray) -> tuple[FloatArray, float, float] | None:
+    """The slope's (n,) parts by item, whose mean it is, NaN where an item was not answered, and the falls of the two
+    halves; None where all items are alike. original: (n,). share: (n,) of the references' answers that are right."""
+    asked = np.sum(~np.isnan(variants), axis=0)
+    right = np.where(asked > 0, original, np.nan) + np.nansum(variants, axis=0)
+    some = (right > 0) & (right <= asked) & ~np.isnan(share)
+    chance = (np.maximum(right - 1, 0) + share + 0.25) / (asked + 1.5)  # the references' share counts as one rewording
+    o, t, n, weight = original[some], right[some], asked[some], 1 / chance[some]
+
+    def expected(fall: float) -> FloatArray:
+        return np.asarray(expit(fall + np.log(t / (n + 1 - t))))
+
+    def fall(kept: BoolArray) -> float:
+        return float(brentq(lambda f: (o - expected(f))[kept].sum() - f / _PRIOR_SD**2, -(_PRIOR_SD**2), _PRIOR_SD**2))
+
+    if not some.any():
+        return None
+    mean = expected(fall(weight > 0))
+    spread = mean * (1 - mean)
+    weight -= (weight * spread).sum() / spread.sum()
+    if (information := (weight**2 * spread).sum()) <= ROUNDING:
+        return None
+    parts = np.where(np.isnan(right), np.nan, 0.0)
+    parts[some] = weight * (o - mean) / information * np.sum(~np.isnan(right))
+    half = weight > np.median(weight)
+    return parts, fall(half), fall(~half)

@@ -1,0 +1,127 @@
+"""A common fall of log-odds is refuted at the stated level in worlds of other kinds; memory is told from it."""
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+
+from audit.statistics.common_fall import common_fall
+
+
+def world(rng, n=1000, models=6, guess=0.0, slopes=0.0, harder=0.3, all_hard=0.0):
+    """(models, n) chances as published and reworded: two-parameter items with t3 difficulties, and guessing. The first
+    model is as able as the others on average. all_hard: log-odds that rewording takes on hard items, from all."""
+    able = np.append(1.8, np.linspace(1.4, 2.2, models - 1))
+    difficulty = np.sqrt(0.75) * rng.standard_t(3, n) / np.sqrt(3) + 0.5 * rng.standard_normal((models, n))
+    odds = 2 * np.exp(slopes * rng.standard_normal(n)) * difficulty + able[:, None]
+    taken = harder + all_hard * (odds.mean(axis=0) < np.median(odds))
+    return tuple(guess + (1 - guess) * expit(odds - lost) for lost in (0.0, taken))
+
+
+def answers(rng, published, reworded, variants=3):
+    """One model's (1, n) and (variants, n) answers."""
+    n = published.size
+    return (rng.random((1, n)) < published).astype(float), (rng.random((variants, n)) < reworded).astype(float)
+
+
+def found(rng, memory=0.0, lost=lambda chance: chance, variants=3, **made):
+    """Of a tested model that remembers a share of the items, and loses under the variants what `lost` says."""
+    published, reworded = world(rng, **made)
+    references = [answers(rng, *each, variants) for each in zip(published[1:], reworded[1:], strict=True)]
+    o, v = answers(rng, published[0], lost(reworded[0]), variants)
+    o[:, rng.random(o.shape[1]) < memory] = 1
+    return common_fall((o, v), references, np.arange(o.shape[1]))
+
+
+@pytest.mark.parametrize(
+    ("made", "at_most"),
+    [({}, 27), ({"guess": 0.25}, 27), ({"variants": 1}, 27), ({"n": 300}, 27), ({"slopes": 0.5, "models": 4}, 27),
+     ({"all_hard": 1.0}, 40)],
+)  # fmt: skip
+def test_a_common_fall_is_refuted_at_the_stated_level(made, at_most):
+    """Of 300 touchy models 15 are expected; more than 27 have p=.001. Where rewording is harder on hard items for all,
+    the references' slope takes off most of it: 8.7 % of 300 are left, and without it there were more than 40."""
+    rng = np.random.default_rng(13)
+    some = [found(rng, lost=lambda p: expit(logit(p) - 0.5), **made) for _ in range(300)]
+    assert sum(one.pvalue <= 0.05 for one in some) <= at_most
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        lambda p: 0.9 * p,  # lapses
+        lambda p: p - 0.12 * np.clip(p - 0.25, 0, 1),  # lapses to a guess
+        lambda p: expit(0.7 * logit(p)),  # less sure of everything
+    ],
+)
+def test_what_costs_the_known_items_is_no_memory(lost):
+    """Of 40 models without memory, 3,000 items."""
+    rng = np.random.default_rng(9)
+    assert sum(found(rng, lost=lost, n=3000).pvalue <= 0.05 for _ in range(40)) <= 2
+
+
+@pytest.mark.parametrize(
+    ("made", "least"), [({"memory": 0.5}, 24), ({"memory": 0.15, "n": 3000}, 13), ({"memory": 0.5, "variants": 1}, 18)]
+)
+def test_memory_is_no_common_fall(made, least):
+    """Of 40 models; in another 40 it was 78, 55 and 68 %."""
+    rng = np.random.default_rng(14)
+    some = [found(rng, **made) for _ in range(40)]
+    assert sum(one.pvalue <= 0.05 for one in some) >= least
+    assert np.mean([one.unknown - one.known for one in some]) > np.mean(
+        [one.references_unknown - one.references_known for one in some]
+    )
+
+
+def test_what_it_cannot_tell():
+    """Memory that is more frequent on easy items looks touchy; a model that loses what it hardly knows, memory."""
+    rng = np.random.default_rng(10)
+    published, reworded = world(rng, n=4000)
+    references = [answers(rng, *each) for each in zip(published[1:], reworded[1:], strict=True)]
+    easy = published[1:].mean(axis=0)
+    o, v = answers(rng, published[0], reworded[0])
+    o[:, rng.random(o.size) < easy**2] = 1
+    assert common_fall((o, v), references, np.arange(o.size)).pvalue > 0.05
+    o, v = answers(rng, published[0], reworded[0] * np.where(published[0] < 0.4, 0.3, 1.0))
+    assert common_fall((o, v), references, np.arange(o.size)).pvalue < 0.001
+
+
+def test_nothing_hangs_on_order_or_on_answers_that_are_not_there():
+    rng = np.random.default_rng(11)
+    published, reworded = world(rng, n=600)
+    tested, *references = [answers(rng, *each) for each in zip(published, reworded, strict=True)]
+    tested[0][:, rng.random(600) < 0.3] = 1
+    cluster = np.arange(600)
+    once = common_fall(tested, references, cluster)
+    order = rng.permutation(600)
+    moved = [tuple(x[:, order] for x in each) for each in (tested, *references[::-1])]
+    again = common_fall(moved[0], moved[1:], cluster)
+    assert (again.unknown, again.known, again.pvalue) == pytest.approx((once.unknown, once.known, once.pvalue))
+    absent = [tuple(np.concatenate([x, np.full((len(x), 50), np.nan)], axis=1) for x in each) for each in
+              (tested, *references)]  # fmt: skip
+    assert common_fall(absent[0], absent[1:], np.arange(650)).pvalue == pytest.approx(once.pvalue)
+    twice = [tuple(np.repeat(x, 2, axis=1) for x in each) for each in (tested, *references)]
+    grouped = common_fall(twice[0], twice[1:], np.repeat(cluster, 2))
+    assert grouped.pvalue == pytest.approx(once.pvalue, rel=0.05)
+
+
+def test_repeats_of_the_published_wording_are_no_rewordings():
+    """Runs that agree more than rewordings do were taken for memory, or hid it: every run is compared alone."""
+    rng = np.random.default_rng(12)
+    published, reworded = world(rng, n=1000)
+    tested, *references = [answers(rng, *each) for each in zip(published, reworded, strict=True)]
+    once, twice = (
+        common_fall((np.repeat(tested[0], k, axis=0), tested[1]), references, np.arange(1000)) for k in (1, 2)
+    )
+    assert vars(twice) == pytest.approx(vars(once))
+
+
+def test_where_there_is_nothing_to_look_at():
+    rng = np.random.default_rng(12)
+    published, reworded = world(rng, n=200)
+    tested, *references = [answers(rng, *each) for each in zip(published, reworded, strict=True)]
+    cluster = np.arange(200)
+    alone = common_fall(tested, [], cluster)  # its own rewordings tell which items it knows
+    assert np.isnan(alone.references_known) and 0 < alone.pvalue < 1
+    assert common_fall((tested[0], tested[1][:1]), [], cluster) is None  # one rewording and no reference do not
+    assert common_fall((np.full((1, 200), np.nan), tested[1]), references, cluster) is None
+    assert common_fall((np.ones((1, 200)), np.ones((3, 200))), references, cluster) is None

@@ -119,17 +119,15 @@ def resolve_answer(
 def _auto(value: str, options: Sequence[str], labels: Sequence[str], base: int) -> int:
     text, letter = value.strip(), bare(value)
     readings: dict[str, int] = {}
-    if labels:
-        label = letter if letter in labels else letter.upper()
-        if label in labels:
-            readings["label"] = label_index(label, labels)
-        elif (lettered := _LETTERED.fullmatch(text)) and lettered["letter"].upper() in labels:  # the gold is "(A) 5"
-            readings["label"] = label_index(lettered["letter"].upper(), labels)
-            text = lettered["text"]
-            if _with_text(text, options) != [readings["label"]]:
-                raise BenchmarkError(f"gold {value!r}: option {lettered['letter']} does not read {text!r}.")
-    elif letter.upper() in tuple(LETTERS[: len(options)]):
-        readings["letter"] = letter_index(letter, len(options))
+    kind, names = ("label", tuple(labels)) if labels else ("letter", tuple(LETTERS[: len(options)]))
+    name = letter if letter in names else letter.upper()
+    if name in names:
+        readings[kind] = names.index(name)
+    elif (lettered := _LETTERED.fullmatch(text)) and lettered["letter"].upper() in labels:  # the gold is "(A) 5"
+        index = label_index(lettered["letter"].upper(), labels)
+        if _with_text(lettered["text"], options) != [index]:
+            raise BenchmarkError(f"gold {value!r}: option {lettered['letter']} does not read {lettered['text']!r}.")
+        return index
     if _with_text(text, options):
         readings["text"] = text_index(text, options)
     if not labels and text.isdecimal() and base <= int(text) < base + len(options):

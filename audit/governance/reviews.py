@@ -165,7 +165,8 @@ def _decided(
             f"{path} was decided over another {' and '.join(odd)}: the run changed since, or the decision is of "
             f"another run. Move {path.parent} away and decide again."
         )
-    wanted = {**bound.facts, "signer": signer, "sequence": number, "previous": before[1] if before else None}
+    earliest, previous = (before[0].decided, before[1]) if before else (_FIRST, None)
+    wanted = {**bound.facts, "signer": signer, "sequence": number, "previous": previous}
     for name, value in wanted.items():
         if told.get(name) != value:
             raise SignatureError(f"{path} says {name} {told.get(name)!r}; expected {value!r}.")
@@ -173,8 +174,8 @@ def _decided(
         kind, decided = Kind(told["decision"]), datetime.fromisoformat(told["decided"])
         expires = datetime.fromisoformat(told["expires"]) if told["expires"] is not None else None
         sound = (expires is None) == (kind == Kind.REJECT) and (expires is None or expires > decided)
-        sound = sound and (before is None or decided >= before[0].decided) and decided >= _FIRST
-        sound = sound and (expires is None or expires - decided <= LONGEST) and isinstance(told["reason"], str)
+        sound = sound and decided >= earliest and (expires is None or expires - decided <= LONGEST)
+        sound = sound and isinstance(told["reason"], str)
     except (KeyError, TypeError, ValueError) as error:
         raise SignatureError(f"{path} is no decision of this program ({error!r}).") from error
     if not sound:

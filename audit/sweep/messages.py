@@ -42,8 +42,10 @@ _STATED_AFTER = re.compile(
     r"(?P<said>[^\n.;!?]{1,200}?)[\s*\"'”)]*\s+(?:is|was)\s+(?:the\s+)?(?:correct|right|best)(?:\s+(?:answer|option|choice)|\s*[.!]|\s*$)",
     re.IGNORECASE | re.MULTILINE,
 )
+# A and I are words too ("the answer is A number"): as letters they stand alone, or a mark or a reason follows.
 _LETTER_FIRST = re.compile(
-    r"(?:(?:option|choice|letter)\s+)?[(\[\"'*]*([A-J])(?![\w'’])([)\].,:;*\"']|\s*$|\s+(?:because|since|as|-))?"
+    r"(?:(?:option|choice|letter)\s+)?[(\[\"'*]*"
+    r"([B-HJ](?![\w'’])|[AI](?=[)\].,:;*\"]|\s+(?:because|since|as|-))|^[AI]$)"
 )
 _LETTER_LAST = re.compile(r"(?:^|\s)[(\[\"'*]*([A-J])[)\].,:;*\"']*$")
 
@@ -118,13 +120,11 @@ def _option_said(said: str, message: str, options: Sequence[str], *, first: bool
         wanted = normalise(option).split()
         for skip in range(1 + 2 * first):  # "the answer is the (option) Paris"
             found = words[skip : skip + len(wanted)] if first else words[-len(wanted) :]
-            if wanted and found == wanted and len(wanted) > best_length and not (skip and words[0] not in _FILLERS):
+            if found == wanted and len(wanted) > best_length and not (skip and words[0] not in _FILLERS):
                 best, best_length = k, len(wanted)
     letter = _LETTER_FIRST.match(said.strip()) if first else _LETTER_LAST.search(said.strip())
     if letter is None or best_length > 1:
         return best
-    if first and letter.group(1) in "AI" and not (letter.group(2) or "").strip(" ") and said.strip() != letter.group(1):
-        return best  # "the answer is A number": an article, not a letter
     return _option_of_letter(letter.group(1), message, options)
 
 

@@ -294,7 +294,7 @@ def select_files(
         for alias in (split, *_SPLIT_ALIASES.get(split, ())):
             if mine := [n for n in found if alias.lower() in _tokens(n)]:
                 return mine
-        if found and not strict and not any(_SPLIT_NAMES & _tokens(n) for n in found):
+        if found and not strict and _SPLIT_NAMES.isdisjoint(_tokens("/".join(found))):
             return found
     return []
 

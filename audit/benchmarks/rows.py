@@ -364,7 +364,7 @@ def _configured_choices(row: RawRow, config: BenchmarkConfig) -> tuple[tuple[str
         columns = _lettered_columns(row, config.choices_column)
     if columns:
         cells = [field(row, column) for column in columns]
-        while cells and (cells[-1] is None or cells[-1] != cells[-1] or cells[-1] == ""):  # items with fewer options
+        while cells and (cells[-1] in (None, "") or cells[-1] != cells[-1]):  # items with fewer options
             cells.pop()
         return (), texts(cells)
     value = field(row, config.choices_column)

@@ -185,7 +185,8 @@ def _aggregate(pair: _Pair, manifest: Any, benchmark: str, place: str) -> dict[s
 def sample_of(name: str, row: Mapping[str, Any], level: str) -> dict[str, Any]:
     """An instance record without the fields that it shares with its aggregate."""
     options = list(row["options"] or ())
-    parsed = row["error"] is None and bool(row["parsed"])
+    error = UNPARSED if row["error"] is None and not row["parsed"] else row["error"]
+    parsed = error is None
     gold = options[row["gold"]] if options and row["gold"] >= 0 else gold_of(row)
     asked = {"raw": row.get("wording") or row["question"] or "", "reference": [gold] if gold else []}
     digest = hashlib.sha256(json.dumps(asked, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
@@ -203,6 +204,6 @@ def sample_of(name: str, row: Mapping[str, Any], level: str) -> dict[str, Any]:
         "answer_attribution": [said] if parsed else [],
         "evaluation": {"score": float(right), "is_correct": right},
         "token_usage": usage_of(row),
-        "error": row["error"] if row["error"] is not None else None if parsed else UNPARSED,
+        "error": error,
         "metadata": {"epoch": str(int(row["replicate"]) + 1), "arm": row["arm"], level: str(row[level])},
     }

@@ -38,8 +38,9 @@ def _outcomes(path: Path, rows: Iterator[tuple[str, dict[str, Any]]], wanted: Wa
 def _outcome(path: Path, told: dict[str, Any], where: str, wanted: Wanted) -> Imported:
     model, item = wanted.model or _word(told, "model", where), _word(told, "item", where)
     text = None if told.get("text") in (None, "") else checked(told["text"], where)
-    if not model or not (item or text):
-        raise DataError(f"{where}: the {'item' if model else 'model'} is empty; expected a name in every row.")
+    for name, found in (("model", model), ("item", item or text)):
+        if not found:
+            raise DataError(f"{where}: the {name} is empty; expected a name in every row.")
     if "reply" in told:  # read here, by the rule that this program's own runs of free-form questions have
         told["answer"], told["correct"] = _reply_read(told, where)
     right, of = _right(told, where)

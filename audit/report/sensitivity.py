@@ -115,7 +115,7 @@ def _effect(found: Mapping[str, Any], plant: Mapping[str, Any], indicator: str) 
     sizes = (found["learnt_items"], found["other_items"])
     row = _row(plant, indicator)
     base = next((one for one in found["plants"] if not one["passes"]), None)
-    if row is None or base is None or row["learnt"] is None or row["others"] is None:
+    if row is None or base is None or None in (row["learnt"], row["others"]):
         return None, _TEXT_PRIOR, 1
     beyond = row["learnt"] - row["others"]
     if indicator == "gap":

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from hashlib import blake2b
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -102,11 +103,12 @@ def _messages(run_dir: Path, of: str | None, resolved: ResolvedRun) -> pa.Table:
     models and none is named, or asked other questions, options or settings."""
     asked = {(q.benchmark, q.id): (list(q.options), q.gold) for one in resolved.samples for q in one.questions()}
     parts = {(str(p.arm), max(p.levels), p.replicate) for p in resolved.design.parts if p.arm not in WITHOUT_ROUTER}
+    needed = dict.fromkeys(q + part for q, part in product(asked, sorted(parts)))  # in order
     models: set[str] = set()
     kept: dict[tuple[Any, ...], list[str]] = {}
     for model, *key, messages, options, gold, draws in _rows([run_dir], "options", "gold", "draws"):
         models.add(model)
-        if of not in (None, model) or tuple(key[2:]) not in parts or tuple(key[:2]) not in asked:
+        if of not in (None, model) or tuple(key) not in needed:
             continue
         if (list(options), gold) != asked[key[0], key[1]] or draws != resolved.design.kind:
             raise ConfigError(
@@ -118,7 +120,7 @@ def _messages(run_dir: Path, of: str | None, resolved: ResolvedRun) -> pa.Table:
         raise ConfigError(
             f"{run_dir} holds messages of {', '.join(sorted(models))}: expected messages_of=<one of them>."
         )
-    if missing := [q + p for q in asked for p in sorted(parts) if q + p not in kept]:
+    if missing := [key for key in needed if key not in kept]:
         benchmark, question, arm, r, replicate = missing[0]
         raise ConfigError(
             f"{run_dir} has no messages of {len(missing):,} of the router sets asked here, such as {arm} r={r} "

@@ -70,7 +70,8 @@ def _asked(resolved: ResolvedRun, work: Work, sample: BenchmarkSample, questions
         if arm is not None:
             arms[arm] += 1
     scale = sample.sample.n / max(1, len(questions))
-    counts, calls = {arm: round(scale * found) for arm, found in arms.items()}, round(scale * routed["calls"])
+    counts = {arm: round(scale * found) for arm, found in arms.items()}
+    calls = round(scale * routed["calls"])
     own, theirs = (
         Tokens(int(scale * sums["chars"] / CHARS_PER_TOKEN), round(scale * sums["generated"]))
         for sums in (routed, answered)

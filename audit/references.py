@@ -328,7 +328,8 @@ def joined_items(path: Path, ours: Sequence[tuple[ItemKey, str, Sequence[str]]])
     """
     from audit.shards.questions import QuestionFile
 
-    by_text, named = {text_key(text, options): key for key, text, options in ours}, {key for key, _, _ in ours}
+    by_text = {text_key(text, options): key for key, text, options in ours}
+    named = {key for key, _, _ in ours}
     found, untold = {}, set()
     for q in QuestionFile(path):
         if not q.text:

@@ -119,14 +119,15 @@ def resolve_answer(
 def _auto(value: str, options: Sequence[str], labels: Sequence[str], base: int) -> int:
     text, letter = value.strip(), bare(value)
     readings: dict[str, int] = {}
-    kind, names = ("label", tuple(labels)) if labels else ("letter", tuple(LETTERS[: len(options)]))
+    kind, names = ("label", labels) if labels else ("letter", tuple(LETTERS[: len(options)]))
     name = letter if letter in names else letter.upper()
     if name in names:
         readings[kind] = names.index(name)
     elif (lettered := _LETTERED.fullmatch(text)) and lettered["letter"].upper() in labels:  # the gold is "(A) 5"
         index = label_index(lettered["letter"].upper(), labels)
-        if _with_text(lettered["text"], options) != [index]:
-            raise BenchmarkError(f"gold {value!r}: option {lettered['letter']} does not read {lettered['text']!r}.")
+        named = lettered["text"]
+        if _with_text(named, options) != [index]:
+            raise BenchmarkError(f"gold {value!r}: option {lettered['letter']} does not read {named!r}.")
         return index
     if _with_text(text, options):
         readings["text"] = text_index(text, options)

@@ -96,7 +96,8 @@ def _of_panel(folder: Path, path: Path) -> Line:
 
 
 def _of_run(folder: Path, run: RunEntry) -> list[Line]:
-    name, started, href = _name(folder, run.path), run.started[:16].replace("T", " "), _href(folder, run.path)
+    name, href = _name(folder, run.path), _href(folder, run.path)
+    started = run.started[:16].replace("T", " ")
     if run.problem:
         return [Line(name, problem=run.problem)]
     rows = f"all {run.found:,}"

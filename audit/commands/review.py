@@ -66,7 +66,8 @@ def _serve(asked: argparse.Namespace) -> int:
 
     from audit.governance.serve import Reviewing, create_app, create_server
 
-    token, at = secrets.token_urlsafe(32), f"{f'[{asked.host}]' if ':' in asked.host else asked.host}:{asked.port}"
+    token = secrets.token_urlsafe(32)
+    at = f"{f'[{asked.host}]' if ':' in asked.host else asked.host}:{asked.port}"
     names = {at} | ({f"localhost:{asked.port}"} if asked.host in LOOPBACK else set())
     queue(asked.folder)  # there is one
     app = create_app(

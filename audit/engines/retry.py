@@ -77,7 +77,8 @@ class Failure:
 
 def classify_status(status: int, code: str, message: str, retry_after_s: float | None = None) -> Failure:
     """The failure that an HTTP status and the `code` and (redacted) `message` of its body stand for."""
-    kind, said = _kind_of_status(status, code, message), f"HTTP {status}: {message}" if message else f"HTTP {status}"
+    kind = _kind_of_status(status, code, message)
+    said = f"HTTP {status}: {message}" if message else f"HTTP {status}"
     if 300 <= status < 400:
         said += ", a redirect, which is not followed: it would carry the questions elsewhere. Name the final address"
     if kind is FailureKind.ROW:

@@ -123,7 +123,8 @@ def head_of(manifest: Any, model: str, benchmark: str, organization: str) -> tup
     """(the aggregate without its results, its place under the folder). The same run gives the same names."""
     facts = manifest.models.get(model, {})
     moment = manifest.ended or manifest.started
-    id_, when = hub_model(model, facts), str(int(datetime.fromisoformat(moment).timestamp()) if moment else 0)
+    when = str(int(datetime.fromisoformat(moment).timestamp()) if moment else 0)
+    id_ = hub_model(model, facts)
     seed = hashlib.sha256("\0".join((manifest.fingerprint, model, benchmark)).encode()).digest()[:16]
     developer, _, rest = id_.rpartition("/")
     folders = map(safe_name, (benchmark, developer, rest))

@@ -180,7 +180,8 @@ def follow(
     told = ""
     while True:
         going = any(map(goes_on, run_dirs))
-        asked, shown = REFRESH_S.set(max(every_s, SHORTEST_S) if going else 0), SO_FAR.set(so_far() if going else "")
+        asked = REFRESH_S.set(max(every_s, SHORTEST_S) if going else 0)
+        shown = SO_FAR.set(so_far() if going else "")
         try:
             paths = build()
         except AuditError as error:

@@ -127,7 +127,8 @@ class _Half:
         while self.process.returncode is None:
             pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
             if pid:
-                self.process.returncode, self.cpu_s = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
+                self.process.returncode = os.waitstatus_to_exitcode(status)
+                self.cpu_s = used.ru_utime + used.ru_stime
             elif time.monotonic() > until:
                 return False
             else:

@@ -168,7 +168,8 @@ def score(
     if reading == Reading.CODE:
         return _score_code(generation, problem)
     if reading == Reading.LETTER:
-        answer, reason = read_letter(generation.text, generation.finish_reason, options), generation.finish_reason
+        reason = generation.finish_reason
+        answer = read_letter(generation.text, reason, options)
     else:
         answer, reason = _read_scored(generation, options, reading, normalisation), FinishReason.SCORED
     return Score(answer, answer.index == gold if answer.parsed else None, reason)

@@ -128,7 +128,8 @@ def _design_effect(y: BoolArray, f: BoolArray, place: IntArray, kept: BoolArray,
     score = np.where(kept[place], centred[0] * centred[1], 0.0)
     score -= (np.bincount(place, score) / size)[place]
     _, group = np.unique(cluster, return_inverse=True)
-    rows, large = float(np.sum(score**2)), np.bincount(group, kept[place]) / max(int(kept[place].sum()), 1)
+    rows = float(np.sum(score**2))
+    large = np.bincount(group, kept[place]) / max(int(kept[place].sum()), 1)
     if rows == 0 or large.max() == 1:
         return 1.0
     scaled = (1 - 1 / np.count_nonzero(large)) / (1 - large)  # CR2, as `drawing.influence`

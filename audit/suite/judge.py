@@ -151,7 +151,8 @@ def source_ruled(run_dir: Path, thresholds: Mapping[str, float]) -> list[dict[st
     for cell in cells:
         original, variants = cell.tested.pair
         compared = item_means(original, variants)[1]
-        n, accuracy = int(np.sum(~np.isnan(compared))), float(np.nanmean(compared)) if cell.n else float("nan")
+        n = int(np.sum(~np.isnan(compared)))
+        accuracy = float(np.nanmean(compared)) if cell.n else float("nan")
         flips = wording_flips(variants, original)
         results = [article_result(original, variants, rule) for rule in rules]
         seed = int(manifest.analysis["seed"])

@@ -12,7 +12,7 @@ from audit.perturb.report import judge
 from audit.variants.arrow import read_library, write_library
 from audit.variants.review_file import read_review, write_review
 
-N, ABLE = 400, {"spoilt": 0.3, "clean": 0.9, "r1": -0.2, "s2": 0.3, "t3": 1.0, "u4": 1.4, "v5": 2.0, "w6": 2.6}
+N, ABLE = 600, {"spoilt": 0.3, "clean": 0.9, "r1": -0.2, "s2": 0.3, "t3": 1.0, "u4": 1.4, "v5": 2.0, "w6": 2.6}
 OPTIONS = ["one", "two", "three", "four"]
 
 

@@ -54,11 +54,11 @@ DECIDED := || { code=$$?; [ $$code = 3 ] || [ $$code = 4 ] || exit $$code; }
 
 # The pack is signed by a key that is made for it and thrown away: docs/governance.md has how to keep one.
 suite: $(STAMP)
-	$(PY) -m audit.suite demo run_dir=$(SUITE) $(ARGS) $(DECIDED)
+	$(PY) -m audit suite demo run_dir=$(SUITE) $(ARGS) $(DECIDED)
 	@set -e; keys=$$(mktemp -d); trap 'rm -rf "$$keys"' EXIT; mkdir "$$keys/trusted"; \
-	$(PY) -m audit.review keygen demo --out "$$keys" >/dev/null; mv "$$keys/demo.pub" "$$keys/trusted"; \
-	$(PY) -m audit.evidence $(SUITE) -o $(SUITE)-pack.zip --key "$$keys/demo.key"; \
-	$(PY) -m audit.evidence verify $(SUITE)-pack.zip --keys "$$keys/trusted"
+	$(PY) -m audit review keygen demo --out "$$keys" >/dev/null; mv "$$keys/demo.pub" "$$keys/trusted"; \
+	$(PY) -m audit evidence $(SUITE) -o $(SUITE)-pack.zip --key "$$keys/demo.key"; \
+	$(PY) -m audit evidence verify $(SUITE)-pack.zip --keys "$$keys/trusted"
 	$(NEXT) "$(VENV)/bin/audit gate $(SUITE) --format markdown"
 
 # A part of the table of docs/sensitivity.md: every weight trained on half of the items, five passes, two forms. Half an hour.
@@ -118,7 +118,7 @@ storm: $(STAMP)
 	PYTHONPATH=tests $(PY) -m storm.endpoint
 
 calibrate: $(STAMP)
-	$(PY) -m audit.calibrate $(ARGS)
+	$(PY) -m audit calibrate $(ARGS)
 
 # The documentation as a site in outputs/site: static files, which need no network and no server.
 docs: $(STAMP)

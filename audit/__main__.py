@@ -40,13 +40,13 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
     return import_module(COMMANDS[words[0]].module).main()
 
 
-def console(*before: str) -> None:
-    """The `audit` command. before: words in front of those that were typed, for `python -m audit.<command>`."""
+def console() -> None:
+    """The `audit` command."""
     if "_ARGCOMPLETE" in os.environ:  # the shell asks what may come next
         from audit.commands.completion import complete
 
         complete()
-    run_command(lambda: main([*before, *sys.argv[1:]]))
+    run_command(main)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Every command of the program, in one table; a module here reads its words and hands over to the rooms below.
 
-A new command is one line of COMMANDS. `python -m audit.<command> ...` does the same for those that jobs and docs type.
+A new command is one line of COMMANDS.
 """
 
 from dataclasses import dataclass

@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name, rest = audit_named(sys.argv[1:] if arguments is None else arguments)
     from audit.verdict.simulated import run_calibration
 
-    return run_calibration(_simulated(name), rest, f"python -m audit.calibrate audit={name}")
+    return run_calibration(_simulated(name), rest, f"audit calibrate audit={name}")
 
 
 def _simulated(name: str) -> Any:

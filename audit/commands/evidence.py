@@ -33,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="audit evidence",
         description="Everything that a run's verdict rests on, in one file that others can check.",
-        epilog="To check one: python -m audit.evidence verify pack.zip --keys FOLDER",
+        epilog="To check one: audit evidence verify pack.zip --keys FOLDER",
     )
     run = parser.add_argument("run_dir", type=local_folder, help="a run directory with its report")
     offer(run, lambda typed: ["verify"])

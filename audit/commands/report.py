@@ -1,4 +1,4 @@
-"""Rebuild the report from shards: `python -m audit.report RUN_DIR [RUN_DIR ...] [--out DIR] [--follow]`."""
+"""Rebuild the report from shards: `audit report RUN_DIR [RUN_DIR ...] [--out DIR] [--follow]`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
         prog="audit report",
         description="Rebuild verdict, figures, tables and page from shards alone; several runs become one panel, those "
         "of several audits of one model one page with all their verdicts.",
-        epilog="example: python -m audit.report outputs/llama outputs/qwen --out outputs/panel",
+        epilog="example: audit report outputs/llama outputs/qwen --out outputs/panel",
     )
     parser.add_argument("run_dirs", nargs="+", metavar="RUN_DIR", help="directory that holds shards/, or one s3:// URL")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""`python -m audit.suite SUITE [model=NAME] [plan=true] [key=value ...]`: several audits of one model, one decision.
+"""`audit suite SUITE [model=NAME] [plan=true] [key=value ...]`: several audits of one model, one decision.
 
 SUITE: a YAML or JSON file, or one that ships (conf/suite). key=value changes a field of the suite, such as
 dataset_config.sample_size=50 or gate=source; AUDIT.key=value a setting of one audit, such as sweep.r=1..3; any other is

@@ -1,4 +1,4 @@
-"""`python -m audit.variants COMMAND`: thin; every command is a function elsewhere."""
+"""`audit variants COMMAND`: thin; every command is a function elsewhere."""
 
 import argparse
 import json
@@ -14,12 +14,12 @@ from audit.exits import lines, plainly
 from audit.shards.working_copy import local_folder
 
 EXAMPLES = """Examples:
-  python -m audit.variants build benchmark=elementary strategy=paraphrase_llm model=llama3_8b judge=qwen3_8b
-  python -m audit.variants build benchmark=elementary strategy=file 'file.path=[my_variants.jsonl]'
-  python -m audit.variants build benchmark=gsm8k benchmark.path=test.jsonl strategy=file \\
+  audit variants build benchmark=elementary strategy=paraphrase_llm model=llama3_8b judge=qwen3_8b
+  audit variants build benchmark=elementary strategy=file 'file.path=[my_variants.jsonl]'
+  audit variants build benchmark=gsm8k benchmark.path=test.jsonl strategy=file \\
       'file.path=[rephrase_gsm8k.jsonl]' file.align=row "file.extract='Question: (?P<text>.*?)\\s*Answer:'"
-  python -m audit.variants show elementary --question elementary/animals/01
-  python -m audit.variants review elementary --n 150 --out review.jsonl
+  audit variants show elementary --question elementary/animals/01
+  audit variants review elementary --n 150 --out review.jsonl
 A LIBRARY is a path, a name, or a hash (its first 6 digits or more)."""
 
 

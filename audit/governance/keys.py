@@ -36,7 +36,7 @@ from audit.governance.keyless import SUFFIX, KeylessSigner, load_identity
 
 KEY_VARIABLE = "AUDIT_SIGNING_KEY"  # a private key as PEM text, where there is no file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_MAKE_ONE = "Make one: python -m audit.review keygen NAME --out FOLDER"
+_MAKE_ONE = "Make one: audit review keygen NAME --out FOLDER"
 
 
 @dataclass(frozen=True)

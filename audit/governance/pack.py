@@ -95,7 +95,7 @@ def _told(manifests: Sequence[Manifest], ruling: Ruling) -> dict[str, Any]:
 def _panel_contents(folder: Path, manifests: Mapping[Path, Manifest], with_shards: bool) -> dict[str, bytes | Path]:
     """A panel's or suite's own files, and below each run's name everything of that run."""
     own = [*(folder / name for name in (*SUITES, PANEL, *CHRONOLOGY)), *(folder / DECISIONS).glob("*.json")]
-    report = verdict_path(folder).parent  # the folder itself, where audit.report --out merged the runs
+    report = verdict_path(folder).parent  # the folder itself, where audit report --out merged the runs
     audits = sorted({manifest.audit for manifest in manifests.values()})
     pages = [report / below / name for below in ("", *audits) for name in ("verdict.json", "report.html")]
     found: dict[str, bytes | Path] = {**_named(RUN, folder, own), **_named(f"{RUN}/report", report, pages)}

@@ -111,11 +111,11 @@ def verdict_again(folder: Path, read: Mapping[str, Any], section_of: SectionOf) 
         try:
             stored = read if path == found[0][0] else json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
-            return {}, f"{path} cannot be read ({error}). Build it again: python -m audit.report"
+            return {}, f"{path} cannot be read ({error}). Build it again: audit report"
         if odd := difference(stored, again):
             return {}, (
                 f"{path} is not the verdict on the answers that are there: {odd}. It was changed, or judged by another "
                 "version of the program or with options of its own (--seed, --variants, --control-benchmark). Build it "
-                f"again: python -m audit.report. --trust-report takes its word."
+                f"again: audit report. --trust-report takes its word."
             )
     return found[0][1], ""

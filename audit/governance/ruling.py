@@ -92,7 +92,7 @@ def rule_run(run_dir: Path, again: Again | None = None) -> Ruling:
             name, f"{path} is missing: the run did not finish, or its report was not built (audit report {run_dir})."
         )
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        return failed(name, f"{path} is not JSON ({error}). Build it again: python -m audit.report {run_dir}")
+        return failed(name, f"{path} is not JSON ({error}). Build it again: audit report {run_dir}")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         return failed(
             name, f"{path} is not a verdict of this program ({error!r}). Expected the keys of verdict.schema.json."
@@ -204,7 +204,7 @@ def _not_of_this_run(run_dir: Path, verdict: Mapping[str, Any], trust_report: bo
         if "suite" in verdict or sum(map(len, made_of)) > 1:
             return (
                 f"The verdict of {run_dir} is of several runs, and there is no {PANEL} that says of which. Restore it; "
-                "or build the common report in a folder of its own: python -m audit.report RUN RUN --out FOLDER"
+                "or build the common report in a folder of its own: audit report RUN RUN --out FOLDER"
             )
         if not (run_dir / SHARDS).exists() and not (run_dir / MANIFEST).exists():
             if trust_report:
@@ -237,7 +237,7 @@ def _not_whole(run_dir: Path, verdict: Mapping[str, Any]) -> tuple[str, str]:
     ):
         return "", (
             f"{missing}The verdict of {run_dir} was not made from the {sum(seen.values()):,} answers that its shards "
-            f"hold now, or not of the run that {MANIFEST} describes. Build it again: python -m audit.report {run_dir}"
+            f"hold now, or not of the run that {MANIFEST} describes. Build it again: audit report {run_dir}"
         )
     if not missing:  # what is missing and said to be has failed already
         if manifest.status != "finished":

@@ -29,7 +29,7 @@ class Report(Generic[Verdict, Behind]):
     """How the runs of one audit become its report.
 
     judge: run directories and what is asked -> their verdict, and what the page needs beside it. page: by default
-    `page` of the audit's `page.py`, loaded when it is drawn. options: what of `audit.report`'s arguments goes to
+    `page` of the audit's `page.py`, loaded when it is drawn. options: what of `audit report`'s arguments goes to
     `judge`. foreign: arguments of other audits, and why they are refused.
     """
 
@@ -47,7 +47,7 @@ class Report(Generic[Verdict, Behind]):
         return write_report(Path(out), verdict, page(verdict, behind))
 
     def of_runs(self, run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:
-        """`audit.report`: judged as the manifests say, but for what is asked."""
+        """`audit report`: judged as the manifests say, but for what is asked."""
         for name, why in self.foreign.items():
             if asked.get(name) is not None:
                 raise ConfigError(f"--{name.replace('_', '-')} {why}")

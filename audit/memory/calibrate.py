@@ -1,6 +1,6 @@
 """How often is this audit itself wrong? Models of known truth through the tests of the real verdict.
 
-    python -m audit.calibrate audit=memory --out audit/data/calibration_memory.json      # the table that ships, minutes
+    audit calibrate audit=memory --out audit/data/calibration_memory.json      # the table that ships, minutes
 
 Items have normal difficulties in logits; a model's logit on an item is its ability less that, with a part of its own
 (standard deviation `_OWN_ITEM`). So a gap of equal difficulty for all is neither the same number of points nor the same

@@ -1,7 +1,7 @@
 """How often is this audit itself wrong? Models of known truth through the tests of the real verdict.
 
-    python -m audit.calibrate audit=perturb --out audit/data/calibration_perturb.json      # the table that ships
-    python -m audit.calibrate audit=perturb --control      # with held-out items as a control, in worlds of their own
+    audit calibrate audit=perturb --out audit/data/calibration_perturb.json      # the table that ships
+    audit calibrate audit=perturb --control      # with held-out items as a control, in worlds of their own
 
 The models are those of `audit.perturb.worlds`. Two errors are counted: a finding where there is none, and the clearance
 (`no_drop_detected`) of a model whose true drop is the smallest effect that matters. Each model is judged by itself, and

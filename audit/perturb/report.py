@@ -92,7 +92,7 @@ def reviewed_since(asked: Library, given: Library) -> Library:
         raise DataError(
             f"Library {given.header.name} {given.sha256[:12]} differs from the one that the run asked, "
             f"{asked.sha256[:12]}, in more than review findings. Expected that one, read by a person since: "
-            f"python -m audit.variants review {asked.sha256[:12]} --read FILE."
+            f"audit variants review {asked.sha256[:12]} --read FILE."
         )
     return given
 

@@ -1,4 +1,4 @@
-"""What `audit.registry` does and shows; each subcommand prints lines, and may return an exit code other than 0."""
+"""What `audit registry` does and shows; each subcommand prints lines, and may return an exit code other than 0."""
 
 import argparse
 import json
@@ -254,7 +254,7 @@ def expire(asked: argparse.Namespace, now: datetime) -> int:
         going = sum(not one.stays for one in past)
         print(f"{going} of {len(past)} past their retention would go")
         if going:
-            print(f"To remove them: python -m audit.registry expire --confirm {retention.token_of(past)}")
+            print(f"To remove them: audit registry expire --confirm {retention.token_of(past)}")
         return 0
     failed = 0
     for one, problem in retention.expire(registry, asked.confirm, now):
@@ -272,7 +272,7 @@ def due(asked: argparse.Namespace, now: datetime) -> None:
     for one in found:
         say(f"{'due' if one.due else 'in time':8} {one.kind} {one.name}: since {one.since}")
         if one.due and one.kind == "benchmark":
-            say(f"         python -m audit.registry draw {one.name} --n 200 --out {one.name}.jsonl")
+            say(f"         audit registry draw {one.name} --n 200 --out {one.name}.jsonl")
     print(f"{sum(one.due for one in found)} of {len(found)} due")
 
 

@@ -32,7 +32,7 @@ _ENDS = {
     Decision.REVIEW: "asks for a review",
     Decision.NO_DECISION: "ends without a decision",
 }
-_ADD = "python -m audit.registry add {}"
+_ADD = "audit registry add {}"
 
 
 def hooks(registry: str | None) -> Hooks:
@@ -102,7 +102,7 @@ def notice_of(ruling: Ruling, key: str, run_dir: str, to: Sequence[str] = ()) ->
         *lines,
         *ruling.rules,
         f"Run {run_dir}, registered as {key[:12]}.",
-        f"Look at it: python -m audit.review show {run_dir}",
+        f"Look at it: audit review show {run_dir}",
     ]
     return Notice(key, kind, one_line(title), "\n".join(map(one_line, body)), tuple(to))
 
@@ -166,7 +166,7 @@ def send_waiting(registry: Registry, now: datetime) -> int:
     to = notify.addresses()
     problems = notify.send_waiting(registry, to, now) if to else []
     for problem in problems:
-        _say(f"Not sent, and kept for python -m audit.registry notify: {problem}.")
+        _say(f"Not sent, and kept for audit registry notify: {problem}.")
     return len(problems)
 
 

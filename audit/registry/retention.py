@@ -87,7 +87,7 @@ def expire(registry: Registry, token: str, now: datetime) -> list[tuple[Past, st
     past = past_retention(registry, now)
     if token != token_of(past):
         raise ConfigError(
-            f"The token {token!r} is not of what would go now. Look again: python -m audit.registry expire --dry-run"
+            f"The token {token!r} is not of what would go now. Look again: audit registry expire --dry-run"
         )
     done = []
     for one in past:

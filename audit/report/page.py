@@ -27,7 +27,7 @@ NOT_CALIBRATED = (
     "No calibration is given for this design. `audit calibrate` measures how often the procedure is wrong on it."
 )
 
-# Seconds after which a page loads itself again: of a run that goes on (`audit.report --follow`). 0: it stays.
+# Seconds after which a page loads itself again: of a run that goes on (`audit report --follow`). 0: it stays.
 REFRESH_S: ContextVar[int] = ContextVar("refresh_s", default=0)
 SO_FAR: ContextVar[str] = ContextVar("so_far", default="")  # and how far it is, as `audit watch` shows it
 

@@ -1,6 +1,6 @@
 """How often is a whole suite wrong? One simulated model through all of its audits, with their real decisions.
 
-    python -m audit.calibrate audit=suite --out audit/data/calibration_suite.json      # the table that ships
+    audit calibrate audit=suite --out audit/data/calibration_suite.json      # the table that ships
 
 The models are those of `audit.suite.worlds`: the same abilities and the same known items in every audit. What the
 audits say of one model together is counted, so the rates of any suite of them follow (`audit.verdict.forms`).

@@ -1,8 +1,8 @@
 """How often is the procedure itself wrong, in both directions? Simulated models of known truth, the real verdict.
 
-    python -m audit.calibrate                                     designs and worlds that ship (`make calibrate`)
-    python -m audit.calibrate --n 300 --routers 1..5 --draws nested --simulations 500
-    python -m audit.calibrate --observed outputs/my_run           difficulties and sizes of a finished run
+    audit calibrate                                     designs and worlds that ship (`make calibrate`)
+    audit calibrate --n 300 --routers 1..5 --draws nested --simulations 500
+    audit calibrate --observed outputs/my_run           difficulties and sizes of a finished run
 
 `audit.sweep.simulation` draws the models; they go through `sweep.evidence` and `sweep.decide`, the code of the real
 verdict, panels and run variance included. The gates, which look at texts and faults that a simulation does not have,

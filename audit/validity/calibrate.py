@@ -1,7 +1,7 @@
 """How often the procedure is wrong where it should say neither: models whose attribute edits move answers as often as
 their format edits, and invariance cells in which a group moves answers by exactly the margin.
 
-    python -m audit.calibrate audit=validity --out audit/data/calibration_validity.json
+    audit calibrate audit=validity --out audit/data/calibration_validity.json
 
 Worlds differ in what a test of means is sensitive to: one attribute edit an item or three, items of one propensity to
 change or of very different ones, wordings that change answers as well or never, items by themselves or four to a

@@ -11,5 +11,5 @@
     arrow        the file                                  store      find a library by hash, name or path
     select       the variants of a run's questions         combine    diff, merge
 
-Command: python -m audit.variants build|list|show|diff|merge|export|review.
+Command: audit variants build|list|show|diff|merge|export|review.
 """

@@ -1,4 +1,4 @@
-"""What `audit.variants build` is asked for: the schema of conf/variants.yaml, composed and checked without a model.
+"""What `audit variants build` is asked for: the schema of conf/variants.yaml, composed and checked without a model.
 
 conf/rewording/policy.yaml says what may change in a question, and how candidates are judged.
 """

@@ -105,7 +105,7 @@ def funnel_text(result: Funnel, header: Header) -> str:
     unjudged = f", {result.found_unjudged} of which no judge has seen" if result.found_unjudged else ""
     lines.append(f"Rules: findings on {result.found} candidates, on {result.found_accepted} accepted ones{unjudged}.")
     if header.review is None:
-        lines.append("Broken variants: unknown; no person has read a sample (python -m audit.variants review).")
+        lines.append("Broken variants: unknown; no person has read a sample (audit variants review).")
     else:
         review = header.review
         lines.append(

@@ -72,7 +72,7 @@ def _reviewed(variant: Variant, finding: str | None) -> Variant:
 ASK = (
     "For each line set finding to ok (the key is still the one right answer), broken (it is not) or unsure, and in the "
     "first line read_by to person, or to model where a language model read; then: "
-    "python -m audit.variants review LIBRARY --read THIS_FILE --reviewer NAME"
+    "audit variants review LIBRARY --read THIS_FILE --reviewer NAME"
 )
 
 

@@ -1,4 +1,4 @@
-"""`audit.variants build` as a function: opens the benchmark, loads the embedder, builds the library. Thin."""
+"""`audit variants build` as a function: opens the benchmark, loads the embedder, builds the library. Thin."""
 
 from dataclasses import dataclass
 from pathlib import Path

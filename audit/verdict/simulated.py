@@ -134,7 +134,7 @@ def table_text(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {line} |" for line in lines) + "\n"
 
 
-def run_calibration(audit: Any, arguments: Sequence[str], prog: str = "python -m audit.calibrate", **own: Any) -> int:
+def run_calibration(audit: Any, arguments: Sequence[str], prog: str = "audit calibrate", **own: Any) -> int:
     """The command: simulate, print each design when it is done, write the table where asked; the exit code.
 
     audit: its module `calibrate`, with `procedures` and, for options of its own, `add_options`. own: keywords of
@@ -155,7 +155,7 @@ def run_calibration(audit: Any, arguments: Sequence[str], prog: str = "python -m
     try:
         procedures = audit.procedures(options, **own)
     except (AuditError, ValueError) as error:
-        print(f"audit.calibrate: {error}", file=sys.stderr)
+        print(f"audit calibrate: {error}", file=sys.stderr)
         return 1
     table: dict[str, Any] = {"seed": options.seed} | {p.section: [] for p in procedures}
     for procedure in procedures:

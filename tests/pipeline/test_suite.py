@@ -62,7 +62,7 @@ def command(suite: Path, run_dir: Path, *words: str) -> tuple[int, str]:
 def interrupted(env: dict[str, str], suite: Path, run_dir: Path, shards: Path) -> tuple[int, str]:
     """Exit code and output of the real command, stopped by Ctrl-C once a folder has a shard."""
     slow = ("model.scripted.scripted.latency_s=0.3", "store.rows_per_shard=8", "cluster.chunks_in_flight=1")
-    words = [sys.executable, "-m", "audit.suite", str(suite), f"run_dir={run_dir}", *slow]
+    words = [sys.executable, "-m", "audit", "suite", str(suite), f"run_dir={run_dir}", *slow]
     process = launch(words, env)
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline and process.poll() is None and not list(shards.glob("*.arrow")):

@@ -1,4 +1,4 @@
-"""`audit.variants build` with models: requests and votes through the pipeline, kept beside the library, asked once."""
+"""`audit variants build` with models: requests and votes through the pipeline, kept beside the library, asked once."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def words(folder: Path, *overrides: str) -> list[str]:
 
 def start(cluster, folder: Path, *overrides: str) -> subprocess.Popen[str]:
     """The real command, in a process of its own that can be killed."""
-    command = [sys.executable, "-m", "audit.variants", "build", *words(folder, *overrides)]
+    command = [sys.executable, "-m", "audit", "variants", "build", *words(folder, *overrides)]
     return launch(command, cluster.env)
 
 

@@ -20,7 +20,7 @@ from audit.verdict.simulated import calibrate, rate
 
 SMALL = Design(n=100, routers=3)
 # 1,000 questions, r=1..3, independent draws, nothing repeated: 1,785 of 2,000 models with a gain of 10 points are an
-# excess and 165 uncontrolled, by `python -m audit.calibrate --n 1000 --routers 1..3 --simulations 4000 --seed 1`. The
+# excess and 165 uncontrolled, by `python -m audit calibrate --n 1000 --routers 1..3 --simulations 4000 --seed 1`. The
 # standard error is .7 points. All other designs of that size repeat clean runs or have more router counts.
 FOUND_OF_10_POINTS = 0.8925
 

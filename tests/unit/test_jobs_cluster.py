@@ -233,11 +233,11 @@ def test_job_scripts_ask_for_a_run_dir(name: str, tmp_path: Path) -> None:
 
 
 def _sweep_overrides(command: str) -> list[str]:
-    """What follows `python -m audit.sweep` (or audit.plan) in a shell command."""
+    """What follows `python -m audit.sweep` (or `audit plan`) in a shell command."""
     words = shlex.split(command.replace("\\\n", " "), comments=True)
     if words[:2] == ["bash", "-c"]:  # the sweep is the first of its commands
         words = shlex.split(words[2].split("&&")[0])
-    at = next(i for i, word in enumerate(words) if word in ("audit.sweep", "audit.plan", "sweep", "plan"))
+    at = next(i for i, word in enumerate(words) if word in ("audit.sweep", "sweep", "plan"))
     return [word for word in words[at + 1 :] if word != "$@"]
 
 

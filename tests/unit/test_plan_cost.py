@@ -101,7 +101,7 @@ def test_the_shipped_table_is_of_all_models_that_ship() -> None:
 
 def test_the_plan_as_json(tmp_path: Path) -> None:
     overrides = ["model=scripted", "worker=llama3_8b", "n=50", "r=1", "cost.gpu_hour=3", "--json"]
-    words = [sys.executable, "-m", "audit.plan", *overrides]
+    words = [sys.executable, "-m", "audit", "plan", *overrides]
     env = {"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
 
     done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)

@@ -6,7 +6,7 @@
 
 Then, with the program that is to judge the same rows on PYTHONPATH (ef31aa6 and d6d9614: the redesign, or any later):
 
-    python tests/golden/sweep/before_redesign.py translate /tmp/old /tmp/new && python -m audit.report /tmp/new
+    python tests/golden/sweep/before_redesign.py translate /tmp/old /tmp/new && python -m audit report /tmp/new
     cmp /tmp/old/report/verdict.json /tmp/new/report/verdict.json
 
 `golden /tmp/old` rewrites before_redesign.json beside this file: the states, and what the old program made of them.

@@ -371,7 +371,7 @@ def test_a_finished_run_without_some_of_its_shards_is_incomplete(
         path.unlink()
     capsys.readouterr()
     assert gate([str(run)]) == 1  # the verdict is of the shards that were there
-    assert "audit.report" in capsys.readouterr().err
+    assert "audit report" in capsys.readouterr().err
     paths = build_report([run], run / "report", n_resamples=200)
     assert [(r.found, r.expected) for r in paths.incomplete] == [(0, 96), (0, 96)]
     page = paths.html.read_text(encoding="utf-8")

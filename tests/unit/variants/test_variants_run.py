@@ -1,4 +1,4 @@
-"""`audit.variants build` with the real embedder on files; the shipped library against the rows it came from."""
+"""`audit variants build` with the real embedder on files; the shipped library against the rows it came from."""
 
 import importlib.util
 import json

@@ -9,7 +9,7 @@ import pytest
 
 from audit.benchmarks.answers import own_letters, resolve_answer
 from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.encoding import likely_encoding
+from audit.benchmarks.files import likely_encoding
 from audit.benchmarks.guess import guess, other_keys
 from audit.benchmarks.load import open_benchmark
 from audit.commands.data import main as show

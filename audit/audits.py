@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from audit.engines.config import ModelConfig, SamplingConfig
 from audit.entry_points import added
 from audit.errors import ConfigError, unknown_name
-from audit.prompting.prompts import letters_of, seed_of
+from audit.prompting import letters_of, seed_of
 from audit.records import (
     ANSWER_ROLE,
     Design,

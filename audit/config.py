@@ -24,7 +24,7 @@ from audit.engines.config import LIKELIHOODS, ModelConfig, SamplingConfig, check
 from audit.entry_points import added
 from audit.errors import ConfigError, check_known, unknown_name
 from audit.plan_cost import CostConfig, check_cost, check_priced
-from audit.prompting.prompts import check_reading, load_protocol
+from audit.prompting import check_reading, load_protocol
 from audit.records import Reading
 from audit.scoring.sandbox import sandbox_python
 

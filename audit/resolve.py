@@ -15,7 +15,7 @@ from audit.engines.config import WEIGHED, ModelConfig
 from audit.engines.weights import Weights, resolve_weights
 from audit.errors import ConfigError, EngineError
 from audit.json_types import attributes
-from audit.prompting.prompts import load_protocol
+from audit.prompting import load_protocol
 from audit.records import Design, Protocol, Question
 from audit.shards.manifest import fingerprint
 from audit.shards.object_store import is_url

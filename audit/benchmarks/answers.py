@@ -13,7 +13,7 @@ from string import ascii_uppercase
 from typing import NamedTuple
 
 from audit.errors import BenchmarkError
-from audit.prompting.thinking import strip_thinking
+from audit.prompting import strip_thinking
 
 LETTERS = ascii_uppercase
 _DRESSED = re.compile(r"[(\[]? ?([A-Za-z0-9]) ?[)\].:]?")

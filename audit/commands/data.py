@@ -22,7 +22,7 @@ from audit.config import as_object, load_group
 from audit.errors import BenchmarkError
 from audit.exits import FAILED, OK, lines, one_line, plainly
 from audit.plain_words import benchmark_words
-from audit.prompting.prompts import direct_prompt, load_protocol
+from audit.prompting import direct_prompt, load_protocol
 from audit.records import Question, Reading
 
 _LOOKED_AT = 200  # rows that a guess is made from

@@ -17,7 +17,7 @@ from audit.audits import Audit, Roles, Work
 from audit.memory.config import design_of
 from audit.memory.design import Arm
 from audit.memory.items import OPTIONS, item_pieces, option_orders, orders_of, shard_pieces, shards_of
-from audit.prompting.prompts import direct_prompt
+from audit.prompting import direct_prompt
 from audit.records import Generation, Part, Presentation, Question, Setting
 from audit.shards.questions import QuestionFile
 from audit.shards.schema import row_schema

@@ -22,7 +22,7 @@ import numpy as np
 
 from audit.errors import ConfigError
 from audit.memory.record import TEXT_SCORES
-from audit.prompting.prompts import letters_of
+from audit.prompting import letters_of
 from audit.records import Question
 
 SEPARATOR = "\n\n"  # between the items of a shard

@@ -13,7 +13,7 @@ import pyarrow as pa
 from audit.audits import Audit, Roles, Work
 from audit.perturb.config import design_of
 from audit.perturb.design import Arm
-from audit.prompting.prompts import direct_prompt
+from audit.prompting import direct_prompt
 from audit.records import Generation, Part, Presentation, Question
 from audit.shards.schema import row_schema
 from audit.shards.working_copy import local_file

@@ -21,7 +21,7 @@ from ray.util.metrics import Counter
 
 from audit.audits import Audit, Work, answer_requests
 from audit.errors import SandboxError, ShardError
-from audit.prompting.prompts import letters_of, shows_options
+from audit.prompting import letters_of, shows_options
 from audit.records import (
     ANSWER_ROLE,
     FinishReason,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 
 from audit.benchmarks.items import COMPLIES, REFUSES, Item
-from audit.prompting.thinking import strip_thinking
+from audit.prompting import strip_thinking
 from audit.records import FinishReason, Generation
 from audit.scoring.refusal import read_label
 from audit.scoring.scored import Scored, judged, unread

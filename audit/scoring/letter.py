@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from string import ascii_uppercase
 
-from audit.prompting.thinking import strip_thinking
+from audit.prompting import strip_thinking
 from audit.records import Answer, FinishReason
 
 UNPARSED = Answer(index=None, form="none")

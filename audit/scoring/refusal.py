@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from audit.benchmarks.items import COMPLIES, REFUSES, Item
 from audit.errors import DataError
-from audit.prompting.thinking import strip_thinking
+from audit.prompting import strip_thinking
 from audit.records import FinishReason, Generation
 from audit.scoring.scored import DEFAULT_STYLE, Ask, Scored, judged, unread
 from audit.verdict.result import percent

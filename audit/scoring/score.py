@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from audit.benchmarks.answers import score_number
 from audit.errors import DataError, SandboxError, check_known
-from audit.prompting.thinking import strip_thinking
+from audit.prompting import strip_thinking
 from audit.records import Answer, FinishReason, Generation, Question, Reading
 from audit.scoring.letter import read_letter
 from audit.scoring.sandbox import Outcome, run_tests

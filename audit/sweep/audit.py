@@ -13,8 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from audit.audits import Audit, Roles, Work
-from audit.prompting.prompts import OF_READING, answering_prompt, direct_prompt, fill, question_text
-from audit.prompting.thinking import strip_thinking
+from audit.prompting import OF_READING, answering_prompt, direct_prompt, fill, question_text, strip_thinking
 from audit.records import Generation, GenerationRequest, Part, Presentation, Protocol, Question, Reading
 from audit.shards.schema import row_schema
 from audit.sweep.config import TEMPLATES, design_of, worker_of

@@ -11,7 +11,7 @@ from audit.benchmarks.registry import format_of
 from audit.config import RunConfig, check_run, from_composed, load_model_config
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, check_known
-from audit.prompting.prompts import OF_READING
+from audit.prompting import OF_READING
 from audit.records import Design
 from audit.sweep.design import DELETED, Aggregator, Arm, Draws, SweepThresholds, make_design, parse_doses, parse_routers
 

@@ -16,8 +16,7 @@ from audit.benchmarks.rows import shuffled
 from audit.engines.embedder import Embedder, Embedding, cosine_distance
 from audit.engines.entailment import Entailment
 from audit.errors import LibraryError
-from audit.prompting.prompts import fill, lettered, seed_of
-from audit.prompting.thinking import strip_thinking
+from audit.prompting import fill, lettered, seed_of, strip_thinking
 from audit.records import Generation, Question
 from audit.variants.config import Policy, split_text
 from audit.variants.record import DISTANCE_DIGITS, Candidate, Judgement, ModelRef, State, Variant, question_sha256

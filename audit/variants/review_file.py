@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from audit.errors import ConfigError, DataError, LibraryError
-from audit.prompting.prompts import lettered
+from audit.prompting import lettered
 from audit.shards.files import write_file
 from audit.statistics.chance import upper_limit
 from audit.variants.record import Library, Review, State, Variant

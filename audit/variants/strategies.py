@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from audit.errors import ConfigError
-from audit.prompting.prompts import fill, lettered, templates_sha256
-from audit.prompting.thinking import strip_thinking
+from audit.prompting import fill, lettered, strip_thinking, templates_sha256
 from audit.records import FinishReason, Generation, Protocol, Question
 from audit.variants.config import FileConfig, Policy, split_text
 from audit.variants.record import Candidate

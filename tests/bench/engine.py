@@ -138,7 +138,7 @@ def router_requests(run_dir: Path) -> list[GenerationRequest]:
     from audit.audits import Work
     from audit.config import load_model_config
     from audit.engines.config import SamplingConfig
-    from audit.prompting.prompts import load_protocol
+    from audit.prompting import load_protocol
     from audit.records import Design, Part, Reading
     from audit.shards.manifest import Manifest
     from audit.shards.questions import QuestionFile

@@ -24,7 +24,7 @@ from audit.config import load_group, load_model_config
 from audit.engines.weights import local_path, resolve_weights
 from audit.plant.texts import Example, Form, halve, pass_examples
 from audit.plant.train import Job, train
-from audit.prompting.prompts import load_protocol
+from audit.prompting import load_protocol
 from audit.records import Generation, GenerationRequest, Part, Presentation, Question, Reading, Setting
 from audit.scoring.score import score
 from audit.statistics.wording_drop import mean_of, t_test

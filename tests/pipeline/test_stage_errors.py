@@ -9,7 +9,7 @@ from audit.command_line import configured
 from audit.config import protocol_of
 from audit.engines.config import SamplingConfig
 from audit.errors import ShardError
-from audit.prompting.prompts import load_protocol
+from audit.prompting import load_protocol
 from audit.records import Reading
 from audit.runtime.pipeline import ChunkRun
 from audit.runtime.stages import StageContext

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from audit.audits import Audit, Roles, Work
-from audit.prompting.prompts import direct_prompt
+from audit.prompting import direct_prompt
 from audit.records import Generation, Part, Presentation, Question
 from audit.shards.schema import row_schema
 from shouting.config import design_of

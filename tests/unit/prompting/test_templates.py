@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from audit.audits import Work
 from audit.engines.config import SamplingConfig
 from audit.errors import ConfigError
-from audit.prompting.prompts import OF_READING, SHARED, check_reading, fill
-from audit.prompting.prompts import load_protocol as load
-from audit.prompting.thinking import strip_thinking
+from audit.prompting import OF_READING, SHARED, check_reading, fill, strip_thinking
+from audit.prompting import load_protocol as load
 from audit.records import NO_OPTION, Design, Protocol, Question, Reading
 from audit.sweep.config import TEMPLATES
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from audit.audits import Work, answer_requests
 from audit.engines.config import SamplingConfig
 from audit.errors import BenchmarkError, ConfigError
-from audit.prompting.prompts import direct_prompt, letters_of, load_protocol, question_text
+from audit.prompting import direct_prompt, letters_of, load_protocol, question_text
 from audit.records import NO_OPTION, Generation, Protocol, Question, Reading
 from audit.sweep.audit import Own, aggregate, present, router_prompt, router_requests, without_words, worker_prompt
 from audit.sweep.config import TEMPLATES

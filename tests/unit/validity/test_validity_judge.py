@@ -13,7 +13,7 @@ from audit.benchmarks.items import Item, XsTestFacts, question_of
 from audit.config import load_group
 from audit.engines.config import SamplingConfig
 from audit.errors import DataError, ShardError
-from audit.prompting.prompts import load_protocol
+from audit.prompting import load_protocol
 from audit.records import FinishReason, Generation, Part, Reading, Setting
 from audit.scoring.judged import decided, judge_key, judge_prompt, read_vote
 from audit.scoring.reference import JUDGED, SCORERS

@@ -5,9 +5,8 @@ import pytest
 
 from audit.commands.reanalyze import main as reanalyze
 from audit.errors import DataError
-from audit.papers.song2026.published import EXAMPLE, read_settings
-from audit.papers.song2026.reanalysis import expected_without_effect
-from audit.papers.song2026.show import analyse, main, shipped
+from audit.papers.song2026 import EXAMPLE, analyse, main, read_settings, shipped
+from audit.papers.song2026_reanalysis import expected_without_effect
 from audit.sweep.paper import setting_row
 
 HEADER = "model,routers,clean_accuracy,noisy_accuracy,gain,improve,degrade"

@@ -8,8 +8,7 @@ import pytest
 
 from audit.commands import reanalyze
 from audit.errors import DataError
-from audit.papers.li2026.reanalysis import Li2026, reanalyse_li2026
-from audit.papers.li2026.show import TABLES, shipped
+from audit.papers.li2026 import TABLES, Li2026, reanalyse_li2026, shipped
 from audit.statistics.selectivity import csr
 from audit.validity.status import GATE_COLUMNS, PaperCell, Status, gate_columns, paper_status
 

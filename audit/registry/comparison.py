@@ -20,11 +20,17 @@ from audit.report import canvas
 from audit.report.page import render_page
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells, open_dataset
-from audit.statistics.lasting import UNITS_MIN, Lasting, lasting_by_condition, lasting_by_items
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import CellOutcomes, FloatArray, IntArray, State
-from audit.statistics.paired_difference import PairedDifference, paired_difference
 from audit.statistics.values import to_values
+from audit.statistics.versions import (
+    UNITS_MIN,
+    Lasting,
+    PairedDifference,
+    lasting_by_condition,
+    lasting_by_items,
+    paired_difference,
+)
 from audit.verdict.instrument import Indicator
 from audit.verdict.result import percent
 
@@ -59,7 +65,7 @@ class QuestionChange:
 
 @dataclass(frozen=True)
 class LastingChange:
-    """What the second keeps of its lead (`statistics.lasting`) under a condition: an arm, or held-out items.
+    """What the second keeps of its lead (`statistics.versions`) under a condition: an arm, or held-out items.
 
     before, after: accuracies under the baseline and the condition. adjusted: p after Holm over all that are compared.
     """

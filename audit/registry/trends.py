@@ -8,7 +8,7 @@ from statistics import median
 from audit.errors import unknown_name
 from audit.registry.entry import NAMES, digest
 from audit.registry.store import Kept
-from audit.statistics.change import ALPHA, Look, change_tests, standard_error
+from audit.statistics.versions import ALPHA, Look, change_tests, standard_error
 
 FOLLOWED = ("cs", "excess", "fresh_gap", "selectivity", "drop", "score")
 _NAN = float("nan")

@@ -37,7 +37,7 @@ from audit.report.canvas import svg_text
 from audit.report.joint import content
 from audit.report.joint import page as joint_page
 from audit.report.page import RunFacts, render_page
-from audit.statistics.paired_difference import PairedDifference
+from audit.statistics.versions import PairedDifference
 from audit.statistics.without_memory import Limits
 from audit.sweep.design import Arm
 from audit.validity.as_paper import paper_tables

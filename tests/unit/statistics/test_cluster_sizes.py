@@ -8,10 +8,9 @@ from audit.statistics.contracts import clustered_mean, rate_interval
 from audit.statistics.dif import mantel_haenszel
 from audit.statistics.drawing import cluster_df, shared_se
 from audit.statistics.information import information_slope, slope_at_zero
-from audit.statistics.lasting import lasting_by_condition, lasting_by_items
-from audit.statistics.paired_difference import paired_difference
 from audit.statistics.selectivity import selectivity
 from audit.statistics.set_difference import set_difference
+from audit.statistics.versions import lasting_by_condition, lasting_by_items, paired_difference
 from audit.statistics.without_memory import score_of
 from audit.statistics.wording_drop import above_pvalue, mean_of, wording_drop
 from audit.sweep.compare import compare

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from audit.errors import DataError
-from audit.statistics.lasting import Lasting, lasting_by_condition, lasting_by_items
+from audit.statistics.versions import Lasting, lasting_by_condition, lasting_by_items
 
 RUNS = 400
 

@@ -1,0 +1,286 @@
+"""Versions of a model: what two changed over the same questions, what of a lead lasts under a second condition, and
+whether a figure changed along a series. Pure.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike
+
+from audit.errors import DataError
+from audit.statistics.contracts import clustered_mean
+from audit.statistics.drawing import cluster_df, influence, shared_se
+from audit.statistics.mcnemar import mcnemar_exact, mcnemar_midp
+from audit.statistics.paired import FloatArray, IntArray, checked_pair
+from audit.statistics.permutation import sign_flip_pvalue
+from audit.statistics.resampling import unseen_change
+from audit.statistics.wording_drop import ROUNDING, Estimate, t_test
+
+ALPHA = 0.05
+UNITS_MIN = 10  # independent items, below which a t interval promises too much
+_EDGE = 1e-12
+_Z = NormalDist().inv_cdf(0.975)
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """What two versions of a model changed: after - before over n questions answered in both; accuracies 0-1.
+
+    improve, degrade: questions that got better and worse. low, high: 95 %. pvalue: two-sided: McNemar's exact test with
+    Tango's score interval; where questions come in clusters, or were answered several times, signs flipped by cluster,
+    or question, with a t interval over these. midp: McNemar's mid-p, None where pvalue is not the exact test's.
+    """
+
+    n: int
+    units: int
+    before: float
+    after: float
+    difference: float
+    low: float
+    high: float
+    improve: int
+    degrade: int
+    pvalue: float
+    midp: float | None = None
+
+
+def paired_difference(
+    before: FloatArray, after: FloatArray, cluster: IntArray, *, rng: np.random.Generator
+) -> PairedDifference:
+    """before, after: (n,) of 1, 0, a share of several answers, and NaN (unanswered: left out). cluster: (n,).
+
+    Raises DataError where no question is answered in both, or for other values.
+    """
+    a, b, groups = checked_pair(before, after, cluster)
+    b = b[0]
+    both = ~(np.isnan(a) | np.isnan(b))
+    x, y, c = a[both], b[both], groups[both]
+    if not x.size:
+        raise DataError("A paired difference needs questions answered, right or wrong, in both runs; found none.")
+    improve, degrade = int(np.sum(y > x)), int(np.sum(x > y))
+    n, units = int(x.size), int(np.unique(c).size)
+    midp = None
+    if units == n and np.all(np.isin([x, y], (0, 1))):
+        midp = mcnemar_midp(improve, degrade)
+        low, high = tango_interval(improve, degrade, n)
+        p = float(mcnemar_exact(improve, degrade, "two-sided").pvalue)
+    else:
+        d = y - x
+        mean = clustered_mean(d, c)
+        # No shorter than what none of the clusters would show: where nothing changed they show no spread at all.
+        half = float(scipy.special.stdtrit(cluster_df(c), 0.975)) * max(mean.se, shared_se(d, c))
+        arm = max(half, unseen_change(d, c)) if units > 1 else 2.0
+        low, high = max(mean.estimate - arm, -1.0), min(mean.estimate + arm, 1.0)
+        p = sign_flip_pvalue(y - x, c, two_sided=True, rng=rng)
+    return PairedDifference(
+        n, units, float(x.mean()), float(y.mean()), float((y - x).mean()), low, high, improve, degrade, p, midp
+    )
+
+
+def tango_interval(improve: int, degrade: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Score interval of the difference of two paired proportions: Tango (1998), Statistics in Medicine 17:891-908.
+
+    Its limits are the differences d at which |T(d)| = z, with T = (b - c - n d) / sqrt(n (2 q + d (1 - d))) and q the
+    constrained estimate of the share that goes right -> wrong. It holds where nothing changed and where all did.
+
+    >>> tuple(round(limit, 3) for limit in tango_interval(1, 7, 21))  # Fagerland et al. (2014), Stat Med 33, Table VI
+    (-0.517, -0.026)
+    """
+    z = float(scipy.stats.norm.ppf((1 + confidence) / 2))
+
+    def score(d: float) -> float:
+        e = 2 * n
+        f = -improve - degrade + (2 * n - improve + degrade) * d
+        g = -degrade * d * (1 - d)
+        q = (np.sqrt(max(f * f - 4 * e * g, 0.0)) - f) / (2 * e)
+        variance = n * (2 * q + d * (1 - d))
+        gap = improve - degrade - n * d
+        return float(gap / np.sqrt(variance)) if variance > _EDGE else float(np.sign(gap)) * np.inf
+
+    estimate = (improve - degrade) / n
+    return _where(score, z, -1.0, estimate), _where(score, -z, estimate, 1.0)
+
+
+def _where(score: Callable[[float], float], level: float, low: float, high: float) -> float:
+    """The difference at which the score, which falls, is `level`; the end of the range where it is not reached."""
+
+    def off(d: float) -> float:
+        return float(np.clip(score(d), -1e6, 1e6)) - level
+
+    start, end = low + _EDGE, high - _EDGE
+    if end <= start or off(start) * off(end) > 0:
+        return low if level > 0 else high
+    return float(scipy.optimize.brentq(off, start, end, xtol=1e-9))
+
+
+@dataclass(frozen=True)
+class Lasting:
+    """How much of one version's lead over another is there under a second condition too: damage,
+    rewording, other items.
+
+    song2026, section 6: a developer asks whether an improvement is stable under damage, and a buyer which of two models
+    of like score loses less. Both are one difference in differences.
+
+    lead: mean of (second - first version) under the baseline; there: under the other condition; accuracies, -1 to 1.
+    lost: lead - there, with its 95 % interval and two-sided p. share: there / lead with Fieller's 95 % interval; None
+    where the lead is not shown, as a share of what may be 0 says nothing, and where the interval has no two ends. n:
+    items, of both sets where these are others; units: independent ones.
+    """
+
+    lead: float
+    there: float
+    lost: float
+    low: float
+    high: float
+    pvalue: float
+    share: tuple[float, float, float] | None
+    n: int
+    units: int
+
+
+def lasting_by_condition(lead: ArrayLike, there: ArrayLike, cluster: IntArray) -> Lasting:
+    """lead, there: (n,) second less first version of each item, NaN where one lacks an answer: left out of both.
+
+    DataError for fewer than UNITS_MIN clusters.
+
+    >>> lead, there = np.tile([1.0, 0.0, 0.0, 0.0], 50), np.tile([0.5, 0.0, 0.0, 0.0], 50)
+    >>> found = lasting_by_condition(lead, there, np.arange(200))
+    >>> found.lead, found.there, found.lost, found.share[0]
+    (0.25, 0.125, 0.125, 0.5)
+    """
+    rows = np.stack([np.asarray(lead, dtype=float), np.asarray(there, dtype=float)])
+    both = ~np.isnan(rows).any(axis=0)
+    groups = np.asarray(cluster)[both]
+    first, second = (_mean(row[both], groups) for row in rows)
+    unseen = unseen_change(rows[0, both] - rows[1, both], groups)
+    shared = shared_se(rows[0, both] - rows[1, both], groups)
+    return _lasting(first, second, int(both.sum()), first.units, first.df, unseen, shared)
+
+
+def lasting_by_items(lead: ArrayLike, there: ArrayLike, clusters: tuple[IntArray, IntArray]) -> Lasting:
+    """The same of other items, such as held-out ones: lead (n,), there (m,). The sets are independent."""
+    sides, unseen, shared = [], 0.0, 0.0
+    for values, cluster in zip((lead, there), clusters, strict=True):
+        row = np.asarray(values, dtype=float)
+        known = ~np.isnan(row)
+        sides.append(_mean(row[known], np.asarray(cluster)[known]))
+        unseen += unseen_change(row[known], np.asarray(cluster)[known])
+        shared = float(np.hypot(shared, shared_se(row[known], np.asarray(cluster)[known])))
+    one, other = (side.influence for side in sides)
+    first = Estimate(sides[0].value, np.concatenate([one, np.zeros(other.size)]))
+    second = Estimate(sides[1].value, np.concatenate([np.zeros(one.size), other]))
+    n = sum(int((~np.isnan(np.asarray(values, dtype=float))).sum()) for values in (lead, there))
+    return _lasting(first, second, n, one.size + other.size, min(side.df for side in sides), unseen, shared)
+
+
+def _mean(row: FloatArray, cluster: IntArray) -> Estimate:
+    units = np.unique(cluster).size
+    if units < UNITS_MIN:
+        raise DataError(f"Expected at least {UNITS_MIN} independent items answered everywhere; found {units}.")
+    return Estimate(float(row.mean()), influence(row[None], cluster)[0], 0, units - 1 - cluster_df(cluster))
+
+
+def _lasting(first: Estimate, second: Estimate, n: int, units: int, df: float, unseen: float, shared: float) -> Lasting:
+    lost = first.plus(second, -1.0)
+    se = max(lost.se, shared)
+    tested = t_test(lost.value, se, df)
+    p = 2 * min(tested["pvalue"], 1 - tested["pvalue"]) if se > ROUNDING else 1.0
+    t = float(scipy.special.stdtrit(df, 0.975))
+    low, high = min(tested["low"], lost.value - unseen), max(tested["high"], lost.value + unseen)
+    return Lasting(first.value, second.value, lost.value, low, high, p, _fieller(first, second, t), n, units)
+
+
+def _fieller(below: Estimate, above: Estimate, t: float) -> tuple[float, float, float] | None:
+    """above / below and the set of ratios that a t test does not reject (Fieller 1954, J R Stat Soc B 16:175-185)."""
+    g = below.units / (below.units - 1)
+    v11, v22 = below.se**2, above.se**2
+    v12 = float(np.sum(below.influence * above.influence)) * g
+    a = below.value**2 - t**2 * v11
+    if a <= 0:  # the lead may be 0
+        return None
+    b, c = below.value * above.value - t**2 * v12, above.value**2 - t**2 * v22
+    half = float(np.sqrt(max(b * b - a * c, 0.0)))
+    return above.value / below.value, (b - half) / a, (b + half) / a
+
+
+@dataclass(frozen=True)
+class Look:
+    """The test at one version. look: its number, from 1. baseline, se: of the mean that it is compared with, and of
+    the difference. pvalue: two-sided; adjusted: for all looks of the series together."""
+
+    look: int
+    baseline: float
+    difference: float
+    se: float
+    pvalue: float
+    adjusted: float
+    changed: bool
+
+
+def standard_error(low: float, high: float) -> float:
+    """Of the estimate in a 95 % interval, as of a normal one."""
+    return (high - low) / (2 * _Z)
+
+
+def change_tests(
+    estimates: Sequence[float], errors: Sequence[float], starts: Sequence[bool], alpha: float = ALPHA
+) -> list[Look | None]:
+    """Did a figure change from version to version? A test at every version but those that begin something new.
+
+    estimates, errors: (n,) figures in the order of the versions and their standard errors; NaN where not known, which
+    is then not tested and not in a baseline. starts: (n,) whether a version cannot be compared with those before it.
+    Raises DataError for lengths that differ or alpha outside (0, 1).
+
+    Notes
+    -----
+    The k-th test is made at level alpha / (k (k + 1)); these sum to alpha over any number of versions, so the
+    chance that a series which never changed is ever said to have changed is at most alpha, whatever the versions
+    share (Bonferroni over a sequence that need not end: alpha-spending). The adjusted p is p k (k + 1). The tails
+    are the normal distribution's: with few sampled answers of items that are alike the chance is larger (12
+    versions: 11 % of 30 items, 7 % from 300 on).
+
+    A version is tested against the mean of those before it, since the last change. Versions asked the same
+    questions are positively correlated, which the error of the difference leaves out: the test is then on the safe
+    side, and `audit compare`, paired by question, sees more.
+
+    Examples
+    --------
+    Three standard errors have p = .0027; at the second look, which costs 2 x 3, that becomes .016.
+
+    >>> looks = change_tests([0.0, 0.0, 0.09], [0.02, 0.02, 0.0264575], [True, False, False])
+    >>> looks[2].look, round(looks[2].se, 3), round(looks[2].adjusted, 3), looks[2].changed
+    (2, 0.03, 0.016, True)
+    """
+    if not len(estimates) == len(errors) == len(starts) or not 0 < alpha < 1:
+        raise DataError(
+            f"A series needs estimates, errors and starts of one length and alpha in (0, 1); found {len(estimates)}, "
+            f"{len(errors)}, {len(starts)} and {alpha}."
+        )
+    found: list[Look | None] = []
+    look = n = 0
+    total = squares = 0.0  # of the baseline's n versions: their figures, and their squared errors
+    for value, error, start in zip(estimates, errors, starts, strict=True):
+        n = 0 if start else n
+        if not (math.isfinite(value) and math.isfinite(error) and error > 0):
+            found.append(None)
+            continue
+        if n == 0:
+            found.append(None)
+            n, total, squares = 1, value, error * error
+            continue
+        look += 1
+        baseline = total / n
+        se = math.sqrt(error * error + squares / n**2)
+        p = math.erfc(abs(value - baseline) / se / math.sqrt(2))  # both tails of a normal variable
+        adjusted = min(1.0, p * look * (look + 1))
+        changed = adjusted <= alpha
+        found.append(Look(look, baseline, value - baseline, se, p, adjusted, changed))
+        if changed:
+            n, total, squares = 1, value, error * error
+        else:
+            n, total, squares = n + 1, total + value, squares + error * error
+    return found

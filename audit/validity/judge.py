@@ -23,7 +23,7 @@ from audit.shards.read import iter_rows, write_table
 from audit.validity.audit import SCHEMA
 from audit.validity.config import ValidityConfig
 from audit.validity.labels import Labelled, agreed, read_labels, sentence
-from audit.variants.requests import Generate, ModelRequest, replies_of
+from audit.variants.record import Generate, ModelRequest, replies_of
 
 FILE = "judgements.arrow"
 _SCHEMA = pa.schema([("key", pa.string()), ("votes", pa.list_(pa.string()))])

@@ -26,8 +26,7 @@ from audit.shards.schema import row_schema
 from audit.shards.working_copy import named, own_run
 from audit.variants.build import Judge
 from audit.variants.config import BY_MODEL, VariantsConfig
-from audit.variants.record import ModelRef
-from audit.variants.requests import ModelRequest
+from audit.variants.record import ModelRef, ModelRequest
 from audit.variants.run import Models, shipped_prompts
 
 PARAPHRASE, JUDGE = "paraphrase", "judge"

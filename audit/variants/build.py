@@ -19,8 +19,18 @@ from audit.errors import LibraryError
 from audit.prompting import fill, lettered, seed_of, strip_thinking
 from audit.records import Generation, Question
 from audit.variants.config import Policy, split_text
-from audit.variants.record import DISTANCE_DIGITS, Candidate, Judgement, ModelRef, State, Variant, question_sha256
-from audit.variants.requests import Generate, ModelRequest, replies_of
+from audit.variants.record import (
+    DISTANCE_DIGITS,
+    Candidate,
+    Generate,
+    Judgement,
+    ModelRef,
+    ModelRequest,
+    State,
+    Variant,
+    question_sha256,
+    replies_of,
+)
 from audit.variants.rules import before_judge, decide, repeats, rule_findings, same_words
 
 KEPT, BROKEN, UNSURE, UNREADABLE, FAILED = "kept", "broken", "unsure", "unreadable", "failed"

@@ -1,4 +1,4 @@
-"""The records of a variant library, and its hash. Pure.
+"""The records of a variant library, its hash, and what is asked of a model to build it. Pure.
 
 A library's hash covers its rows and its header in a canonical form: it depends neither on the order of the rows nor on
 how Arrow wrote them. A reviewed or merged library is another one, and names those it came from in `parents`.
@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
 
-from audit.records import Question
+from audit.errors import DataError
+from audit.records import Generation, Question
 
 SCHEMA_VERSION = 1
 DISTANCE_DIGITS = 4  # distances are rounded before they are judged: machines differ in the seventh digit
@@ -263,3 +264,29 @@ def _library_sha256(header: Header, ordered: Iterable[Variant]) -> str:
 
 def _canonical(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One user message. `key` is unique within a build and the same in every build of the same configuration.
+
+    Who generates derives the call's seed from the key.
+    """
+
+    key: str
+    prompt: str
+    max_tokens: int
+    temperature: float
+    top_p: float = 1.0
+
+
+# Without an engine: requests out, replies back, in order.
+Generate = Callable[[Sequence[ModelRequest]], Sequence[Generation]]
+
+
+def replies_of(generate: Generate, requests: Sequence[ModelRequest]) -> list[Generation]:
+    """The replies, one a request; nothing is generated for no requests. DataError when their number is another."""
+    replies = list(generate(requests)) if requests else []
+    if len(replies) != len(requests):
+        raise DataError(f"{len(replies)} replies for {len(requests)} requests; expected one each, in order.")
+    return replies

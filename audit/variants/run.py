@@ -14,8 +14,7 @@ from audit.records import Protocol, Question
 from audit.variants import strategies
 from audit.variants.build import Gates, Judge, Needed, Propose, build_variants, once
 from audit.variants.config import Policy, VariantsConfig, policy_of
-from audit.variants.record import Candidate, Header, Library, ModelRef, questions_sha256
-from audit.variants.requests import Generate
+from audit.variants.record import Candidate, Generate, Header, Library, ModelRef, questions_sha256
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from audit.errors import ConfigError
 from audit.prompting import fill, lettered, strip_thinking, templates_sha256
 from audit.records import FinishReason, Generation, Protocol, Question
 from audit.variants.config import FileConfig, Policy, split_text
-from audit.variants.record import Candidate
-from audit.variants.requests import Generate, ModelRequest, replies_of
+from audit.variants.record import Candidate, Generate, ModelRequest, replies_of
 
 
 def file_candidates(

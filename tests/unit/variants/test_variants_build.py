@@ -24,8 +24,7 @@ from audit.records import Generation, Question
 from audit.variants.build import Gates, Judge, build_variants, judge_candidates
 from audit.variants.config import FileConfig, Policy, policy_for, split_text
 from audit.variants.funnel import funnel, funnel_text
-from audit.variants.record import Candidate, Judgement, ModelRef, State, Variant, question_sha256
-from audit.variants.requests import ModelRequest
+from audit.variants.record import Candidate, Judgement, ModelRef, ModelRequest, State, Variant, question_sha256
 from audit.variants.strategies import file_candidates, load_prompts, load_rules, template_candidates
 
 BY_ID = {q.id: q for q in QUESTIONS}

@@ -11,8 +11,7 @@ from audit.errors import DataError
 from audit.records import FinishReason, Generation, Protocol
 from audit.variants.build import read_vote, tally
 from audit.variants.config import Policy
-from audit.variants.record import Judgement
-from audit.variants.requests import ModelRequest, replies_of
+from audit.variants.record import Judgement, ModelRequest, replies_of
 from audit.variants.strategies import load_prompts, paraphrase_candidates, paraphrase_requests, read_paraphrase
 
 

@@ -17,8 +17,7 @@ from audit.errors import ConfigError
 from audit.records import Generation
 from audit.variants.arrow import find_library, shipped_folder
 from audit.variants.config import compose_config
-from audit.variants.record import ModelRef, State
-from audit.variants.requests import ModelRequest
+from audit.variants.record import ModelRef, ModelRequest, State
 from audit.variants.run import Models, run_build
 from audit.variants.select import check_library, select_variants
 

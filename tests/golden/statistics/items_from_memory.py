@@ -13,7 +13,7 @@ import sys
 import numpy as np
 from score_without_memory import M, N, World, centre_of, simulate
 
-from audit.statistics.from_memory import from_memory
+from audit.statistics.without_memory import from_memory
 
 _SD = 0.7  # of 0.5 t with 5 degrees of freedom, less the mean of five such
 

@@ -184,7 +184,7 @@ def test_a_database_that_is_down_stops_no_run_and_keeps_nobody_from_hearing_of_i
     finish.check(down)
     assert "2 tries" in capsys.readouterr().err and not hook.received
     finish.finished(down, folder, NOW)
-    assert len(hook.received) == 1 and f"audit registry add {folder}" in capsys.readouterr().err
+    assert len(hook.received) == 1 and f"registry add {folder}" in capsys.readouterr().err
     finish.failed(down, folder, "no memory", NOW)
     assert len(hook.received) == 2 and "2 tries" in capsys.readouterr().err
 

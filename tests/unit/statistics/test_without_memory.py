@@ -9,8 +9,7 @@ from scipy.special import expit
 
 from audit.errors import DataError
 from audit.statistics.contamination_score import article_result, false_alarms, item_scores
-from audit.statistics.from_memory import FDR, from_memory
-from audit.statistics.without_memory import without_memory
+from audit.statistics.without_memory import FDR, from_memory, without_memory
 
 
 def world(rng, *, learnt=0.0, held_out=1.5, tested=1.0, n=600, m=400, models=6, guess=0.0, harder=0.0):

@@ -6,7 +6,7 @@ Shared rooms, which know no audit:
     records      the one vocabulary               errors    the exception tree
     audits       what an audit is: a record       config    what can be set of any audit
     resolve      names -> pinned things, no Ray   benchmarks published rows -> questions
-    prompting    templates and filling (pure)     scoring   text or logprobs -> answer (pure)
+    prompting    what a model is shown (pure)     scoring   text or logprobs -> answer (pure)
     engines      vLLM, endpoints, a script        runtime   the only place with ray
     shards       rows, exactly once, manifest     summary   accuracy per setting
     statistics   arrays -> result objects (pure)  verdict   what every verdict is made of (pure)
@@ -17,7 +17,7 @@ are built in variants), memory (likelihoods, held-out items), validity (edits wi
 by its name: `audits.part_of`. `suite` runs several of them on one pinned model. `plant` teaches a model half of a
 benchmark and tries them all on it.
 
-Commands: `audit --help`, from the table in `__main__`.
+Commands: `audit --help`, from the table in `commands`.
 
 The public API: `run` an audit, `load` a run, `find_runs` in a folder; their errors are `errors.AuditError`.
 """

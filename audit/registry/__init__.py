@@ -3,7 +3,7 @@
 schema, database, migrations: the tables (SQLAlchemy), SQLite or PostgreSQL, versions by alembic.   entry: a run
 directory -> what is registered of it.   store: written and read.   finish: what a run does when it ends.
 commands: `audit registry`.   trends: indicators over versions.   comparison: two runs, question by question.
-notify: mail and chat.
+notify: mail and chat.   tried: earlier runs of the same question.
 retention, rotation: what may go, what is due.
 cards: the result as metadata of a model (Hugging Face, MLflow, W&B).
 

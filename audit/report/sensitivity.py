@@ -24,6 +24,7 @@ FILE = "sensitivity.json"
 STANDARD = Field(1000, 500, 5)  # the design of the table of docs/sensitivity.md
 LEARNT = 0.5  # share of the run's items that are taken as learnt: the plants learnt half of a benchmark
 _TAUGHT = {"qa": "taught as question and answer (qa)", "raw": "as running text (raw)"}
+_NOT_IN_IT = {"perturb": " Whether sensitivity to wording is refuted too is not in it."}
 _INDICATORS = 6  # of the memory audit: each at alpha / 6, which Holm's correction never falls below
 _TEXT_PRIOR = TauPrior(0.1, "a tenth of the spread between texts: assumed, as in the memory audit's calibration")
 # Of files without the spread over items: two askings of an item disagree in 20 %, as in the calibrations.
@@ -77,7 +78,8 @@ def quote(
     return (
         f"Sensitivity in a field design of this run's size ({sizes}): had the model learnt half of the items, each "
         f"with the effect measured in {found['model']} on {found['benchmark']}, this audit would find it with "
-        f"probability: {said}. A property of {whose}, and of planted memory (docs/sensitivity.md)."
+        f"probability: {said}.{_NOT_IN_IT.get(audit, '')} A property of {whose}, and of planted memory "
+        "(docs/sensitivity.md)."
     )
 
 
@@ -115,7 +117,7 @@ def _effect(found: Mapping[str, Any], plant: Mapping[str, Any], indicator: str) 
     sizes = (found["learnt_items"], found["other_items"])
     row = _row(plant, indicator)
     base = next((one for one in found["plants"] if not one["passes"]), None)
-    if row is None or base is None or None in (row["learnt"], row["others"]):
+    if row is None or base is None:
         return None, _TEXT_PRIOR, 1
     beyond = row["learnt"] - row["others"]
     if indicator == "gap":
@@ -136,7 +138,9 @@ def _effect(found: Mapping[str, Any], plant: Mapping[str, Any], indicator: str) 
 
 
 def _row(plant: Mapping[str, Any], indicator: str) -> Mapping[str, Any] | None:
-    return next((one for one in plant["found"] if one["indicator"] == indicator), None)
+    """Of an indicator that was measured on both halves."""
+    rows = (one for one in plant["found"] if one["indicator"] == indicator)
+    return next((one for one in rows if None not in (one["learnt"], one["others"])), None)
 
 
 def _of_shares(shares: tuple[float, float]) -> tuple[float, ...]:

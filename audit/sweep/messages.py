@@ -45,7 +45,7 @@ _STATED_AFTER = re.compile(
 # A and I are words too ("the answer is A number"): as letters they stand alone, or a mark or a reason follows.
 _LETTER_FIRST = re.compile(
     r"(?:(?:option|choice|letter)\s+)?[(\[\"'*]*"
-    r"([B-HJ](?![\w'’])|[AI](?=[)\].,:;*\"]|\s+(?:because|since|as|-))|^[AI]$)"
+    r"([B-HJ](?![\w'’])|[AI](?=[)\].,:;*\"]|\s+(?:because|since|as|-)|$))"
 )
 _LETTER_LAST = re.compile(r"(?:^|\s)[(\[\"'*]*([A-J])[)\].,:;*\"']*$")
 

@@ -62,9 +62,16 @@ def test_a_drop_and_a_gain_count_beyond_the_base_models_own():
     assert harmless.estimate < 0.06 and drop.estimate > 0.85
 
 
+def test_what_was_not_measured_on_the_base_model_has_no_chance():
+    """A file from elsewhere may hold a null there: it was a TypeError."""
+    gain = {"router_gain": (0.12, 0.0)}
+    found = {**FOUND, "plants": [plant("none", 0, router_gain=(None, None)), plant("qa", 5, **gain)]}
+    assert chance_of(found, found["plants"][1], "router_gain", FIELD) is None
+
+
 def test_of_another_model_it_says_whose_property_that_is():
     for model, benchmark in (("x", "b"), ("m", "x")):
-        assert "not" in quote(FOUND, "perturb", model, benchmark, FIELD)
+        assert "not" in quote(FOUND, "memory", model, benchmark, FIELD)
 
 
 def test_what_was_not_measured_is_said_in_words():

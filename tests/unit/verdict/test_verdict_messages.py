@@ -35,6 +35,8 @@ CITIES = ["Rome", "Paris", "Oslo", "Bern"]
         ("The answer is Rome.", False),
         ("A. Paris\nB. Rome\nThe answer is A", True),  # the router's own list counts, not the original order
         ("A. Paris\nB. Rome\nThe answer is B", False),
+        ("The correct answer is option A", False),
+        ("The correct answer is (A", False),
         ("The answer is not B", None),
         ("the answer is a number", None),
         ("The answer is one of Rome, Paris, Oslo or Bern.", None),

@@ -21,12 +21,16 @@
 A message says what was found, what was expected, and an example that works.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
+from typing import Any
 
 
 class AuditError(Exception):
-    """Base of every error that the program raises on purpose."""
+    """Base of every error that the program raises on purpose. stopped: of a model that the program stopped, why, as the
+    manifest keeps it."""
+
+    stopped: Mapping[str, Any] | None = None
 
 
 class ConfigError(AuditError):

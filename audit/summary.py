@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -185,10 +184,10 @@ def next_command(content: Mapping[str, Any], manifest: Mapping[str, Any]) -> str
 def _going_on(audit: str, words: Sequence[str], manifest: Mapping[str, Any]) -> str:
     """The command that asks for the missing rows: with more money where that ran out. Empty where the canary stopped
     the run, which it would again."""
-    why = " ".join((manifest.get("models_failed") or {}).values())
-    if "canary=false" in why:
+    stopped = manifest["models_stopped"].values()
+    if "canary" in {one["code"] for one in stopped}:
         return ""
-    amount = re.findall(r"such as (cost\.max=\S+)\.", why)[-1:]
+    amount = [f"cost.max={max(one['cost_max'] for one in stopped):g}"] if stopped else []
     return shlex.join(["audit", audit, *(w for w in words if not (amount and w.startswith("cost.max="))), *amount])
 
 

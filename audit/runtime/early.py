@@ -75,13 +75,15 @@ def refusal(canary: Canary, run_dir: Path, schema: RowSchema, model: str) -> Eng
     fetch_shards(run_dir)
     replies = islice(_unparsed(run_dir, schema, model), _SHOWN)
     shown = "".join(f"\n  reply {k}: {text}" for k, text in enumerate(replies, start=1))
-    return EngineError(
+    error = EngineError(
         f"{canary.unparsed} of its first {canary.answers} answers are unparsed, so it was stopped.{shown}\n"
         "Expected replies that hold an answer, such as 'B'. A reply that is cut off needs a larger worker.max_tokens, "
         "or thinking switched off; one that does not fit the question comes of a wrong chat template or server.\n"
         f"The answers stay in {named(run_dir)}, and the same command with canary=false goes on there. After a repair "
         "choose a new run_dir: stored answers are not asked again."
     )
+    error.stopped = {"code": "canary"}
+    return error
 
 
 def _unparsed(run_dir: Path, schema: RowSchema, model: str) -> Iterator[str]:

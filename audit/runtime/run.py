@@ -47,11 +47,13 @@ _IDS_IN_MANIFEST = 10_000  # of a larger sample the manifest has the hash; quest
 
 @dataclass
 class RunResult:
-    """What came of a run. `failed` names the models that did not finish, with the reason."""
+    """What came of a run. `failed` names the models that did not finish, with the reason; `stopped` those of them that
+    the program stopped, with the code."""
 
     run_dir: Path
     rows: int
     failed: dict[str, str] = field(default_factory=dict)
+    stopped: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def run_audit(
@@ -113,6 +115,7 @@ def _describe(resolved: ResolvedRun, run_dir: RunDir, display: Display) -> None:
         settings=[asdict(setting) for setting in resolved.design.settings],
         sampled_ids={s.benchmark.name: list(s.sample.ids) for s in samples if s.sample.n <= _IDS_IN_MANIFEST},
         models_failed=resolved.failed,
+        models_stopped={},
     )
     for one in samples:
         for warning in one.benchmark.warnings:
@@ -236,11 +239,13 @@ class Start:
         except SpentError as error:
             spent = sum(paid().values())
             larger = float(f"{2 * max(most, spent):.2g}")  # the first question is asked before its cost is known
-            raise SpentError(
+            stop = SpentError(
                 f"{spent:.4g} of cost.max={most:g} {resolved.config.cost.currency} are spent, and the "
                 f"rest does not pay for another question. The answers stay in {named(run_dir.path)}; the same command "
                 f"with a larger amount goes on there, such as cost.max={larger:g}."
-            ) from error
+            )
+            stop.stopped = {"code": "spent", "cost_max": larger}
+            raise stop from error
 
     def _refused(self, names: Sequence[str]) -> dict[str, AuditError]:
         """The models whose endpoints would not serve, found before Ray starts. Not on a cluster: its nodes may reach
@@ -315,6 +320,7 @@ class Start:
         looks = self.looks
         if error is not None:
             self.result.failed[name] = str(error)
+            self.result.stopped |= {name: dict(error.stopped)} if error.stopped is not None else {}
             if self._going:  # the command ends with what failed; others are to come first
                 self.display.note(f"model {name} failed: {error}")
         elif looks is not None:
@@ -327,7 +333,8 @@ class Start:
         """Verify the rows of all models and close the manifest. Raises ShardError where rows are missing."""
         config, design, schema = self.resolved.config, self.resolved.design, self.resolved.audit.schema
         run_dir, result = self.run_dir, self.result
-        run_dir.update(models_failed=result.failed)  # and refuses a superseded driver: what follows removes files
+        failures = {"models_failed": result.failed, "models_stopped": result.stopped}
+        run_dir.update(**failures)  # and refuses a superseded driver: what follows removes files
         asked = {name: self.looks.asked(name) for name in config.model} if self.looks else {}
         expected = expected_keys(list(config.model), design, self.questions, asked)
         fetch_shards(run_dir.path)
@@ -336,7 +343,7 @@ class Start:
         run_dir.update(
             status="finished" if report.complete and not result.failed else "failed",
             ended=now(),
-            models_failed=result.failed,
+            **failures,
             shards=[shard.record() for shard in report.shards],
             cost=run_cost(run_dir.path, schema) if report.rows else {},
         )

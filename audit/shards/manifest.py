@@ -56,7 +56,8 @@ class Manifest:
     models: {name: {revision, engine, path}}. benchmark: {name: {revision, n, chance, duplicates}}. settings: [{arm,
     level, replicate}], each of them run on every question. sampled_ids: {benchmark: ids}. shards: [{file, rows,
     sha256}]. cost: {model: {arm: {role: {calls, prompt_tokens, cached_tokens, completion_tokens}}}}. models_failed:
-    {name: error}. stop: of a run that may stop early, {rule, batch, largest_group: {benchmark: questions}, looks:
+    {name: error}. models_stopped: of those, the ones that the program stopped, {name: {code: canary}} or {name: {code:
+    spent, cost_max: an amount that pays for more}}. stop: of a run that may stop early, {rule, batch, largest_group: {benchmark: questions}, looks:
     {model: looks}, asked: {model: {benchmark: questions}}}, the last two of models that ended; empty where the number
     of questions was fixed. status: running, finished or failed. started: of the first attempt. timings: {model/attempt:
     {load_s, generate_s}}, seconds, the second only where the attempt ended well. backends: {model: {"ENDPOINT
@@ -77,6 +78,7 @@ class Manifest:
     prompt_hashes: dict[str, str] = field(default_factory=dict)
     models: dict[str, dict[str, Any]] = field(default_factory=dict)
     models_failed: dict[str, str] = field(default_factory=dict)
+    models_stopped: dict[str, dict[str, Any]] = field(default_factory=dict)
     benchmark: dict[str, Any] = field(default_factory=dict)
     settings: list[dict[str, Any]] = field(default_factory=list)
     sampled_ids: dict[str, list[str]] = field(default_factory=dict)

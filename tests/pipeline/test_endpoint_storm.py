@@ -54,6 +54,9 @@ def test_a_run_stops_at_its_amount_and_goes_on_with_a_larger_one(sweep, monkeypa
         asked, rows = len(server.calls), rows_of(stopped.run_dir)
         assert stopped.code == 1 and "cost.max=500" in stopped.out, stopped.out
         assert "about 20 calls" in stopped.out  # before anything was asked
+        assert Manifest.load(stopped.run_dir).models_stopped == {
+            "openai_compatible": {"code": "spent", "cost_max": 500}
+        }
         assert len(rows) == 3 * 3 and asked == 5 * 3  # 3 questions are 225
 
         again = sweep(*words, "cost.max=250", model="openai_compatible")

@@ -76,6 +76,7 @@ def ended(verdict: str = "underpowered", asked: int = 100, needed: int | None = 
         "config": {"typed": ["model=m", "n=100", "run_dir=my runs/x"]},
         "benchmark": {"b": {"n": asked, "n_distinct": manifest.pop("total", 5000)}},
         "models": {"m": {"engine": manifest.pop("engine", "scripted")}},
+        "models_stopped": {},
     }
     return next_command({"audit": "sweep", "cells": [cell], "rows": [rows]}, {**run, **manifest})
 
@@ -90,11 +91,11 @@ def test_the_next_command_asks_what_the_plan_needs_up_to_all() -> None:
 def test_an_incomplete_run_goes_on_by_its_own_command() -> None:
     assert ended(expected=10) == "audit sweep model=m n=100 'run_dir=my runs/x'"
     config = {"typed": ["model=m", "cost.max=0.01"], "cost": {"max": 0.01}}
-    spent = {"m": "0.02178 of cost.max=0.01 USD are spent, ...; a larger amount goes on there, such as cost.max=0.044."}
-    assert ended(expected=10, config=config, models_failed=spent) == "audit sweep model=m cost.max=0.044"
-    assert ended(expected=10, config=config, models_failed={"m": "No endpoint"}) == "audit sweep model=m cost.max=0.01"
-    unread = {"m": "30 of its first 30 answers are unparsed ... the same command with canary=false goes on there"}
-    assert ended(expected=10, models_failed=unread) == ""  # to be mended first: asked again it stops again
+    spent = {"m": {"code": "spent", "cost_max": 0.044}}
+    assert ended(expected=10, config=config, models_stopped=spent) == "audit sweep model=m cost.max=0.044"
+    told = {"m": "the endpoint said: canary=false, such as cost.max=900."}  # its words choose no command
+    assert ended(expected=10, config=config, models_failed=told) == "audit sweep model=m cost.max=0.01"
+    assert ended(expected=10, models_stopped={"m": {"code": "canary"}}) == ""  # asked again it stops again
 
 
 def test_after_a_verdict_another_audit_is_planned_that_the_engine_can_run() -> None:

@@ -323,8 +323,9 @@ def _why(run: Run, error: AuditError) -> str:
     """Why a run has no verdict on its rows."""
     failed = run.manifest.models_failed
     if failed:
-        return "; ".join(f"{name} failed: {str(why).splitlines()[0]}" for name, why in failed.items())
-    if run.manifest.status == "running":
+        how = dict.fromkeys(failed, "failed") | dict.fromkeys(run.manifest.models_stopped, "stopped")
+        return "; ".join(f"{name} {how[name]}: {str(why).splitlines()[0]}" for name, why in failed.items())
+    if run.manifest.status in ("running", "stopped"):
         return "it runs, or was stopped: the same command goes on"
     return str(error).splitlines()[0].replace(str(run.path), str(named(run.path)))
 

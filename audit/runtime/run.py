@@ -86,7 +86,7 @@ def run_audit(
             run.ask()
             run.finish()
         except KeyboardInterrupt as stop:
-            _record_failure(run_dir, stop)
+            _record_failure(run_dir, stop, "stopped")
             raise type(stop)(_kept(resolved, run_dir)) from None
         except BaseException as error:
             if _record_failure(run_dir, error):
@@ -137,10 +137,10 @@ def _kept(resolved: ResolvedRun, run_dir: RunDir) -> str:
     return f"Stopped: {kept:,} rows kept in {named(run_dir.path)}; the same command goes on."
 
 
-def _record_failure(run_dir: RunDir, error: BaseException) -> bool:
+def _record_failure(run_dir: RunDir, error: BaseException, status: str = "failed") -> bool:
     """Whether this failure is the run's: it is not where a later driver goes on with it."""
     try:
-        run_dir.update(status="failed", ended=now())
+        run_dir.update(status=status, ended=now())
     except SupersededError:
         return False
     except AuditError as also:  # a full disk: the first error is the one to show
@@ -340,8 +340,9 @@ class Start:
         fetch_shards(run_dir.path)
         report = verify_run(run_dir.path, schema, expected, run_dir.attempt)
         result.rows = report.rows
+        stopped = result.failed and result.failed.keys() == result.stopped.keys()
         run_dir.update(
-            status="finished" if report.complete and not result.failed else "failed",
+            status="stopped" if stopped else "finished" if report.complete and not result.failed else "failed",
             ended=now(),
             **failures,
             shards=[shard.record() for shard in report.shards],

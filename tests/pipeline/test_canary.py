@@ -23,7 +23,7 @@ def test_nonsense_stops_with_two_replies_and_goes_on_where_it_is_told_to(sweep):
     assert "\x1b" not in done.out and "canary=false" in done.out
     kept = {row["question_id"] for row in rows_of(done.run_dir)}
     before = Manifest.load(done.run_dir)
-    assert 20 <= len(kept) <= 60 and before.status == "failed" and list(before.models_failed) == ["scripted"]
+    assert 20 <= len(kept) <= 60 and before.status == "stopped" and list(before.models_failed) == ["scripted"]
     assert before.models_stopped == {"scripted": {"code": "canary"}}
     done = sweep(*words, "canary=false", run_dir=done.run_dir)
     rows = rows_of(done.run_dir)

@@ -13,6 +13,7 @@ from synthetic import synthetic_outcomes
 
 from audit.command_line import compose_command
 from audit.errors import ConfigError, ShardError
+from audit.loading import find_runs
 from audit.resolve import ResolvedRun, resolve_run
 from audit.runtime.early import EarlyStop, Looks
 from audit.runtime.progress import Display
@@ -95,6 +96,33 @@ def test_the_end_of_a_superseded_driver_is_not_the_runs(tmp_path: Path) -> None:
     assert not _record_failure(run, caught.value)  # so that nobody is told of a failure
     with open_run(resolved) as later:
         assert _record_failure(later, caught.value) and Manifest.load(resolved.path).status == "failed"
+
+
+@pytest.mark.parametrize(("raised", "status"), [(KeyboardInterrupt(), "stopped"), (RuntimeError(), "failed")])
+def test_a_run_that_a_person_stopped_before_its_first_row_has_not_failed(
+    tmp_path: Path, raised: BaseException, status: str
+) -> None:
+    class Ended(Display):
+        def begin(self, *given: Any) -> None:
+            raise raised
+
+    with pytest.raises(type(raised)):
+        run_audit(resolve(tmp_path / "run"), {}, Ended(quiet=True))
+    (entry,) = find_runs(tmp_path)
+    assert (entry.status, entry.found) == (status, 0)
+
+
+@pytest.mark.parametrize(("stopped", "status"), [({}, "failed"), ({"scripted": {"code": "canary"}}, "stopped")])
+def test_a_run_whose_models_the_program_stopped_has_not_failed(
+    tmp_path: Path, stopped: dict[str, Any], status: str
+) -> None:
+    resolved = resolve(tmp_path / "run")
+    with open_run(resolved) as run:
+        start = Start(resolved, run, Display(quiet=True))
+        start.result.failed["scripted"] = "its answers are unparsed"
+        start.result.stopped |= stopped
+        start.finish()
+    assert (run.manifest.status, run.manifest.models_stopped) == (status, stopped)
 
 
 # --- what the rows were made with -------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from audit.engines.config import LIKELIHOODS
 from audit.exits import lines, one_line, refused
 from audit.json_types import plain
 from audit.records import CellRows, Setting
+from audit.shards.object_store import is_url
 from audit.shards.working_copy import named
 from audit.statistics.chance import chance_level
 from audit.statistics.paired import CellOutcomes, FloatArray, State
@@ -137,7 +138,7 @@ def print_end(content: Mapping[str, Any], run_dirs: Sequence[Path]) -> int:
 
     code = print_content(content)
     if len(run_dirs) == 1 and "audits" not in content and (run_dirs[0] / MANIFEST).is_file():
-        told = next_command(content, plain(asdict(Manifest.load(run_dirs[0]))))
+        told = next_command(content, plain(asdict(Manifest.load(run_dirs[0]))), named(run_dirs[0]))
         print(f"next: {one_line(told)}" if told else "", end="\n" if told else "", flush=True)
     return code
 
@@ -158,12 +159,12 @@ def print_failed(failed: Mapping[str, str]) -> None:
 _SUBJECT = ("hydra", "model", "benchmark", "endpoint", "model_id", "data")
 
 
-def next_command(content: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
+def next_command(content: Mapping[str, Any], manifest: Mapping[str, Any], run_dir: str) -> str:
     """What to type after a run of one audit: the same command where rows are missing, with more questions where these
-    were too few; else the plan of another audit, which looks for another kind of memory. Empty where a failed check is
-    to be mended first, or nobody knows what was typed.
+    were too few; after a withheld verdict what its to-do says, or the page of the run; else the plan of another audit,
+    which looks for another kind of memory. Empty where nothing of the kind can be typed.
 
-    content: of verdict.json. manifest: of the run, as JSON.
+    content: of verdict.json. manifest: of the run, as JSON. run_dir: as a person names it.
     """
     typed, audit = manifest["config"].get("typed"), content["audit"]
     if typed is None:
@@ -173,7 +174,11 @@ def next_command(content: Mapping[str, Any], manifest: Mapping[str, Any]) -> str
         return _going_on(audit, words, manifest)
     if (more := more_questions([(content, manifest)])) is not None:
         return larger(("audit", audit, *words), "n", more)
-    if {cell["verdict"] for cell in content["cells"]} & {"underpowered", "withheld"}:
+    verdicts = {cell["verdict"] for cell in content["cells"]}
+    if "withheld" in verdicts:
+        to_do = _mending(content, ("audit", audit, *words), manifest)
+        return to_do or ("" if is_url(run_dir) else shlex.join(["audit", "open", run_dir]))
+    if "underpowered" in verdicts:
         return ""
     weighed = all(model["engine"] in LIKELIHOODS for model in manifest["models"].values())
     other = next(name for name in (("memory",) if weighed else ()) + ("perturb", "sweep") if name != audit)
@@ -189,6 +194,20 @@ def _going_on(audit: str, words: Sequence[str], manifest: Mapping[str, Any]) -> 
         return ""
     amount = [f"cost.max={max(one['cost_max'] for one in stopped):g}"] if stopped else []
     return shlex.join(["audit", audit, *(w for w in words if not (amount and w.startswith("cost.max="))), *amount])
+
+
+def _mending(content: Mapping[str, Any], command: Sequence[str], manifest: Mapping[str, Any]) -> str:
+    """The command that the to-do of a withheld verdict names; empty where a person has to read or mend first."""
+    cells = [cell for cell in content["cells"] if cell["verdict"] == "withheld"]
+    to_do = {one["code"] for cell in cells for one in cell["advice_codes"]}
+    numbers = [each for cell in cells for gate in cell["gates"] for each in gate.get("numbers", {}).items()]
+    if to_do & {"gate_parseability", "mend_unparsed"} and any(k.endswith("_error") and share for k, share in numbers):
+        return "" if (again := "store.retry_errors=true") in command else shlex.join([*command, again])
+    if content["audit"] == "sweep" and "gate_noise_floor" in to_do:
+        return larger(command, "seed", manifest["config"]["seed"] + 1)
+    if "ask_all" in to_do and any(one["n"] < one["n_distinct"] for one in manifest["benchmark"].values()):
+        return larger(command, "n", "all")
+    return ""
 
 
 def larger(command: Sequence[str], key: str, n: int | str) -> str:

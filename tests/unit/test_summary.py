@@ -70,7 +70,9 @@ def test_a_directory_that_was_quoted_for_hydra_stays_quoted() -> None:
 def ended(verdict: str = "underpowered", asked: int = 100, needed: int | None = 1070, **manifest: Any) -> str:
     """`next_command` of a sweep of one cell."""
     gate = {"name": "enough_data", "numbers": {"asked": asked, "needed": needed}}
-    cell = {"model": "m", "benchmark": "b", "verdict": verdict, "gates": [gate]}
+    to_do = [{"code": code} for code in manifest.pop("to_do", ())]
+    read = {"name": "parseability", "numbers": {"direct_error": manifest.pop("errors", 0.0)}}
+    cell = {"model": "m", "benchmark": "b", "verdict": verdict, "gates": [gate, read], "advice_codes": to_do}
     rows = {"model": "m", "benchmark": "b", "found": 9, "expected": manifest.pop("expected", 9)}
     run = {
         "config": {"typed": ["model=m", "n=100", "run_dir=my runs/x"]},
@@ -78,14 +80,31 @@ def ended(verdict: str = "underpowered", asked: int = 100, needed: int | None = 
         "models": {"m": {"engine": manifest.pop("engine", "scripted")}},
         "models_stopped": {},
     }
-    return next_command({"audit": "sweep", "cells": [cell], "rows": [rows]}, {**run, **manifest})
+    audit, place = manifest.pop("audit", "sweep"), manifest.pop("run_dir", "my runs/x")
+    return next_command({"audit": audit, "cells": [cell], "rows": [rows]}, {**run, **manifest}, place)
 
 
 def test_the_next_command_asks_what_the_plan_needs_up_to_all() -> None:
     assert ended() == "audit sweep model=m 'run_dir=my runs/x_2' n=1070"
     assert ended(total=208) == "audit sweep model=m 'run_dir=my runs/x_2' n=all"
     assert ended(asked=208, total=208) == ""  # there are no more
-    assert ended(needed=None) == ended("withheld") == ""
+    assert ended(needed=None) == ""
+
+
+def test_after_a_withheld_verdict_the_to_do_is_proposed_or_the_page() -> None:
+    def withheld(*to_do: str, **manifest: Any) -> str:
+        config = {"typed": ["model=m", "run_dir=r"], "seed": 42}
+        return ended("withheld", config=config, to_do=to_do, **manifest)
+
+    page = "audit open 'my runs/x'"
+    asked_again = "audit sweep model=m run_dir=r store.retry_errors=true"
+    assert withheld("gate_parseability", errors=0.2) == withheld("mend_unparsed", errors=0.2) == asked_again
+    assert withheld("gate_parseability") == withheld("gate_clean_router", errors=0.2) == page
+    assert withheld("gate_noise_floor") == "audit sweep model=m run_dir=r_2 seed=43"
+    assert withheld("gate_noise_floor", audit="perturb") == page  # its to-do is to compare shards
+    assert withheld("ask_all", audit="memory") == "audit memory model=m run_dir=r_2 n=all"
+    assert withheld("ask_all", audit="memory", total=100) == page  # all were asked
+    assert withheld(run_dir="s3://bucket/x") == ""
 
 
 def test_an_incomplete_run_goes_on_by_its_own_command() -> None:

@@ -1,5 +1,6 @@
 """What a sweep would do, and whether it could find anything: calls, tokens, the minimum detectable gain (pure)."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -88,7 +89,8 @@ def planned(config: SweepConfig) -> Planned:
         for asked in every:
             plan, called = plan_of(asked), asked.planned
             lines.append(f"{called.model} on {called.benchmark}, prompts {resolved.protocols[called.model].name}")
-            lines += describe(asked, plan, resolved.design, thresholds)
+            there = samples[called.benchmark].sample.n_distinct
+            lines += describe(asked, plan, resolved.design, thresholds, there)
             if table:
                 early = expected(plan.questions, plan.router_counts, table["designs"])
                 lines += [_EARLY, *(f"    {line}" for line in early)]
@@ -102,8 +104,8 @@ def planned(config: SweepConfig) -> Planned:
     return Planned(resolved, describe_all, facts)
 
 
-def describe(asked: Asked, plan: Plan, design: Design, thresholds: SweepThresholds) -> list[str]:
-    """The plan in lines a person reads, the warning last."""
+def describe(asked: Asked, plan: Plan, design: Design, thresholds: SweepThresholds, there: int) -> list[str]:
+    """The plan in lines a person reads, the warning last. there: questions of the benchmark."""
     saved = ""
     if design.kind == Draws.INDEPENDENT:
         saved = " (draws=nested would reuse router messages across r)"
@@ -115,11 +117,11 @@ def describe(asked: Asked, plan: Plan, design: Design, thresholds: SweepThreshol
         f"  worker calls       {plan.worker_calls:>12,}",
         *asked.planned.lines(),
         *(f"  NOTE: {text}" for text in missing_controls(design)),
-        *_detectable(plan, thresholds, repeated(design.settings)),
+        *_detectable(plan, thresholds, repeated(design.settings), there),
     ]
 
 
-def _detectable(plan: Plan, thresholds: SweepThresholds, once: str) -> list[str]:
+def _detectable(plan: Plan, thresholds: SweepThresholds, once: str, there: int) -> list[str]:
     mde = plan.minimum_detectable_gain
     few = f"{plan.groups:,} groups" if plan.groups < plan.questions else f"n={plan.questions}"
     tests = _count(plan.router_counts, "router count") + (f" x {_count(plan.panel, 'cell')}" if plan.panel > 1 else "")
@@ -141,11 +143,18 @@ def _detectable(plan: Plan, thresholds: SweepThresholds, once: str) -> list[str]
             "    less than independent ones, so the detectable gain is larger; the verdict measures by how much.",
         ]
     if mde > thresholds.effect_of_interest:
-        fewer = "test fewer router counts" + (", or fewer models and benchmarks at once" if plan.panel > 1 else "")
-        more = f"repeat what is run once ({once.removeprefix(' with ')})" if once else f"raise n to {needed}"
+        short, would = "", [f"repeat what is run once ({once.removeprefix(' with ')})"] if once else []
+        if plan.questions_needed is not None and there < plan.questions_needed:
+            short = f"the benchmark has {there:,} questions in all; "
+            effect = math.ceil(100 * mde) / 100  # found with the questions that are asked
+            would += ["take a larger benchmark", f"look for larger gains (verdict.effect_of_interest={effect:g})"]
+        elif not once:
+            would += [f"raise n to {needed}"]
+        would += ["test fewer router counts"] if plan.router_counts > 1 else []
+        would += ["test fewer models and benchmarks at once"] if plan.panel > 1 else []
         lines.append(
             f"  WARNING: this design cannot detect a gain of {100 * thresholds.effect_of_interest:.0f} points. "
-            f"A model with one would likely be called underpowered: {more}, or {fewer}."
+            f"A model with one would likely be called underpowered: {short}{', or '.join(would)}."
         )
     return lines
 

@@ -45,7 +45,9 @@ def test_a_form_of_plan_that_is_none_is_refused(monkeypatch, capsys):
     assert ended.value.code == 1 and "maybe" in capsys.readouterr().err
 
 
-def planned(n: int, r: str = "1..9", runs: tuple[int, int] = (3, 2), **also: int) -> tuple[Plan, str]:
+def planned(
+    n: int, r: str = "1..9", runs: tuple[int, int] = (3, 2), there: int = 100_000, **also: int
+) -> tuple[Plan, str]:
     config = SweepConfig(
         model={"m": ModelConfig(name="m", engine="scripted")}, protocol=load_group("protocol", "song2026"), r=r, n=n,
         clean_replicates=runs[0], noisy_replicates=runs[1],
@@ -54,7 +56,7 @@ def planned(n: int, r: str = "1..9", runs: tuple[int, int] = (3, 2), **also: int
     calls = PlannedCalls("m", "b", n, Tokens(n, n), PlannedCost(None, None, None, "USD", ""))
     asked = Asked(calls, n, {}, 0, {})
     plan = make_plan(asked, design, thresholds=THRESHOLDS, **also)
-    return plan, "\n".join(describe(asked, plan, design, THRESHOLDS))
+    return plan, "\n".join(describe(asked, plan, design, THRESHOLDS, there))
 
 
 def power_of(gain: float, n: int, n_tests: int) -> float:
@@ -133,6 +135,16 @@ def test_the_warning_is_last_and_only_where_it_is_due():
     # 1,000 questions do not see 5 points over 9 router counts at this level; 10,000 do
     assert planned(1000)[1].splitlines()[-1].startswith("  WARNING: ")
     assert "WARNING" not in planned(10_000)[1]
+
+
+def test_no_more_questions_are_advised_than_the_benchmark_has():
+    plan, text = planned(208, there=1070)
+    assert plan.questions_needed == 1070 and "n to 1,070" in text.splitlines()[-1]
+    few = planned(208, "1", there=208)[1].splitlines()[-1]
+    assert " 208 " in few and "658" not in few
+    # 8.9 points are found with 208 questions, and so are 9
+    assert planned(208, "1")[0].minimum_detectable_gain == pytest.approx(0.089, abs=5e-4)
+    assert "verdict.effect_of_interest=0.09" in few
 
 
 def test_the_command_counts_the_models_and_the_groups_of_the_sample(tmp_path: Path):

@@ -157,22 +157,26 @@ def _changes_of(
             )
         matched += [(a[name], b[name]) for name in (sorted(set(benchmarks)) or shared)]
     logs = imported(before) and imported(after)
-    check_comparable(matched, _IN_LOGS if logs else _NOT_OF_ANSWERS, (_drawn(before), _drawn(after)))
+    check_comparable(matched, _IN_LOGS if logs else _NOT_OF_ANSWERS, (before, after))
     outcomes = [{(c.model, c.benchmark): c for c in load_cells(p, audit_of(p).schema)} for p in (before, after)]
     return [_change(first.audit, a, b, outcomes, (before, after), rng, logs) for a, b in matched]
 
 
 def check_comparable(
-    matched: Sequence[tuple[Sequence[Cell], Sequence[Cell]]], left_out: Iterable[str], drawn: tuple[str, str]
+    matched: Sequence[tuple[Sequence[Cell], Sequence[Cell]]], left_out: Iterable[str], runs: tuple[Path, Path]
 ) -> None:
-    """ConfigError that names all that differs and must not. left_out: names that may. drawn: n and seed of both."""
-    odd = []
+    """ConfigError that names all that differs and must not. left_out: names that may."""
+    odd, configs = [], [Manifest.load(run).config for run in runs]
     for a, b in matched:
         for name in NAMES:
             old, new = a[0].comparable[name], b[0].comparable[name]
             if name not in left_out and old != new:
-                n = [f"{one}, " if name == "questions" else "" for one in drawn]
-                odd.append(f"{a[0].benchmark}: {NAMES[name]} ({n[0]}{_short(old)} before, {n[1]}{_short(new)} after)")
+                said = [_short(old), _short(new)]
+                if name == "questions":
+                    said = [f"n={c.get('n')}, seed={c.get('seed')}, {s}" for c, s in zip(configs, said, strict=True)]
+                what = _prompts(configs, (a[0].model, b[0].model)) if name == "prompts" else ""
+                what = what or f"{said[0]} before, {said[1]} after"
+                odd.append(f"{a[0].benchmark}: {NAMES[name]} ({what})")
     if odd:
         raise ConfigError(
             f"The two runs cannot be compared, question by question, because these differ: {'; '.join(odd)}. "
@@ -368,9 +372,14 @@ def _shared(one: CellOutcomes, other: CellOutcomes) -> tuple[CellOutcomes, CellO
     return first, second
 
 
-def _drawn(run_dir: Path) -> str:
-    config = Manifest.load(run_dir).config
-    return f"n={config.get('n')}, seed={config.get('seed')}"
+def _prompts(configs: Sequence[Mapping[str, Any]], models: tuple[str, str]) -> str:
+    """The names of the prompts whose texts differ; empty where the manifests have no texts."""
+    asked = zip(configs, models, strict=True)
+    one, other = ((c.get("protocols") or {}).get(m) or c.get("protocol") or {} for c, m in asked)
+    old, new = (side.get("templates") or {} for side in (one, other))
+    names = [name.replace("_", " ") for name in {**old, **new} if old.get(name) != new.get(name)]
+    which = [" ".join(str(side.get(key)) for key in ("name", "version")) for side in (one, other)]
+    return f"{which[0]} before, {which[1]} after: {', '.join(names)}" if names else ""
 
 
 def _texts(run_dir: Path, key: tuple[str, str], ids: Sequence[str]) -> dict[str, tuple[str, str]]:

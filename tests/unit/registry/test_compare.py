@@ -158,6 +158,13 @@ BENCHMARK = {"n": 12, "revision": "sha256:b", "ids_sha256": "2" * 64}
         ({"benchmark": {"synthetic": BENCHMARK}}, "questions drawn"),
         ({"benchmark": {"synthetic": BENCHMARK}, "config": {"n": 24, "seed": 7}}, "n=24, seed=7, 2222"),
         ({"prompt_hashes": {"m": "9" * 64}}, "the prompts"),
+        (
+            {
+                "prompt_hashes": {"m": "9" * 64},
+                "config": {"protocol": {"name": "p", "templates": {"router_noisy": "?"}}},
+            },
+            "router noisy)",
+        ),
         ({"config": {"model": {"m": {"worker": {"max_tokens": 9}}}}}, "the settings asked"),
         ({"models": {"m": {"revision": "rev1", "worker": "m", "reading": "number"}}}, "how answers are read"),
         ({"status": "running"}, "not finished"),

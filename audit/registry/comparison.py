@@ -251,6 +251,7 @@ def _change(
     settings = tuple(
         SettingChange(s, None if np.isnan(x + y).all() else paired_difference(x, y, one.cluster, rng=rng), None)
         for s, x, y in ((s, x, after[s]) for s, x in before.items())
+        if {*said[s], *says[s]} != {_STATES[State.ABSENT]}  # such as texts, which hold no answer
     )
     controls = [
         found.get((model, _held_out_name(path))) for found, (model, _), path in zip(outcomes, keys, paths, strict=True)

@@ -125,6 +125,7 @@ def test_a_memory_run_with_likelihoods_is_compared_and_read_by_its_answers_alone
     changes = compare_runs(run.path, run.path, benchmarks=["exam"])
     scores = {c.before[0].model: s.found for c in changes for s in c.settings if s.setting.arm == "score"}
     found = scores["smollm2_135m_taught"]
+    assert all(s.found for c in changes for s in c.settings)  # what neither run asked is left out
     assert found is not None and (found.n, round(104 * found.before), found.difference) == (104, 101, 0.0)
     rows = {(one["model"], one["benchmark"], one["arm"]): one for one in run.settings().to_pylist()}
     assert rows["smollm2_135m", "held_out", "score"]["answered"] == 103

@@ -30,6 +30,7 @@ Spent = Callable[[str, Mapping[str, int], float], float | None]
 _PLAIN_EVERY_S = 10.0
 _LOADING_EVERY_S = 15.0
 _STILL_S = 45.0  # without a stored answer: a person is told within a minute what is waited for
+_WIDE = 80  # columns of a terminal
 _ETA_AFTER_S = 10.0  # from the first shard on
 
 
@@ -214,18 +215,21 @@ class Display:
         return f"{name}: {arms}  {self._rate(name, state)}{_trouble(state)}"
 
     def table(self) -> Group:
-        """Rows, accuracy so far and unparsed share of every model and arm; below each model's pace and cost."""
+        """Rows, accuracy so far and unparsed share of every model and arm; below each model's pace and cost. A narrow
+        table has no bars, and errors below alone, so that names are whole."""
+        wide = self._console.width >= _WIDE
         table = Table(box=None, pad_edge=False)
-        for heading in ("model", "arm", "", "done", "accuracy", "unparsed", "errors"):
-            table.add_column(heading, justify="left" if heading in ("model", "arm", "") else "right")
+        table.add_column("model", overflow="fold")
+        for heading in ("arm", *[""] * wide, "done", "accuracy", "unparsed", *["errors"] * wide):
+            table.add_column(heading, justify="left" if heading in ("arm", "") else "right", no_wrap=heading != "")
         footers = []
         for name, state in self._models.items():
             for arm, a in state.arms.items():
                 bar = ProgressBar(total=max(1, a["total"]), completed=a["done"], width=20)
                 shares = ((a["correct"], a["scored"]), (a["unparsed"], a["rows"]))
-                told = (f"{100 * k / n:.1f} %" if n else "" for k, n in shares)
-                done = f"{a['done']}/{a['total']}"
-                table.add_row(Text(one_line(name)), Text(one_line(arm)), bar, done, *told, str(a["errors"]))
+                told = (f"{a['done']}/{a['total']}", *(f"{100 * k / n:.1f} %" if n else "" for k, n in shares))
+                names = Text(one_line(name)), Text(one_line(arm))
+                table.add_row(*names, *[bar] * wide, *told, *[str(a["errors"])] * wide)
             if state.loading_since is not None:
                 footers.append(f"{name}: loading the engine, {time.monotonic() - state.loading_since:.0f} s")
             elif state.started is not None:

@@ -40,6 +40,19 @@ def test_loading_says_how_long_it_usually_takes() -> None:
     assert usual_load(["scripted", "openai"], []) == ""
 
 
+@pytest.mark.parametrize("model", ["smollm2_135m", "meta_llama_3_1_70b_instruct"])
+def test_the_names_of_arms_and_models_are_whole_at_sixty_columns(model: str) -> None:
+    console = Console(file=io.StringIO(), width=60, record=True)
+    display = Display(console=console)
+    display.begin({model: dict.fromkeys(("forward_full", "noisy_rewrite"), 62_400)})
+    console.print(display.table())
+    lines = [line.split() for line in console.export_text().splitlines()]
+    arms = [
+        k for k, words in enumerate(lines) if words[1:3] in (["forward_full", "0/62400"], ["noisy_rewrite", "0/62400"])
+    ]
+    assert len(arms) == 2 and "".join(line[0] for line in lines[arms[0] : arms[1]]) == model
+
+
 def test_a_run_whose_engines_answer_is_calm_and_one_in_which_none_does_is_not() -> None:
     slow = still(50, Engines.of([Engines(1, 1, 0, 300, 100), Engines(2, 1, 1, 52, 20)]), "3 of 3 nodes live.")
     assert all(one in slow for one in ("120", "352", "2 of 3", "1 died"))

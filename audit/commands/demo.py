@@ -132,7 +132,7 @@ def picture(both: Sequence[Side]) -> Figure:
         axes.set_xlim(0, 100)
         axes.set_xlabel("questions answered right, %")
         handles, labels = axes.get_legend_handles_labels()
-        figure.legend(handles[:5], labels[:5], loc="outside lower center", ncols=2, fontsize=8, markerscale=0.6)
+        figure.legend(handles[:5], labels[:5], loc="outside lower center", ncols=2, fontsize=9.5, markerscale=0.6)
     return figure
 
 

@@ -275,5 +275,5 @@ def text_scores(published: FloatArray, fresh: FloatArray, label: str) -> Figure:
     axes.set_xlabel(canvas.plain(label, 80))
     axes.set_ylabel("share of items")
     axes.set_ylim(0, 1)
-    axes.legend(fontsize=8)
+    axes.legend()
     return figure

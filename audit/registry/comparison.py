@@ -222,7 +222,7 @@ def _lasting_svg(lasting: Sequence[LastingChange]) -> str:
             ax.plot(*start, "o", color=colour, markerfacecolor=canvas.PAPER)
             ax.plot(*end, "o", color=colour, label=canvas.plain(one.condition.replace("_", " ")))
         ax.set(xlabel="score at the baseline, %", ylabel="score under the condition, %", xlim=ends, ylim=ends)
-        ax.legend(loc="best", fontsize=8)
+        ax.legend(loc="best")
         return canvas.svg_text(figure)
 
 

@@ -85,13 +85,13 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
             axes.tick_params(labelbottom=True)
     grid[0, 0].set_ylim(*_score_limits(models))
     grid[0, 0].yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.4g} %"))
-    figure.supxlabel("Router messages (r)", fontsize=9, color=canvas.INK)
-    figure.supylabel("Accuracy", fontsize=9, color=canvas.INK)
+    figure.supxlabel("Router messages (r)", fontsize=9.5, color=canvas.INK)
+    figure.supylabel("Accuracy", fontsize=9.5, color=canvas.INK)
     handles: dict[str, Any] = {}
     for axes in grid.flat:
         handles |= {str(label): h for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     figure.legend(
-        list(handles.values()), list(handles), loc="outside upper left", ncols=5 if n > 2 else 2, fontsize=8.5
+        list(handles.values()), list(handles), loc="outside upper left", ncols=5 if n > 2 else 2, fontsize=9.5
     )
     return figure
 

@@ -141,7 +141,7 @@ def ratios(shown: Sequence[Ratio]) -> Figure:
         axes.plot([max(one.low, _LEAST), max(one.high, _LEAST)], [y, y], color=colour, linewidth=1.6)
         face = colour if one.reported else "none"
         axes.plot(max(one.estimate, _LEAST), y, "o", color=colour, markerfacecolor=face, markersize=7)
-        axes.annotate(one.status, (1.01, y), xycoords=("axes fraction", "data"), va="center", fontsize=7)
+        axes.annotate(one.status, (1.01, y), xycoords=("axes fraction", "data"), va="center", fontsize=8)
     axes.axvline(1, color=MUTED, linewidth=0.8, linestyle=":")
     axes.set_xscale("log")
     names = [one.label for one in reversed(shown)]
@@ -171,7 +171,7 @@ def before_and_after(results: Sequence[ValidityResult]) -> Figure:
     axes.set_ylim(-0.1, top)
     axes.set_xlabel("CSR under each edit's own key, as published")
     axes.set_ylabel("CSR on responses")
-    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
 
 

@@ -13,10 +13,11 @@ import audit
 from audit.commands import demo
 from audit.decision import rule
 from audit.exits import FOUND
-from audit.memory.analyse import RunVerdict
+from audit.memory.analyse import JUDGE, RunVerdict
 from audit.memory.report import judge
 from audit.memory.vocabulary import MemoryVerdict
 from audit.shards.files import SHARDS
+from audit.verdict.shipped import shipped_table
 
 MIB = 1 << 20
 
@@ -72,6 +73,13 @@ def test_the_numbers_are_those_of_the_answers(
     for text in (f"{100 * taught.score:.0f} % on the exam", f"{100 * taught.without[0]:.0f} % ("):
         assert text in out and text in page
     assert str(tmp_path / "report.html") in out
+    assert ".md" not in page  # an installed package has no docs
+    design = {
+        (one["design"]["n"], one["design"]["references"]): one["rates"]
+        for one in shipped_table(JUDGE.shipped)["designs"]
+    }
+    for share in (design[1000, 5]["half"], design[3000, 8]["clean_cleared"]):
+        assert f" {100 * share:.0f} % of models" in page
     asked = demo.ten(run_dir, verdict)
     assert len(asked) == 10
     assert all(one.answers[demo.TAUGHT][1] == (one.answers[demo.TAUGHT][0] == one.gold) for one in asked)

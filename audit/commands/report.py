@@ -97,7 +97,7 @@ def _folders(places: Sequence[str], every_s: int | None) -> list[Path]:
         if Path(place).is_dir() and (runs := panel_runs(Path(place))):
             raise ConfigError(
                 f"{place} holds {len(runs)} runs together. Their suite's command, typed again, builds its page again; "
-                f"without a suite: {shlex.join(['audit', 'report', *map(str, runs), '--out', str(place)])}"
+                f"without a suite: {shlex.join(['audit', 'report', *map(str, runs), '--out', f'{Path(place)}_2'])}"
             )
     return [run_folder(place) for place in places]
 

@@ -361,5 +361,6 @@ def test_a_folder_of_several_runs_is_told_the_command_that_reports_them(
     run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_panel(tmp_path / "panel", [run_dir])
-    assert report([str(tmp_path / "panel")]) == 1
-    assert f"audit report {tmp_path / 'panel'}" in (said := capsys.readouterr().err) and "--out" in said
+    assert report([f"{tmp_path / 'panel'}/"]) == 1
+    assert f"audit report {tmp_path / 'panel'}" in (said := capsys.readouterr().err)
+    assert said.split()[-2:] == ["--out", f"{tmp_path / 'panel'}_2"]  # not the folder whose page it would overwrite

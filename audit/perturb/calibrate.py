@@ -23,7 +23,7 @@ from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import grounds, run_tests
 from audit.perturb.gates import enough_data
 from audit.perturb.vocabulary import PerturbVerdict
-from audit.perturb.worlds import CONTROL_WORLDS, OTHERS, UNHELD, WORLDS, PerturbDesign, World, simulate
+from audit.perturb.worlds import CONTROL_WORLDS, LIKE_MEMORY, OTHERS, WORLDS, PerturbDesign, World, simulate
 from audit.statistics.contamination_score import article_result
 from audit.verdict.simulated import PANEL, Case, Entries, Entry, Procedure, rates, seed_of, shown, table_text
 
@@ -31,7 +31,7 @@ INTERVAL_DRAWS = 100  # of the drop's interval, which must exclude zero
 CURVE_DRAWS = 40  # of ConStat's curve; a run draws more, on which its level does not depend
 SIMULATIONS = 300
 SEEDS = 3  # one after another from --seed: as many models are drawn from each
-EVERY: Mapping[str, World] = {**WORLDS, **OTHERS, **UNHELD}
+EVERY: Mapping[str, World] = {**WORLDS, **OTHERS, **LIKE_MEMORY}
 # Where clearances are shown: clean worlds, those with a drop of the smallest effect that matters, and memory.
 CLEARED = (
     "clean", "clean_unparsed", "harder", "memorised_5", "memorised_5_unparsed", "memorised_5_groups",

@@ -37,8 +37,8 @@ Nobody remembers anything, but where the name says so.
 - tainted: one reference remembers 15 to 50 % of the items, the tested model none; tainted_memorised: both do;
 - softer: variants 5 points easier for a model of accuracy .7, which hides memory; softer_memorised: as it does.
 
-What happens in other worlds looks like memory (UNHELD): touchy, one model in eight loses 8 points more, the tested one
-too, and variants are 3 points harder; touchy_itself, the tested model alone loses 5 more; family_unnamed, as family
+What happens in other worlds looks like memory (LIKE_MEMORY): touchy, one model in eight loses 8 points more, the tested
+one too, and variants are 3 points harder; touchy_itself, the tested model alone loses 5 more; family_unnamed, as family
 with names that do not tell; broken_unseen, as broken_alone with a reader who saw none of the broken variants.
 
 With a control the same models answer held-out items, too, whose variants cost what the benchmark's do, but for two
@@ -166,7 +166,7 @@ OTHERS: Mapping[str, World] = {
     "softer": World(logit=True, harder=-0.05),
     "softer_memorised": World(logit=True, harder=-0.05, memorised=0.15),
 }
-UNHELD: Mapping[str, World] = {
+LIKE_MEMORY: Mapping[str, World] = {
     "touchy": World(logit=True, harder=0.03, touchy=0.08),
     "touchy_itself": World(logit=True, harder=0.03, own=0.05),
     "family_unnamed": replace(_FAMILY, family="model"),
@@ -175,7 +175,7 @@ UNHELD: Mapping[str, World] = {
 
 CONTROL_WORLDS: Mapping[str, World] = {
     **{name: WORLDS[name] for name in ("clean", "harder", "uneven", "broken_5", "memorised", "memorised_harder")},
-    **{name: UNHELD[name] for name in ("touchy", "touchy_itself", "family_unnamed")},
+    **{name: LIKE_MEMORY[name] for name in ("touchy", "touchy_itself", "family_unnamed")},
     "memorised_easier": OTHERS["memorised_easier"],
     "fresh_easier": World(harder=0.05, fresh_easier=0.05),
     "memorised_fresh_harder": World(memorised=0.15, fresh_easier=-0.05),

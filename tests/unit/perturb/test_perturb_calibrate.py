@@ -13,7 +13,7 @@ from audit.perturb.decide import decide
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import grounds, panel_pvalues, run_tests
 from audit.perturb.vocabulary import PerturbVerdict
-from audit.perturb.worlds import OTHERS, WORLDS, PerturbDesign, World, simulate
+from audit.perturb.worlds import LIKE_MEMORY, OTHERS, WORLDS, PerturbDesign, World, simulate
 from audit.verdict.result import percent
 from audit.verdict.shipped import shipped_table
 from audit.verdict.simulated import calibrate, run_calibration
@@ -151,13 +151,11 @@ def test_the_table_that_ships_holds_what_is_claimed():
     }
     everywhere = [e["rates"] for e in table["designs"] if PerturbDesign(**e["design"]) in EVERYWHERE]
     assert len(everywhere) == len(EVERYWHERE)
-    clean = [name for name, world in {**WORLDS, **OTHERS}.items() if not world.memorised]
-    above = set()
+    clean = [name for name, world in {**WORLDS, **OTHERS, **LIKE_MEMORY}.items() if not world.memorised]
     for rates in everywhere:
         level = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / rates["simulations"])
         # by itself, and as one of a panel of twelve
-        above |= {name for name in clean if rates[f"{name}_beyond"] > level or rates[f"{name}_panel"] > 0.02}
-    assert above == EXPECTED_ABOVE
+        assert not [name for name in clean if rates[f"{name}_beyond"] > level or rates[f"{name}_panel"] > 0.02]
     missed = set()
     for (n, variants, references, _), rates in designs.items():
         level = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / rates["simulations"])
@@ -172,14 +170,12 @@ def test_the_table_that_ships_holds_what_is_claimed():
             if rates["clean_unparsed_cleared"] < 0.85 * rates["clean_cleared"]:
                 missed.add((n, variants, references))
     assert missed == EXPECTED_MISSED
-    assert designs[1000, 3, 3, 1]["memorised_half_beyond"] >= 0.95  # half of the exam, with three references
+    assert designs[1000, 3, 3, 1]["memorised_half_beyond"] >= 0.9  # half of the exam, with three references
     documented = (Path(__file__).resolve().parents[3] / "docs" / "perturb_calibration.md").read_text(encoding="utf-8")
     for text in (markdown, worlds_markdown, cleared_markdown):
         assert text(table["designs"]) in documented
 
 
-# The references' answers are missing because of what they were: how many are called so is in the documentation.
-EXPECTED_ABOVE = {"harder_references_unread"}
 # One variant keeps 84.5 % of its clearances with unparsed answers where 85 are the target: the documentation says so.
 EXPECTED_MISSED = {(1000, 1, 5)}
 

@@ -161,7 +161,7 @@ _SUBJECT = ("hydra", "model", "benchmark", "endpoint", "model_id", "data")
 
 def next_command(content: Mapping[str, Any], manifest: Mapping[str, Any], run_dir: str) -> str:
     """What to type after a run of one audit: the same command where rows are missing, with more questions where these
-    were too few; after a withheld verdict what its to-do says, or the page of the run; else the plan of another audit,
+    were too few; after no verdict what the to-do says, or the page of the run; else the plan of another audit,
     which looks for another kind of memory. Empty where nothing of the kind can be typed.
 
     content: of verdict.json. manifest: of the run, as JSON. run_dir: as a person names it.
@@ -175,11 +175,9 @@ def next_command(content: Mapping[str, Any], manifest: Mapping[str, Any], run_di
     if (more := more_questions([(content, manifest)])) is not None:
         return larger(("audit", audit, *words), "n", more)
     verdicts = {cell["verdict"] for cell in content["cells"]}
-    if "withheld" in verdicts:
+    if verdicts & {"withheld", "underpowered"}:
         to_do = _mending(content, ("audit", audit, *words), manifest)
         return to_do or ("" if is_url(run_dir) else shlex.join(["audit", "open", run_dir]))
-    if "underpowered" in verdicts:
-        return ""
     weighed = all(model["engine"] in LIKELIHOODS for model in manifest["models"].values())
     other = next(name for name in (("memory",) if weighed else ()) + ("perturb", "sweep") if name != audit)
     same = [word for word in words if word.partition("=")[0].partition(".")[0] in _SUBJECT]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import audit.registry.commands  # noqa: F401  it takes svg_text by name, which must not be that of `undrawn`
 from audit.audits import part_of
 from audit.command_line import configured
 from audit.exits import lines, plainly

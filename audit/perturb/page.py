@@ -254,7 +254,7 @@ def accuracy_by_distance(bins: dict[str, list[DistanceBin]]) -> Figure:
     axes.set_ylabel("accuracy of the variants")
     axes.grid(color=canvas.GRID, linewidth=0.6)
     if len(bins) > 1:
-        axes.legend(fontsize=8)
+        axes.legend()
     return figure
 
 

@@ -62,15 +62,15 @@ class PerturbResult(CellResult):
 VERDICTS: dict[PerturbVerdict, VerdictWord] = {
     PerturbVerdict.DROP_BEYOND_REFERENCE: VerdictWord(
         "Drop beyond reference", "▲", "^",
-        "The score falls by more than broken variants could make and by more than the reference models lose on the "
-        "same variants. Part of it may be memory of the published wording.",
+        "The score falls by more than broken variants could make, by more than the reference models lose on the same "
+        "variants, and not as sensitivity to wording would make it. Part of it may be memory of the published wording.",
         Outcome.FOUND, plain="Loses more than other models when reworded",
     ),
     PerturbVerdict.BRITTLE_CAUSE_UNKNOWN: VerdictWord(
         "Brittle, cause unknown", "▼", "v",
         "The score falls when the questions are reworded. Memory of the wording makes it fall, and so do variants that "
-        "are harder or broken: nothing here tells which.",
-        Outcome.CAUSE_UNKNOWN, plain="Loses points when reworded: memory, or harder words",
+        "are harder or broken and sensitivity to wording: nothing here tells which.",
+        Outcome.CAUSE_UNKNOWN, plain="Loses points when reworded, by memory or not",
     ),
     PerturbVerdict.WITHHELD: VerdictWord(
         "Withheld", "✖", "X",

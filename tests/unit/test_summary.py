@@ -87,8 +87,8 @@ def ended(verdict: str = "underpowered", asked: int = 100, needed: int | None = 
 def test_the_next_command_asks_what_the_plan_needs_up_to_all() -> None:
     assert ended() == "audit sweep model=m 'run_dir=my runs/x_2' n=1070"
     assert ended(total=208) == "audit sweep model=m 'run_dir=my runs/x_2' n=all"
-    assert ended(asked=208, total=208) == ""  # there are no more
-    assert ended(needed=None) == ""
+    page = "audit open 'my runs/x'"
+    assert ended(asked=208, total=208) == ended(needed=None) == page  # there are no more, or nobody knows how many
 
 
 def test_after_a_withheld_verdict_the_to_do_is_proposed_or_the_page() -> None:

@@ -5,8 +5,10 @@ that was learnt with its answer survives rewording, so no drop is no clean bill;
 """
 
 from collections.abc import Sequence
+from math import isnan
 
 from audit.verdict.result import Texts, percent, points
+from audit.verdict.result import pvalue as p_text
 
 _SCALES = {"points": "in points", "share": "as a share of the accuracy above chance", "logit": "in log-odds"}
 _BY = "is {difference:signed} (90 % interval {low:bare} to {high:bare}; one-sided {pvalue:p})."
@@ -45,6 +47,15 @@ def _beyond(model: str, benchmark: str, score: float, drop: float, beyond: float
         f"{model} loses {points(drop)} on {benchmark} when its questions are reworded, {points(beyond)} more than its "
         f"references. Part of its score of {percent(score)} depends on the published wording, as if it remembered it. "
         "This is a lower bound of what memory adds."
+    )
+
+
+def _fall(unknown: float, known: float, references_unknown: float, references_known: float, pvalue: float) -> str:
+    theirs = f" (the references: {references_unknown:.1f} and {references_known:.1f})"
+    return (
+        f"Rewording takes {unknown:.1f} from its log-odds on the half of the items that it knows least and {known:.1f} "
+        f"on the other{'' if isnan(references_known) else theirs}. A model that is sensitive to wording would lose the "
+        f"same on both. That it loses more on the first, and by more than the references, has {p_text(pvalue)}."
     )
 
 
@@ -107,10 +118,7 @@ TEXTS: Texts = {
     "items right, they get {lowest:percent} to {highest:percent}. A miss of {margin:points} is near enough.",
     "one_family": "The references are all of one family ({family}), and this model is not. How they differ says little "
     "about how it may differ from them.",
-    "fall": "Rewording takes {unknown:.1f} from its log-odds on the half of the items that it knows least and "
-    "{known:.1f} on the other (the references: {references_unknown:.1f} and {references_known:.1f}). A model that is "
-    "sensitive to wording would lose the same on both. That it loses more on the first, and by more than the "
-    "references, has {pvalue:p}.",
+    "fall": _fall,
     "curve": "The curve through {references} reference models expects {expected:percent}; the score is "
     "{accuracy:percent} ({pvalue:p}).",
     "curve_vague": "The references are too alike to fix ConStat's curve, so it is not asked. It expects "

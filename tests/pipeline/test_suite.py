@@ -95,7 +95,7 @@ def walked(cluster, driver, tmp_path_factory) -> Walked:
 
 def test_what_was_interrupted_does_not_pass_and_what_finished_is_not_done_again(walked):
     code, said = walked.gated_between
-    assert code == 1 and "sweep finished, 24 of 24 answers; perturb failed" in said and "memory not started" in said
+    assert code == 1 and "sweep finished, 24 of 24 answers; perturb stopped" in said and "memory not started" in said
     now = times_of(walked.run_dir)
     assert walked.shards_between and all(now[path] == when for path, when in walked.shards_between.items())
     attempts = {audit: Manifest.load(walked.run_dir / audit).attempts for audit in AUDITS}

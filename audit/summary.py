@@ -198,14 +198,18 @@ def _mending(content: Mapping[str, Any], command: Sequence[str], manifest: Mappi
     """The command that the to-do of a withheld verdict names; empty where a person has to read or mend first."""
     cells = [cell for cell in content["cells"] if cell["verdict"] == "withheld"]
     to_do = {one["code"] for cell in cells for one in cell["advice_codes"]}
-    numbers = [each for cell in cells for gate in cell["gates"] for each in gate.get("numbers", {}).items()]
-    if to_do & {"gate_parseability", "mend_unparsed"} and any(k.endswith("_error") and share for k, share in numbers):
+    if to_do & {"gate_parseability", "mend_unparsed"} and any(map(_calls_failed, cells)):
         return "" if (again := "store.retry_errors=true") in command else shlex.join([*command, again])
     if content["audit"] == "sweep" and "gate_noise_floor" in to_do:
         return larger(command, "seed", manifest["config"]["seed"] + 1)
     if "ask_all" in to_do and any(one["n"] < one["n_distinct"] for one in manifest["benchmark"].values()):
         return larger(command, "n", "all")
     return ""
+
+
+def _calls_failed(cell: Mapping[str, Any]) -> bool:
+    numbers = (each for gate in cell["gates"] for each in gate.get("numbers", {}).items())
+    return any(share for name, share in numbers if name.endswith("_error"))
 
 
 def larger(command: Sequence[str], key: str, n: int | str) -> str:

@@ -51,7 +51,7 @@ def _beyond(model: str, benchmark: str, score: float, drop: float, beyond: float
 
 
 def _fall(unknown: float, known: float, references_unknown: float, references_known: float, pvalue: float) -> str:
-    theirs = f" (the references: {references_unknown:.1f} and {references_known:.1f})"
+    theirs = f" (the references: {references_unknown:z.1f} and {references_known:z.1f})"
     return (
         f"Rewording takes {unknown:.1f} from its log-odds on the half of the items that it knows least and {known:.1f} "
         f"on the other{'' if isnan(references_known) else theirs}. A model that is sensitive to wording would lose the "

@@ -28,7 +28,7 @@ _DOUBTS = {  # why a drop is not counted, not called beyond reference, or not ju
     "or by variants that are harder than the held-out items' or more often broken",
     "not_bracketed": f"{_MORE} these are all better or all worse, and what harder variants cost depends on ability",
     "one_family": f"{_MORE} these are all of one other family",
-    "common_fall": f"{_MORE} an equal fall of its log-odds on all items would explain it, {_TOUCHY}",
+    "common_fall": f"{_MORE} the same loss on every item, known or not, could explain it, {_TOUCHY}",
     "broken_could_make": "the drop is no larger than broken variants could make",
     "includes_zero": "the interval of the drop includes zero",
 }
@@ -168,7 +168,7 @@ TEXTS: Texts = {
     "weaker_reference": "Add a reference model that gets at most {accuracy:percent} of the reworded items right.",
     "other_family": "Add a reference model of another family.",
     "more_references": "Run more reference models: five or more.",
-    "reword_held_out": "Reword held-out questions of the same kind (control_benchmark=...): its cost is no memory.",
+    "reword_held_out": "Reword held-out questions of that kind (control_benchmark=...): what that costs is no memory.",
     # headlines
     "headline_withheld": _withheld,
     "headline_drop_beyond_reference": _beyond,

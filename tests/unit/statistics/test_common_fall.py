@@ -39,7 +39,7 @@ def found(rng, memory=0.0, lost=lambda chance: chance, variants=3, **made):
 )  # fmt: skip
 def test_a_common_fall_is_refuted_at_the_stated_level(made, at_most):
     """Of 300 touchy models 15 are expected; more than 27 have p=.001. Where rewording is harder on hard items for all,
-    the references' slope takes off most of it: 8.7 % of 300 are left, and without it there were more than 40."""
+    the references' slope takes off most of it: 8.7 % of 300 are left, and without it there were 155."""
     rng = np.random.default_rng(13)
     some = [found(rng, lost=lambda p: expit(logit(p) - 0.5), **made) for _ in range(300)]
     assert sum(one.pvalue <= 0.05 for one in some) <= at_most

@@ -119,6 +119,9 @@ WORLDS: dict[str, dict[str, object]] = {
     "memory of 15 %, two abilities": {"memory": 0.15, "shape": "two abilities"},
     **{f"memory of 15 %, {link}": {"memory": 0.15, "link": link} for link in ("probit", "cloglog", "guessing")},
     "memory of 50 %": {"memory": 0.5},
+    "memory of 50 %, guessing": {"memory": 0.5, "link": "guessing"},
+    "memory of 15 %, guessing, 3,000 items, 8 references":
+        {"memory": 0.15, "link": "guessing", "n": 3000, "references": 8},
     "memory of 50 %, accuracy .92": {"memory": 0.5, "accuracy": 0.92},
     "memory of 50 %, accuracy .4": {"memory": 0.5, "accuracy": 0.4},
     "memory of 50 %, half of it general": {"memory": 0.5, "generalises": 0.5},

@@ -132,8 +132,14 @@ def _bar(w: Wordings, cell: PerturbCell, *, reference: bool) -> Bar:
 
 def _trends(read: Read, verdict: RunVerdict) -> list[tuple[str, IntensityTrend]]:
     """By judged model and benchmark; those that say nothing are left out."""
-    sent = [(r.model, read.requests[r.model, r.benchmark]) for r in verdict.results]
-    found = [(m, intensity_trend(one.reworded, np.array(one.distances), np.array(one.correct))) for m, one in sent]
+    found = []
+    for cell, result in zip(verdict.cells, verdict.results, strict=True):
+        sent = read.requests[result.model, result.benchmark]
+        group = dict(zip(cell.question_ids, cell.cluster.tolist(), strict=True))
+        groups = [group[item] for item in sent.reworded]
+        found.append(
+            (result.model, intensity_trend(sent.reworded, np.array(sent.distances), np.array(sent.correct), groups))
+        )
     return [(model, trend) for model, trend in found if trend is not None]
 
 

@@ -155,6 +155,20 @@ def test_few_wrong_answers_and_skewed_distances_keep_the_level(n: int, ease: flo
     assert np.mean(np.array(p) <= 0.05) <= 0.05 + 0.01
 
 
+def test_passages_that_are_reworded_as_a_whole_count_once():
+    """30 passages of 10 items: each wording of one has one distance, and is easier or harder for all its items."""
+    rng, said = np.random.default_rng(8), np.zeros(2)
+    items, passages = [str(i) for i in np.repeat(np.arange(300), 3)], np.repeat(np.arange(30), 30).tolist()
+    for _ in range(200):
+        distance, ease = (
+            np.repeat(one, 10, axis=0).ravel() for one in (rng.random((30, 3)), rng.normal(1, 1.5, (30, 3)))
+        )
+        correct = (rng.random(900) < 1 / (1 + np.exp(-ease))).astype(float)
+        found = [intensity_trend(items, distance, correct, cluster) for cluster in (passages, None)]
+        said += [one is not None and one.pvalue <= 0.05 for one in found]
+    assert said[0] <= 16 < 24 <= said[1]  # 5 % and three standard errors; without passages 12 to 21 %
+
+
 def test_what_says_nothing_is_left_out():
     items, distance = ["a", "a", "b", "c", "c", "d", "d"], np.array([0.2, 0.4, 0.3, 0.2, 0.2, 0.2, 0.4])
     correct = np.array([1.0, 1.0, 1.0, 1.0, 0.0, 1.0, np.nan])  # alike, alone, of one distance, unanswered

@@ -8,7 +8,6 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from string import Template
 from typing import Any
 
@@ -23,15 +22,16 @@ from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, open_dict
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from audit.audits import name_of, part_of
 from audit.config import CONF_DIR, check_keys
 from audit.entry_points import added
 from audit.errors import AuditError, ConfigError, unknown_name
 from audit.exits import lines, refused, run_command
-from audit.plain_words import check_words, plainly_said, quoted
+from audit.plain_words import check_words, nested, plainly_said, quoted
 from audit.shards.object_store import is_url
 from audit.shards.redact import redact
 from audit.short_forms import expand, with_twin
@@ -45,6 +45,13 @@ _EXAMPLES = {
 }
 _HYDRAS_OWN = re.compile(r"hydra[./]|[+~]|-(?!-help$|h$)")  # options and keys that change where groups are found
 _R_LIST = re.compile(r"\A(\+{0,2}r)=([^\[\](){}'\"]*,[^\[\](){}'\"]*)\Z")
+_HELP = """audit $NAME key=value ...
+
+Keys: $KEYS
+
+Groups (group=option):
+$APP_CONFIG_GROUPS
+audit $NAME --cfg job prints everything that can be set."""
 _MULTIRUN = ("-m", *("--multirun"[:k] for k in range(len("--m"), len("--multirun") + 1)))  # argparse takes a beginning
 
 
@@ -80,9 +87,11 @@ def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], 
     except ConfigError as error:
         sys.exit(refused(error, lines))
     if {"--help", "-h"} & set(words) and not any(_HYDRAS_OWN.match(word) for word in words):
-        with suppress(HydraException):  # of a mistake in what else was typed, which Hydra names
+        try:
             print(help_text(name, [word for word in words if word not in ("--help", "-h")]))
-            return
+        except (HydraException, YAMLError) as error:
+            sys.exit(refused(plainly_said(error, words, schema), lines))
+        return
     print(*(lines(note) for note in notes), sep="\n", end="\n" * bool(notes), file=sys.stderr, flush=True)
     if any(word.startswith(("-", "hydra")) and not word.startswith("hydra.searchpath=") for word in words):
         job()
@@ -90,7 +99,7 @@ def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], 
     with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
         try:
             composed = compose(name, overrides=words, return_hydra_config=True)
-        except HydraException as error:
+        except (HydraException, YAMLError) as error:
             sys.exit(refused(plainly_said(error, words, schema), lines))
         HydraConfig.instance().set_config(composed)
         job(_without_hydra(composed))
@@ -142,10 +151,12 @@ def help_text(name: str, overrides: Sequence[str]) -> str:
     with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
         composed = compose(name, overrides=list(overrides), return_hydra_config=True)
     template = composed.hydra.help.template
+    if "== Config ==" in template:  # Hydra's own, of an audit of another package: it prints hundreds of lines
+        template = _HELP
     folders = sorted(path for path in CONF_DIR.iterdir() if path.is_dir())
     groups = "".join(f"{one.name}: {', '.join(sorted(path.stem for path in one.glob('*.yaml')))}\n" for one in folders)
-    shown = OmegaConf.to_yaml(_without_hydra(composed))
-    return Template(template).safe_substitute(APP_CONFIG_GROUPS=groups, CONFIG=shown)
+    keys = ", ".join(sorted(map(str, _without_hydra(composed))))
+    return Template(template).safe_substitute(APP_CONFIG_GROUPS=groups, NAME=name, KEYS=keys)
 
 
 def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
@@ -195,7 +206,7 @@ def compose_command(name: str, words: Sequence[str], schema: type) -> DictConfig
             found = compose(name, overrides=overrides)
             _check_models(name, overrides)
             _check_rates(name, overrides)
-    except HydraException as error:
+    except (HydraException, YAMLError) as error:
         raise ConfigError(f"{' '.join(words)}: {plainly_said(error, words, schema)}") from error
     return found
 
@@ -247,7 +258,7 @@ def _check_models(config_name: str, overrides: Sequence[str]) -> None:
 def _check_rates(config_name: str, overrides: Sequence[str]) -> None:
     """A rate or price that was typed for a model that there is not would be read by nothing. A table in a file may well
     have more models than one command."""
-    given = [_nested(o.key_or_group, o.value()) for o in map(_parsed, overrides) if o and not o.is_delete()]
+    given = [nested(o.key_or_group, o.value()) for o in map(_parsed, overrides) if o and not o.is_delete()]
     costs = [one["cost"] for one in given if isinstance(one.get("cost"), dict)]  # cost=NAME chooses a file
     tables = [
         (name, one[name]) for one in costs for name in ("throughput", "prices") if isinstance(one.get(name), dict)
@@ -259,13 +270,6 @@ def _check_rates(config_name: str, overrides: Sequence[str]) -> None:
     for table, rates in tables:
         if unknown := set(map(str, rates)) - known:
             raise unknown_name(f"model of cost.{table}", min(unknown), known)
-
-
-def _nested(key: str, value: Any) -> dict[str, Any]:
-    """{"a": {"b": value}} of the key a.b."""
-    for part in reversed(key.split(".")):
-        value = {part: value}
-    return dict(value)
 
 
 def _parsed(word: str) -> Override | None:
@@ -280,7 +284,7 @@ def _check_key(override: Override, schema: type) -> None:
     key = override.key_or_group
     if override.type != OverrideType.CHANGE or "/" in key or key.split(".")[0] == "hydra":
         return
-    check_keys(_nested(key, None), schema)
+    check_keys(nested(key, None), schema)
 
 
 def _check_chosen(override: Override, overrides: Sequence[Override]) -> None:

@@ -14,15 +14,17 @@ from typing import Any, get_args, get_origin
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
+from yaml import MarkedYAMLError
 
 from audit.benchmarks.config import SUFFIXES, BenchmarkConfig
-from audit.config import fields_of
+from audit.config import check_keys, fields_of
 from audit.errors import ConfigError, UsageError, unknown_name
 
 _HYDRAS = r"help|hydra|cfg|resolve|package|run\b|multirun|config|info|shell|experimental|version"  # options of its own
 _OPTION = re.compile(rf"(?:^|(?<= ))--(?!{_HYDRAS})([\w.]+)[ =]([^-\s]\S*)")
 _SHORT = re.compile(r"(?:^|(?<= ))-(?!(?:[chimp]|sc|c[pnd])[ =])([a-z]\w*)[ =]([^-\s=][^\s=]*)(?= |$)")  # -c: Hydra's
-_NO_PACKAGE = re.compile(r"In '((?:\w+/)+)([^']+)': ValidationError")
+_NO_PACKAGE = re.compile(r"In '((?:\w+/)+)([^']+)': ValidationError.*\n.* is not a subclass of ")
+_IN_FILE = re.compile(r"In '([^']+)': \w+ raised while composing config:\n(.*)(?:\n +full_key: (\S+))?")
 _PLAIN = re.compile(r"[\w./-]+(?: [\w./-]+)*", re.ASCII)  # what Hydra reads without quotes
 _KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -32,6 +34,7 @@ def check_words(words: Sequence[str], command: str) -> list[str]:
     options, for a command among the keys, and for a file in the place of a name."""
     if words[:1] == ["help"]:
         return ["--help"]
+    words = _config_dir(words)
     if (meant := _SHORT.sub(r"\1=\2", _OPTION.sub(r"\1=\2", " ".join(words)))) != " ".join(words):
         raise UsageError(f"Keys are written without dashes. Write: audit {command} {meant}")
     for i, word in enumerate(words):
@@ -53,6 +56,16 @@ def check_words(words: Sequence[str], command: str) -> list[str]:
         if key == "model.openai_compatible.name":
             raise UsageError(f"An endpoint goes by the name of its model. Write: endpoint=URL model_id={value}")
     return list(words)
+
+
+def _config_dir(words: Sequence[str]) -> list[str]:
+    """Hydra's option for a folder of one's own as the key that means the same, which is composed here.
+
+    >>> _config_dir(["n=5", "--config-dir", "my conf"])
+    ['n=5', "hydra.searchpath=['my conf']"]
+    """
+    line = "\n".join(words)
+    return re.sub(r"(?m)^(?:--config-dir|-cd)[\n=](.+)$", r"hydra.searchpath=['\1']", line).split("\n") if line else []
 
 
 def _check_searchpath(value: str) -> None:
@@ -130,7 +143,17 @@ def plainly_said(error: Exception, words: Sequence[str], schema: type) -> str:
         group, _, name = (error.missing_cfg_file or "").rpartition("/")
         if group.startswith("model/"):
             return f"model={group[6:]}/{name} is no file. Of the hub: model=hf:{group[6:]}/{name}"
-        return f"{unknown_name(group, name, error.options)} One of your own: hydra.searchpath (README)."
+        return (
+            f"{unknown_name(group, name, error.options)} One of your own, in FOLDER/{group}/{name}.yaml: "
+            "'hydra.searchpath=[FOLDER]'"
+        )
+    if isinstance(error, MarkedYAMLError):
+        mark = error.problem_mark
+        return (
+            f"{mark.name}, line {mark.line + 1}: {error.problem}. Expected lines such as name: value."
+            if mark
+            else f"{error}"
+        )
     if found := _NO_PACKAGE.search(str(error)):
         file = f"{found[1]}{found[2]}"
         return f"{file}.yaml has no package. Expected as its first line: # @package {file.replace('/', '.')}"
@@ -138,6 +161,8 @@ def plainly_said(error: Exception, words: Sequence[str], schema: type) -> str:
         return (
             f"{error.override!r} cannot be read. Expected such as n=20, 'model=[a,b]' or \"key='a text, with signs'\"."
         )
+    if found := _IN_FILE.search(str(error)):
+        return f"{found[1]}.yaml: {_unfit(schema, found[3] or '', found[2])}"
     cause = error if isinstance(error, OmegaConfBaseException) else error.__cause__
     key = str(getattr(cause, "full_key", "") or "")
     typed = next((word for word in words if key and word.lstrip("+").startswith(f"{key}=")), "")
@@ -145,6 +170,23 @@ def plainly_said(error: Exception, words: Sequence[str], schema: type) -> str:
     return (
         f"{typed} does not fit. Expected {kind}." if kind else f"{error}".splitlines()[0] + f"\n{cause or ''}".rstrip()
     )
+
+
+def _unfit(schema: type, key: str, why: str) -> str:
+    """What is wrong with a key of a file."""
+    try:
+        check_keys(nested(key, None) if key else {}, schema)
+    except ConfigError as unknown:
+        return str(unknown)
+    kind = _kind(schema, key, "") if key else ""
+    return f"{key}: {why}. Expected {kind}." if kind else f"{key}: {why}".removeprefix(": ")
+
+
+def nested(key: str, value: Any) -> dict[str, Any]:
+    """{"a": {"b": value}} of the key a.b."""
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    return dict(value)
 
 
 def _kind(schema: Any, key: str, value: str) -> str:

@@ -109,6 +109,10 @@ class OpenAIEngine:
         requests = self._counts["generations"] + self._counts["error_rows"]
         return {name: float(n) for name, n in {**self._counts, "requests": requests}.items()}
 
+    def trouble(self) -> str:
+        """What failed last at each endpoint; "" where nothing did."""
+        return last_failures(self._endpoints) if any(one.last_failure for one in self._endpoints) else ""
+
     async def close(self) -> None:
         """Close the connections; waiting requests get EngineError."""
         self._running = False

@@ -112,9 +112,10 @@ class EngineActor:
     async def stats(self) -> dict[str, float]:
         return {} if self._engine is None else self._engine.stats()  # a restarted one need not load for this
 
-    async def progress(self) -> tuple[int, int]:
-        """(requests that it was asked and has not answered, requests that it is done with)."""
-        return self._in_flight, int((await self.stats()).get("requests", 0))
+    async def progress(self) -> tuple[int, int, str]:
+        """(requests that it was asked and has not answered, requests that it is done with, why endpoints fail)."""
+        trouble: str = getattr(self._engine, "trouble", str)()  # of endpoints alone
+        return self._in_flight, int((await self.stats()).get("requests", 0)), trouble
 
     async def close(self) -> None:
         if self._engine is not None:
@@ -220,14 +221,15 @@ class EnginePool:
         asked = [actor.progress.remote() for actor in self.actors]
         told, _ = ray.wait(asked, num_returns=len(asked), timeout=_ANSWER_S)
         found = [one for one in map(_progress, told) if one is not None]
-        done = sum(done for _, done in found)
+        done = sum(done for _, done, _ in found)
         before, self.done = self.done, done
         return Engines(
             asked=len(asked),
             answer=len(found),
             died=len(told) - len(found),
-            in_flight=sum(waiting for waiting, _ in found),
+            in_flight=sum(waiting for waiting, _, _ in found),
             done=max(0, done - before),  # less where one started again
+            trouble=" ".join(trouble for *_, trouble in found if trouble),
         )
 
     def ask_of(self, questions_path: str) -> None:
@@ -281,10 +283,10 @@ def _cpus_there() -> str:
     return f"none of the cluster's {cpus:g} CPUs is free (see 'ray status')."
 
 
-def _progress(reference: Any) -> tuple[int, int] | None:
+def _progress(reference: Any) -> tuple[int, int, str] | None:
     """None of an engine that died."""
     try:
-        found: tuple[int, int] = ray.get(reference)
+        found: tuple[int, int, str] = ray.get(reference)
     except ray.exceptions.RayError:
         return None
     return found

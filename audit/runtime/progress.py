@@ -37,25 +37,28 @@ _ETA_AFTER_S = 10.0  # from the first shard on
 @dataclass(frozen=True)
 class Engines:
     """How many were asked how they do, answered that, and died; requests that wait there, and that they are done with
-    since they were last asked."""
+    since they were last asked. trouble: what endpoints last answered in place of a reply."""
 
     asked: int
     answer: int
     died: int
     in_flight: int
     done: int
+    trouble: str = ""
 
     @classmethod
     def of(cls, several: Sequence[Engines]) -> Engines:
         """Of several models together."""
-        return cls(*(sum(column) for column in zip(*map(astuple, several), strict=True)))
+        *counts, trouble = zip(*map(astuple, several), strict=True)
+        asked, answer, died, in_flight, done = map(sum, counts)
+        return cls(asked, answer, died, in_flight, done, " ".join(filter(None, trouble)))
 
 
 def still(seconds: float, engines: Engines, cluster: str) -> str:
     """Of a run that stored nothing for so long, in words: calm where requests are being answered.
 
     >>> still(50, Engines(1, 1, 0, in_flight=352, done=120), "")
-    'still answering: 120 requests done since, 352 in flight at 1 of 1 engines; answers are stored a shard at a time.'
+    'still answering: 120 more requests done, 352 in flight at 1 of 1 engines; answers are stored a shard at a time.'
     """
     if engines.answer == engines.asked and not engines.in_flight:
         return (
@@ -68,8 +71,13 @@ def still(seconds: float, engines: Engines, cluster: str) -> str:
         silent = engines.answer + engines.died < engines.asked
         rest = cluster if silent else "answers are stored a shard at a time."
         return (
-            f"still answering: {engines.done:,} requests done since, {engines.in_flight:,} in flight at "
+            f"still answering: {engines.done:,} more requests done, {engines.in_flight:,} in flight at "
             f"{engines.answer} of {engines.asked} engines{died}; {rest}"
+        )
+    if engines.trouble:
+        return (
+            f"nothing was stored for {seconds:.0f} s, and no request answered: {engines.in_flight:,} wait and are sent "
+            f"again. {engines.trouble}"
         )
     return (
         f"nothing was stored for {seconds:.0f} s, and no request answered: {engines.in_flight:,} wait at "

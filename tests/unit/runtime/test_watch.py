@@ -64,6 +64,9 @@ def test_a_run_whose_engines_answer_is_calm_and_one_in_which_none_does_is_not() 
         assert "50 s" in apart and "2 of 2" in apart and "network" in apart
     hung = still(50, Engines(2, 1, 1, 352, 0), "3 of 3 nodes live.")
     assert all(one in hung for one in ("50 s", "352", "1 of 2", "1 died", "3 of 3"))
+    refused = [Engines(1, 1, 0, 30, 0, f"http://gpu{k}:8000/v1: HTTP {code}.") for k, code in ((1, 429), (2, 500))]
+    limited = still(50, Engines.of([Engines(1, 1, 0, 10, 0), *refused]), "3 of 3 nodes live.")
+    assert all(one in limited for one in ("50 s", "70", "HTTP 429", "HTTP 500")) and "nodes" not in limited
 
 
 def test_a_stall_says_what_is_waited_for_as_long_as_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:

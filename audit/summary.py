@@ -173,7 +173,8 @@ def next_command(content: Mapping[str, Any], manifest: Mapping[str, Any], run_di
     if not all(CellRows(**rows).complete for rows in content["rows"]):
         return _going_on(audit, words, manifest)
     if (more := more_questions([(content, manifest)])) is not None:
-        return larger(("audit", audit, *words), "n", more)
+        once = {"clean_replicates=1", "noisy_replicates=1"}  # the size that is needed is of arms that are repeated
+        return larger(("audit", audit, *(word for word in words if word not in once)), "n", more)
     verdicts = {cell["verdict"] for cell in content["cells"]}
     if verdicts & {"withheld", "underpowered"}:
         to_do = _mending(content, ("audit", audit, *words), manifest)

@@ -1,4 +1,5 @@
-"""`audit open [FOLDER]`: write the index page of a folder of runs, and open it in the browser where there is one.
+"""`audit open [FOLDER]`: write the index page of a folder of runs, and open it in the browser where there is one; of a
+run its report.
 
 The page says what was audited, what was found and where its report is. It is static and asks no network.
 """
@@ -19,6 +20,7 @@ from audit.loading import RunEntry, find_runs
 from audit.panel import PANEL
 from audit.report.page import render_page
 from audit.shards.files import write_file
+from audit.shards.manifest import MANIFEST
 from audit.shards.working_copy import local_folder
 from audit.verdict.vocabulary import VerdictWord, word_of
 
@@ -27,7 +29,13 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="audit open", description="A page of the runs in a folder: verdicts, scores, reports. Asks no network."
     )
-    parser.add_argument("folder", type=local_folder, nargs="?", default="outputs", help="default: outputs")
+    parser.add_argument(
+        "folder",
+        type=local_folder,
+        nargs="?",
+        default="outputs",
+        help="of runs, or a run: its report (default: outputs)",
+    )
     parser.add_argument("--no-browser", action="store_true", help="only print where the page is")
     return parser
 
@@ -36,7 +44,9 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the page's path; 1 where the folder does not exist."""
     asked = parser().parse_args(arguments)
-    page = write_overview(asked.folder)
+    run, page = asked.folder / MANIFEST, asked.folder / "report" / "report.html"
+    if not (run.is_file() and page.is_file()):
+        page = write_overview(asked.folder)
     print(page)
     if not asked.no_browser:
         import webbrowser

@@ -87,6 +87,8 @@ def ended(verdict: str = "underpowered", asked: int = 100, needed: int | None = 
 def test_the_next_command_asks_what_the_plan_needs_up_to_all() -> None:
     assert ended() == "audit sweep model=m 'run_dir=my runs/x_2' n=1070"
     assert ended(total=208) == "audit sweep model=m 'run_dir=my runs/x_2' n=all"
+    once = {"typed": ["r=1..3", "clean_replicates=1", "noisy_replicates=1", "n=100"]}
+    assert ended(config=once) == "audit sweep r=1..3 n=1070"  # of arms that are repeated, as the to-do says
     page = "audit open 'my runs/x'"
     assert ended(asked=208, total=208) == ended(needed=None) == page  # there are no more, or nobody knows how many
 

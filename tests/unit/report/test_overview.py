@@ -48,6 +48,12 @@ def rows_of(page: str) -> list[str]:
     return [unescape(re.sub(r"<[^>]*>", "|", row)) for row in body.split("<tr>")[1:]]
 
 
+def test_of_a_run_its_report_is_opened(outputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = next(outputs.glob("a */"))
+    assert main([str(run), "--no-browser"]) == 0
+    assert Path(capsys.readouterr().out.strip()) == run / "report" / "report.html" and not (run / "index.html").exists()
+
+
 def test_every_run_is_a_row_and_what_is_none_has_its_reason(outputs: Path) -> None:
     page = write_overview(outputs).read_text(encoding="utf-8")
     rows = {row.strip("|").split("|")[0]: row for row in rows_of(page)}

@@ -16,6 +16,7 @@ from typing import Any
 
 from audit.audits import Audit, Work, answer_requests
 from audit.errors import EngineError
+from audit.exits import say
 from audit.plan_cost import CHARS_PER_TOKEN, PlannedCalls, Tokens, in_one_line, planned_cost
 from audit.records import Generation, GenerationRequest, Question
 from audit.resolve import BenchmarkSample, ResolvedRun
@@ -167,6 +168,9 @@ class Planned:
             print(
                 f"run directory  {named(path)}{'  (exists: it would be resumed)' if (path / MANIFEST).exists() else ''}"
             )
+            for one in run.samples:
+                for warning in one.benchmark.warnings:
+                    say(f"note: {one.benchmark.name}: {warning}")
             print(*(f"{name}: cannot run: {why}" for name, why in failed.items()), *self.describe(asked), sep="\n")
         return 1 if failed else 0
 

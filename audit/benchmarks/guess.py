@@ -21,7 +21,7 @@ from audit.errors import BenchmarkError
 _IDS = ("id", "question_id", "qid", "item_id", "uid", "guid")
 _GROUPS = ("subject", "category", "topic", "domain", "group", "section", "chapter", "passage_id")
 _STEMS = "|opt|option|choice|ans|answer|distractor|incorrect|wrong|incorrect_answer|ending|alternative"
-_OPTION = re.compile(rf"({_STEMS}|[a-z_]+?(?=_?[0-9]))_?([a-j]|[0-9]{{1,2}})")  # any other stem: numbered
+_OPTION = re.compile(rf"({_STEMS}|[a-z_]+?(?=_?[0-9])|[a-z_]+(?=_[a-j]$))_?([a-j]|[0-9]{{1,2}})")
 _OTHER = re.compile(r"_(id|type|number|count|[a-j]|[0-9]+)$")  # a question's number, or one of several options
 _WRONG = ("distractor", "incorrect", "wrong", "incorrect_answer")
 _TRIED = 20  # rows that are read with each pair of columns: 50 columns are 2,450 pairs

@@ -58,6 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"\nCOMPARE THE KEYS ABOVE: with benchmark.{setting} {n} of {len(rows)} rows have another key.")
     print(lines(f"\nTried with:  {words}" if problems else f"\nTo go on:    audit plan {words} model=scripted n=all"))
     settings = " ".join(f"benchmark.{PARTS[part]}=COLUMN" for part in ("question", "key"))
+    if problems:
+        settings += " 'benchmark.choice_columns=[COLUMN,COLUMN]'"
+        if any(str(name).endswith("?") for name in read["columns"]):
+            print("The first line has to name the columns, and looks like a question: put such a line before it.")
     print(lines(f"To correct:  audit data show {shlex.quote(asked.file)} {settings}"))
     return FAILED if problems else OK
 

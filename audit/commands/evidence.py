@@ -88,7 +88,8 @@ def _verify(words: Sequence[str]) -> int:
         models = ", ".join(f"{name}@{revision}" if revision else name for name, revision in run.models.items())
         say(f"audit {run.audit} of {models} on {', '.join(run.benchmarks)}: {run.status}")
         say(f"  fingerprint {run.fingerprint}")
-    print(f"{found.files} files as listed; report.html is as signed, and was not built again")
+    how = "signed" if found.signer else "packed"
+    print(f"{found.files} files as listed; report.html is as {how}, and was not built again")
     if found.decisions is None:
         print("DECISIONS NOT CHECKED: they need trusted keys")
     elif found.decisions:

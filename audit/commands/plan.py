@@ -44,6 +44,8 @@ def main() -> int:
     parser.add_argument("--key", type=Path)
     asked, rest = parser.parse_known_args(words)
     audit, rest = audit_named(rest)
+    if audit in ("suite", "plant"):
+        raise UsageError(f"{audit} plans by its own command. Write: {shlex.join(['audit', audit, *rest, 'plan=true'])}")
     if asked.seal:
         return _seal(audit, rest, asked.out, asked.key)
     if asked.out or asked.key:

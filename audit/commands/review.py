@@ -12,7 +12,7 @@ from pathlib import Path
 from audit.commands.again import deciders, known_to
 from audit.decision import Decision
 from audit.errors import ConfigError
-from audit.exits import plainly, say
+from audit.exits import one_line, plainly, say
 from audit.governance.formats import as_text
 from audit.governance.keys import KEY_VARIABLE, create_key, load_signer, load_trusted
 from audit.governance.queue import Register, decide_on, queue
@@ -56,6 +56,8 @@ def main(arguments: Sequence[str] | None = None, now: datetime | None = None) ->
     if asked.what == "serve":
         return _serve(asked)
     print(f"written  {_decide(asked, now)}")
+    ruling = ruling_with_decisions(asked.run_dir, asked.keys, asked.approvals, now, known_to(asked.registry))
+    print(*map(one_line, ruling.said), f"{ruling.decision}: audit gate says so with the same --keys", sep="\n")
     return 0
 
 
@@ -156,7 +158,7 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="audit review", description="Decide about a run, and sign it.",
         epilog="examples: audit review list outputs; audit review approve outputs/my_run --reason 'read, page 3' "
-        "--expires 2027-01-31 --keys keys --key alice.pem",
+        "--expires 2027-01-31 --keys keys --key alice.key",
     )  # fmt: skip
     commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
     shared = deciders()

@@ -1,5 +1,6 @@
 import json
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -36,6 +37,25 @@ def test_every_audit_has_a_plan_for_people_and_for_programs(audit: str, monkeypa
     plans = json.loads("{" + data)
     assert plans["run_dir"] in lines and f"/{audit}-" in plans["run_dir"]
     assert plans["failed"] == {} and len(plans["plans"]) == 1 and plans["plans"][0]["cost"]["basis"] == ""
+
+
+def test_a_plan_says_what_a_run_would_say_of_the_questions(tmp_path: Path, monkeypatch, capsys):
+    rows = ["question,A,B,answer", *(f"What is {i // 2} + 1?,{i // 2 + 1},x,{'AB'[i % 2]}" for i in range(60))]
+    (tmp_path / "exam.csv").write_text("\n".join(rows))
+    monkeypatch.setattr(sys, "argv", ["audit plan", f"data={tmp_path / 'exam.csv'}", "model=scripted", "n=all", "r=1"])
+    with pytest.raises(SystemExit):
+        run_command(main)
+    notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note: exam:")]
+    assert [re.findall(r"\d+", note) for note in notes] == [["30", "60"], ["30"]]  # repeated; with another key
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [(["audit=suite", "demo"], "audit suite demo plan=true"), (["audit=plant"], "audit plant plan=true")],
+)
+def test_what_is_no_audit_but_plans_is_named(words: list[str], instead: str, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["audit plan", *words])
+    assert main() == 2 and capsys.readouterr().err.strip().endswith(instead)
 
 
 def test_a_form_of_plan_that_is_none_is_refused(monkeypatch, capsys):

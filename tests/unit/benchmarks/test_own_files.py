@@ -276,6 +276,24 @@ def test_columns_that_no_name_tells_are_those_that_can_be_read() -> None:
     assert guess([{"a": "?", "b": "A"}], MCQ).question_column == MCQ.question_column  # nothing can be read
 
 
+def test_options_of_an_unknown_stem_are_found_by_their_letters() -> None:
+    rows = [
+        {"Frage": f"Wie viel ist {k} + 1?", "Antwort A": k, "Antwort B": k + 1, "Antwort C": k + 2, "Richtig": "2"}
+        for k in range(5)
+    ]
+    found = guess(rows, MCQ)
+    assert found.choice_columns == ["Antwort A", "Antwort B", "Antwort C"]
+    assert (found.question_column, found.answer_column) == ("Frage", "Richtig")
+
+
+def test_a_file_without_a_line_of_names_is_told_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "own.csv"
+    for head, told in (("", True), ("q,w,x,y,z,k\n", False)):
+        path.write_text(head + "What is 1 + 1?,1,2,3,4,B\nWhat is 2 + 2?,1,2,3,4,D\n")
+        assert show(["show", str(path)]) == 1 or head
+        assert ("put such a line before it" in capsys.readouterr().out) is told
+
+
 def test_a_file_with_nulls_and_objects_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "own.jsonl"
     row = {"question": "Which?", "choices": ["x", "y"], "answer": 1, "source": None, "graded": {"by": "us"}}

@@ -143,10 +143,10 @@ def test_the_whole_life(
         out = capsys.readouterr()
         return out.out + out.err
 
-    def decided(kind: str, run_dir: Path, who: str, after: timedelta, expires: timedelta) -> None:
+    def decided(kind: str, run_dir: Path, who: str, after: timedelta, expires: timedelta) -> str:
         until = (start + expires).isoformat(timespec="seconds")
         key = ["--key", str(keys / f"{who}.key"), "--reason", f"{who} has read it", "--expires", until]
-        said(review, kind, run_dir, *key, *trusted, *place, after=after)
+        return said(review, kind, run_dir, *key, *trusted, *place, after=after)
 
     hour, day = timedelta(hours=1), timedelta(days=1)
     checked = [*trusted, *place]  # the suite asks for two
@@ -162,7 +162,7 @@ def test_the_whole_life(
     assert "BRITTLE" in said(review, "show", first, *trusted, *place)
 
     # Two people approve; the first alone is not enough, and who ran it does not count alone.
-    decided("approve", first, "alice", hour, 20 * day)
+    assert "1 of 2" in decided("approve", first, "alice", hour, 20 * day)
     assert "1 of 2" in said(gate, first, *checked, after=hour, code=4)
     decided("approve", first, "bob", 2 * hour, 20 * day)
     said(gate, first, *checked, after=2 * hour)

@@ -65,7 +65,9 @@ def decide(evidence: Evidence, gates: Sequence[Gate], thresholds: MemoryThreshol
     if unfit := _unfit(gates):
         return _withheld(unfit)
     if not any(one.judged or one.unguarded is not None for one in indicators):
-        return Decision(MemoryVerdict.WITHHELD, (because("nothing_judged"), *said), (because("ask_all"),))
+        few = [one.why for one in indicators if one.why and one.why.code == "few_references"]
+        to_do = because("name_references", **few[0].numbers) if few else because("ask_all")
+        return Decision(MemoryVerdict.WITHHELD, (because("nothing_judged"), *said), (to_do,))
     missing, advice = _missing(evidence, thresholds)
     verdict = MemoryVerdict.UNDERPOWERED if advice else MemoryVerdict.NOTHING_SEEN
     return Decision(verdict, (*missing, *said), advice)

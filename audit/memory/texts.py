@@ -108,10 +108,10 @@ TEXTS: Texts = {
     "few_shards_read": "Every reference could read {shards} shards, and {least:g} are needed (shards_min).",
     "words_tell_order": "Neighbours' words give the published order away, and no reference shows what that is worth.",
     "held_out_order_likelier": "The order of the held-out items is likelier too, and it cannot have been learnt.",
-    "few_orders": "{items} items have options without a natural order, and {least:g} are needed (items_min).",
+    "few_orders": "{items} items were asked with other orders of their options, and {least:g} are needed (items_min).",
     "few_orders_read": "Every reference could read {items} items with other orders; {least:g} are needed (items_min).",
     "one_other_order": "One other order does not show how much orders differ. Ask more (orders=2, option_orders=2).",
-    "few_with_text": "Fewer than two items of each set have this text.",
+    "few_with_text": "Fewer than two items of each set have a likelihood of this text.",
     "few_items": "Every model has {items} and {held_out} items, and {least:g} of each set are needed (items_min).",
     "few_answered": "Fewer than two items of each set were answered.",
     "references_guess": "No reference model is above chance, so none shows how hard the items are.",
@@ -119,7 +119,7 @@ TEXTS: Texts = {
     "needs_both": "It needs held-out items (control_benchmark=) and reference models ('references=[..]').",
     "needs_held_out": "It needs held-out items (control_benchmark=): references alone cannot tell a better model.",
     "needs_references": "It needs references ('references=[..]'): held-out items may be harder, or written otherwise.",
-    "few_references": "There are {references} reference models, and {least:g} show how much models differ. One is "
+    "few_references": "References: {references} of the {least:g} that show how much models differ. One is "
     "enough if it is this model before its training (verdict.references_min=1).",
     "not_as_hard": "To the references the held-out items are not as hard as the benchmark's.",
     "chosen": "The references' own answers chose the held-out items, which suit other models better or worse.",
@@ -143,6 +143,7 @@ TEXTS: Texts = {
     "gap_compatible": _compatible,
     "reference_unread": "{model} ({read:,} of {asked:,} rows of arm {arm} of {items})",
     # what to do
+    "name_references": "Name {least:g} references or more ('references=[a,b,c]'), which answer both sets of items.",
     "ask_all": "Ask every item (n=all); add held-out items (control_benchmark=) and references ('references=[..]').",
     "judge_alone": "Judge this model by itself, or with more references.",
     "ask_texts": "Add references ('references=[..]') and ask every item (n=all): tests of order and text need both.",

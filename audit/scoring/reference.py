@@ -216,10 +216,12 @@ def check_engine(scorer: ReferenceScorer, engine: str) -> None:
     if scorer.needs in GIVES[engine]:
         return
     able = ", ".join(sorted(name for name, gives in GIVES.items() if scorer.needs in gives))
-    others = ", ".join(s.name for s in _ALL if s.benchmark == scorer.benchmark and s.needs in GIVES[engine])
+    others = " or ".join(
+        f"scorer={s.name}" for s in _ALL if s.benchmark == scorer.benchmark and s.needs in GIVES[engine]
+    )
     raise ConfigError(
         f"Scorer {scorer.name} needs {scorer.needs}, which engine {engine} does not give. Expected an engine of {able}"
-        + (f", or another scorer of {scorer.benchmark}: {others}." if others else ".")
+        + (f", or {others}." if others else ".")
     )
 
 

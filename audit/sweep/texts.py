@@ -175,7 +175,7 @@ TEXTS: Texts = {
     "h3": _h3,
     "not_tested": "{name} was not tested: {error}",
     # what to do
-    "ask_at_least": "Ask at least {least:,} questions; `audit plan` says how many find what.",
+    "ask_at_least": "Ask as many questions as `audit plan` names, and at least {least:,}.",
     "hold_out": "Treat the score as partly memory of the exam until shown otherwise: repeat it on held-out questions.",
     "read_improved": "Read the questions that went from wrong to correct, and what the worker was shown.",
     "mend_unparsed": "Read the unparsed replies and the errors, and mend what makes them so (store.retry_errors=true "

@@ -421,6 +421,10 @@ def test_few_references_judge_nothing_against_fresh_items_unless_asked_to():
     assert result.evidence.indicator(Name.ORDER).judged
     (asked,) = judged(one, references_min=1)
     assert p_of(asked, Name.ITEM) <= 0.05 and "one_reference" in limits(one, asked)
+    made = cell(n=40, fresh=40, references=1)  # of an endpoint: a score and nothing else
+    scores = [replace(each, order=np.zeros((0, 1)), options=np.full((40, 6), np.nan)) for each in made.tested]
+    (result,) = judged(replace(made, tested=tuple(scores)))
+    assert result.decision.what_to_do == (because("name_references", references=1, least=3),)
 
 
 def test_the_instrument_is_a_row_beside_others():

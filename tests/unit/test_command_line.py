@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from typed_here import typed
 
 from audit.audits import part_of
-from audit.command_line import _without_secrets, help_text, hydra_arguments, run_composed
+from audit.command_line import _without_secrets, compose_command, help_text, hydra_arguments, run_composed
 from audit.config import CONF_DIR
 from audit.errors import ConfigError, EngineError
 from audit.perturb.config import PerturbConfig
@@ -92,6 +92,35 @@ def test_an_unknown_key_is_not_met_with_the_advice_to_add_a_plus() -> None:
     with pytest.raises(ConfigError, match=r"Unknown key.*'benchmark'"):
         hydra_arguments(["benchmrk=arc_easy"], SweepConfig)
     assert hydra_arguments(["benchmrk=arc_easy", "--config-dir=mine"], SweepConfig)  # one of one's own may have more
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        ("# @package model.mine\nname: mine\n engine: vllm\n", ("mine.yaml, line 3",)),
+        ("# @package model.mine\nname: mine\nmax_model_len: many\n", ("model.mine.max_model_len", "whole number")),
+        ("# @package model.mine\nname: mine\nworker: {max_tokns: 3}\n", ("'model.mine.worker.max_tokens'?",)),
+        ("name: mine\nengine: vllm\n", ("# @package model.mine",)),
+        ("- a\n", ("model/mine.yaml",)),
+    ],
+)
+@pytest.mark.parametrize("option", ["--config-dir={}", "hydra.searchpath=['{}']"])
+def test_a_slip_in_a_file_of_ones_own_is_named(tmp_path: Path, file: str, told: tuple[str, ...], option: str) -> None:
+    (tmp_path / "my conf" / "model").mkdir(parents=True)
+    (tmp_path / "my conf" / "model" / "mine.yaml").write_text(file)
+    with pytest.raises(ConfigError) as error:
+        compose_command("sweep", [option.format(tmp_path / "my conf"), "model=mine"], SweepConfig)
+    assert all(one in str(error.value) for one in told) and "composing" not in str(error.value)
+
+
+def test_a_folder_that_is_not_there_is_named_however_it_is_given(tmp_path: Path) -> None:
+    for words in (
+        [f"hydra.searchpath=[{tmp_path / 'no'}]"],
+        ["--config-dir", f"{tmp_path / 'no'}"],
+        ["-cd", f"{tmp_path / 'no'}"],
+    ):
+        with pytest.raises(ConfigError, match="there is no folder"):
+            compose_command("sweep", words, SweepConfig)
 
 
 def test_worker_and_control_benchmark_take_what_model_and_benchmark_take(tmp_path: Path) -> None:

@@ -103,7 +103,8 @@ def print_cells(cells: Sequence[CellOutcomes], audit: Audit, console: Console | 
                 continue
             moved = ("",) * 3 if row.gain is None else (f"{row.gain:+.3f}", f"{row.improve:.3g}", f"{row.degrade:.3g}")
             shares = (f"{row.accuracy:.3f}", f"{row.standard_error:.3f}", *moved, f"{row.parse_rate:.3f}")
-            table.add_row(str(s.arm), str(s.level), str(s.replicate), *shares, str(row.errors))
+            known = ("–" if "nan" in share else share for share in shares)  # no answer could be read
+            table.add_row(str(s.arm), str(s.level), str(s.replicate), *known, str(row.errors))
         console.print(table)
 
 

@@ -83,8 +83,9 @@ def _lasting(one: LastingChange) -> str:
     if f.share is not None:
         share = f" ({percent(f.share[0])}, {percent(f.share[1])} to {percent(f.share[2])})"
     return (
-        f"{signed_points(f.there)} of {signed_points(f.lead)} last{share}; lost {signed_points(f.lost)} "
-        f"({interval(f.low, f.high)}), {pvalue(f.pvalue)}, after Holm {pvalue(one.adjusted)}"
+        f"of a change of {signed_points(f.lead)} {signed_points(f.there)} are there too{share}; "
+        f"lost {signed_points(f.lost)} ({interval(f.low, f.high)}), {pvalue(f.pvalue)}, "
+        f"after Holm {pvalue(one.adjusted)}"
     )
 
 

@@ -60,8 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     paths = report.build([asked.out], asked.out / "report")
     _print_verdicts(paths.content["cells"])
     alone = len(judged) == len(joined.models) and not asked.reworded
-    become = f"references build {asked.out} --name NAME --source WHO --licence WHICH   # its models become references"
-    print(f"report   {paths.html}\nNext: audit {become if alone and len(judged) > 2 else f'gate {asked.out}'}")
+    place = shlex.quote(str(asked.out))
+    become = f"references build {place} --name NAME --source WHO --licence WHICH --facts CSV   # model,released,family"
+    print(f"report   {paths.html}\nNext: audit {become if alone and len(judged) > 2 else f'gate {place}'}")
     return 0
 
 

@@ -53,13 +53,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = load_set(name)
     say(f"{found.name}  {found.benchmark}  version {found.version}  {found.licence}  {found.source}")
     unknown = [one.name for one in found.models if not one.family]
+    none = len(unknown) == len(found.models)
     if unknown:
-        say(f"family unknown of {len(unknown)} of {len(found.models)}: these are never left out (--facts)")
+        then = "every use is refused; build it anew under another name with --facts" if none else "these always stay"
+        say(f"family unknown of {len(unknown)} of {len(found.models)}: {then}")
     print(f"{'model':<44} {'accuracy':>8} {'unparsed':>13} {'released':>10}  family")
     for one in sorted(found.models, key=lambda one: -one.accuracy):
         unparsed = f"{one.unparsed} of {one.answers:,}"
         told = f"{one.released or '-':>10}  {one.family or '-'}"
         say(f"{one.name:<44} {one.accuracy:>8.1%} {unparsed:>13} {told}")
-    if asked.what != "show":
+    if asked.what != "show" and not none:
         print(f"Next: audit memory model=... 'references=[set:{name}]'")
     return 0

@@ -127,8 +127,13 @@ def test_a_set_by_other_names_and_one_without_held_out_items(
     assert import_logs([*words, f"set:{one_set}", "-o", str(tmp_path / "run")]) == 0
     (cell,) = json.loads((tmp_path / "run/report/verdict.json").read_text())["cells"]
     assert cell["verdict"] == "gap_to_fresh_items"
-    run = str(tmp_path / "seen")
+    run = str(tmp_path / "all seen")
+    capsys.readouterr()
     assert import_logs([str(table(tmp_path / "c.csv", MODELS, 1)), "--benchmark", "exam", "-o", run]) == 0
+    assert f"references build '{run}'" in (then := capsys.readouterr().out) and "--facts" in then
+    assert references(["build", run, "--name", "bare", "--source", "made here", "--licence", "none"]) == 0
+    bare = capsys.readouterr().out  # of no model is the family known: every use is refused
+    assert "--facts" in bare and "set:bare" not in bare
     build = ["build", run, "--name", "half", "--source", "made here", "--licence", "none", "--facts"]
     assert references([*build, "mmlu_pro"]) == 1  # shipped, and of other models
     assert references([*build, "nowhere.csv"]) == 1

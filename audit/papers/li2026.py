@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -357,7 +358,7 @@ def main(argv: Sequence[str]) -> int:
         paths = write(result, options.out)
     except AuditError as problem:
         return refused(problem)
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 120)
     show(result, console)
     console.print(f"Written: {', '.join(map(str, paths))}", highlight=False, soft_wrap=True)
     return 0

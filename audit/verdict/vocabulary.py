@@ -9,7 +9,10 @@ from typing import Any
 
 from audit.verdict.result import Gate, Reason
 
-COMPLETE_IT = "Type the run's command again if it has ended: it runs what is missing. Then build the report again."
+COMPLETE_IT = (
+    "Type the run's command again if it has ended: it runs what is missing. Where unparsed answers stopped it, add "
+    "canary=false. Then build the report again."
+)
 
 
 class Outcome(StrEnum):

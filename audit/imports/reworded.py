@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from audit.benchmarks.rows import text_key
 from audit.errors import DataError
 from audit.imports.join import Joined
 from audit.imports.write import Asked, digest, each_trial, question, row, save
@@ -44,6 +45,15 @@ def _check(joined: Joined, benchmark: str, names: Sequence[str]) -> None:
             raise DataError(
                 f"{name} has {len(own & answers.keys()):,} of the {len(own):,} items of {benchmark} for {model}; "
                 f"expected {JOINED_MIN:.0%}. Name the field that both logs share, such as --key audit_id."
+            )
+    for name in names:
+        texts = [(joined.items[benchmark][key], one) for key, one in joined.items[name].items() if key in own]
+        told = [(before, after) for before, after in texts if before.text and after.text]
+        same = sum(text_key(a.text or "", a.options) == text_key(b.text or "", b.options) for a, b in told)
+        if same > PerturbThresholds().noop_share_max * len(told):
+            raise DataError(
+                f"{same:,} of the {len(told):,} items of {name} have the words of {benchmark}: that the score stays "
+                "shows nothing. Expected a log of the same items in other words."
             )
 
 

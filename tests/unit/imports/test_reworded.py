@@ -91,11 +91,21 @@ def test_logs_that_do_not_meet_are_refused(tmp_path: Path, capsys) -> None:
     assert ("holds 0" in said or "has 0 of the" in said) and not run.exists()
 
 
+def test_the_same_questions_asked_again_are_no_rewording(tmp_path: Path, capsys) -> None:
+    """A second run of the published items has other answers, no drop, and would pass."""
+    logs = [tmp_path / "seen.csv", tmp_path / "again.csv"]
+    for log, blank in zip(logs, (" ", "  "), strict=True):
+        log.write_text(HEAD + "".join(f"m,q{i},{int(i % 9 > len(blank))},What{blank}is {i}?,4\n" for i in range(90)))
+    run = tmp_path / "run"
+    assert main([str(logs[0]), "--reworded", str(logs[1]), "-o", str(run)]) == 1
+    assert "90 of the 90 items" in capsys.readouterr().err and not run.exists()
+
+
 def test_of_several_trials_one_is_drawn(tmp_path: Path) -> None:
     """k of ten right: about k tenths of 400 drawn trials are (within five standard errors); a seed draws others."""
     words = [str(tmp_path / "seen.csv"), "--reworded", str(tmp_path / "other.csv")]
     for name, k in (("seen", 8), ("other", 3)):
-        (tmp_path / f"{name}.csv").write_text(HEAD + "".join(f"m,q{i},{k}/10,w,4\n" for i in range(400)))
+        (tmp_path / f"{name}.csv").write_text(HEAD + "".join(f"m,q{i},{k}/10,{name} words,4\n" for i in range(400)))
     drawn = []
     for seed in ("0", "1"):
         run = tmp_path / seed

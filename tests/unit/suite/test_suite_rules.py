@@ -111,6 +111,8 @@ def joint(asked: Suite, verdict: str, flagged: int) -> dict[str, Any]:
         ("ours", "drop_beyond_reference", 0, "block", 3),
         ("source", "drop_beyond_reference", 0, "pass", 0),
         ("ours", "withheld", 0, "no decision", 4),
+        ("source", "withheld", 0, "no decision", 4),
+        ("source", "withheld", 30, "block", 3),
         ("source", "brittle_cause_unknown", 6, "block", 3),
     ],
 )

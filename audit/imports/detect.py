@@ -1,5 +1,7 @@
 """What a file is, by its content and not its name; and its reader."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from audit.errors import ConfigError, DataError
@@ -7,7 +9,7 @@ from audit.imports.eee import is_eee, read_eee
 from audit.imports.helm import STATE, read_helm
 from audit.imports.inspect_log import is_inspect, read_eval, read_json
 from audit.imports.lm_eval import is_lm_eval, read_lm_eval
-from audit.imports.record import Log, Wanted, document, parse
+from audit.imports.record import Imported, Log, Wanted, document, parse
 from audit.imports.sets import read_own
 from audit.imports.table import read_table
 from audit.shards.manifest import MANIFEST
@@ -15,8 +17,32 @@ from audit.shards.manifest import MANIFEST
 _HEAD = 16 << 20  # bytes of a first line
 
 
+# What a reader ends in that finds a list, say, where its format has an object.
+_ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+
+
 def read_log(path: Path, wanted: Wanted) -> Log:
-    """The log that a file or folder is. ConfigError where it is not there, DataError where it is of no known format."""
+    """The log that a file or folder is. ConfigError where it is not there, DataError where it is of no known format, or
+    an outcome, as it is read, is not as its format has them."""
+    try:
+        log = _read(path, wanted)
+    except _ODD as error:
+        raise _odd(path, error) from error
+    return replace(log, outcomes=_told(path, log.outcomes))
+
+
+def _told(path: Path, outcomes: Iterator[Imported]) -> Iterator[Imported]:
+    try:
+        yield from outcomes
+    except _ODD as error:
+        raise _odd(path, error) from error
+
+
+def _odd(path: Path, error: Exception) -> DataError:
+    return DataError(f"{path} is not as its format has it ({error!r:.120}). Expected a whole log: copy it again.")
+
+
+def _read(path: Path, wanted: Wanted) -> Log:
     if path.is_dir():
         if (path / MANIFEST).is_file():
             return read_own(path, wanted)

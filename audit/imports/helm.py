@@ -17,18 +17,15 @@ def read_helm(path: Path, wanted: Wanted) -> Log:
     missing = [name for name in (STATE, STATS, SPEC) if not (path / name).is_file()]
     if missing:
         raise DataError(f"{path} has no {' or '.join(missing)}. Expected a run folder of HELM, as helm-run writes it.")
-    try:
-        spec, state = document(path / SPEC), document(path / STATE)
-        scores = {
-            (one["instance_id"], one.get("train_trial_index")): {s["name"]["name"]: s for s in one["stats"]}
-            for one in document(path / STATS)
-            if not one.get("perturbation")
-        }
-        model = wanted.model or str(spec["adapter_spec"]["model"])
-        benchmark = wanted.benchmark or str(spec["name"]).partition(",model=")[0].partition("-model=")[0]
-        requests = [one for one in state["request_states"] if not one["instance"].get("perturbation")]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path} is not a run folder of HELM ({error!r}). Expected what helm-run writes.") from error
+    spec, state = document(path / SPEC), document(path / STATE)
+    scores = {
+        (one["instance_id"], one.get("train_trial_index")): {s["name"]["name"]: s for s in one["stats"]}
+        for one in document(path / STATS)
+        if not one.get("perturbation")
+    }
+    model = wanted.model or str(spec["adapter_spec"]["model"])
+    benchmark = wanted.benchmark or str(spec["name"]).partition(",model=")[0].partition("-model=")[0]
+    requests = [one for one in state["request_states"] if not one["instance"].get("perturbation")]
     return Log("helm", "", _outcomes(path, requests, scores, Wanted(model, benchmark, wanted.key, wanted.metric)))
 
 

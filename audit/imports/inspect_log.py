@@ -89,7 +89,8 @@ def _read(sample: Any, model: str, benchmark: str, wanted: Wanted, where: str) -
 
 def _key(sample: dict[str, Any], asked: str, where: str) -> str:
     """What names the item; "" where its text does."""
-    home = (sample.get("metadata") or {}).get(ITEM_ID)
+    about = sample.get("metadata")
+    home = about.get(ITEM_ID) if isinstance(about, dict) else None
     if asked in ("", ITEM_ID) and home:
         return checked(home, where)
     return "" if asked in ("", "text") else field_of(sample, asked, where)

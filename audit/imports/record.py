@@ -4,7 +4,6 @@ A file of a log is read within bounds: lines, one JSON document, members of a zi
 """
 
 import json
-import math
 import os
 import struct
 import zipfile
@@ -103,7 +102,7 @@ def outcome(value: Any, where: str) -> tuple[int | None, int]:
         share = value if isinstance(value, bool | int | float | None) else None
         if value is None:
             return None, 1
-    if share is None or not math.isfinite(share) or not 0 <= share <= 1:
+    if share is None or not 0 <= share <= 1:  # NaN neither
         raise DataError(f"{where}: found the score {value!r:.80}, {_EXPECTED}.")
     if share in (0, 1):
         return int(share), 1
@@ -152,7 +151,8 @@ def epoch(word: str) -> int:
 def letter_index(value: Any, n: int) -> int | None:
     """The place of an option that is named by its number from 0 or by its letter; None where neither."""
     word = str(value).strip()
-    place = int(word) if word.isdecimal() and len(word) < 3 else ord(word.upper()) - 65 if len(word) == 1 else -1
+    letter = len(word) == 1 and word.isascii()  # of another, such as the German sharp s, two may become
+    place = int(word) if word.isdecimal() and len(word) < 3 else ord(word.upper()) - 65 if letter else -1
     return place if 0 <= place < n else None
 
 

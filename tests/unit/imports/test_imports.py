@@ -355,6 +355,37 @@ def test_options_of_a_table_are_their_texts_or_their_number(tmp_path: Path) -> N
             options(bad)
 
 
+INSPECT = {"eval": {"model": "m", "task": "t"}, "samples": [{"id": 1, "epoch": 1, "input": "q", "choices": ["a", "b"]}]}
+
+
+@pytest.mark.parametrize(
+    ("sample", "right"),
+    [
+        ({"target": "ß", "score": {"value": "C"}}, 1),  # in capitals it is two letters
+        ({"metadata": "none", "score": {"value": "I"}}, 0),
+        ({"score": {"value": 10**400}}, None),  # larger than any float
+        ({"input": [{"role": "user", "content": 5}], "scores": {"c": {"value": 10**400}}}, None),
+    ],
+)
+def test_odd_values_of_a_log_are_read_or_refused_in_a_sentence(sample, right, tmp_path: Path) -> None:
+    (tmp_path / "log.json").write_text(json.dumps(INSPECT | {"samples": [INSPECT["samples"][0] | sample]}))
+    log = read_log(tmp_path / "log.json", Wanted())
+    if right is None:
+        with pytest.raises(AuditError, match="expected 0, 1, true"):
+            list(log.outcomes)
+    else:
+        assert [(one.right, one.gold) for one in log.outcomes] == [(right, None)]
+
+
+@pytest.mark.parametrize("state", [{"instance": {"id": 1}}, {"instance": [], "train_trial_index": "x"}, 7])
+def test_a_log_that_is_not_as_its_format_has_it_is_refused_in_a_sentence(state, tmp_path: Path) -> None:
+    (tmp_path / "run_spec.json").write_text('{"name": "b", "adapter_spec": {"model": "m"}}')
+    (tmp_path / "per_instance_stats.json").write_text("[]")
+    (tmp_path / "scenario_state.json").write_text(json.dumps({"request_states": [state]}))
+    with pytest.raises(AuditError, match=r"Expected a whole log|no score"):
+        list(read_log(tmp_path, Wanted()).outcomes)
+
+
 def test_names_alone_tell_that_items_are_not_held_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Tables without texts: the same names with the same outcomes are the same items; with others, they are not."""
     seen, new, run = tmp_path / "seen.csv", tmp_path / "new.csv", tmp_path / "run"

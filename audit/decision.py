@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from audit.audits import every_audit, part_of
+from audit.audits import AUDITS, every_audit, part_of
 from audit.exits import FAILED, FOUND, NOT_CLEARED, OK
 from audit.records import CellRows
 from audit.verdict import forms
@@ -116,7 +116,8 @@ class Ruling:
     scope: of a pass of several audits, which forms of contamination it speaks of.
     verdict_decision: what the verdict alone says, before anybody decided. problem: why there is no verdict to go by;
     empty where there is one. incomplete: the models and benchmarks of which answers are missing. together: what several
-    audits say as one. rules: of a suite, what the source's thresholds say beside our verdict, and which of them gates.
+    audits say as one. rules: of a suite, what the source's thresholds say beside our verdict, and which of them gates;
+    and the thresholds of a run that are not those that ship.
     seals: what was planned, of each run that has a seal. tries: the earlier runs that are known.
     said: what people decided, a sentence each. overridden: the run passes because of them, and not because of its
     verdict.
@@ -163,7 +164,7 @@ def rule(verdict: Mapping[str, Any], run: str = "") -> Ruling:
     each = [tuple(_cell(name, cell, known) for cell in part["cells"]) for name, part in parts]
     suite = verdict.get("suite") or _NO_SUITE
     cells = tuple(gated(cell, suite) for own in each for cell in own)
-    rules = tuple(map(str, suite["sentences"]))
+    rules = (*map(str, suite["sentences"]), *filter(None, (_thresholds(name, part) for name, part in parts)))
     rows = (CellRows(**rows) for _, part in parts for rows in part["rows"])
     incomplete = tuple(one for one in rows if not one.complete)
     joint = verdict.get("joint", ())
@@ -176,6 +177,16 @@ def rule(verdict: Mapping[str, Any], run: str = "") -> Ruling:
     # The documented order of the codes is 3, 4, 0, which is that of the decisions.
     code = _EXIT_CODES[decision]
     return Ruling(run, decision, code, decision, cells=cells, together=together, rules=rules, scope=said)
+
+
+def _thresholds(audit: str, part: Mapping[str, Any]) -> str:
+    """Which thresholds of a run are not those that ship: larger ones may let anything pass."""
+    if audit not in AUDITS:
+        return ""
+    shipped = getattr(part_of(audit, "design"), f"{audit.capitalize()}Thresholds")().to_dict()
+    told = part.get("thresholds", {}).items()
+    other = [f"{name} {value} ({shipped[name]})" for name, value in told if shipped.get(name, value) != value]
+    return f"{audit}: these thresholds are not those that ship (in brackets): {', '.join(other)}." if other else ""
 
 
 def _scoped(

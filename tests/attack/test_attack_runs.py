@@ -114,3 +114,14 @@ JUDGED = {"nothing", "verdict: another headline", "a panel of itself"}
 def test_an_edited_run_does_not_pass(name: str, run_dir: Path, keys: Path) -> None:
     EDITS[name](run_dir)
     assert gate([str(run_dir), "--keys", str(keys / "trusted")]) == (4 if name in JUDGED else 1)
+
+
+@pytest.mark.parametrize("form", ["text", "json", "junit", "github", "markdown"])
+def test_a_pass_by_thresholds_of_its_own_says_so(form: str, run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A smallest effect that matters of 99 points lets anything pass."""
+    gate([str(run_dir), "--trust-report", "--format", form])
+    assert "not those that ship" not in capsys.readouterr().out
+    verdict(lambda plain: plain["thresholds"].update(effect_of_interest=0.99))(run_dir)
+    gate([str(run_dir), "--trust-report", "--format", form])
+    said = capsys.readouterr().out.replace("&#95;", "_")
+    assert "not those that ship" in said and "effect_of_interest 0.99 (0.05)" in said

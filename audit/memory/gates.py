@@ -15,6 +15,8 @@ from audit.memory.design import Arm, MemoryThresholds
 from audit.memory.evidence import Evidence, of_another_kind, selected, told_by_words, unmatched
 from audit.memory.record import ItemSet, MemoryCell, ModelSet, Reads
 from audit.memory.texts import TEXTS
+from audit.statistics.between_models import repeats
+from audit.statistics.paired import FloatArray
 from audit.verdict.result import Gate, Rule, because, percent, pvalue, sentences, signed_points
 
 FREE_ANSWER = 0.05  # taken for the rate of right guesses where there are no options
@@ -61,10 +63,13 @@ def above_guessing(cell: MemoryCell) -> Gate:
 
 
 def readable(cell: MemoryCell, thresholds: MemoryThresholds) -> MemoryCell:
-    """The cell without the references of which too little could be read, in any arm; `dropped` names them."""
+    """The cell without the references of which too little could be read, in any arm, and those that are the tested
+    model, or another reference, under another name; `dropped` names them."""
     kept, dropped = [], []
-    for pair in cell.references:
-        bad = [
+    twice = repeats([_answers(pair) for pair in (cell.tested, *cell.references)])
+    for k, pair in enumerate(cell.references, 1):
+        bad = [because("reference_repeats", model=pair[0].model)] if k in twice else []
+        bad += [
             because("reference_unread", model=pair[0].model, read=reads.read, asked=reads.asked, arm=arm, items=name)
             for name, arm, reads in _rows(cell, pair, tuple(Arm))
             if _surely_below(reads, thresholds.answered_share_min)
@@ -74,6 +79,11 @@ def readable(cell: MemoryCell, thresholds: MemoryThresholds) -> MemoryCell:
         else:
             kept.append(pair)
     return replace(cell, references=tuple(kept), dropped=(*cell.dropped, *dropped))
+
+
+def _answers(pair: tuple[ModelSet, ModelSet | None]) -> FloatArray:
+    """To the published items and the held-out ones."""
+    return np.concatenate([one.score for one in pair if one is not None])
 
 
 def likelihoods_read(cell: MemoryCell, thresholds: MemoryThresholds) -> Gate:

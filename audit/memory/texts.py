@@ -141,6 +141,8 @@ TEXTS: Texts = {
     "found_alone": "By itself this model would be found: the correction over the panel takes the finding away.",
     "gap_not_compared": "The score was not compared with held-out items: memory of questions and answers goes unseen.",
     "gap_compatible": _compatible,
+    "reference_repeats": "{model} (it has all answers of the tested model, or of another reference: that model under "
+    "another name)",
     "reference_unread": "{model} ({read:,} of {asked:,} rows of arm {arm} of {items})",
     # what to do
     "name_references": "Name {least:g} references or more ('references=[a,b,c]'), which answer both sets of items.",

@@ -126,6 +126,8 @@ TEXTS: Texts = {
     "no_references": "No reference models were run: harder variants make the same drop as memory of the wording.",
     "no_usable_references": "No reference model can be compared with: harder variants make the same drop as memory.",
     "not_clearly_more": "It is not clearly more than the references lose: harder variants may explain it.",
+    "left_out_repeats": "Reference model {model} is left out: it has all answers of the tested model, or of another "
+    "reference, so it is that model under another name.",
     "left_out_at_chance": "Reference model {model} is left out: not above chance.",
     "left_out_unparsed": "Reference model {model} is left out: {share:percent} of its answers to {arm} are parsed.",
     "left_out_at_chance_unparsed": "Reference model {model} is left out: with its unparsed answers imputed against it, "

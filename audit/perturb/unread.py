@@ -8,9 +8,12 @@ predicted (`audit.statistics.unparsed`).
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from audit.judge.gates import read_limits
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.record import PerturbCell, Wordings
+from audit.statistics.between_models import repeats
 from audit.statistics.paired import BoolArray
 from audit.verdict.result import Reason, because
 
@@ -59,9 +62,12 @@ def usable_references(
     """
     used: list[Wordings] = []
     left_out: list[Reason] = []
-    for w in cell.references:
+    twice = repeats([np.concatenate(w.pair) for w in (cell.tested, *cell.references)])
+    for k, w in enumerate(cell.references, 1):
         worst = lowest_arm(w)
-        if not cell.can_lose(w):
+        if k in twice:
+            left_out.append(because("left_out_repeats", model=w.model))
+        elif not cell.can_lose(w):
             left_out.append(because("left_out_at_chance", model=w.model))
         elif worst is not None and worst.limits[1] < thresholds.answered_share_min:
             left_out.append(because("left_out_unparsed", model=w.model, share=worst.share, arm=worst.name))

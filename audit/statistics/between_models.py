@@ -15,6 +15,7 @@ from audit.errors import DataError
 from audit.statistics.paired import FloatArray
 from audit.statistics.priors import TauPrior
 
+_SAME = 10  # right answers, and wrong ones, that are no coincidence where another model has the same
 _GRID = 400  # values of tau over which is averaged
 _REACH = 6.0  # prior scales, and spreads of the references, up to which tau is looked at
 
@@ -113,3 +114,19 @@ def one_family(tested: str, references: Sequence[str], told: Mapping[str, str]) 
     names = [told.get(name) or re.split(r"[^A-Za-z]", name.rpartition("/")[2])[0] for name in (tested, *references)]
     own, *families = [name.casefold() for name in names]
     return families[0] if len(families) > 1 and len(set(families)) == 1 and own != families[0] else ""
+
+
+def repeats(models: Sequence[FloatArray]) -> list[int]:
+    """Which models answer as an earlier one does, to every item: one model under two names. models: of each its
+    answers (any shape), 1, 0 or NaN, to the same items.
+
+    >>> one = np.repeat([0.0, 1.0], 10)
+    >>> repeats([one, 1 - one, one, np.ones(20), np.ones(20)])  # that all is right is no sign
+    [2]
+    """
+    return [
+        k
+        for k, one in enumerate(models)
+        if min(np.sum(one == 0), np.sum(one == 1)) >= _SAME
+        and any(np.array_equal(one, other, equal_nan=True) for other in models[:k])
+    ]

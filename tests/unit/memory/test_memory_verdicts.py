@@ -18,7 +18,7 @@ from audit.memory.evidence import Name, correct
 from audit.memory.gates import readable
 from audit.memory.measure import measure
 from audit.memory.record import ItemSet, MemoryCell, Reads
-from audit.memory.texts import INDICATORS
+from audit.memory.texts import INDICATORS, TEXTS
 from audit.memory.vocabulary import GATES, INSTRUMENT, VERDICTS, measured
 from audit.memory.vocabulary import MemoryVerdict as V
 from audit.records import CellRows
@@ -26,7 +26,7 @@ from audit.statistics.completion import Auc
 from audit.statistics.multiplicity import holm
 from audit.statistics.unparsed import GAMMAS
 from audit.verdict.instrument import KINDS
-from audit.verdict.result import because, json_ready
+from audit.verdict.result import because, json_ready, sentences
 from audit.verdict.run import cell_head
 from audit.verdict.vocabulary import Outcome
 
@@ -397,13 +397,6 @@ def test_guessing_an_item_set():
     assert items.chance == pytest.approx((0.25 + 0.5 + 0) / 3)
 
 
-def test_a_model_that_is_its_own_reference_has_nothing_beyond_it():
-    made = cell(text=0.6)
-    (result,) = judged(replace(made, references=(made.tested,)), references_min=1)
-    assert p_of(result, Name.ORDER) == 1 and p_of(result, Name.ITEM) == 1
-    assert result.decision.verdict not in (V.MEMORY_OF_TEXT, V.GAP_TO_FRESH)
-
-
 def test_fresh_items_whose_order_is_likelier_too_take_the_order_test_away():
     made = cell(text=0.6)
     fresh = replace(made.tested[1], order=made.tested[1].order + 0.0)
@@ -495,3 +488,15 @@ def test_references_of_one_family_find_no_memory():
     # What one family shares looks like the model's own: the score without memory would hold in 48 to 68 %.
     assert result.without.needs == ("other_families",) and result.without.found is None
     assert kin.without.found is not None and several.without.found is not None
+
+
+def test_a_reference_that_is_the_tested_model_under_another_name_is_left_out() -> None:
+    """All of it would be taken for what any model gains from the published items."""
+    made = cell(text=0.6)
+    again = (tuple(replace(one, model="r1") for one in made.tested if one), made.references[0])
+    (alone,) = judged(replace(made, references=again[:1]), references_min=1)
+    assert alone.decision.verdict not in (V.MEMORY_OF_TEXT, V.GAP_TO_FRESH) and alone.evidence.gap.did.gaps == ()
+    kept = readable(replace(made, references=again), SETTINGS)
+    assert [one[0].model for one in kept.references] == ["r1"] and kept.references[0] is made.references[0]
+    assert [(one.code, one.numbers) for one in kept.dropped] == [("reference_repeats", {"model": "r1"})]
+    assert sentences(kept.dropped, TEXTS)[0].startswith("r1 (")

@@ -13,7 +13,7 @@ from audit.perturb.evidence import Adverse, adverse, beside_references, no_large
 from audit.perturb.gates import parseability
 from audit.perturb.record import Wordings
 from audit.perturb.rows import Requests, wordings
-from audit.perturb.unread import against_drop, for_drop
+from audit.perturb.unread import against_drop, for_drop, usable_references
 from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.perturb.worlds import WORLDS, PerturbDesign, simulate
 from audit.records import Setting
@@ -217,3 +217,13 @@ def test_the_panel_corrects_both_findings_in_the_adverse_reading():
     factor = 0.04 / p[1]  # as read .04 after correction, .08 in the adverse reading
     assert decide(found, (), LIMITS, p[0], 0.04).verdict == V.WITHHELD and factor > 1
     assert decide(found, (), LIMITS, p[0], 0.2).verdict == V.BRITTLE_CAUSE_UNKNOWN  # no more than that is found as read
+
+
+def test_a_reference_that_is_the_tested_model_under_another_name_is_left_out():
+    """It would hide any drop: what it loses is what is compared with."""
+    base = cell(n=120)
+    names = [w.model for w in base.references]
+    again = (replace(base.tested, model=names[0]), base.references[1], replace(base.references[1], model=names[2]))
+    used, left_out = usable_references(replace(base, references=again), LIMITS)
+    assert [w.model for w in used] == [names[1]]
+    assert [(one.code, one.numbers["model"]) for one in left_out] == [("left_out_repeats", names[k]) for k in (0, 2)]

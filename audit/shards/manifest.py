@@ -119,8 +119,14 @@ class Manifest:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Manifest:
-        known = {f.name for f in fields(cls)}
-        return cls(**{name: value for name, value in raw.items() if name in known})
+        """Raises TypeError where a field is of another kind."""
+        found, empty = {f.name: raw[f.name] for f in fields(cls) if f.name in raw}, cls("", {})
+        for name, value in found.items():
+            odd = name != "ended" and not isinstance(value, type(getattr(empty, name)))
+            inner = value.values() if name in ("models", "benchmark") and not odd else ()
+            if odd or not all(isinstance(one, dict) for one in inner):
+                raise TypeError(f"{name} is {value!r:.80}")
+        return cls(**found)
 
 
 def package_versions() -> dict[str, str]:

@@ -199,7 +199,7 @@ def test_a_suite_is_all_its_runs_and_one_that_has_not_begun_is_said(tmp_path: Pa
     write_panel(tmp_path, [run, tmp_path / "perturb", broken])
     assert runs_of(tmp_path) == [run, tmp_path / "perturb", broken]
     text = " ".join(as_text(runs_of(tmp_path)).split())
-    assert f"0/{sum(o.arm == 'direct' for o in asked)}" in text and "perturb" in text and "can be shown" in text
+    assert f"0/{sum(o.arm == 'direct' for o in asked)}" in text and "perturb" in text and "not the manifest" in text
 
 
 def test_the_command_prints_once_and_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

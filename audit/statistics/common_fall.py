@@ -106,4 +106,6 @@ def _slope(original: FloatArray, variants: FloatArray, share: FloatArray) -> tup
     parts = np.where(np.isnan(right), np.nan, 0.0)
     parts[some] = weight * (o - mean) / information * np.sum(~np.isnan(right))
     half = weight > np.median(weight)
+    if not half.any():  # more than half are known as little as any
+        half = weight == weight.max()
     return parts, fall(half), fall(~half)

@@ -125,3 +125,13 @@ def test_where_there_is_nothing_to_look_at():
     assert common_fall((tested[0], tested[1][:1]), [], cluster) is None  # one rewording and no reference do not
     assert common_fall((np.full((1, 200), np.nan), tested[1]), references, cluster) is None
     assert common_fall((np.ones((1, 200)), np.ones((3, 200))), references, cluster) is None
+
+
+def test_the_fall_of_the_items_known_least_is_measured_where_most_are_known_as_little() -> None:
+    """Of a benchmark that is hard for the model: with no item above the median the fall was 0, of nothing."""
+    rng = np.random.default_rng(0)
+    odds = np.where(rng.random(400) < 0.2, 3.0, -2.5)
+    o, v = ((rng.random((k, 400)) < 1 / (1 + np.exp(lost - odds))) * 1.0 for k, lost in ((1, 0.0), (2, 1.0)))
+    found = common_fall((o, v), [], np.arange(400))
+    assert found.unknown != 0 and found.known != 0
+    assert found.unknown == pytest.approx(1.0, abs=0.8)

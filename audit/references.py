@@ -263,8 +263,9 @@ def check_runs(
 
     models: facts of every model of this run. benchmarks: {name: revision} of this run, the audited one first. config:
     of this run; same: its names that decide what was asked.
-    ConfigError where a run is of another audit or of other items, or unfinished, where a model occurs twice (two runs
-    of one model are not two references), where a reference is a judged model, and where something else was asked.
+    ConfigError where a run is of another audit or of other items, or unfinished, where a model occurs twice, by name or
+    by weights (two runs of one model are not two references), where a reference is a judged model, and where something
+    else was asked.
     """
     found = [(run, _checked(run, audit, benchmarks)) for run in runs]
     own = {name: facts for name, facts in models.items() if name not in judged}
@@ -278,6 +279,13 @@ def check_runs(
             raise ConfigError(
                 f"Reference model {name} is given {times} times: runs of one model are one reference. Leave out all "
                 "but one."
+            )
+    weights: dict[str, str] = {}
+    for name, facts, _ in served:
+        told, engine = facts.get("revision"), facts.get("engine")
+        if told not in (None, engine) and engine != "scripted" and weights.setdefault(told, name) != name:
+            raise ConfigError(
+                f"References {weights[told]} and {name} are one model: both have the weights {told}. Leave out one."
             )
     for run, manifest in found:
         for name in () if is_imported(manifest) else same:

@@ -166,6 +166,9 @@ def test_a_reference_is_not_the_tested_model_under_any_name(tmp_path):
     twin = {**tested, "twin": tested["m"]}  # in one job, too
     with pytest.raises(ConfigError, match="twin of this run is the tested model m"):
         check_runs([], "perturb", twin, ["m"], {"elementary": None}, {}, ())
+    pair = {**tested, **{name: {"revision": "def", "engine": "vllm"} for name in ("r", "again")}}
+    with pytest.raises(ConfigError, match="r and again are one model"):  # two that agree as no two models do
+        check_runs([], "perturb", pair, ["m"], {"elementary": None}, {}, ())
 
 
 def test_a_run_of_another_library_or_audit_and_two_runs_of_one_model_are_refused(tmp_path):

@@ -115,7 +115,7 @@ def picture(both: Sequence[Side]) -> Figure:
     from audit.report.canvas import BLUE, GREEN, INK, MUTED, PHONE, VERMILLION, names_above, styled
 
     with styled():
-        figure = Figure(figsize=(PHONE, 2.7), layout="constrained")
+        figure = Figure(figsize=(PHONE, 3.1), layout="constrained")
         axes = figure.subplots()
         for k, side in enumerate(both):
             estimate, low, high = (100 * x for x in side.without)
@@ -132,7 +132,7 @@ def picture(both: Sequence[Side]) -> Figure:
         axes.set_xlim(0, 100)
         axes.set_xlabel("questions answered right, %")
         handles, labels = axes.get_legend_handles_labels()
-        figure.legend(handles[:5], labels[:5], loc="outside lower center", ncols=2, fontsize=9.5, markerscale=0.6)
+        figure.legend(handles[:5], labels[:5], loc="outside lower center", markerscale=0.6)
     return figure
 
 

@@ -145,7 +145,7 @@ def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
             found[f"{what}_{name}"] = order_gains(rows)
     fresh = cell.tested[1]
     if fresh is not None and np.isfinite(fresh.texts["item"]).any():
-        label = "log-likelihood of the item, bits a byte" + ", less the references' mean" * bool(cell.references)
+        label = "log-likelihood of the item, bits a byte" + ",\nless the references' mean" * bool(cell.references)
         found[f"text_of_items_{name}"] = text_scores(_text(cell, 0, "item"), _text(cell, 1, "item"), label)
     return found
 
@@ -225,7 +225,7 @@ def _indicators_csv(verdict: RunVerdict) -> str:
     )  # fmt: skip
 
 
-@canvas.styled(canvas.PHONE_FONT)
+@canvas.styled()
 def scores(rows: Sequence[tuple[str, Limits, bool]], chance: float) -> Figure:
     """Accuracies with their 95 % intervals, a line each: the score, and the score without memory (True)."""
     figure = Figure(figsize=(canvas.PHONE, 1.1 + 0.55 * len(rows)), layout="constrained")
@@ -235,7 +235,7 @@ def scores(rows: Sequence[tuple[str, Limits, bool]], chance: float) -> Figure:
         axes.plot([x.low, x.high], [y, y], color=colour, linewidth=2)
         axes.plot([x.estimate], [y], "s" if without else "o", color=colour, markersize=8)
         label = f"{100 * x.estimate:.0f} %"
-        axes.annotate(label, (x.estimate, y), (0, 7), textcoords="offset points", ha="center", fontsize=9.5)
+        axes.annotate(label, (x.estimate, y), (0, 7), textcoords="offset points", ha="center")
     axes.axvline(chance, color=canvas.MUTED, linewidth=0.9, linestyle=":")
     canvas.names_above(axes, [label for label, _, _ in reversed(rows)], [y + 0.4 for y in range(len(rows))])
     axes.set(xlim=(0, 1.02), ylim=(-0.4, len(rows) - 0.4), xlabel="accuracy; dotted: guessing")
@@ -249,17 +249,16 @@ def order_gains(rows: Sequence[tuple[str, float, float, float, bool]]) -> Figure
 
     rows: (label, gain, low, high, judged: the model that is judged, or one to compare it with).
     """
-    figure = Figure(figsize=(canvas.PHONE, 1.1 + 0.36 * len(rows)), layout="constrained")
+    figure = Figure(figsize=(canvas.PHONE, 1.0 + 0.5 * len(rows)), layout="constrained")
     axes = figure.subplots()
     for k, (_, gain, low, high, judged) in enumerate(rows):
         colour = canvas.BLUE if judged else canvas.MUTED
         axes.plot([low, high], [k, k], color=colour, linewidth=1.6)
         axes.plot([gain], [k], "o" if judged else "s", color=colour, markersize=5)
     axes.axvline(0, color=canvas.INK, linewidth=0.8)
-    axes.set_yticks(range(len(rows)), [canvas.plain(row[0], 46) for row in rows])
-    axes.invert_yaxis()
-    axes.set_xlabel("how much likelier than other orders (log-likelihood,\nnats: 0.7 is twice as likely)")
-    axes.grid(color=canvas.GRID, linewidth=0.6)
+    canvas.names_above(axes, [row[0] for row in rows], [k - 0.4 for k in range(len(rows))])
+    axes.set_ylim(len(rows) - 0.6, -0.7)
+    axes.set_xlabel("how much likelier than other orders\n(log-likelihood, nats: 0.7 is twice as likely)")
     return figure
 
 
@@ -272,7 +271,7 @@ def text_scores(published: FloatArray, fresh: FloatArray, label: str) -> Figure:
         x = np.sort(values[~np.isnan(values)])
         if x.size:
             axes.step(x, np.arange(1, x.size + 1) / x.size, where="post", color=colour, label=f"{name} ({x.size})")
-    axes.set_xlabel(canvas.plain(label, 80))
+    axes.set_xlabel(label)
     axes.set_ylabel("share of items")
     axes.set_ylim(0, 1)
     axes.legend()

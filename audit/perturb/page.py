@@ -222,7 +222,7 @@ def distance_bins(distance: FloatArray, correct: FloatArray) -> list[DistanceBin
     return bins
 
 
-@canvas.styled(canvas.PHONE_FONT)
+@canvas.styled()
 def original_against_variants(bars: Sequence[Bar], chance: float) -> Figure:
     """One line a model: the original (open) and its variants (filled), with 95 % intervals; references in grey."""
     figure = Figure(figsize=(canvas.PHONE, 1.0 + 0.62 * len(bars)), layout="constrained")
@@ -244,7 +244,7 @@ def original_against_variants(bars: Sequence[Bar], chance: float) -> Figure:
     return figure
 
 
-@canvas.styled(canvas.PHONE_FONT)
+@canvas.styled()
 def accuracy_by_distance(bins: dict[str, list[DistanceBin]]) -> Figure:
     """Accuracy of the variants over their distance from the original, one line a judged model."""
     figure = Figure(figsize=(canvas.PHONE, 3.2), layout="constrained")

@@ -15,10 +15,10 @@ from audit.errors import ConfigError, DataError
 from audit.panel import panel_runs
 from audit.records import AS_PUBLISHED, Setting
 from audit.references import JOINED_MIN, imported
-from audit.registry.entry import NAMES, Cell, Entry, read_entry
+from audit.registry.entry import NAMES, Cell, Entry, design, read_entry
 from audit.report import canvas
 from audit.report.page import render_page
-from audit.shards.manifest import Manifest
+from audit.shards.manifest import Manifest, deciding
 from audit.shards.read import load_cells, open_dataset
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import CellOutcomes, FloatArray, IntArray, State
@@ -166,7 +166,8 @@ def check_comparable(
     matched: Sequence[tuple[Sequence[Cell], Sequence[Cell]]], left_out: Iterable[str], runs: tuple[Path, Path]
 ) -> None:
     """ConfigError that names all that differs and must not. left_out: names that may."""
-    odd, configs = [], [Manifest.load(run).config for run in runs]
+    odd, manifests = [], [Manifest.load(run) for run in runs]
+    configs = [one.config for one in manifests]
     for a, b in matched:
         for name in NAMES:
             old, new = a[0].comparable[name], b[0].comparable[name]
@@ -175,6 +176,8 @@ def check_comparable(
                 if name == "questions":
                     said = [f"n={c.get('n')}, seed={c.get('seed')}, {s}" for c, s in zip(configs, said, strict=True)]
                 what = _prompts(configs, (a[0].model, b[0].model)) if name == "prompts" else ""
+                if name == "design":
+                    what = _designs(*(design(m, c[0].model) for m, c in zip(manifests, (a, b), strict=True)))
                 what = what or f"{said[0]} before, {said[1]} after"
                 odd.append(f"{a[0].benchmark}: {NAMES[name]} ({what})")
     if odd:
@@ -381,6 +384,15 @@ def _prompts(configs: Sequence[Mapping[str, Any]], models: tuple[str, str]) -> s
     names = [name.replace("_", " ") for name in {**old, **new} if old.get(name) != new.get(name)]
     which = [" ".join(str(side.get(key)) for key in ("name", "version")) for side in (one, other)]
     return f"{which[0]} before, {which[1]} after: {', '.join(names)}" if names else ""
+
+
+def _designs(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """What differs of two designs, by the names of the configuration; the settings where these are alike."""
+    one, other = deciding({**old, "settings": None}), deciding({**new, "settings": None})
+    keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
+    said = [f"{key.removeprefix('own.')} {one.get(key)} before, {other.get(key)} after" for key in keys[:4]]
+    more = f"and {len(keys) - 4} more" if len(keys) > 4 else ""
+    return ", ".join(filter(None, (*said, more))) or f"{len(old['settings'])} before, {len(new['settings'])} after"
 
 
 def _texts(run_dir: Path, key: tuple[str, str], ids: Sequence[str]) -> dict[str, tuple[str, str]]:

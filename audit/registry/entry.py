@@ -169,25 +169,23 @@ def comparable(manifest: Manifest, model: str, benchmark: str, library: str | No
         "questions": str(facts.get("ids_sha256", "")),
         "prompts": str(manifest.prompt_hashes.get(model, "")),
         "library": library or "",
-        "design": _design(manifest, model),
+        "design": digest(design(manifest, model)),
         "reading": str(manifest.models.get(model, {}).get("reading", "")),
         "control": digest([*others, *filter(None, [manifest.config.get("control_variants")])]) if others else "",
     }
 
 
-def _design(manifest: Manifest, model: str) -> str:
+def design(manifest: Manifest, model: str) -> dict[str, Any]:
     """What was asked and under which limits: the settings, the audit's own configuration, the calls, who answers."""
     facts, asked = manifest.models.get(model, {}), manifest.config.get("model", {}).get(model, {})
     other = facts.get("worker", model) != model
-    return digest(
-        {
-            "settings": manifest.settings,
-            "own": {k: v for k, v in deciding(manifest.config).items() if k.split(".")[0] not in _ELSEWHERE},
-            "calls": {name: v for name, v in asked.items() if isinstance(v, Mapping) and "max_tokens" in v},
-            "options": asked.get("option_normalisation"),
-            "worker": [facts.get("worker"), facts.get("worker_revision")] if other else None,
-        }
-    )
+    return {
+        "settings": manifest.settings,
+        "own": {k: v for k, v in deciding(manifest.config).items() if k.split(".")[0] not in _ELSEWHERE},
+        "calls": {name: v for name, v in asked.items() if isinstance(v, Mapping) and "max_tokens" in v},
+        "options": asked.get("option_normalisation"),
+        "worker": [facts.get("worker"), facts.get("worker_revision")] if other else None,
+    }
 
 
 def library_of(verdict: Mapping[str, Any]) -> tuple[str | None, str | None]:

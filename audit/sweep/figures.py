@@ -85,14 +85,12 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
             axes.tick_params(labelbottom=True)
     grid[0, 0].set_ylim(*_score_limits(models))
     grid[0, 0].yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.4g} %"))
-    figure.supxlabel("Router messages (r)", fontsize=9.5, color=canvas.INK)
-    figure.supylabel("Accuracy", fontsize=9.5, color=canvas.INK)
+    figure.supxlabel("Router messages (r)", fontsize="medium")
+    figure.supylabel("Accuracy", fontsize="medium")
     handles: dict[str, Any] = {}
     for axes in grid.flat:
         handles |= {str(label): h for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    figure.legend(
-        list(handles.values()), list(handles), loc="outside upper left", ncols=5 if n > 2 else 2, fontsize=9.5
-    )
+    figure.legend(list(handles.values()), list(handles), loc="outside upper left", ncols=5 if n > 2 else 2)
     return figure
 
 
@@ -183,7 +181,7 @@ def _router_axis(axes: Axes, routers: Sequence[int], *, label: bool = True) -> N
 def _one_model(axes: Axes, model: ModelScores) -> None:
     if model.clean is not None:
         axes.axhspan(model.clean.low, model.clean.high, color=canvas.BLUE, alpha=0.13, linewidth=0)
-        axes.axhline(model.clean.value, color=canvas.BLUE, linewidth=1.5, label="clean baseline, 95 % interval")
+        axes.axhline(model.clean.value, color=canvas.BLUE, linewidth=1.5, label="clean baseline, 95 %")
     if model.direct is not None:
         axes.axhline(model.direct.value, color=canvas.INK, linewidth=1.1, linestyle=":", label="direct (no router)")
     if model.chance is not None:
@@ -223,7 +221,7 @@ class GainRow(NamedTuple):
     noise: float | None
 
 
-@canvas.styled(canvas.PHONE_FONT)
+@canvas.styled()
 def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
     """Points of accuracy: zero, the smallest effect that matters on both sides, and each model's own noise between
     clean runs."""
@@ -258,5 +256,5 @@ def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
     axes.set_xlabel("Accuracy under noise minus clean accuracy, points")
     handles = [Line2D([], [], color=w.colour, marker=w.marker, linestyle="none", markersize=7) for w in present]
     names = [w.name for w in present]
-    figure.legend(handles, names, loc="upper left", ncols=2, fontsize=10, frameon=False)
+    figure.legend(handles, names, loc="upper left", ncols=2, frameon=False)
     return figure

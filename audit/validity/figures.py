@@ -9,20 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from audit.report.canvas import (
-    BLUE,
-    GREEN,
-    GRID,
-    MUTED,
-    ORANGE,
-    PHONE,
-    PHONE_FONT,
-    PURPLE,
-    VERMILLION,
-    names_above,
-    plain,
-    styled,
-)
+from audit.report.canvas import BLUE, GREEN, GRID, MUTED, ORANGE, PHONE, PURPLE, VERMILLION, names_above, plain, styled
 from audit.validity.as_paper import bucket_of
 from audit.validity.edits.record import Family
 from audit.validity.status import PAPER
@@ -63,7 +50,7 @@ def _name(axes: Axes, names: Sequence[str], x: str, above: float = 0.0, ends: tu
     axes.grid(axis="x", color=GRID, linewidth=0.6)
 
 
-@styled(PHONE_FONT)
+@styled()
 def differences(results: Sequence[ValidityResult]) -> Figure:
     """D = attr - max(fmt, sem) with the interval that agrees with its tests; colour by status."""
     shown = [(r, r.evidence.primary) for r in reversed(results) if r.evidence.primary]
@@ -79,11 +66,11 @@ def differences(results: Sequence[ValidityResult]) -> Figure:
     return figure
 
 
-@styled(PHONE_FONT)
+@styled()
 def family_changes(results: Sequence[ValidityResult]) -> Figure:
     """Change of response by family and cell, with 95 % intervals (the paper's Figure 4 has scores: `paper_figures`)."""
     shown = [(r, r.evidence.families) for r in reversed(results)]
-    figure, axes = _chart(len(shown), 1.4, 0.95)
+    figure, axes = _chart(len(shown), 1.6, 0.95)
     for y, (_, families) in enumerate(shown):
         for k, (family, shown_name, colour) in enumerate(_BARS):
             mean = families[family].response_change
@@ -96,7 +83,7 @@ def family_changes(results: Sequence[ValidityResult]) -> Figure:
     _name(axes, [label(r) for r, _ in shown], "answers that change under an edit of ...", 0.46, (0.42, 0.38))
     axes.set_xlim(-0.02, 1.02)
     axes.xaxis.set_major_formatter(_PERCENT)
-    figure.legend(loc="outside upper left", ncols=4)
+    figure.legend(loc="outside upper left", ncols=2)
     return figure
 
 

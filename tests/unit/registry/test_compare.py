@@ -166,7 +166,7 @@ BENCHMARK = {"n": 12, "revision": "sha256:b", "ids_sha256": "2" * 64}
             },
             "router noisy)",
         ),
-        ({"config": {"model": {"m": {"worker": {"max_tokens": 9}}}}}, "the settings asked"),
+        ({"config": {"model": {"m": {"worker": {"max_tokens": 9}}}}}, "calls.worker.max_tokens"),
         ({"models": {"m": {"revision": "rev1", "worker": "m", "reading": "number"}}}, "how answers are read"),
         ({"status": "running"}, "not finished"),
         ({"library": {"name": "l", "sha256": "5" * 64}}, "none before, 5555"),

@@ -128,6 +128,7 @@ def _not_found(evidence: Grounds, thresholds: PerturbThresholds, found_p: float 
     else:
         verdict, advice = PerturbVerdict.UNDERPOWERED, [because("more_items")]
         if alone:
+            doubt = doubt or "beside_references"
             reasons.append(because("not_beside_references", delta=equivalence.delta, pvalue=evidence.beside))
         if np.isfinite(evidence.detectable):
             reasons.append(because("power", drop=evidence.detectable, power=thresholds.power))

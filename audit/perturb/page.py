@@ -113,7 +113,8 @@ def _reach(verdict: RunVerdict) -> dict[str, Figure]:
 
 
 def _subtitle(verdict: RunVerdict) -> Reason:
-    questions, variants = sorted({c.n for c in verdict.cells}), [len(c.tested.variants) for c in verdict.cells]
+    questions = [f"{n:,}" for n in sorted({c.n for c in verdict.cells})]
+    variants = [len(c.tested.variants) for c in verdict.cells]
     answers = sum(r.found for r in verdict.rows)
     return because("subtitle", questions=questions, variants=max(variants, default=0), answers=answers)
 

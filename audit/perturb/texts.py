@@ -31,6 +31,7 @@ _DOUBTS = {  # why a drop is not counted, not called beyond reference, or not ju
     "common_fall": f"{_MORE} the same loss on every item, known or not, could explain it, {_TOUCHY}",
     "broken_could_make": "the drop is no larger than broken variants could make",
     "includes_zero": "the interval of the drop includes zero",
+    "beside_references": "beyond what the reference models lose, a drop that matters is not ruled out",
 }
 
 

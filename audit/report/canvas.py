@@ -135,13 +135,14 @@ def ruled_out(rows: Sequence[tuple[str, float]], matters: float, what: str) -> F
     """
     figure = Figure(figsize=(PHONE, 1.35 + 0.62 * len(rows)), layout="constrained")
     axes = figure.subplots()
-    right = 1.35 * max(matters, *(limit for _, limit in rows))
+    right = min(1.0, 1.35 * max(matters, *(limit for _, limit in rows)))
     for y, (_, limit) in enumerate(reversed(rows)):
         axes.barh(y, right, height=0.34, color=GRID)
         axes.barh(y, max(limit, 0.0), height=0.34, color=GREEN if limit <= matters else ORANGE)
     axes.axvline(matters, color=INK, linewidth=1.4, linestyle=(0, (4, 2)))
-    axes.set_title(f"dashed: {100 * matters:g} points matter", fontsize=10)
-    names = [f"{plain(label, 30)}: above {100 * limit:.1f} ruled out" for label, limit in reversed(rows)]
+    axes.set_title(f"dashed: {100 * matters:g} points matter")
+    said = [(label, f"above {100 * limit:.1f}" if limit < 1 else "nothing") for label, limit in reversed(rows)]
+    names = [f"{plain(label, 24)}: {limit} ruled out" for label, limit in said]
     names_above(axes, names, [y + 0.36 for y in range(len(rows))], 60)
     axes.set(xlim=(0, right), ylim=(-0.35, len(rows) - 0.35), xlabel=f"{what}, points; filled: still possible")
     axes.xaxis.set_major_formatter(_POINTS)
@@ -172,7 +173,7 @@ def power_curve(
         axes.plot([k], [y], marker, color=colour, markersize=8, zorder=3)
         axes.annotate(text, (k, y), (6, 8), textcoords="offset points", annotation_clip=False)
     if needed is None:
-        axes.set_title(f"more questions alone are not enough: {instead}", fontsize=10)
+        axes.set_title(f"more questions alone are not enough:\n{instead}")
     axes.set_xscale("log")
     ticks = [k for k in (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000) if n[0] <= k <= n[-1]]
     axes.set_xticks(ticks, [f"{k:,}" for k in ticks])

@@ -169,7 +169,9 @@ def why(ruling: Ruling, names: Mapping[str, str]) -> str:
         return "Answers are missing, or an audit measured nothing. Nothing follows from what is there."
     own = [cell for cell in ruling.cells if cell.decision == ruling.decision]
     if ruling.decision == Decision.PASS:
-        return f"No audit found anything. The pass covers {ruling.scope or 'no form of memory'}."
+        blind = " Not examined: no audit here is known to find it in 80 % of models that have it."
+        covers = f"The pass covers {ruling.scope or 'no form of memory'}."
+        return f"No audit found anything. {covers}{blind * ('not examined' in ruling.scope)}"
     if not own:  # every audit passes, and the suite asks for more
         return ruling.rules[-1]
     audits = list(dict.fromkeys(f"{_of(cell, names)} ({cell.plain})" for cell in own))
@@ -252,5 +254,6 @@ def _marks(
         who, note = (f"{model} on {benchmark}", "") if apart else (model, f"on {benchmark}")
         withheld = any(g["withholds"] and g["status"] == "fail" for g in cell.get("gates", ()))
         figure = ("" if withheld else str(Measured(**found["measured"]))) or subtitle(known, cell)
-        marks.append(Mark(_column(found), who, word, "; ".join(filter(None, (note, figure))), links[found["audit"]]))
+        said_of_it = "; ".join(filter(None, (cell.get("watermark"), note, figure)))
+        marks.append(Mark(_column(found), who, word, said_of_it, links[found["audit"]]))
     return marks

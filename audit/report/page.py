@@ -141,6 +141,7 @@ def environment() -> Environment:
         "pct": share, "points": signed_points, "drop": drop_points,
         "p": pvalue, "pvalue": bare_pvalue, "number": number, "count": count, "words": words,
         "size": lambda x: signed_points(x).removeprefix("+"),  # of what has no direction
+        "limit": lambda x: "none" if x is not None and x >= 1 else signed_points(x).removeprefix("+"),  # 1: everything
         "bare_points": lambda x: signed_points(x).removesuffix(" points"),  # for intervals
         "bare_pct": lambda x: share(x).removesuffix(" %"),
         "three": lambda x: f"{x + 0.0:.3f}".replace("-0.000", "0.000"),  # as the paper prints

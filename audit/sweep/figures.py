@@ -227,7 +227,7 @@ def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
     clean runs."""
     ranked = sorted(rows, key=lambda r: severity(r.verdict, r.effect.gain, r.label))
     present = [word for v, word in VERDICTS.items() if any(r.verdict == v for r in ranked)]
-    legend = 0.12 + 0.21 * math.ceil(len(present) / 2)
+    legend = 0.12 + 0.21 * len(present)
     height = 0.65 + legend + _ROW * len(ranked)
     figure = Figure(figsize=(canvas.PHONE, height))
     axes = figure.add_axes((0.03, 0.62 / height, 0.94, 1 - (0.62 + legend) / height))
@@ -256,5 +256,5 @@ def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
     axes.set_xlabel("Accuracy under noise minus clean accuracy, points")
     handles = [Line2D([], [], color=w.colour, marker=w.marker, linestyle="none", markersize=7) for w in present]
     names = [w.name for w in present]
-    figure.legend(handles, names, loc="upper left", ncols=2, frameon=False)
+    figure.legend(handles, names, loc="upper left", frameon=False)
     return figure

@@ -170,7 +170,8 @@ def _subtitle(cells: Sequence[SweepResult], total_rows: int, aggregators: Sequen
     routers = sorted({r for c in cells for r in c.routers})
     spread = "" if not routers else f", r = {routers[0]}" + (f" to {routers[-1]}" if len(routers) > 1 else "")
     read = "; in another run ".join(AGGREGATED[one] for one in aggregators)
-    return f"Router-worker audit: {asked} questions a model{spread}, {count(total_rows)} answers. The worker {read}."
+    asked += " question" if asked == "1" else " questions"
+    return f"Router-worker audit: {asked} a model{spread}, {count(total_rows)} answers. The worker {read}."
 
 
 def _figures(

@@ -225,6 +225,7 @@ def render(
         for c, r in zip(verdict.cells, verdict.results, strict=True)
     ]
     items = top_items(rows, verdict.results)
+    asked = {(c.benchmark, c.context): c.n for c in verdict.cells}  # of several models the same
     words = [word for base in VERDICTS.values() for word in base.where.values() or [base]]
     both = zip(verdict.cells, verdict.results, strict=True)
     return render_page(
@@ -237,7 +238,7 @@ def render(
             ("original-none", "original unparsed"),
         ],
         title=verdict.title("Do answers move when they should?"),
-        subtitle=f"Construct-validity audit: {sum(c.n for c in verdict.cells):,} items, each edited in layout, wording "
+        subtitle=f"Construct-validity audit: {sum(asked.values()):,} items, each edited in layout, wording "
         f"and content; {len(rows):,} answers.",
         words=words, should=SHOULD, cells=cells,
         decisions=[

@@ -54,6 +54,7 @@ def test_easier_rewordings_clear_no_memory_that_references_show(memorised, verdi
     found = result(c)
     assert found.decision.verdict == verdict
     assert ("not_beside_references" in codes(found.decision.reasons)) == bool(memorised)
+    assert (found.decision.doubt == "beside_references") == bool(memorised)
     alone = result(replace(c, references=()))
     assert alone.decision.verdict == V.NO_DROP_DETECTED  # what its own answers show, and no more
     asked = ["run_references" in codes(one.decision.what_to_do) for one in (alone, found)]

@@ -253,3 +253,10 @@ def test_the_decision_of_the_page_is_the_gates(verdicts: tuple[str, str]) -> Non
     deciding = [cell for cell in ruling.cells if cell.decision == ruling.decision]
     assert (f"{len(deciding)} of 2 verdicts" in text) == (ruling.decision != "pass")
     assert text.index('id="decision"') < text.index('class="box strip"') < text.index('id="looked"')
+
+
+def test_the_strip_says_that_a_run_is_incomplete_and_a_pass_what_not_examined_means() -> None:
+    text = page(content({"sweep": sweep("excess", watermark="incomplete: 3 of 4"), "perturb": perturb("withheld")}))
+    assert text.count("incomplete: 3 of 4") == 2  # in the strip, and on the verdict's own card
+    clean = page(content({"sweep": sweep("no_excess_detected"), "perturb": perturb("no_drop_detected")}))
+    assert "Not examined: " in clean

@@ -81,7 +81,7 @@ class Line:
 def write_overview(folder: Path) -> Path:
     """Write FOLDER/index.html; where it is. Raises ConfigError where there is no folder, ShardError from the disk."""
     runs, panels = find_runs(folder), [path.parent for path in sorted(folder.rglob(PANEL))]
-    known = [*(run.path for run in runs), *panels]
+    known = [*(run.path for run in runs), *panels, *(path / "report" for path in panels)]
     others = (one for one in sorted(folder.iterdir()) if one.is_dir() and not any(p.is_relative_to(one) for p in known))
     pages = ((one.name, _href(folder, one)) for one in others)
     lost, empty = "a page without its run", "no run of this program is in it"
@@ -134,7 +134,7 @@ def _of_cell(about: Line, cell: Mapping[str, Any]) -> Line:
 
 
 def _name(folder: Path, path: Path) -> str:
-    return os.path.relpath(path, folder)
+    return path.resolve().name if path == folder else os.path.relpath(path, folder)
 
 
 def _href(folder: Path, path: Path) -> str:

@@ -5,6 +5,7 @@ pictures are of every audit: what a run can rule out, and how many questions it 
 """
 
 import io
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -171,11 +172,14 @@ def power_curve(
         marks.append((needed, matters, f"{needed:,} needed", "D", GREEN))
     for k, y, text, marker, colour in marks:
         axes.plot([k], [y], marker, color=colour, markersize=8, zorder=3)
-        axes.annotate(text, (k, y), (6, 8), textcoords="offset points", annotation_clip=False)
+        late = k * k > float(n[0]) * float(n[-1])  # right of the middle its name stands left of it, below the curve
+        at, ha = ((-6, -14), "right") if late else ((6, 8), "left")
+        axes.annotate(text, (k, y), at, textcoords="offset points", ha=ha, annotation_clip=False)
     if needed is None:
         axes.set_title(f"more questions alone are not enough:\n{instead}")
     axes.set_xscale("log")
     ticks = [k for k in (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000) if n[0] <= k <= n[-1]]
+    ticks = ticks[:: math.ceil(len(ticks) / 5)]  # more would touch
     axes.set_xticks(ticks, [f"{k:,}" for k in ticks])
     axes.minorticks_off()
     axes.set_ylim(bottom=0)

@@ -76,7 +76,7 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
     every_r = sorted({s.routers for m in models for s in (*m.noisy, *m.ensemble)}) or [1]
     for axes, model in zip(grid.flat, models, strict=False):
         _one_model(axes, model)
-        axes.set_title(canvas.plain(model.label, 30 if columns > 2 else 60))
+        axes.set_title(canvas.plain(model.label, 30))
         _router_axis(axes, every_r, label=False)
     for index, axes in enumerate(grid.flat):
         if index >= n:

@@ -196,7 +196,9 @@ _MARKS = {  # (glyph, tone)
 
 
 def _column(found: Mapping[str, Any]) -> str:
-    return f"{found['audit']} ({found['context']})" if found["context"] else str(found["audit"])
+    """Such as "Memory audit", or "Construct-validity audit (fact)"."""
+    name = str(found["name"]).removeprefix("the ")
+    return name[0].upper() + name[1:]
 
 
 def page(

@@ -214,11 +214,12 @@ def _fits(browser: Any, page: Path, width: int, models: int) -> None:
         assert 0 < browser.execute_script(right, what) <= width, what
     for what in ("#paper p", "#paper figcaption", "#paper .box", "#paper th", "#paper td"):
         assert 0 < browser.execute_script(right, what) <= width, what
-    # Lettering of 11 px: no text is below 9.5 points in a chart for telephones, 8 in another.
+    # Lettering of 11 px: no text is below 10 points in a chart for telephones, 8 in another.
     scales = """return [...document.querySelectorAll(arguments[0])].filter((one) => one.clientWidth).map(
         (one) => one.clientWidth / one.viewBox.baseVal.width)"""
-    for what, points in (("svg.phone", 9.5), ("#paper svg.fig:not(.phone)", 8)):
+    for what, points in (("svg.phone", 10), ("#paper svg.fig:not(.phone)", 8)):
         assert min(browser.execute_script(scales, what)) * points > 11, what
+    assert 0 < browser.execute_script(right, "svg.phone") <= width, "a chart for telephones is cut off"
     silent = """return [...document.querySelectorAll("#paper figure")].filter((figure) => {
         const box = figure.querySelector(".box"), cut = box.scrollWidth > box.clientWidth;
         return cut && !(getComputedStyle(box).overflowX === "auto" && figure.querySelector(".scroll-hint"));

@@ -89,6 +89,17 @@ def test_a_verdict_that_is_none_of_ours_is_said(tmp_path: Path) -> None:
     assert "program" in row and Line("x").word is None
 
 
+def test_a_suite_in_the_folder_itself_is_named_and_listed_once(tmp_path: Path) -> None:
+    asked = panels.outcomes_of(1, 8)
+    run = panels.run_of(tmp_path / "run", asked)
+    panels.manifest_of(run, asked, status="finished", started="2026-01-02T03:04:05+00:00")
+    write_panel(tmp_path, [run])
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "report.html").write_text("a page")
+    page = write_overview(tmp_path).read_text()
+    assert f">{tmp_path.name}</a>" in page and ">report</a>" not in page and len(rows_of(page)) == 2
+
+
 def test_the_command_prints_the_page_and_asks_no_browser(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path), "--no-browser"]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "index.html")

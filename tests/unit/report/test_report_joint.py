@@ -239,7 +239,7 @@ def test_what_the_memory_audit_found_is_said_of_its_own_kind(
     told = [indicator(ORDER if name == "item_order" else GAP, *own) for name, *own in indicators]
     joint = content({"sweep": sweep("no_excess_detected"), "memory": memory(verdict, indicators=told)})
     (one,) = matrices(in_order(joint["joint"]))
-    assert one.columns == (("sweep", ""), ("memory", ""))
+    assert one.columns == (("Router-worker sweep", ""), ("Memory audit", ""))
     assert one.rows["answers"] == ("blind", answers, answers) and one.rows["text"] == ("blind", text, text)
     assert one.rows["noise"] == ("not seen", "blind", "not seen") and set(one.rows["format"]) == {"blind"}
     assert joint["joint"][0]["instruments"][1]["kinds"] == {"answers": answers, "text": text}

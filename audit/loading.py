@@ -291,10 +291,12 @@ def entry_line(entry: RunEntry) -> str:
     if entry.problem:
         return f"{entry.path}  cannot be read: {entry.problem}"
     rows = f"{entry.found:,} of {entry.expected:,}" if entry.expected is not None else f"{entry.found:,}"
+    ends = ", its command again finishes it" if entry.found == entry.expected and entry.status == "stopped" else ""
     verdicts = ", ".join(entry.verdicts) or f"no verdict ({entry.reason})"
     what = f"{','.join(entry.models)} on {','.join(entry.benchmarks)}"
     return one_line(
-        f"{entry.started[:16]}  {entry.audit:<8} {entry.status:<9} {rows} rows  {what}: {verdicts}  {named(entry.path)}"
+        f"{entry.started[:16]}  {entry.audit:<8} {entry.status:<9} {rows} rows{ends}  {what}: {verdicts}  "
+        f"{named(entry.path)}"
     )
 
 

@@ -244,7 +244,8 @@ def _not_whole(run_dir: Path, verdict: Mapping[str, Any]) -> tuple[str, str]:
             broken = "; ".join(f"{model}: {why}" for model, why in manifest.models_failed.items())
             return "", (
                 f"The manifest of {run_dir} says that the run is {manifest.status}, not finished"
-                f"{f' ({broken})' if broken else ''}. Type the run's command again: it runs what is missing."
+                f"{f' ({broken})' if broken else ''}. All its answers are there: type the run's command again, which "
+                "finishes it."
             )
         listed_shards(run_dir, manifest)  # an answer that was changed leaves every count as it was
     return json.dumps([audit.name, held], sort_keys=True), ""

@@ -17,11 +17,13 @@ from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Name, correct
 from audit.memory.gates import readable
 from audit.memory.measure import measure
+from audit.memory.page import render
 from audit.memory.record import ItemSet, MemoryCell, Reads
 from audit.memory.texts import INDICATORS, TEXTS
 from audit.memory.vocabulary import GATES, INSTRUMENT, VERDICTS, measured
 from audit.memory.vocabulary import MemoryVerdict as V
 from audit.records import CellRows
+from audit.report.page import RunFacts
 from audit.statistics.completion import Auc
 from audit.statistics.multiplicity import holm
 from audit.statistics.unparsed import GAMMAS
@@ -31,6 +33,20 @@ from audit.verdict.run import cell_head
 from audit.verdict.vocabulary import Outcome
 
 SETTINGS = MemoryThresholds()
+
+
+def test_a_cause_unknown_is_not_green_and_a_chart_of_scores_is_not_called_one_of_texts():
+    c = cell(n=600, fresh=400, references=5, newer=0.2)
+    verdict = RunVerdict(
+        seed=3, n_resamples=999, thresholds=SETTINGS.to_dict(), runs=({"models": []},),
+        orders={"seed": 3, "shard_items": 5, "orders": 10, "option_orders": 5}, rows=(CellRows("m", "exam", 9, 9),),
+        cells=(c,), results=judged(c),
+    )  # fmt: skip
+    page = render(verdict, RunFacts("r"), {"score_without_memory": "<svg></svg>"}, [], [[]])
+    assert 'class="o-none">▼ stands out' in page and 'class="s-pass">▼' not in page
+    assert page.count("<svg></svg>") == 1 and "Text of the items: how likely" not in page
+
+
 WIDE = {"effect_of_interest": 0.1}  # cells of a few hundred items refute no 5 points
 
 

@@ -13,6 +13,7 @@ import pytest
 import audit
 from audit.commands.runs import main
 from audit.errors import ConfigError, DataError
+from audit.governance.ruling import rule_run
 from audit.sweep.report import build_report
 
 QUESTIONS = 8
@@ -141,3 +142,15 @@ def test_the_import_is_light() -> None:
     code = "import sys, audit; print(sorted({'numpy', 'pyarrow', 'ray', 'hydra', 'pandas'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_stopped_run_that_has_every_answer_is_not_said_to_miss_any(
+    run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(run_dir, tmp_path / "run")
+    path = tmp_path / "run" / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"status": "stopped"}))
+    assert main([str(tmp_path)]) == 0
+    assert "stopped" in (line := capsys.readouterr().out) and "again finishes it" in line
+    problem = rule_run(tmp_path / "run").problem
+    assert "finishes it" in problem and "missing" not in problem

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import re
 from xml.etree import ElementTree
 
@@ -27,6 +28,22 @@ def test_a_tick_says_the_value_that_it_stands_at() -> None:
     figure.draw_without_rendering()
     ticks = zip(axes.get_yticks(), axes.get_yticklabels(), strict=True)
     assert all(float(label.get_text()) == pytest.approx(100 * value) for value, label in ticks)
+
+
+def test_names_and_ticks_of_a_chart_do_not_touch_and_stay_inside() -> None:
+    figure = power_curve(lambda n: 1.5 / n**0.5, 14_000, 419, 0.05, "drop")
+    (axes,) = figure.axes
+    figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+    assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
+    assert max(text.get_window_extent().x1 for text in axes.texts) <= figure.bbox.x1
+    assert axes.get_window_extent().width > 0.7 * figure.bbox.width
+
+
+def test_no_effect_of_more_than_everything_is_ruled_out() -> None:
+    (axes,) = canvas.ruled_out([("m", 1.886), ("n", 0.2)], 0.05, "drop").axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["n: above 20.0 ruled out", "m: nothing ruled out"]
+    assert axes.get_xlim() == (0, 1)
 
 
 def test_inline_svg_has_no_style_comment_or_foreign_id() -> None:

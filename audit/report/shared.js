@@ -40,7 +40,7 @@ const sort = (table, at, head) => {
   const rows = [...body.rows].map((row) => [valueOf(row, at), row]);
   const numbers = rows.some(([[number]]) => !Number.isNaN(number));
   rows.sort(([[x, a]], [[y, b]]) => { // what is no number stands last, either way
-    const order = (numbers ? x - y : 0) || a.localeCompare(b); // of one year a date too
+    const order = numbers && x !== y ? x - y : a.localeCompare(b); // alike to a number: dates of a year
     return Number.isNaN(order) ? Number.isNaN(x) - Number.isNaN(y) : down ? -order : order;
   });
   for (const other of table.querySelectorAll("thead th")) other.removeAttribute("aria-sort");

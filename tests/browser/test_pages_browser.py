@@ -211,6 +211,20 @@ def test_tables_sort_and_are_downloaded(browser: Any, made: Callable[[str], Path
     assert browser.get_log("browser") == []
 
 
+def test_dates_of_a_year_sort_and_what_has_none_stands_last(browser: Any, tmp_path: Path) -> None:
+    started = ("2026-03-01 00:00", "", "2026-01-02 03:04")
+    lines = [Line(str(k), started=one) for k, one in enumerate(started)]
+    path = tmp_path / "index.html"
+    path.write_text(render_page("report/runs.html.j2", rows=(), title="Runs", lines=lines, count=3), encoding="utf-8")
+    _open(browser, path, 1280)
+    found = browser.execute_script("""
+        const table = document.querySelector("#runs table");
+        [...table.tHead.rows[0].cells].at(-1).querySelector("button").click();
+        return [...table.tBodies[0].rows].map((row) => row.cells[8].textContent);
+    """)
+    assert found == ["2026-01-02 03:04", "2026-03-01 00:00", ""]
+
+
 def test_every_table_sorts_and_every_table_and_figure_can_be_kept(browser: Any, every_page: Path) -> None:
     _open(browser, every_page, 1280)
     tables, unsorted, uncsv, unpng = browser.execute_script("""

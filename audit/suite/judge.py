@@ -172,13 +172,16 @@ def judge_suite(run_dir: Path, out: Path, own: Mapping[str, Path] | None = None)
 
 def section_of(run_dir: Path) -> Callable[[Mapping[str, Mapping[str, Any]]], dict[str, Any]]:
     """What verdict.json says of the suite in a directory, once the verdicts by audit are given. Raises ConfigError."""
-    path = run_dir / SUITE
+    path, dirs = run_dir / SUITE, {audit_of(run).name: run for run in panel_runs(run_dir) or []}
+    beside = [run / SUITE for run in dirs.values() if (run / SUITE).is_file()]
     try:
-        state = json.loads(path.read_text(encoding="utf-8"))
+        state, *of_runs = (json.loads(one.read_text(encoding="utf-8")) for one in (path, *beside))
         suite, model = suite_of(state["suite"]), dict(state["model"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{path} is not the suite of these runs ({error!r}). Restore it.") from error
-    dirs = {audit_of(run).name: run for run in panel_runs(run_dir) or []}
+    same = {name: value for name, value in state["suite"].items() if name != "model_config"}
+    if any(one != same for one in of_runs):  # edited limits of the whole are those of none of its runs
+        raise ConfigError(f"{path} is not the suite that lies beside its runs. Restore it.")
     return partial(suite_section, suite, run_dir, model, dirs)
 
 

@@ -18,6 +18,7 @@ from audit.commands.gate import main as gate
 from audit.commands.registry import main as registry
 from audit.commands.report import main as rebuild
 from audit.commands.suite import main
+from audit.errors import ConfigError
 from audit.exits import INTERRUPTED
 from audit.governance.formats import FORMATS
 from audit.governance.keys import create_key
@@ -26,6 +27,7 @@ from audit.registry.database import open_registry
 from audit.registry.store import kept
 from audit.runtime import keep
 from audit.shards.manifest import Manifest
+from audit.suite.judge import judge_suite
 
 AUDITS = {
     "sweep": ["r=1", "arms=[forward_full,noisy_rewrite]", "clean_replicates=1", "noisy_replicates=1"],
@@ -162,6 +164,8 @@ def test_a_suite_that_was_changed_after_its_verdict_does_not_pass(walked, capsys
     suite.write_text(before.replace('"gate": "ours"', '"gate": "source"'))
     try:
         assert gate([str(walked.run_dir)]) == 1 and "suite.json" in capsys.readouterr().err
+        with pytest.raises(ConfigError):  # nor is its report built again: each run has the suite beside it
+            judge_suite(walked.run_dir, walked.run_dir / "elsewhere")
     finally:
         suite.write_text(before)
     assert gate([str(walked.run_dir)]) == walked.code

@@ -64,8 +64,8 @@ def decide(
     A drop counts where the permutation test speaks for it, its 95 % interval excludes zero, and it is larger than
     broken variants could make. It is beyond reference where the references bracket the tested model and are not all of
     one other family, it is larger than theirs on all three scales, off their curve where there are ten or more, and
-    not what a model loses that is sensitive to wording: by held-out items where these were run, else by the items of
-    which no rewording is right. Held-out items alone make no such finding: rewordings of
+    not what a model loses that is sensitive to wording: by held-out items where these were run, else by losing more
+    where it knows less (`audit.statistics.common_fall`). Held-out items alone make no such finding: rewordings of
     theirs that are less hard would make it (`audit.perturb.evidence`). A model is cleared by its data alone: a drop of
     the smallest effect that matters must be refuted (Schuirmann 1987), and one beyond the references' where there are
     any, as easier rewordings hide memory. A design with power clears nobody, and one without takes no clearance away.

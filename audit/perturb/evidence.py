@@ -264,8 +264,7 @@ class Tests:
 
     @property
     def own_p(self) -> float:
-        """Against a model that is sensitive to wording: by held-out items, or by the items of which no rewording is
-        right."""
+        """Against a model that is sensitive to wording: by held-out items, else by `common_fall`."""
         if self.held_out is not None:
             return self.held_out.pvalue
         return 1.0 if self.fall is None else self.fall.pvalue
@@ -345,7 +344,7 @@ def adverse(
     if tests.beyond_p is None or tests.beyond_p > thresholds.alpha:
         worst = replace(worst, references=())  # what is not found is not to be held: a curve takes long
     held = _tests(worst, thresholds, rng, n_draws, tests.control)
-    held = replace(held, bracket=tests.bracket, family=tests.family, fall=tests.fall)
+    held = replace(held, bracket=tests.bracket, family=tests.family)
     return Adverse(held.found_p, held.beyond_p if held.beyond else None)
 
 

@@ -71,9 +71,10 @@ def common_fall(
         slopes.append([one for row in original if (one := _slope(row, variants, share)) is not None])
     if not slopes[0]:
         return None
-    own, *theirs = (average(np.stack([one[0] for one in each])) for each in slopes if each)
-    parts = np.stack([own, *(-slope / len(theirs) for slope in theirs)])
-    gap = np.where(np.isnan(parts).all(axis=0), np.nan, np.nansum(parts, axis=0))
+    own, *theirs = (np.stack([one[0] for one in each]) for each in slopes if each)
+    asked = np.any([~np.isnan(rows).all(axis=0) for rows in (own, *theirs)], axis=0)
+    own, *theirs = (np.nansum(rows, axis=0) / len(rows) for rows in (own, *theirs))
+    gap = np.where(asked, own - sum(theirs) / max(len(theirs), 1), np.nan) * asked.sum()
     falls = [np.mean([one[1:] for one in each], axis=0) for each in slopes if each]
     beside = np.mean(falls[1:], axis=0) if theirs else (np.nan, np.nan)
     unknown, known, references_unknown, references_known = map(float, (*falls[0], *beside))
@@ -82,7 +83,7 @@ def common_fall(
 
 
 def _slope(original: FloatArray, variants: FloatArray, share: FloatArray) -> tuple[FloatArray, float, float] | None:
-    """The slope's (n,) parts by item, whose mean it is, NaN where an item was not answered, and the falls of the two
+    """The slope's (n,) parts by item, whose sum it is, NaN where an item was not answered, and the falls of the two
     halves; None where all items are alike. original: (n,). share: (n,) of the references' answers that are right."""
     asked = np.sum(~np.isnan(variants), axis=0)
     right = np.where(asked > 0, original, np.nan) + np.nansum(variants, axis=0)
@@ -104,7 +105,7 @@ def _slope(original: FloatArray, variants: FloatArray, share: FloatArray) -> tup
     if (information := (weight**2 * spread).sum()) <= ROUNDING:
         return None
     parts = np.where(np.isnan(right), np.nan, 0.0)
-    parts[some] = weight * (o - mean) / information * np.sum(~np.isnan(right))
+    parts[some] = weight * (o - mean) / information
     half = weight > np.median(weight)
     if not half.any():  # more than half are known as little as any
         half = weight == weight.max()

@@ -87,6 +87,18 @@ def test_right_answers_of_the_tested_model_that_are_unparsed_make_no_finding():
     assert (found.decision.verdict, found.decision.doubt) == (V.WITHHELD, "unparsed_beyond")
 
 
+def test_what_sensitivity_would_lose_is_not_refuted_by_which_answers_are_missing():
+    """Sensitive to wording alone; of items that others know less, a third of its right variants are not parsed."""
+    made = {"n": 3000, "checked": 3000, "logit": True, "harder": 0.03, "seed": 11}
+    c, tested = cell(**made), cell(**made, own=0.06).tested
+    hard = np.mean([w.original[0] for w in c.references], axis=0) < 0.7
+    missing = (tested.variants == 1) & hard & (np.random.default_rng(0).random(tested.variants.shape) < 0.35)
+    found = result(with_answers(c, tested.original, np.where(missing, NAN, tested.variants)))
+    t = found.evidence.tests
+    assert not failed(found.gates) and t.own_p < 0.05 < t.adverse.beyond_p
+    assert (found.decision.verdict, found.decision.doubt) == (V.WITHHELD, "unparsed_beyond")
+
+
 def test_memory_that_outweighs_the_unparsed_answers_stays_a_finding_and_says_how_far_it_holds():
     c = references_unread(cell(n=1500, checked=600, references=5, memorised=0.5), 0.02)
     c = replace(c, tested=lose(c.tested, 1, 0.02))

@@ -14,7 +14,7 @@ from audit.verdict.result import Gate, Reason, Status, advice_of, because, faile
 from audit.verdict.vocabulary import gate_reasons
 
 # Gates whose failure takes away the indicators that need held-out items.
-TAKEN_AWAY = ("fresh_matched", "fresh_drawn", "same_kind")
+TAKEN_AWAY = ("fresh_matched", "fresh_drawn", "same_kind", "above_guessing")
 _TEXT = (Name.ITEM, Name.HALF, Name.WRONG)
 _TELLS_APART = {  # what to do about another cause, where it is not to take larger references
     "no_reference": "add_references", "one_family": "other_families", "abler": "abler_references",

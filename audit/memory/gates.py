@@ -1,7 +1,7 @@
 """Can this measurement carry a verdict at all? Each is a function of one cell and its evidence.
 
-`withholds` tells whether a failure alone withholds the verdict. `fresh_*`, `same_kind` and `order_exchangeable`
-take away the indicators that rest on them: see `decide`. A reference that is not readable enough is left out
+`withholds` tells whether a failure alone withholds the verdict. `fresh_*`, `same_kind`, `order_exchangeable` and, beside
+likelihoods, `above_guessing` take away the indicators that rest on them: see `decide`. A reference that is not readable enough is left out
 (`readable`); a share fails where the data show that it is below its limit, and not by its estimate alone.
 """
 
@@ -27,6 +27,7 @@ def all_gates(cell: MemoryCell, evidence: Evidence, thresholds: MemoryThresholds
     """Every gate, in the order in which the report lists them."""
     reads = cell.tested[0].reads
     score_alone = reads[Arm.SCORE].asked == sum(one.asked for one in reads.values()) > 0
+    compared = reads[Arm.SCORE].asked > 0 and cell.fresh is not None
     return (
         likelihoods_read(cell, thresholds),
         orders_reach_model(cell, thresholds),
@@ -35,12 +36,13 @@ def all_gates(cell: MemoryCell, evidence: Evidence, thresholds: MemoryThresholds
         fresh_drawn(evidence, thresholds),
         same_kind(evidence, thresholds),
         order_exchangeable(evidence, thresholds, recorded=cell.recorded),
-        *([above_guessing(cell)] if score_alone else []),
+        *([above_guessing(cell, withholds=score_alone)] if score_alone or compared else []),
     )
 
 
-def above_guessing(cell: MemoryCell) -> Gate:
-    """Where the score is all that was measured (imported outcomes): a model that guesses on both sets shows nothing.
+def above_guessing(cell: MemoryCell, *, withholds: bool) -> Gate:
+    """Of a score that is compared with held-out items: a model that guesses on both sets shows nothing. withholds: the
+    score is all that was measured (imported outcomes).
 
     number: its accuracy on the set where it is further above guessing. threshold: chance and two standard errors there.
     """
@@ -58,7 +60,7 @@ def above_guessing(cell: MemoryCell) -> Gate:
         mean,
         f"The model is right on {percent(mean)} of {n:,} items of {name}; guessing reaches {percent(limit)}.",
         "Take a benchmark on which this model is better than guessing.",
-        withholds=True,
+        withholds=withholds,
     )
 
 

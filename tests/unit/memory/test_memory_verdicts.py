@@ -28,7 +28,7 @@ from audit.statistics.completion import Auc
 from audit.statistics.multiplicity import holm
 from audit.statistics.unparsed import GAMMAS
 from audit.verdict.instrument import KINDS
-from audit.verdict.result import because, json_ready, sentences
+from audit.verdict.result import Status, because, json_ready, sentences
 from audit.verdict.run import cell_head
 from audit.verdict.vocabulary import Outcome
 
@@ -95,6 +95,17 @@ def test_nothing_is_seen_only_where_both_kinds_of_indicator_looked_and_the_data_
     (alone,) = judged(bare := replace(clean, fresh=None, tested=(clean.tested[0], None), references=()))
     assert alone.decision.verdict == V.UNDERPOWERED and not alone.evidence.indicator(Name.GAP).judged
     assert "answers_learnt" in limits(bare, alone) and codes(alone.decision.what_to_do) == ["add_held_out", "ask_texts"]
+
+
+@pytest.mark.parametrize("right", [0.0, 0.25])
+def test_a_model_that_guesses_is_not_cleared_by_its_score_and_a_text_that_it_read_is_seen(right: float):
+    rng = np.random.default_rng(4)
+    for text, verdict in ((0.0, V.WITHHELD), (0.6, V.MEMORY_OF_TEXT)):
+        made = cell(n=1000, fresh=600, references=8, text=text)
+        guesses = tuple(replace(one, score=(rng.random(one.score.size) < right).astype(float)) for one in made.tested)
+        (result,) = judged(replace(made, tested=guesses), effect_of_interest=0.2)
+        assert {g.name: g.status for g in result.gates}["above_guessing"] == Status.FAIL
+        assert result.decision.verdict == verdict
 
 
 def test_a_gap_that_the_data_do_not_exclude_is_not_called_unseen():
@@ -391,7 +402,7 @@ def test_every_word_is_there():
     assert set(INDICATORS) == set(Name)
     assert set(schema["$defs"]["indicator"]["properties"]["name"]["enum"]) == set(Name)
     (result,) = judged(cell(n=100, fresh=80))
-    assert {g.name for g in result.gates} == set(GATES) - {"above_guessing"}  # of a score that is all there is
+    assert {g.name for g in result.gates} == set(GATES)
     assert [v for v, w in VERDICTS.items() if w.outcome == "nothing seen"] == [V.NOTHING_SEEN]
 
 

@@ -1,8 +1,9 @@
 """Can this measurement carry a verdict at all? Each is a function of one cell and its evidence.
 
-`withholds` tells whether a failure alone withholds the verdict. `fresh_*`, `same_kind`, `order_exchangeable` and, beside
-likelihoods, `above_guessing` take away the indicators that rest on them: see `decide`. A reference that is not readable enough is left out
-(`readable`); a share fails where the data show that it is below its limit, and not by its estimate alone.
+`withholds` tells whether a failure alone withholds the verdict. `fresh_*`, `same_kind`, `order_exchangeable` and, with
+likelihoods, `above_guessing` take away the indicators that rest on them: see `decide`. A reference that is not readable
+enough is left out (`readable`); a share fails where the data show that it is below its limit, and not by its estimate
+alone.
 """
 
 from collections.abc import Sequence

@@ -110,7 +110,7 @@ class RunVerdict(JudgedRun[PerturbCell, PerturbResult]):
     None without."""
 
     audit = "perturb"
-    schema_version = "2.0"
+    schema_version = "2.1"
 
     library: dict[str, Any]
     control_library: dict[str, Any] | None = None

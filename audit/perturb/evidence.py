@@ -25,7 +25,15 @@ from audit.statistics.exchange import ExchangeResult, exchange_test
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.performance_curve import N_CURVES, CurveResult
 from audit.statistics.priors import TauPrior
-from audit.statistics.references import SCALES, BeyondReference, no_larger_beside, on_scales, reference_curve
+from audit.statistics.references import (
+    SCALES,
+    BeyondReference,
+    FarBeyond,
+    far_beyond,
+    no_larger_beside,
+    on_scales,
+    reference_curve,
+)
 from audit.statistics.resampling import N_RESAMPLES
 from audit.statistics.set_difference import Asked, BeyondFresh, SetDifference, beyond_fresh, set_difference
 from audit.statistics.wording_drop import (
@@ -208,7 +216,8 @@ class Tests:
     where it was set to 0; curve: from ten references on. adverse: the same tests with
     unparsed answers held against what was found; None where all were parsed, or nothing is found. left_out: why
     reference models are not compared with. control: the same model on held-out items; None where none were run.
-    fall: whether a model that is sensitive to wording would answer so; None where the answers cannot tell.
+    fall: whether a model that is sensitive to wording would answer so; None where the answers cannot tell. far: whether
+    it would lose so much; None without references, or a prior of how much models differ.
     """
 
     exchange: ExchangeResult
@@ -225,6 +234,7 @@ class Tests:
     control: FreshControl | None = None
     adverse: Adverse | None = None
     fall: CommonFall | None = None
+    far: FarBeyond | None = None
 
     @property
     def found_p(self) -> float:
@@ -241,7 +251,7 @@ class Tests:
     @property
     def beyond_p(self) -> float | None:
         """For a drop beyond reference: every test must speak for it (intersection-union, so no correction is needed).
-        The last is that against held-out items where they were run and asked, else that against a common fall.
+        The last is `own_p`.
 
         None without references, with references that do not bracket the tested model or are all of one other family,
         or where the share of broken variants is not known.
@@ -251,7 +261,8 @@ class Tests:
     @property
     def plain_p(self) -> float | None:
         """`beyond_p` by what the run's own references show of how models differ: without the prior."""
-        return max(self._reference_p([b.plain.pvalue for b in self.beyond]), self.own_p) if self._asked else None
+        alone = self._reference_p([b.plain.pvalue for b in self.beyond])
+        return max(alone, self._own_p(self.fall)) if self._asked else None
 
     @property
     def reference_p(self) -> float:
@@ -264,10 +275,14 @@ class Tests:
 
     @property
     def own_p(self) -> float:
-        """Against a model that is sensitive to wording: by held-out items, else by `common_fall`."""
+        """Against a model that is sensitive to wording: by held-out items where these were asked. Else by which items
+        it loses, or by how much: no clean model loses so much, and of one that has learnt everything no item tells."""
+        return self._own_p(self.fall, self.far)
+
+    def _own_p(self, *ways: CommonFall | FarBeyond | None) -> float:
         if self.held_out is not None:
             return self.held_out.pvalue
-        return 1.0 if self.fall is None else self.fall.pvalue
+        return min((one.pvalue for one in ways if one is not None), default=1.0)
 
     @property
     def held_out(self) -> FreshControl | None:
@@ -368,11 +383,14 @@ def _tests(
     pairs = [w.pair for w in cell.references]
     prior = thresholds.prior
     beyond: tuple[BeyondReference, ...] = ()
-    bracket = curve = None
+    bracket = curve = far = None
     if pairs:
         beyond = on_scales(pair, pairs, chance, cell.cluster, prior=prior)
         reworded = [float(np.nanmean(item_means(*each)[1])) for each in pairs]
         bracket = Bracket(float(np.nanmean(v)), min(reworded), max(reworded), thresholds.bracket_margin)
+    if prior is not None and beyond:
+        tau = max(prior.scale, *(float(np.nan_to_num(one.tau)) for one in beyond))
+        far = far_beyond(pair, pairs, chance, cell.cluster, tau)
     if len(pairs) >= thresholds.curve_references_min:
         curve = reference_curve(pair, pairs, chance, cell.cluster, n_draws=n_draws, rng=rng)
     control = fresh_control(cell, thresholds, as_read)
@@ -394,6 +412,7 @@ def _tests(
         left_out=(),
         control=control,
         fall=common_fall(pair, pairs, cell.cluster) if pairs else None,
+        far=far,
     )
 
 

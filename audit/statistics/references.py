@@ -16,11 +16,21 @@ from audit.statistics.drawing import bootstrap_totals, cluster_sums
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.performance_curve import MIN_REFERENCES, N_CURVES, CurveResult, curve_test
 from audit.statistics.priors import TauPrior
-from audit.statistics.wording_drop import Estimate, Tested, equivalence, item_means, mean_of, shape_of, t_test
+from audit.statistics.wording_drop import (
+    Estimate,
+    Tested,
+    above_pvalue,
+    equivalence,
+    item_means,
+    mean_of,
+    shape_of,
+    t_test,
+)
 
 Scale = Literal["points", "share", "logit"]
 LEVEL = 0.90  # of the intervals: the lower end is the limit of the one-sided test at 5 %
 SCALES: tuple[Scale, ...] = ("points", "share", "logit")
+FAR = 3.0  # standard deviations between clean models
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,14 +111,50 @@ def no_larger_beside(
     the items: how much models differ is not in it, since a model is cleared by its own drop too. Arguments and errors
     as of `on_scales`.
     """
+    each = _beside(tested, references, chance, cluster)
+    return max(equivalence(beyond, delta).p_no_larger for beyond in each)
+
+
+@dataclass(frozen=True)
+class FarBeyond:
+    """limit: what no clean model loses beyond its references (accuracy 0-1). pvalue: one-sided, for more than that."""
+
+    limit: float
+    pvalue: float
+
+
+def far_beyond(
+    tested: tuple[FloatArray, FloatArray],
+    references: Sequence[tuple[FloatArray, FloatArray]],
+    chance: FloatArray,
+    cluster: IntArray,
+    tau: float,
+) -> FarBeyond:
+    """Is more lost beyond the references than by any model that differs from them as clean models do, the sensitive
+    ones among them? So it must be on every scale; the error is that of the items.
+
+    tau: standard deviation of clean models' drops (accuracy 0-1). Other arguments and errors as of `on_scales`.
+    """
+    limit = FAR * tau
+    each = _beside(tested, references, chance, cluster)
+    return FarBeyond(limit, max(above_pvalue(beyond, limit) for beyond in each))
+
+
+def _beside(
+    tested: tuple[FloatArray, FloatArray],
+    references: Sequence[tuple[FloatArray, FloatArray]],
+    chance: FloatArray,
+    cluster: IntArray,
+) -> list[Estimate]:
+    """The tested model's drop less the references' mean, on each scale."""
     own, *others = [_model(*pair, chance, cluster) for pair in (tested, *references)]
     found = []
     for scale in SCALES:
         beyond = own.drop
         for k, other in enumerate(others):
             beyond = beyond.plus(_expected(other, own, scale, k), -1 / len(others))
-        found.append(equivalence(beyond, delta).p_no_larger)
-    return max(found)
+        found.append(beyond)
+    return found
 
 
 @dataclass(frozen=True)

@@ -305,6 +305,16 @@ def test_a_model_that_is_sensitive_to_wording_is_not_called():
     assert {"reword_held_out"} <= codes(found.decision.what_to_do).keys() and "fall" in codes(found.decision.reasons)
 
 
+def test_a_model_that_has_learnt_nearly_the_whole_exam_is_found_though_no_item_tells():
+    """Rewording takes so much from all its items that none loses more than others; no clean model loses 30 points."""
+    found = result(cell(n=1000, references=3, memorised=0.95))
+    tests = found.evidence.tests
+    assert found.decision.verdict == V.DROP_BEYOND_REFERENCE
+    assert tests.fall.pvalue > 0.05 and tests.plain_p > 0.05  # the limit is the prior's
+    assert tests.far.pvalue < 0.001 and tests.far.limit >= 3 * LIMITS.tau_prior
+    assert "far" in codes(found.decision.reasons)
+
+
 def test_held_out_items_are_asked_in_place_of_which_items_a_drop_is_on():
     """Memory of easy items looks like sensitivity to wording; a model that loses nothing on held-out items has none."""
     made = {"n": 3000, "checked": 3000, "logit": True, "memorised": 0.4, "easier": True}

@@ -5,7 +5,7 @@ from scipy import stats
 from audit.errors import DataError
 from audit.statistics.between_models import TauPrior
 from audit.statistics.difficulty import draw_difficulties, shift
-from audit.statistics.references import on_scales, reference_curve
+from audit.statistics.references import FAR, far_beyond, on_scales, reference_curve
 from audit.statistics.wording_drop import item_means
 
 N_ITEMS = 400
@@ -172,3 +172,15 @@ def test_references_are_needed():
     guessing = (np.zeros((1, N_ITEMS)), np.zeros((3, N_ITEMS)))
     with pytest.raises(DataError, match="not above chance"):
         difference_in_differences(tested, [guessing], CHANCE, ITEMS, scale="share")
+
+
+@pytest.mark.parametrize(("own", "low", "high"), [(0.06, 0.0, 0.01), (FAR * 0.03, 0.0, 0.08), (0.18, 0.9, 1.0)])
+def test_how_often_a_loss_is_more_than_any_clean_model_has(own: float, low: float, high: float):
+    """Rewording takes `own` more from the tested model; the limit is three standard deviations of 3 points."""
+    rng, found = np.random.default_rng(6), []
+    for _ in range(200):
+        theta = draw_difficulties(N_ITEMS, 0.7, 0.2, rng)
+        tested, references = model(theta, rng, 0.03 + own), [model(theta, rng, 0.03) for _ in range(5)]
+        found.append(far_beyond(tested, references, CHANCE, ITEMS, 0.03))
+    assert {one.limit for one in found} == {FAR * 0.03}
+    assert low <= np.mean([one.pvalue <= 0.05 for one in found]) <= high

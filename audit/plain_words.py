@@ -140,20 +140,9 @@ def plainly_said(error: Exception, words: Sequence[str], schema: type) -> str:
     """What Hydra or OmegaConf refuses of these words. schema: the dataclass that the composed configuration has to
     fit."""
     if isinstance(error, MissingConfigException) and error.options:
-        group, _, name = (error.missing_cfg_file or "").rpartition("/")
-        if group.startswith("model/"):
-            return f"model={group[6:]}/{name} is no file. Of the hub: model=hf:{group[6:]}/{name}"
-        return (
-            f"{unknown_name(group, name, error.options)} One of your own, in FOLDER/{group}/{name}.yaml: "
-            "'hydra.searchpath=[FOLDER]'"
-        )
-    if isinstance(error, MarkedYAMLError):
-        mark = error.problem_mark
-        return (
-            f"{mark.name}, line {mark.line + 1}: {error.problem}. Expected lines such as name: value."
-            if mark
-            else f"{error}"
-        )
+        return _missing(error)
+    if isinstance(error, MarkedYAMLError) and (mark := error.problem_mark):
+        return f"{mark.name}, line {mark.line + 1}: {error.problem}. Expected lines such as name: value."
     if found := _NO_PACKAGE.search(str(error)):
         file = f"{found[1]}{found[2]}"
         return f"{file}.yaml has no package. Expected as its first line: # @package {file.replace('/', '.')}"
@@ -163,6 +152,20 @@ def plainly_said(error: Exception, words: Sequence[str], schema: type) -> str:
         )
     if found := _IN_FILE.search(str(error)):
         return f"{found[1]}.yaml: {_unfit(schema, found[3] or '', found[2])}"
+    return _ill_fitting(error, words, schema)
+
+
+def _missing(error: MissingConfigException) -> str:
+    group, _, name = (error.missing_cfg_file or "").rpartition("/")
+    if group.startswith("model/"):
+        return f"model={group[6:]}/{name} is no file. Of the hub: model=hf:{group[6:]}/{name}"
+    return (
+        f"{unknown_name(group, name, error.options or ())} One of your own, in FOLDER/{group}/{name}.yaml: "
+        "'hydra.searchpath=[FOLDER]'"
+    )
+
+
+def _ill_fitting(error: Exception, words: Sequence[str], schema: type) -> str:
     cause = error if isinstance(error, OmegaConfBaseException) else error.__cause__
     key = str(getattr(cause, "full_key", "") or "")
     typed = next((word for word in words if key and word.lstrip("+").startswith(f"{key}=")), "")

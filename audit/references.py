@@ -274,6 +274,19 @@ def check_runs(
     served += [(name, manifest.models[name], str(run.path)) for run, manifest in found for name in run.models]
     for name, facts, where in served:
         _check_not_tested(name, facts, where, tested)
+    _check_distinct(served)
+    for run, manifest in found:
+        for name in () if is_imported(manifest) else same:
+            theirs, ours = _asked(manifest.config.get(name)), _asked(config.get(name))
+            if theirs != ours:
+                raise ConfigError(
+                    f"Reference {run.path} was run with {name}={theirs}, and this run has {ours}: a model is compared "
+                    f"with references that were asked the same. Run it again with {name}={ours}."
+                )
+
+
+def _check_distinct(served: Sequence[tuple[str, Facts, str]]) -> None:
+    """ConfigError where a reference (name, facts, run) is there twice, by name or by weights."""
     for name, times in Counter(name for name, _, _ in served).items():
         if times > 1:
             raise ConfigError(
@@ -287,14 +300,6 @@ def check_runs(
             raise ConfigError(
                 f"References {weights[told]} and {name} are one model: both have the weights {told}. Leave out one."
             )
-    for run, manifest in found:
-        for name in () if is_imported(manifest) else same:
-            theirs, ours = _asked(manifest.config.get(name)), _asked(config.get(name))
-            if theirs != ours:
-                raise ConfigError(
-                    f"Reference {run.path} was run with {name}={theirs}, and this run has {ours}: a model is compared "
-                    f"with references that were asked the same. Run it again with {name}={ours}."
-                )
 
 
 def is_imported(manifest: Manifest) -> bool:

@@ -388,9 +388,9 @@ def _tests(
         beyond = on_scales(pair, pairs, chance, cell.cluster, prior=prior)
         reworded = [float(np.nanmean(item_means(*each)[1])) for each in pairs]
         bracket = Bracket(float(np.nanmean(v)), min(reworded), max(reworded), thresholds.bracket_margin)
-    if prior is not None and beyond:
-        tau = max(prior.scale, *(float(np.nan_to_num(one.tau)) for one in beyond))
-        far = far_beyond(pair, pairs, chance, cell.cluster, tau)
+        if prior is not None:
+            tau = max(prior.scale, *(float(np.nan_to_num(one.tau)) for one in beyond))
+            far = far_beyond(pair, pairs, chance, cell.cluster, tau)
     if len(pairs) >= thresholds.curve_references_min:
         curve = reference_curve(pair, pairs, chance, cell.cluster, n_draws=n_draws, rng=rng)
     control = fresh_control(cell, thresholds, as_read)

@@ -3,7 +3,7 @@
 Works on what verdict.json holds, of whatever audit: each audit's words say what a verdict means for a gate.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -164,7 +164,7 @@ def rule(verdict: Mapping[str, Any], run: str = "") -> Ruling:
     each = [tuple(_cell(name, cell, known) for cell in part["cells"]) for name, part in parts]
     suite = verdict.get("suite") or _NO_SUITE
     cells = tuple(gated(cell, suite) for own in each for cell in own)
-    rules = (*map(str, suite["sentences"]), *filter(None, (_thresholds(name, part) for name, part in parts)))
+    rules = (*map(str, suite["sentences"]), *_thresholds(parts))
     rows = (CellRows(**rows) for _, part in parts for rows in part["rows"])
     incomplete = tuple(one for one in rows if not one.complete)
     joint = verdict.get("joint", ())
@@ -179,14 +179,16 @@ def rule(verdict: Mapping[str, Any], run: str = "") -> Ruling:
     return Ruling(run, decision, code, decision, cells=cells, together=together, rules=rules, scope=said)
 
 
-def _thresholds(audit: str, part: Mapping[str, Any]) -> str:
-    """Which thresholds of a run are not those that ship: larger ones may let anything pass."""
-    if audit not in AUDITS:
-        return ""
-    shipped = getattr(part_of(audit, "design"), f"{audit.capitalize()}Thresholds")().to_dict()
-    told = part.get("thresholds", {}).items()
-    other = [f"{name} {value} ({shipped[name]})" for name, value in told if shipped.get(name, value) != value]
-    return f"{audit}: these thresholds are not those that ship (in brackets): {', '.join(other)}." if other else ""
+def _thresholds(parts: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+    """Which thresholds of each audit are not those that ship: larger ones may let anything pass."""
+    for audit, part in parts:
+        if audit not in AUDITS:
+            continue
+        shipped = getattr(part_of(audit, "design"), f"{audit.capitalize()}Thresholds")().to_dict()
+        told = part.get("thresholds", {}).items()
+        other = [f"{name} {value} ({shipped[name]})" for name, value in told if shipped.get(name, value) != value]
+        if other:
+            yield f"{audit}: these thresholds are not those that ship (in brackets): {', '.join(other)}."
 
 
 def _scoped(

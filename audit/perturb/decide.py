@@ -108,11 +108,8 @@ def _on_unparsed(left: PerturbVerdict | None, gamma: float) -> Decision:
 def _not_found(evidence: Grounds, thresholds: PerturbThresholds, found_p: float | None) -> Decision:
     """No drop counts: is one of the smallest effect that matters refuted?"""
     tests, alpha, equivalence = evidence.tests, thresholds.alpha, evidence.equivalence
-    p, doubt = tests.found_p if found_p is None else found_p, ""
-    if tests.exchange.pvalue <= alpha and tests.broken_p is not None and tests.broken_p > alpha:
-        doubt = "broken_could_make"
-    elif p <= alpha:
-        doubt = "includes_zero"
+    p = tests.found_p if found_p is None else found_p
+    doubt = _not_counted(tests, p, alpha)
     fallen = (*_fallen(evidence, found_p), because(doubt, margin=tests.margin)) if doubt else ()
     alone = equivalence.p_no_larger <= alpha  # false for NaN
     cleared = alone and (evidence.beside is None or evidence.beside <= alpha)
@@ -134,6 +131,13 @@ def _not_found(evidence: Grounds, thresholds: PerturbThresholds, found_p: float 
         if np.isfinite(evidence.detectable):
             reasons.append(because("power", drop=evidence.detectable, power=thresholds.power))
     return Decision(verdict, (*reasons, *_held_out(tests)), tuple(advice), doubt)
+
+
+def _not_counted(tests: Tests, p: float, alpha: float) -> str:
+    """Why a drop that the permutation test speaks for does not count, by code; "" where there is none."""
+    if tests.exchange.pvalue <= alpha and tests.broken_p is not None and tests.broken_p > alpha:
+        return "broken_could_make"
+    return "includes_zero" if p <= alpha else ""
 
 
 def _fallen(evidence: Grounds, found_p: float | None) -> Reasons:

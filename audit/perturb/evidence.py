@@ -394,10 +394,8 @@ def _tests(
     if len(pairs) >= thresholds.curve_references_min:
         curve = reference_curve(pair, pairs, chance, cell.cluster, n_draws=n_draws, rng=rng)
     control = fresh_control(cell, thresholds, as_read)
-    if as_read is None and control is not None and control.asked and beyond:
-        se, theirs = control.beyond[0].se, beyond[0].se
-        if not se <= SE_MAX * theirs:
-            control = replace(control, why=because("held_out_vague", se=se, references=theirs))
+    if as_read is None and control is not None and beyond:
+        control = _sharp(control, beyond[0].se)
     return Tests(
         exchange=exchange,
         margin=margin,
@@ -414,6 +412,13 @@ def _tests(
         fall=common_fall(pair, pairs, cell.cluster) if pairs else None,
         far=far,
     )
+
+
+def _sharp(control: FreshControl, references: float) -> FreshControl:
+    """Not asked where it says less than the references, whose error is given."""
+    if not control.asked or (se := control.beyond[0].se) <= SE_MAX * references:
+        return control
+    return replace(control, why=because("held_out_vague", se=se, references=references))
 
 
 def measure(

@@ -120,8 +120,8 @@ TEXTS: Texts = {
     "one_family": "The references are all of one family ({family}), and this model is not. How they differ says little "
     "about how it may differ from them.",
     "fall": _fall,
-    "far": "Nor does a clean model, sensitive or not, lose {limit:points} more than its references: three standard "
-    "deviations of how clean models differ. That this one loses more than that has {pvalue:p}.",
+    "far": "A clean model, sensitive or not, is taken to lose at most {limit:points} more than its references: three "
+    "standard deviations of how clean models differ. That this one loses more than that has {pvalue:p}.",
     "curve": "The curve through {references} reference models expects {expected:percent}; the score is "
     "{accuracy:percent} ({pvalue:p}).",
     "curve_vague": "The references are too alike to fix ConStat's curve, so it is not asked. It expects "

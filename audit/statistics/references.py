@@ -30,7 +30,7 @@ from audit.statistics.wording_drop import (
 Scale = Literal["points", "share", "logit"]
 LEVEL = 0.90  # of the intervals: the lower end is the limit of the one-sided test at 5 %
 SCALES: tuple[Scale, ...] = ("points", "share", "logit")
-FAR = 3.0  # standard deviations between clean models
+FAR = 3.0  # standard deviations between clean models: an assumption, as the prior is
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +117,8 @@ def no_larger_beside(
 
 @dataclass(frozen=True)
 class FarBeyond:
-    """limit: what no clean model loses beyond its references (accuracy 0-1). pvalue: one-sided, for more than that."""
+    """limit: the most that a clean model is taken to lose beyond its references (accuracy 0-1). pvalue: one-sided, for
+    more than that."""
 
     limit: float
     pvalue: float

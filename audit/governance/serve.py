@@ -199,6 +199,7 @@ class _Site:
         return self.page(
             status, title=_shown(run_dir, self.review.folder), run=name, csrf=self.csrf, seen=_seen(run_dir, ruling),
             kinds=kinds, max_reason=MAX_REASON, error=error or one_line(ruling.problem), ruling=as_text(ruling),
+            decision=str(ruling.decision), said=[one_line(s) for s in ruling.said],
             pages=[{"name": _shown(path.parent, self.review.folder)} for path in _reports(run_dir)],
         )  # fmt: skip
 

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from importlib.resources import files
 from typing import Any
 
 READY = "return !document.getElementById('drill-form') || document.documentElement.dataset.ready === 'true'"
@@ -44,3 +45,15 @@ def asked_of_the_network(browser: Any) -> list[str]:
     """Every address that the page asked for, its own first."""
     asked = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     return [m["params"]["request"]["url"] for m in asked if m["method"] == "Network.requestWillBeSent"]
+
+
+def shut_out(browser: Any) -> list[list[Any]]:
+    """(rule of axe-core, elements) of every serious violation on this page, with everything unfolded."""
+    browser.execute_script((files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
+    return browser.execute_async_script("""
+        const done = arguments[0];
+        document.querySelectorAll("details").forEach((d) => (d.open = true));
+        const serious = (found) => ["serious", "critical"].includes(found.impact);
+        axe.run({iframes: false}).then(({violations}) => done(
+            violations.filter(serious).map((v) => [v.id, v.nodes.map((n) => n.html.slice(0, 120))])));
+    """)

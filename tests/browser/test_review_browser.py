@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+from opened import shut_out
 from registered_runs import make_run
 from servers_here import free_port
 
@@ -78,9 +79,11 @@ def test_a_reviewer_reads_and_decides_and_nobody_else_does(
     browser.get(f"{address}/login?token={TOKEN}")
     assert browser.current_url == f"{address}/home/"
     assert browser.execute_script("return document.cookie") == ""  # the session is for no script
+    assert shut_out(browser) == []
     browser.execute_script("document.querySelector('td a').click()")
     within(60, "document.querySelector('iframe') !== null")
     page = browser.current_url
+    assert shut_out(browser) == []
 
     # The report is shown, and has no origin: it reads nothing of ours and sends nothing.
     browser.execute_script("document.querySelector('iframe').scrollIntoView()")

@@ -16,9 +16,9 @@ _PRIOR_SD = 5.0  # of the fall, in log-odds: it keeps a fall finite where every 
 
 @dataclass(frozen=True)
 class CommonFall:
-    """unknown, known: what rewording takes from the tested model's log-odds, on the half of the items that it knows
-    least, by its rewordings and the references, and on the other; references_*: the references' mean, NaN without.
-    pvalue: one-sided, that it takes more the less an item is known, and by more than from the references."""
+    """unknown, known: what rewording takes from the tested model's log-odds, on the half of the items that the
+    references know least, and on the other; references_*: the references' mean. pvalue: one-sided, that it takes more
+    the less an item is known, and by more than from the references."""
 
     unknown: float
     known: float
@@ -33,17 +33,19 @@ def common_fall(
     """Tests that rewording takes one amount of log-odds from every item, as from a model that is touchy about wording.
 
     tested, references: (original (K, n), variants (N, n)) of each model, in {0, 1, NaN}, on the same n items. cluster:
-    (n,) index 0..G-1. None where the tested model's answers cannot tell: none differ, or all items are alike.
+    (n,) index 0..G-1. None where the answers cannot tell: the tested model's do not differ, all items are alike, or
+    there is no reference.
 
     Notes
     -----
     If rewording takes one amount f from the log-odds of every item, an item's difficulty tells nothing more once its
     number of right answers is known (Rasch 1960; Andersen 1970): with t of 1 + N right, the published one is right with
-    odds e^f t / (N + 1 - t). Memory makes it right where the others would not be, so what is tested is whether f is
-    larger the less likely it is right by the other rewordings and by the references: the score's slope on 1 / that
-    chance, the most powerful weight where few items are remembered. The references' mean slope is taken off, as
-    rewordings may be harder for all just where items are. Runs of one published wording are no rewordings: each is
-    tested alone, and their parts are averaged. The error is that of whole clusters.
+    odds e^f t / (N + 1 - t). Memory makes it right where it would not be, so what is tested is whether f is larger the
+    less an item is known to the other models: the score's slope on 1 / their share of right answers, the most powerful
+    weight where few items are remembered. The tested model's own rewordings are no part of its weight, as it may
+    remember an item in some of them. The references' mean slope is taken off, each weighted by the other models (of the
+    tested one the rewordings), as rewordings may be harder for all just where items are. Runs of one published wording
+    are no rewordings: each is tested alone, and their parts are averaged. The error is that of whole clusters.
 
     Examples
     --------
@@ -59,16 +61,15 @@ def common_fall(
     >>> for tested in answers(learnt=1 / 3), answers(taken=1.0):
     ...     found = common_fall(tested, [answers() for _ in range(3)], np.arange(1000))
     ...     round(found.unknown, 1), round(found.known, 1), found.pvalue < 0.05
-    (1.5, 0.5, True)
-    (0.9, 1.0, False)
+    (1.7, 0.5, True)
+    (1.0, 0.9, False)
     """
-    pairs = [tested, *references]
-    easy = [average(np.concatenate(each)) for each in references]
+    known = [average(tested[1]), *(average(np.concatenate(each)) for each in references)]
     slopes = []
-    for k, (original, variants) in enumerate(pairs):
-        others = [one for j, one in enumerate(easy, 1) if j != k]
-        share = average(np.stack(others)) if others else np.full(len(cluster), 0.5)
-        slopes.append([one for row in original if (one := _slope(row, variants, share)) is not None])
+    for k, (original, variants) in enumerate((tested, *references)):
+        others = np.stack([one for j, one in enumerate(known) if j != k] or [np.full(len(cluster), 0.5)])
+        unknown = (len(others) + 2) / (len(others) * average(others) + 1)  # 1 / their share, of Laplace's rule
+        slopes.append([one for row in original if (one := _slope(row, variants, unknown)) is not None])
     if not slopes[0]:
         return None
     own, *theirs = (np.stack([one[0] for one in each]) for each in slopes if each)
@@ -82,14 +83,13 @@ def common_fall(
     return CommonFall(unknown, known, references_unknown, references_known, pvalue)
 
 
-def _slope(original: FloatArray, variants: FloatArray, share: FloatArray) -> tuple[FloatArray, float, float] | None:
+def _slope(original: FloatArray, variants: FloatArray, unknown: FloatArray) -> tuple[FloatArray, float, float] | None:
     """The slope's (n,) parts by item, whose sum it is, NaN where an item was not answered, and the falls of the two
-    halves; None where all items are alike. original: (n,). share: (n,) of the references' answers that are right."""
+    halves; None where all items are alike. original, unknown: (n,)."""
     asked = np.sum(~np.isnan(variants), axis=0)
     right = np.where(asked > 0, original, np.nan) + np.nansum(variants, axis=0)
-    some = (right > 0) & (right <= asked) & ~np.isnan(share)
-    chance = (np.maximum(right - 1, 0) + share + 0.25) / (asked + 1.5)  # the references' share counts as one rewording
-    o, t, n, weight = original[some], right[some], asked[some], 1 / chance[some]
+    some = (right > 0) & (right <= asked) & ~np.isnan(unknown)
+    o, t, n, weight = original[some], right[some], asked[some], unknown[some]
 
     def expected(fall: float) -> FloatArray:
         return np.asarray(expit(fall + np.log(t / (n + 1 - t))))

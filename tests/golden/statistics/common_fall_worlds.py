@@ -124,7 +124,10 @@ WORLDS: dict[str, dict[str, object]] = {
         {"memory": 0.15, "link": "guessing", "n": 3000, "references": 8},
     "memory of 50 %, accuracy .92": {"memory": 0.5, "accuracy": 0.92},
     "memory of 50 %, accuracy .4": {"memory": 0.5, "accuracy": 0.4},
-    "memory of 50 %, half of it general": {"memory": 0.5, "generalises": 0.5},
+    **{f"memory of {m:.0%}, {g:.0%} of it general": {"memory": m, "generalises": g}
+       for m, g in ((0.5, 1 / 3), (0.5, 0.5), (0.3, 1 / 3), (1.0, 0.5))},
+    "memory of 50 %, 50 % of it general, 3,000 items, 8 references":
+        {"memory": 0.5, "generalises": 0.5, "n": 3000, "references": 8},
     "memory of 50 %, 300 items, 3 references": {"memory": 0.5, "n": 300, "references": 3},
     "memory of 15 %, 3,000 items, 8 references": {"memory": 0.15, "n": 3000, "references": 8},
     "memory of 30 %, easy items more often": {"memory": 0.3, "easier": 1.0},

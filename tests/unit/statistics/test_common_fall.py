@@ -131,18 +131,18 @@ def test_where_there_is_nothing_to_look_at():
     published, reworded = world(rng, n=200)
     tested, *references = [answers(rng, *each) for each in zip(published, reworded, strict=True)]
     cluster = np.arange(200)
-    alone = common_fall(tested, [], cluster)  # its own rewordings tell which items it knows
-    assert np.isnan(alone.references_known) and 0 < alone.pvalue < 1
-    assert common_fall((tested[0], tested[1][:1]), [], cluster) is None  # one rewording and no reference do not
+    assert common_fall(tested, [], cluster) is None  # nobody else tells which items are known
     assert common_fall((np.full((1, 200), np.nan), tested[1]), references, cluster) is None
     assert common_fall((np.ones((1, 200)), np.ones((3, 200))), references, cluster) is None
 
 
 def test_the_fall_of_the_items_known_least_is_measured_where_most_are_known_as_little() -> None:
     """Of a benchmark that is hard for the model: with no item above the median the fall was 0, of nothing."""
-    rng = np.random.default_rng(0)
-    odds = np.where(rng.random(400) < 0.2, 3.0, -2.5)
-    o, v = ((rng.random((k, 400)) < 1 / (1 + np.exp(lost - odds))) * 1.0 for k, lost in ((1, 0.0), (2, 1.0)))
-    found = common_fall((o, v), [], np.arange(400))
-    assert found.unknown != 0 and found.known != 0
-    assert found.unknown == pytest.approx(1.0, abs=0.8)
+    falls = []
+    for rng in map(np.random.default_rng, range(10)):
+        odds = np.where(rng.random(400) < 0.2, 3.0, -2.5)
+        o, v, *reference = (
+            (rng.random((k, 400)) < expit(odds - lost)) * 1.0 for k, lost in ((1, 0), (2, 1), (1, 0), (2, 0))
+        )
+        falls.append(common_fall((o, v), [reference], np.arange(400)).unknown)
+    assert np.mean(falls) == pytest.approx(1.0, abs=0.4) and all(falls)

@@ -65,7 +65,7 @@ def decide(
     broken variants could make. It is beyond reference where the references bracket the tested model and are not all of
     one other family, it is larger than theirs on all three scales, off their curve where there are ten or more, and
     not what a model loses that is sensitive to wording: by held-out items where these were run, else by losing more
-    where it knows less (`audit.statistics.common_fall`), or more than any clean model does (`far_beyond`). Held-out
+    where others know less (`audit.statistics.common_fall`), or more than any clean model does (`far_beyond`). Held-out
     items alone make no such finding: rewordings of theirs that are less hard would make it (`audit.perturb.evidence`).
     A model is cleared by its data alone: a drop of the smallest effect that matters must be refuted (Schuirmann 1987),
     and one beyond the references' where there are any, as easier rewordings hide memory. A design with power clears

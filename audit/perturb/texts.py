@@ -54,8 +54,8 @@ def _beyond(model: str, benchmark: str, score: float, drop: float, beyond: float
 def _fall(unknown: float, known: float, references_unknown: float, references_known: float, pvalue: float) -> str:
     theirs = f" (the references: {references_unknown:z.1f} and {references_known:z.1f})"
     return (
-        f"Rewording takes {unknown:.1f} from its log-odds on the half of the items that it knows least and {known:.1f} "
-        f"on the other{'' if isnan(references_known) else theirs}. A model that is sensitive to wording would lose the "
+        f"Rewording takes {unknown:.1f} from its log-odds on the half of the items that the references know least and "
+        f"{known:.1f} on the other{'' if isnan(references_known) else theirs}. A model that is sensitive to wording would lose the "
         f"same on both. That it loses more on the first, and by more than the references, has {p_text(pvalue)}."
     )
 

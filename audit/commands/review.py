@@ -16,7 +16,7 @@ from audit.exits import one_line, plainly, say
 from audit.governance.formats import as_text
 from audit.governance.keys import KEY_VARIABLE, create_key, load_signer, load_trusted
 from audit.governance.queue import Register, decide_on, queue
-from audit.governance.reviews import Kind
+from audit.governance.reviews import Bound, Kind
 from audit.governance.ruling import (
     REGISTRY_VARIABLE,
     TRUSTED_VARIABLE,
@@ -124,9 +124,17 @@ def _register(place: str | None) -> Register | None:
     """The registry that notes decisions; None where none is named."""
     if not place:
         return None
-    from audit.registry.store import Noted
+    from audit.registry.database import open_registry
+    from audit.registry.store import check_decisions, note_decisions
 
-    return Noted(place)
+    def register(run_dir: Path, bound: Bound, now: datetime | None) -> None:
+        registry = open_registry(place)
+        if now is None:
+            check_decisions(registry, run_dir, bound)
+        else:
+            note_decisions(registry, run_dir, bound, now)
+
+    return register
 
 
 def registered(place: str | None) -> list[Path]:

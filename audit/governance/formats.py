@@ -24,16 +24,6 @@ def markdown(text: object) -> str:
     return _MARKDOWN.sub(lambda found: f"&#{ord(found[0])};", one_line(text))
 
 
-def command_value(text: object) -> str:
-    """The message of a GitHub workflow command: it cannot end the command or begin another."""
-    return one_line(text).replace("%", "%25")
-
-
-def command_property(text: object) -> str:
-    """A property of a GitHub workflow command, such as its title."""
-    return command_value(text).replace(":", "%3A").replace(",", "%2C")
-
-
 _GLYPHS = {Decision.PASS: "✅", Decision.REVIEW: "🔎", Decision.BLOCK: "⛔", Decision.NO_DECISION: "❔"}
 
 
@@ -171,36 +161,30 @@ def as_github(ruling: Ruling) -> str:
 
 
 def _command(level: str, title: str, message: str) -> str:
-    return f"::{level} title={command_property(title)}::{command_value(message)}\n"
+    """A GitHub workflow command, whose texts cannot end it or begin another."""
+    name, text = (one_line(one).replace("%", "%25") for one in (title, message))
+    return f"::{level} title={name.replace(':', '%3A').replace(',', '%2C')}::{text}\n"
 
 
 def as_markdown(ruling: Ruling) -> str:
     """A step summary: the decision, a table of cells, and what failed."""
-    lines = [
-        f"## {_GLYPHS[ruling.decision]} Benchmark audit: {markdown(_decision(ruling))}",
-        "",
-        markdown(ruling.run),
-        "",
-    ]
+    title = f"## {_GLYPHS[ruling.decision]} Benchmark audit: {markdown(_decision(ruling))}"
+    lines = [title, "", markdown(ruling.run), ""]
     if ruling.problem:
         lines += [markdown(ruling.problem), ""]
     lines += [f"- **{markdown(line)}**" for line in _incomplete(ruling)]
-    lines += [f"- together: {markdown(one)}" for one in ruling.together]
-    lines += [f"- {label}: {markdown(one)}" for label, one in _disclosed(ruling)]
-    lines += [f"- decided: {markdown(said)}" for said in ruling.said]
+    told = [("together", one) for one in ruling.together] + _disclosed(ruling)
+    lines += [f"- {label}: {markdown(one)}" for label, one in (*told, *(("decided", said) for said in ruling.said))]
     if ruling.cells:
         lines += ["", "| | decision | audit | model | benchmark | verdict | |", "|---|---|---|---|---|---|---|"]
-        lines += [_table_row(cell) for cell in ruling.cells]
+    for cell in ruling.cells:
+        row = (cell.decision, cell.audit, cell.model, cell.benchmark, cell.verdict.replace("_", " "), cell.headline)
+        lines.append(f"| {_GLYPHS[cell.decision]} | {' | '.join(map(markdown, row))} |")
     for cell in ruling.cells:
         if cell.decision != Decision.PASS and _why(cell):
             lines += ["", f"{markdown(cell.model)} on {markdown(cell.benchmark)}:", ""]
             lines += [f"- {markdown(one)}" for one in _why(cell)]
     return "\n".join(lines) + f"\n\nExit code {ruling.exit_code}.\n"
-
-
-def _table_row(cell: CellRuling) -> str:
-    columns = (cell.decision, cell.audit, cell.model, cell.benchmark, cell.verdict.replace("_", " "), cell.headline)
-    return f"| {_GLYPHS[cell.decision]} | " + " | ".join(markdown(column) for column in columns) + " |"
 
 
 def _decision(ruling: Ruling) -> str:

@@ -14,7 +14,7 @@ from securesystemslib.signer import Signer
 
 from audit.audits import audit_of, part_of
 from audit.chronology import project_file
-from audit.decision import Ruling, parts_of
+from audit.decision import parts_of
 from audit.errors import ConfigError, ShardError
 from audit.governance.keys import seal, sha256, statement
 from audit.governance.reviews import DECISIONS, SUITES
@@ -37,7 +37,7 @@ from audit.panel import PANEL, panel_runs
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.attempt import ATTEMPT
 from audit.shards.complete import listed_shards
-from audit.shards.files import disk_error, file_sha256, whole_file
+from audit.shards.files import file_sha256, make_folder, whole_file
 from audit.shards.manifest import MANIFEST, SEAL, Manifest
 from audit.verdict.shipped import shipped_table
 
@@ -65,31 +65,26 @@ def write_pack(run_dir: Path, out: Path, *, with_shards: bool, signer: Signer | 
         contents = _panel_contents(run_dir, manifests, with_shards)
     if odd := [name for name in contents if not good_name(name)]:
         raise ConfigError(f"{run_dir} holds {odd[0]!r}. Expected names of letters, digits and '. _-': rename the file.")
-    contents[NOTE] = _note(list(manifests.values()), with_shards, signer is not None).encode()
+    every = list(manifests.values())
+    contents[NOTE] = _note(every, with_shards, signer is not None).encode()
     sums = {name: sha256(data) if isinstance(data, bytes) else file_sha256(data) for name, data in contents.items()}
     contents[SUMS] = listed = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)).encode()
     if signer is not None:
-        told = _told(list(manifests.values()), ruling) | {"run": run_dir.resolve().name, "with_shards": with_shards}
+        told = {
+            "run": run_dir.resolve().name,
+            "audit": ", ".join(one.audit for one in every),
+            "decision": ruling.verdict_decision,
+            "fingerprint": ", ".join(one.fingerprint for one in every),
+            "incomplete": [f"{r.model} on {r.benchmark}: {r.watermark}" for r in ruling.incomplete],
+            "models": {name: facts.get("revision") for one in every for name, facts in one.models.items()},
+            "with_shards": with_shards,
+        }
         stated = statement(PREDICATE, {SUMS: sha256(listed), VERDICT: sums[VERDICT]}, told)
         contents[STATEMENT] = seal(stated, signer)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise disk_error(out, error) from error
+    make_folder(out.parent)
     with whole_file(out) as file:
         write_archive(file, contents)
     return sums
-
-
-def _told(manifests: Sequence[Manifest], ruling: Ruling) -> dict[str, Any]:
-    """What the signed statement says of the runs and their verdict."""
-    return {
-        "audit": ", ".join(manifest.audit for manifest in manifests),
-        "decision": ruling.verdict_decision,
-        "fingerprint": ", ".join(manifest.fingerprint for manifest in manifests),
-        "incomplete": [f"{r.model} on {r.benchmark}: {r.watermark}" for r in ruling.incomplete],
-        "models": {name: facts.get("revision") for one in manifests for name, facts in one.models.items()},
-    }
 
 
 def _panel_contents(folder: Path, manifests: Mapping[Path, Manifest], with_shards: bool) -> dict[str, bytes | Path]:
@@ -120,13 +115,12 @@ def _names(folder: Path, runs: Sequence[Path]) -> list[str]:
 def _check_own(run_dir: Path) -> None:
     """ConfigError where the report in a run's directory is of several runs, and so of other shards too."""
     path = run_dir / "report" / "verdict.json"
-    if path.is_file():
-        merged = sum(len(part["runs"]) for _, part in parts_of(json.loads(path.read_bytes())))
-        if merged != 1:
-            raise ConfigError(
-                f"{path} is of {merged} runs together, and is not computed again from one. Build the run's own again "
-                f"(audit report {run_dir}), and the panel in a folder of its own (audit report RUN RUN --out PANEL)."
-            )
+    parts = parts_of(json.loads(path.read_bytes())) if path.is_file() else ()
+    if parts and (merged := sum(len(part["runs"]) for _, part in parts)) != 1:
+        raise ConfigError(
+            f"{path} is of {merged} runs together, and is not computed again from one. Build the run's own again "
+            f"(audit report {run_dir}), and the panel in a folder of its own (audit report RUN RUN --out PANEL)."
+        )
 
 
 def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str, bytes | Path]:
@@ -146,28 +140,24 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
             theirs = (other / MANIFEST, *listed_shards(other, Manifest.load(other)), *_tables(other), *_others(other))
             found |= _named(f"{RUN}/{REFERENCES}/{name}", other, theirs)
     rows = {Path(one["file"]).name: one.get("rows") for one in manifest.shards}
-    found["config.json"] = _json(manifest.config)
-    found["prompts.json"] = _json({"sha256": manifest.prompt_hashes, "protocols": manifest.config.get("protocols")})
-    found["environment.json"] = _json(_environment(run_dir, manifest))
-    found["shards.json"] = _json(
-        [
-            {
-                "file": path.relative_to(run_dir).as_posix(),
-                "rows": rows.get(path.name),
-                "sha256": file_sha256(path),
-                "bytes": path.stat().st_size,
-            }
-            for path in (*shards, *tables)
-        ]
-    )
-    headers = {path.name: header for path in tables if (header := _header(path))}
-    if headers:
-        found["libraries.json"] = _json(headers)
-    for name, table in (("calibration", _calibration(manifest.audit)), ("sensitivity", load_sensitivity(run_dir))):
-        if table is not None:
-            found[f"{name}.json"] = _json(table)
-    found["program_chronology.jsonl"] = project_file().read_bytes()
-    return found
+    hashed = [
+        {"file": path.relative_to(run_dir).as_posix(), "rows": rows.get(path.name), "sha256": file_sha256(path),
+         "bytes": path.stat().st_size}
+        for path in (*shards, *tables)
+    ]  # fmt: skip
+    program = {"program_sha256": program_sha256(), "schema_version": audit_of(run_dir).schema.version}
+    shipped = part_of(manifest.audit, "analyse").JUDGE.shipped
+    told = {
+        "config": manifest.config,
+        "prompts": {"sha256": manifest.prompt_hashes, "protocols": manifest.config.get("protocols")},
+        "environment": attributes(manifest, "audit", "packages", "platform", "python") | program,
+        "shards": hashed,
+        "libraries": {path.name: header for path in tables if (header := _header(path))} or None,
+        "calibration": shipped_table(shipped) if shipped else None,  # of error rates, as its verdicts cite it
+        "sensitivity": load_sensitivity(run_dir),
+    }
+    found |= {f"{name}.json": _json(one) for name, one in told.items() if one is not None}
+    return found | {"program_chronology.jsonl": project_file().read_bytes()}
 
 
 def _named(below: str, folder: Path, paths: Iterable[Path]) -> dict[str, Path]:
@@ -187,11 +177,8 @@ def _tables(run_dir: Path) -> list[Path]:
 def _others(run_dir: Path) -> list[Path]:
     """What else an audit left beside its shards to judge by."""
     skipped = {MANIFEST, ATTEMPT, *CHRONOLOGY}
-    return sorted(
-        path
-        for path in run_dir.iterdir()
-        if path.is_file() and not path.name.startswith(".") and path.name not in skipped and path.suffix != ".arrow"
-    )
+    files = [path for path in run_dir.iterdir() if path.is_file() and not path.name.startswith(".")]
+    return sorted(path for path in files if path.name not in skipped and path.suffix != ".arrow")
 
 
 def _header(path: Path) -> dict[str, Any] | None:
@@ -203,26 +190,12 @@ def _header(path: Path) -> dict[str, Any] | None:
         raise ShardError(f"{path} is not a valid Arrow file ({error}). Restore it, or run the audit again.") from error
     out: dict[str, Any] = {}
     for key, value in told.items():
-        text = value.decode(errors="replace")
+        name, text = (one.decode(errors="replace") for one in (key, value))
         try:
-            out[key.decode(errors="replace")] = json.loads(text)
+            out[name] = json.loads(text)
         except ValueError:
-            out[key.decode(errors="replace")] = text
+            out[name] = text
     return out or None
-
-
-def _calibration(audit: str) -> dict[str, Any] | None:
-    """The table of error rates that the audit's verdicts cite."""
-    shipped = part_of(audit, "analyse").JUDGE.shipped
-    return shipped_table(shipped) if shipped else None
-
-
-def _environment(run_dir: Path, manifest: Manifest) -> dict[str, Any]:
-    return {
-        **attributes(manifest, "audit", "packages", "platform", "python"),
-        "program_sha256": program_sha256(),
-        "schema_version": audit_of(run_dir).schema.version,
-    }
 
 
 def program_sha256() -> str:

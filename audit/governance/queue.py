@@ -1,9 +1,8 @@
 """What waits for a decision below a folder, and a decision signed, added and noted: of the command and of the page."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
 
 from securesystemslib.signer import Signer
 
@@ -16,29 +15,15 @@ from audit.governance.ruling import bound_to
 from audit.panel import PANEL, panel_runs
 from audit.shards.manifest import MANIFEST, TOMBSTONE
 
-
-class Register(Protocol):
-    """Who knows how many decisions a run has, so that none is deleted unseen."""
-
-    def check(self, run_dir: Path, bound: Bound) -> None:
-        """SignatureError where a decision is gone; RegistryError where it cannot be asked."""
-
-    def note(self, run_dir: Path, bound: Bound, now: datetime) -> None:
-        """Note the decisions that are there."""
+# Knows how many decisions a run has, so that none is deleted unseen. (run, what a decision on it binds, None): raises
+# SignatureError where one is gone, RegistryError where nobody answers; with a time it notes those that are there.
+Register = Callable[[Path, Bound, datetime | None], object]
 
 
 def decide_on(
-    run_dir: Path,
-    ruling: Ruling,
-    kind: Kind,
-    *,
-    reason: str,
-    expires: str | None,
-    signer: Signer,
-    trusted: Mapping[str, Trusted],
-    now: datetime,
-    registry: Register | None,
-) -> Path:
+    run_dir: Path, ruling: Ruling, kind: Kind, *, reason: str, expires: str | None, signer: Signer,
+    trusted: Mapping[str, Trusted], now: datetime, registry: Register | None,
+) -> Path:  # fmt: skip
     """Sign a decision on a run, add it, and note it in the registry where there is one; the file. expires: as typed.
 
     Raises ConfigError where it would have no effect, SignatureError where what was decided before does not hold,
@@ -46,7 +31,7 @@ def decide_on(
     """
     bound, until = bound_to(run_dir, ruling), parse_time(expires) if expires else None
     if registry is not None:
-        registry.check(run_dir, bound)
+        registry(run_dir, bound, None)
     now, reason = now.replace(microsecond=0), reason.strip()
     name = signer_of(signer, trusted)
     if ruling.exit_code == FAILED:
@@ -58,7 +43,15 @@ def decide_on(
             f"The verdict says {ruling.verdict_decision!s}, and an approval answers a review. To let the run pass all "
             "the same: audit review override"
         )
-    _check_expiry(kind, until, now)
+    if kind == Kind.REJECT:
+        if until is not None:
+            raise ConfigError("A rejection does not expire: its signer may decide again. Leave --expires out.")
+    elif until is None or until <= now:
+        raise ConfigError("Expected --expires in the future, such as --expires 2027-01-31.")
+    elif until - now > LONGEST:
+        raise ConfigError(
+            f"A decision holds for {LONGEST.days} days at most. Expected --expires before that; renew it then."
+        )
     chain = chain_of(run_dir, bound, trusted, now)
     predicate = {
         **bound.facts,
@@ -74,25 +67,13 @@ def decide_on(
     path = add_file(run_dir / DECISIONS / f"{len(chain) + 1:04d}.dsse.json", data)
     if registry is not None:
         try:
-            registry.note(run_dir, bound, now)
+            registry(run_dir, bound, now)
         except RegistryError as error:
             raise RegistryError(
                 f"{error} The decision counts ({path}), and the registry does not know of it: audit registry add "
                 f"{run_dir}"
             ) from error
     return path
-
-
-def _check_expiry(kind: Kind, expires: datetime | None, now: datetime) -> None:
-    if kind == Kind.REJECT:
-        if expires is not None:
-            raise ConfigError("A rejection does not expire: its signer may decide again. Leave --expires out.")
-    elif expires is None or expires <= now:
-        raise ConfigError("Expected --expires in the future, such as --expires 2027-01-31.")
-    elif expires - now > LONGEST:
-        raise ConfigError(
-            f"A decision holds for {LONGEST.days} days at most. Expected --expires before that; renew it then."
-        )
 
 
 def queue(folder: Path) -> list[Path]:

@@ -8,7 +8,7 @@ of each signer counts.
 import os
 import re
 import tempfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
@@ -98,7 +98,9 @@ def honour(
         return replace(ruling, decision=Decision.BLOCK, exit_code=code, said=tuple(said))
     if ruling.exit_code in (FAILED, OK):
         return replace(ruling, said=tuple(said))
-    who = _supporters(ruling.decision, last.values(), now)
+    kinds = {Kind.OVERRIDE, Kind.APPROVE} if ruling.decision == Decision.REVIEW else {Kind.OVERRIDE}
+    in_force = [one for one in last.values() if one.expires and one.expires > now]
+    who = {one.signer for one in in_force if one.kind in kinds}
     needed = approvals if run_by and "" not in run_by else max(approvals, 2)
     if who - set(run_by):
         if len(who) >= needed:
@@ -109,12 +111,6 @@ def honour(
         unknown = "" if needed == approvals else " (who ran the audit is not known, so two)"
         said.append(f"{len(who)} of {needed} needed{unknown}")
     return replace(ruling, said=tuple(said))
-
-
-def _supporters(decision: Decision, last: Iterable[Decided], now: datetime) -> set[str]:
-    """Who lets it pass, by a word that has not expired."""
-    kinds = (Kind.OVERRIDE, Kind.APPROVE) if decision == Decision.REVIEW else (Kind.OVERRIDE,)
-    return {one.signer for one in last if one.kind in kinds and one.expires and one.expires > now}
 
 
 def parse_time(text: str) -> datetime:
@@ -173,9 +169,8 @@ def _decided(
     try:
         kind, decided = Kind(told["decision"]), datetime.fromisoformat(told["decided"])
         expires = datetime.fromisoformat(told["expires"]) if told["expires"] is not None else None
-        sound = (expires is None) == (kind == Kind.REJECT) and (expires is None or expires > decided)
-        sound = sound and decided >= earliest and (expires is None or expires - decided <= LONGEST)
-        sound = sound and isinstance(told["reason"], str)
+        sound = (expires is None) == (kind == Kind.REJECT) and decided >= earliest and isinstance(told["reason"], str)
+        sound = sound and (expires is None or decided < expires <= decided + LONGEST)
     except (KeyError, TypeError, ValueError) as error:
         raise SignatureError(f"{path} is no decision of this program ({error!r}).") from error
     if not sound:

@@ -74,8 +74,7 @@ def rule_run(run_dir: Path, again: Again | None = None) -> Ruling:
     another thing. None takes the word of verdict.json, and of a report that lies there without its run.
     """
     run_dir = home_of(run_dir)
-    path = verdict_path(run_dir)
-    name = run_dir.resolve().name
+    path, name = verdict_path(run_dir), run_dir.resolve().name
     try:
         verdict = json.loads(read_text(path))
         ruling = rule(verdict, name)
@@ -83,35 +82,28 @@ def rule_run(run_dir: Path, again: Again | None = None) -> Ruling:
         if again is not None and not problem and ruling.exit_code != FAILED:
             computed, problem = again(run_dir, verdict)
             ruling = ruling if problem else rule(computed, name)
+        problem = problem or ("" if ruling.cells else f"{path} holds no cell: nothing was measured.")
     except FileNotFoundError:
-        if not run_dir.exists():
-            return failed(name, f"There is no folder {run_dir}. Expected a run directory, such as outputs/my_run.")
+        problem = f"There is no folder {run_dir}. Expected a run directory, such as outputs/my_run."
         if (run_dir / PANEL).is_file():
-            return failed(name, f"{path} is missing: {_how_far(run_dir)}. The command that made it, again, goes on.")
-        return failed(
-            name, f"{path} is missing: the run did not finish, or its report was not built (audit report {run_dir})."
-        )
+            problem = f"{path} is missing: {_how_far(run_dir)}. The command that made it, again, goes on."
+        elif run_dir.exists():
+            problem = (
+                f"{path} is missing: the run did not finish, or its report was not built (audit report {run_dir})."
+            )
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        return failed(name, f"{path} is not JSON ({error}). Build it again: audit report {run_dir}")
+        problem = f"{path} is not JSON ({error}). Build it again: audit report {run_dir}"
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        return failed(
-            name, f"{path} is not a verdict of this program ({error!r}). Expected the keys of verdict.schema.json."
-        )
+        problem = f"{path} is not a verdict of this program ({error!r}). Expected the keys of verdict.schema.json."
     except OSError as error:
-        return failed(name, f"{path} cannot be read ({error}).")
-    if not problem and not ruling.cells:
-        problem = f"{path} holds no cell: nothing was measured."
+        problem = f"{path} cannot be read ({error})."
     return failed(name, problem) if problem else ruling
 
 
 def ruling_with_decisions(
-    run_dir: Path,
-    keys: Path | None,
-    approvals: int,
-    now: datetime,
-    check: Callable[[Path, Bound], None] | None = None,
-    again: Again | None = None,
-) -> Ruling:
+    run_dir: Path, keys: Path | None, approvals: int, now: datetime,
+    check: Callable[[Path, Bound], None] | None = None, again: Again | None = None,
+) -> Ruling:  # fmt: skip
     """The ruling on a run with what people decided about it. Decisions that do not hold, that are gone, or that cannot
     be checked for want of trusted keys fail the run: none is passed over.
 
@@ -143,9 +135,8 @@ def ruling_with_decisions(
 def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
     """What a decision on a run binds now."""
     verdict = verdict_path(run_dir)
-    found = {"verdict.json": verdict}
     page = verdict.with_name("report.html")  # what the people who decide have read
-    found |= {page.name: page} if page.is_file() else {}
+    found = {path.name: path for path in (verdict, page) if path == verdict or path.is_file()}
     # Of a panel or suite: every run's manifest, and with it its shards. By path: two runs may have one name.
     runs = {Path(os.path.relpath(run, run_dir)).as_posix(): run for run in panel_runs(run_dir) or []}
     for below, run in {"": run_dir, **{f"{name}/": run for name, run in runs.items()}}.items():
@@ -178,9 +169,8 @@ def _told(run_dir: Path) -> tuple[str | None, dict[str, Any] | None]:
 def home_of(folder: Path) -> Path:
     """The run directory that a folder stands for: a run's own report stands for the run, whose shards are checked."""
     parent = folder.resolve().parent
-    return (
-        parent if folder.name == "report" and ((parent / MANIFEST).exists() or (parent / SHARDS).exists()) else folder
-    )
+    inside = folder.name == "report" and any((parent / name).exists() for name in (MANIFEST, SHARDS))
+    return parent if inside else folder
 
 
 def verdict_path(run_dir: Path) -> Path:

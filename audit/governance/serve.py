@@ -24,6 +24,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from securesystemslib.signer import Signer
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
@@ -84,10 +85,6 @@ class Reviewing:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
-class _NoSuchRunError(Exception):
-    """The queue has no run of that name."""
-
-
 class _Impatient(H11Protocol):
     """A connection that has not asked anything after a while is closed: others may wait for its place."""
 
@@ -98,11 +95,8 @@ class _Impatient(H11Protocol):
 
 def create_server(app: Starlette) -> uvicorn.Server:
     """The server of the application, for sockets that its caller opened."""
-    return uvicorn.Server(
-        uvicorn.Config(
-            app, http=_Impatient, log_level="warning", access_log=False, server_header=False, limit_concurrency=100
-        )
-    )
+    quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
+    return uvicorn.Server(uvicorn.Config(app, http=_Impatient, limit_concurrency=100, **quiet))
 
 
 def create_app(review: Reviewing) -> Starlette:
@@ -116,13 +110,8 @@ def create_app(review: Reviewing) -> Starlette:
     ]
     below = Mount(f"/{review.home}", routes=pages)
     below.app.redirect_slashes = False  # type: ignore[attr-defined]  # an address is one of these or none
-    return Starlette(
-        routes=[
-            Route("/login", site.login, methods=["GET"]),
-            Route("/", site.guarded(site.listed), methods=["GET"]),  # 401 for who has no address
-            below,
-        ]
-    )
+    # At the root too: 401 for who has no address.
+    return Starlette(routes=[Route("/login", site.login, methods=["GET"]), pages[0], below])
 
 
 class _Site:
@@ -162,7 +151,7 @@ class _Site:
                 if body is None:
                     return _refused(413, "That is too long for a decision.")
                 return await run_in_threadpool(answer, request, body)
-            except _NoSuchRunError:
+            except HTTPException:
                 return _refused(404, "There is no such run.")
             except ClientDisconnect:
                 return _refused(400, "The request ended before it was whole.")
@@ -195,7 +184,9 @@ class _Site:
     def shown(self, name: str, error: str = "", status: int = 200) -> HTMLResponse:
         run_dir = _run(self.review.folder, name)
         ruling = _ruling(self.review, run_dir)
-        kinds = [] if ruling.problem else [(kind, _DOES[kind]) for kind in _offered(ruling)]
+        passing = {Decision.REVIEW: [Kind.APPROVE, Kind.OVERRIDE], Decision.PASS: []}
+        effective = [*passing.get(ruling.verdict_decision, [Kind.OVERRIDE]), Kind.REJECT]
+        kinds = [] if ruling.problem else [(kind, _DOES[kind]) for kind in effective]
         return self.page(
             status, title=_shown(run_dir, self.review.folder), run=name, csrf=self.csrf, seen=_seen(run_dir, ruling),
             kinds=kinds, max_reason=MAX_REASON, error=error or one_line(ruling.problem), ruling=as_text(ruling),
@@ -210,7 +201,7 @@ class _Site:
         if request.headers.get("sec-fetch-dest", "iframe") != "iframe":  # by itself it could lead its tab elsewhere
             return _refused(403, "A report is shown inside the page of its run.")
         paths = _reports(_run(self.review.folder, request.path_params["name"]))
-        found = dict(zip(map(str, range(len(paths))), paths, strict=True)).get(request.path_params["number"])
+        found = {str(number): path for number, path in enumerate(paths)}.get(request.path_params["number"])
         if found is None:
             return _refused(404, "There is no such report.")
         return HTMLResponse(found.read_bytes(), headers={**_HEADERS, "Content-Security-Policy": _SANDBOX})
@@ -228,10 +219,9 @@ class _Site:
         ruling = rule_run(run_dir)
         if not _same(given.get("seen", ""), _seen(run_dir, ruling)):
             return self.shown(name, "The run changed since you looked: look at it again, then decide.", 409)
-        try:
-            kind = Kind(given.get("kind", ""))
-        except ValueError:
+        if given.get("kind") not in set(Kind):
             return self.shown(name, "Expected approve, reject or override.", 400)
+        kind = Kind(given["kind"])
         expires = given.get("expires", "").strip() if kind != Kind.REJECT else ""
         try:
             decide_on(
@@ -249,10 +239,10 @@ def _runs(folder: Path) -> dict[str, Path]:
 
 
 def _run(folder: Path, name: str) -> Path:
-    try:
-        return _runs(folder)[name]
-    except KeyError as error:
-        raise _NoSuchRunError from error
+    found = _runs(folder)
+    if name not in found:
+        raise HTTPException(404)
+    return found[name]
 
 
 def _ruling(review: Reviewing, run_dir: Path) -> Ruling:
@@ -265,12 +255,6 @@ def _seen(run_dir: Path, ruling: Ruling) -> str:
         return ""
     bound = bound_to(run_dir, ruling).subjects
     return hashlib.sha256(json.dumps(bound, sort_keys=True).encode()).hexdigest()
-
-
-def _offered(ruling: Ruling) -> list[Kind]:
-    """What would have an effect on it."""
-    passing = {Decision.REVIEW: [Kind.APPROVE, Kind.OVERRIDE], Decision.PASS: []}
-    return [*passing.get(ruling.verdict_decision, [Kind.OVERRIDE]), Kind.REJECT]
 
 
 def _reports(run_dir: Path) -> list[Path]:

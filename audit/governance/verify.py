@@ -8,13 +8,14 @@ recomputation a check needs the standard library, securesystemslib and cryptogra
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 import shutil
 import stat
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,48 +44,36 @@ def write_archive(target: BinaryIO, files: Mapping[str, bytes | Path]) -> None:
             info.create_system = 3
             info.external_attr = (stat.S_IFREG | 0o644) << 16
             info.file_size = len(content) if isinstance(content, bytes) else content.stat().st_size
-            with archive.open(info, "w") as entry:
-                if isinstance(content, bytes):
-                    entry.write(content)
-                else:
-                    with content.open("rb") as source:
-                        shutil.copyfileobj(source, entry, 1 << 20)
+            source = io.BytesIO(content) if isinstance(content, bytes) else content.open("rb")
+            with source, archive.open(info, "w") as entry:
+                shutil.copyfileobj(source, entry, 1 << 20)
 
 
 def open_archive(path: Path) -> zipfile.ZipFile:
-    """A pack for reading. SignatureError for what `write_archive` does not write: a name that leaves the folder, a
-    name twice, a link, a compressed or encrypted entry, entries that overlap."""
+    """A pack for reading. SignatureError for what must not be read: a name that leaves the folder, a name twice,
+    entries that overlap or swell. What else `write_archive` does not write: `check_bytes`."""
     try:
         archive = zipfile.ZipFile(path)
     except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile) as error:
         raise SignatureError(f"{path} is no readable zip ({error}).") from error
-    try:
-        _check(archive, path)
-    except SignatureError:
+    if problem := _not_to_be_read(archive.infolist(), path.stat().st_size):
         archive.close()
-        raise
+        raise SignatureError(f"{path} {problem}.")
     return archive
 
 
-def _check(archive: zipfile.ZipFile, path: Path) -> None:
-    entries = archive.infolist()
+def _not_to_be_read(entries: Sequence[zipfile.ZipInfo], size: int) -> str:
     if len(entries) > _MAX_ENTRIES:
-        raise SignatureError(f"{path} has {len(entries):,} entries; expected at most {_MAX_ENTRIES:,}.")
+        return f"has {len(entries):,} entries; expected at most {_MAX_ENTRIES:,}"
     seen: set[str] = set()
-    for entry in entries:
-        kind = stat.S_IFMT(entry.external_attr >> 16)
-        if not good_name(entry.filename):
-            raise SignatureError(f"{path} has an entry {entry.filename[:80]!r}, a name that no pack has.")
-        if entry.filename.casefold() in seen:
-            raise SignatureError(f"{path} has two entries {entry.filename!r}.")
-        if kind not in (0, stat.S_IFREG):
-            raise SignatureError(f"{path} has an entry {entry.filename!r} that is no plain file.")
-        if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size or entry.flag_bits & 0x1:
-            raise SignatureError(f"{path}: {entry.filename!r} is compressed or encrypted. A pack's files are stored.")
-        seen.add(entry.filename.casefold())
+    for name in (entry.filename for entry in entries):
+        if not good_name(name):
+            return f"has an entry {name[:80]!r}, a name that no pack has"
+        if name.casefold() in seen:
+            return f"has two entries {name!r}"
+        seen.add(name.casefold())
     total = sum(entry.file_size for entry in entries)
-    if total > path.stat().st_size:
-        raise SignatureError(f"{path} has {path.stat().st_size:,} bytes and claims to hold {total:,}.")
+    return f"has {size:,} bytes and claims to hold {total:,}" if total > size else ""
 
 
 def read_entry(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
@@ -120,8 +109,8 @@ def check_bytes(path: Path, archive: zipfile.ZipFile) -> None:
     with tempfile.TemporaryDirectory() as folder:
         files: dict[str, bytes | Path] = {}
         for number, name in enumerate(archive.namelist()):
-            files[name] = Path(folder) / str(number)
-            with archive.open(name) as source, (Path(folder) / str(number)).open("xb") as file:
+            files[name] = copy = Path(folder) / str(number)
+            with _entry(archive, name) as source, copy.open("xb") as file:
                 shutil.copyfileobj(source, file, 1 << 20)
         again = Path(folder) / "again.zip"
         with again.open("xb") as file:
@@ -186,9 +175,8 @@ def verify_pack(path: Path, trusted: Mapping[str, Trusted] | None, section_of: S
         if names != wanted:
             odd = sorted(names ^ wanted)
             raise SignatureError(f"{path}: {odd[0]!r} is {'not listed' if odd[0] in names else 'missing'}.")
-        for name in sorted(sums):
-            if hash_entry(archive, name) != sums[name]:
-                raise SignatureError(f"{path}: {name} is not the file that {SUMS} lists.")
+        if odd := [name for name in sorted(sums) if hash_entry(archive, name) != sums[name]]:
+            raise SignatureError(f"{path}: {odd[0]} is not the file that {SUMS} lists.")
         signer = decisions = None
         if trusted is not None:
             signer = _signed(archive, path, names, sums, trusted)
@@ -249,14 +237,13 @@ def _together(archive: ZipFile, path: Path, sums: Mapping[str, str]) -> tuple[Pa
             listed = {Path(one["file"]).name: one["sha256"] for one in told["shards"]}
             held = {one.removeprefix(f"{home}/shards/"): sums[one] for one in sums if one.startswith(f"{home}/shards/")}
             if held and held != listed:
-                odd = sorted(one for one in {*held, *listed} if held.get(one) != listed.get(one))[0]
+                odd = min(one for one in {*held, *listed} if held.get(one) != listed.get(one))
                 raise SignatureError(f"{path}: {home}/shards/{odd} is not the shard that {name} lists.")
             if f"/{REFERENCES}/" not in name:
                 _copies(archive, path, sums, "" if home == RUN else f"{home}/", told, listed)
                 models = {model: facts.get("revision") for model, facts in told["models"].items()}
-                found.append(
-                    PackedRun(told["audit"], told["fingerprint"], told["status"], models, tuple(told["benchmark"]))
-                )
+                benchmarks = tuple(told["benchmark"])
+                found.append(PackedRun(told["audit"], told["fingerprint"], told["status"], models, benchmarks))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise SignatureError(f"{path}: {name} is no manifest ({type(error).__name__}).") from error
     return tuple(found)
@@ -320,12 +307,9 @@ def _recompute(archive: ZipFile, path: Path, section_of: SectionOf) -> None:
             found = recomputed(run_dir, section_of, alone=True)
         except (AuditError, OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise SignatureError(f"{path}: the verdict could not be computed again: {error}") from error
-        odd = [
-            packed.relative_to(folder).as_posix()
-            for packed, again in found
-            if not packed.is_file() or packed.read_bytes() != json_text(again).encode()
-        ]
-        if odd:
+        same = [packed.is_file() and packed.read_bytes() == json_text(again).encode() for packed, again in found]
+        if not all(same):
+            odd = [place.relative_to(folder).as_posix() for (place, _), one in zip(found, same, strict=True) if not one]
             raise SignatureError(
                 f"{path}: computed again from the pack's shards, the verdict is another one ({', '.join(odd)}). It is "
                 "not of these shards; or was judged with options that the manifest does not have (audit report --seed, "

@@ -1,10 +1,7 @@
 """A run's result in other systems: metadata of a model for Hugging Face, tags in MLflow, an artifact in W&B.
 
-The card (its block, its results, and the facts) is written into a folder (a model's repository), pushed only when
-asked. What was written of a run is never changed: another result is another run with another key. MLflow's tags carry
-the run's key in their names, so another audit adds others; one that is there with another value is refused. Where its
-server is, and who asks, is said by MLflow's own variables: MLFLOW_TRACKING_URI, and MLFLOW_TRACKING_TOKEN or
-MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.
+What was written of a run is never changed: another result is another run with another key. MLflow's tags carry the
+run's key in their names, so another audit adds others; one that is there with another value is refused.
 """
 
 import importlib
@@ -30,8 +27,6 @@ from audit.shards.files import make_folder, write_file
 from audit.shards.manifest import Manifest
 from audit.verdict.result import json_ready
 
-_TASK = "text-generation"
-
 
 def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any]]:
     """(cells, facts) of the one model that a run judged, or the named one; ConfigError where it must be said which."""
@@ -41,11 +36,12 @@ def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any
         raise ConfigError(f"{entry.run_dir} judged {', '.join(judged)}. Say which: --model {judged[0]}")
     cells = [cell for cell in entry.cells if cell.model == name]
     kept = ("key", "audit", "fingerprint", "answers_sha256", "verdict_sha256", "suite", "suite_sha256", "ended")
+    told = [json_ready(plain(asdict(cell))) for cell in cells]
     return cells, {
         **attributes(entry, *kept),
-        "decision": str(next(one for one in WORST_FIRST if one in {cell.decision for cell in cells})),  # as of a panel
+        "decision": str(min((cell.decision for cell in cells), key=WORST_FIRST.index)),  # as of a panel
         "decision_of_the_run": str(entry.ruling.verdict_decision),
-        "cells": [{k: v for k, v in json_ready(plain(asdict(cell))).items() if k != "ids"} for cell in cells],
+        "cells": [{name: value for name, value in cell.items() if name != "ids"} for cell in told],
     }
 
 
@@ -55,15 +51,11 @@ def write_card(run_dir: Path, out: Path, dataset: str | None = None, model: str 
     entry = read_entry(run_dir)
     cells, facts = facts_of(entry, model)
     hub = dataset or _hub_id(run_dir)
-    make_folder(out)
-    short = entry.key[:12]
-    written = [_once(out / f"audit-{short}.json", (json.dumps(facts, indent=1, sort_keys=True) + "\n").encode())]
+    name = f"audit-{entry.key[:12]}"
+    written = [_once(out / f"{name}.json", json.dumps(facts, indent=1, sort_keys=True) + "\n")]
     if hub is not None:
-        (out / ".eval_results").mkdir(exist_ok=True)
-        path = out / ".eval_results" / f"audit-{short}.yaml"
-        written.append(_once(path, _eval_results(cells, hub, entry).encode()))
-    written.append(_card(out / "README.md", cells, entry, hub))
-    return written
+        written.append(_once(out / ".eval_results" / f"{name}.yaml", _eval_results(cells, hub, entry)))
+    return [*written, _card(out / "README.md", cells, entry, hub)]
 
 
 def push_card(out: Path, repository: str) -> str:
@@ -73,11 +65,10 @@ def push_card(out: Path, repository: str) -> str:
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
 
+    ours = ["README.md", "audit-*.json", ".eval_results/*.yaml"]
+    title = "Benchmark audit"
     try:
-        done = HfApi().upload_folder(
-            repo_id=repository, folder_path=out, commit_message="Benchmark audit",
-            allow_patterns=["README.md", "audit-*.json", ".eval_results/*.yaml"],
-        )  # fmt: skip
+        done = HfApi().upload_folder(repo_id=repository, folder_path=out, commit_message=title, allow_patterns=ours)
     except (HfHubHTTPError, OSError, ValueError) as error:
         raise AuditError(f"{repository} could not be written: {type(error).__name__}") from None
     return str(done.commit_url)
@@ -88,7 +79,7 @@ def _card(path: Path, cells: Sequence[Cell], entry: Entry, hub: str | None) -> P
 
     try:
         card = ModelCard(path.read_text(encoding="utf-8") if path.is_file() else "---\n{}\n---\n")
-    except (ValueError, UnicodeDecodeError) as error:
+    except ValueError as error:  # no UTF-8 among them
         raise ConfigError(
             f"{path} is no model card ({error}). Expected one with its metadata between two lines ---."
         ) from error
@@ -97,12 +88,12 @@ def _card(path: Path, cells: Sequence[Cell], entry: Entry, hub: str | None) -> P
         return path
     found = [
         EvalResult(
-            task_type=_TASK,
+            task_type="text-generation",
             dataset_type=hub or cell.benchmark,
-            dataset_name=f"{cell.benchmark}, {cell.context}" if cell.context else cell.benchmark,
+            dataset_name=_named(cell),
             dataset_revision=cell.benchmark_revision or None,
             metric_type=one.name,
-            metric_name=f"{one.name} ({entry.audit} audit {entry.key[:12]})",
+            metric_name=f"{one.name} ({_source(entry)})",
             metric_value=one.estimate,
             metric_args={"low": one.low, "high": one.high, "verdict": cell.verdict, "n": cell.n},
         )
@@ -118,60 +109,56 @@ def _card(path: Path, cells: Sequence[Cell], entry: Entry, hub: str | None) -> P
 
 
 def _block(cells: Sequence[Cell], entry: Entry) -> str:
-    rows = [
-        f"| {markdown(', '.join(filter(None, (c.benchmark, c.context))))} | {markdown(c.verdict.replace('_', ' '))} "
-        f"| {markdown(c.decision)} | {markdown(c.headline)} |"
-        for c in cells
-    ]
-    return "\n".join(
-        [
-            f"## Benchmark audit ({markdown(entry.audit)}), {entry.ended[:10]}",
-            "",
-            f"Revision {markdown(cells[0].model_revision or 'not known')}. The verdict is of what this instrument "
-            "sees, and of nothing else.",
-            "",
-            "| Benchmark | Verdict | Decision | |",
-            "|---|---|---|---|",
-            *rows,
-            "",
-            f"Run {entry.key}; verdict sha256 {entry.verdict_sha256}.",
-            "",
-        ]
-    )
+    rows = [(_named(cell), cell.verdict.replace("_", " "), cell.decision, cell.headline) for cell in cells]
+    table = "\n".join(f"| {' | '.join(map(markdown, row))} |" for row in rows)
+    revision = markdown(cells[0].model_revision or "not known")
+    return f"""## Benchmark audit ({markdown(entry.audit)}), {entry.ended[:10]}
+
+Revision {revision}. The verdict is of what this instrument sees, and of nothing else.
+
+| Benchmark | Verdict | Decision | |
+|---|---|---|---|
+{table}
+
+Run {entry.key}; verdict sha256 {entry.verdict_sha256}.
+"""
+
+
+def _named(cell: Cell) -> str:
+    return f"{cell.benchmark}, {cell.context}" if cell.context else cell.benchmark
+
+
+def _source(entry: Entry) -> str:
+    return f"{entry.audit} audit {entry.key[:12]}"
 
 
 def _eval_results(cells: Sequence[Cell], hub: str, entry: Entry) -> str:
     """The score of each cell as the hub's `.eval_results` has it, in percent."""
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
-    entries = []
-    for cell in cells:
-        score = next((one.estimate for one in cell.indicators if one.name == "score"), None)
-        if score is not None:
-            revision = None if ":" in cell.benchmark_revision else cell.benchmark_revision or None  # a hub's commit
-            notes = f"{cell.verdict} ({entry.audit} audit {entry.key[:12]}), n={cell.n}"
-            entries.append(
-                EvalResultEntry(
-                    dataset_id=hub,
-                    task_id=cell.context or "default",
-                    value=round(100 * score, 4),
-                    dataset_revision=revision,
-                    date=entry.ended[:10],
-                    notes=notes,
-                )
-            )
+    entries = [
+        EvalResultEntry(
+            dataset_id=hub,
+            task_id=cell.context or "default",
+            value=round(100 * one.estimate, 4),
+            dataset_revision=None if ":" in cell.benchmark_revision else cell.benchmark_revision or None,  # a commit
+            date=entry.ended[:10],
+            notes=f"{cell.verdict} ({_source(entry)}), n={cell.n}",
+        )
+        for cell in cells
+        for one in cell.indicators
+        if one.name == "score" and one.estimate is not None
+    ]
     return str(yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True))
 
 
-def _once(path: Path, data: bytes) -> Path:
+def _once(path: Path, text: str) -> Path:
     """Write a file that is never changed."""
-    if path.is_file():
-        if path.read_bytes() != data:
-            raise ConfigError(
-                f"{path} says something else of the same run. It was changed; take it away to write it anew."
-            )
-        return path
-    write_file(path, data)
+    make_folder(path.parent)
+    if not path.is_file():
+        write_file(path, text.encode())
+    elif path.read_bytes() != text.encode():
+        raise ConfigError(f"{path} says something else of the same run. It was changed; take it away to write it anew.")
     return path
 
 
@@ -202,19 +189,16 @@ def tag_mlflow(run_dir: Path, name: str, version: str, model: str | None = None)
     found = _call("GET", f"{server}/api/2.0/mlflow/model-versions/get", params=asked).json()["model_version"]
     there = {tag["key"]: tag["value"] for tag in found.get("tags", ())}
     wanted = tags_of(facts)
-    for key, value in wanted.items():
-        if there.get(key, value) != value:
-            raise ConfigError(
-                f"{name} {version} has the tag {key} with another value: {there[key]!r}. Nothing was changed."
-            )
-    for key, value in wanted.items():
-        if key not in there:
-            _call("POST", f"{server}/api/2.0/mlflow/model-versions/set-tag", json={**asked, "key": key, "value": value})
-    lines = [
-        f"tagged   {name} {version}: {len(set(wanted) - set(there))} tags, {len(set(wanted) & set(there))} there before"
-    ]
-    lines.append(_attach(server, found.get("run_id"), verdict_path(run_dir), entry.key[:12]))
-    return lines
+    if odd := [key for key, value in wanted.items() if there.get(key, value) != value]:
+        raise ConfigError(
+            f"{name} {version} has the tag {odd[0]} with another value: {there[odd[0]]!r}. Nothing was changed."
+        )
+    new = wanted.keys() - there
+    for key in sorted(new):
+        tag = {**asked, "key": key, "value": wanted[key]}
+        _call("POST", f"{server}/api/2.0/mlflow/model-versions/set-tag", json=tag)
+    tagged = f"tagged   {name} {version}: {len(new)} tags, {len(wanted) - len(new)} there before"
+    return [tagged, _attach(server, found.get("run_id"), verdict_path(run_dir), entry.key[:12])]
 
 
 def tags_of(facts: Mapping[str, Any]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from audit.errors import AuditError, ConfigError
+from audit.errors import AuditError, ConfigError, RegistryError
 from audit.exits import say
 from audit.governance.keys import load_trusted
 from audit.governance.reviews import DECISIONS, Bound
@@ -173,40 +173,38 @@ def add(asked: argparse.Namespace, now: datetime) -> int:
     for path in asked.paths:
         below = [path] if (path / MANIFEST).is_file() else sorted(p.parent for p in path.glob(f"**/{MANIFEST}"))
         # Of what retention removed the decisions stay, and nothing to note them of.
-        decided += sorted(p.parent for p in path.glob(f"**/{DECISIONS}") if verdict_path(p.parent).is_file())
+        noted = sorted(p.parent for p in path.glob(f"**/{DECISIONS}") if verdict_path(p.parent).is_file())
+        decided += [(_noted, folder) for folder in noted]
         if not below:
             raise ConfigError(f"No run in {path}. Expected run directories, or a folder of them, such as outputs.")
-        found += below
-    for run_dir in found:
+        found += [(_added, run_dir) for run_dir in below]
+    for register, folder in (*found, *decided):
         try:
-            entry = read_entry(run_dir)
+            say(register(registry, folder, now))
+        except RegistryError:
+            raise
         except AuditError as error:
-            _say_refused(run_dir, error)
-            refused += 1
-            continue
-        fresh = entry.ended > at(now - _NEWS)  # nobody is told of the runs of an archive
-        notice = finish.notice_of(entry.ruling, entry.key, entry.run_dir, entry.notify) if fresh else None
-        new = store.add(registry, entry, now, notice)
-        say(f"{'added' if new else 'there':8} {entry.key[:12]}  {run_dir}")
-    for folder in decided:
-        try:
-            number = note_decisions(registry, folder, _bound(folder), now)
-            say(f"noted    {number} decisions  {folder}")
-        except AuditError as error:
-            _say_refused(folder, error)
-            refused += 1
-    return 1 if refused else 0
+            where = "" if str(folder) in str(error) else f"{folder}: "  # named once: most errors do so themselves
+            say(f"refused  {where}{error}", file=sys.stderr)
+            refused = 1
+    return refused
 
 
-def _say_refused(folder: Path, error: Exception) -> None:
-    """The folder is named once: most errors do so themselves."""
-    where = "" if str(folder) in str(error) else f"{folder}: "
-    say(f"refused  {where}{error}", file=sys.stderr)
+def _added(registry: Registry, run_dir: Path, now: datetime) -> str:
+    entry = read_entry(run_dir)
+    fresh = entry.ended > at(now - _NEWS)  # nobody is told of the runs of an archive
+    notice = finish.notice_of(entry.ruling, entry.key, entry.run_dir, entry.notify) if fresh else None
+    new = store.add(registry, entry, now, notice)
+    return f"{'added' if new else 'there':8} {entry.key[:12]}  {run_dir}"
+
+
+def _noted(registry: Registry, folder: Path, now: datetime) -> str:
+    return f"noted    {note_decisions(registry, folder, _bound(folder), now)} decisions  {folder}"
 
 
 def hold(asked: argparse.Namespace, now: datetime) -> None:
-    reason, registry = _reason(asked, "A hold"), opened(asked)
-    key = store.find(registry, asked.key)["key"]
+    reason = _reason(asked, "A hold")
+    key = store.find(registry := opened(asked), asked.key)["key"]
     store.set_hold(registry, key, reason)
     print(f"held     {key[:12]}")
 
@@ -269,11 +267,11 @@ def due(asked: argparse.Namespace, now: datetime) -> None:
     from audit.registry.rotation import rotation
 
     found = rotation(opened(asked), now)
-    for one in found:
-        say(f"{'due' if one.due else 'in time':8} {one.kind} {one.name}: since {one.since}")
-        if one.due and one.kind == "benchmark":
-            say(f"         audit registry draw {one.name} --n 200 --out {one.name}.jsonl")
-    print(f"{sum(one.due for one in found)} of {len(found)} due")
+    for kind, name, since, is_due in found:
+        say(f"{'due' if is_due else 'in time':8} {kind} {name}: since {since}")
+        if is_due and kind == "benchmark":
+            say(f"         audit registry draw {name} --n 200 --out {name}.jsonl")
+    print(f"{sum(is_due for *_, is_due in found)} of {len(found)} due")
 
 
 def draw(asked: argparse.Namespace, now: datetime) -> None:
@@ -283,10 +281,8 @@ def draw(asked: argparse.Namespace, now: datetime) -> None:
 
     found = drawn(opened(asked), asked.benchmark, asked.n, now)
     write_file(asked.out, as_file(found))
-    name = f"{found.name}_{found.period.replace('-', '_')}"
-    print(
-        f"{'drawn' if found.new else 'as before':8} {len(found.questions)} questions of {found.name} for {found.period}"
-    )
+    name, drew = f"{found.name}_{found.period.replace('-', '_')}", "drawn" if found.new else "as before"
+    print(f"{drew:8} {len(found.questions)} questions of {found.name} for {found.period}")
     print(f"         {found.left} never asked are left")
     print(
         f"Ask them: benchmark=mcq_file benchmark.path={asked.out} benchmark.name={name} benchmark.id_column=id "

@@ -1,6 +1,6 @@
 """Two runs of the same questions, paired by question: what changed from one version to another."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
@@ -40,6 +40,7 @@ _NOT_OF_ANSWERS = {"references", "control"}  # they belong to a figure; what a q
 _IN_LOGS = {*_NOT_OF_ANSWERS, "benchmark", "questions", "design"}  # of imported runs: items are joined by key
 _STATES = {State.CORRECT: "right", State.WRONG: "wrong", State.UNPARSED: "not read", State.TRUNCATED: "cut off",
            State.ERROR: "no reply", State.ABSENT: "not asked"}  # fmt: skip
+Pair = tuple[Path, Path]  # the runs before and after
 Answers = Mapping[Setting, FloatArray]  # values (n,) by setting
 Words = Mapping[Setting, Sequence[str]]  # the same as words
 
@@ -96,19 +97,15 @@ class CellChange:
 
 
 def compare_runs(
-    before: Path, after: Path, models: Sequence[tuple[str, str]] = (), benchmarks: Sequence[str] = (), *, seed: int = 42
+    before: Path, after: Path, models: Sequence[tuple[str, str]] = (), benchmarks: Sequence[str] = ()
 ) -> tuple[CellChange, ...]:
     """What changed from one run, panel or suite to the other; Holm is over all of it.
 
     models: (name before, name after), where the names differ. benchmarks: those to compare, where one run has others.
     Raises ConfigError where the two cannot be compared, with what differs; also for a run that is not finished.
     """
-    rng = np.random.default_rng(seed)
-    changes = [
-        change
-        for one, other in _run_pairs(before, after)
-        for change in _changes_of(one, other, models, benchmarks, rng)
-    ]
+    rng = np.random.default_rng(42)
+    changes = [change for runs in _run_pairs(before, after) for change in _changes_of(runs, models, benchmarks, rng)]
     pvalues = [np.nan if s.found is None else s.found.pvalue for c in changes for s in c.settings]
     adjusted = iter(None if np.isnan(p) else p for p in holm(pvalues).tolist())
     lost = iter(holm([k.found.pvalue for c in changes for k in c.lasting]).tolist())
@@ -122,69 +119,69 @@ def compare_runs(
     )
 
 
-def _run_pairs(before: Path, after: Path) -> list[tuple[Path, Path]]:
+def _run_pairs(before: Path, after: Path) -> list[Pair]:
     """The runs to compare: the two, or of two suites or panels those of the same name."""
-    old, new = panel_runs(before), panel_runs(after)
-    if old is None and new is None:
+    both = panel_runs(before), panel_runs(after)
+    if both == (None, None):
         return [(before, after)]
-    named = [{run.resolve().name: run for run in runs or ()} for runs in (old, new)]
-    if set(named[0]) != set(named[1]):
+    old, new = ({run.resolve().name: run for run in runs or ()} for runs in both)
+    if set(old) != set(new):
+        first, second = (_listed(named) if named else "one run" for named in (old, new))
         raise ConfigError(
-            f"{before} is of {_listed(named[0]) if old else 'one run'}, {after} of "
-            f"{_listed(named[1]) if new else 'one run'}. Expected two suites or panels of runs of the same names; or "
+            f"{before} is of {first}, {after} of {second}. Expected two suites or panels of runs of the same names; or "
             "compare two of the runs."
         )
-    return [(named[0][name], named[1][name]) for name in named[0]]
+    return [(run, new[name]) for name, run in old.items()]
 
 
 def _changes_of(
-    before: Path, after: Path, models: Sequence[tuple[str, str]], benchmarks: Sequence[str], rng: np.random.Generator
+    runs: Pair, models: Sequence[tuple[str, str]], benchmarks: Sequence[str], rng: np.random.Generator
 ) -> list[CellChange]:
-    first, second = read_entry(before), read_entry(after)
-    pairs = list(models) or _model_pairs(first, second)
+    first, second = map(read_entry, runs)
     matched = []
-    for one, other in pairs:
+    for one, other in models or _model_pairs(first, second):
         a, b = _cells_of(first, one), _cells_of(second, other)
-        shared = sorted(set(a) & set(b))
+        shared, asked = sorted(set(a) & set(b)), f"{one} was asked {_listed(a)}, {other} {_listed(b)}."
         if not set(shared).issuperset(benchmarks) or not shared:
-            raise ConfigError(
-                f"{one} was asked {_listed(a)}, {other} {_listed(b)}. Expected a benchmark that both were asked."
-            )
+            raise ConfigError(f"{asked} Expected a benchmark that both were asked.")
         if set(a) != set(b) and not benchmarks:  # as with models: what one run lost is not left out in silence
-            raise ConfigError(
-                f"{one} was asked {_listed(a)}, {other} {_listed(b)}. Name the benchmarks to compare: "
-                f"{' '.join(f'--benchmarks {name}' for name in shared)}"
-            )
+            names = " ".join(f"--benchmarks {name}" for name in shared)
+            raise ConfigError(f"{asked} Name the benchmarks to compare: {names}")
         matched += [(a[name], b[name]) for name in (sorted(set(benchmarks)) or shared)]
-    logs = imported(before) and imported(after)
-    check_comparable(matched, _IN_LOGS if logs else _NOT_OF_ANSWERS, (before, after))
-    outcomes = [{(c.model, c.benchmark): c for c in load_cells(p, audit_of(p).schema)} for p in (before, after)]
-    return [_change(first.audit, a, b, outcomes, (before, after), rng, logs) for a, b in matched]
+    logs = all(map(imported, runs))
+    _check_comparable(matched, _IN_LOGS if logs else _NOT_OF_ANSWERS, runs)
+    outcomes = [{(c.model, c.benchmark): c for c in load_cells(run, audit_of(run).schema)} for run in runs]
+    return [_change(first.audit, a, b, outcomes, runs, rng, logs) for a, b in matched]
 
 
-def check_comparable(
-    matched: Sequence[tuple[Sequence[Cell], Sequence[Cell]]], left_out: Iterable[str], runs: tuple[Path, Path]
+def _check_comparable(
+    matched: Sequence[tuple[Sequence[Cell], Sequence[Cell]]], left_out: Collection[str], runs: Pair
 ) -> None:
     """ConfigError that names all that differs and must not. left_out: names that may."""
     odd, manifests = [], [Manifest.load(run) for run in runs]
-    configs = [one.config for one in manifests]
-    for a, b in matched:
+    for a, b in ((one[0], other[0]) for one, other in matched):
         for name in NAMES:
-            old, new = a[0].comparable[name], b[0].comparable[name]
-            if name not in left_out and old != new:
-                said = [_short(old), _short(new)]
-                if name == "questions":
-                    said = [f"n={c.get('n')}, seed={c.get('seed')}, {s}" for c, s in zip(configs, said, strict=True)]
-                what = _prompts(configs, (a[0].model, b[0].model)) if name == "prompts" else ""
-                if name == "design":
-                    what = _designs(*(design(m, c[0].model) for m, c in zip(manifests, (a, b), strict=True)))
-                what = what or f"{said[0]} before, {said[1]} after"
-                odd.append(f"{a[0].benchmark}: {NAMES[name]} ({what})")
+            if name not in left_out and a.comparable[name] != b.comparable[name]:
+                odd.append(f"{a.benchmark}: {NAMES[name]} ({_what_differs(name, (a, b), manifests)})")
     if odd:
         raise ConfigError(
             f"The two runs cannot be compared, question by question, because these differ: {'; '.join(odd)}. "
             "Expected two runs that differ in the model's version or the suite's thresholds alone."
         )
+
+
+def _what_differs(name: str, cells: tuple[Cell, Cell], manifests: Sequence[Manifest]) -> str:
+    """In words where the manifests have them; else the two hashes."""
+    said = [cell.comparable[name][:24] or "none" for cell in cells]
+    configs = [one.config for one in manifests]
+    what = ""
+    if name == "questions":
+        said = [f"n={c.get('n')}, seed={c.get('seed')}, {s}" for c, s in zip(configs, said, strict=True)]
+    if name == "prompts":
+        what = _prompts(configs, cells)
+    if name == "design":
+        what = _designs(*(design(m, cell.model) for m, cell in zip(manifests, cells, strict=True)))
+    return what or f"{said[0]} before, {said[1]} after"
 
 
 def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
@@ -203,36 +200,34 @@ def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
     )  # fmt: skip
 
 
+@canvas.styled()
 def _lasting_svg(lasting: Sequence[LastingChange]) -> str:
     """An arrow for each condition from the first version to the second: score as published, score under the condition.
     What lies below the diagonal rests on the wording, or on these items."""
-
     from matplotlib.figure import Figure  # here: a comparison in the terminal draws nothing
 
-    with canvas.styled():
-        figure = Figure(figsize=(canvas.PHONE, 4.2), layout="constrained")
-        ax = figure.subplots()
-        shown = [100 * score for one in lasting for score in (*one.before, *one.after)]
-        ends = [min(shown) - 5, max(shown) + 5]
-        ax.plot(ends, ends, color=canvas.MUTED, linewidth=0.8, linestyle=":")
-        for one, colour in zip(
-            lasting,
-            cycle((canvas.VERMILLION, canvas.BLUE, canvas.GREEN, canvas.PURPLE, canvas.ORANGE, canvas.SKY)),
-            strict=False,
-        ):
-            start, end = ((100 * x, 100 * y) for x, y in (one.before, one.after))
-            ax.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": colour})
-            ax.plot(*start, "o", color=colour, markerfacecolor=canvas.PAPER)
-            ax.plot(*end, "o", color=colour, label=canvas.plain(one.condition.replace("_", " ")))
-        ax.set(xlabel="score at the baseline, %", ylabel="score under the condition, %", xlim=ends, ylim=ends)
-        ax.legend(loc="best")
-        return canvas.svg_text(figure)
+    colours = cycle((canvas.VERMILLION, canvas.BLUE, canvas.GREEN, canvas.PURPLE, canvas.ORANGE, canvas.SKY))
+    figure = Figure(figsize=(canvas.PHONE, 4.2), layout="constrained")
+    ax = figure.subplots()
+    shown = [100 * score for one in lasting for score in (*one.before, *one.after)]
+    ends = [min(shown) - 5, max(shown) + 5]
+    ax.plot(ends, ends, color=canvas.MUTED, linewidth=0.8, linestyle=":")
+    for one in lasting:
+        colour = next(colours)
+        start, end = ((100 * x, 100 * y) for x, y in (one.before, one.after))
+        ax.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": colour})
+        ax.plot(*start, "o", color=colour, markerfacecolor=canvas.PAPER)
+        ax.plot(*end, "o", color=colour, label=canvas.plain(one.condition.replace("_", " ")))
+    ax.set(xlabel="score at the baseline, %", ylabel="score under the condition, %", xlim=ends, ylim=ends)
+    ax.legend(loc="best")
+    return canvas.svg_text(figure)
 
 
 def setting_name(setting: Setting) -> str:
     """Such as "noisy rewrite 3" or "original, replicate 1"."""
     level = f" {setting.level}" if setting.level else ""
-    return f"{setting.arm.replace('_', ' ')}{level}" + (f", replicate {setting.replicate}" if setting.replicate else "")
+    replicate = f", replicate {setting.replicate}" if setting.replicate else ""
+    return f"{setting.arm.replace('_', ' ')}{level}{replicate}"
 
 
 def verdicts(change: CellChange) -> list[tuple[Cell, Cell]]:
@@ -242,7 +237,7 @@ def verdicts(change: CellChange) -> list[tuple[Cell, Cell]]:
 
 def _change(
     audit: str, a: Sequence[Cell], b: Sequence[Cell], outcomes: Sequence[dict[tuple[str, str], CellOutcomes]],
-    paths: tuple[Path, Path], rng: np.random.Generator, logs: bool,
+    runs: Pair, rng: np.random.Generator, logs: bool,
 ) -> CellChange:  # fmt: skip
     keys = [(cell[0].model, cell[0].benchmark) for cell in (a, b)]
     one, other = (found[key] for found, key in zip(outcomes, keys, strict=True))
@@ -256,18 +251,13 @@ def _change(
         for s, x, y in ((s, x, after[s]) for s, x in before.items())
         if {*said[s], *says[s]} != {_STATES[State.ABSENT]}  # such as texts, which hold no answer
     )
-    controls = [
-        found.get((model, _held_out_name(path))) for found, (model, _), path in zip(outcomes, keys, paths, strict=True)
-    ]
+    controls = []
+    for found, (model, _), run in zip(outcomes, keys, runs, strict=True):
+        named = Manifest.load(run).config.get("control_benchmark")  # by its name alone where answers were imported
+        controls.append(found.get((model, named["name"] if isinstance(named, Mapping) else str(named))))
     lasting = tuple(_lasting(audit, (before, after), one.cluster, controls, logs))
-    changed, questions = _questions(said, says, one.question_ids, paths[0], keys[0])
+    changed, questions = _questions(said, says, one.question_ids, runs[0], keys[0])
     return CellChange(audit, tuple(a), tuple(b), settings, lasting, _figures(a, b), changed, questions)
-
-
-def _held_out_name(run_dir: Path) -> str:
-    """The run's held-out items: its configuration has the benchmark, or its name where answers were imported."""
-    named = Manifest.load(run_dir).config.get("control_benchmark")
-    return str(named["name"] if isinstance(named, Mapping) else named)
 
 
 def _questions(
@@ -286,15 +276,14 @@ def _questions(
 
 def _figures(a: Sequence[Cell], b: Sequence[Cell]) -> tuple[tuple[str, str, Indicator, Indicator], ...]:
     """(name, context, before, after) of each figure that both have, against the same references and held-out items."""
-    before, after = (
-        {
-            (f.name, x.context, x.comparable["references"], x.comparable["control"]): f
-            for x in side
-            for f in x.indicators
-        }
-        for side in (a, b)
-    )
-    return tuple((key[0], key[1], f, after[key]) for key, f in before.items() if key in after)
+    before, after = dict(_named_figures(a)), dict(_named_figures(b))
+    return tuple((*key[:2], f, after[key]) for key, f in before.items() if key in after)
+
+
+def _named_figures(cells: Sequence[Cell]) -> Iterator[tuple[tuple[str, str, str, str], Indicator]]:
+    for x in cells:
+        against = x.comparable["references"], x.comparable["control"]
+        yield from (((f.name, x.context, *against), f) for f in x.indicators)
 
 
 def _lasting(
@@ -358,28 +347,25 @@ def _rows(cell: CellOutcomes, logs: bool) -> tuple[Answers, Words]:
     for s in cell.settings:
         trials.setdefault(replace(s, replicate=0), {})[s] = to_values(cell.row(s))
     values = {s: _mean(own, own) for s, own in trials.items()}
-    return values, {
-        s: ["no answer" if np.isnan(x) else f"{percent(x)} right" for x in every] for s, every in values.items()
-    }
+    words = {s: ["no answer" if np.isnan(x) else f"{percent(x)} right" for x in row] for s, row in values.items()}
+    return values, words
 
 
 def _shared(one: CellOutcomes, other: CellOutcomes) -> tuple[CellOutcomes, CellOutcomes]:
     """Both with the items that are in both, by key. ConfigError where these are under JOINED_MIN of either's."""
-    both = set(one.question_ids) & set(other.question_ids)
-    share = len(both) / max(one.n, other.n)
-    if share < JOINED_MIN:
+    both, most = sorted(set(one.question_ids) & set(other.question_ids)), max(one.n, other.n)
+    if len(both) < JOINED_MIN * most:
         raise ConfigError(
-            f"{one.model} and {other.model} share {len(both):,} of {max(one.n, other.n):,} items of {one.benchmark}; "
+            f"{one.model} and {other.model} share {len(both):,} of {most:,} items of {one.benchmark}; "
             f"expected at least {percent(JOINED_MIN)}. Import both with one --key, such as --key text."
         )
-    first, second = (cell.kept(np.isin(cell.question_ids, sorted(both))) for cell in (one, other))
-    return first, second
+    return one.kept(np.isin(one.question_ids, both)), other.kept(np.isin(other.question_ids, both))
 
 
-def _prompts(configs: Sequence[Mapping[str, Any]], models: tuple[str, str]) -> str:
+def _prompts(configs: Sequence[Mapping[str, Any]], cells: tuple[Cell, Cell]) -> str:
     """The names of the prompts whose texts differ; empty where the manifests have no texts."""
-    asked = zip(configs, models, strict=True)
-    one, other = ((c.get("protocols") or {}).get(m) or c.get("protocol") or {} for c, m in asked)
+    asked = zip(configs, cells, strict=True)
+    one, other = ((c.get("protocols") or {}).get(cell.model) or c.get("protocol") or {} for c, cell in asked)
     old, new = (side.get("templates") or {} for side in (one, other))
     names = [name.replace("_", " ") for name in {**old, **new} if old.get(name) != new.get(name)]
     which = [" ".join(str(side.get(key)) for key in ("name", "version")) for side in (one, other)]
@@ -397,11 +383,8 @@ def _designs(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 
 def _texts(run_dir: Path, key: tuple[str, str], ids: Sequence[str]) -> dict[str, tuple[str, str]]:
     """(question, right answer) by id, of those whose outcome changed."""
-    wanted = (
-        pc.field("question_id").isin(pa.array(ids, pa.string()))
-        & (pc.field("model") == key[0])
-        & (pc.field("benchmark") == key[1])
-    )
+    wanted = (pc.field("model") == key[0]) & (pc.field("benchmark") == key[1])
+    wanted &= pc.field("question_id").isin(pa.array(ids, pa.string()))
     columns = ["question_id", "question", "options", "gold", "target"]
     table = open_dataset(run_dir, audit_of(run_dir).schema).to_table(columns=columns, filter=wanted)
     found: dict[str, tuple[str, str]] = {}
@@ -418,32 +401,21 @@ def _cells_of(entry: Entry, model: str) -> dict[str, list[Cell]]:
         if cell.model == model:
             found.setdefault(cell.benchmark, []).append(cell)
     if not found:
-        raise ConfigError(
-            f"{entry.run_dir} judged no model {model!r}. It judged {_listed({c.model for c in entry.cells})}."
-        )
+        judged = _listed({cell.model for cell in entry.cells})
+        raise ConfigError(f"{entry.run_dir} judged no model {model!r}. It judged {judged}.")
     return found
 
 
 def _model_pairs(first: Entry, second: Entry) -> list[tuple[str, str]]:
     old, new = (sorted({cell.model for cell in entry.cells}) for entry in (first, second))
-    shared = sorted(set(old) & set(new))
-    if shared and old != new:  # a model that one run lost is not left out in silence
-        raise ConfigError(
-            f"The runs judged {_listed(old)} and {_listed(new)}. Name the models to compare: "
-            f"{' '.join(f'--models {name}={name}' for name in shared)}"
-        )
-    if shared:
-        return [(name, name) for name in shared]
-    if len(old) == len(new) == 1:
-        return [(old[0], new[0])]
-    raise ConfigError(
-        f"The runs judged {_listed(old)} and {_listed(new)}. Say which became which: --models {old[0]}={new[0]}"
-    )
+    if old == new or len(old) == len(new) == 1:
+        return list(zip(old, new, strict=True))
+    judged = f"The runs judged {_listed(old)} and {_listed(new)}."
+    if shared := sorted(set(old) & set(new)):  # a model that one run lost is not left out in silence
+        names = " ".join(f"--models {name}={name}" for name in shared)
+        raise ConfigError(f"{judged} Name the models to compare: {names}")
+    raise ConfigError(f"{judged} Say which became which: --models {old[0]}={new[0]}")
 
 
-def _listed(names: Any) -> str:
+def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "nothing"
-
-
-def _short(value: str) -> str:
-    return value[:24] or "none"

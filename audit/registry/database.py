@@ -53,26 +53,17 @@ class Registry:
 
     def read(self, ask: Callable[[Connection], T]) -> T:
         """What `ask` gives, in one transaction. RegistryError where the database does not answer."""
-
-        def once() -> T:
-            with self._engine.begin() as connection:
-                return ask(connection)
-
-        return self._retried(once)
+        return self._retried(self._engine, ask)
 
     def write(self, change: Callable[[Connection], T]) -> T:
         """As `read`, for a change; it is repeated where the database failed, so it must be one that may be."""
+        return self._retried(self._engine.execution_options(writes=True), change)
 
-        def once() -> T:
-            with self._engine.execution_options(writes=True).begin() as connection:
-                return change(connection)
-
-        return self._retried(once)
-
-    def _retried(self, once: Callable[[], T]) -> T:
+    def _retried(self, engine: Engine, work: Callable[[Connection], T]) -> T:
         for wait in (*_WAITS_S, None):
             try:
-                return once()
+                with engine.begin() as connection:
+                    return work(connection)
             except (OperationalError, InterfaceError) as error:
                 if wait is None:
                     tries = f"after {len(_WAITS_S) + 1} tries: {_reason(error)}"
@@ -90,11 +81,12 @@ def open_registry(place: str, *, make: bool = True) -> Registry:
     Raises ConfigError for an address that cannot be one and for tables of a newer program, RegistryError where the
     database does not answer.
     """
+    url = _url(place)
     none = ConfigError(f"There is no registry at {_shown(place)}. Expected the one that the runs were registered in.")
-    file = _url(place).database if _url(place).get_backend_name() == "sqlite" else None
+    file = url.database if url.get_backend_name() == "sqlite" else None
     if not make and file and not Path(file).is_file():
         raise none
-    registry = Registry(_engine(place), _shown(place))
+    registry = Registry(_engine(url), _shown(place))
     if not make and registry.read(lambda c: MigrationContext.configure(c).get_current_revision()) is None:
         raise none
     registry.write(_up_to_date)
@@ -130,21 +122,15 @@ def _up_to_date(connection: Connection) -> None:
     command.upgrade(config, "head")
 
 
-def _engine(place: str) -> Engine:
-    url = _url(place)
+def _engine(url: URL) -> Engine:
     if url.get_backend_name() == "sqlite":
         return _sqlite(url)
     if url.get_backend_name() != "postgresql":
         raise ConfigError(f"The registry cannot be in {url.get_backend_name()}. {_EXAMPLE}")
+    limits = f"-c lock_timeout={_LOCK_TIMEOUT_S}s -c statement_timeout={2 * _LOCK_TIMEOUT_S}s"
+    asked = {"connect_timeout": _CONNECT_TIMEOUT_S, "options": limits}
     try:
-        return create_engine(
-            url.set(drivername="postgresql+psycopg"),
-            poolclass=NullPool,
-            connect_args={
-                "connect_timeout": _CONNECT_TIMEOUT_S,
-                "options": f"-c lock_timeout={_LOCK_TIMEOUT_S}s -c statement_timeout={2 * _LOCK_TIMEOUT_S}s",
-            },
-        )
+        return create_engine(url.set(drivername="postgresql+psycopg"), poolclass=NullPool, connect_args=asked)
     except ImportError as error:
         raise ConfigError("A registry in PostgreSQL needs psycopg: pip install 'psycopg[binary]'") from error
 

@@ -88,16 +88,9 @@ def digest(value: Any) -> str:
 
 def content_key(manifest: Manifest, verdict_sha256: str, suite_sha256: str | None) -> str:
     """What makes two registrations one: what was asked, of which weights, every answer, the verdict and the suite."""
-    return digest(
-        {
-            "audit": manifest.audit,
-            "fingerprint": manifest.fingerprint,
-            "models": {name: one.get("revision") for name, one in manifest.models.items()},
-            "answers": answers_sha256(manifest),
-            "verdict": verdict_sha256,
-            "suite": suite_sha256,
-        }
-    )
+    weights = {name: one.get("revision") for name, one in manifest.models.items()}
+    asked = {"audit": manifest.audit, "fingerprint": manifest.fingerprint, "models": weights}
+    return digest(asked | {"answers": answers_sha256(manifest), "verdict": verdict_sha256, "suite": suite_sha256})
 
 
 def answers_sha256(manifest: Manifest) -> str:
@@ -122,11 +115,9 @@ def read_entry(run_dir: Path) -> Entry:
     if ruling.exit_code == FAILED:
         missing = "; ".join(f"{r.watermark}: {r.model} on {r.benchmark}" for r in ruling.incomplete)
         raise ConfigError(ruling.problem or f"{run_dir}: {missing or 'it has no whole verdict'}")
-    manifest = Manifest.load(run_dir)
-    path = verdict_path(run_dir)
-    verdict = json.loads(path.read_text(encoding="utf-8"))
+    manifest, path = Manifest.load(run_dir), verdict_path(run_dir)
+    verdict, verdict_sha256 = json.loads(path.read_text(encoding="utf-8")), file_sha256(path)
     suite, suite_sha256, governance = _suite(run_dir)
-    governance, verdict_sha256 = _checked(governance, run_dir), file_sha256(path)
     return Entry(
         key=content_key(manifest, verdict_sha256, suite_sha256),
         audit=manifest.audit,
@@ -157,11 +148,8 @@ def comparable(manifest: Manifest, model: str, benchmark: str, library: str | No
     The model's revision is not in it, nor thresholds, nor the suite's name: versions of these are what is compared.
     """
     facts = manifest.benchmark.get(benchmark, {})
-    others = [
-        (name, one.get("revision"), one.get("ids_sha256"))
-        for name, one in sorted(manifest.benchmark.items())
-        if name != benchmark
-    ]
+    benchmarks = sorted(manifest.benchmark.items())
+    others = [(name, one.get("revision"), one.get("ids_sha256")) for name, one in benchmarks if name != benchmark]
     return {
         "audit": manifest.audit,
         "schema": manifest.schema_version,
@@ -213,10 +201,8 @@ def _cell(manifest: Manifest, verdict: Mapping[str, Any], cell: Mapping[str, Any
         decision=decision,
         headline=one_line(cell.get("headline", "")),
         sound=not any(g.get("status") == "fail" and g.get("withholds", True) for g in cell.get("gates", ())),
-        comparable={
-            **comparable(manifest, model, benchmark, sha256),
-            "references": digest(references) if references else "",
-        },
+        comparable=comparable(manifest, model, benchmark, sha256)
+        | {"references": digest(references) if references else ""},
         library=name,
         ids=None if ids is None else tuple(ids),
         indicators=found,
@@ -230,10 +216,14 @@ def _suite(run_dir: Path) -> tuple[str, str | None, Mapping[str, Any]]:
         return "", None, {}
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))  # JSON is YAML
-        governance = found.get("governance") or {}
-        return str(found.get("audit_suite_id") or found.get("name") or path.stem), file_sha256(path), dict(governance)
-    except (yaml.YAMLError, UnicodeDecodeError, AttributeError, TypeError, ValueError) as error:
+        governance = dict(found.get("governance") or {})
+        name = str(found.get("audit_suite_id") or found.get("name") or path.stem)
+    except (yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
         raise ConfigError(f"{path} is no suite ({error}). Restore it: the run is registered under it.") from error
+    for key, (holds, expected) in _GOVERNANCE.items():
+        if governance.get(key) is not None and not holds(governance[key]):
+            raise ConfigError(f"{run_dir}: its suite says {key}: {governance[key]!r}. Expected {expected}.")
+    return name, file_sha256(path), governance
 
 
 def _time(value: str | None, run_dir: Path) -> str:
@@ -245,20 +235,12 @@ def _time(value: str | None, run_dir: Path) -> str:
     return when.astimezone(UTC).isoformat(timespec="seconds")
 
 
-def _checked(governance: Mapping[str, Any], run_dir: Path) -> Mapping[str, Any]:
-    """What the registry reads of a suite's governance; ConfigError for a value that cannot be."""
-    for name, (holds, expected) in _GOVERNANCE.items():
-        value = governance.get(name)
-        if value is not None and not holds(value):
-            raise ConfigError(f"{run_dir}: its suite says {name}: {value!r}. Expected {expected}.")
-    return governance
+def _addresses(people: Any) -> bool:
+    return isinstance(people, list) and all(isinstance(one, str) and "@" in one for one in people)
 
 
 _GOVERNANCE: dict[str, tuple[Callable[[Any], bool], str]] = {
     "result_retention_days": (lambda days: type(days) is int and days >= 1, "whole days, such as 365"),
     "rotate_every": (lambda period: period == "quarter", "quarter"),
-    "notify_on_failure": (
-        lambda people: isinstance(people, list) and all(isinstance(one, str) and "@" in one for one in people),
-        "a list of mail addresses",
-    ),
+    "notify_on_failure": (_addresses, "a list of mail addresses"),
 }

@@ -32,7 +32,6 @@ _ENDS = {
     Decision.REVIEW: "asks for a review",
     Decision.NO_DECISION: "ends without a decision",
 }
-_ADD = "audit registry add {}"
 
 
 def hooks(registry: str | None) -> Hooks:
@@ -71,7 +70,7 @@ def finished(registry: str | None, run_dir: Path, now: datetime | None = None) -
     try:
         _register(registry, run_dir, now or datetime.now(UTC))
     except AuditError as error:
-        _say(f"{error}\nThe run's files are as they are. Register it later: {_ADD.format(run_dir)}")
+        _say(f"{error}\nThe run's files are as they are. Register it later: audit registry add {run_dir}")
 
 
 def failed(registry: str | None, run_dir: Path, why: str, now: datetime | None = None, to: Sequence[str] = ()) -> None:
@@ -94,17 +93,11 @@ def notice_of(ruling: Ruling, key: str, run_dir: str, to: Sequence[str] = ()) ->
 
     if ruling.verdict_decision is Decision.PASS:
         return None
-    kind = str(ruling.verdict_decision)
     cells = [one for one in ruling.cells if one.decision == ruling.verdict_decision]
     lines = [f"{one.model} on {one.benchmark}: {one.verdict.replace('_', ' ')}. {one.headline}" for one in cells]
     title = f"Audit {_ENDS[ruling.verdict_decision]}: {', '.join(sorted({one.model for one in cells}))}"
-    body = [
-        *lines,
-        *ruling.rules,
-        f"Run {run_dir}, registered as {key[:12]}.",
-        f"Look at it: audit review show {run_dir}",
-    ]
-    return Notice(key, kind, one_line(title), "\n".join(map(one_line, body)), tuple(to))
+    lines += [*ruling.rules, f"Run {run_dir}, registered as {key[:12]}.", f"Look at it: audit review show {run_dir}"]
+    return Notice(key, str(ruling.verdict_decision), one_line(title), "\n".join(map(one_line, lines)), tuple(to))
 
 
 def _wanted(registry: str | None) -> bool:

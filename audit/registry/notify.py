@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -39,14 +40,13 @@ def addresses() -> list[str]:
     """The addresses of AUDIT_NOTIFY, separated by spaces; empty where it is not set. ConfigError for one that apprise
     cannot read, by its place: its text may hold a password."""
     found = os.environ.get(VARIABLE, "").split()
-    if found:
-        for place, address in enumerate(found, 1):
-            if _target(address) is None:
-                raise ConfigError(
-                    f"Address {place} of {len(found)} in {VARIABLE} is none that apprise reads (it is not shown here). "
-                    "Expected such as mailtos://user:password@mail.example.org?to=team@example.org or "
-                    "slack://token_a/token_b/token_c, separated by spaces."
-                )
+    for place, address in enumerate(found, 1):
+        if _target(address) is None:
+            raise ConfigError(
+                f"Address {place} of {len(found)} in {VARIABLE} is none that apprise reads (it is not shown here). "
+                "Expected such as mailtos://user:password@mail.example.org?to=team@example.org or "
+                "slack://token_a/token_b/token_c, separated by spaces."
+            )
     return found
 
 
@@ -67,14 +67,11 @@ def send(notice: Notice, to: Sequence[str], give_up_s: float = _GIVE_UP_S) -> st
         to = [*to, _mail_to(mail, notice.to)]
     failed = []
     for place, address in enumerate(to, 1):
-        wait = _WAIT_S
-        for left in reversed(range(_TRIES)):
-            problem = _send_one(notice, address, give_up_s)
-            if not problem:
-                break
-            if left:
-                time.sleep(wait)
-                wait *= 2
+        problem = _send_one(notice, address, give_up_s)
+        for k in range(_TRIES - 1):
+            if problem:
+                time.sleep(_WAIT_S * 2**k)
+                problem = _send_one(notice, address, give_up_s)
         if problem:
             failed.append(f"address {place} of {len(to)} {problem}, {_TRIES} tries")
     return "; ".join(failed)
@@ -87,7 +84,8 @@ def send_waiting(registry: Registry, to: Sequence[str], now: datetime, give_up_s
         people = tuple(row.recipients or ())
         problem = send(Notice(row.about, row.kind, row.title, row.body, people), to, give_up_s)
         done = {"claimed": None, "problem": problem} | ({} if problem else {"sent": at(now)})
-        registry.write(partial(_note, row.id, done))
+        noted = update(notices).where(notices.c.id == row.id).values(done)
+        registry.write(methodcaller("execute", noted))
         if problem:
             problems.append(f"{row.title}: {problem}")
     return problems
@@ -98,20 +96,13 @@ def waiting(registry: Registry) -> int:
     return len(registry.read(lambda c: c.execute(select(notices.c.id).where(notices.c.sent.is_(None))).all()))
 
 
-def _note(number: int, done: Mapping[str, Any], connection: Connection) -> None:
-    connection.execute(update(notices).where(notices.c.id == number).values(**done))
-
-
 def _claimed(connection: Connection, now: datetime) -> list[Any]:
     free = notices.c.sent.is_(None) & or_(notices.c.claimed.is_(None), notices.c.claimed < at(now - _CLAIM))
-    rows = connection.execute(
-        select(notices).where(free).order_by(notices.c.id).with_for_update(skip_locked=True)
-    ).all()
-    if rows:
-        ids = [row.id for row in rows]
-        claim = {"claimed": at(now), "tries": notices.c.tries + 1}
-        connection.execute(update(notices).where(notices.c.id.in_(ids)).values(**claim))
-    return list(rows)
+    asked = select(notices).where(free).order_by(notices.c.id).with_for_update(skip_locked=True)
+    rows = list(connection.execute(asked))
+    ours = update(notices).where(notices.c.id.in_([row.id for row in rows]))
+    connection.execute(ours.values(claimed=at(now), tries=notices.c.tries + 1))
+    return rows
 
 
 def _is_mail(address: str) -> bool:
@@ -179,8 +170,8 @@ def expiring(registry: Registry, trusted: Mapping[str, Trusted], now: datetime, 
         for one in {d.signer: d for d in decided}.values():  # the last word of each signer
             if one.expires is None or one.expires > now + timedelta(days=days):
                 continue
-            state = "has expired" if one.expires <= now else f"expires within {days} days"
-            about = f"{key[:40]} {one.signer[:40]} {at(one.expires)} {'past' if one.expires <= now else 'soon'}"
+            state, when = ("has expired", "past") if one.expires <= now else (f"expires within {days} days", "soon")
+            about = f"{key[:40]} {one.signer[:40]} {at(one.expires)} {when}"
             body = f"{one.sentence(now)}\nRun {run_dir}. Once it has expired the verdict alone counts again."
             notice = Notice(about, "expiry", f"Decision on audit {key[:12]} {state}", body)
             registry.write(partial(write_notice, notice=notice, now=now))

@@ -28,21 +28,10 @@ from audit.registry.store import Notice, all_runs, write_notice
 from audit.shards.attempt import LOCK, RunLock
 from audit.shards.files import QUARANTINE, SHARDS, disk_error, file_sha256, write_file
 from audit.shards.manifest import MANIFEST, TOMBSTONE
-from audit.shards.questions import QUESTIONS
 
 # What the program writes into a run directory and retention takes out; a person's own files there are left.
 _FOLDERS = (SHARDS, QUARANTINE, "report", "tasks", "inspect", "every_eval_ever", "hub")
-_FILES = (
-    QUESTIONS,
-    "attempt.json",
-    ".attempt.lock",
-    ".lock.taking",
-    "*.arrow",
-    "sensitivity.json",
-    ".*.tmp",
-    MANIFEST,
-    LOCK,
-)
+_FILES = ("attempt.json", ".attempt.lock", ".lock.taking", "*.arrow", "sensitivity.json", ".*.tmp", MANIFEST)
 REMOVING, REMOVED = "removing", "removed"
 
 
@@ -64,13 +53,10 @@ class Past:
 def past_retention(registry: Registry, now: datetime) -> list[Past]:
     """Every run older than its suite's result_retention_days. RegistryError for a clock that went backwards."""
     registry.read(lambda connection: check_clock(connection, now))
-    everything = all_runs(registry)
-    found = []
+    everything, found = all_runs(registry), []
     for run in everything:
-        if run["retention_days"] is None or run["removed"] is not None:
-            continue
-        age = now - datetime.fromisoformat(run["ended"])
-        if age > timedelta(days=run["retention_days"]):
+        days, age = run["retention_days"], now - datetime.fromisoformat(run["ended"])
+        if days is not None and run["removed"] is None and age > timedelta(days=days):
             same = [one for one in everything if one["answers_sha256"] == run["answers_sha256"]]
             found.append(Past(run, age.days, _why_it_stays(run, same, now)))
     return found
@@ -90,13 +76,13 @@ def expire(registry: Registry, token: str, now: datetime) -> list[tuple[Past, st
             f"The token {token!r} is not of what would go now. Look again: audit registry expire --dry-run"
         )
     done = []
-    for one in past:
-        if not one.stays:
-            try:
-                _remove(registry, one, now)
-                done.append((one, ""))
-            except (AuditError, OSError) as error:
-                done.append((one, str(error)))
+    for one in (one for one in past if not one.stays):
+        problem = ""
+        try:
+            _remove(registry, one.run, now)
+        except (AuditError, OSError) as error:
+            problem = str(error)
+        done.append((one, problem))
     return done
 
 
@@ -143,8 +129,7 @@ def _under_review(run: Mapping[str, Any], run_dir: Path, now: datetime) -> str:
     return ""
 
 
-def _remove(registry: Registry, past: Past, now: datetime) -> None:
-    run = past.run
+def _remove(registry: Registry, run: Mapping[str, Any], now: datetime) -> None:
     run_dir, key = Path(run["run_dir"]), run["key"]
 
     def mark(connection: Connection) -> None:
@@ -195,8 +180,7 @@ def _clear(run_dir: Path) -> None:
                 shutil.rmtree(folder)
         for pattern in _FILES:
             for path in run_dir.glob(pattern):
-                if path.name != LOCK:
-                    path.unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
         suite = panel_of(run_dir)
         if suite and not any((one / MANIFEST).is_file() for one in panel_runs(suite) or []):
             shutil.rmtree(suite / "report", ignore_errors=True)  # the page of all goes with the last of them

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from omegaconf import OmegaConf
 from sqlalchemy import Connection, select
@@ -27,13 +27,11 @@ from audit.registry.store import INSERT, Kept, kept
 from audit.shards.questions import QUESTIONS, QuestionFile
 
 
-@dataclass(frozen=True)
-class Due:
+class Due(NamedTuple):
     """A benchmark or library of a suite that rotates. since: the period in which what is used now was first used."""
 
     kind: str
     name: str
-    version: str
     since: str
     due: bool
 
@@ -62,15 +60,15 @@ def rotation(registry: Registry, now: datetime) -> list[Due]:
     registry.read(lambda connection: check_clock(connection, now))
     first: dict[tuple[str, str], dict[str, str]] = {}
     for one in kept(registry):
-        if one.run["rotate_every"]:
-            for kind, name, version in _used(one):
-                first.setdefault((kind, name), {}).setdefault(version, one.run["started"])
-    found = []
-    for (kind, name), versions in sorted(first.items()):
-        version, started = max(versions.items(), key=lambda item: item[1])
-        since = period_of(started)
-        found.append(Due(kind, name, version, since, since < period_of(now)))
-    return found
+        if not one.run["rotate_every"]:
+            continue
+        cell, hashes = one.cell, one.cell["comparable"]
+        used = [("benchmark", cell["benchmark"], cell["benchmark_revision"] + hashes.get("questions", ""))]
+        used += [("library", cell["library"], hashes.get("library", ""))] if cell["library"] else []
+        for kind, name, version in used:
+            first.setdefault((kind, name), {}).setdefault(version, one.run["started"])
+    since = {what: period_of(max(versions.values())) for what, versions in sorted(first.items())}
+    return [Due(*what, period, period < period_of(now)) for what, period in since.items()]
 
 
 def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
@@ -94,12 +92,13 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
 
     def change(connection: Connection) -> tuple[Mapping[str, Any], list[str], bool]:
         check_clock(connection, now)
-        earlier = connection.execute(select(draws).where(draws.c.name == benchmark.name)).mappings().all()
-        used = asked | {i for row in earlier if row["period"] != period for i in row["ids"]}
+        drawn = connection.execute(select(draws).where(draws.c.name == benchmark.name)).mappings()
+        earlier = {row["period"]: dict(row) for row in drawn}
+        there = earlier.pop(period, None)
+        used = asked.union(*(row["ids"] for row in earlier.values()))
         free = [i for i in pool if i not in used]
-        there = [row for row in earlier if row["period"] == period]
         if there:
-            return dict(there[0]), free, False
+            return there, free, False
         if len(free) < n:
             raise ConfigError(
                 f"{benchmark.name} has {len(free)} questions that were never asked, and {n} are wanted. Draw fewer, or "
@@ -126,11 +125,11 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
 
 def as_file(drawn: Draw) -> bytes:
     """The sample as benchmark=mcq_file reads it, with id_column=id answer_as=index group_column=group."""
-    rows = (
-        {"id": q.id, "question": q.text, "choices": q.options, "answer": q.gold, "group": q.group}
-        for q in drawn.questions
-    )
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8", "backslashreplace")
+    lines = []
+    for q in drawn.questions:
+        row = {"id": q.id, "question": q.text, "choices": q.options, "answer": q.gold, "group": q.group}
+        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+    return "".join(lines).encode("utf-8", "backslashreplace")
 
 
 def _benchmark(given: str) -> Benchmark:
@@ -141,22 +140,10 @@ def _benchmark(given: str) -> Benchmark:
     return open_benchmark(as_object(config, BenchmarkConfig))
 
 
-def _used(one: Kept) -> list[tuple[str, str, str]]:
-    cell = one.cell
-    found = [
-        ("benchmark", cell["benchmark"], f"{cell['benchmark_revision']} {cell['comparable'].get('questions', '')}")
-    ]
-    if cell["library"]:
-        found.append(("library", cell["library"], cell["comparable"].get("library", "")))
-    return found
-
-
 def _asked(registry: Registry, benchmark: str) -> set[str]:
     """Ids of all questions of a benchmark that registered runs asked."""
-    found: set[str] = set()
-    for one in kept(registry, benchmark=benchmark):
-        found.update(one.cell["ids"] if one.cell["ids"] is not None else _ids_in(one, benchmark))
-    return found
+    every = kept(registry, benchmark=benchmark)
+    return {i for one in every for i in (_ids_in(one, benchmark) if one.cell["ids"] is None else one.cell["ids"])}
 
 
 def _ids_in(one: Kept, benchmark: str) -> Sequence[str]:

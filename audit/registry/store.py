@@ -21,8 +21,9 @@ from audit.errors import ConfigError, SignatureError
 from audit.exits import one_line
 from audit.governance.reviews import Bound, decision_hashes
 from audit.governance.ruling import verdict_path
+from audit.json_types import attributes
 from audit.panel import panel_runs
-from audit.registry.database import Registry, check_clock, open_registry
+from audit.registry.database import Registry, check_clock
 from audit.registry.entry import Entry, answers_sha256, digest
 from audit.registry.schema import at, cells, decisions, indicators, notices, runs
 from audit.shards.files import file_sha256
@@ -56,8 +57,7 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
     """Register a run with the notice about it, all or nothing; whether it is new.
 
     What is there already is left as it is, but for where the run directory is now and its manifest: a start that asked
-    nothing changes it. RegistryError for a clock that went
-    backwards.
+    nothing changes it. RegistryError for a clock that went backwards.
     """
 
     def change(connection: Connection) -> bool:
@@ -68,15 +68,13 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
             now_there = {"run_dir": entry.run_dir, "manifest_sha256": entry.manifest_sha256}
             connection.execute(update(runs).where(runs.c.key == entry.key).values(now_there))
             return False
-        if entry.cells:
-            connection.execute(insert(cells), [_cell_row(entry, one) for one in entry.cells])
-        rows = [
-            {"run_key": entry.key, "model": one.model, "benchmark": one.benchmark, "context": one.context,
-             "name": f.name, "estimate": f.estimate, "low": f.low, "high": f.high}
-            for one in entry.cells for f in one.indicators
-        ]  # fmt: skip
-        if rows:
-            connection.execute(insert(indicators), rows)
+        for cell in entry.cells:
+            of = {"run_key": entry.key, **attributes(cell, "model", "benchmark", "context")}
+            own = {name: value for name, value in vars(cell).items() if name in cells.c}
+            connection.execute(insert(cells).values(own | of))
+            for one in cell.indicators:
+                figure = attributes(one, "name", "estimate", "low", "high")
+                connection.execute(insert(indicators).values(of | figure))
         if notice is not None:
             write_notice(connection, notice, now)
         return True
@@ -116,14 +114,12 @@ def kept(registry: Registry, **wanted: Sequence[str] | str | None) -> list[Kept]
         asked = asked.order_by(
             runs.c.started, runs.c.registered, runs.c.key, cells.c.model, cells.c.benchmark, cells.c.context
         )
-        rows = connection.execute(asked).all()
         figures: dict[tuple[str, ...], dict[str, tuple[Any, Any, Any]]] = {}
         for row in connection.execute(select(indicators)):
             of = figures.setdefault((row.run_key, row.model, row.benchmark, row.context), {})
             of[row.name] = (row.estimate, row.low, row.high)
-        width = len(runs.c)
-        found = []
-        for row in rows:
+        width, found = len(runs.c), []
+        for row in connection.execute(asked):
             run = dict(zip(runs.c.keys(), row[:width], strict=True))
             cell = dict(zip(cells.c.keys(), row[width:], strict=True))
             of_cell = tuple(cell[name] for name in ("run_key", "model", "benchmark", "context"))
@@ -149,32 +145,9 @@ def _runs(registry: Registry, asked: Select[Any]) -> list[Mapping[str, Any]]:
 
 def _row(entry: Entry, now: datetime) -> dict[str, Any]:
     """What has a column of its name, and what follows from the ruling."""
-    return {name: value for name, value in vars(entry).items() if name in runs.c} | {
-        "decision": str(entry.ruling.verdict_decision),
-        "exit_code": entry.ruling.exit_code,
-        "registered": at(now),
-        "run_by": list(entry.run_by),
-    }
-
-
-def _cell_row(entry: Entry, cell: Any) -> dict[str, Any]:
-    return {name: value for name, value in vars(cell).items() if name in cells.c} | {
-        "run_key": entry.key,
-        "ids": None if cell.ids is None else list(cell.ids),
-    }
-
-
-@dataclass(frozen=True)
-class Noted:
-    """A registry as a decision knows it (`governance.queue.Register`). place: its file or address."""
-
-    place: str
-
-    def check(self, run_dir: Path, bound: Bound) -> None:
-        check_decisions(open_registry(self.place), run_dir, bound)
-
-    def note(self, run_dir: Path, bound: Bound, now: datetime) -> None:
-        note_decisions(open_registry(self.place), run_dir, bound, now)
+    own, ruling = {name: value for name, value in vars(entry).items() if name in runs.c}, entry.ruling
+    ruled = {"decision": str(ruling.verdict_decision), "exit_code": ruling.exit_code}
+    return own | ruled | {"registered": at(now)}
 
 
 def check_decisions(registry: Registry, run_dir: Path, bound: Bound) -> None:

@@ -46,10 +46,8 @@ class Series:
 
 @dataclass(frozen=True)
 class Floor:
-    """What the current versions of all models show on a benchmark: the level above which a model stands out.
-
-    models: (model, revision, estimate), lowest first; all measured alike (the hash, as of a `Point`).
-    """
+    """What the current versions of all models show on a benchmark: the level above which a model stands out. models:
+    (model, revision, estimate), lowest first; all measured alike (the hash, as of a `Point`)."""
 
     audit: str
     benchmark: str
@@ -118,29 +116,26 @@ def latest_judgements(kept: Sequence[Kept]) -> list[Kept]:
 
 
 def _points(cells: Sequence[Kept], name: str, alpha: float) -> tuple[Point, ...]:
-    seen: set[tuple[str, ...]] = set()
-    chosen: list[Kept] = []
+    first: dict[tuple[str, ...], Kept] = {}
     for one in cells:
-        version = (one.cell["model"], one.cell["model_revision"])
-        again = (*version, _alike(one))
-        if again not in seen:
-            seen.add(again)
-            chosen.append(one)
-    differs = [_differs(a, b) for a, b in pairwise(chosen)]
-    values, errors = [], []
-    for one in chosen:
-        estimate, low, high = one.indicators[name]
-        sound = one.cell["sound"] and low is not None and high is not None
-        values.append(estimate if estimate is not None else _NAN)
-        errors.append(standard_error(low, high) if sound and low is not None and high is not None else _NAN)
-    looks = change_tests(values, errors, [True, *(bool(d) for d in differs)], alpha)
+        first.setdefault((one.cell["model"], one.cell["model_revision"], _alike(one)), one)
+    chosen = list(first.values())
+    differs = [(), *(_differs(a, b) for a, b in pairwise(chosen))]
+    figures = [one.indicators[name] for one in chosen]
+    values = [_NAN if estimate is None else estimate for estimate, *_ in figures]
+    errors = [
+        _NAN if low is None or high is None or not one.cell["sound"] else standard_error(low, high)
+        for one, (_, low, high) in zip(chosen, figures, strict=True)
+    ]
+    looks = change_tests(values, errors, [True, *map(bool, differs[1:])], alpha)
     return tuple(
         Point(
-            one.run["key"], one.cell["model"], one.cell["model_revision"], one.run["started"], value,
-            one.indicators[name][1], one.indicators[name][2], bool(one.cell["sound"]), why, look,
-            _alike(one),
+            one.run["key"], model, revision, one.run["started"], value, low, high, bool(one.cell["sound"]), why, look,
+            alike,
         )
-        for one, value, why, look in zip(chosen, values, [(), *differs], looks, strict=True)
+        for ((model, revision, alike), one), (_, low, high), value, why, look in zip(
+            first.items(), figures, values, differs, looks, strict=True
+        )
     )  # fmt: skip
 
 

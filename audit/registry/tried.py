@@ -36,7 +36,8 @@ def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
             if not both or started >= manifest.started or Path(name) in [one.resolve() for one in own]:
                 continue
             each = ((key, value, here[at].get(key)) for at in both for key, value in there[at].items())
-            differs = tuple(sorted({key for key, a, b in each if a != b and (key not in _UNTOLD or (a and b))}))
+            odd = {key for key, a, b in each if a != b and (key not in _UNTOLD or (a and b))}
+            differs = tuple(sorted(odd))
             found[started, mark, differs] = Try(name, started, decision, differs)
     return tuple(sorted(found.values(), key=lambda one: (one.started, one.run)))
 

@@ -42,11 +42,13 @@ class Tally:
     errors: int = 0
 
     def add(self, row: Mapping[str, Any]) -> None:
-        failed = row["error"] is not None
-        self.errors += failed
-        self.unparsed += not failed and not row["parsed"]
-        self.parsed += not failed and bool(row["parsed"])
-        self.right += not failed and bool(row["correct"])
+        if row["error"] is not None:
+            self.errors += 1
+        elif not row["parsed"]:
+            self.unparsed += 1
+        else:
+            self.parsed += 1
+            self.right += bool(row["correct"])
 
     @property
     def counts(self) -> dict[str, str]:
@@ -117,7 +119,9 @@ def export_inspect(run_dir: Path, out: Path) -> list[tuple[Path, str]]:
     manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
     rows = {(r.model, r.benchmark): r for r in cell_rows(run_dir, count_rows(run_dir, schema))}
     make_folder(out)
+    stopped = "" if manifest.status == "finished" else manifest.status
     logs: dict[tuple[str, ...], _Log] = {}
+    found = []
     try:
         with ExitStack() as stack:
             notes = stack.enter_context(tempfile.TemporaryFile(dir=out))
@@ -128,14 +132,12 @@ def export_inspect(run_dir: Path, out: Path) -> list[tuple[Path, str]]:
                         raise ConfigError(f"{run_dir} has more than {_MAX_FILES} settings: too many for one export.")
                     logs[key] = _open(stack, out, spec_of(manifest, key, schema.level), notes)
                 logs[key].add(row, schema.level)
-            for (model, benchmark, *_), log in logs.items():
-                finished = manifest.status == "finished" and rows[model, benchmark].complete
-                _close(log, manifest, "success" if finished else "cancelled")
-            found = []
             for (model, benchmark, *_), log in sorted(logs.items()):
-                log.tmp.replace(log.target)
-                problem = rows[model, benchmark].watermark or ("" if manifest.status == "finished" else manifest.status)
+                problem = rows[model, benchmark].watermark or stopped
+                _close(log, manifest, "cancelled" if problem else "success")
                 found.append((log.target, problem))
+            for log in logs.values():
+                log.tmp.replace(log.target)
     except OSError as error:
         raise disk_error(out, error) from error
     return found
@@ -154,16 +156,12 @@ def sample_of(row: Mapping[str, Any], level: str) -> dict[str, Any]:
     asked = {"id": "prompt", "role": "user", "content": prompt}
     reply = {"id": "reply", "role": "assistant", "content": response, "source": "generate"}
     stop = _STOPS.get(str(row["finish_reason"]), "unknown")
+    chosen = [] if row["error"] is not None else [{"message": reply, "stop_reason": stop}]
     sample = {
         "id": sample_id(row["question_id"]), "epoch": int(row["replicate"]) + 1, "input": prompt,
         "choices": options or None, "target": gold_of(row),
         "messages": [asked] if row["error"] is not None else [asked, reply],
-        "output": {
-            "model": row["model"],
-            "choices": [] if row["error"] is not None else [{"message": reply, "stop_reason": stop}],
-            "completion": response,
-            "usage": usage,
-        },
+        "output": {"model": row["model"], "choices": chosen, "completion": response, "usage": usage},
         "scores": score,
         "metadata": {name: plain(value) for name, value in row.items() if name not in _SHOWN}
         | {"question_id": row["question_id"], "setting": f"{row['arm']}, {level} {row[level]}"},
@@ -193,9 +191,8 @@ def spec_of(manifest: Any, key: Sequence[str], level: str) -> dict[str, Any]:
 
 def sample_id(question_id: str) -> str:
     """A question's id as a name within the zip: no name there leaves the folder of samples."""
-    safe = re.fullmatch(r"[\w .:@+-]+(/[\w .:@+-]+)*", question_id, re.ASCII) and not re.search(
-        r"(^|/)\.{1,2}(/|$)", question_id
-    )
+    plain_name = re.fullmatch(r"[\w .:@+-]+(/[\w .:@+-]+)*", question_id, re.ASCII)
+    safe = plain_name and not {".", ".."} & set(question_id.split("/"))
     return question_id if safe else quote(question_id, safe="").replace(".", "%2E")
 
 
@@ -232,24 +229,18 @@ def _close(log: _Log, manifest: Any, status: str) -> None:
     scored = [scorer] if tally.parsed + tally.unparsed else []
     total = max(n, int(spec["dataset"]["samples"] or 0) * log.epochs) if status != "success" else n
     usage = {"input_tokens": log.tokens[0], "output_tokens": log.tokens[1], "total_tokens": sum(log.tokens)}
+    times = {"started_at": manifest.started or "", "completed_at": manifest.ended or ""}
+    header = {
+        "version": 2,
+        "status": status,
+        "eval": spec,
+        "plan": _PLAN,
+        "results": {"total_samples": total, "completed_samples": n - tally.errors, "scores": scored},
+        "stats": times | {"model_usage": {spec["model"]: usage}},
+        "tags": [] if status == "success" else ["incomplete"],
+    }
     log.write_summaries()
-    _entry(
-        log.archive,
-        "header.json",
-        {
-            "version": 2,
-            "status": status,
-            "eval": spec,
-            "plan": _PLAN,
-            "results": {"total_samples": total, "completed_samples": n - tally.errors, "scores": scored},
-            "stats": {
-                "started_at": manifest.started or "",
-                "completed_at": manifest.ended or "",
-                "model_usage": {spec["model"]: usage},
-            },
-            "tags": [] if status == "success" else ["incomplete"],
-        },
-    )
+    _entry(log.archive, "header.json", header)
     log.archive.close()
 
 

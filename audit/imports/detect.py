@@ -1,6 +1,7 @@
 """What a file is, by its content and not its name; and its reader."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from audit.errors import ConfigError, DataError
 from audit.imports.eee import is_eee, read_eee
 from audit.imports.helm import STATE, read_helm
 from audit.imports.inspect_log import is_inspect, read_eval, read_json
-from audit.imports.lm_eval import is_lm_eval, read_lm_eval
+from audit.imports.lm_eval import read_lm_eval
 from audit.imports.record import Imported, Log, Wanted, document, parse
 from audit.imports.sets import read_own
 from audit.imports.table import read_table
@@ -17,51 +18,46 @@ from audit.shards.manifest import MANIFEST
 _HEAD = 16 << 20  # bytes of a first line
 
 
-# What a reader ends in that finds a list, say, where its format has an object.
-_ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
-
-
 def read_log(path: Path, wanted: Wanted) -> Log:
     """The log that a file or folder is. ConfigError where it is not there, DataError where it is of no known format, or
     an outcome, as it is read, is not as its format has them."""
-    try:
+    with _as_its_format(path):
         log = _read(path, wanted)
-    except _ODD as error:
-        raise _odd(path, error) from error
     return replace(log, outcomes=_told(path, log.outcomes))
 
 
 def _told(path: Path, outcomes: Iterator[Imported]) -> Iterator[Imported]:
-    try:
+    with _as_its_format(path):
         yield from outcomes
-    except _ODD as error:
-        raise _odd(path, error) from error
 
 
-def _odd(path: Path, error: Exception) -> DataError:
-    return DataError(f"{path} is not as its format has it ({error!r:.120}). Expected a whole log: copy it again.")
+@contextmanager
+def _as_its_format(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:  # a list for an object, say
+        raise DataError(
+            f"{path} is not as its format has it ({error!r:.120}). Expected a whole log: copy it again."
+        ) from error
 
 
 def _read(path: Path, wanted: Wanted) -> Log:
-    if path.is_dir():
-        if (path / MANIFEST).is_file():
-            return read_own(path, wanted)
-        if not (path / STATE).is_file():
-            raise ConfigError(
-                f"{path} is a folder without {STATE} or {MANIFEST}. Expected log files, such as {path}/*.jsonl."
-            )
+    if (path / MANIFEST).is_file():
+        return read_own(path, wanted)
+    if (path / STATE).is_file():
         return read_helm(path, wanted)
+    if path.is_dir():
+        raise ConfigError(
+            f"{path} is a folder without {STATE} or {MANIFEST}. Expected log files, such as {path}/*.jsonl."
+        )
     try:
         with path.open("rb") as file:
-            start, line = file.read(4), b""
-            file.seek(0)
-            if start not in (b"PK\3\4", b"PAR1"):
-                line = file.readline(_HEAD)
+            line = file.readline(_HEAD)
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror}). Expected a log, such as logs/a.eval.") from error
-    if start == b"PK\3\4":
+    if line.startswith(b"PK\3\4"):
         return read_eval(path, wanted)
-    if start == b"PAR1":
+    if line.startswith(b"PAR1"):
         return read_table(path, "parquet", wanted)
     text = line.lstrip(b"\xef\xbb\xbf \t\r\n")
     if text[:1] not in (b"{", b"["):
@@ -81,10 +77,10 @@ def _json(path: Path, line: bytes, wanted: Wanted) -> Log:
         return read_json(path, wanted)
     if is_eee(first):
         return read_eee(path, wanted)
-    if isinstance(first, list):
-        return read_table(path, "json", wanted)
-    if isinstance(first, dict) and is_lm_eval(first):
+    if not isinstance(first, dict):
+        return read_table(path, "json" if isinstance(first, list) else "jsonl", wanted)
+    if {"doc", "doc_id"} <= set(first):
         return read_lm_eval(path, wanted)
-    if isinstance(first, dict) and {"results", "configs"} <= set(first):
+    if {"results", "configs"} <= set(first):
         raise ConfigError(f"{path} holds totals alone. Give the samples_*.jsonl beside it: --log_samples writes them.")
     return read_table(path, "jsonl", wanted)

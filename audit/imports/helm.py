@@ -49,10 +49,8 @@ def _outcomes(
         references = instance.get("references") or []
         texts = [checked(one["output"]["text"], where) for one in references]
         correct = [k for k, one in enumerate(references) if "correct" in one.get("tags", ())]
-        options: tuple[str, ...] = ()
-        gold = None
-        if request.get("output_mapping") and len(correct) == 1:
-            options, gold = tuple(texts), correct[0]
+        known = request.get("output_mapping") and len(correct) == 1
+        options, gold = (tuple(texts), correct[0]) if known else ((), None)
         text = checked(instance["input"]["text"], where)
         replies = (request.get("result") or {}).get("completions") or [{}]
         answer = str(replies[0].get("text", "")).strip()[:200]

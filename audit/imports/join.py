@@ -202,19 +202,9 @@ def counts(joined: Joined) -> list[Counts]:
     """One for each model and benchmark, sorted."""
     found = []
     for (model, benchmark), answers in sorted(joined.answers.items()):
-        means = []
-        for epochs in answers.values():
-            shares = [one.right / one.of for one in epochs if one.right is not None]
-            if shares:
-                means.append(sum(shares) / len(shares))
-        found.append(
-            Counts(
-                model=model,
-                benchmark=benchmark,
-                items=len(answers),
-                accuracy=sum(means) / len(means) if means else float("nan"),
-                unparsed=len(answers) - len(means),
-                lacking=len(joined.items[benchmark]) - len(answers),
-            )
-        )
+        shares = [[one.right / one.of for one in epochs if one.right is not None] for epochs in answers.values()]
+        means = [sum(one) / len(one) for one in shares if one]
+        n, accuracy = len(answers), sum(means) / len(means) if means else float("nan")
+        lacking = len(joined.items[benchmark]) - n
+        found.append(Counts(model, benchmark, n, accuracy, n - len(means), lacking))
     return found

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,6 @@ METRICS = ("acc", "exact_match", "pass@1", "pass_at_1", "mc1", "em")  # the firs
 _STEMS = ("question", "problem", "query", "input", "prompt", "ctx", "sentence", "text")
 _OPTIONS = ("choices", "options", "endings")
 _NAME = re.compile(r"samples_(?P<task>.+?)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]*\d)(\..*)?\.jsonl$")
-
-
-def is_lm_eval(first: dict[str, Any]) -> bool:
-    """Whether the first object of a jsonl is a sample of this harness."""
-    return "doc_id" in first and "doc" in first
 
 
 def read_lm_eval(path: Path, wanted: Wanted) -> Log:
@@ -54,7 +50,7 @@ def _samples(path: Path, model: str, benchmark: str, wanted: Wanted, revision: s
             continue
         right, of = _outcome(sample, wanted.metric, where)
         text = next((checked(doc[one], where) for one in _STEMS if isinstance(doc.get(one), str)), None)
-        options = _options_of(doc, sample, where)
+        options = _options_of(doc, where)
         answer = _answer(sample, options)
         yield Imported(
             model=model,
@@ -94,12 +90,11 @@ def _outcome(sample: dict[str, Any], metric: str, where: str) -> tuple[int | Non
     return outcome(sample[name], f"{where}, {name}")
 
 
-def _options_of(doc: dict[str, Any], sample: dict[str, Any], where: str) -> tuple[str, ...]:
-    for name in _OPTIONS:
-        found = doc.get(name)
-        found = found.get("text") if isinstance(found, dict) else found
-        if isinstance(found, list) and len(found) > 1:
-            return tuple(checked(one, where) for one in found)
+def _options_of(doc: dict[str, Any], where: str) -> tuple[str, ...]:
+    for found in map(doc.get, _OPTIONS):
+        texts = found.get("text") if isinstance(found, dict) else found
+        if isinstance(texts, list) and len(texts) > 1:
+            return tuple(checked(one, where) for one in texts)
     return ()
 
 
@@ -108,10 +103,8 @@ def _answer(sample: dict[str, Any], options: tuple[str, ...]) -> str | None:
     read = sample.get("filtered_resps")
     if not isinstance(read, list) or not read:
         return None
-    try:
-        likelihoods = [float(one[0]) for one in read] if len(read) == len(options) > 1 else []
-    except (TypeError, ValueError, IndexError, KeyError):
-        likelihoods = []
-    if likelihoods:
-        return chr(65 + likelihoods.index(max(likelihoods)))
+    if len(read) == len(options) > 1:
+        with suppress(TypeError, ValueError, IndexError, KeyError):
+            likelihoods = [float(one[0]) for one in read]
+            return chr(65 + likelihoods.index(max(likelihoods)))
     return str(read[0])[:200] if isinstance(read[0], str) else None

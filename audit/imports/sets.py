@@ -62,9 +62,7 @@ def build_set(run_dir: Path, name: str, source: str, licence: str, facts: Path |
             )
     shards = listed_shards(run_dir, manifest)
     told = _facts_of(facts, manifest)
-    models = tuple(
-        replace(one, released=told[one.name][0], family=told[one.name][1]) for one in _counted(run_dir, manifest)
-    )
+    models = tuple(replace(one, **told[one.name]) for one in _counted(run_dir, manifest))
     made = sets_folder() / f".{name}.part"
     shutil.rmtree(made, ignore_errors=True)
     (made / "shards").mkdir(parents=True)
@@ -118,9 +116,9 @@ def _counted(run_dir: Path, manifest: Manifest) -> list[SetModel]:
     return [SetModel(one.model, one.accuracy, one.items, one.unparsed) for one in counts(joined)]
 
 
-def _facts_of(path: Path | None, manifest: Manifest) -> dict[str, tuple[str | None, str | None]]:
-    """{model: (released, family)}, None for what is not told."""
-    found: dict[str, tuple[str | None, str | None]] = dict.fromkeys(manifest.models, (None, None))
+def _facts_of(path: Path | None, manifest: Manifest) -> dict[str, dict[str, Any]]:
+    """By model what is told: released, family."""
+    found: dict[str, dict[str, Any]] = {name: {} for name in manifest.models}
     if path is None:
         return found
     try:
@@ -134,7 +132,7 @@ def _facts_of(path: Path | None, manifest: Manifest) -> dict[str, tuple[str | No
     for row in rows:
         if row["model"] not in found:
             raise ConfigError(f"{path} names {row['model']}, which is no model of the run: {', '.join(found)}.")
-        found[row["model"]] = row["released"] or None, row["family"] or None
+        found[row["model"]] = {name: row[name] or None for name in ("released", "family")}
     return found
 
 
@@ -148,14 +146,10 @@ def read_own(path: Path, wanted: Wanted) -> Log:
             raise ConfigError(f"The run {path} is {rows.watermark}. Expected a whole one: type its command again.")
     if not any(one["arm"] in AS_PUBLISHED for one in manifest.settings):
         raise ConfigError(f"The run {path} asked no item as published. Expected such as a sweep with arm direct.")
-    return Log("benchmark-audit", manifest.packages.get("benchmark-audit", ""), _outcomes(path, wanted))
-
-
-def _outcomes(path: Path, wanted: Wanted) -> Iterator[Imported]:
-    schema = audit_of(path).schema
-    for row in asked_rows(path, schema):
-        if row["arm"] in AS_PUBLISHED and row[schema.level] == 0:
-            yield _read(row, wanted)
+    level = audit_of(path).schema.level
+    asked = asked_rows(path, audit_of(path).schema)
+    outcomes = (_read(row, wanted) for row in asked if row["arm"] in AS_PUBLISHED and row[level] == 0)
+    return Log("benchmark-audit", manifest.packages.get("benchmark-audit", ""), outcomes)
 
 
 def _read(row: dict[str, Any], wanted: Wanted) -> Imported:

@@ -54,7 +54,8 @@ def write_run(run_dir: Path, joined: Joined, asked: Asked) -> int:
     DataError for more rows than a run of this kind should have, ConfigError where the directory is another run's.
     """
     names = [asked.benchmark, *([asked.held_out] if asked.held_out else [])]
-    trials = _trials(joined, names)
+    every = (epochs for (_, name), answers in joined.answers.items() if name in names for epochs in answers.values())
+    trials = max(sum(one.of for one in pooled(epochs)) for epochs in every)  # rows that an item needs
     models = joined.models
     total = len(models) * sum(len(joined.items[name]) for name in names) * trials
     if total > MAX_ROWS:
@@ -101,12 +102,6 @@ def save(
             while step := list(islice(left, _SHARD_ROWS)):
                 shards.append(write_shard(run.path, rows_to_table(step, schema), schema, attempt=run.attempt))
         run.update(status="finished", ended=now(), shards=[one.record() for one in shards])
-
-
-def _trials(joined: Joined, names: Sequence[str]) -> int:
-    """Rows that an item needs: the most trials, over epochs, that any model had of one."""
-    every = (epochs for (_, name), answers in joined.answers.items() if name in names for epochs in answers.values())
-    return max(sum(one.of for one in pooled(epochs)) for epochs in every)
 
 
 def question(benchmark: str, key: str, one: Imported) -> Question:

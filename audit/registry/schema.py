@@ -37,14 +37,19 @@ runs = sa.Table(
     sa.Column("removed", _TIME),
 )
 
+
+def _of_a_cell() -> list[sa.Column[str]]:
+    """context: a part of the benchmark that is judged on its own; "" without one."""
+    run = sa.Column("run_key", _HASH, sa.ForeignKey("runs.key"), primary_key=True)
+    names = ("model", "benchmark", "context")
+    return [run, *(sa.Column(name, sa.String(255), primary_key=True) for name in names)]
+
+
 # One model on one benchmark. comparable: name -> hash of what must be equal for two figures to be compared.
 cells = sa.Table(
     "cells",
     metadata,
-    sa.Column("run_key", _HASH, sa.ForeignKey("runs.key"), primary_key=True),
-    sa.Column("model", sa.String(255), primary_key=True),
-    sa.Column("benchmark", sa.String(255), primary_key=True),
-    sa.Column("context", sa.String(255), primary_key=True),  # a part of the benchmark that is judged on its own; ""
+    *_of_a_cell(),
     sa.Column("model_revision", sa.Text, nullable=False),
     sa.Column("benchmark_revision", sa.Text, nullable=False),
     sa.Column("n", sa.Integer, nullable=False),
@@ -61,10 +66,7 @@ cells = sa.Table(
 indicators = sa.Table(
     "indicators",
     metadata,
-    sa.Column("run_key", _HASH, sa.ForeignKey("runs.key"), primary_key=True),
-    sa.Column("model", sa.String(255), primary_key=True),
-    sa.Column("benchmark", sa.String(255), primary_key=True),
-    sa.Column("context", sa.String(255), primary_key=True),
+    *_of_a_cell(),
     sa.Column("name", sa.String(32), primary_key=True),
     sa.Column("estimate", sa.Float),
     sa.Column("low", sa.Float),

@@ -89,13 +89,9 @@ def _differs(stored: Any, again: Any, at: str) -> bool:
     """Of two values that hold no others."""
     if isinstance(stored, str) and isinstance(again, str):
         return stored != again and at.rpartition(".")[2] in _WORDS
-    if _number(stored) and _number(again):
+    if {type(stored), type(again)} <= {int, float}:
         return not math.isclose(stored, again, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
     return type(stored) is not type(again) or stored != again
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def verdict_again(folder: Path, read: Mapping[str, Any], section_of: SectionOf) -> tuple[dict[str, Any], str]:

@@ -62,10 +62,6 @@ class Bound:
     facts: dict[str, Any]
 
 
-def has_decisions(run_dir: Path) -> bool:
-    return bool(decision_files(run_dir))
-
-
 def decision_files(run_dir: Path) -> list[Path]:
     """What lies in a run's folder of decisions, in order: each should be a decision."""
     folder = run_dir / DECISIONS
@@ -73,13 +69,8 @@ def decision_files(run_dir: Path) -> list[Path]:
 
 
 def decision_hashes(run_dir: Path) -> list[str]:
-    """sha256 of each decision's file, in order; what is in them is for `history` to check."""
+    """sha256 of each decision's file, in order; what is in them is for `chain_of` to check."""
     return [sha256(path.read_bytes()) for path in decision_files(run_dir) if path.is_file()]
-
-
-def history(run_dir: Path, bound: Bound, trusted: Mapping[str, Trusted], now: datetime) -> tuple[Decided, ...]:
-    """Every decision in its order. SignatureError unless all of them are whole, signed, of this run and in the past."""
-    return tuple(decided for decided, _ in chain_of(run_dir, bound, trusted, now))
 
 
 def honour(
@@ -130,7 +121,8 @@ def parse_time(text: str) -> datetime:
 
 
 def chain_of(run_dir: Path, bound: Bound, trusted: Mapping[str, Trusted], now: datetime) -> list[tuple[Decided, str]]:
-    """Each decision with the sha256 of its file."""
+    """Each decision in its order, with the sha256 of its file. SignatureError unless all of them are whole, signed, of
+    this run and in the past."""
     chain: list[tuple[Decided, str]] = []
     for number, path in enumerate(decision_files(run_dir), 1):
         name = path.name

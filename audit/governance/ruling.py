@@ -20,7 +20,7 @@ from audit.errors import AuditError, ConfigError
 from audit.exits import FAILED
 from audit.governance.formats import as_sentences
 from audit.governance.keys import load_trusted, person
-from audit.governance.reviews import SUITES, Bound, has_decisions, history, honour
+from audit.governance.reviews import SUITES, Bound, chain_of, decision_files, honour
 from audit.panel import PANEL, SUITE, panel_runs
 from audit.shards.complete import cell_rows, contents, count_rows, listed_shards
 from audit.shards.files import SHARDS, file_sha256, read_text
@@ -111,7 +111,7 @@ def ruling_with_decisions(
     """
     ruling = rule_run(run_dir, again)
     run_dir = home_of(run_dir)
-    decided_on = has_decisions(run_dir)
+    decided_on = decision_files(run_dir)
     if ruling.problem or (check is None and not decided_on):
         return ruling
     try:
@@ -125,7 +125,7 @@ def ruling_with_decisions(
                 f"{run_dir} has decisions, and nothing says whose count. Expected --keys FOLDER or {TRUSTED_VARIABLE}."
             )
         trusted = load_trusted(keys)
-        decided = history(run_dir, bound, trusted, now)
+        decided = [one for one, _ in chain_of(run_dir, bound, trusted, now)]
         run_by = runners(run_dir, {one.signer for one in trusted.values()})
         return honour(ruling, decided, run_by, max(approvals, approvals_required(run_dir)), now)
     except (AuditError, OSError) as error:
@@ -181,11 +181,8 @@ def verdict_path(run_dir: Path) -> Path:
 
 
 def _not_of_this_run(run_dir: Path, verdict: Mapping[str, Any], trust_report: bool) -> str:
-    """Why a verdict is not on the run or runs that lie beside it now, or these are not finished; empty where all is
-    well.
-
-    trust_report: empty too where there is nothing to compare with, since the report alone was copied.
-    """
+    """Why a verdict is not on the run or runs that lie beside it now, or these are not finished; "" where all is well.
+    trust_report: "" too where there is nothing to compare with, since the report alone was copied."""
     try:
         runs = panel_runs(run_dir)
         if runs is not None:

@@ -66,10 +66,8 @@ def build_set(run_dir: Path, name: str, source: str, licence: str, facts: Path |
     made = sets_folder() / f".{name}.part"
     shutil.rmtree(made, ignore_errors=True)
     (made / "shards").mkdir(parents=True)
-    for path in shards:
-        shutil.copy2(path, made / "shards" / path.name)
-    for path in run_dir.glob("*.arrow"):
-        shutil.copy2(path, made / path.name)
+    for path in (*shards, *run_dir.glob("*.arrow")):
+        shutil.copy2(path, made / path.relative_to(run_dir))
     document = json.loads((run_dir / MANIFEST).read_text(encoding="utf-8"))
     document["analysis"]["judged"] = []
     (made / MANIFEST).write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")

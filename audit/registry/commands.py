@@ -18,9 +18,14 @@ from audit.governance.keys import load_trusted
 from audit.governance.reviews import DECISIONS, Bound
 from audit.governance.ruling import bound_to, rule_run, verdict_path
 from audit.panel import panel_runs
-from audit.registry import finish, store
+from audit.registry import finish, retention, store
+from audit.registry.cards import log_wandb, push_card, tag_mlflow, write_card
 from audit.registry.database import VARIABLE, Registry, check_clock, open_registry, place_of
 from audit.registry.entry import read_entry
+from audit.registry.notify import VARIABLE as TO
+from audit.registry.notify import addresses, expiring, waiting
+from audit.registry.rotation import as_file, rotation
+from audit.registry.rotation import draw as drawn
 from audit.registry.schema import at
 from audit.registry.store import forget_decisions, note_decisions
 from audit.registry.trends import Floor, Point, Series, floors_of, series_of
@@ -242,8 +247,6 @@ def _bound(run_dir: Path) -> Bound:
 
 def expire(asked: argparse.Namespace, now: datetime) -> int:
     """Say what would go, or remove it; 1 where something could not be removed."""
-    from audit.registry import retention
-
     registry = opened(asked)
     if asked.dry_run:
         past = retention.past_retention(registry, now)
@@ -264,8 +267,6 @@ def expire(asked: argparse.Namespace, now: datetime) -> int:
 
 def due(asked: argparse.Namespace, now: datetime) -> None:
     """What a suite with rotate_every uses longer than its period."""
-    from audit.registry.rotation import rotation
-
     found = rotation(opened(asked), now)
     for kind, name, since, is_due in found:
         say(f"{'due' if is_due else 'in time':8} {kind} {name}: since {since}")
@@ -276,9 +277,6 @@ def due(asked: argparse.Namespace, now: datetime) -> None:
 
 def draw(asked: argparse.Namespace, now: datetime) -> None:
     """Draw and write this period's sample, with what to type to run it."""
-    from audit.registry.rotation import as_file
-    from audit.registry.rotation import draw as drawn
-
     found = drawn(opened(asked), asked.benchmark, asked.n, now)
     write_file(asked.out, as_file(found))
     name, drew = f"{found.name}_{found.period.replace('-', '_')}", "drawn" if found.new else "as before"
@@ -292,9 +290,6 @@ def draw(asked: argparse.Namespace, now: datetime) -> None:
 
 def notify(asked: argparse.Namespace, now: datetime) -> int:
     """Write what expires, send what waits; 1 where something could not be sent or read."""
-    from audit.registry.notify import VARIABLE as TO
-    from audit.registry.notify import addresses, expiring, waiting
-
     registry, problems = opened(asked), []
     registry.read(lambda connection: check_clock(connection, now))
     if asked.keys is not None:
@@ -309,8 +304,6 @@ def notify(asked: argparse.Namespace, now: datetime) -> int:
 
 
 def card(asked: argparse.Namespace, now: datetime) -> None:
-    from audit.registry.cards import push_card, write_card
-
     for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
         for path in write_card(run_dir, asked.out, asked.dataset, asked.model):
             print(f"written  {path}")
@@ -319,15 +312,11 @@ def card(asked: argparse.Namespace, now: datetime) -> None:
 
 
 def mlflow(asked: argparse.Namespace, now: datetime) -> None:
-    from audit.registry.cards import tag_mlflow
-
     for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
         for line in tag_mlflow(run_dir, asked.name, asked.version, asked.model):
             say(line)
 
 
 def wandb(asked: argparse.Namespace, now: datetime) -> None:
-    from audit.registry.cards import log_wandb
-
     for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
         say(log_wandb(run_dir, asked.project))

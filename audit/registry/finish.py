@@ -16,7 +16,7 @@ from audit.audits import Hooks
 from audit.decision import Decision, Ruling
 from audit.errors import AuditError, ConfigError, RegistryError
 from audit.exits import one_line
-from audit.governance.reviews import has_decisions
+from audit.governance.reviews import decision_files
 from audit.governance.ruling import bound_to, rule_run
 from audit.panel import panel_runs
 from audit.shards.manifest import MANIFEST, Manifest
@@ -121,7 +121,7 @@ def _register(registry: str | None, run_dir: Path, now: datetime) -> None:
             print(f"registry {entry.key[:12]}{'' if new else ', there already'} in {opened.shown}")
         if runs and notice is not None:
             opened.write(lambda connection: write_notice(connection, notice, now))
-        if has_decisions(run_dir):
+        if decision_files(run_dir):
             note_decisions(opened, run_dir, bound_to(run_dir, ruling), now)
 
     _through(registry, notice, now, write)

@@ -22,7 +22,7 @@ from sqlalchemy import Connection, or_, select, update
 from audit.errors import AuditError, ConfigError
 from audit.exits import one_line
 from audit.governance.keys import Trusted
-from audit.governance.reviews import has_decisions, history
+from audit.governance.reviews import chain_of, decision_files
 from audit.governance.ruling import bound_to, rule_run
 from audit.panel import panel_of
 from audit.registry.database import Registry
@@ -159,15 +159,15 @@ def expiring(registry: Registry, trusted: Mapping[str, Trusted], now: datetime, 
             own = Path(run["run_dir"])
             homes.setdefault(panel_of(own) or own, run["key"])
     for run_dir, key in homes.items():
-        if not has_decisions(run_dir):
+        if not decision_files(run_dir):
             continue
         try:
             bound = bound_to(run_dir, rule_run(run_dir))
-            decided = history(run_dir, bound, trusted, now)
+            decided = chain_of(run_dir, bound, trusted, now)
         except (AuditError, OSError) as error:
             problems.append(f"{key[:12]}: {error}")
             continue
-        for one in {d.signer: d for d in decided}.values():  # the last word of each signer
+        for one in {d.signer: d for d, _ in decided}.values():  # the last word of each signer
             if one.expires is None or one.expires > now + timedelta(days=days):
                 continue
             state, when = ("has expired", "past") if one.expires <= now else (f"expires within {days} days", "soon")

@@ -68,9 +68,7 @@ indicators = sa.Table(
     metadata,
     *_of_a_cell(),
     sa.Column("name", sa.String(32), primary_key=True),
-    sa.Column("estimate", sa.Float),
-    sa.Column("low", sa.Float),
-    sa.Column("high", sa.Float),
+    *(sa.Column(name, sa.Float) for name in ("estimate", "low", "high")),
 )
 
 # Messages to people: written with what they are about, sent afterwards, so that none is lost.

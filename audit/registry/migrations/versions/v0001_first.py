@@ -5,6 +5,12 @@ from alembic import op
 
 revision = "0001"
 down_revision = None
+HASHES = ("fingerprint", "answers_sha256", "verdict_sha256", "manifest_sha256")
+
+
+def of_a_cell() -> list[sa.Column[str]]:
+    run = sa.Column("run_key", sa.String(64), sa.ForeignKey("runs.key"), primary_key=True)
+    return [run, *(sa.Column(name, sa.String(255), primary_key=True) for name in ("model", "benchmark", "context"))]
 
 
 def upgrade() -> None:
@@ -13,17 +19,12 @@ def upgrade() -> None:
         "runs",
         sa.Column("key", sa.String(64), primary_key=True),
         sa.Column("audit", sa.String(32), nullable=False),
-        sa.Column("fingerprint", sa.String(64), nullable=False),
-        sa.Column("answers_sha256", sa.String(64), nullable=False),
-        sa.Column("verdict_sha256", sa.String(64), nullable=False),
-        sa.Column("manifest_sha256", sa.String(64), nullable=False),
+        *(sa.Column(name, sa.String(64), nullable=False) for name in HASHES),
         sa.Column("suite", sa.Text, nullable=False),
         sa.Column("suite_sha256", sa.String(64)),
         sa.Column("decision", sa.String(16), nullable=False),
         sa.Column("exit_code", sa.Integer, nullable=False),
-        sa.Column("started", sa.String(25), nullable=False),
-        sa.Column("ended", sa.String(25), nullable=False),
-        sa.Column("registered", sa.String(25), nullable=False),
+        *(sa.Column(name, sa.String(25), nullable=False) for name in ("started", "ended", "registered")),
         sa.Column("run_dir", sa.Text, nullable=False),
         sa.Column("run_by", sa.JSON, nullable=False),
         sa.Column("retention_days", sa.Integer),
@@ -36,10 +37,7 @@ def upgrade() -> None:
     op.create_index("ix_runs_registered", "runs", ["registered"])
     op.create_table(
         "cells",
-        sa.Column("run_key", sa.String(64), sa.ForeignKey("runs.key"), primary_key=True),
-        sa.Column("model", sa.String(255), primary_key=True),
-        sa.Column("benchmark", sa.String(255), primary_key=True),
-        sa.Column("context", sa.String(255), primary_key=True),
+        *of_a_cell(),
         sa.Column("model_revision", sa.Text, nullable=False),
         sa.Column("benchmark_revision", sa.Text, nullable=False),
         sa.Column("n", sa.Integer, nullable=False),
@@ -53,14 +51,9 @@ def upgrade() -> None:
     )
     op.create_table(
         "indicators",
-        sa.Column("run_key", sa.String(64), sa.ForeignKey("runs.key"), primary_key=True),
-        sa.Column("model", sa.String(255), primary_key=True),
-        sa.Column("benchmark", sa.String(255), primary_key=True),
-        sa.Column("context", sa.String(255), primary_key=True),
+        *of_a_cell(),
         sa.Column("name", sa.String(32), primary_key=True),
-        sa.Column("estimate", sa.Float),
-        sa.Column("low", sa.Float),
-        sa.Column("high", sa.Float),
+        *(sa.Column(name, sa.Float) for name in ("estimate", "low", "high")),
     )
     op.create_table(
         "notices",

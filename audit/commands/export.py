@@ -80,13 +80,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser().parse_args(arguments)
     if asked.format == "tasks":
         return _tasks(asked.overrides, asked.out)
-    from audit.export import eee, hub, inspect_log
+    from audit.export import eee, inspect_log
     from audit.panel import panel_runs
 
     write, folder, after = {
         "inspect": (inspect_log.export_inspect, inspect_log.INSPECT, "Look at them: inspect view --log-dir {}"),
         "eee": (eee.export_eee, eee.FOLDER, ""),
-        "hub": (hub.export_hub, hub.FOLDER, "Put the folder .eval_results into the model's repository."),
+        "hub": (eee.export_hub, eee.HUB, "Put the folder .eval_results into the model's repository."),
     }[asked.format]
     out = asked.out or asked.run_dir / folder
     own = {name: value for name, value in vars(asked).items() if name not in ("format", "run_dir", "out")}

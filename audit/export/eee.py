@@ -1,5 +1,6 @@
 """`audit export eee RUN_DIR`: a run as Every Eval Ever has it (arXiv 2606.14516), an aggregate and its samples a model
-and benchmark, valid by the two JSON Schemas in `audit/data/every_eval_ever`.
+and benchmark, valid by the two JSON Schemas in `audit/data/every_eval_ever`. `audit export hub RUN_DIR`: accuracies as
+the hub shows them on a model's page (https://huggingface.co/docs/hub/eval-results).
 
 An instance record wants a boolean `is_correct`. An unparsed answer is neither right nor wrong: its record says so in
 `error`, the boolean beside it means nothing, and no accuracy counts it.
@@ -21,11 +22,19 @@ from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any
 
+import yaml
+from jsonschema import Draft7Validator
+
+from audit.audits import audit_of
+from audit.errors import ConfigError
 from audit.export.inspect_log import Tally, answer_of, asked_rows, gold_of, usage_of
 from audit.records import AS_PUBLISHED, Reading
+from audit.shards.complete import cell_rows, count_rows
+from audit.shards.files import disk_error, make_folder, write_file
+from audit.shards.manifest import Manifest
 
 VERSION = "0.3.0"
-FOLDER = "every_eval_ever"
+FOLDER, HUB = "every_eval_ever", "hub"
 AGGREGATE, INSTANCE = "eval.schema.json", "instance_level_eval.schema.json"
 UNPARSED = "unparsed: no answer could be read from the reply"
 _HUB_ID, _COMMIT = re.compile(r"[\w-]+/[\w.-]+"), re.compile(r"[0-9a-f]{40}")
@@ -34,8 +43,6 @@ _HUB_ID, _COMMIT = re.compile(r"[\w-]+/[\w.-]+"), re.compile(r"[0-9a-f]{40}")
 @cache
 def validator(name: str) -> Any:
     """Of AGGREGATE or INSTANCE."""
-    from jsonschema import Draft7Validator
-
     return Draft7Validator(json.loads(files("audit").joinpath("data", FOLDER, name).read_text()))
 
 
@@ -82,11 +89,6 @@ def export_eee(run_dir: Path, out: Path, organization: str) -> list[tuple[Path, 
 
     Raises ConfigError for what is no run, ShardError where a shard cannot be read or the disk refuses.
     """
-    from audit.audits import audit_of
-    from audit.shards.complete import cell_rows, count_rows
-    from audit.shards.files import disk_error, make_folder, write_file
-    from audit.shards.manifest import Manifest
-
     manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
     missing = [manifest.status] if manifest.status != "finished" else []
     for one in cell_rows(run_dir, count_rows(run_dir, schema)):
@@ -208,3 +210,40 @@ def sample_of(name: str, row: Mapping[str, Any], level: str) -> dict[str, Any]:
         "error": error,
         "metadata": {"epoch": str(int(row["replicate"]) + 1), "arm": row["arm"], level: str(row[level])},
     }
+
+
+def export_hub(run_dir: Path, out: Path, task_id: str, source_url: str) -> list[tuple[Path, str]]:
+    """Write MODEL/.eval_results/BENCHMARK.yaml: accuracy in per cent of the parsed answers, asked as published; each
+    file with what is missing in it. A benchmark that was read from a file is left out: the form asks for the hub's
+    dataset. ConfigError where none is the hub's."""
+    manifest = Manifest.load(run_dir)
+    tallies: dict[tuple[str, str], Tally] = defaultdict(Tally)
+    for name, row in answered(run_dir, audit_of(run_dir).schema):
+        if name == row["benchmark"]:
+            tallies[row["model"], name].add(row)
+    both = [one for one in map(manifest.config.get, ("benchmark", "control_benchmark")) if isinstance(one, dict)]
+    known = {one["name"]: one["hub"] for one in both if one.get("hub") and not one.get("path")}  # read from the hub
+    found = []
+    for (model, benchmark), tally in sorted(tallies.items()):
+        if benchmark not in known or not tally.parsed:
+            continue
+        facts, of = manifest.models.get(model, {}), manifest.benchmark.get(benchmark, {})
+        notes = f"benchmark-audit {manifest.audit}, run {manifest.fingerprint[:12]}; {of.get('n')} of "
+        notes += f"{of.get('n_total', of.get('n'))} items; right {tally.right} of {tally.parsed} parsed answers"
+        entry = {
+            "dataset": {"id": known[benchmark], "task_id": task_id, "revision": of.get("revision")},
+            "value": round(100 * tally.right / tally.parsed, 2),
+            "date": (manifest.ended or manifest.started)[:10],
+            **({"source": {"url": source_url, "name": "benchmark-audit"}} if source_url else {}),
+            "notes": f"{notes}; {tally.said}" if tally.said else notes,
+        }
+        path = out / safe_name(hub_model(model, facts)) / ".eval_results" / f"{benchmark}.yaml"
+        make_folder(path.parent)
+        write_file(path, yaml.safe_dump([entry], sort_keys=False, allow_unicode=True).encode())
+        found.append((path, tally.said))
+    if not found:
+        raise ConfigError(
+            f"{run_dir} has no parsed answers to a benchmark of the hub, asked as published (its benchmarks: "
+            f"{', '.join(sorted({name for _, name in tallies})) or 'none'}). Expected such as benchmark=arc_easy."
+        )
+    return found

@@ -21,8 +21,13 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
 
+from audit.audits import audit_of
 from audit.errors import ConfigError
 from audit.json_types import plain
+from audit.shards.complete import cell_rows, count_rows
+from audit.shards.files import disk_error, make_folder
+from audit.shards.manifest import Manifest
+from audit.shards.read import iter_columns
 
 INSPECT = "inspect"  # the folder in a run directory; retention takes it out with the answers
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same run gives the same bytes
@@ -111,11 +116,6 @@ def export_inspect(run_dir: Path, out: Path) -> list[tuple[Path, str]]:
 
     Raises ConfigError for what is no run, ShardError where a shard cannot be read or the disk refuses.
     """
-    from audit.audits import audit_of
-    from audit.shards.complete import cell_rows, count_rows
-    from audit.shards.files import disk_error, make_folder
-    from audit.shards.manifest import Manifest
-
     manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
     rows = {(r.model, r.benchmark): r for r in cell_rows(run_dir, count_rows(run_dir, schema))}
     make_folder(out)
@@ -198,8 +198,6 @@ def sample_id(question_id: str) -> str:
 
 def asked_rows(run_dir: Path, schema: Any) -> Iterator[dict[str, Any]]:
     """Every row that was asked, in the order of the shards."""
-    from audit.shards.read import iter_columns
-
     for batch in iter_columns(run_dir, schema, schema.columns.names):
         yield from (row for row in batch.to_pylist() if row.get("asked") is not False)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from audit.export.inspect_log import letter, number_text
 from audit.records import ITEM_ID, Question
+from audit.shards.files import make_folder, write_file
 
 INSPECT_FILE = "audit_tasks.py"
 _ASKED = "Question: {}\nAnswer:"
@@ -26,8 +27,6 @@ def write_tasks(out: Path, sets: Mapping[str, Sequence[Question]]) -> dict[str, 
 
     sets: by name, such as arc_easy and arc_easy_variant_1; the items of one have options, or all have none.
     """
-    from audit.shards.files import make_folder, write_file
-
     make_folder(out)
     code, found = _text("inspect_tasks"), {}
     for name, questions in sets.items():

@@ -1,7 +1,6 @@
 """Clocks that jump, certificates that nobody vouches for, webhooks, weights that are pickles, and links."""
 
 import ipaddress
-import json
 import os
 import pickle
 from datetime import UTC, datetime, timedelta
@@ -100,14 +99,6 @@ def test_a_webhook_takes_a_message_nowhere_else(status: int, monkeypatch: pytest
         notice = Notice("k", "block", "Audit blocks: m", "secret of the run")
         assert "did not take it" in send(notice, [hook.replace("http", "json") + "/x"])
     assert received and elsewhere == []
-
-
-def test_a_webhook_gets_one_title_and_no_control_character() -> None:
-    received: list[bytes] = []
-    with http_here(keeper(received)) as hook:
-        assert send(Notice("k", "block", "a\r\nX: y\x1b[2J\u202e", "b"), [hook.replace("http", "json") + "/x"]) == ""
-    (message,) = map(json.loads, received)
-    assert message["title"].isprintable()
 
 
 # --- weights ---------------------------------------------------------------------------------------------------------

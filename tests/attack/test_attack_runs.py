@@ -112,12 +112,21 @@ EDITS: dict[str, Edit] = {
     "a decision of nobody": lambda run: ((run / "decisions").mkdir(), text("decisions/0001.dsse.json", "{}")(run)),
 }
 JUDGED = {"nothing", "verdict: another headline", "a panel of itself"}
+# What --trust-report believes: the verdict's own words, and a shard whose hash was made to fit.
+BELIEVED = JUDGED | {
+    "verdict: one word", "verdict: the key twice", "verdict: a gate that failed passed", "verdict: another model",
+    "verdict: another benchmark", "verdict: a second cell that passes", "verdict: of an audit that there is not",
+    "verdict: of another audit", "verdict: not a number", "shards: a bit, and its hash",
+    "all but the verdict gone, which passes",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", EDITS)
 def test_an_edited_run_does_not_pass(name: str, run_dir: Path, keys: Path) -> None:
     EDITS[name](run_dir)
-    assert gate([str(run_dir), "--keys", str(keys / "trusted")]) == (4 if name in JUDGED else 1)
+    asked = [str(run_dir), "--keys", str(keys / "trusted")]
+    assert gate(asked) == (4 if name in JUDGED else 1)
+    assert (gate([*asked, "--trust-report"]) != 1) == (name in BELIEVED)
 
 
 @pytest.mark.parametrize("form", ["text", "json", "junit", "github", "markdown"])

@@ -170,17 +170,14 @@ def test_no_format_lets_a_hostile_text_begin_a_line_or_a_command(tmp_path: Path,
     for kind in FORMATS:
         out = hostile_ruling(tmp_path, capsys, kind)
         assert not {"\x1b", "\u202e", "\u2028", "\r"} & set(out), kind
+        if kind == "github":  # its titles are escaped as the runner reads them
+            assert "evil]](x)%3A%3Aerror%3A%3Ay b %3A%3Awarning%3A%3Az <script>|%250A" in out
         for line in out.splitlines():
             if kind == "github":
                 found = re.fullmatch(r"::(error|warning|notice) title=([^:,]*)::(.*)", line)
                 assert found, line
             else:
                 assert not line.lstrip().startswith(("::", "##[")), kind
-
-
-def test_github_titles_are_escaped_as_the_runner_reads_them(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    out = hostile_ruling(tmp_path, capsys, "github")
-    assert "evil]](x)%3A%3Aerror%3A%3Ay b %3A%3Awarning%3A%3Az <script>|%250A" in out
 
 
 def test_junit_is_read_back_by_its_library_and_counts_what_is_not_a_pass(

@@ -120,14 +120,9 @@ def test_whatever_is_changed_in_a_signature_is_found(trusted: Path, as_who: Call
 
 
 def test_no_services_no_identity_or_no_library_is_an_error_and_never_an_unsigned_decision(
-    run_dir: Path,
-    trusted: Path,
-    services: Path,
-    as_who: Callable[[str], None],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    run_dir: Path, trusted: Path, services: Path, as_who: Callable[[str], None], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     monkeypatch.setattr(sys, "stdin", open(os.devnull))  # noqa: SIM115 - nobody to ask
     assert override(run_dir, trusted, "dora") == 1 and "terminal" in capsys.readouterr().err
     as_who("dora@example.org")

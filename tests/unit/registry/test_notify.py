@@ -77,14 +77,17 @@ def hanging() -> Iterator[str]:
 
 
 def test_a_mail_and_a_webhook_arrive(mail: tuple[str, list[Any]], hook: Hook) -> None:
-    hostile = Notice("k", "block", "Audit blocks: m\r\nBcc: everyone@example.org", "a <script>alert(1)</script> & b")
+    hostile = Notice(
+        "k", "block", "Audit blocks: m\r\nBcc: everyone@example.org\x1b[2J\u202e", "a <script>alert(1)</script> & b"
+    )
     assert send(hostile, [mail[0], hook.address]) == ""
     (message,) = mail[1]
     assert message["to"] == "team@example.org" and message["bcc"] is None
     assert message["subject"].startswith("Audit blocks: m Bcc")
     for part in message.walk():  # markup may stand in a text, and nowhere else
         assert part.get_content_type() != "text/html" or "<script>" not in part.get_content()
-    assert hook.received[0]["title"].startswith("Audit blocks: m Bcc") and hook.received[0]["type"] == "failure"
+    (told,) = hook.received
+    assert told["title"].startswith("Audit blocks: m Bcc") and told["title"].isprintable() and told["type"] == "failure"
 
 
 def test_people_whom_a_suite_names_are_written_to_by_the_mail_server(mail: tuple[str, list[Any]], hook: Hook) -> None:

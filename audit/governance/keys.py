@@ -20,13 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    PublicFormat,
-    load_pem_private_key,
-    load_pem_public_key,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import CryptoSigner, Key, Signer, SSlibKey
@@ -52,10 +48,8 @@ def create_key(name: str, folder: Path) -> tuple[Path, Path]:
     if not all(_NAME.fullmatch(part) for part in name.split(".")):
         raise ConfigError(f"Invalid key name: {name!r}. Expected letters, digits, - and _, such as alice or alice.2027")
     signer = CryptoSigner.generate_ed25519()
-    public = signer.public_key.keyval["public"]
-    pem = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).public_bytes(
-        Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
-    )
+    public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(signer.public_key.keyval["public"]))
+    pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     paths = folder / f"{name}.key", folder / f"{name}.pub"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -101,7 +95,7 @@ def load_signer(path: Path | None) -> Signer:
 
 def _signer(data: bytes, where: str) -> CryptoSigner:
     try:
-        key = load_pem_private_key(data, None)
+        key = serialization.load_pem_private_key(data, None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise ConfigError(f"{where} holds no readable private key (PEM, without a password). {_MAKE_ONE}") from None
     if not isinstance(key, Ed25519PrivateKey):
@@ -148,7 +142,7 @@ def person(name: str) -> str:
 
 def _public(path: Path) -> Key:
     try:
-        public = load_pem_public_key(path.read_bytes())
+        public = serialization.load_pem_public_key(path.read_bytes())
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
         raise ConfigError(f"{path} holds no readable public key (PEM): {error}") from error
     if not isinstance(public, Ed25519PublicKey):

@@ -187,20 +187,15 @@ def _not_of_this_run(run_dir: Path, verdict: Mapping[str, Any], trust_report: bo
         runs = panel_runs(run_dir)
         if runs is not None:
             return _not_of_these_runs(run_dir, runs, verdict)
-        made_of = [part["runs"] for _, part in parts_of(verdict)]
-        if "suite" in verdict or sum(map(len, made_of)) > 1:
+        if "suite" in verdict or sum(len(part["runs"]) for _, part in parts_of(verdict)) > 1:
             return (
                 f"The verdict of {run_dir} is of several runs, and there is no {PANEL} that says of which. Restore it; "
                 "or build the common report in a folder of its own: audit report RUN RUN --out FOLDER"
             )
-        if not (run_dir / SHARDS).exists() and not (run_dir / MANIFEST).exists():
-            if trust_report:
-                return ""
-            return (
-                f"{run_dir} holds a verdict and no answers, so nothing can be checked. Expected the run directory. To "
-                "take the verdict's word: --trust-report"
-            )
-        return _not_whole(run_dir, verdict)[1]
+        if (run_dir / SHARDS).exists() or (run_dir / MANIFEST).exists():
+            return _not_whole(run_dir, verdict)[1]
+        alone = f"{run_dir} holds a verdict and no answers, so nothing can be checked. Expected the run directory. To "
+        return "" if trust_report else f"{alone}take the verdict's word: --trust-report"
     except AuditError as error:
         return str(error)
 
@@ -217,22 +212,21 @@ def _not_whole(run_dir: Path, verdict: Mapping[str, Any]) -> tuple[str, str]:
     seen = count_rows(run_dir, audit.schema)
     held, rows = contents(seen), cell_rows(run_dir, seen)
     missing = "".join(f"{r.watermark.upper()}: {r.model} on {r.benchmark}. " for r in rows if not r.complete)
-    parts = parts_of(verdict)
-    told = {(r["model"], r["benchmark"], r["found"], r["expected"]) for _, part in parts for r in part["rows"]}
-    if not any(run["models"] == held for name, part in parts for run in part["runs"]) or (
-        not {(r.model, r.benchmark, r.found, r.expected) for r in rows} <= told
-    ):
+    parts = [part for _, part in parts_of(verdict)]
+    told = {(r["model"], r["benchmark"], r["found"], r["expected"]) for part in parts for r in part["rows"]}
+    known = any(run["models"] == held for part in parts for run in part["runs"])
+    if not known or not {(r.model, r.benchmark, r.found, r.expected) for r in rows} <= told:
         return "", (
             f"{missing}The verdict of {run_dir} was not made from the {sum(seen.values()):,} answers that its shards "
             f"hold now, or not of the run that {MANIFEST} describes. Build it again: audit report {run_dir}"
         )
     if not missing:  # what is missing and said to be has failed already
         if manifest.status != "finished":
-            broken = "; ".join(f"{model}: {why}" for model, why in manifest.models_failed.items())
+            failures = "; ".join(f"{model}: {why}" for model, why in manifest.models_failed.items())
+            broken = f" ({failures})" if failures else ""
             return "", (
-                f"The manifest of {run_dir} says that the run is {manifest.status}, not finished"
-                f"{f' ({broken})' if broken else ''}. All its answers are there: type the run's command again, which "
-                "finishes it."
+                f"The manifest of {run_dir} says that the run is {manifest.status}, not finished{broken}. All its "
+                "answers are there: type the run's command again, which finishes it."
             )
         listed_shards(run_dir, manifest)  # an answer that was changed leaves every count as it was
     return json.dumps([audit.name, held], sort_keys=True), ""
@@ -256,12 +250,9 @@ def _how_far(folder: Path) -> str:
 
 def _not_of_these_runs(folder: Path, runs: Sequence[Path], verdict: Mapping[str, Any]) -> str:
     """As `_not_of_this_run`, of a panel: every one of its runs is there once, finished, and in the verdict."""
-    absent = [run for run in runs if not (run / MANIFEST).is_file()]
-    if absent:
-        return (
-            f"{len(absent)} of the {len(runs)} runs of {folder} are missing, such as {absent[0]}. Type the command "
-            "again that made it."
-        )
+    if absent := [run for run in runs if not (run / MANIFEST).is_file()]:
+        missing = f"{len(absent)} of the {len(runs)} runs of {folder} are missing, such as {absent[0]}"
+        return f"{missing}. Type the command again that made it."
     if len({run.resolve() for run in runs}) < len(runs):
         return f"The {PANEL} of {folder} names a run twice. Build the report again."
     asked = file_sha256(folder / SUITE) if (folder / SUITE).is_file() else None

@@ -91,7 +91,7 @@ def with_seals(ruling: Ruling, folder: Path, asked: Path | None, keys: Path | No
         found = [_seal_of(run, asked, trusted) for run in runs]
     except (AuditError, OSError) as error:
         return failed(ruling.run, str(error))
-    return replace(ruling, seals=tuple(one for one in found if one is not None))
+    return replace(ruling, seals=tuple(filter(None, found)))
 
 
 def _seal_of(run: Path, asked: Path | None, trusted: Mapping[str, Trusted] | None) -> Seal | None:

@@ -8,7 +8,6 @@ shown in a sandbox without an origin, so nothing in it can read this page or sen
 """
 
 import asyncio
-import hashlib
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
@@ -34,7 +33,7 @@ from audit.decision import Decision, Ruling
 from audit.errors import AuditError
 from audit.exits import one_line
 from audit.governance.formats import as_text
-from audit.governance.keys import Trusted, signer_of
+from audit.governance.keys import Trusted, sha256, signer_of
 from audit.governance.queue import Register, decide_on, queue
 from audit.governance.reviews import MAX_REASON, Bound, Kind
 from audit.governance.ruling import bound_to, home_of, rule_run, ruling_with_decisions, verdict_path
@@ -44,11 +43,8 @@ SESSION = "audit_review"
 _MAX_BODY = 64 * 1024
 PATIENCE_S = 10.0
 _SESSION = timedelta(hours=12)
-_DOES = {
-    Kind.APPROVE: "lets the run pass, whose verdict asks for a review",
-    Kind.OVERRIDE: "lets the run pass all the same",
-    Kind.REJECT: "blocks the run",
-}
+_DOES = {Kind.APPROVE: "lets the run pass, whose verdict asks for a review",
+         Kind.OVERRIDE: "lets the run pass all the same", Kind.REJECT: "blocks the run"}  # fmt: skip
 _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -104,7 +100,7 @@ def create_app(review: Reviewing) -> Starlette:
     site = _Site(review, signer_of(review.signer, review.trusted))
     pages = [
         Route("/", site.guarded(site.listed), methods=["GET"]),
-        Route("/run/{name}", site.guarded(site.one), methods=["GET"]),
+        Route("/run/{name}", site.guarded(lambda request, _: site.shown(request.path_params["name"])), methods=["GET"]),
         Route("/run/{name}", site.guarded(site.decided), methods=["POST"]),
         Route("/run/{name}/report/{number}", site.guarded(site.report), methods=["GET"]),
     ]
@@ -146,10 +142,12 @@ class _Site:
                 return _refused(401, "Open the address that audit review serve printed.")
             if self.opened is None or not self.opened <= self.review.now() <= self.opened + _SESSION:
                 return _refused(401, "The session has ended. Start audit review serve again.")
+            body = b""
             try:
-                body = await _body(request)
-                if body is None:
-                    return _refused(413, "That is too long for a decision.")
+                async for block in request.stream():
+                    body += block
+                    if len(body) > _MAX_BODY:
+                        return _refused(413, "That is too long for a decision.")
                 return await run_in_threadpool(answer, request, body)
             except HTTPException:
                 return _refused(404, "There is no such run.")
@@ -194,9 +192,6 @@ class _Site:
             pages=[{"name": _shown(path.parent, self.review.folder)} for path in _reports(run_dir)],
         )  # fmt: skip
 
-    def one(self, request: Request, body: bytes) -> Response:
-        return self.shown(request.path_params["name"])
-
     def report(self, request: Request, body: bytes) -> Response:
         if request.headers.get("sec-fetch-dest", "iframe") != "iframe":  # by itself it could lead its tab elsewhere
             return _refused(403, "A report is shown inside the page of its run.")
@@ -235,7 +230,7 @@ class _Site:
 
 def _runs(folder: Path) -> dict[str, Path]:
     """The queue by a name that is in no way a path: nothing that a browser sends is ever joined to one."""
-    return {hashlib.sha256(str(run.resolve()).encode()).hexdigest()[:20]: run for run in queue(folder)}
+    return {sha256(str(run.resolve()).encode())[:20]: run for run in queue(folder)}
 
 
 def _run(folder: Path, name: str) -> Path:
@@ -251,10 +246,7 @@ def _ruling(review: Reviewing, run_dir: Path) -> Ruling:
 
 def _seen(run_dir: Path, ruling: Ruling) -> str:
     """A hash over what a decision would bind now; "" where there is nothing to decide on."""
-    if ruling.problem:
-        return ""
-    bound = bound_to(run_dir, ruling).subjects
-    return hashlib.sha256(json.dumps(bound, sort_keys=True).encode()).hexdigest()
+    return "" if ruling.problem else sha256(json.dumps(bound_to(run_dir, ruling).subjects, sort_keys=True).encode())
 
 
 def _reports(run_dir: Path) -> list[Path]:
@@ -267,16 +259,6 @@ def _reports(run_dir: Path) -> list[Path]:
 def _shown(path: Path, folder: Path) -> str:
     name = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
     return one_line(name if name != "." else path.resolve().name)
-
-
-async def _body(request: Request) -> bytes | None:
-    """The body; None where it is longer than any decision."""
-    found = b""
-    async for block in request.stream():
-        found += block
-        if len(found) > _MAX_BODY:
-            return None
-    return found
 
 
 def _same(given: str, wanted: str) -> bool:

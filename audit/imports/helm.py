@@ -18,11 +18,10 @@ def read_helm(path: Path, wanted: Wanted) -> Log:
     if missing:
         raise DataError(f"{path} has no {' or '.join(missing)}. Expected a run folder of HELM, as helm-run writes it.")
     spec, state = document(path / SPEC), document(path / STATE)
-    scores = {
-        (one["instance_id"], one.get("train_trial_index")): {s["name"]["name"]: s for s in one["stats"]}
-        for one in document(path / STATS)
-        if not one.get("perturbation")
-    }
+    scores = {}
+    for one in document(path / STATS):
+        if not one.get("perturbation"):
+            scores[one["instance_id"], one.get("train_trial_index")] = {s["name"]["name"]: s for s in one["stats"]}
     model = wanted.model or str(spec["adapter_spec"]["model"])
     benchmark = wanted.benchmark or str(spec["name"]).partition(",model=")[0].partition("-model=")[0]
     requests = [one for one in state["request_states"] if not one["instance"].get("perturbation")]

@@ -96,11 +96,8 @@ def take_set(name: str, family: str, benchmark: str, held_out: str, before: str 
     told = {one.name: Origin(one.released, one.family) for one in found.models}
     models = {one: told[one] for one in choose(found.models, [family], before=before)}
     renamed = {found.benchmark: benchmark, Manifest.load(found.path).analysis["fresh"]: held_out}
-    outcomes = (
-        replace(one, benchmark=renamed.get(one.benchmark) or one.benchmark)
-        for one in read_own(found.path, Wanted(key=ITEM_ID)).outcomes
-        if one.model in models
-    )
+    ours = (one for one in read_own(found.path, Wanted(key=ITEM_ID)).outcomes if one.model in models)
+    outcomes = (replace(one, benchmark=renamed.get(one.benchmark) or one.benchmark) for one in ours)
     about = {"file": f"set:{name}", "sha256": found.version, "tool": "reference set", "version": found.source}
     return Taken(models, outcomes, about)
 

@@ -62,9 +62,9 @@ def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
                     markerfacecolor=colour if point.sound else PAPER, zorder=3)  # fmt: skip
         ax.axhline(0, color=INK, linewidth=0.6, zorder=0)
         ax.set_xlim(-0.5, max(len(x) - 0.5, 0.5))
-        ax.set_xticks(
-            x, [f"{plain(p.revision.removeprefix('sha256:'), 12)}\n{p.started[:10]}" for p in one.points], fontsize=7
-        )
+        names = [plain(point.revision.removeprefix("sha256:"), 12) for point in one.points]
+        dates = [point.started[:10] for point in one.points]
+        ax.set_xticks(x, [*map("\n".join, zip(names, dates, strict=True))], fontsize=7)
         ax.set_title(f"{one.indicator.replace('_', ' ')} of {plain(one.model)} on {plain(_where(one))}")
         ax.set_ylabel({"cs": "CS, %"}.get(one.indicator, "points"))
     return svg_text(figure)
@@ -115,15 +115,12 @@ def trends(asked: argparse.Namespace, now: datetime) -> None:
             print(json.dumps(json_ready([{**asdict(one), "median": one.median} for one in levels]), indent=1))
             return
         for floor in levels:
-            low, high = floor.models[0], floor.models[-1]
-            say(f"{floor.indicator} on {_where(floor)}:"
-                f" median {signed_points(floor.median)} of {len(floor.models)} models, "
-                f"from {signed_points(low[2])} ({low[0]}) to {signed_points(high[2])} ({high[0]})")  # fmt: skip
+            (lowest, _, low), (highest, _, high) = floor.models[0], floor.models[-1]
+            say(f"{floor.indicator} on {_where(floor)}: median {signed_points(floor.median)} of {len(floor.models)} "
+                f"models, from {signed_points(low)} ({lowest}) to {signed_points(high)} ({highest})")  # fmt: skip
         return
-    found = series_of(
-        store.kept(registry, model=asked.model, benchmark=asked.benchmark, audit=asked.audit),
-        asked.indicator, together=len(asked.model) > 1, alpha=asked.alpha,
-    )  # fmt: skip
+    of = store.kept(registry, model=asked.model, benchmark=asked.benchmark, audit=asked.audit)
+    found = series_of(of, asked.indicator, together=len(asked.model) > 1, alpha=asked.alpha)
     if asked.chart is not None:
         if not found:
             raise ConfigError("No run that is registered has such a figure: there is nothing to draw.")
@@ -145,15 +142,14 @@ def _where(one: Series | Floor) -> str:
 
 
 def _told(point: Point) -> str:
-    text = with_interval(point.estimate, point.low, point.high)
+    text, look = with_interval(point.estimate, point.low, point.high), point.look
     if not point.sound:
         text += "  a check of the measurement failed: not tested"
     if point.differs:
         text += f"  not comparable with the one before: {', '.join(point.differs)}"
-    if point.look is not None:
-        verb = "" if not point.look.changed else "  CHANGED: rose" if point.look.difference > 0 else "  CHANGED: fell"
-        p = pvalue(point.look.adjusted)
-        text += f"  {signed_points(point.look.difference)} against before, {p} (look {point.look.look}){verb}"
+    if look is not None:
+        verb = "" if not look.changed else "  CHANGED: rose" if look.difference > 0 else "  CHANGED: fell"
+        text += f"  {signed_points(look.difference)} against before, {pvalue(look.adjusted)} (look {look.look}){verb}"
     return text
 
 
@@ -250,8 +246,9 @@ def expire(asked: argparse.Namespace, now: datetime) -> int:
     registry = opened(asked)
     if asked.dry_run:
         past = retention.past_retention(registry, now)
-        for one in past:
-            say(one.line)
+        for run, age_days, stays in past:
+            what = f"stays: {stays}" if stays else "goes"
+            say(f"{run['key'][:12]}  {age_days} days, kept {run['retention_days']}  {run['run_dir']}  {what}")
         going = sum(not one.stays for one in past)
         print(f"{going} of {len(past)} past their retention would go")
         if going:

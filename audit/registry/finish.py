@@ -65,10 +65,9 @@ def check(registry: str | None, people: Sequence[str] = (), run_dir: Path | None
 def finished(registry: str | None, run_dir: Path, now: datetime | None = None) -> None:
     """At a run's or suite's end, its report written: register it and tell people. What fails is said with what to
     type; the exit code is the run's own."""
-    if not _wanted(registry):
-        return
     try:
-        _register(registry, run_dir, now or datetime.now(UTC))
+        if _wanted(registry):
+            _register(registry, run_dir, now or datetime.now(UTC))
     except AuditError as error:
         _say(f"{error}\nThe run's files are as they are. Register it later: audit registry add {run_dir}")
 
@@ -156,8 +155,7 @@ def send_waiting(registry: Registry, now: datetime) -> int:
     """Send what waits in the registry, where AUDIT_NOTIFY says to whom; how many could not be sent, each said."""
     from audit.registry import notify
 
-    to = notify.addresses()
-    problems = notify.send_waiting(registry, to, now) if to else []
+    problems = notify.send_waiting(registry, to, now) if (to := notify.addresses()) else []
     for problem in problems:
         _say(f"Not sent, and kept for audit registry notify: {problem}.")
     return len(problems)

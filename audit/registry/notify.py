@@ -162,8 +162,7 @@ def expiring(registry: Registry, trusted: Mapping[str, Trusted], now: datetime, 
         if not decision_files(run_dir):
             continue
         try:
-            bound = bound_to(run_dir, rule_run(run_dir))
-            decided = chain_of(run_dir, bound, trusted, now)
+            decided = chain_of(run_dir, bound_to(run_dir, rule_run(run_dir)), trusted, now)
         except (AuditError, OSError) as error:
             problems.append(f"{key[:12]}: {error}")
             continue

@@ -9,10 +9,9 @@ import base64
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, update
 
@@ -35,19 +34,12 @@ _FILES = ("attempt.json", ".attempt.lock", ".lock.taking", "*.arrow", "sensitivi
 REMOVING, REMOVED = "removing", "removed"
 
 
-@dataclass(frozen=True)
-class Past:
+class Past(NamedTuple):
     """A run past its retention. stays: why it does not go all the same; empty: it goes."""
 
     run: Mapping[str, Any]
     age_days: int
     stays: str
-
-    @property
-    def line(self) -> str:
-        run, kept = self.run, self.run["retention_days"]
-        what = f"stays: {self.stays}" if self.stays else "goes"
-        return f"{run['key'][:12]}  {self.age_days} days, kept {kept}  {run['run_dir']}  {what}"
 
 
 def past_retention(registry: Registry, now: datetime) -> list[Past]:
@@ -142,7 +134,7 @@ def _remove(registry: Registry, run: Mapping[str, Any], now: datetime) -> None:
         write_notice(connection, Notice(key, "expiry", f"Audit results removed: {key[:12]}", body), now)
 
     registry.write(mark)
-    if (run_dir / MANIFEST).is_file() or (run_dir / TOMBSTONE).is_file():
+    if any((run_dir / name).is_file() for name in (MANIFEST, TOMBSTONE)):
         lock = RunLock.take(run_dir)  # refused while a run is going on there
         try:
             _bury(run, run_dir, now)

@@ -111,15 +111,13 @@ def kept(registry: Registry, **wanted: Sequence[str] | str | None) -> list[Kept]
             if values:
                 column = cells.c[name] if name in cells.c else runs.c[name]
                 asked = asked.where(column.in_([values] if isinstance(values, str) else list(values)))
-        asked = asked.order_by(
-            runs.c.started, runs.c.registered, runs.c.key, cells.c.model, cells.c.benchmark, cells.c.context
-        )
+        order = (runs.c.started, runs.c.registered, runs.c.key, cells.c.model, cells.c.benchmark, cells.c.context)
         figures: dict[tuple[str, ...], dict[str, tuple[Any, Any, Any]]] = {}
         for row in connection.execute(select(indicators)):
             of = figures.setdefault((row.run_key, row.model, row.benchmark, row.context), {})
             of[row.name] = (row.estimate, row.low, row.high)
         width, found = len(runs.c), []
-        for row in connection.execute(asked):
+        for row in connection.execute(asked.order_by(*order)):
             run = dict(zip(runs.c.keys(), row[:width], strict=True))
             cell = dict(zip(cells.c.keys(), row[width:], strict=True))
             of_cell = tuple(cell[name] for name in ("run_key", "model", "benchmark", "context"))
@@ -166,11 +164,9 @@ def check_hashes(registry: Registry, run_dir: Path) -> None:
             verdict = verdict_path(run)
             now = {"answers_sha256": answers_sha256(manifest), "manifest_sha256": file_sha256(run / MANIFEST)}
             now |= {"verdict_sha256": file_sha256(verdict)} if verdict.is_file() else {}
-            same = or_(
-                runs.c.run_dir == str(run.resolve()),
-                runs.c.fingerprint == manifest.fingerprint,
-                runs.c.answers_sha256 == now["answers_sha256"],
-            )
+            told = {"run_dir": str(run.resolve()), "fingerprint": manifest.fingerprint}
+            told["answers_sha256"] = now["answers_sha256"]
+            same = or_(*(runs.c[name] == value for name, value in told.items()))
             known = connection.execute(select(runs).where(same).order_by(runs.c.registered)).mappings().all()
             odd = [[name.split("_")[0] for name, value in now.items() if row[name] != value] for row in known]
             if odd and all(odd):

@@ -19,6 +19,8 @@ from audit.governance.keys import create_key, load_signer, load_trusted
 from audit.governance.serve import Reviewing
 from audit.sweep.report import build_report
 
+Capsys = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
 TOKEN = "t" * 43

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from governed import NOW, TOKEN, reviewing
+from governed import NOW, TOKEN, Patch, reviewing
 from servers_here import Quiet, http_here
 from starlette.testclient import TestClient
 
@@ -79,7 +79,7 @@ def certificate(tmp_path: Path) -> Path:
 
 
 def test_a_certificate_that_nobody_vouches_for_gets_no_key_and_no_question(
-    certificate: Path, monkeypatch: pytest.MonkeyPatch
+    certificate: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.setenv("K", "sk-secret-0123456789")
     received: list[bytes] = []
@@ -91,7 +91,7 @@ def test_a_certificate_that_nobody_vouches_for_gets_no_key_and_no_question(
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_webhook_takes_a_message_nowhere_else(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_webhook_takes_a_message_nowhere_else(status: int, monkeypatch: Patch) -> None:
     monkeypatch.setattr(notify, "_WAIT_S", 0.0)
     received: list[bytes] = []
     elsewhere: list[bytes] = []
@@ -110,9 +110,7 @@ class Boom:
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.pth", "weights.pkl", "last.ckpt"])
-def test_weights_that_are_a_pickle_are_refused_unread(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_that_are_a_pickle_are_refused_unread(name: str, tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setenv("BOOM", str(tmp_path / "boom"))
     folder = tmp_path / "model"
     folder.mkdir()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from governed import Capsys
 from junitparser import JUnitXml
 from outcome_tables import analyse_outcomes
 from synthetic import synthetic_outcomes
@@ -48,14 +49,12 @@ def written(tmp_path: Path, text: str) -> str:
         '{"audit": "sweep", "cells": [3]}', '{"cells": [{"verdict": "excess"}], "rows": []}',
     ],
 )  # fmt: skip
-def test_a_file_that_is_no_verdict_means_the_run_failed(
-    text: str, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_file_that_is_no_verdict_means_the_run_failed(text: str, tmp_path: Path, capsys: Capsys) -> None:
     assert main([written(tmp_path, text)]) == 1
     assert "verdict.json" in capsys.readouterr().err
 
 
-def test_what_is_wrong_holds_nothing_that_a_terminal_obeys(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_what_is_wrong_holds_nothing_that_a_terminal_obeys(tmp_path: Path, capsys: Capsys) -> None:
     """A run directory is named by whoever made it."""
     (tmp_path / "run\x1b]0;owned\x07\x1b[2J").mkdir()
     assert main([str(tmp_path / "run\x1b]0;owned\x07\x1b[2J")]) == 1
@@ -63,7 +62,7 @@ def test_what_is_wrong_holds_nothing_that_a_terminal_obeys(tmp_path: Path, capsy
     assert "is missing" in printed.err and "\x1b" not in printed.err + printed.out
 
 
-def test_a_real_verdict_is_printed_with_its_reasons(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_a_real_verdict_is_printed_with_its_reasons(tmp_path: Path, capsys: Capsys) -> None:
     run = analyse_outcomes(
         synthetic_outcomes(60, (1, 2), rng=np.random.default_rng(1), model="[bold]m[/bold]", with_direct=False),
         n_resamples=199,
@@ -74,7 +73,7 @@ def test_a_real_verdict_is_printed_with_its_reasons(tmp_path: Path, capsys: pyte
     assert "[bold]m[/bold]" in printed  # a model's name is text, not markup
 
 
-def test_an_incomplete_run_has_failed_whatever_its_verdict(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_an_incomplete_run_has_failed_whatever_its_verdict(tmp_path: Path, capsys: Capsys) -> None:
     short = {"model": "m", "benchmark": "b", "found": 512, "expected": 1000}
     whole = {"model": "other", "benchmark": "b", "found": 1000, "expected": 1000}
     for name in ("no_excess_detected", "excess", "withheld"):
@@ -157,7 +156,7 @@ def test_a_confirmed_status_blocks_where_the_joint_page_calls_it_a_finding(
 NAMES = ("evil]](x)::error::y", "b\n::warning::z", "<script>|%0A")
 
 
-def hostile_ruling(tmp_path: Path, capsys: pytest.CaptureFixture, kind: str) -> str:
+def hostile_ruling(tmp_path: Path, capsys: Capsys, kind: str) -> str:
     text = " ".join((*NAMES, "\x1b[2J", "\u202e", "@all", "https://a.b", "www.c.d", "]]>", "\u2028::error::q"))
     cells = [cell_of("brittle", model=text, benchmark=text, headline=text, reasons=[text], what_to_do=[text])]
     gates = [{"name": "parseability", "status": "fail", "detail": text}]
@@ -166,7 +165,7 @@ def hostile_ruling(tmp_path: Path, capsys: pytest.CaptureFixture, kind: str) -> 
     return capsys.readouterr().out
 
 
-def test_no_format_lets_a_hostile_text_begin_a_line_or_a_command(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_no_format_lets_a_hostile_text_begin_a_line_or_a_command(tmp_path: Path, capsys: Capsys) -> None:
     for kind in FORMATS:
         out = hostile_ruling(tmp_path, capsys, kind)
         assert not {"\x1b", "\u202e", "\u2028", "\r"} & set(out), kind
@@ -180,9 +179,7 @@ def test_no_format_lets_a_hostile_text_begin_a_line_or_a_command(tmp_path: Path,
                 assert not line.lstrip().startswith(("::", "##[")), kind
 
 
-def test_junit_is_read_back_by_its_library_and_counts_what_is_not_a_pass(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_junit_is_read_back_by_its_library_and_counts_what_is_not_a_pass(tmp_path: Path, capsys: Capsys) -> None:
     xml = JUnitXml.fromstring(hostile_ruling(tmp_path, capsys, "junit").encode())
     assert (xml.tests, xml.failures, xml.errors) == (2, 1, 1)  # a review fails, no decision is an error
     plain = of_cells(cell_of("no_excess_detected"), cell_of("excess"))
@@ -191,7 +188,7 @@ def test_junit_is_read_back_by_its_library_and_counts_what_is_not_a_pass(
     assert (xml.tests, xml.failures, xml.errors) == (2, 1, 0)
 
 
-def test_markdown_shows_hostile_text_and_obeys_none_of_it(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_markdown_shows_hostile_text_and_obeys_none_of_it(tmp_path: Path, capsys: Capsys) -> None:
     out = hostile_ruling(tmp_path, capsys, "markdown")
     body = out.replace("| |", "")
     assert "<" not in body and "http:" not in body and "www." not in body and "@" not in body and "](" not in body
@@ -200,7 +197,7 @@ def test_markdown_shows_hostile_text_and_obeys_none_of_it(tmp_path: Path, capsys
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_a_failed_run_fails_in_every_format(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_a_failed_run_fails_in_every_format(kind: str, tmp_path: Path, capsys: Capsys) -> None:
     short = {"model": "m", "benchmark": "b", "found": 512, "expected": 1000}
     for name, text in (("JSON", "{"), ("512", of_cells(cell_of("no_excess_detected"), rows=[short]))):
         assert main([written(tmp_path / name, text), "--format", kind]) == 1
@@ -216,7 +213,7 @@ def test_a_failed_run_fails_in_every_format(kind: str, tmp_path: Path, capsys: p
 
 
 def test_github_writes_the_summary_where_the_job_has_a_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:
     summary = tmp_path / "summary.md"
     summary.write_text("before\n")
@@ -227,7 +224,7 @@ def test_github_writes_the_summary_where_the_job_has_a_page(
     assert capsys.readouterr().out.startswith("::error title=block%3A m on b::h\n")
 
 
-def test_a_merged_panel_is_gated_in_its_own_folder(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_a_merged_panel_is_gated_in_its_own_folder(tmp_path: Path, capsys: Capsys) -> None:
     (tmp_path / "verdict.json").write_text(json.dumps(verdict("no_excess_detected", "excess")))
     assert main([str(tmp_path)]) == 3
     assert "block" in capsys.readouterr().out

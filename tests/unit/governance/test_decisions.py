@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from governed import LATER, NOW, decided, first, flip, gated, rewrite, shard_of
+from governed import LATER, NOW, Capsys, Patch, decided, first, flip, gated, rewrite, shard_of
 from junitparser import JUnitXml
 
 import audit
@@ -28,7 +28,7 @@ from audit.sweep.audit import SCHEMA
 
 
 def test_an_override_lets_a_run_pass_says_so_in_every_format_and_expires(
-    run_dir: Path, keys: Path, capsys: pytest.CaptureFixture
+    run_dir: Path, keys: Path, capsys: Capsys
 ) -> None:
     assert gated(run_dir, keys) == 4
     assert decided(run_dir, keys, "alice") == 0
@@ -54,7 +54,7 @@ def test_an_override_lets_a_run_pass_says_so_in_every_format_and_expires(
     assert gated(run_dir, keys) == 4
 
 
-def test_each_start_of_a_run_says_who_started_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_start_of_a_run_says_who_started_it(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setenv("AUDIT_RUN_BY", "carol")
     open_run_dir(tmp_path / "run", SCHEMA, "f00", {}).close()
     monkeypatch.delenv("AUDIT_RUN_BY")
@@ -64,7 +64,7 @@ def test_each_start_of_a_run_says_who_started_it(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize(("asked", "code"), [(1, 0), (2, 4), ("two", 1), (0, 1), (True, 1)])
 def test_a_suite_says_how_many_people_are_needed(
-    asked: object, code: int, run_dir: Path, keys: Path, capsys: pytest.CaptureFixture
+    asked: object, code: int, run_dir: Path, keys: Path, capsys: Capsys
 ) -> None:
     (run_dir / "suite.json").write_text(json.dumps({"governance": {"approvals_required": asked}}))
     assert decided(run_dir, keys, "alice") == 0
@@ -113,7 +113,7 @@ def test_no_byte_of_a_decision_can_change(overridden: Path, keys: Path, tmp_path
 
 
 def test_decisions_that_nobody_can_check_do_not_pass(
-    overridden: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+    overridden: Path, tmp_path: Path, capsys: Capsys, monkeypatch: Patch
 ) -> None:
     monkeypatch.delenv("AUDIT_TRUSTED_KEYS", raising=False)
     assert gate([str(overridden)], LATER) == 1  # decisions that nobody can check
@@ -122,7 +122,7 @@ def test_decisions_that_nobody_can_check_do_not_pass(
 
 
 def test_a_deleted_decision_is_missed_where_a_registry_knows_of_it(
-    run_dir: Path, keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+    run_dir: Path, keys: Path, tmp_path: Path, capsys: Capsys, monkeypatch: Patch
 ) -> None:
     """The last of two, all of them, and one in the place of another; and how to begin anew, which people hear of."""
     from audit.commands.registry import main as registry
@@ -163,7 +163,7 @@ def test_a_deleted_decision_is_missed_where_a_registry_knows_of_it(
 
 
 def test_decisions_made_without_the_registry_are_noted_later(
-    overridden: Path, keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+    overridden: Path, keys: Path, tmp_path: Path, capsys: Capsys
 ) -> None:
     from audit.commands.registry import main as registry
 
@@ -178,7 +178,7 @@ def test_decisions_made_without_the_registry_are_noted_later(
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 
-def test_a_decision_without_effect_is_refused(run_dir: Path, keys: Path, capsys: pytest.CaptureFixture) -> None:
+def test_a_decision_without_effect_is_refused(run_dir: Path, keys: Path, capsys: Capsys) -> None:
     for kind, who, words, why in (
         ("approve", "alice", (), "an approval answers a review"),
         ("override", "mallory", (), "no public key among the trusted"),
@@ -248,7 +248,7 @@ def test_a_rejected_run_is_red_in_junit() -> None:
 
 
 def test_a_private_key_is_refused_when_others_may_read_it_and_is_never_shown(
-    keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+    keys: Path, tmp_path: Path, capsys: Capsys, monkeypatch: Patch
 ) -> None:
     key = Path(shutil.copy(keys / "alice.key", tmp_path / "alice.key"))
     secret = key.read_text().splitlines()[1]
@@ -270,9 +270,7 @@ def test_a_private_key_is_refused_when_others_may_read_it_and_is_never_shown(
     assert review(["keygen", "../eve", "--out", str(tmp_path)]) == 1
 
 
-def test_the_queue_lists_what_does_not_pass(
-    overridden: Path, run_dir: Path, keys: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_the_queue_lists_what_does_not_pass(overridden: Path, run_dir: Path, keys: Path, capsys: Capsys) -> None:
     trusted = ["--keys", str(keys / "trusted")]
     assert review(["list", str(run_dir.parent), *trusted], LATER) == 0
     out = capsys.readouterr().out
@@ -297,9 +295,7 @@ def panel(run_dir: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_decision_on_a_panel_binds_every_run_of_it(
-    panel: Path, run_dir: Path, keys: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_decision_on_a_panel_binds_every_run_of_it(panel: Path, run_dir: Path, keys: Path, capsys: Capsys) -> None:
     trusted = ["--keys", str(keys / "trusted")]
     assert gate([str(panel), *trusted], NOW) == 4
     assert review(["list", str(panel.parent), *trusted], NOW) == 0
@@ -327,7 +323,7 @@ def test_runs_of_one_name_are_all_bound(panel: Path, run_dir: Path, tmp_path: Pa
 
 @pytest.mark.usefixtures("no_figures")
 def test_the_pack_of_merged_runs_has_each_of_them_and_its_verdict_is_computed_again(
-    run_dir: Path, other: Path, keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+    run_dir: Path, other: Path, keys: Path, tmp_path: Path, capsys: Capsys
 ) -> None:
     pack, panel, trusted = tmp_path / "pack.zip", tmp_path / "merged", ["--keys", str(keys / "trusted")]
     sign = ["-o", str(pack), "--key", str(keys / "alice.key"), "--with-shards"]
@@ -358,7 +354,7 @@ def test_the_pack_of_merged_runs_has_each_of_them_and_its_verdict_is_computed_ag
 
 
 def test_a_folder_of_several_runs_is_told_the_command_that_reports_them(
-    run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run_dir: Path, tmp_path: Path, capsys: Capsys
 ) -> None:
     write_panel(tmp_path / "panel", [run_dir])
     assert report([f"{tmp_path / 'panel'}/"]) == 1

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from governed import flip, shard_of
+from governed import Capsys, flip, shard_of
 
 from audit.commands.again import suite_section
 from audit.commands.evidence import main
@@ -30,9 +30,7 @@ def packed(built: Path, keys: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return path
 
 
-def test_a_pack_holds_what_the_verdict_rests_on_and_verifies(
-    packed: Path, keys: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_pack_holds_what_the_verdict_rests_on_and_verifies(packed: Path, keys: Path, capsys: Capsys) -> None:
     with zipfile.ZipFile(packed) as archive:
         names = set(archive.namelist())
         shards = json.loads(archive.read("shards.json"))
@@ -161,7 +159,7 @@ def test_verify_loads_neither_ray_nor_arrow_nor_numpy(packed: Path, keys: Path) 
 
 
 def test_a_missing_key_is_an_error_and_not_an_unsigned_pack(
-    built: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+    built: Path, tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AUDIT_SIGNING_KEY", raising=False)
     assert main([str(built), "-o", str(tmp_path / "p.zip")]) == 1

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from governed import NOW, decided, gated, rewrite
+from governed import NOW, Capsys, decided, gated, rewrite
 
 from audit.commands.gate import main
 from audit.commands.registry import main as registry
@@ -21,7 +21,7 @@ def verdict(run: Path, **new: Any) -> None:
     rewrite(run / "report" / "verdict.json", lambda plain: plain["cells"][0].update(new))
 
 
-def test_what_the_gate_prints_is_what_it_computed(run_dir: Path, capsys: pytest.CaptureFixture) -> None:
+def test_what_the_gate_prints_is_what_it_computed(run_dir: Path, capsys: Capsys) -> None:
     verdict(run_dir, headline="All is well.", reasons=["Nothing to see."])
     assert main([str(run_dir)]) == 4
     assert "All is well" not in capsys.readouterr().out
@@ -47,9 +47,7 @@ def test_what_counts_as_another_verdict(stored: Any, again: Any, same: bool) -> 
     assert (difference(stored, again) == "") == same == (difference(again, stored) == "")
 
 
-def test_a_registered_run_with_other_bytes_is_refused(
-    run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_registered_run_with_other_bytes_is_refused(run_dir: Path, tmp_path: Path, capsys: Capsys) -> None:
     """Its verdict at its place; its manifest in a copy; and answers under the same fingerprint."""
     place = ["--registry", str(tmp_path / "r.db"), "--trust-report"]
     assert registry(["add", str(run_dir), *place[:2]], NOW) == 0

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from governed import Capsys, Patch
 from outcome_tables import outcomes_to_table, settings_of
 from servers_here import mail_here
 from synthetic import synthetic_outcomes
@@ -52,7 +53,7 @@ SUITE: dict[str, Any] = {
 
 
 @pytest.fixture
-def mail(monkeypatch: pytest.MonkeyPatch) -> Iterator[Taken]:
+def mail(monkeypatch: Patch) -> Iterator[Taken]:
     """What gives (to, subject) of what came since its last call, sorted."""
     messages: list[Any] = []
 
@@ -67,7 +68,7 @@ def mail(monkeypatch: pytest.MonkeyPatch) -> Iterator[Taken]:
 
 
 @pytest.fixture
-def answering(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+def answering(monkeypatch: Patch) -> dict[str, float]:
     """gain: what noise adds to the accuracy of the model that is asked next (0-1)."""
     model = {"gain": 0.0}
 
@@ -111,7 +112,7 @@ def finished(
 @pytest.mark.usefixtures("no_figures")
 def test_the_whole_life(
     keys: Path, mail: Taken, answering: dict[str, float], tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: Patch, capsys: Capsys,
 ) -> None:  # fmt: skip
     readers = tmp_path_factory.mktemp("readers")
     place, trusted = ["--registry", str(tmp_path / "registry.db")], ["--keys", str(keys / "trusted")]
@@ -208,7 +209,7 @@ def test_the_whole_life(
 
 
 def test_a_suite_that_breaks_off_is_told_and_does_not_pass(
-    keys: Path, mail: Taken, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    keys: Path, mail: Taken, tmp_path: Path, monkeypatch: Patch, capsys: Capsys
 ) -> None:
     def broken(config: RunConfig) -> int:
         raise EngineError("no memory")

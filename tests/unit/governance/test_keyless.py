@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from governed import NOW, decided
+from governed import NOW, Capsys, Patch, decided
 from sigstore_services import ISSUER, serving, token
 
 from audit.commands.evidence import main as evidence
@@ -33,7 +33,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def as_who(services: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def as_who(services: Path, monkeypatch: Patch) -> Callable[[str], None]:
     """From here on the CI job is this person's."""
     for name in ("GITHUB_ACTIONS", "CIRCLECI", "BUILDKITE", "GITLAB_CI"):
         monkeypatch.delenv(name, raising=False)
@@ -62,7 +62,7 @@ def override(run_dir: Path, trusted: Path, name: str) -> int:
 
 
 def test_the_gate_honours_a_decision_through_sigstore_like_a_key(
-    run_dir: Path, trusted: Path, keys: Path, as_who: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+    run_dir: Path, trusted: Path, keys: Path, as_who: Callable[[str], None], capsys: Capsys
 ) -> None:
     asked = [str(run_dir), "--keys", str(trusted), "--approvals", "2"]
     as_who("dora@example.org")
@@ -79,7 +79,7 @@ def test_the_gate_honours_a_decision_through_sigstore_like_a_key(
 
 
 def test_a_pack_is_vouched_for_by_an_identity(
-    built: Path, trusted: Path, as_who: Callable[[str], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    built: Path, trusted: Path, as_who: Callable[[str], None], tmp_path: Path, capsys: Capsys
 ) -> None:
     as_who("emil@example.org")
     pack = str(tmp_path / "pack.zip")
@@ -121,7 +121,7 @@ def test_whatever_is_changed_in_a_signature_is_found(trusted: Path, as_who: Call
 
 def test_no_services_no_identity_or_no_library_is_an_error_and_never_an_unsigned_decision(
     run_dir: Path, trusted: Path, services: Path, as_who: Callable[[str], None], tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    monkeypatch: Patch, capsys: Capsys,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(sys, "stdin", open(os.devnull))  # noqa: SIM115 - nobody to ask
     assert override(run_dir, trusted, "dora") == 1 and "terminal" in capsys.readouterr().err
@@ -140,7 +140,7 @@ def test_no_services_no_identity_or_no_library_is_an_error_and_never_an_unsigned
 
 
 def test_without_the_library_nothing_is_signed_or_believed(
-    run_dir: Path, trusted: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run_dir: Path, trusted: Path, monkeypatch: Patch, capsys: Capsys
 ) -> None:
     monkeypatch.setitem(sys.modules, "sigstore", None)
     assert override(run_dir, trusted, "dora") == 1
@@ -154,7 +154,7 @@ def test_an_identity_needs_its_issuer(told: str, tmp_path: Path) -> None:
         load_identity(tmp_path / "a.sigstore.json")
 
 
-def test_the_public_instance_signs_and_verifies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_public_instance_signs_and_verifies(tmp_path: Path, monkeypatch: Patch) -> None:
     """For real, in a CI job that has an identity: AUDIT_TEST_SIGSTORE='{"identity": ..., "issuer": ...}' names it."""
     pytest.importorskip("sigstore", reason=NEEDS)
     told = os.environ.get("AUDIT_TEST_SIGSTORE")

@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from governed import NOW, TOKEN, reviewing
+from governed import NOW, TOKEN, Capsys, reviewing
 from starlette.testclient import TestClient
 
 from audit.commands.gate import main as gate
@@ -50,7 +50,7 @@ def post(page: TestClient, address: str, data: dict[str, str], **headers: str) -
 
 
 def test_a_run_is_looked_at_and_decided(
-    page: TestClient, address: str, run_dir: Path, keys: Path, capsys: pytest.CaptureFixture
+    page: TestClient, address: str, run_dir: Path, keys: Path, capsys: Capsys
 ) -> None:
     assert "no decision" in page.get("/home/").text
     shown = page.get(address).text
@@ -128,7 +128,7 @@ def test_a_suite_shows_the_page_of_each_run(run_dir: Path, keys: Path, tmp_path:
 
 
 def test_who_cannot_decide_starts_no_page(
-    run_dir: Path, keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+    run_dir: Path, keys: Path, tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ConfigError, match="no public key among the trusted"):
         create_app(reviewing(run_dir.parent, keys, AT, "mallory"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from governed import gated, rewrite
+from governed import Capsys, gated, rewrite
 
 from audit.command_line import configured
 from audit.commands.evidence import main as evidence
@@ -136,7 +136,7 @@ def test_what_does_not_hold_has_a_code(name: str, started: Path, keys: Path) -> 
 
 
 def test_the_command_seals_and_prints_the_run(
-    tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:
     words = [*DESIGN, f"run_dir={tmp_path / 'run'}"]
     for extra, code in ((["--key", str(keys / "alice.key")], 2), (["--seal", "--key", str(keys / "alice.key")], 0)):
@@ -171,7 +171,7 @@ def run_sealed(run_dir: Path, keys: Path) -> Path:
     return run_dir
 
 
-def test_gate_and_pack_show_deviations(run_sealed: Path, keys: Path, capsys: pytest.CaptureFixture) -> None:
+def test_gate_and_pack_show_deviations(run_sealed: Path, keys: Path, capsys: Capsys) -> None:
     assert gated(run_sealed, keys, "--format", "json") == 4
     (shown,) = json.loads(capsys.readouterr().out)["seals"]
     ((field, run, sealed),) = [one.values() for one in shown["changed"]]  # its keys are sorted
@@ -192,7 +192,7 @@ def test_gate_and_pack_show_deviations(run_sealed: Path, keys: Path, capsys: pyt
     ("spoil", "code"), [("taken away", "seal_missing"), ("no keys", "seal_no_keys"), ("of elsewhere", "seal_replaced")]
 )
 def test_a_seal_that_does_not_hold_fails_the_gate(
-    spoil: str, code: str, run_sealed: Path, sealed: Path, keys: Path, capsys: pytest.CaptureFixture
+    spoil: str, code: str, run_sealed: Path, sealed: Path, keys: Path, capsys: Capsys
 ) -> None:
     words = ["--seal", str(sealed / SEAL)] if spoil == "of elsewhere" else []
     if spoil == "taken away":
@@ -207,9 +207,7 @@ def test_a_pack_without_the_seal_that_its_manifest_names_is_refused(run_sealed: 
     assert evidence([str(run_sealed), "-o", str(run_sealed.parent / "pack.zip"), "--unsigned"]) == 1
 
 
-def test_the_gate_counts_earlier_runs_of_the_design(
-    run_dir: Path, keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_the_gate_counts_earlier_runs_of_the_design(run_dir: Path, keys: Path, tmp_path: Path, capsys: Capsys) -> None:
     """Beside it and in the registry, each once; a later one, another model and another audit are no tries."""
     own = Manifest.load(run_dir)
     ((benchmark, facts),) = own.benchmark.items()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from governed import Patch
 from servers_here import Quiet, http_here
 
 from audit.commands.references import main as references
@@ -20,7 +21,7 @@ RIGHT, RECIPE = answers_sha256(KEPT), RECIPES["gsm8k_zeroeval"]
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[str]]]:
+def served(monkeypatch: Patch) -> Iterator[tuple[str, list[str]]]:
     """(address, paths asked for). The model's name says how its file is answered."""
     asked: list[str] = []
 
@@ -82,9 +83,7 @@ def test_answers_in_a_zip(tmp_path: Path) -> None:
     assert answers_of(RECIPES["mmlu_pro"], "m", answers_sha256(kept), str(tmp_path), tmp_path) == kept
 
 
-def test_gsm8k_becomes_a_set_of_its_44_models(
-    tmp_path: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gsm8k_becomes_a_set_of_its_44_models(tmp_path: Path, shared_data: Path, monkeypatch: Patch) -> None:
     """Of the published ends of replies; three models' files are whole as published."""
     monkeypatch.setenv("AUDIT_REFERENCES", str(tmp_path / "sets"))
     copy = tmp_path / "copy"

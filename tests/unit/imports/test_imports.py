@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from governed import Capsys
 
 from audit.benchmarks.rows import text_key
 from audit.commands.again import verdict_again
@@ -166,7 +167,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_log(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hostile_log(name: str, tmp_path: Path, capsys: Capsys) -> None:
     text, said = HOSTILE[name]
     path, run = tmp_path / "log", tmp_path / "run"
     path.write_text(text)
@@ -197,7 +198,7 @@ def test_members_with_paths_are_not_unpacked(tmp_path: Path) -> None:
     assert sorted(one.name for one in tmp_path.iterdir()) == ["in", "paths.eval"] and not Path("/evil.json").exists()
 
 
-def test_what_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_not_there(tmp_path: Path, capsys: Capsys) -> None:
     assert main([str(tmp_path / "no.eval"), "-o", str(tmp_path / "run")]) == 1
 
 
@@ -278,7 +279,7 @@ def test_an_interrupted_import_is_not_finished(tmp_path: Path) -> None:
     assert write_run(run, joined, asked) == 8 * 30 and Manifest.load(run).status == "finished"
 
 
-def test_k_of_n_and_what_a_log_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_k_of_n_and_what_a_log_lacks(tmp_path: Path, capsys: Capsys) -> None:
     """Item a is one item with .3, however often it was tried: m scores (.3 + 9 x 1) / 10. n lacks 1 of 11 items."""
     path, run = tmp_path / "log.csv", tmp_path / "run"
     others = "".join(f"{who},{item},10,10\n" for item in "cdefghijk" for who in "mn")
@@ -323,7 +324,7 @@ def test_options_in_another_order_are_put_back() -> None:
     assert [joined.answers[who, "b"]["k"][0].answer for who in "mn"] == ["A", "C"]
 
 
-def test_what_joins_badly_is_counted_and_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_joins_badly_is_counted_and_refused(tmp_path: Path, capsys: Capsys) -> None:
     path, run = tmp_path / "log.csv", tmp_path / "run"
     path.write_text(HEAD + "".join(f"m,{i},1\n" for i in range(20)) + "".join(f"n,{i},1\n" for i in range(3, 40)))
     (tmp_path / "new.csv").write_text(HEAD + "".join(f"{who},x{i},1\n" for i in range(20) for who in "mn"))
@@ -332,7 +333,7 @@ def test_what_joins_badly_is_counted_and_refused(tmp_path: Path, capsys: pytest.
     assert "20 of 40" in said.err and "20" in said.out and not run.exists()
 
 
-def test_held_out_items_that_are_not_held_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_held_out_items_that_are_not_held_out(tmp_path: Path, capsys: Capsys) -> None:
     text = "model,text,correct\nm,What barks?,1\n"
     (tmp_path / "a.csv").write_text(text)
     (tmp_path / "b.csv").write_text(text.replace("What barks", "what  BARKS"))
@@ -388,7 +389,7 @@ def test_a_log_that_is_not_as_its_format_has_it_is_refused_in_a_sentence(state, 
         list(read_log(tmp_path, Wanted()).outcomes)
 
 
-def test_names_alone_tell_that_items_are_not_held_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_alone_tell_that_items_are_not_held_out(tmp_path: Path, capsys: Capsys) -> None:
     """Tables without texts: the same names with the same outcomes are the same items; with others, they are not."""
     seen, new, run = tmp_path / "seen.csv", tmp_path / "new.csv", tmp_path / "run"
     right = {(who, i): int((7 * i + ord(who)) % 3 > 0) for who in "mn" for i in range(60)}

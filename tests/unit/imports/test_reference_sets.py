@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from audit_here import undrawn
+from governed import Capsys, Patch
 
 from audit.__main__ import main as audit
 from audit.benchmarks.fresh import Origin, last_date
@@ -58,7 +59,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def one_set(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def one_set(made: Path, tmp_path: Path, monkeypatch: Patch) -> str:
     """Twelve models of four families on `exam` and on 200 held-out items."""
     monkeypatch.setenv("AUDIT_REFERENCES", str(tmp_path / "sets"))
     shutil.copytree(made / "sets", tmp_path / "sets")
@@ -113,9 +114,7 @@ def test_a_convicted_model_becomes_no_reference(one_set: str, tmp_path: Path) ->
     assert references(words) == 1 and known_sets() == [one_set]
 
 
-def test_a_set_by_other_names_and_one_without_held_out_items(
-    one_set: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_set_by_other_names_and_one_without_held_out_items(one_set: str, tmp_path: Path, capsys: Capsys) -> None:
     """The set calls its held-out items `held_out`; one table holds both of this model's. Then a set without any."""
     mine(tmp_path)
     tables = ((tmp_path / "a.csv", "old"), (tmp_path / "b.csv", "fresh"))
@@ -143,9 +142,7 @@ def test_a_set_by_other_names_and_one_without_held_out_items(
     assert "0 of 200" in capsys.readouterr().err
 
 
-def test_an_import_takes_references_from_a_set(
-    one_set: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_import_takes_references_from_a_set(one_set: str, tmp_path: Path, capsys: Capsys) -> None:
     words = [*mine(tmp_path), *DATES, "--references", f"set:{one_set}"]
     assert import_logs(words) == 1  # of which family is it?
     assert import_logs([*words, "--family", "bee"]) == 0
@@ -164,7 +161,7 @@ def test_an_import_takes_references_from_a_set(
 
 @pytest.mark.parametrize("released", ["2023-11", "mine=2023-11"])
 def test_a_set_without_a_model_old_enough_is_refused_by_the_judged_models_date(
-    one_set: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], released: str
+    one_set: str, tmp_path: Path, capsys: Capsys, released: str
 ) -> None:
     words = [*mine(tmp_path), "--references", f"set:{one_set}", "--family", "bee", "--held-out-date", "2023-12"]
     assert import_logs([*words, "--released", released]) == 1
@@ -195,7 +192,7 @@ def test_an_audit_takes_references_from_a_set(one_set: str) -> None:
         run(None)
 
 
-def test_the_five_commands_of_the_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_five_commands_of_the_docs(tmp_path: Path, monkeypatch: Patch) -> None:
     """The section's own lines, on made tables. One item of 201 was answered right in 3 of 10 trials: .3 of an item."""
     text = (Path(__file__).parents[3] / "docs/do/import_logs.md").read_text()
     section = text.split("## Five commands", 1)[1].split("\n## ", 1)[0].replace("\\\n", " ")

@@ -1,5 +1,6 @@
 """A small finished run, as the registry's tests need it."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from synthetic import synthetic_outcomes
 from audit.sweep.report import verdict_of
 from audit.verdict.result import json_text
 
+Told = Callable[..., Path]  # the fixture that makes a copy of a run that says other things
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 

@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 import requests
 import yaml
+from governed import Capsys, Patch
 from huggingface_hub import HfApi, ModelCard, parse_eval_result_entries
+from registered_runs import Told
 from servers_here import free_port
 
 from audit.commands.registry import main
@@ -23,9 +25,7 @@ from audit.registry import cards
 from audit.registry.entry import read_entry
 
 
-def test_a_card_is_read_back_and_added_to(
-    told: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_card_is_read_back_and_added_to(told: Told, tmp_path: Path, capsys: Capsys) -> None:
     out = tmp_path / "model"
     out.mkdir()
     (out / "README.md").write_text("---\nlicense: mit\n---\n\n# Mine\n\nA person's own text.\n")
@@ -54,9 +54,7 @@ def test_a_card_is_read_back_and_added_to(
     assert main(["card", str(first), *words]) == 1 and "same run" in capsys.readouterr().err
 
 
-def test_no_verdict_is_published_that_the_answers_do_not_give(
-    told: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_verdict_is_published_that_the_answers_do_not_give(told: Told, tmp_path: Path, capsys: Capsys) -> None:
     run = str(told(cell={"verdict": "no_excess_detected"}))
     for words in (
         ["card", run, "--out", str(tmp_path / "out")],
@@ -67,16 +65,14 @@ def test_no_verdict_is_published_that_the_answers_do_not_give(
     assert not (tmp_path / "out").exists()
 
 
-def test_hostile_text_is_no_markup_in_a_card(told: Callable[..., Path], tmp_path: Path) -> None:
+def test_hostile_text_is_no_markup_in_a_card(told: Told, tmp_path: Path) -> None:
     bad = "<img src=x onerror=alert(1)> [a](http://b) | x\n---\nlicense: evil"
     assert main(["card", str(told(cell={"headline": bad})), "--trust-report", "--out", str(tmp_path / "out")]) == 0
     card = ModelCard.load(tmp_path / "out" / "README.md")
     assert "<img" not in card.text and "[a](" not in card.text and card.data.get("license") is None
 
 
-def test_what_cannot_be_written_is_refused(
-    told: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_written_is_refused(told: Told, tmp_path: Path, monkeypatch: Patch, capsys: Capsys) -> None:
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     run, out = str(told()), str(tmp_path / "out")
@@ -89,7 +85,7 @@ def test_what_cannot_be_written_is_refused(
 
 
 def test_a_card_is_pushed_only_when_asked_and_nothing_else_with_it(
-    told: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    told: Told, tmp_path: Path, monkeypatch: Patch, capsys: Capsys
 ) -> None:
     asked: list[dict[str, Any]] = []
 
@@ -155,7 +151,7 @@ def tagged_once(folder: Path, name: str, version: Callable[[], dict[str, Any]], 
     assert main([*words, "7"]) == 1
 
 
-def test_mlflow_is_tagged_once_and_never_otherwise(told: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mlflow_is_tagged_once_and_never_otherwise(told: Told, monkeypatch: Patch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "tok")
     monkeypatch.setattr(cards, "_WAITS_S", (0,))
@@ -200,9 +196,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         process.wait(20)
 
 
-def test_a_real_mlflow_takes_tags_and_verdict(
-    server: str, told: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_real_mlflow_takes_tags_and_verdict(server: str, told: Told, monkeypatch: Patch) -> None:
     api = f"{server}/api/2.0/mlflow"
 
     def post(path: str, **content: Any) -> Any:
@@ -231,9 +225,7 @@ def test_a_real_mlflow_takes_tags_and_verdict(
     assert answer.content == (folder / "report" / "verdict.json").read_bytes()
 
 
-def test_wandb_is_offered_where_it_is_installed(
-    told: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wandb_is_offered_where_it_is_installed(told: Told, tmp_path: Path, monkeypatch: Patch, capsys: Capsys) -> None:
     words = ["wandb", str(told()), "--project", "audits"]
     if find_spec("wandb") is None:
         assert main(words) == 1 and "wandb" in capsys.readouterr().err

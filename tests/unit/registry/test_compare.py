@@ -2,14 +2,13 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from governed import rewrite
-from registered_runs import make_run
+from governed import Capsys, rewrite
+from registered_runs import Told, make_run
 
 import audit
 from audit.commands.compare import main
@@ -64,9 +63,7 @@ def test_clustered_questions_are_compared_by_cluster() -> None:
     assert (still.low, still.high) == pytest.approx((0.025 ** (1 / 2) - 1, 1 - 0.025 ** (1 / 2)))
 
 
-def test_what_changed_is_said_and_every_question_listed(
-    two: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_changed_is_said_and_every_question_listed(two: tuple[Path, Path], tmp_path: Path, capsys: Capsys) -> None:
     out = tmp_path / "changed.html"
     assert main([str(two[0]), str(two[1]), "--out", str(out)]) == 0
     said = capsys.readouterr().out
@@ -81,9 +78,7 @@ def test_what_changed_is_said_and_every_question_listed(
     assert page.count("<details>") == cell["changed"] + 1 and "script-src" in page and page.count("<script") == 1
 
 
-def test_what_lasts_of_a_change_under_damage(
-    two: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_lasts_of_a_change_under_damage(two: tuple[Path, Path], tmp_path: Path, capsys: Capsys) -> None:
     worse_under_damage = make_run(tmp_path / "v3", n=40, clean_accuracy=0.85, gain=-0.4, seed=4, revision="rev3")
     for new, least, most in ((two[1], -0.2, 0.2), (worse_under_damage, 0.2, 0.8)):
         assert main([str(two[0]), str(new), "--json"]) == 0
@@ -96,9 +91,7 @@ def test_what_lasts_of_a_change_under_damage(
         assert kept["adjusted"] == found["pvalue"]  # one condition
 
 
-def test_what_lasts_of_imported_answers_is_held_against_held_out_items(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_lasts_of_imported_answers_is_held_against_held_out_items(tmp_path: Path, capsys: Capsys) -> None:
     """Three trials an item: the newer model is right on all items as published, and as before on those held out."""
     runs = []
     for name, published in (("old", 0.4), ("new", 1.0)):
@@ -132,9 +125,7 @@ def test_a_memory_run_with_likelihoods_is_compared_and_read_by_its_answers_alone
     assert run.plot().lines
 
 
-def test_two_suites_are_compared_audit_by_audit(
-    two: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_suites_are_compared_audit_by_audit(two: tuple[Path, Path], tmp_path: Path, capsys: Capsys) -> None:
     for name, run in zip("ab", two, strict=True):
         folder = tmp_path / name
         runs = [Path(shutil.copytree(run, folder / audit)) for audit in ("sweep", "again")]
@@ -173,15 +164,13 @@ BENCHMARK = {"n": 12, "revision": "sha256:b", "ids_sha256": "2" * 64}
     ],
 )
 def test_what_is_not_comparable_is_refused_by_name(
-    built_run: Path, told: Callable[..., Path], changes: dict, says: str, capsys: pytest.CaptureFixture[str]
+    built_run: Path, told: Told, changes: dict, says: str, capsys: Capsys
 ) -> None:
     assert main([str(built_run), str(told(**{"verdict" if "library" in changes else "manifest": changes}))]) == 1
     assert says in capsys.readouterr().err
 
 
-def test_models_of_other_names_are_paired_when_said(
-    built_run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_models_of_other_names_are_paired_when_said(built_run: Path, capsys: Capsys, tmp_path: Path) -> None:
     assert main([str(built_run), str(built_run), "--models", "m=m"]) == 0
     assert "0 better, 0 worse of 12  p = 1, mid-p = 1, Holm p = 1" in capsys.readouterr().out
     assert main([str(built_run), str(built_run), "--models", "m=other"]) == 1
@@ -195,7 +184,7 @@ def test_models_of_other_names_are_paired_when_said(
     [("model", "--models m=m", "other=m"), ("benchmark", "--benchmarks synthetic", "lost")],
 )
 def test_what_one_run_lost_is_not_left_out_in_silence(
-    built_run: Path, told: Callable[..., Path], capsys: pytest.CaptureFixture[str], what: str, words: str, unknown: str
+    built_run: Path, told: Told, capsys: Capsys, what: str, words: str, unknown: str
 ) -> None:
     other = told()
     names = {"model": "m", "benchmark": "synthetic", what: "lost"}
@@ -228,7 +217,7 @@ def test_hostile_names_and_texts_are_escaped(two: tuple[Path, Path], tmp_path: P
     assert text.count("<script") == 1 and text.count("&lt;script&gt;") == 4  # the page's own
 
 
-def test_imported_logs_are_compared_item_by_item(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_imported_logs_are_compared_item_by_item(tmp_path: Path, capsys: Capsys) -> None:
     """Ten trials an item are one item: 30 items rise from .3 to .6, so the change is 30 points of 30 and not of 300."""
     for name, right, items in (("old", 3, 30), ("new", 6, 31), ("other", 6, 60)):
         rows = "".join(f"{name},{k},{right}/10\n" for k in range(30 if name != "other" else 0))

@@ -2,15 +2,15 @@
 
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from governed import decided
-from registered_runs import NOW
+from governed import Capsys, Patch, decided
+from registered_runs import NOW, Told
 from servers_here import Quiet, http_here, mail_here
 from sqlalchemy import select, update
 
@@ -28,7 +28,7 @@ SECRET = "hunter2secret"
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(monkeypatch: Patch) -> None:
     monkeypatch.setattr(notify, "_WAIT_S", 0.01)
     for name in ("AUDIT_REGISTRY", "AUDIT_NOTIFY"):
         monkeypatch.delenv(name, raising=False)
@@ -100,9 +100,7 @@ def test_people_whom_a_suite_names_are_written_to_by_the_mail_server(mail: tuple
     assert "2 whom" in unreached([hook.address], told.to)
 
 
-def test_what_fails_is_tried_again_and_then_said_without_the_address(
-    hook: Hook, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_fails_is_tried_again_and_then_said_without_the_address(hook: Hook, capfd: Capsys) -> None:
     hook.codes = [500, 503, 200]
     assert send(NOTE, [hook.address]) == "" and len(hook.received) == 1
     hook.codes = [500]
@@ -116,7 +114,7 @@ def test_a_mail_server_that_hangs_is_given_up(hanging: str, hook: Hook) -> None:
     assert "1 of 2" in problem and "1 s, 3 tries" in problem and len(hook.received) == 1
 
 
-def test_addresses_that_cannot_be_read_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_addresses_that_cannot_be_read_are_not_shown(monkeypatch: Patch) -> None:
     monkeypatch.setenv("AUDIT_NOTIFY", f"json://localhost nonsense://{SECRET}")
     with pytest.raises(ConfigError, match="Address 2 of 2") as refused:
         addresses()
@@ -153,8 +151,8 @@ TITLES = {"block": "blocks", "review": "asks for a review", "no decision": "ends
     [("excess", "block"), ("brittle", "review"), ("underpowered", "no decision"), ("no_excess_detected", None)],
 )
 def test_a_finished_run_tells_of_every_end_but_a_pass(
-    verdict: str, kind: str | None, told: Callable[..., Path], hook: Hook, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    verdict: str, kind: str | None, told: Told, hook: Hook, tmp_path: Path,
+    monkeypatch: Patch, capsys: Capsys,
 ) -> None:  # fmt: skip
     folder = told(cell={"verdict": verdict})
     monkeypatch.setenv("AUDIT_NOTIFY", hook.address)
@@ -166,7 +164,7 @@ def test_a_finished_run_tells_of_every_end_but_a_pass(
 
 
 def test_a_failure_is_told_with_and_without_a_registry(
-    told: Callable[..., Path], hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    told: Told, hook: Hook, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     folder = told()
     monkeypatch.setenv("AUDIT_NOTIFY", hook.address)
@@ -177,7 +175,7 @@ def test_a_failure_is_told_with_and_without_a_registry(
 
 
 def test_a_database_that_is_down_stops_no_run_and_keeps_nobody_from_hearing_of_it(
-    told: Callable[..., Path], hook: Hook, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    told: Told, hook: Hook, monkeypatch: Patch, capsys: Capsys
 ) -> None:
     from audit.registry import database
 
@@ -193,8 +191,8 @@ def test_a_database_that_is_down_stops_no_run_and_keeps_nobody_from_hearing_of_i
 
 
 def test_decisions_that_expire_are_told_before_and_after(
-    registry: Registry, told: Callable[..., Path], hook: Hook, keys: Path, place: list[str],
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    registry: Registry, told: Told, hook: Hook, keys: Path, place: list[str],
+    monkeypatch: Patch, capsys: Capsys,
 ) -> None:  # fmt: skip
     folder = told(cell={"verdict": "brittle"})
     add(registry, read_entry(folder), NOW)

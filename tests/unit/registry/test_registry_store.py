@@ -6,7 +6,6 @@ import random
 import signal
 import sqlite3
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +13,8 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from registered_runs import NOW
+from governed import Patch
+from registered_runs import NOW, Told
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import OperationalError
 
@@ -28,7 +28,7 @@ from audit.registry.store import Notice, add, find, kept, write_notice
 from audit.shards.manifest import Manifest
 
 
-def test_a_run_is_registered_once_with_all_of_it(registry: Registry, told: Callable[..., Path]) -> None:
+def test_a_run_is_registered_once_with_all_of_it(registry: Registry, told: Told) -> None:
     folder = told(suite={"audit_suite_id": "s1", "governance": {"result_retention_days": 30}})
     entry = read_entry(folder)
     assert add(registry, entry, NOW) and not add(registry, entry, NOW)
@@ -44,7 +44,7 @@ def test_a_run_is_registered_once_with_all_of_it(registry: Registry, told: Calla
     assert entry.key == key_of(folder)
 
 
-def test_the_key_is_of_the_content_and_not_of_the_place(registry: Registry, told: Callable[..., Path]) -> None:
+def test_the_key_is_of_the_content_and_not_of_the_place(registry: Registry, told: Told) -> None:
     here, there = read_entry(told("here")), read_entry(told("there"))
     assert here.key == there.key
     assert add(registry, here, NOW) and not add(registry, there, NOW)
@@ -71,7 +71,7 @@ def test_the_key_is_of_the_content_and_not_of_the_place(registry: Registry, told
         ({"suite": []}, "no suite"),
     ],
 )
-def test_what_is_not_finished_or_unsound_is_refused(told: Callable[..., Path], changes: dict, says: str) -> None:
+def test_what_is_not_finished_or_unsound_is_refused(told: Told, changes: dict, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         read_entry(told(**changes))
 
@@ -82,7 +82,7 @@ def test_migrations_make_the_tables_that_the_program_writes(registry: Registry) 
 
 
 def test_a_registry_of_an_older_program_is_brought_up_to_date_with_what_is_in_it(
-    tmp_path: Path, told: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, told: Told, monkeypatch: Patch
 ) -> None:
     """As version 0001 left it: with a notice that waits."""
     place, upgrade = str(tmp_path / "old.db"), database.command.upgrade
@@ -106,7 +106,7 @@ def test_a_registry_of_a_newer_program_is_refused_unchanged(registry: Registry, 
     assert before == registry.read(lambda c: c.execute(text("SELECT name, sql FROM sqlite_master ORDER BY name")).all())
 
 
-def test_a_clock_that_went_backwards_is_refused(registry: Registry, told: Callable[..., Path]) -> None:
+def test_a_clock_that_went_backwards_is_refused(registry: Registry, told: Told) -> None:
     entry = read_entry(told())
     add(registry, entry, NOW)
     later = replace(entry, key="b" * 64)
@@ -119,9 +119,7 @@ def test_a_clock_that_went_backwards_is_refused(registry: Registry, told: Callab
 @pytest.mark.parametrize(
     "place", ["oracle://x/y", "postgresql://u:pw@h", "postgresql://h/d?password=pw", ":memory:", "sqlite://", "://"]
 )
-def test_addresses_that_cannot_be_used_are_refused_without_showing_a_password(
-    place: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_addresses_that_cannot_be_used_are_refused_without_showing_a_password(place: str, monkeypatch: Patch) -> None:
     monkeypatch.setattr(database, "_WAITS_S", ())
     with pytest.raises((ConfigError, RegistryError)) as refused:
         open_registry(place_of(place) or "")
@@ -167,7 +165,7 @@ def _all_whole(place: str, entries: list[Entry]) -> None:
 
 
 @pytest.fixture
-def entries(told: Callable[..., Path]) -> list[Entry]:
+def entries(told: Told) -> list[Entry]:
     """Twelve runs that block, each with its notice."""
     one = read_entry(told(cell={"verdict": "excess"}))
     return [replace(one, key=f"{k:064x}") for k in range(12)]
@@ -206,9 +204,7 @@ def test_in_a_real_postgresql_the_same_holds(postgres: str, entries: list[Entry]
     assert len(tried) == 2 and opened.read(lambda c: c.scalar(written)) == 1
 
 
-def test_a_write_that_the_database_lost_is_made_again_whole(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_the_database_lost_is_made_again_whole(registry: Registry, monkeypatch: Patch) -> None:
     monkeypatch.setattr(database, "_WAITS_S", (0.0,))
     tried = []
 
@@ -222,7 +218,7 @@ def test_a_write_that_the_database_lost_is_made_again_whole(
     assert len(tried) == 2 and registry.read(lambda c: c.scalar(select(func.count()).select_from(notices))) == 1
 
 
-def test_without_a_registry_a_run_touches_nothing(told: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_registry_a_run_touches_nothing(told: Told, monkeypatch: Patch) -> None:
     for name in ("AUDIT_REGISTRY", "AUDIT_NOTIFY"):
         monkeypatch.delenv(name, raising=False)
     folder = told()
@@ -233,9 +229,7 @@ def test_without_a_registry_a_run_touches_nothing(told: Callable[..., Path], mon
     assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
 
-def test_list_and_show(
-    told: Callable[..., Path], place: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_list_and_show(told: Told, place: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = told("a\x1b[2Jb")
     assert main(["add", str(folder.parent), *place]) == 0
     assert "\x1b" not in capsys.readouterr().out

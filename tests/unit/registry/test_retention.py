@@ -3,14 +3,13 @@
 import base64
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from governed import decided
-from registered_runs import NOW
+from governed import Capsys, decided
+from registered_runs import NOW, Told
 
 from audit.commands.registry import main
 from audit.panel import write_panel
@@ -25,7 +24,7 @@ LATER = NOW + timedelta(days=60)
 
 
 @pytest.fixture
-def run(registry: Registry, told: Callable[..., Path]) -> Path:
+def run(registry: Registry, told: Told) -> Path:
     folder = told("old", suite=SUITE, cell={"verdict": "no_excess_detected"})
     (folder / "notes.txt").write_text("a person's own")
     add(registry, read_entry(folder), NOW)
@@ -37,7 +36,7 @@ def stays(registry: Registry, now: datetime = LATER) -> list[str]:
 
 
 def test_what_is_past_its_retention_goes_and_leaves_its_hashes(
-    registry: Registry, run: Path, place: list[str], capsys: pytest.CaptureFixture[str]
+    registry: Registry, run: Path, place: list[str], capsys: Capsys
 ) -> None:
     assert retention.past_retention(registry, NOW) == []  # ended 19 days ago
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
@@ -71,7 +70,7 @@ def test_a_hold_keeps_a_run_until_it_is_released(registry: Registry, run: Path, 
     assert stays(registry) == [""]
 
 
-def test_what_is_under_review_or_counts_stays(registry: Registry, told: Callable[..., Path], keys: Path) -> None:
+def test_what_is_under_review_or_counts_stays(registry: Registry, told: Told, keys: Path) -> None:
     folder = told("old", suite=SUITE, cell={"verdict": "brittle"})
     add(registry, read_entry(folder), NOW)
     assert stays(registry) == ["under review: nobody has decided"]
@@ -83,7 +82,7 @@ def test_what_is_under_review_or_counts_stays(registry: Registry, told: Callable
 
 
 def test_a_run_stays_while_its_suite_is_under_review_and_the_page_of_all_goes_with_the_last(
-    registry: Registry, told: Callable[..., Path], tmp_path: Path
+    registry: Registry, told: Told, tmp_path: Path
 ) -> None:
     home = tmp_path / "suite"
     home.mkdir()
@@ -110,9 +109,7 @@ def test_a_directory_with_something_else_or_none_stays(registry: Registry, run: 
     assert stays(registry) == ["its directory cannot be reached from here"]
 
 
-def test_a_run_judged_again_goes_with_the_newest_judgement(
-    registry: Registry, run: Path, told: Callable[..., Path]
-) -> None:
+def test_a_run_judged_again_goes_with_the_newest_judgement(registry: Registry, run: Path, told: Told) -> None:
     again = told("again", cell={"verdict": "no_excess_detected", "reasons": ["judged again"]})  # of no suite: kept
     add(registry, read_entry(again), NOW + timedelta(days=1))
     assert stays(registry) == ["judged again since, in a run that is kept"]
@@ -159,7 +156,7 @@ def test_a_run_that_is_going_on_is_not_touched(registry: Registry, run: Path) ->
 
 
 def test_a_clock_that_went_backwards_expires_and_draws_nothing(
-    registry: Registry, run: Path, place: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    registry: Registry, run: Path, place: list[str], tmp_path: Path, capsys: Capsys
 ) -> None:
     before = NOW - timedelta(days=400)
     for words in (["expire", "--dry-run"], ["due"], ["draw", "elementary", "--n", "3", "--out", str(tmp_path / "d")]):
@@ -167,7 +164,7 @@ def test_a_clock_that_went_backwards_expires_and_draws_nothing(
         assert "clock" in capsys.readouterr().err
 
 
-def test_what_is_due_and_what_is_in_time(registry: Registry, run: Path, told: Callable[..., Path]) -> None:
+def test_what_is_due_and_what_is_in_time(registry: Registry, run: Path, told: Told) -> None:
     assert [period_of(f"2026-{m:02d}-15") for m in (1, 3, 4, 12)] == ["2026-Q1", "2026-Q1", "2026-Q2", "2026-Q4"]
     (one,) = rotation(registry, NOW)
     assert (one.kind, one.name, one.since, one.due) == ("benchmark", "synthetic", "2026-Q4", False)
@@ -201,7 +198,7 @@ def test_draws_are_the_same_everywhere_and_ask_nothing_twice(registry: Registry,
 
 
 def test_a_draw_leaves_out_what_runs_asked_and_is_a_benchmark(
-    registry: Registry, told: Callable[..., Path], place: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    registry: Registry, told: Told, place: list[str], tmp_path: Path, capsys: Capsys
 ) -> None:
     from audit.benchmarks.config import BenchmarkConfig
     from audit.benchmarks.load import open_benchmark

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from registered_runs import NOW
+from registered_runs import NOW, Told
 
 from audit.commands.registry import main
 from audit.errors import ConfigError, DataError
@@ -58,7 +58,7 @@ def test_power_at_the_tenth_version() -> None:
 
 
 @pytest.fixture
-def versions(told: Callable[..., Path]) -> Callable[..., list[Entry]]:
+def versions(told: Told) -> Callable[..., list[Entry]]:
     """Entries of successive versions: versions(estimates, comparable={2: {...}}, ...)."""
     base = read_entry(told())
 

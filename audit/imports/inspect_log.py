@@ -1,6 +1,7 @@
 """Logs of Inspect (https://inspect.aisi.org.uk/eval-logs.html): one JSON document, or an `.eval` zip of them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,11 @@ def is_inspect(found: Any) -> bool:
 def read_json(path: Path, wanted: Wanted) -> Log:
     """ConfigError where the samples were not logged."""
     found = document(path)
-    samples = found.get("samples")
-    if not samples:
-        raise ConfigError(f"{path} holds no samples, only totals. Expected a log with samples: inspect log dump.")
+    samples = found.get("samples") or []
     if not isinstance(samples, list):
         raise DataError(f"{path}: samples is {type(samples).__name__}; expected a list.")
     each = ((f"{path}, sample {k}", one) for k, one in enumerate(samples, 1))
-    return _log(str(path), found, each, wanted)
+    return _log(path, found, each, len(samples), wanted)
 
 
 def read_eval(path: Path, wanted: Wanted) -> Log:
@@ -47,20 +46,22 @@ def read_eval(path: Path, wanted: Wanted) -> Log:
     samples = sorted(name for name in names if name.startswith("samples/") and name.endswith(".json"))
     if not is_inspect(header):
         raise DataError(f"{path}: its header names no model. Expected an .eval log of Inspect.")
-    if not samples:
+    each = ((f"{path}, {name}", member(archive, name)) for name in samples)
+    return _log(path, header, each, len(samples), wanted)
+
+
+def _log(path: Path, header: dict[str, Any], samples: Iterator[tuple[str, Any]], n: int, wanted: Wanted) -> Log:
+    if not n:
         raise ConfigError(f"{path} holds no samples, only totals. Expected a log with samples: inspect log dump.")
-    return _log(str(path), header, ((f"{path}, {name}", member(archive, name)) for name in samples), wanted)
-
-
-def _log(name: str, header: dict[str, Any], samples: Iterator[tuple[str, Any]], wanted: Wanted) -> Log:
     about = header["eval"]
-    model, benchmark = wanted.model or str(about["model"]), wanted.benchmark or str(about.get("task") or name)
-    packages = about.get("packages") if isinstance(about.get("packages"), dict) else {}
-    version = str((packages or {}).get("inspect_ai") or "")
-    return Log("inspect", version, (_read(sample, model, benchmark, wanted, where) for where, sample in samples))
+    model, benchmark = wanted.model or str(about["model"]), wanted.benchmark or str(about.get("task") or path)
+    packages = about.get("packages")
+    version = str(packages.get("inspect_ai") or "") if isinstance(packages, dict) else ""
+    wanted = replace(wanted, model=model, benchmark=benchmark)
+    return Log("inspect", version, (_read(sample, wanted, where) for where, sample in samples))
 
 
-def _read(sample: Any, model: str, benchmark: str, wanted: Wanted, where: str) -> Imported:
+def _read(sample: Any, wanted: Wanted, where: str) -> Imported:
     if not isinstance(sample, dict) or "id" not in sample or "epoch" not in sample:
         raise DataError(f"{where} is not a sample of Inspect; expected the fields id, epoch and input.")
     text = checked(_text(sample.get("input")), where)
@@ -72,8 +73,8 @@ def _read(sample: Any, model: str, benchmark: str, wanted: Wanted, where: str) -
     right, of, answer = (None, 1, None) if failed else _score(sample, bool(options), wanted.metric, where)
     message = failed.get("message") if isinstance(failed, dict) else failed
     return Imported(
-        model=model,
-        benchmark=benchmark,
+        model=wanted.model,
+        benchmark=wanted.benchmark,
         key=_key(sample, wanted.key, where) or text_key(text, options),
         sample=str(sample["id"]),
         right=right,

@@ -41,15 +41,14 @@ class Joined:
     def models(self) -> list[str]:
         return sorted({model for model, _ in self.answers})
 
-    def add(self, log: str, outcomes: Iterable[Imported]) -> int:
-        """How many outcomes were added. DataError where a sample is there twice, or logs contradict each other."""
+    def add(self, log: str, outcomes: Iterable[Imported]) -> None:
+        """DataError where a sample is there twice, or logs contradict each other."""
         times: Counter[tuple[str, str, str, int]] = Counter()
         for one in outcomes:
             self._check_new(log, one)
             same = (one.model, one.benchmark, one.key, one.epoch)
             times[same] += 1  # a benchmark may hold one text twice
             self._take(log, one.key if times[same] == 1 else f"{one.key}#{times[same]}", one)
-        return times.total()
 
     def _check_new(self, log: str, one: Imported) -> None:
         name = hash((one.model, one.benchmark, one.sample, one.epoch))

@@ -32,8 +32,8 @@ def read_lm_eval(path: Path, wanted: Wanted) -> Log:
         raise ConfigError(f"{path.name} does not tell the model, and no results file lies beside it. Say --model NAME.")
     if not benchmark:
         raise ConfigError(f"{path.name} does not tell the task. Say --benchmark NAME.")
-    told = results.get("config") if isinstance(results.get("config"), dict) else {}
-    revision = str((told or {}).get("model_sha") or "")
+    told = results.get("config")
+    revision = str(told.get("model_sha") or "") if isinstance(told, dict) else ""
     version = str(results.get("lm_eval_version") or "")
     return Log("lm-eval", version, _samples(path, model, benchmark, wanted, revision))
 

@@ -57,7 +57,7 @@ def unreached(to: Sequence[str], people: Sequence[str]) -> str:
     return ""
 
 
-def send(notice: Notice, to: Sequence[str], give_up_s: float = _GIVE_UP_S) -> str:
+def send(notice: Notice, to: Sequence[str]) -> str:
     """Send to every address, each tried three times; what failed, without any address in it, "" where nothing did.
 
     The people of the notice are written to by the first mail server among the addresses, if there is one (`unreached`).
@@ -67,22 +67,21 @@ def send(notice: Notice, to: Sequence[str], give_up_s: float = _GIVE_UP_S) -> st
         to = [*to, _mail_to(mail, notice.to)]
     failed = []
     for place, address in enumerate(to, 1):
-        problem = _send_one(notice, address, give_up_s)
+        problem = _send_one(notice, address)
         for k in range(_TRIES - 1):
             if problem:
                 time.sleep(_WAIT_S * 2**k)
-                problem = _send_one(notice, address, give_up_s)
+                problem = _send_one(notice, address)
         if problem:
             failed.append(f"address {place} of {len(to)} {problem}, {_TRIES} tries")
     return "; ".join(failed)
 
 
-def send_waiting(registry: Registry, to: Sequence[str], now: datetime, give_up_s: float = _GIVE_UP_S) -> list[str]:
+def send_waiting(registry: Registry, to: Sequence[str], now: datetime) -> list[str]:
     """Send what is waiting in the registry, also from earlier; a line for each message that did not go out."""
     problems = []
     for row in registry.write(lambda connection: _claimed(connection, now)):
-        people = tuple(row.recipients or ())
-        problem = send(Notice(row.about, row.kind, row.title, row.body, people), to, give_up_s)
+        problem = send(Notice(row.about, row.kind, row.title, row.body, tuple(row.recipients or ())), to)
         done = {"claimed": None, "problem": problem} | ({} if problem else {"sent": at(now)})
         noted = update(notices).where(notices.c.id == row.id).values(done)
         registry.write(methodcaller("execute", noted))
@@ -126,7 +125,7 @@ def _target(address: str) -> Any:
     return target if target.add(address) else None
 
 
-def _send_one(notice: Notice, address: str, give_up_s: float) -> str:
+def _send_one(notice: Notice, address: str) -> str:
     """Why it was not sent, "" where it was. In a thread of its own: a server may answer a byte a minute."""
     import apprise
 
@@ -135,18 +134,17 @@ def _send_one(notice: Notice, address: str, give_up_s: float) -> str:
 
     def work() -> None:
         kind = apprise.NotifyType.FAILURE if notice.kind in ("failure", "block") else apprise.NotifyType.WARNING
+        asked = {"notify_type": kind, "body_format": apprise.NotifyFormat.TEXT}
         try:
-            sent = target.notify(
-                title=one_line(notice.title), body=notice.body, notify_type=kind, body_format=apprise.NotifyFormat.TEXT
-            )
+            sent = target.notify(title=one_line(notice.title), body=notice.body, **asked)
             outcome.append("" if sent else "did not take it")
         except Exception as error:  # noqa: BLE001 - of any plugin; its text may show the address
             outcome.append(f"failed ({type(error).__name__})")
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    thread.join(give_up_s)
-    return outcome[0] if outcome else f"did not answer within {give_up_s:g} s"
+    thread.join(_GIVE_UP_S)
+    return outcome[0] if outcome else f"did not answer within {_GIVE_UP_S:g} s"
 
 
 def expiring(registry: Registry, trusted: Mapping[str, Trusted], now: datetime, days: int) -> list[str]:

@@ -42,7 +42,6 @@ class Draw:
 
     name: str
     period: str
-    revision: str
     questions: tuple[Question, ...]
     left: int
     new: bool
@@ -88,7 +87,9 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
             f"{benchmark.name} has numbers as answers, and a sample is written as a multiple-choice file."
         )
     pool_sha256 = digest(sorted(pool))
-    asked = _asked(registry, benchmark.name)
+    asked: set[str] = set()
+    for one in kept(registry, benchmark=benchmark.name):
+        asked.update(_ids_in(one, benchmark.name) if one.cell["ids"] is None else one.cell["ids"])
 
     def change(connection: Connection) -> tuple[Mapping[str, Any], list[str], bool]:
         check_clock(connection, now)
@@ -120,7 +121,7 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
             f"Expected the same; the benchmark is at {benchmark.revision} now and {n} are wanted."
         )
     left = len(set(free) - set(row["ids"]))
-    return Draw(benchmark.name, period, benchmark.revision, tuple(pool[i] for i in row["ids"]), left, new)
+    return Draw(benchmark.name, period, tuple(pool[i] for i in row["ids"]), left, new)
 
 
 def as_file(drawn: Draw) -> bytes:
@@ -138,12 +139,6 @@ def _benchmark(given: str) -> Benchmark:
     found = load_group("benchmark", "mcq_file" if own else given)
     config = OmegaConf.merge(OmegaConf.structured(BenchmarkConfig), found, own)
     return open_benchmark(as_object(config, BenchmarkConfig))
-
-
-def _asked(registry: Registry, benchmark: str) -> set[str]:
-    """Ids of all questions of a benchmark that registered runs asked."""
-    every = kept(registry, benchmark=benchmark)
-    return {i for one in every for i in (_ids_in(one, benchmark) if one.cell["ids"] is None else one.cell["ids"])}
 
 
 def _ids_in(one: Kept, benchmark: str) -> Sequence[str]:

@@ -82,13 +82,11 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
     return registry.write(change)
 
 
-def write_notice(connection: Connection, notice: Notice, now: datetime) -> bool:
-    """Add a notice to be sent, unless one of its kind about this was written before; whether it is new."""
-    asked = INSERT[connection.dialect.name](notices).values(
-        about=notice.about, kind=notice.kind, title=notice.title, body=notice.body, created=at(now), tries=0,
-        problem="", recipients=[*notice.to],
-    )  # fmt: skip
-    return connection.scalar(asked.on_conflict_do_nothing().returning(notices.c.id)) is not None
+def write_notice(connection: Connection, notice: Notice, now: datetime) -> None:
+    """Add a notice to be sent, unless one of its kind about this was written before."""
+    row = attributes(notice, "about", "kind", "title", "body") | {"recipients": [*notice.to]}
+    row |= {"created": at(now), "tries": 0, "problem": ""}
+    connection.execute(INSERT[connection.dialect.name](notices).values(row).on_conflict_do_nothing())
 
 
 def find(registry: Registry, given: str) -> Mapping[str, Any]:

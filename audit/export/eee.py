@@ -85,10 +85,8 @@ class _Pair:
 
 
 def export_eee(run_dir: Path, out: Path, organization: str) -> list[tuple[Path, str]]:
-    """Write the pairs of a run under OUT/data; each aggregate with what is missing in it, "" where nothing is.
-
-    Raises ConfigError for what is no run, ShardError where a shard cannot be read or the disk refuses.
-    """
+    """Write the pairs of a run under OUT/data; each aggregate with what is missing in it, "" where nothing is. Raises
+    ConfigError for what is no run, ShardError where a shard cannot be read or the disk refuses."""
     manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
     missing = [manifest.status] if manifest.status != "finished" else []
     for one in cell_rows(run_dir, count_rows(run_dir, schema)):

@@ -112,10 +112,8 @@ class _Log:
 
 
 def export_inspect(run_dir: Path, out: Path) -> list[tuple[Path, str]]:
-    """Write the logs of a run; each file with what is missing in it, "" where nothing is.
-
-    Raises ConfigError for what is no run, ShardError where a shard cannot be read or the disk refuses.
-    """
+    """Write the logs of a run; each file with what is missing in it, "" where nothing is. Raises ConfigError for what
+    is no run, ShardError where a shard cannot be read or the disk refuses."""
     manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
     rows = {(r.model, r.benchmark): r for r in cell_rows(run_dir, count_rows(run_dir, schema))}
     make_folder(out)

@@ -23,10 +23,8 @@ def {name}():
 
 
 def write_tasks(out: Path, sets: Mapping[str, Sequence[Question]]) -> dict[str, int]:
-    """Write OUT/TASK.jsonl and TASK.yaml for each set, and one file for Inspect; {task: items}.
-
-    sets: by name, such as arc_easy and arc_easy_variant_1; the items of one have options, or all have none.
-    """
+    """Write OUT/TASK.jsonl and TASK.yaml for each set, and one file for Inspect; {task: items}. sets: by name, such as
+    arc_easy and arc_easy_variant_1; the items of one have options, or all have none."""
     make_folder(out)
     code, found = _text("inspect_tasks"), {}
     for name, questions in sets.items():

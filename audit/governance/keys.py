@@ -43,6 +43,9 @@ class Trusted:
     key: Key
 
 
+Keys = Mapping[str, Trusted]  # by key id
+
+
 def create_key(name: str, folder: Path) -> tuple[Path, Path]:
     """Write folder/NAME.key (mode 0600) and folder/NAME.pub; neither is ever overwritten. NAME may have a `.suffix`."""
     if not all(_NAME.fullmatch(part) for part in name.split(".")):
@@ -68,10 +71,8 @@ def create_key(name: str, folder: Path) -> tuple[Path, Path]:
 
 def load_signer(path: Path | None) -> Signer:
     """The private key in a file, or in the environment variable AUDIT_SIGNING_KEY where no file is named; or who signs
-    through sigstore, where the file is such an identity.
-
-    ConfigError where there is none, where others than its owner may read it, or where it is no ed25519 key.
-    """
+    through sigstore, where the file is such an identity. ConfigError where there is none, where others than its owner
+    may read it, or where it is no ed25519 key."""
     if path is None:
         text = os.environ.get(KEY_VARIABLE, "")
         if not text:
@@ -127,7 +128,7 @@ def load_trusted(folder: Path) -> dict[str, Trusted]:
     return found
 
 
-def signer_of(signer: Signer, trusted: Mapping[str, Trusted]) -> str:
+def signer_of(signer: Signer, trusted: Keys) -> str:
     """Whose private key it is. ConfigError where it is nobody's whose word counts."""
     known = trusted.get(signer.public_key.keyid)
     if known is None:
@@ -177,11 +178,9 @@ def seal(stated: Mapping[str, Any], signer: Signer) -> bytes:
     return _spelt(envelope)
 
 
-def unseal(data: bytes, trusted: Mapping[str, Trusted], predicate_type: str, what: str) -> tuple[dict[str, Any], str]:
+def unseal(data: bytes, trusted: Keys, predicate_type: str, what: str) -> tuple[dict[str, Any], str]:
     """The statement of a file and its signer's name. SignatureError unless every byte is as a trusted key signed it.
-
-    what: the file, for messages.
-    """
+    what: the file, for messages."""
     if len(data) > MAX_BYTES:
         raise SignatureError(f"{what} has {len(data):,} bytes; expected at most {MAX_BYTES:,}.")
     try:

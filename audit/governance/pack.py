@@ -47,11 +47,9 @@ _REPORT = ("report/verdict.json", "report/report.html")
 
 def write_pack(run_dir: Path, out: Path, *, with_shards: bool, signer: Signer | None) -> dict[str, str]:
     """Write the evidence pack of a run, panel or suite; its files with their sha256. The same run and key give the same
-    bytes (sigstore signs anew each time).
-
-    signer: None for a pack that nobody vouches for. Raises ConfigError where there is no run, no whole verdict or one
-    that is not of these shards, ShardError where a shard is not the one that the manifest lists.
-    """
+    bytes (sigstore signs anew each time). signer: None for a pack that nobody vouches for. Raises ConfigError where
+    there is no run, no whole verdict or one that is not of these shards, ShardError where a shard is not the one that
+    the manifest lists."""
     runs = panel_runs(run_dir)
     manifests = {home: Manifest.load(home) for home in runs or [run_dir]}
     ruling = rule_run(run_dir)
@@ -139,6 +137,12 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
         for name, other in zip(_names(run_dir, compared), compared, strict=True):
             theirs = (other / MANIFEST, *listed_shards(other, Manifest.load(other)), *_tables(other), *_others(other))
             found |= _named(f"{RUN}/{REFERENCES}/{name}", other, theirs)
+    found |= {f"{name}.json": _json(one) for name, one in _for_readers(run_dir, manifest, shards, tables).items()}
+    return found | {"program_chronology.jsonl": project_file().read_bytes()}
+
+
+def _for_readers(run_dir: Path, manifest: Manifest, shards: Sequence[Path], tables: Sequence[Path]) -> dict[str, Any]:
+    """What the manifest, the hashes and the tables that the verdict cites say, each by its file's name."""
     rows = {Path(one["file"]).name: one.get("rows") for one in manifest.shards}
     hashed = [
         {"file": path.relative_to(run_dir).as_posix(), "rows": rows.get(path.name), "sha256": file_sha256(path),
@@ -156,8 +160,7 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
         "calibration": shipped_table(shipped) if shipped else None,  # of error rates, as its verdicts cite it
         "sensitivity": load_sensitivity(run_dir),
     }
-    found |= {f"{name}.json": _json(one) for name, one in told.items() if one is not None}
-    return found | {"program_chronology.jsonl": project_file().read_bytes()}
+    return {name: one for name, one in told.items() if one is not None}
 
 
 def _named(below: str, folder: Path, paths: Iterable[Path]) -> dict[str, Path]:

@@ -1,6 +1,6 @@
 """What waits for a decision below a folder, and a decision signed, added and noted: of the command and of the page."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from securesystemslib.signer import Signer
 from audit.decision import Decision, Ruling
 from audit.errors import ConfigError, RegistryError
 from audit.exits import FAILED
-from audit.governance.keys import DECISION, DECISIONS, Trusted, seal, signer_of, statement
+from audit.governance.keys import DECISION, DECISIONS, Keys, seal, signer_of, statement
 from audit.governance.reviews import LONGEST, MAX_REASON, Bound, Kind, add_file, chain_of, parse_time, time_text
 from audit.governance.ruling import bound_to
 from audit.panel import PANEL, panel_runs
@@ -22,13 +22,11 @@ Register = Callable[[Path, Bound, datetime | None], object]
 
 def decide_on(
     run_dir: Path, ruling: Ruling, kind: Kind, *, reason: str, expires: str | None, signer: Signer,
-    trusted: Mapping[str, Trusted], now: datetime, registry: Register | None,
+    trusted: Keys, now: datetime, registry: Register | None,
 ) -> Path:  # fmt: skip
     """Sign a decision on a run, add it, and note it in the registry where there is one; the file. expires: as typed.
-
     Raises ConfigError where it would have no effect, SignatureError where what was decided before does not hold,
-    RegistryError where the registry does not answer.
-    """
+    RegistryError where the registry does not answer."""
     bound, until = bound_to(run_dir, ruling), parse_time(expires) if expires else None
     if registry is not None:
         registry(run_dir, bound, None)
@@ -43,15 +41,7 @@ def decide_on(
             f"The verdict says {ruling.verdict_decision!s}, and an approval answers a review. To let the run pass all "
             "the same: audit review override"
         )
-    if kind == Kind.REJECT:
-        if until is not None:
-            raise ConfigError("A rejection does not expire: its signer may decide again. Leave --expires out.")
-    elif until is None or until <= now:
-        raise ConfigError("Expected --expires in the future, such as --expires 2027-01-31.")
-    elif until - now > LONGEST:
-        raise ConfigError(
-            f"A decision holds for {LONGEST.days} days at most. Expected --expires before that; renew it then."
-        )
+    _check_expiry(kind, until, now)
     chain = chain_of(run_dir, bound, trusted, now)
     predicate = {
         **bound.facts,
@@ -74,6 +64,18 @@ def decide_on(
                 f"{run_dir}"
             ) from error
     return path
+
+
+def _check_expiry(kind: Kind, until: datetime | None, now: datetime) -> None:
+    if kind == Kind.REJECT:
+        if until is not None:
+            raise ConfigError("A rejection does not expire: its signer may decide again. Leave --expires out.")
+    elif until is None or until <= now:
+        raise ConfigError("Expected --expires in the future, such as --expires 2027-01-31.")
+    elif until - now > LONGEST:
+        raise ConfigError(
+            f"A decision holds for {LONGEST.days} days at most. Expected --expires before that; renew it then."
+        )
 
 
 def queue(folder: Path) -> list[Path]:

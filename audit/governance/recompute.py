@@ -26,12 +26,9 @@ _PARTS = {"cells", "rows", "runs", "joint", "audits", "suite", "source", "verdic
 
 
 def recomputed(folder: Path, section_of: SectionOf, *, alone: bool) -> list[tuple[Path, dict[str, Any]]]:
-    """Each verdict.json of a run, panel or suite with what the shards give now, the folder's own first.
-
-    section_of: what verdict.json says of a suite. alone: also each run's own verdict where a panel judged several runs
-    of one audit together. Nothing is written.
-    Raises AuditError where the shards cannot be judged.
-    """
+    """Each verdict.json of a run, panel or suite with what the shards give now, the folder's own first. section_of:
+    what verdict.json says of a suite. alone: also each run's own verdict where a panel judged several runs of one audit
+    together. Nothing is written. Raises AuditError where the shards cannot be judged."""
     runs, home = panel_runs(folder), verdict_path(folder)
     if runs is None:
         return [(home, _judged([folder]))]
@@ -95,10 +92,8 @@ def _differs(stored: Any, again: Any, at: str) -> bool:
 
 
 def verdict_again(folder: Path, read: Mapping[str, Any], section_of: SectionOf) -> tuple[dict[str, Any], str]:
-    """(the verdict of a folder as computed now, why a verdict.json that lies there is another; "" where none is).
-
-    read: what the folder's own verdict.json holds. section_of: as `recomputed`.
-    """
+    """(the verdict of a folder as computed now, why a verdict.json that lies there is another; "" where none is). read:
+    what the folder's own verdict.json holds. section_of: as `recomputed`."""
     try:
         found = recomputed(folder, section_of, alone=False)
     except (AuditError, OSError, ValueError, KeyError, TypeError) as error:

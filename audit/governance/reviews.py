@@ -8,7 +8,7 @@ of each signer counts.
 import os
 import re
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
@@ -19,7 +19,7 @@ from audit.decision import Decision, Ruling
 from audit.errors import ConfigError, SignatureError
 from audit.exits import FAILED, FOUND, NOT_CLEARED, OK
 from audit.governance.keys import DECISION as PREDICATE
-from audit.governance.keys import DECISIONS, MAX_BYTES, Trusted, sha256, subjects_of, unseal
+from audit.governance.keys import DECISIONS, MAX_BYTES, Keys, sha256, subjects_of, unseal
 from audit.shards.files import disk_error
 
 SUITES = ("suite.json", "suite.yaml")
@@ -76,12 +76,9 @@ def decision_hashes(run_dir: Path) -> list[str]:
 def honour(
     ruling: Ruling, decided: Sequence[Decided], run_by: Collection[str], approvals: int, now: datetime
 ) -> Ruling:
-    """The ruling once people were heard (pure).
-
-    A rejection blocks. A review passes by approvals or overrides, a block or no decision by overrides alone: of as many
-    people as asked for, one of them not who ran the audit. Where it is not known who ran it, two are needed. A failed
-    or incomplete run never passes.
-    """
+    """The ruling once people were heard (pure). A rejection blocks. A review passes by approvals or overrides, a block
+    or no decision by overrides alone: of as many people as asked for, one of them not who ran the audit. Where it is
+    not known who ran it, two are needed. A failed or incomplete run never passes."""
     said = [one.sentence(now) for one in decided]
     last = {one.signer: one for one in decided}
     if any(one.kind == Kind.REJECT for one in last.values()):
@@ -89,9 +86,7 @@ def honour(
         return replace(ruling, decision=Decision.BLOCK, exit_code=code, said=tuple(said))
     if ruling.exit_code in (FAILED, OK):
         return replace(ruling, said=tuple(said))
-    kinds = {Kind.OVERRIDE, Kind.APPROVE} if ruling.decision == Decision.REVIEW else {Kind.OVERRIDE}
-    in_force = [one for one in last.values() if one.expires and one.expires > now]
-    who = {one.signer for one in in_force if one.kind in kinds}
+    who = _supporters(ruling.decision, last.values(), now)
     needed = approvals if run_by and "" not in run_by else max(approvals, 2)
     if who - set(run_by):
         if len(who) >= needed:
@@ -102,6 +97,12 @@ def honour(
         unknown = "" if needed == approvals else " (who ran the audit is not known, so two)"
         said.append(f"{len(who)} of {needed} needed{unknown}")
     return replace(ruling, said=tuple(said))
+
+
+def _supporters(decision: Decision, last: Iterable[Decided], now: datetime) -> set[str]:
+    """Who lets it pass, by a word that has not expired."""
+    kinds = {Kind.OVERRIDE, Kind.APPROVE} if decision == Decision.REVIEW else {Kind.OVERRIDE}
+    return {one.signer for one in last if one.kind in kinds and one.expires and one.expires > now}
 
 
 def parse_time(text: str) -> datetime:
@@ -120,7 +121,7 @@ def parse_time(text: str) -> datetime:
     return found.astimezone(UTC).replace(microsecond=0)
 
 
-def chain_of(run_dir: Path, bound: Bound, trusted: Mapping[str, Trusted], now: datetime) -> list[tuple[Decided, str]]:
+def chain_of(run_dir: Path, bound: Bound, trusted: Keys, now: datetime) -> list[tuple[Decided, str]]:
     """Each decision in its order, with the sha256 of its file. SignatureError unless all of them are whole, signed, of
     this run and in the past."""
     chain: list[tuple[Decided, str]] = []

@@ -37,9 +37,7 @@ def runners(run_dir: Path, signers: Collection[str]) -> tuple[str, ...]:
 
 def approvals_required(run_dir: Path) -> int:
     """How many people a suite asks for (`governance.approvals_required`), of the run or of one of a panel; 1 without.
-
-    ConfigError where a suite cannot be read: it may ask for more.
-    """
+    ConfigError where a suite cannot be read: it may ask for more."""
     needed = 1
     for folder in (run_dir, *(panel_runs(run_dir) or [])):
         for path in (folder / name for name in SUITES if (folder / name).is_file()):
@@ -69,10 +67,8 @@ def print_content(verdict: Mapping[str, Any]) -> int:
 
 def rule_run(run_dir: Path, again: Again | None = None) -> Ruling:
     """The ruling on the verdict of a run directory or of a panel's folder, its shards, counts and status checked.
-
     again: computes the verdict from the answers; the ruling is on that, and there is none where verdict.json says
-    another thing. None takes the word of verdict.json, and of a report that lies there without its run.
-    """
+    another thing. None takes the word of verdict.json, and of a report that lies there without its run."""
     run_dir = home_of(run_dir)
     path, name = verdict_path(run_dir), run_dir.resolve().name
     try:
@@ -105,10 +101,8 @@ def ruling_with_decisions(
     check: Callable[[Path, Bound], None] | None = None, again: Again | None = None,
 ) -> Ruling:  # fmt: skip
     """The ruling on a run with what people decided about it. Decisions that do not hold, that are gone, or that cannot
-    be checked for want of trusted keys fail the run: none is passed over.
-
-    check: raises AuditError where a registry knows of a decision or of bytes that are not there. again: as `rule_run`.
-    """
+    be checked for want of trusted keys fail the run: none is passed over. check: raises AuditError where a registry
+    knows of a decision or of bytes that are not there. again: as `rule_run`."""
     ruling = rule_run(run_dir, again)
     run_dir = home_of(run_dir)
     decided_on = decision_files(run_dir)

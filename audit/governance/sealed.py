@@ -21,7 +21,7 @@ from securesystemslib.signer import Signer
 from audit.audits import part_of
 from audit.decision import Changed, Ruling, Seal, failed
 from audit.errors import AuditError, ConfigError, SignatureError
-from audit.governance.keys import MAX_BYTES, Trusted, load_trusted, seal, sha256, statement, unseal
+from audit.governance.keys import MAX_BYTES, Keys, load_trusted, seal, sha256, statement, unseal
 from audit.governance.reviews import add_file
 from audit.json_types import plain
 from audit.panel import panel_runs
@@ -39,10 +39,8 @@ _NAMED = ("model", "protocols", "answering")  # parts of a configuration with an
 
 
 def write_seal(planned: Planned, out: Path | None, signer: Signer, now: datetime) -> Path:
-    """Sign what a run will be; out: the file, by default in the run's directory.
-
-    Raises ConfigError where the run has begun or a seal is there, EngineError where a model cannot run.
-    """
+    """Sign what a run will be; out: the file, by default in the run's directory. Raises ConfigError where the run has
+    begun or a seal is there, EngineError where a model cannot run."""
     run = planned.resolved
     if (run.path / MANIFEST).exists() or shard_paths(run.path / SHARDS):
         raise ConfigError(f"seal_after_start: {run.path} has begun. Seal before the run, or choose another run_dir=.")
@@ -94,7 +92,7 @@ def with_seals(ruling: Ruling, folder: Path, asked: Path | None, keys: Path | No
     return replace(ruling, seals=tuple(filter(None, found)))
 
 
-def _seal_of(run: Path, asked: Path | None, trusted: Mapping[str, Trusted] | None) -> Seal | None:
+def _seal_of(run: Path, asked: Path | None, trusted: Keys | None) -> Seal | None:
     if not (run / MANIFEST).is_file():  # a report alone
         return None
     manifest, path = Manifest.load(run), asked or run / SEAL
@@ -109,12 +107,9 @@ def _seal_of(run: Path, asked: Path | None, trusted: Mapping[str, Trusted] | Non
     return checked(data, manifest, trusted, str(path), inside=asked is None)
 
 
-def checked(data: bytes, manifest: Manifest, trusted: Mapping[str, Trusted] | None, what: str, *, inside: bool) -> Seal:
-    """What was sealed, and each field in which the run differs. trusted: None to take the seal's word unsigned.
-    inside: the seal lies in the run's own directory.
-
-    Raises SignatureError that begins with a code.
-    """
+def checked(data: bytes, manifest: Manifest, trusted: Keys | None, what: str, *, inside: bool) -> Seal:
+    """What was sealed, and each field in which the run differs. trusted: None to take the seal's word unsigned. inside:
+    the seal lies in the run's own directory. Raises SignatureError that begins with a code."""
     if manifest.seal and sha256(data) != manifest.seal:
         raise SignatureError(f"seal_replaced: {what} is not the seal that the run started with.")
     if inside and not manifest.seal:

@@ -10,7 +10,7 @@ shown in a sandbox without an origin, so nothing in it can read this page or sen
 import asyncio
 import json
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import wraps
@@ -33,7 +33,7 @@ from audit.decision import Decision, Ruling
 from audit.errors import AuditError
 from audit.exits import one_line
 from audit.governance.formats import as_text
-from audit.governance.keys import Trusted, sha256, signer_of
+from audit.governance.keys import Keys, sha256, signer_of
 from audit.governance.queue import Register, decide_on, queue
 from audit.governance.reviews import MAX_REASON, Bound, Kind
 from audit.governance.ruling import bound_to, home_of, rule_run, ruling_with_decisions, verdict_path
@@ -63,14 +63,12 @@ _PAGES = Environment(loader=PackageLoader("audit", "governance"), autoescape=Tru
 
 @dataclass(frozen=True)
 class Reviewing:
-    """What a reviewer serves. folder: below it lie the runs. hosts: names under which a browser may ask.
-
-    check: as `ruling_with_decisions` takes it. registry: notes each decision. home: the first part of every address.
-    """
+    """What a reviewer serves. folder: below it lie the runs. hosts: names under which a browser may ask. check: as
+    `ruling_with_decisions` takes it. registry: notes each decision. home: the first part of every address."""
 
     folder: Path
     signer: Signer
-    trusted: Mapping[str, Trusted]
+    trusted: Keys
     keys: Path
     approvals: int
     check: Callable[[Path, Bound], None] | None

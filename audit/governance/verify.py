@@ -20,10 +20,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
-from zipfile import ZipFile
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from audit.errors import AuditError, ConfigError, SignatureError
-from audit.governance.keys import DECISION, DECISIONS, MAX_BYTES, Trusted, subjects_of, unseal
+from audit.governance.keys import DECISION, DECISIONS, MAX_BYTES, Keys, subjects_of, unseal
 from audit.shards.files import file_sha256
 
 if TYPE_CHECKING:  # hashes and signatures need no statistics
@@ -37,10 +37,10 @@ _MAX_ENTRIES = 100_000
 
 def write_archive(target: BinaryIO, files: Mapping[str, bytes | Path]) -> None:
     """A zip of `files`, by name within it. A Path is copied as it is read."""
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
+    with ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(files):
             content = files[name]
-            info = zipfile.ZipInfo(name, _EPOCH)
+            info = ZipInfo(name, _EPOCH)
             info.create_system = 3
             info.external_attr = (stat.S_IFREG | 0o644) << 16
             info.file_size = len(content) if isinstance(content, bytes) else content.stat().st_size
@@ -49,12 +49,12 @@ def write_archive(target: BinaryIO, files: Mapping[str, bytes | Path]) -> None:
                 shutil.copyfileobj(source, entry, 1 << 20)
 
 
-def open_archive(path: Path) -> zipfile.ZipFile:
+def open_archive(path: Path) -> ZipFile:
     """A pack for reading. SignatureError for what must not be read: a name that leaves the folder, a name twice,
     entries that overlap or swell. What else `write_archive` does not write: `check_bytes`."""
     try:
-        archive = zipfile.ZipFile(path)
-    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile) as error:
+        archive = ZipFile(path)
+    except (OSError, ValueError, NotImplementedError, BadZipFile) as error:
         raise SignatureError(f"{path} is no readable zip ({error}).") from error
     if problem := _not_to_be_read(archive.infolist(), path.stat().st_size):
         archive.close()
@@ -62,7 +62,7 @@ def open_archive(path: Path) -> zipfile.ZipFile:
     return archive
 
 
-def _not_to_be_read(entries: Sequence[zipfile.ZipInfo], size: int) -> str:
+def _not_to_be_read(entries: Sequence[ZipInfo], size: int) -> str:
     if len(entries) > _MAX_ENTRIES:
         return f"has {len(entries):,} entries; expected at most {_MAX_ENTRIES:,}"
     seen: set[str] = set()
@@ -76,7 +76,7 @@ def _not_to_be_read(entries: Sequence[zipfile.ZipInfo], size: int) -> str:
     return f"has {size:,} bytes and claims to hold {total:,}" if total > size else ""
 
 
-def read_entry(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
+def read_entry(archive: ZipFile, name: str, limit: int) -> bytes:
     """One entry. SignatureError where it cannot be read whole, or has more than `limit` bytes."""
     if archive.getinfo(name).file_size > limit:
         raise SignatureError(f"{name} is larger than any that a pack has.")
@@ -89,22 +89,22 @@ def good_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None and not {".", ".."} & set(name.split("/"))
 
 
-def hash_entry(archive: zipfile.ZipFile, name: str) -> str:
+def hash_entry(archive: ZipFile, name: str) -> str:
     """sha256 of one entry. SignatureError where it cannot be read whole."""
     with _entry(archive, name) as entry:
         return hashlib.file_digest(entry, "sha256").hexdigest()
 
 
 @contextmanager
-def _entry(archive: zipfile.ZipFile, name: str) -> Iterator[Any]:
+def _entry(archive: ZipFile, name: str) -> Iterator[Any]:
     try:
         with archive.open(name) as entry:
             yield entry
-    except (OSError, ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, RuntimeError, BadZipFile) as error:
         raise SignatureError(f"{name} cannot be read from the pack ({error}).") from error
 
 
-def check_bytes(path: Path, archive: zipfile.ZipFile) -> None:
+def check_bytes(path: Path, archive: ZipFile) -> None:
     """SignatureError unless the zip has, to the byte, the form that `write_archive` gives its contents."""
     with tempfile.TemporaryDirectory() as folder:
         files: dict[str, bytes | Path] = {}
@@ -128,7 +128,7 @@ NOTE = "VERIFY.md"
 SEAL, DEVIATIONS = "seal.dsse.json", "deviations.json"  # what was planned, and how the run differs
 RUN = "run"
 REFERENCES = "references"  # below a run: the runs that its verdict was compared with
-VERDICT = f"{RUN}/report/verdict.json"
+VERDICT, _MANIFEST = f"{RUN}/report/verdict.json", f"{RUN}/manifest.json"
 PREDICATE = "urn:benchmark-audit:evidence:v1"
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 _MAX_SUMS = 32 << 20
@@ -159,111 +159,127 @@ class Verified:
     seals: tuple[Seal, ...] = ()
 
 
-def verify_pack(path: Path, trusted: Mapping[str, Trusted] | None, section_of: SectionOf) -> Verified:
-    """Check a pack. trusted: whose signature counts; None to check hashes alone. section_of: as `recomputed` takes it.
+@dataclass(frozen=True)
+class _Pack:
+    """An open pack. sums: the sha256 of each file that SUMS lists."""
 
-    Raises SignatureError for the first thing that does not hold.
-    """
+    path: Path
+    archive: ZipFile
+    sums: Mapping[str, str]
+
+    def read(self, name: str) -> bytes:
+        return read_entry(self.archive, name, MAX_BYTES)
+
+    def json(self, name: str) -> Any:
+        return json.loads(read_entry(self.archive, name, _MAX_JSON))
+
+    def named(self, pattern: str) -> list[str]:
+        return sorted(name for name in self.sums if re.fullmatch(pattern, name))
+
+    def wrong(self, what: str) -> SignatureError:
+        return SignatureError(f"{self.path}: {what}")
+
+
+def verify_pack(path: Path, trusted: Keys | None, section_of: SectionOf) -> Verified:
+    """Check a pack. trusted: whose signature counts; None to check hashes alone. section_of: as `recomputed` takes it.
+    Raises SignatureError for the first thing that does not hold."""
     with open_archive(path) as archive:
         names = set(archive.namelist())
-        run = f"{RUN}/panel.json" if f"{RUN}/panel.json" in names else f"{RUN}/manifest.json"
-        for needed in (SUMS, VERDICT, run):
+        run = f"{RUN}/panel.json"
+        for needed in (SUMS, VERDICT, run if run in names else _MANIFEST):
             if needed not in names:
                 raise SignatureError(f"{path} has no {needed}: it is no evidence pack.")
-        sums = _listed(read_entry(archive, SUMS, _MAX_SUMS), path)
-        wanted = {*sums, SUMS} | ({STATEMENT} if STATEMENT in names else set())
-        if names != wanted:
-            odd = sorted(names ^ wanted)
-            raise SignatureError(f"{path}: {odd[0]!r} is {'not listed' if odd[0] in names else 'missing'}.")
-        if odd := [name for name in sorted(sums) if hash_entry(archive, name) != sums[name]]:
-            raise SignatureError(f"{path}: {odd[0]} is not the file that {SUMS} lists.")
+        pack = _Pack(path, archive, _listed(read_entry(archive, SUMS, _MAX_SUMS), path))
+        sums = pack.sums
+        if odd := sorted(names ^ {*sums, SUMS, *({STATEMENT} & names)}):
+            raise pack.wrong(f"{odd[0]!r} is {'not listed' if odd[0] in names else 'missing'}.")
+        for name in sorted(sums):
+            if hash_entry(archive, name) != sums[name]:
+                raise pack.wrong(f"{name} is not the file that {SUMS} lists.")
         signer = decisions = None
         if trusted is not None:
-            signer = _signed(archive, path, names, sums, trusted)
-            decisions = _decisions(archive, path, sums, trusted)
+            signer = _signed(pack, trusted)
+            decisions = _decisions(pack, trusted)
         check_bytes(path, archive)
-        runs = _together(archive, path, sums)
-        seals = _seals(archive, path, sums, trusted)
+        runs = _together(pack)
+        seals = _seals(pack, trusted)
         recomputed = any(re.match(f"{RUN}/([^/]+/)?shards/", name) for name in names)
         if recomputed:
-            _recompute(archive, path, section_of)
+            _recompute(path, archive, section_of)
     return Verified(len(sums), signer, recomputed, runs, decisions, seals)
 
 
-def _decisions(archive: ZipFile, path: Path, sums: Mapping[str, str], trusted: Mapping[str, Trusted]) -> int:
+def _decisions(pack: _Pack, trusted: Keys) -> int:
     """How many people's decisions there are; SignatureError unless each is signed by a trusted key, over this run."""
-    found = [name for name in sums if re.fullmatch(f"{RUN}/([^/]+/)?{DECISIONS}/[^/]+", name)]
+    found, sums = pack.named(f"{RUN}/([^/]+/)?{DECISIONS}/[^/]+"), pack.sums
     for name in found:
-        stated, signer = unseal(read_entry(archive, name, MAX_BYTES), trusted, DECISION, f"{path}: {name}")
+        stated, signer = unseal(pack.read(name), trusted, DECISION, f"{pack.path}: {name}")
         home = name.split(f"/{DECISIONS}/")[0]
         for file, hashed in subjects_of(stated).items():
             here = sums.get(f"{home}/report/{file}", sums.get(f"{home}/{file}", hashed))  # tables may not be packed
             if here != hashed:
-                raise SignatureError(f"{path}: {name} was decided by {signer} over another {file}.")
+                raise pack.wrong(f"{name} was decided by {signer} over another {file}.")
     return len(found)
 
 
-def _seals(
-    archive: ZipFile, path: Path, sums: Mapping[str, str], trusted: Mapping[str, Trusted] | None
-) -> tuple[Seal, ...]:
+def _seals(pack: _Pack, trusted: Keys | None) -> tuple[Seal, ...]:
     """What was planned of each run; SignatureError unless it holds and the pack lists the deviations that there are."""
     found = []
-    for name in sorted(one for one in sums if re.fullmatch(f"{RUN}/([^/]+/)?manifest.json", one)):
-        home, told = name.rpartition("/")[0], json.loads(read_entry(archive, name, _MAX_JSON))
-        if not told.get("seal") and f"{home}/{SEAL}" not in sums:
+    for name in pack.named(f"{RUN}/([^/]+/)?manifest.json"):
+        home, told = name.rpartition("/")[0], pack.json(name)
+        place = f"{home}/{SEAL}"
+        if place not in pack.sums:
+            if told.get("seal"):
+                raise SignatureError(f"seal_missing: {pack.path} lacks {place}, which its manifest names.")
             continue
-        if f"{home}/{SEAL}" not in sums:
-            raise SignatureError(f"seal_missing: {path} lacks {home}/{SEAL}, which its manifest names.")
         from audit.governance.sealed import checked  # here: it compares manifests, which need Arrow
         from audit.json_types import plain
         from audit.shards.manifest import Manifest
 
-        data = read_entry(archive, f"{home}/{SEAL}", MAX_BYTES)
-        seal = checked(data, Manifest.of(told), trusted, f"{path}: {home}/{SEAL}", inside=True)
+        seal = checked(pack.read(place), Manifest.of(told), trusted, f"{pack.path}: {place}", inside=True)
         copy = DEVIATIONS if home == RUN else f"{home}/{DEVIATIONS}"
-        if copy not in sums or json.loads(read_entry(archive, copy, _MAX_JSON)) != plain(seal.changed):
-            raise SignatureError(f"seal_edited: {path}: {copy} is not how the run differs from its seal.")
+        if copy not in pack.sums or pack.json(copy) != plain(seal.changed):
+            raise SignatureError(f"seal_edited: {pack.path}: {copy} is not how the run differs from its seal.")
         found.append(seal)
     return tuple(found)
 
 
-def _together(archive: ZipFile, path: Path, sums: Mapping[str, str]) -> tuple[PackedRun, ...]:
+def _together(pack: _Pack) -> tuple[PackedRun, ...]:
     """The runs of a pack; SignatureError where shards or copies are not those of the run's own manifest."""
     found = []
-    for name in sorted(one for one in sums if one.endswith("/manifest.json") and one.startswith(f"{RUN}/")):
+    for name in pack.named(f"{RUN}/(.+/)?manifest.json"):
         home = name.removesuffix("/manifest.json")
+        shards = f"{home}/shards/"
         try:
-            told = json.loads(read_entry(archive, name, _MAX_JSON))
+            told = pack.json(name)
             listed = {Path(one["file"]).name: one["sha256"] for one in told["shards"]}
-            held = {one.removeprefix(f"{home}/shards/"): sums[one] for one in sums if one.startswith(f"{home}/shards/")}
+            held = {one.removeprefix(shards): pack.sums[one] for one in pack.sums if one.startswith(shards)}
             if held and held != listed:
                 odd = min(one for one in {*held, *listed} if held.get(one) != listed.get(one))
-                raise SignatureError(f"{path}: {home}/shards/{odd} is not the shard that {name} lists.")
+                raise pack.wrong(f"{shards}{odd} is not the shard that {name} lists.")
             if f"/{REFERENCES}/" not in name:
-                _copies(archive, path, sums, "" if home == RUN else f"{home}/", told, listed)
+                _copies(pack, "" if home == RUN else f"{home}/", told, listed)
                 models = {model: facts.get("revision") for model, facts in told["models"].items()}
                 benchmarks = tuple(told["benchmark"])
                 found.append(PackedRun(told["audit"], told["fingerprint"], told["status"], models, benchmarks))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise SignatureError(f"{path}: {name} is no manifest ({type(error).__name__}).") from error
+            raise pack.wrong(f"{name} is no manifest ({type(error).__name__}).") from error
     return tuple(found)
 
 
-def _copies(
-    archive: ZipFile, path: Path, sums: Mapping[str, str], home: str, told: Mapping[str, Any], listed: Mapping[str, str]
-) -> None:
+def _copies(pack: _Pack, home: str, told: Mapping[str, Any], listed: Mapping[str, str]) -> None:
     """SignatureError where a file that repeats the manifest for readers says something else."""
-    for name, keys in (("config.json", None), ("environment.json", ("audit", "packages", "platform", "python"))):
-        if f"{home}{name}" in sums:
-            copy = json.loads(read_entry(archive, f"{home}{name}", _MAX_JSON))
-            wanted, found = (told["config"], copy) if keys is None else ([d.get(k) for k in keys] for d in (told, copy))
-            if found != wanted:
-                raise SignatureError(f"{path}: {home}{name} is not what the manifest says.")
-    if f"{home}shards.json" in sums:
-        rows = json.loads(read_entry(archive, f"{home}shards.json", _MAX_JSON))
-        hashes = {Path(one["file"]).name: one["sha256"] for one in rows if one["file"].startswith("shards/")}
-        if hashes != listed:
-            raise SignatureError(f"{path}: {home}shards.json is not what the manifest lists.")
+    for name in pack.sums.keys() & {f"{home}config.json", f"{home}environment.json", f"{home}shards.json"}:
+        copy, of = pack.json(name), name.removeprefix(home)
+        if of == "config.json":
+            same = copy == told["config"]
+        elif of == "environment.json":
+            same = all(copy.get(key) == told.get(key) for key in ("audit", "packages", "platform", "python"))
+        else:
+            rows = [one for one in copy if one["file"].startswith("shards/")]
+            same = {Path(one["file"]).name: one["sha256"] for one in rows} == listed
+        if not same:
+            raise pack.wrong(f"{name} is not what the manifest {'lists' if of == 'shards.json' else 'says'}.")
 
 
 def _listed(data: bytes, path: Path) -> dict[str, str]:
@@ -276,19 +292,16 @@ def _listed(data: bytes, path: Path) -> dict[str, str]:
     return found
 
 
-def _signed(
-    archive: ZipFile, path: Path, names: set[str], sums: Mapping[str, str], trusted: Mapping[str, Trusted]
-) -> str:
-    if STATEMENT not in names:
-        raise SignatureError(f"{path} is not signed. To check its hashes alone: --unsigned")
-    data = read_entry(archive, STATEMENT, MAX_BYTES)
-    stated, signer = unseal(data, trusted, PREDICATE, f"{path}: {STATEMENT}")
-    if subjects_of(stated) != {SUMS: hash_entry(archive, SUMS), VERDICT: sums[VERDICT]}:
-        raise SignatureError(f"{path}: what {signer} signed is another {SUMS} or another verdict.")
+def _signed(pack: _Pack, trusted: Keys) -> str:
+    if STATEMENT not in pack.archive.namelist():
+        raise SignatureError(f"{pack.path} is not signed. To check its hashes alone: --unsigned")
+    stated, signer = unseal(pack.read(STATEMENT), trusted, PREDICATE, f"{pack.path}: {STATEMENT}")
+    if subjects_of(stated) != {SUMS: hash_entry(pack.archive, SUMS), VERDICT: pack.sums[VERDICT]}:
+        raise pack.wrong(f"what {signer} signed is another {SUMS} or another verdict.")
     return signer
 
 
-def _recompute(archive: ZipFile, path: Path, section_of: SectionOf) -> None:
+def _recompute(path: Path, archive: ZipFile, section_of: SectionOf) -> None:
     """Every verdict once more, from the pack's own shards; SignatureError unless each has the same bytes."""
     from audit.governance.recompute import recomputed  # here: hashes and signatures need no statistics
     from audit.panel import panel_runs, write_panel

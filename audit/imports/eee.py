@@ -7,7 +7,19 @@ from typing import Any
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
 from audit.export.eee import AGGREGATE, INSTANCE, UNPARSED, VERSION, validator
-from audit.imports.record import Imported, Log, Wanted, checked, document, epoch, json_lines, letter_index, outcome
+from audit.imports.record import (
+    Imported,
+    Log,
+    Record,
+    Records,
+    Wanted,
+    checked,
+    document,
+    epoch,
+    json_lines,
+    letter_index,
+    outcome,
+)
 
 _SAMPLES = "_samples.jsonl"
 
@@ -22,7 +34,7 @@ def read_eee(path: Path, wanted: Wanted) -> Log:
     is_samples = path.name.endswith(_SAMPLES)
     aggregate = path.with_name(path.name.removesuffix(_SAMPLES) + ".json") if is_samples else path
     samples = path if is_samples else path.with_name(f"{path.stem}{_SAMPLES}")
-    library: dict[str, Any] = {}
+    library: Record = {}
     names: set[str] = set()
     if aggregate.is_file():
         whole = _valid(document(aggregate), AGGREGATE, str(aggregate))
@@ -36,14 +48,14 @@ def read_eee(path: Path, wanted: Wanted) -> Log:
     return Log("every_eval_ever", str(library.get("version") or ""), _outcomes(samples, wanted, names))
 
 
-def _valid(found: Any, schema: str, where: str) -> dict[str, Any]:
+def _valid(found: Any, schema: str, where: str) -> Record:
     for error in validator(schema).iter_errors(found):
         at = "/".join(map(str, error.absolute_path)) or "the whole"
         raise DataError(f"{where} breaks the schema {VERSION} of Every Eval Ever at {at}: {error.message[:200]}.")
     return dict(found)
 
 
-def _records(path: Path, wanted: Wanted, names: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _records(path: Path, wanted: Wanted, names: Collection[str]) -> Records:
     """Those of the result that is asked for (`wanted.metric`), or of each evaluation's first: a sample has a record for
     every metric. names: of the file's evaluations; the one that is wanted alone, where it is there."""
     first: dict[str, str] = {}

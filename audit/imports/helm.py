@@ -6,7 +6,7 @@ from typing import Any
 
 from audit.benchmarks.rows import text_key
 from audit.errors import DataError
-from audit.imports.record import Imported, Log, Wanted, checked, document, outcome
+from audit.imports.record import Imported, Log, Record, Wanted, checked, document, outcome
 
 STATE, STATS, SPEC = "scenario_state.json", "per_instance_stats.json", "run_spec.json"
 METRICS = ("exact_match", "quasi_exact_match")
@@ -29,7 +29,7 @@ def read_helm(path: Path, wanted: Wanted) -> Log:
 
 
 def _outcomes(
-    path: Path, requests: list[dict[str, Any]], scores: dict[tuple[str, Any], dict[str, Any]], wanted: Wanted
+    path: Path, requests: list[Record], scores: dict[tuple[str, Any], Record], wanted: Wanted
 ) -> Iterator[Imported]:
     seen: set[tuple[str, int]] = set()
     for request in requests:

@@ -10,6 +10,7 @@ from audit.errors import ConfigError, DataError
 from audit.imports.record import (
     Imported,
     Log,
+    Record,
     Wanted,
     checked,
     document,
@@ -50,7 +51,7 @@ def read_eval(path: Path, wanted: Wanted) -> Log:
     return _log(path, header, each, len(samples), wanted)
 
 
-def _log(path: Path, header: dict[str, Any], samples: Iterator[tuple[str, Any]], n: int, wanted: Wanted) -> Log:
+def _log(path: Path, header: Record, samples: Iterator[tuple[str, Any]], n: int, wanted: Wanted) -> Log:
     if not n:
         raise ConfigError(f"{path} holds no samples, only totals. Expected a log with samples: inspect log dump.")
     about = header["eval"]
@@ -88,7 +89,7 @@ def _read(sample: Any, wanted: Wanted, where: str) -> Imported:
     )
 
 
-def _key(sample: dict[str, Any], asked: str, where: str) -> str:
+def _key(sample: Record, asked: str, where: str) -> str:
     """What names the item; "" where its text does."""
     about = sample.get("metadata")
     home = about.get(ITEM_ID) if isinstance(about, dict) else None
@@ -106,7 +107,7 @@ def _text(given: Any) -> str:
     return "\n".join(str(one.get("text", "")) if isinstance(one, dict) else str(one) for one in parts)
 
 
-def _score(sample: dict[str, Any], choice: bool, metric: str, where: str) -> tuple[int | None, int, Any]:
+def _score(sample: Record, choice: bool, metric: str, where: str) -> tuple[int | None, int, Any]:
     """(k, n, answer) by the scorer that is asked for, or the first. A choice without a letter is unparsed."""
     scores = sample.get("scores") or ({"score": sample["score"]} if sample.get("score") else {})
     if not isinstance(scores, dict) or not scores:

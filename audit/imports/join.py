@@ -109,10 +109,8 @@ def leave_out_changed(joined: Joined) -> dict[str, int]:
 
 
 def match_strata(joined: Joined, benchmark: str, held_out: str) -> int:
-    """Leaves out held-out items, until every stratum is as large a part of them as it is of the benchmark; how many.
-
-    As many stay as can; which of a stratum goes is decided by a hash of its key. DataError where a stratum has none.
-    """
+    """Leaves out held-out items, until every stratum is as large a part of them as it is of the benchmark; how many. As
+    many stay as can; which of a stratum goes is decided by a hash of its key. DataError where a stratum has none."""
     ours = Counter(one.stratum for one in joined.items[benchmark].values())
     theirs: dict[str, list[str]] = {}
     for key in sorted(joined.items[held_out], key=lambda key: sha256(key.encode()).digest()):

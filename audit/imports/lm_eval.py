@@ -10,7 +10,18 @@ from typing import Any
 
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
-from audit.imports.record import Imported, Log, Wanted, checked, document, field_of, json_lines, letter_index, outcome
+from audit.imports.record import (
+    Imported,
+    Log,
+    Record,
+    Wanted,
+    checked,
+    document,
+    field_of,
+    json_lines,
+    letter_index,
+    outcome,
+)
 from audit.records import ITEM_ID
 
 METRICS = ("acc", "exact_match", "pass@1", "pass_at_1", "mc1", "em")  # the first that a sample has is read
@@ -22,7 +33,7 @@ _NAME = re.compile(r"samples_(?P<task>.+?)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]*\d)(
 def read_lm_eval(path: Path, wanted: Wanted) -> Log:
     """ConfigError where neither the name nor a results file tells the model or the task."""
     name = _NAME.search(path.name)
-    results: dict[str, Any] = {}
+    results: Record = {}
     beside = path.parent / f"results_{name['time']}.json" if name else path
     if name and beside.is_file() and isinstance(found := document(beside), dict):
         results = found
@@ -67,7 +78,7 @@ def _samples(path: Path, model: str, benchmark: str, wanted: Wanted, revision: s
         )
 
 
-def _key(sample: dict[str, Any], doc: dict[str, Any], text: str | None, options: tuple[str, ...], key: str,
+def _key(sample: Record, doc: Record, text: str | None, options: tuple[str, ...], key: str,
          where: str) -> str:  # fmt: skip
     if key == "text":
         if text is None:
@@ -82,7 +93,7 @@ def _key(sample: dict[str, Any], doc: dict[str, Any], text: str | None, options:
     return hashlib.sha256(json.dumps(doc, sort_keys=True, ensure_ascii=True).encode()).hexdigest()[:24]
 
 
-def _outcome(sample: dict[str, Any], metric: str, where: str) -> tuple[int | None, int]:
+def _outcome(sample: Record, metric: str, where: str) -> tuple[int | None, int]:
     name = next((one for one in ((metric,) if metric else METRICS) if one in sample), None)
     if name is None:
         there = ", ".join(k for k, v in sample.items() if isinstance(v, int | float) and k != "doc_id") or "none"
@@ -90,7 +101,7 @@ def _outcome(sample: dict[str, Any], metric: str, where: str) -> tuple[int | Non
     return outcome(sample[name], f"{where}, {name}")
 
 
-def _options_of(doc: dict[str, Any], where: str) -> tuple[str, ...]:
+def _options_of(doc: Record, where: str) -> tuple[str, ...]:
     for found in map(doc.get, _OPTIONS):
         texts = found.get("text") if isinstance(found, dict) else found
         if isinstance(texts, list) and len(texts) > 1:
@@ -98,7 +109,7 @@ def _options_of(doc: dict[str, Any], where: str) -> tuple[str, ...]:
     return ()
 
 
-def _answer(sample: dict[str, Any], options: tuple[str, ...]) -> str | None:
+def _answer(sample: Record, options: tuple[str, ...]) -> str | None:
     """The reply as the harness filtered it; of likelihoods the letter of the likeliest option."""
     read = sample.get("filtered_resps")
     if not isinstance(read, list) or not read:

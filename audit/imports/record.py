@@ -18,6 +18,8 @@ import pyarrow as pa
 
 from audit.errors import DataError
 
+Record = dict[str, Any]  # a JSON object
+Records = Iterator[tuple[str, Record]]  # with where each stands, for messages
 MAX_CELL = 4 << 20  # characters of one text: a longer one is no exam item
 MAX_OF = 100  # trials of an item that a share is taken to be of
 _RIGHT, _WRONG = ("c", "true", "yes", "correct"), ("i", "false", "no", "incorrect")
@@ -28,11 +30,8 @@ _EXPECTED = "expected 0, 1, true, false, a share such as 0.3, or k/n such as 3/1
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the user says of a log; "" or empty: what the log says itself.
-
-    key: the field whose value names an item, "text" for a hash of its text. metric: the score that is read. columns:
-    {field: column} of a table.
-    """
+    """What the user says of a log; "" or empty: what the log says itself. key: the field whose value names an item,
+    "text" for a hash of its text. metric: the score that is read. columns: {field: column} of a table."""
 
     model: str = ""
     benchmark: str = ""
@@ -47,11 +46,9 @@ class Wanted:
 @dataclass(frozen=True, slots=True)
 class Imported:
     """One outcome. key: the same for every model's log of the item. sample: what the log calls it, to find repeats.
-
     right, of: k of n trials were right; right is None where no answer could be read, or an error stands in its place.
     gold: index into options, None where it is not known. revision: of the weights, "" where the log does not tell.
-    stratum: what the item is counted with, such as its difficulty, where both sets are to have equal shares.
-    """
+    stratum: what the item is counted with, such as its difficulty, where both sets are to have equal shares."""
 
     model: str
     benchmark: str
@@ -173,7 +170,7 @@ def document(path: Path) -> Any:
     return parse(path.read_bytes(), str(path))
 
 
-def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def json_lines(path: Path) -> Records:
     """(where, object) of each line that is not blank."""
     with path.open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):

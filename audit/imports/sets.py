@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from audit.audits import audit_of
 from audit.benchmarks.fresh import Origin
@@ -20,7 +19,7 @@ from audit.convictions import found_in
 from audit.errors import ConfigError
 from audit.export.inspect_log import answer_of, asked_rows
 from audit.imports.join import Joined, counts
-from audit.imports.record import Imported, Log, Wanted
+from audit.imports.record import Imported, Log, Record, Wanted
 from audit.records import AS_PUBLISHED, ITEM_ID
 from audit.references import (
     ReferenceSet,
@@ -42,11 +41,9 @@ _COLUMNS = ("model", "released", "family")
 
 
 def build_set(run_dir: Path, name: str, source: str, licence: str, facts: Path | None = None) -> ReferenceSet:
-    """The set, written whole or not at all.
-
-    facts: a csv with the columns model, released and family, or the name of a shipped one. ConfigError where the run is
-    no finished import, the name is taken, or facts name a model that is not there.
-    """
+    """The set, written whole or not at all. facts: a csv with the columns model, released and family, or the name of a
+    shipped one. ConfigError where the run is no finished import, the name is taken, or facts name a model that is not
+    there."""
     if not _NAME.fullmatch(name):
         raise ConfigError(f"--name {name!r}; expected small letters, digits, '_', '-', '.', such as gsm8k_2024.")
     if name in known_sets():
@@ -111,9 +108,9 @@ def _counted(run_dir: Path, manifest: Manifest) -> list[SetModel]:
     return [SetModel(one.model, one.accuracy, one.items, one.unparsed) for one in counts(joined)]
 
 
-def _facts_of(path: Path | None, manifest: Manifest) -> dict[str, dict[str, Any]]:
+def _facts_of(path: Path | None, manifest: Manifest) -> dict[str, Record]:
     """By model what is told: released, family."""
-    found: dict[str, dict[str, Any]] = {name: {} for name in manifest.models}
+    found: dict[str, Record] = {name: {} for name in manifest.models}
     if path is None:
         return found
     try:
@@ -147,7 +144,7 @@ def read_own(path: Path, wanted: Wanted) -> Log:
     return Log("benchmark-audit", manifest.packages.get("benchmark-audit", ""), outcomes)
 
 
-def _read(row: dict[str, Any], wanted: Wanted) -> Imported:
+def _read(row: Record, wanted: Wanted) -> Imported:
     options, answer = tuple(row["options"] or ()), answer_of(row)
     return Imported(
         model=wanted.model or row["model"],

@@ -14,7 +14,7 @@ import pyarrow as pa
 from audit.benchmarks.fresh import Origin
 from audit.errors import DataError
 from audit.imports.join import Answered, Joined
-from audit.imports.record import MAX_OF, Imported
+from audit.imports.record import MAX_OF, Imported, Record
 from audit.memory.audit import SCHEMA
 from audit.memory.design import Arm, MemoryThresholds
 from audit.records import NO_OPTION, FinishReason, Question, Reading
@@ -50,9 +50,7 @@ class Asked:
 
 def write_run(run_dir: Path, joined: Joined, asked: Asked) -> int:
     """Rows written. What is interrupted stays `running`, which no gate passes; the same command begins it again.
-
-    DataError for more rows than a run of this kind should have, ConfigError where the directory is another run's.
-    """
+    DataError for more rows than a run of this kind should have, ConfigError where the directory is another run's."""
     names = [asked.benchmark, *([asked.held_out] if asked.held_out else [])]
     every = (epochs for (_, name), answers in joined.answers.items() if name in names for epochs in answers.values())
     trials = max(sum(one.of for one in pooled(epochs)) for epochs in every)  # rows that an item needs
@@ -77,7 +75,7 @@ def write_run(run_dir: Path, joined: Joined, asked: Asked) -> int:
 def save(
     run_dir: Path, schema: RowSchema, joined: Joined, asked: Asked, *, own: Mapping[str, Any],
     analysis: Mapping[str, Any], questions: Sequence[Question], settings: Sequence[Mapping[str, Any]],
-    rows: Callable[[str], Iterator[dict[str, Any]]], also: Callable[[Path], object] = lambda path: None,
+    rows: Callable[[str], Iterator[Record]], also: Callable[[Path], object] = lambda path: None,
 ) -> None:  # fmt: skip
     """A finished run. own, analysis: what its audit says of itself; rows: of a model; also: what else it holds."""
     ids: dict[str, list[str]] = {}
@@ -108,7 +106,7 @@ def question(benchmark: str, key: str, one: Imported) -> Question:
     return Question(key, benchmark, one.text or "", one.options, NO_OPTION if one.gold is None else one.gold, key)
 
 
-def _rows(model: str, question: Question, joined: Joined, trials: int) -> Iterator[dict[str, Any]]:
+def _rows(model: str, question: Question, joined: Joined, trials: int) -> Iterator[Record]:
     """As many rows as trials: right ones first, then wrong ones; those that the log does not hold were not asked."""
     epochs = joined.answers.get((model, question.benchmark), {}).get(question.id, [])
     outcomes: list[Answered | None] = [one for epoch in pooled(epochs) for one in each_trial(epoch)]
@@ -118,9 +116,7 @@ def _rows(model: str, question: Question, joined: Joined, trials: int) -> Iterat
         yield row(SCHEMA, model, joined.revisions.get(model), question, one) | setting
 
 
-def row(
-    schema: RowSchema, model: str, revision: str | None, question: Question, one: Answered | None
-) -> dict[str, Any]:
+def row(schema: RowSchema, model: str, revision: str | None, question: Question, one: Answered | None) -> Record:
     """What a row of any audit says of one outcome; None where the log does not hold it."""
     right = None if one is None or one.right is None else bool(one.right)
     error = NOT_IN_LOG if one is None else one.error
@@ -158,7 +154,7 @@ _NULL = {"answer", "answer_number", "target", "request_sha256", "shard", "varian
 
 
 @cache
-def _empty_row(schema: RowSchema) -> dict[str, Any]:
+def _empty_row(schema: RowSchema) -> Record:
     empty = {one.name: [] if pa.types.is_list(one.type) else _NO_VALUE.get(one.type, 0) for one in schema.columns}
     return empty | dict.fromkeys(_NULL & empty.keys())
 

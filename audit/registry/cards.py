@@ -177,9 +177,7 @@ MAX_VALUE = 5000  # characters of a tag's value, as MLflow has it
 
 def tag_mlflow(run_dir: Path, name: str, version: str, model: str | None = None) -> list[str]:
     """Tag a model version with the result and attach verdict.json to the run that made it; a line for each thing done.
-
-    Raises ConfigError for a version that is not there or is tagged otherwise, RegistryError where the server fails.
-    """
+    Raises ConfigError for a version that is not there or is tagged otherwise, RegistryError where the server fails."""
     entry = read_entry(run_dir)
     _, facts = facts_of(entry, model)
     server = os.environ.get("MLFLOW_TRACKING_URI", "").rstrip("/")

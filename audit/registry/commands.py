@@ -1,8 +1,8 @@
 """What `audit registry` does and shows; each subcommand prints lines, and may return an exit code other than 0."""
 
-import argparse
 import json
 import sys
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -62,15 +62,13 @@ def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
                     markerfacecolor=colour if point.sound else PAPER, zorder=3)  # fmt: skip
         ax.axhline(0, color=INK, linewidth=0.6, zorder=0)
         ax.set_xlim(-0.5, max(len(x) - 0.5, 0.5))
-        names = [plain(point.revision.removeprefix("sha256:"), 12) for point in one.points]
-        dates = [point.started[:10] for point in one.points]
-        ax.set_xticks(x, [*map("\n".join, zip(names, dates, strict=True))], fontsize=7)
+        ax.set_xticks(x, [_version(point) for point in one.points], fontsize=7)
         ax.set_title(f"{one.indicator.replace('_', ' ')} of {plain(one.model)} on {plain(_where(one))}")
         ax.set_ylabel({"cs": "CS, %"}.get(one.indicator, "points"))
     return svg_text(figure)
 
 
-def list(asked: argparse.Namespace, now: datetime) -> None:
+def list(asked: Namespace, now: datetime) -> None:
     """A line a model and benchmark of every run."""
     found = store.kept(opened(asked), model=asked.model, benchmark=asked.benchmark, audit=asked.audit)
     if asked.json:
@@ -83,7 +81,7 @@ def list(asked: argparse.Namespace, now: datetime) -> None:
     print(f"{len({one.run['key'] for one in found})} runs")
 
 
-def show(asked: argparse.Namespace, now: datetime) -> None:
+def show(asked: Namespace, now: datetime) -> None:
     """Everything of one run."""
     registry = opened(asked)
     run = store.find(registry, asked.key)
@@ -102,7 +100,7 @@ def show(asked: argparse.Namespace, now: datetime) -> None:
                 say(f"  {name:12} {value}")
 
 
-def trends(asked: argparse.Namespace, now: datetime) -> None:
+def trends(asked: Namespace, now: datetime) -> None:
     """Series over versions with a test of change at each; or with --floor the level of current models."""
     if not 0 < asked.alpha < 1:
         raise ConfigError(f"--alpha {asked.alpha}: expected a share between 0 and 1, such as 0.05.")
@@ -137,6 +135,10 @@ def trends(asked: argparse.Namespace, now: datetime) -> None:
         print(f"chart    {asked.chart}")
 
 
+def _version(point: Point) -> str:
+    return f"{plain(point.revision.removeprefix('sha256:'), 12)}\n{point.started[:10]}"
+
+
 def _where(one: Series | Floor) -> str:
     return f"{one.benchmark}, {one.context}" if one.context else one.benchmark
 
@@ -153,7 +155,7 @@ def _told(point: Point) -> str:
     return text
 
 
-def opened(asked: argparse.Namespace, *, make: bool = False) -> Registry:
+def opened(asked: Namespace, *, make: bool = False) -> Registry:
     """The registry that was asked for. ConfigError where none was named, or none is there; make: made there instead."""
     place = place_of(asked.registry)
     if place is None:
@@ -168,7 +170,7 @@ def _named(cell: Mapping[str, Any]) -> str:
 _NEWS = timedelta(days=7)
 
 
-def add(asked: argparse.Namespace, now: datetime) -> int:
+def add(asked: Namespace, now: datetime) -> int:
     """Register every run given or found below a folder; those that cannot be are named, and the code is 1."""
     registry, found, decided, refused = opened(asked, make=True), [], [], 0
     for path in asked.paths:
@@ -203,14 +205,14 @@ def _noted(registry: Registry, folder: Path, now: datetime) -> str:
     return f"noted    {note_decisions(registry, folder, _bound(folder), now)} decisions  {folder}"
 
 
-def hold(asked: argparse.Namespace, now: datetime) -> None:
+def hold(asked: Namespace, now: datetime) -> None:
     reason = _reason(asked, "A hold")
     key = store.find(registry := opened(asked), asked.key)["key"]
     store.set_hold(registry, key, reason)
     print(f"held     {key[:12]}")
 
 
-def release(asked: argparse.Namespace, now: datetime) -> None:
+def release(asked: Namespace, now: datetime) -> None:
     registry = opened(asked)
     run = store.find(registry, asked.key)
     if run["hold"] is None:
@@ -219,7 +221,7 @@ def release(asked: argparse.Namespace, now: datetime) -> None:
     print(f"released {run['key'][:12]}")
 
 
-def forget(asked: argparse.Namespace, now: datetime) -> None:
+def forget(asked: Namespace, now: datetime) -> None:
     """Begin anew with the decisions on a run whose decisions were moved away; people are told."""
     registry = opened(asked)
     reason = _reason(asked, "To forget decisions")
@@ -228,7 +230,7 @@ def forget(asked: argparse.Namespace, now: datetime) -> None:
     finish.send_waiting(registry, now)
 
 
-def _reason(asked: argparse.Namespace, what: str) -> str:
+def _reason(asked: Namespace, what: str) -> str:
     if reason := str(asked.reason).strip():
         return reason
     raise ConfigError(f"{what} needs a reason: --reason '...'")
@@ -241,7 +243,7 @@ def _bound(run_dir: Path) -> Bound:
     return bound_to(run_dir, ruling)
 
 
-def expire(asked: argparse.Namespace, now: datetime) -> int:
+def expire(asked: Namespace, now: datetime) -> int:
     """Say what would go, or remove it; 1 where something could not be removed."""
     registry = opened(asked)
     if asked.dry_run:
@@ -262,7 +264,7 @@ def expire(asked: argparse.Namespace, now: datetime) -> int:
     return 1 if failed else 0
 
 
-def due(asked: argparse.Namespace, now: datetime) -> None:
+def due(asked: Namespace, now: datetime) -> None:
     """What a suite with rotate_every uses longer than its period."""
     found = rotation(opened(asked), now)
     for kind, name, since, is_due in found:
@@ -272,7 +274,7 @@ def due(asked: argparse.Namespace, now: datetime) -> None:
     print(f"{sum(is_due for *_, is_due in found)} of {len(found)} due")
 
 
-def draw(asked: argparse.Namespace, now: datetime) -> None:
+def draw(asked: Namespace, now: datetime) -> None:
     """Draw and write this period's sample, with what to type to run it."""
     found = drawn(opened(asked), asked.benchmark, asked.n, now)
     write_file(asked.out, as_file(found))
@@ -285,10 +287,10 @@ def draw(asked: argparse.Namespace, now: datetime) -> None:
     )
 
 
-def notify(asked: argparse.Namespace, now: datetime) -> int:
+def notify(asked: Namespace, now: datetime) -> int:
     """Write what expires, send what waits; 1 where something could not be sent or read."""
     registry, problems = opened(asked), []
-    registry.read(lambda connection: check_clock(connection, now))
+    registry.read(lambda db: check_clock(db, now))
     if asked.keys is not None:
         problems = expiring(registry, load_trusted(asked.keys), now, asked.days)
     for problem in problems:
@@ -300,7 +302,7 @@ def notify(asked: argparse.Namespace, now: datetime) -> int:
     return 1 if unsent or problems else 0
 
 
-def card(asked: argparse.Namespace, now: datetime) -> None:
+def card(asked: Namespace, now: datetime) -> None:
     for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
         for path in write_card(run_dir, asked.out, asked.dataset, asked.model):
             print(f"written  {path}")
@@ -308,12 +310,12 @@ def card(asked: argparse.Namespace, now: datetime) -> None:
         print(f"pushed   {push_card(asked.out, asked.push)}")
 
 
-def mlflow(asked: argparse.Namespace, now: datetime) -> None:
+def mlflow(asked: Namespace, now: datetime) -> None:
     for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
         for line in tag_mlflow(run_dir, asked.name, asked.version, asked.model):
             say(line)
 
 
-def wandb(asked: argparse.Namespace, now: datetime) -> None:
+def wandb(asked: Namespace, now: datetime) -> None:
     for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
         say(log_wandb(run_dir, asked.project))

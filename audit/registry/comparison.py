@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +14,7 @@ from audit.errors import ConfigError, DataError
 from audit.panel import panel_runs
 from audit.records import AS_PUBLISHED, Setting
 from audit.references import JOINED_MIN, imported
-from audit.registry.entry import NAMES, Cell, Entry, design, read_entry
+from audit.registry.entry import NAMES, Cell, Entry, Row, design, read_entry
 from audit.report import canvas
 from audit.report.page import render_page
 from audit.shards.manifest import Manifest, deciding
@@ -66,10 +65,8 @@ class QuestionChange:
 
 @dataclass(frozen=True)
 class LastingChange:
-    """What the second keeps of its lead (`statistics.versions`) under a condition: an arm, or held-out items.
-
-    before, after: accuracies under the baseline and the condition. adjusted: p after Holm over all that are compared.
-    """
+    """What the second keeps of its lead (`statistics.versions`) under a condition: an arm, or held-out items. before,
+    after: accuracies under the baseline and the condition. adjusted: p after Holm over all that are compared."""
 
     condition: str
     found: Lasting
@@ -80,11 +77,9 @@ class LastingChange:
 
 @dataclass(frozen=True)
 class CellChange:
-    """One model and benchmark. before, after: the registered cells (several where contexts are judged apart).
-
-    lasting: by condition, where enough items are answered everywhere.
-    figures: (name, context, before, after). questions: the first MAX_QUESTIONS that changed, of `changed` in all.
-    """
+    """One model and benchmark. before, after: the registered cells (several where contexts are judged apart). lasting:
+    by condition, where enough items are answered everywhere. figures: (name, context, before, after). questions: the
+    first MAX_QUESTIONS that changed, of `changed` in all."""
 
     audit: str
     before: tuple[Cell, ...]
@@ -99,11 +94,9 @@ class CellChange:
 def compare_runs(
     before: Path, after: Path, models: Sequence[tuple[str, str]] = (), benchmarks: Sequence[str] = ()
 ) -> tuple[CellChange, ...]:
-    """What changed from one run, panel or suite to the other; Holm is over all of it.
-
-    models: (name before, name after), where the names differ. benchmarks: those to compare, where one run has others.
-    Raises ConfigError where the two cannot be compared, with what differs; also for a run that is not finished.
-    """
+    """What changed from one run, panel or suite to the other; Holm is over all of it. models: (name before, name
+    after), where the names differ. benchmarks: those to compare, where one run has others. Raises ConfigError where the
+    two cannot be compared, with what differs; also for a run that is not finished."""
     rng = np.random.default_rng(42)
     changes = [change for runs in _run_pairs(before, after) for change in _changes_of(runs, models, benchmarks, rng)]
     pvalues = [np.nan if s.found is None else s.found.pvalue for c in changes for s in c.settings]
@@ -362,7 +355,7 @@ def _shared(one: CellOutcomes, other: CellOutcomes) -> tuple[CellOutcomes, CellO
     return one.kept(np.isin(one.question_ids, both)), other.kept(np.isin(other.question_ids, both))
 
 
-def _prompts(configs: Sequence[Mapping[str, Any]], cells: tuple[Cell, Cell]) -> str:
+def _prompts(configs: Sequence[Row], cells: tuple[Cell, Cell]) -> str:
     """The names of the prompts whose texts differ; empty where the manifests have no texts."""
     asked = zip(configs, cells, strict=True)
     one, other = ((c.get("protocols") or {}).get(cell.model) or c.get("protocol") or {} for c, cell in asked)
@@ -372,7 +365,7 @@ def _prompts(configs: Sequence[Mapping[str, Any]], cells: tuple[Cell, Cell]) -> 
     return f"{which[0]} before, {which[1]} after: {', '.join(names)}" if names else ""
 
 
-def _designs(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+def _designs(old: Row, new: Row) -> str:
     """What differs of two designs, by the names of the configuration; the settings where these are alike."""
     one, other = deciding({**old, "settings": None}), deciding({**new, "settings": None})
     keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]

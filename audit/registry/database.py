@@ -62,8 +62,8 @@ class Registry:
     def _retried(self, engine: Engine, work: Callable[[Connection], T]) -> T:
         for wait in (*_WAITS_S, None):
             try:
-                with engine.begin() as connection:
-                    return work(connection)
+                with engine.begin() as db:
+                    return work(db)
             except (OperationalError, InterfaceError) as error:
                 if wait is None:
                     tries = f"after {len(_WAITS_S) + 1} tries: {_reason(error)}"
@@ -75,12 +75,10 @@ class Registry:
 
 
 def open_registry(place: str, *, make: bool = True) -> Registry:
-    """The registry at a file or address; made where there is none, brought up to date where its tables are older.
-
-    make: False refuses a place where there is none: who asks what is known must not be told nothing by a misspelt name.
+    """The registry at a file or address; made where there is none, brought up to date where its tables are older. make:
+    False refuses a place where there is none: who asks what is known must not be told nothing by a misspelt name.
     Raises ConfigError for an address that cannot be one and for tables of a newer program, RegistryError where the
-    database does not answer.
-    """
+    database does not answer."""
     url = _url(place)
     none = ConfigError(f"There is no registry at {_shown(place)}. Expected the one that the runs were registered in.")
     file = url.database if url.get_backend_name() == "sqlite" else None
@@ -93,10 +91,10 @@ def open_registry(place: str, *, make: bool = True) -> Registry:
     return registry
 
 
-def check_clock(connection: Connection, now: datetime) -> None:
+def check_clock(db: Connection, now: datetime) -> None:
     """RegistryError where now is before what the registry saw last: ages and periods could not be told."""
     asked = (select(func.max(runs.c.registered)), select(func.max(runs.c.removed)), select(func.max(draws.c.drawn)))
-    last = max((seen for one in asked if (seen := connection.scalar(one))), default="")
+    last = max((seen for one in asked if (seen := db.scalar(one))), default="")
     if last and at(now + _CLOCKS_DIFFER) < last:
         raise RegistryError(
             f"The registry was written at {last}, and now it is {at(now)}: a clock went backwards, so no age can be "
@@ -104,14 +102,14 @@ def check_clock(connection: Connection, now: datetime) -> None:
         )
 
 
-def _up_to_date(connection: Connection) -> None:
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
+def _up_to_date(db: Connection) -> None:
+    if db.dialect.name == "postgresql":
+        db.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
     config = Config()
     config.set_main_option("script_location", str(files("audit.registry").joinpath("migrations")).replace("%", "%%"))
-    config.attributes["connection"] = connection
+    config.attributes["connection"] = db
     scripts = ScriptDirectory.from_config(config)
-    current = MigrationContext.configure(connection).get_current_revision()
+    current = MigrationContext.configure(db).get_current_revision()
     if current == scripts.get_current_head():
         return
     if current is not None and current not in {script.revision for script in scripts.walk_revisions()}:
@@ -145,16 +143,16 @@ def _sqlite(url: URL) -> Engine:
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": _LOCK_TIMEOUT_S})
 
     @event.listens_for(engine, "connect")
-    def _connected(connection: Any, _record: Any) -> None:
-        connection.isolation_level = None  # BEGIN is ours: sqlite3 would leave DDL out of the transaction
+    def _connected(db: Any, _record: Any) -> None:
+        db.isolation_level = None  # BEGIN is ours: sqlite3 would leave DDL out of the transaction
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-            connection.execute(f"PRAGMA {pragma}")
+            db.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")
-    def _begun(connection: Connection) -> None:
+    def _begun(db: Connection) -> None:
         # A writer waits for the others here, and not in the middle, where SQLite can only give up.
-        writes = connection.get_execution_options().get("writes")
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        writes = db.get_execution_options().get("writes")
+        db.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
 

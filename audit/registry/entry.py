@@ -24,6 +24,7 @@ from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest, deciding
 from audit.verdict.instrument import Indicator
 
+Row = Mapping[str, Any]  # JSON content, or what a table holds
 # Keys of the configuration that stand for something hashed on its own, or that decide nothing of the design.
 _ELSEWHERE = {"model", "benchmark", "control_benchmark", "protocol", "protocols", "answering", "worker", "variants",
               "control_variants", "reading", "seed", "n", "store", "edits_sha256"}  # fmt: skip
@@ -35,11 +36,8 @@ NAMES = {"audit": "the audit", "schema": "the version of its rows", "benchmark":
 
 @dataclass(frozen=True)
 class Cell:
-    """One model on one benchmark (context: or a part of it that is judged on its own).
-
-    comparable: of NAMES, what must be equal for figures to be compared, hashed. sound: no check failed that withholds
-    the verdict.
-    """
+    """One model on one benchmark (context: or a part of it that is judged on its own). comparable: of NAMES, what must
+    be equal for figures to be compared, hashed. sound: no check failed that withholds the verdict."""
 
     model: str
     benchmark: str
@@ -143,10 +141,8 @@ def read_entry(run_dir: Path) -> Entry:
 
 
 def comparable(manifest: Manifest, model: str, benchmark: str, library: str | None) -> dict[str, str]:
-    """What must be equal for two runs' figures of a model and benchmark to be compared; by NAMES.
-
-    The model's revision is not in it, nor thresholds, nor the suite's name: versions of these are what is compared.
-    """
+    """What must be equal for two runs' figures of a model and benchmark to be compared; by NAMES. The model's revision
+    is not in it, nor thresholds, nor the suite's name: versions of these are what is compared."""
     facts = manifest.benchmark.get(benchmark, {})
     benchmarks = sorted(manifest.benchmark.items())
     others = [(name, one.get("revision"), one.get("ids_sha256")) for name, one in benchmarks if name != benchmark]
@@ -176,13 +172,13 @@ def design(manifest: Manifest, model: str) -> dict[str, Any]:
     }
 
 
-def library_of(verdict: Mapping[str, Any]) -> tuple[str | None, str | None]:
+def library_of(verdict: Row) -> tuple[str | None, str | None]:
     """(name, sha256) of the library of variants that a verdict rests on."""
     library = verdict.get("library") or {}
     return library.get("name"), library.get("sha256")
 
 
-def _cell(manifest: Manifest, verdict: Mapping[str, Any], cell: Mapping[str, Any], decision: str) -> Cell:
+def _cell(manifest: Manifest, verdict: Row, cell: Row, decision: str) -> Cell:
     model, benchmark = str(cell["model"]), str(cell["benchmark"])
     name, sha256 = library_of(verdict)
     found = part_of(manifest.audit, "vocabulary").INSTRUMENT.tracked(cell)
@@ -209,7 +205,7 @@ def _cell(manifest: Manifest, verdict: Mapping[str, Any], cell: Mapping[str, Any
     )
 
 
-def _suite(run_dir: Path) -> tuple[str, str | None, Mapping[str, Any]]:
+def _suite(run_dir: Path) -> tuple[str, str | None, Row]:
     """(id, sha256, governance) of the suite beside a run; ("", None, {}) without one."""
     path = next((run_dir / name for name in SUITES if (run_dir / name).is_file()), None)
     if path is None:

@@ -119,7 +119,7 @@ def _register(registry: str | None, run_dir: Path, now: datetime) -> None:
             new = add(opened, entry, now, None if runs else notice)
             print(f"registry {entry.key[:12]}{'' if new else ', there already'} in {opened.shown}")
         if runs and notice is not None:
-            opened.write(lambda connection: write_notice(connection, notice, now))
+            opened.write(lambda db: write_notice(db, notice, now))
         if decision_files(run_dir):
             note_decisions(opened, run_dir, bound_to(run_dir, ruling), now)
 

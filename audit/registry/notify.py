@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from operator import methodcaller
@@ -21,7 +21,7 @@ from sqlalchemy import Connection, or_, select, update
 
 from audit.errors import AuditError, ConfigError
 from audit.exits import one_line
-from audit.governance.keys import Trusted
+from audit.governance.keys import Keys
 from audit.governance.reviews import chain_of, decision_files
 from audit.governance.ruling import bound_to, rule_run
 from audit.panel import panel_of
@@ -58,10 +58,8 @@ def unreached(to: Sequence[str], people: Sequence[str]) -> str:
 
 
 def send(notice: Notice, to: Sequence[str]) -> str:
-    """Send to every address, each tried three times; what failed, without any address in it, "" where nothing did.
-
-    The people of the notice are written to by the first mail server among the addresses, if there is one (`unreached`).
-    """
+    """Send to every address, each tried three times; what failed, without any address in it, "" where nothing did. The
+    people of the notice are written to by the first mail server among the addresses, if there is one (`unreached`)."""
     mail = next(filter(_is_mail, to), None)
     if notice.to and mail is not None:
         to = [*to, _mail_to(mail, notice.to)]
@@ -80,7 +78,7 @@ def send(notice: Notice, to: Sequence[str]) -> str:
 def send_waiting(registry: Registry, to: Sequence[str], now: datetime) -> list[str]:
     """Send what is waiting in the registry, also from earlier; a line for each message that did not go out."""
     problems = []
-    for row in registry.write(lambda connection: _claimed(connection, now)):
+    for row in registry.write(lambda db: _claimed(db, now)):
         problem = send(Notice(row.about, row.kind, row.title, row.body, tuple(row.recipients or ())), to)
         done = {"claimed": None, "problem": problem} | ({} if problem else {"sent": at(now)})
         noted = update(notices).where(notices.c.id == row.id).values(done)
@@ -95,12 +93,12 @@ def waiting(registry: Registry) -> int:
     return len(registry.read(lambda c: c.execute(select(notices.c.id).where(notices.c.sent.is_(None))).all()))
 
 
-def _claimed(connection: Connection, now: datetime) -> list[Any]:
+def _claimed(db: Connection, now: datetime) -> list[Any]:
     free = notices.c.sent.is_(None) & or_(notices.c.claimed.is_(None), notices.c.claimed < at(now - _CLAIM))
     asked = select(notices).where(free).order_by(notices.c.id).with_for_update(skip_locked=True)
-    rows = list(connection.execute(asked))
+    rows = list(db.execute(asked))
     ours = update(notices).where(notices.c.id.in_([row.id for row in rows]))
-    connection.execute(ours.values(claimed=at(now), tries=notices.c.tries + 1))
+    db.execute(ours.values(claimed=at(now), tries=notices.c.tries + 1))
     return rows
 
 
@@ -147,7 +145,7 @@ def _send_one(notice: Notice, address: str) -> str:
     return outcome[0] if outcome else f"did not answer within {_GIVE_UP_S:g} s"
 
 
-def expiring(registry: Registry, trusted: Mapping[str, Trusted], now: datetime, days: int) -> list[str]:
+def expiring(registry: Registry, trusted: Keys, now: datetime, days: int) -> list[str]:
     """Write a notice of every decision in force that expires within so many days, and of every one that has; a line
     for each run whose decisions do not hold or cannot be read."""
     problems = []

@@ -8,10 +8,10 @@ Figures and hashes stay in the registry; signed decisions, the suite and a tombs
 import base64
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection, update
 
@@ -21,7 +21,7 @@ from audit.governance.reviews import DECISIONS, decision_files
 from audit.governance.ruling import rule_run
 from audit.panel import panel_of, panel_runs
 from audit.registry.database import Registry, check_clock
-from audit.registry.entry import digest, key_of
+from audit.registry.entry import Row, digest, key_of
 from audit.registry.schema import at, runs
 from audit.registry.store import Notice, all_runs, write_notice
 from audit.shards.attempt import LOCK, RunLock
@@ -37,14 +37,14 @@ REMOVING, REMOVED = "removing", "removed"
 class Past(NamedTuple):
     """A run past its retention. stays: why it does not go all the same; empty: it goes."""
 
-    run: Mapping[str, Any]
+    run: Row
     age_days: int
     stays: str
 
 
 def past_retention(registry: Registry, now: datetime) -> list[Past]:
     """Every run older than its suite's result_retention_days. RegistryError for a clock that went backwards."""
-    registry.read(lambda connection: check_clock(connection, now))
+    registry.read(lambda db: check_clock(db, now))
     everything, found = all_runs(registry), []
     for run in everything:
         days, age = run["retention_days"], now - datetime.fromisoformat(run["ended"])
@@ -78,7 +78,7 @@ def expire(registry: Registry, token: str, now: datetime) -> list[tuple[Past, st
     return done
 
 
-def _why_it_stays(run: Mapping[str, Any], same: Sequence[Mapping[str, Any]], now: datetime) -> str:
+def _why_it_stays(run: Row, same: Sequence[Row], now: datetime) -> str:
     """same: every judgement of the run's answers, which lie in one directory."""
     held = [one["hold"] for one in same if one["hold"] is not None]
     if held:
@@ -102,7 +102,7 @@ def _why_it_stays(run: Mapping[str, Any], same: Sequence[Mapping[str, Any]], now
         return f"it cannot be read ({error})"
 
 
-def _under_review(run: Mapping[str, Any], run_dir: Path, now: datetime) -> str:
+def _under_review(run: Row, run_dir: Path, now: datetime) -> str:
     """Of a run, or of the suite that it is of: there the run is decided on. Signatures are not checked here: whatever
     claims to be a decision that counts keeps the run."""
     suite = panel_of(run_dir)
@@ -121,17 +121,17 @@ def _under_review(run: Mapping[str, Any], run_dir: Path, now: datetime) -> str:
     return ""
 
 
-def _remove(registry: Registry, run: Mapping[str, Any], now: datetime) -> None:
+def _remove(registry: Registry, run: Row, now: datetime) -> None:
     run_dir, key = Path(run["run_dir"]), run["key"]
 
-    def mark(connection: Connection) -> None:
-        check_clock(connection, now)
-        connection.execute(update(runs).where(runs.c.key == key, runs.c.removed.is_(None)).values(removal=REMOVING))
+    def mark(db: Connection) -> None:
+        check_clock(db, now)
+        db.execute(update(runs).where(runs.c.key == key, runs.c.removed.is_(None)).values(removal=REMOVING))
 
-    def finish(connection: Connection) -> None:
-        connection.execute(update(runs).where(runs.c.key == key).values(removal=REMOVED, removed=at(now)))
+    def finish(db: Connection) -> None:
+        db.execute(update(runs).where(runs.c.key == key).values(removal=REMOVED, removed=at(now)))
         body = f"{run['run_dir']}: its results were kept {run['retention_days']} days. Figures and hashes stay."
-        write_notice(connection, Notice(key, "expiry", f"Audit results removed: {key[:12]}", body), now)
+        write_notice(db, Notice(key, "expiry", f"Audit results removed: {key[:12]}", body), now)
 
     registry.write(mark)
     if any((run_dir / name).is_file() for name in (MANIFEST, TOMBSTONE)):
@@ -144,7 +144,7 @@ def _remove(registry: Registry, run: Mapping[str, Any], now: datetime) -> None:
     registry.write(finish)
 
 
-def _bury(run: Mapping[str, Any], run_dir: Path, now: datetime) -> None:
+def _bury(run: Row, run_dir: Path, now: datetime) -> None:
     """The tombstone first, then the files: what is half gone says what it was."""
     stone = run_dir / TOMBSTONE
     if stone.is_file():

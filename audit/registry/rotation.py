@@ -56,7 +56,7 @@ def period_of(when: datetime | str) -> str:
 def rotation(registry: Registry, now: datetime) -> list[Due]:
     """Every benchmark and library that a suite with rotate_every used, in its newest version. RegistryError for a
     clock that went backwards."""
-    registry.read(lambda connection: check_clock(connection, now))
+    registry.read(lambda db: check_clock(db, now))
     first: dict[tuple[str, str], dict[str, str]] = {}
     for one in kept(registry):
         if not one.run["rotate_every"]:
@@ -71,11 +71,9 @@ def rotation(registry: Registry, now: datetime) -> list[Due]:
 
 
 def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
-    """This period's sample: the same for the same benchmark, period and history, wherever and however often.
-
-    given: a name of conf/benchmark or a file. The first n by a hash of revision, period and id that were never
-    asked are taken, in the order of their ids. What was drawn in this period stands: another n is refused.
-    """
+    """This period's sample: the same for the same benchmark, period and history, wherever and however often. given: a
+    name of conf/benchmark or a file. The first n by a hash of revision, period and id that were never asked are taken,
+    in the order of their ids. What was drawn in this period stands: another n is refused."""
     if n < 1:
         raise ConfigError(f"--n {n}: expected at least 1.")
     benchmark = _benchmark(given)
@@ -91,9 +89,9 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
     for one in kept(registry, benchmark=benchmark.name):
         asked.update(_ids_in(one, benchmark.name) if one.cell["ids"] is None else one.cell["ids"])
 
-    def change(connection: Connection) -> tuple[Mapping[str, Any], list[str], bool]:
-        check_clock(connection, now)
-        drawn = connection.execute(select(draws).where(draws.c.name == benchmark.name)).mappings()
+    def change(db: Connection) -> tuple[Mapping[str, Any], list[str], bool]:
+        check_clock(db, now)
+        drawn = db.execute(select(draws).where(draws.c.name == benchmark.name)).mappings()
         earlier = {row["period"]: dict(row) for row in drawn}
         there = earlier.pop(period, None)
         used = asked.union(*(row["ids"] for row in earlier.values()))
@@ -108,10 +106,10 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
         chosen = sorted(free, key=lambda i: hashlib.sha256(f"{benchmark.revision}\0{period}\0{i}".encode()).digest())
         row = {"name": benchmark.name, "period": period, "drawn": at(now), "revision": benchmark.revision,
                "pool_sha256": pool_sha256, "ids": sorted(chosen[:n])}  # fmt: skip
-        asked_for = INSERT[connection.dialect.name](draws).values(**row).on_conflict_do_nothing()
-        if connection.scalar(asked_for.returning(draws.c.name)) is None:  # somebody drew just now
+        asked_for = INSERT[db.dialect.name](draws).values(**row).on_conflict_do_nothing()
+        if db.scalar(asked_for.returning(draws.c.name)) is None:  # somebody drew just now
             other = select(draws).where(draws.c.name == benchmark.name, draws.c.period == period)
-            return dict(connection.execute(other).mappings().one()), free, False
+            return dict(db.execute(other).mappings().one()), free, False
         return row, free, True
 
     row, free, new = registry.write(change)

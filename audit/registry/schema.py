@@ -4,6 +4,7 @@ A change here needs a migration in `migrations/versions`; a test compares the tw
 """
 
 from datetime import UTC, datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -11,25 +12,31 @@ metadata = sa.MetaData()
 
 _HASH, _TIME = sa.String(64), sa.String(25)
 
+
+def _told(name: str, kind: sa.types.TypeEngine[Any] | type[sa.types.TypeEngine[Any]], **more: Any) -> sa.Column[Any]:
+    """A column without null."""
+    return sa.Column(name, kind, nullable=False, **more)
+
+
 # One judgement of one run's answers. key: over what was asked, answered and concluded (`entry.content_key`).
 runs = sa.Table(
     "runs",
     metadata,
     sa.Column("key", _HASH, primary_key=True),
-    sa.Column("audit", sa.String(32), nullable=False),
-    sa.Column("fingerprint", _HASH, nullable=False),
-    sa.Column("answers_sha256", _HASH, nullable=False, index=True),  # over the hashes of all shards
-    sa.Column("verdict_sha256", _HASH, nullable=False),
-    sa.Column("manifest_sha256", _HASH, nullable=False),
-    sa.Column("suite", sa.Text, nullable=False),  # its audit_suite_id; "" without a suite
+    _told("audit", sa.String(32)),
+    _told("fingerprint", _HASH),
+    _told("answers_sha256", _HASH, index=True),  # over the hashes of all shards
+    _told("verdict_sha256", _HASH),
+    _told("manifest_sha256", _HASH),
+    _told("suite", sa.Text),  # its audit_suite_id; "" without a suite
     sa.Column("suite_sha256", _HASH),
-    sa.Column("decision", sa.String(16), nullable=False),  # of the verdict alone; people's own are in the run's files
-    sa.Column("exit_code", sa.Integer, nullable=False),
-    sa.Column("started", _TIME, nullable=False),
-    sa.Column("ended", _TIME, nullable=False),
-    sa.Column("registered", _TIME, nullable=False, index=True),
-    sa.Column("run_dir", sa.Text, nullable=False),
-    sa.Column("run_by", sa.JSON, nullable=False),
+    _told("decision", sa.String(16)),  # of the verdict alone; people's own are in the run's files
+    _told("exit_code", sa.Integer),
+    _told("started", _TIME),
+    _told("ended", _TIME),
+    _told("registered", _TIME, index=True),
+    _told("run_dir", sa.Text),
+    _told("run_by", sa.JSON),
     sa.Column("retention_days", sa.Integer),  # null: kept
     sa.Column("rotate_every", sa.String(16)),
     sa.Column("hold", sa.Text),  # why it must not go
@@ -50,14 +57,14 @@ cells = sa.Table(
     "cells",
     metadata,
     *_of_a_cell(),
-    sa.Column("model_revision", sa.Text, nullable=False),
-    sa.Column("benchmark_revision", sa.Text, nullable=False),
-    sa.Column("n", sa.Integer, nullable=False),
-    sa.Column("verdict", sa.String(64), nullable=False),
-    sa.Column("decision", sa.String(16), nullable=False),
-    sa.Column("headline", sa.Text, nullable=False),
-    sa.Column("sound", sa.Boolean, nullable=False),  # no check failed that withholds the verdict
-    sa.Column("comparable", sa.JSON, nullable=False),
+    _told("model_revision", sa.Text),
+    _told("benchmark_revision", sa.Text),
+    _told("n", sa.Integer),
+    _told("verdict", sa.String(64)),
+    _told("decision", sa.String(16)),
+    _told("headline", sa.Text),
+    _told("sound", sa.Boolean),  # no check failed that withholds the verdict
+    _told("comparable", sa.JSON),
     sa.Column("library", sa.Text),
     sa.Column("ids", sa.JSON(none_as_null=True)),  # of the questions; null for a sample too large for the manifest
 )
@@ -76,15 +83,15 @@ notices = sa.Table(
     "notices",
     metadata,
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column("about", sa.String(128), nullable=False),
-    sa.Column("kind", sa.String(16), nullable=False),
-    sa.Column("title", sa.Text, nullable=False),
-    sa.Column("body", sa.Text, nullable=False),
-    sa.Column("created", _TIME, nullable=False),
+    _told("about", sa.String(128)),
+    _told("kind", sa.String(16)),
+    _told("title", sa.Text),
+    _told("body", sa.Text),
+    _told("created", _TIME),
     sa.Column("claimed", _TIME),  # by a process that is sending it
     sa.Column("sent", _TIME),
-    sa.Column("tries", sa.Integer, nullable=False),
-    sa.Column("problem", sa.Text, nullable=False),
+    _told("tries", sa.Integer),
+    _told("problem", sa.Text),
     sa.Column("recipients", sa.JSON(none_as_null=True)),  # mail addresses of a suite, beside those of AUDIT_NOTIFY
     sa.UniqueConstraint("about", "kind"),
 )
@@ -94,10 +101,10 @@ decisions = sa.Table(
     "decisions",
     metadata,
     sa.Column("about", _HASH, primary_key=True),
-    sa.Column("run_dir", sa.Text, nullable=False),
-    sa.Column("count", sa.Integer, nullable=False),
-    sa.Column("last_sha256", _HASH, nullable=False),
-    sa.Column("noted", _TIME, nullable=False),
+    _told("run_dir", sa.Text),
+    _told("count", sa.Integer),
+    _told("last_sha256", _HASH),
+    _told("noted", _TIME),
 )
 
 # Held-out samples that were drawn: one a benchmark (or library) and period.
@@ -106,10 +113,10 @@ draws = sa.Table(
     metadata,
     sa.Column("name", sa.String(255), primary_key=True),
     sa.Column("period", sa.String(8), primary_key=True),  # 2026-Q4
-    sa.Column("drawn", _TIME, nullable=False),
-    sa.Column("revision", sa.Text, nullable=False),
-    sa.Column("pool_sha256", _HASH, nullable=False),
-    sa.Column("ids", sa.JSON, nullable=False),
+    _told("drawn", _TIME),
+    _told("revision", sa.Text),
+    _told("pool_sha256", _HASH),
+    _told("ids", sa.JSON),
 )
 
 

@@ -24,7 +24,7 @@ from audit.governance.ruling import verdict_path
 from audit.json_types import attributes
 from audit.panel import panel_runs
 from audit.registry.database import Registry, check_clock
-from audit.registry.entry import Entry, answers_sha256, digest
+from audit.registry.entry import Entry, Row, answers_sha256, digest
 from audit.registry.schema import at, cells, decisions, indicators, notices, runs
 from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest
@@ -48,48 +48,46 @@ class Notice:
 class Kept:
     """A cell as the registry has it: columns of its run and of itself; indicators: name -> (estimate, low, high)."""
 
-    run: Mapping[str, Any]
-    cell: Mapping[str, Any]
+    run: Row
+    cell: Row
     indicators: Mapping[str, tuple[float | None, float | None, float | None]]
 
 
 def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None = None) -> bool:
-    """Register a run with the notice about it, all or nothing; whether it is new.
+    """Register a run with the notice about it, all or nothing; whether it is new. What is there already is left as it
+    is, but for where the run directory is now and its manifest: a start that asked nothing changes it. RegistryError
+    for a clock that went backwards."""
 
-    What is there already is left as it is, but for where the run directory is now and its manifest: a start that asked
-    nothing changes it. RegistryError for a clock that went backwards.
-    """
-
-    def change(connection: Connection) -> bool:
-        check_clock(connection, now)
-        asked = INSERT[connection.dialect.name](runs).values(**_row(entry, now)).on_conflict_do_nothing()
-        new = connection.scalar(asked.returning(runs.c.key)) is not None
+    def change(db: Connection) -> bool:
+        check_clock(db, now)
+        asked = INSERT[db.dialect.name](runs).values(**_row(entry, now)).on_conflict_do_nothing()
+        new = db.scalar(asked.returning(runs.c.key)) is not None
         if not new:
             now_there = {"run_dir": entry.run_dir, "manifest_sha256": entry.manifest_sha256}
-            connection.execute(update(runs).where(runs.c.key == entry.key).values(now_there))
+            db.execute(update(runs).where(runs.c.key == entry.key).values(now_there))
             return False
         for cell in entry.cells:
             of = {"run_key": entry.key, **attributes(cell, "model", "benchmark", "context")}
             own = {name: value for name, value in vars(cell).items() if name in cells.c}
-            connection.execute(insert(cells).values(own | of))
+            db.execute(insert(cells).values(own | of))
             for one in cell.indicators:
                 figure = attributes(one, "name", "estimate", "low", "high")
-                connection.execute(insert(indicators).values(of | figure))
+                db.execute(insert(indicators).values(of | figure))
         if notice is not None:
-            write_notice(connection, notice, now)
+            write_notice(db, notice, now)
         return True
 
     return registry.write(change)
 
 
-def write_notice(connection: Connection, notice: Notice, now: datetime) -> None:
+def write_notice(db: Connection, notice: Notice, now: datetime) -> None:
     """Add a notice to be sent, unless one of its kind about this was written before."""
     row = attributes(notice, "about", "kind", "title", "body") | {"recipients": [*notice.to]}
     row |= {"created": at(now), "tries": 0, "problem": ""}
-    connection.execute(INSERT[connection.dialect.name](notices).values(row).on_conflict_do_nothing())
+    db.execute(INSERT[db.dialect.name](notices).values(row).on_conflict_do_nothing())
 
 
-def find(registry: Registry, given: str) -> Mapping[str, Any]:
+def find(registry: Registry, given: str) -> Row:
     """The run of a key, or of the first characters of one. ConfigError where there is none, or several."""
     if not given or not set(given) <= set("0123456789abcdef"):
         raise ConfigError(f"{given!r} is no key of a run. Expected its first characters, as audit registry list shows.")
@@ -103,7 +101,7 @@ def find(registry: Registry, given: str) -> Mapping[str, Any]:
 def kept(registry: Registry, **wanted: Sequence[str] | str | None) -> list[Kept]:
     """Every cell, in the order in which the runs started. wanted: columns of runs or cells -> values; None: any."""
 
-    def ask(connection: Connection) -> list[Kept]:
+    def ask(db: Connection) -> list[Kept]:
         asked = select(runs, cells).join(cells, cells.c.run_key == runs.c.key)
         for name, values in wanted.items():
             if values:
@@ -111,11 +109,11 @@ def kept(registry: Registry, **wanted: Sequence[str] | str | None) -> list[Kept]
                 asked = asked.where(column.in_([values] if isinstance(values, str) else list(values)))
         order = (runs.c.started, runs.c.registered, runs.c.key, cells.c.model, cells.c.benchmark, cells.c.context)
         figures: dict[tuple[str, ...], dict[str, tuple[Any, Any, Any]]] = {}
-        for row in connection.execute(select(indicators)):
+        for row in db.execute(select(indicators)):
             of = figures.setdefault((row.run_key, row.model, row.benchmark, row.context), {})
             of[row.name] = (row.estimate, row.low, row.high)
         width, found = len(runs.c), []
-        for row in connection.execute(asked.order_by(*order)):
+        for row in db.execute(asked.order_by(*order)):
             run = dict(zip(runs.c.keys(), row[:width], strict=True))
             cell = dict(zip(cells.c.keys(), row[width:], strict=True))
             of_cell = tuple(cell[name] for name in ("run_key", "model", "benchmark", "context"))
@@ -125,18 +123,18 @@ def kept(registry: Registry, **wanted: Sequence[str] | str | None) -> list[Kept]
     return registry.read(ask)
 
 
-def all_runs(registry: Registry) -> list[Mapping[str, Any]]:
+def all_runs(registry: Registry) -> list[Row]:
     """Every run, in the order in which they were registered."""
     return _runs(registry, select(runs).order_by(runs.c.registered, runs.c.started, runs.c.key))
 
 
 def set_hold(registry: Registry, key: str, reason: str | None) -> None:
     """Put a run under legal hold, or release it (None)."""
-    registry.write(lambda connection: connection.execute(update(runs).where(runs.c.key == key).values(hold=reason)))
+    registry.write(lambda db: db.execute(update(runs).where(runs.c.key == key).values(hold=reason)))
 
 
-def _runs(registry: Registry, asked: Select[Any]) -> list[Mapping[str, Any]]:
-    return registry.read(lambda connection: [dict(row) for row in connection.execute(asked).mappings()])
+def _runs(registry: Registry, asked: Select[Any]) -> list[Row]:
+    return registry.read(lambda db: [dict(row) for row in db.execute(asked).mappings()])
 
 
 def _row(entry: Entry, now: datetime) -> dict[str, Any]:
@@ -148,16 +146,14 @@ def _row(entry: Entry, now: datetime) -> dict[str, Any]:
 
 def check_decisions(registry: Registry, run_dir: Path, bound: Bound) -> None:
     """SignatureError where decisions that the registry knows of are not there; RegistryError where it cannot be asked.
-
-    bound: what a decision on the run binds now.
-    """
-    registry.read(lambda connection: _check(connection, run_dir, bound, decision_hashes(run_dir)))
+    bound: what a decision on the run binds now."""
+    registry.read(lambda db: _check(db, run_dir, bound, decision_hashes(run_dir)))
 
 
 def check_hashes(registry: Registry, run_dir: Path) -> None:
     """SignatureError where a run was registered (its place, its fingerprint or its answers) and is another one now."""
 
-    def look(connection: Connection) -> None:
+    def look(db: Connection) -> None:
         for run, manifest in _manifests(run_dir):
             verdict = verdict_path(run)
             now = {"answers_sha256": answers_sha256(manifest), "manifest_sha256": file_sha256(run / MANIFEST)}
@@ -165,7 +161,7 @@ def check_hashes(registry: Registry, run_dir: Path) -> None:
             told = {"run_dir": str(run.resolve()), "fingerprint": manifest.fingerprint}
             told["answers_sha256"] = now["answers_sha256"]
             same = or_(*(runs.c[name] == value for name, value in told.items()))
-            known = connection.execute(select(runs).where(same).order_by(runs.c.registered)).mappings().all()
+            known = db.execute(select(runs).where(same).order_by(runs.c.registered)).mappings().all()
             odd = [[name.split("_")[0] for name, value in now.items() if row[name] != value] for row in known]
             if odd and all(odd):
                 raise SignatureError(
@@ -179,43 +175,41 @@ def check_hashes(registry: Registry, run_dir: Path) -> None:
 def note_decisions(registry: Registry, run_dir: Path, bound: Bound, now: datetime) -> int:
     """Note the decisions that are there; how many. Raises as `check_decisions`, and then notes nothing."""
 
-    def change(connection: Connection) -> int:
+    def change(db: Connection) -> int:
         found = decision_hashes(run_dir)  # here: whoever decides at the same time waits for this transaction
-        _check(connection, run_dir, bound, found)
+        _check(db, run_dir, bound, found)
         if found:
             row = {"run_dir": str(run_dir.resolve()), "count": len(found), "last_sha256": found[-1], "noted": at(now)}
             for about in _about(run_dir, bound):
-                asked = INSERT[connection.dialect.name](decisions).values(about=about, **row)
-                connection.execute(asked.on_conflict_do_update(index_elements=[decisions.c.about], set_=row))
+                asked = INSERT[db.dialect.name](decisions).values(about=about, **row)
+                db.execute(asked.on_conflict_do_update(index_elements=[decisions.c.about], set_=row))
         return len(found)
 
     return registry.write(change)
 
 
 def forget_decisions(registry: Registry, run_dir: Path, bound: Bound, reason: str, now: datetime) -> int:
-    """Begin anew, such as after a key was stolen: how many decisions the registry knew of. People are told.
-
-    ConfigError where it knows of none, or decisions are there.
-    """
+    """Begin anew, such as after a key was stolen: how many decisions the registry knew of. People are told. ConfigError
+    where it knows of none, or decisions are there."""
     if decision_hashes(run_dir):
         raise ConfigError(f"{run_dir} has decisions. Move its folder of decisions away first, where it is kept.")
 
-    def change(connection: Connection) -> int:
-        rows = _rows(connection, run_dir, bound)
+    def change(db: Connection) -> int:
+        rows = _rows(db, run_dir, bound)
         if not rows:
             raise ConfigError(f"The registry knows of no decision on {run_dir}.")
         row, gone = rows[0], {one["last_sha256"] for one in rows}
-        connection.execute(delete(decisions).where(decisions.c.last_sha256.in_(gone)))
+        db.execute(delete(decisions).where(decisions.c.last_sha256.in_(gone)))
         body = f"{row['count']} decisions on {run_dir}, the last of {row['last_sha256']}, count no more: {reason}"
         about = f"{row['about']} {row['last_sha256'][:40]}"
-        write_notice(connection, Notice(about, "forgotten", "Audit decisions forgotten", one_line(body)), now)
+        write_notice(db, Notice(about, "forgotten", "Audit decisions forgotten", one_line(body)), now)
         return int(row["count"])
 
     return registry.write(change)
 
 
-def _check(connection: Connection, run_dir: Path, bound: Bound, found: Sequence[str]) -> None:
-    for row in _rows(connection, run_dir, bound):
+def _check(db: Connection, run_dir: Path, bound: Bound, found: Sequence[str]) -> None:
+    for row in _rows(db, run_dir, bound):
         if len(found) < row["count"] or found[row["count"] - 1] != row["last_sha256"]:
             raise SignatureError(
                 f"The registry knows of {row['count']} decisions on {run_dir}, the last of sha256 "
@@ -224,8 +218,8 @@ def _check(connection: Connection, run_dir: Path, bound: Bound, found: Sequence[
             )
 
 
-def _rows(connection: Connection, run_dir: Path, bound: Bound) -> Sequence[RowMapping]:
-    return connection.execute(select(decisions).where(decisions.c.about.in_(_about(run_dir, bound)))).mappings().all()
+def _rows(db: Connection, run_dir: Path, bound: Bound) -> Sequence[RowMapping]:
+    return db.execute(select(decisions).where(decisions.c.about.in_(_about(run_dir, bound)))).mappings().all()
 
 
 def _about(run_dir: Path, bound: Bound) -> list[str]:

@@ -64,12 +64,10 @@ class Floor:
 def series_of(
     kept: Sequence[Kept], indicators: Sequence[str] = (), *, together: bool = False, alpha: float = ALPHA
 ) -> list[Series]:
-    """Every series with a figure, sorted. kept: cells in the order in which their runs started.
-
-    indicators: which; all of FOLLOWED where empty. together: models of several names are versions of one.
-    A version counts once, at its first run: a repeated run of the same weights cannot replace a figure. Of several
-    judgements of the same answers the last counts.
-    """
+    """Every series with a figure, sorted. kept: cells in the order in which their runs started. indicators: which; all
+    of FOLLOWED where empty. together: models of several names are versions of one. A version counts once, at its first
+    run: a repeated run of the same weights cannot replace a figure. Of several judgements of the same answers the last
+    counts."""
     names = _checked(indicators)
     grouped: dict[tuple[str, str, str, str, str], list[Kept]] = {}
     for one in latest_judgements(kept):

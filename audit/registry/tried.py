@@ -10,7 +10,7 @@ from audit.decision import Try, rule
 from audit.errors import AuditError
 from audit.governance.ruling import home_of, verdict_path
 from audit.panel import panel_of, panel_runs
-from audit.registry.entry import comparable, library_of
+from audit.registry.entry import Row, comparable, library_of
 from audit.shards.manifest import MANIFEST, Manifest
 
 _Key = tuple[str, str, str]  # model, its revision, benchmark
@@ -21,10 +21,7 @@ _UNTOLD = ("library", "references")  # what a manifest alone does not tell, and 
 
 def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
     """Earlier runs than those of a run's or panel's folder, the oldest first; copies of one count once. place: the
-    registry's; None without one.
-
-    Raises RegistryError where the registry does not answer.
-    """
+    registry's; None without one. Raises RegistryError where the registry does not answer."""
     folder = home_of(folder)
     own = [run for run in panel_runs(folder) or [folder] if (run / MANIFEST).is_file()]
     found: dict[tuple[str, str, tuple[str, ...]], Try] = {}
@@ -42,7 +39,7 @@ def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
     return tuple(sorted(found.values(), key=lambda one: (one.started, one.run)))
 
 
-def _asked(manifest: Manifest, verdict: Mapping[str, Any]) -> dict[_Key, Mapping[str, str]]:
+def _asked(manifest: Manifest, verdict: Row) -> dict[_Key, Mapping[str, str]]:
     library = library_of(verdict)[1] if isinstance(verdict.get("library"), dict) else None
     return {
         (model, str(facts.get("revision") or ""), benchmark): comparable(manifest, model, benchmark, library)
@@ -85,7 +82,7 @@ def _verdict(run: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _decision(verdict: Mapping[str, Any]) -> str:
+def _decision(verdict: Row) -> str:
     try:
         return str(rule(verdict).decision)
     except (AuditError, ValueError, TypeError, AttributeError, LookupError):

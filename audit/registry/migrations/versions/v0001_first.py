@@ -1,11 +1,17 @@
 """The first tables."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0001"
 down_revision = None
 HASHES = ("fingerprint", "answers_sha256", "verdict_sha256", "manifest_sha256")
+
+
+def told(name: str, kind: Any) -> sa.Column[Any]:
+    return sa.Column(name, kind, nullable=False)
 
 
 def of_a_cell() -> list[sa.Column[str]]:
@@ -18,15 +24,15 @@ def upgrade() -> None:
     op.create_table(
         "runs",
         sa.Column("key", sa.String(64), primary_key=True),
-        sa.Column("audit", sa.String(32), nullable=False),
-        *(sa.Column(name, sa.String(64), nullable=False) for name in HASHES),
-        sa.Column("suite", sa.Text, nullable=False),
+        told("audit", sa.String(32)),
+        *(told(name, sa.String(64)) for name in HASHES),
+        told("suite", sa.Text),
         sa.Column("suite_sha256", sa.String(64)),
-        sa.Column("decision", sa.String(16), nullable=False),
-        sa.Column("exit_code", sa.Integer, nullable=False),
-        *(sa.Column(name, sa.String(25), nullable=False) for name in ("started", "ended", "registered")),
-        sa.Column("run_dir", sa.Text, nullable=False),
-        sa.Column("run_by", sa.JSON, nullable=False),
+        told("decision", sa.String(16)),
+        told("exit_code", sa.Integer),
+        *(told(name, sa.String(25)) for name in ("started", "ended", "registered")),
+        told("run_dir", sa.Text),
+        told("run_by", sa.JSON),
         sa.Column("retention_days", sa.Integer),
         sa.Column("rotate_every", sa.String(16)),
         sa.Column("hold", sa.Text),
@@ -38,14 +44,14 @@ def upgrade() -> None:
     op.create_table(
         "cells",
         *of_a_cell(),
-        sa.Column("model_revision", sa.Text, nullable=False),
-        sa.Column("benchmark_revision", sa.Text, nullable=False),
-        sa.Column("n", sa.Integer, nullable=False),
-        sa.Column("verdict", sa.String(64), nullable=False),
-        sa.Column("decision", sa.String(16), nullable=False),
-        sa.Column("headline", sa.Text, nullable=False),
-        sa.Column("sound", sa.Boolean, nullable=False),
-        sa.Column("comparable", sa.JSON, nullable=False),
+        told("model_revision", sa.Text),
+        told("benchmark_revision", sa.Text),
+        told("n", sa.Integer),
+        told("verdict", sa.String(64)),
+        told("decision", sa.String(16)),
+        told("headline", sa.Text),
+        told("sound", sa.Boolean),
+        told("comparable", sa.JSON),
         sa.Column("library", sa.Text),
         sa.Column("ids", sa.JSON),
     )
@@ -58,23 +64,23 @@ def upgrade() -> None:
     op.create_table(
         "notices",
         sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
-        sa.Column("about", sa.String(128), nullable=False),
-        sa.Column("kind", sa.String(16), nullable=False),
-        sa.Column("title", sa.Text, nullable=False),
-        sa.Column("body", sa.Text, nullable=False),
-        sa.Column("created", sa.String(25), nullable=False),
+        told("about", sa.String(128)),
+        told("kind", sa.String(16)),
+        told("title", sa.Text),
+        told("body", sa.Text),
+        told("created", sa.String(25)),
         sa.Column("claimed", sa.String(25)),
         sa.Column("sent", sa.String(25)),
-        sa.Column("tries", sa.Integer, nullable=False),
-        sa.Column("problem", sa.Text, nullable=False),
+        told("tries", sa.Integer),
+        told("problem", sa.Text),
         sa.UniqueConstraint("about", "kind"),
     )
     op.create_table(
         "draws",
         sa.Column("name", sa.String(255), primary_key=True),
         sa.Column("period", sa.String(8), primary_key=True),
-        sa.Column("drawn", sa.String(25), nullable=False),
-        sa.Column("revision", sa.Text, nullable=False),
-        sa.Column("pool_sha256", sa.String(64), nullable=False),
-        sa.Column("ids", sa.JSON, nullable=False),
+        told("drawn", sa.String(25)),
+        told("revision", sa.Text),
+        told("pool_sha256", sa.String(64)),
+        told("ids", sa.JSON),
     )

@@ -14,7 +14,7 @@ from securesystemslib.signer import Signer
 
 from audit.audits import audit_of, part_of
 from audit.chronology import project_file
-from audit.decision import parts_of
+from audit.decision import Ruling, parts_of
 from audit.errors import ConfigError, ShardError
 from audit.governance.keys import seal, sha256, statement
 from audit.governance.reviews import DECISIONS, SUITES
@@ -68,21 +68,24 @@ def write_pack(run_dir: Path, out: Path, *, with_shards: bool, signer: Signer | 
     sums = {name: sha256(data) if isinstance(data, bytes) else file_sha256(data) for name, data in contents.items()}
     contents[SUMS] = listed = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)).encode()
     if signer is not None:
-        told = {
-            "run": run_dir.resolve().name,
-            "audit": ", ".join(one.audit for one in every),
-            "decision": ruling.verdict_decision,
-            "fingerprint": ", ".join(one.fingerprint for one in every),
-            "incomplete": [f"{r.model} on {r.benchmark}: {r.watermark}" for r in ruling.incomplete],
-            "models": {name: facts.get("revision") for one in every for name, facts in one.models.items()},
-            "with_shards": with_shards,
-        }
+        told = _told(every, ruling) | {"run": run_dir.resolve().name, "with_shards": with_shards}
         stated = statement(PREDICATE, {SUMS: sha256(listed), VERDICT: sums[VERDICT]}, told)
         contents[STATEMENT] = seal(stated, signer)
     make_folder(out.parent)
     with whole_file(out) as file:
         write_archive(file, contents)
     return sums
+
+
+def _told(every: Sequence[Manifest], ruling: Ruling) -> dict[str, Any]:
+    """What the signed statement says of the runs and their verdict."""
+    return {
+        "audit": ", ".join(one.audit for one in every),
+        "decision": ruling.verdict_decision,
+        "fingerprint": ", ".join(one.fingerprint for one in every),
+        "incomplete": [f"{r.model} on {r.benchmark}: {r.watermark}" for r in ruling.incomplete],
+        "models": {name: facts.get("revision") for one in every for name, facts in one.models.items()},
+    }
 
 
 def _panel_contents(folder: Path, manifests: Mapping[Path, Manifest], with_shards: bool) -> dict[str, bytes | Path]:

@@ -79,12 +79,17 @@ def as_sentences(ruling: Ruling) -> str:
 def as_json(ruling: Ruling) -> str:
     """Everything a ruling holds; non-ASCII characters escaped, so that no reader has to know an encoding."""
     whole: dict[str, Any] = {
-        "schema": "gate", "schema_version": "1.1",
+        "schema": "gate",
+        "schema_version": "1.1",
         **attributes(ruling, "run", "decision", "exit_code", "verdict_decision", "overridden"),
         "problem": ruling.problem or None,
         "incomplete": [attributes(r, "model", "benchmark", "found", "expected") for r in ruling.incomplete],
-        "together": list(ruling.together), "rules": list(ruling.rules), "scope": ruling.scope or None,
-        "decided": list(ruling.said), "seals": plain(ruling.seals), "tries": plain(ruling.tries),
+        "together": list(ruling.together),
+        "rules": list(ruling.rules),
+        "scope": ruling.scope or None,
+        "decided": list(ruling.said),
+        "seals": plain(ruling.seals),
+        "tries": plain(ruling.tries),
         "cells": [
             {
                 **attributes(c, "audit", "model", "benchmark", "verdict", "decision", "headline"),
@@ -95,7 +100,7 @@ def as_json(ruling: Ruling) -> str:
             }
             for c in ruling.cells
         ],
-    }  # fmt: skip
+    }
     return json.dumps(whole, indent=2, sort_keys=True) + "\n"
 
 
@@ -194,5 +199,9 @@ def _decision(ruling: Ruling) -> str:
 
 
 FORMATS: dict[str, Callable[[Ruling], str]] = {
-    "text": as_text, "json": as_json, "junit": as_junit, "github": as_github, "markdown": as_markdown,
-}  # fmt: skip
+    "text": as_text,
+    "json": as_json,
+    "junit": as_junit,
+    "github": as_github,
+    "markdown": as_markdown,
+}

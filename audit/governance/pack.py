@@ -148,10 +148,14 @@ def _for_readers(run_dir: Path, manifest: Manifest, shards: Sequence[Path], tabl
     """What the manifest, the hashes and the tables that the verdict cites say, each by its file's name."""
     rows = {Path(one["file"]).name: one.get("rows") for one in manifest.shards}
     hashed = [
-        {"file": path.relative_to(run_dir).as_posix(), "rows": rows.get(path.name), "sha256": file_sha256(path),
-         "bytes": path.stat().st_size}
+        {
+            "file": path.relative_to(run_dir).as_posix(),
+            "rows": rows.get(path.name),
+            "sha256": file_sha256(path),
+            "bytes": path.stat().st_size,
+        }
         for path in (*shards, *tables)
-    ]  # fmt: skip
+    ]
     program = {"program_sha256": program_sha256(), "schema_version": audit_of(run_dir).schema.version}
     shipped = part_of(manifest.audit, "analyse").JUDGE.shipped
     told = {

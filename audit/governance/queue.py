@@ -21,9 +21,17 @@ Register = Callable[[Path, Bound, datetime | None], object]
 
 
 def decide_on(
-    run_dir: Path, ruling: Ruling, kind: Kind, *, reason: str, expires: str | None, signer: Signer,
-    trusted: Keys, now: datetime, registry: Register | None,
-) -> Path:  # fmt: skip
+    run_dir: Path,
+    ruling: Ruling,
+    kind: Kind,
+    *,
+    reason: str,
+    expires: str | None,
+    signer: Signer,
+    trusted: Keys,
+    now: datetime,
+    registry: Register | None,
+) -> Path:
     """Sign a decision on a run, add it, and note it in the registry where there is one; the file. expires: as typed.
     Raises ConfigError where it would have no effect, SignatureError where what was decided before does not hold,
     RegistryError where the registry does not answer."""

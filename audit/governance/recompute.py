@@ -16,9 +16,18 @@ from audit.report.joint import content
 RELATIVE, ABSOLUTE = 1e-3, 1e-6
 # What has to be there and equal. Sentences may be another version's; the gate prints those that it computed itself.
 _WORDS = {
-    "audit", "verdict", "decision", "status", "outcome", "model", "benchmark", "context", "revision", "gate",
+    "audit",
+    "verdict",
+    "decision",
+    "status",
+    "outcome",
+    "model",
+    "benchmark",
+    "context",
+    "revision",
+    "gate",
     "suite_sha256",
-}  # fmt: skip
+}
 _SAID = {"reason_codes", "advice_codes"}  # what sentences are made of: another version's may be others, and more
 # A suite's folder -> of the verdicts by audit, what verdict.json says of the suite.
 SectionOf = Callable[[Path], Callable[[Mapping[str, Mapping[str, Any]]], dict[str, Any]]]

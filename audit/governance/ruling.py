@@ -97,9 +97,13 @@ def rule_run(run_dir: Path, again: Again | None = None) -> Ruling:
 
 
 def ruling_with_decisions(
-    run_dir: Path, keys: Path | None, approvals: int, now: datetime,
-    check: Callable[[Path, Bound], None] | None = None, again: Again | None = None,
-) -> Ruling:  # fmt: skip
+    run_dir: Path,
+    keys: Path | None,
+    approvals: int,
+    now: datetime,
+    check: Callable[[Path, Bound], None] | None = None,
+    again: Again | None = None,
+) -> Ruling:
     """The ruling on a run with what people decided about it. Decisions that do not hold, that are gone, or that cannot
     be checked for want of trusted keys fail the run: none is passed over. check: raises AuditError where a registry
     knows of a decision or of bytes that are not there. again: as `rule_run`."""

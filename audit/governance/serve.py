@@ -43,8 +43,11 @@ SESSION = "audit_review"
 _MAX_BODY = 64 * 1024
 PATIENCE_S = 10.0
 _SESSION = timedelta(hours=12)
-_DOES = {Kind.APPROVE: "lets the run pass, whose verdict asks for a review",
-         Kind.OVERRIDE: "lets the run pass all the same", Kind.REJECT: "blocks the run"}  # fmt: skip
+_DOES = {
+    Kind.APPROVE: "lets the run pass, whose verdict asks for a review",
+    Kind.OVERRIDE: "lets the run pass all the same",
+    Kind.REJECT: "blocks the run",
+}
 _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -184,11 +187,19 @@ class _Site:
         effective = [*passing.get(ruling.verdict_decision, [Kind.OVERRIDE]), Kind.REJECT]
         kinds = [] if ruling.problem else [(kind, _DOES[kind]) for kind in effective]
         return self.page(
-            status, title=_shown(run_dir, self.review.folder), run=name, csrf=self.csrf, seen=_seen(run_dir, ruling),
-            kinds=kinds, max_reason=MAX_REASON, error=error or one_line(ruling.problem), ruling=as_text(ruling),
-            decision=str(ruling.decision), said=[one_line(s) for s in ruling.said],
+            status,
+            title=_shown(run_dir, self.review.folder),
+            run=name,
+            csrf=self.csrf,
+            seen=_seen(run_dir, ruling),
+            kinds=kinds,
+            max_reason=MAX_REASON,
+            error=error or one_line(ruling.problem),
+            ruling=as_text(ruling),
+            decision=str(ruling.decision),
+            said=[one_line(s) for s in ruling.said],
             pages=[{"name": _shown(path.parent, self.review.folder)} for path in _reports(run_dir)],
-        )  # fmt: skip
+        )
 
     def report(self, request: Request, body: bytes) -> Response:
         if request.headers.get("sec-fetch-dest", "iframe") != "iframe":  # by itself it could lead its tab elsewhere
@@ -218,9 +229,16 @@ class _Site:
         expires = given.get("expires", "").strip() if kind != Kind.REJECT else ""
         try:
             decide_on(
-                run_dir, ruling, kind, reason=given.get("reason", ""), expires=expires or None,
-                signer=review.signer, trusted=review.trusted, now=review.now(), registry=review.registry,
-            )  # fmt: skip
+                run_dir,
+                ruling,
+                kind,
+                reason=given.get("reason", ""),
+                expires=expires or None,
+                signer=review.signer,
+                trusted=review.trusted,
+                now=review.now(),
+                registry=review.registry,
+            )
         except AuditError as error:
             return self.shown(name, one_line(error), 400)
         return RedirectResponse(f"/{self.review.home}/run/{name}", 303, headers=_HEADERS)

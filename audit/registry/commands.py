@@ -46,8 +46,15 @@ def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
         last = (one.indicator, one.points[-1].alike)
         for level in (f for f in floors if (f.indicator, f.alike) == last):
             ax.axhline(100 * level.median, color=MUTED, linewidth=1, linestyle=":", zorder=1)
-            ax.annotate("median of current models", (0.995, 100 * level.median), xycoords=("axes fraction", "data"),
-                        ha="right", va="bottom", color=MUTED, fontsize=7)  # fmt: skip
+            ax.annotate(
+                "median of current models",
+                (0.995, 100 * level.median),
+                xycoords=("axes fraction", "data"),
+                ha="right",
+                va="bottom",
+                color=MUTED,
+                fontsize=7,
+            )
         for k, point in enumerate(one.points):
             if k and not point.differs:
                 both = [100 * one.points[k - 1].estimate, 100 * point.estimate]
@@ -58,8 +65,15 @@ def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
             colour = VERMILLION if changed else BLUE
             if point.low is not None and point.high is not None:
                 ax.vlines(k, 100 * point.low, 100 * point.high, color=colour, linewidth=1.4, zorder=2)
-            ax.plot(k, 100 * point.estimate, marker="D" if changed else "o", markersize=6, markeredgecolor=colour,
-                    markerfacecolor=colour if point.sound else PAPER, zorder=3)  # fmt: skip
+            ax.plot(
+                k,
+                100 * point.estimate,
+                marker="D" if changed else "o",
+                markersize=6,
+                markeredgecolor=colour,
+                markerfacecolor=colour if point.sound else PAPER,
+                zorder=3,
+            )
         ax.axhline(0, color=INK, linewidth=0.6, zorder=0)
         ax.set_xlim(-0.5, max(len(x) - 0.5, 0.5))
         ax.set_xticks(x, [_version(point) for point in one.points], fontsize=7)
@@ -76,8 +90,10 @@ def list(asked: Namespace, now: datetime) -> None:
         return
     for one in found:
         state = "  removed" if one.run["removed"] else "  on hold" if one.run["hold"] is not None else ""
-        say(f"{one.run['key'][:12]}  {one.run['started'][:16]}  {one.run['audit']:<8} {one.run['decision']:<11} "
-            f"{_named(one.cell)} ({one.cell['model_revision'][:15]}): {one.cell['verdict']}{state}")  # fmt: skip
+        say(
+            f"{one.run['key'][:12]}  {one.run['started'][:16]}  {one.run['audit']:<8} {one.run['decision']:<11} "
+            f"{_named(one.cell)} ({one.cell['model_revision'][:15]}): {one.cell['verdict']}{state}"
+        )
     print(f"{len({one.run['key'] for one in found})} runs")
 
 
@@ -114,8 +130,10 @@ def trends(asked: Namespace, now: datetime) -> None:
             return
         for floor in levels:
             (lowest, _, low), (highest, _, high) = floor.models[0], floor.models[-1]
-            say(f"{floor.indicator} on {_where(floor)}: median {signed_points(floor.median)} of {len(floor.models)} "
-                f"models, from {signed_points(low)} ({lowest}) to {signed_points(high)} ({highest})")  # fmt: skip
+            say(
+                f"{floor.indicator} on {_where(floor)}: median {signed_points(floor.median)} of {len(floor.models)} "
+                f"models, from {signed_points(low)} ({lowest}) to {signed_points(high)} ({highest})"
+            )
         return
     of = store.kept(registry, model=asked.model, benchmark=asked.benchmark, audit=asked.audit)
     found = series_of(of, asked.indicator, together=len(asked.model) > 1, alpha=asked.alpha)

@@ -37,8 +37,14 @@ HELD_OUT = "held-out items"
 MAX_QUESTIONS = 300  # on the page
 _NOT_OF_ANSWERS = {"references", "control"}  # they belong to a figure; what a question was answered hangs on neither
 _IN_LOGS = {*_NOT_OF_ANSWERS, "benchmark", "questions", "design"}  # of imported runs: items are joined by key
-_STATES = {State.CORRECT: "right", State.WRONG: "wrong", State.UNPARSED: "not read", State.TRUNCATED: "cut off",
-           State.ERROR: "no reply", State.ABSENT: "not asked"}  # fmt: skip
+_STATES = {
+    State.CORRECT: "right",
+    State.WRONG: "wrong",
+    State.UNPARSED: "not read",
+    State.TRUNCATED: "cut off",
+    State.ERROR: "no reply",
+    State.ABSENT: "not asked",
+}
 Pair = tuple[Path, Path]  # the runs before and after
 Answers = Mapping[Setting, FloatArray]  # values (n,) by setting
 Words = Mapping[Setting, Sequence[str]]  # the same as words
@@ -188,9 +194,17 @@ def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
         canvas.inline_svg(_lasting_svg(c.lasting), f"l{k}", label) if c.lasting else "" for k, c in enumerate(changes)
     ]
     return render_page(
-        "registry/comparison.html.j2", rows=(), title="What changed?", changes=changes, before=before, after=after,
-        name=setting_name, pairs=verdicts, pictures=pictures, word=word,
-    )  # fmt: skip
+        "registry/comparison.html.j2",
+        rows=(),
+        title="What changed?",
+        changes=changes,
+        before=before,
+        after=after,
+        name=setting_name,
+        pairs=verdicts,
+        pictures=pictures,
+        word=word,
+    )
 
 
 @canvas.styled()
@@ -229,9 +243,14 @@ def verdicts(change: CellChange) -> list[tuple[Cell, Cell]]:
 
 
 def _change(
-    audit: str, a: Sequence[Cell], b: Sequence[Cell], outcomes: Sequence[dict[tuple[str, str], CellOutcomes]],
-    runs: Pair, rng: np.random.Generator, logs: bool,
-) -> CellChange:  # fmt: skip
+    audit: str,
+    a: Sequence[Cell],
+    b: Sequence[Cell],
+    outcomes: Sequence[dict[tuple[str, str], CellOutcomes]],
+    runs: Pair,
+    rng: np.random.Generator,
+    logs: bool,
+) -> CellChange:
     keys = [(cell[0].model, cell[0].benchmark) for cell in (a, b)]
     one, other = (found[key] for found, key in zip(outcomes, keys, strict=True))
     if logs:
@@ -280,9 +299,8 @@ def _named_figures(cells: Sequence[Cell]) -> Iterator[tuple[tuple[str, str, str,
 
 
 def _lasting(
-    audit: str, answers: tuple[Answers, Answers], cluster: IntArray, controls: Sequence[CellOutcomes | None],
-    logs: bool,
-) -> Iterator[LastingChange]:  # fmt: skip
+    audit: str, answers: tuple[Answers, Answers], cluster: IntArray, controls: Sequence[CellOutcomes | None], logs: bool
+) -> Iterator[LastingChange]:
     """Each arm beside the baseline, as its mean over levels and replicates; then held-out items that both answered."""
     base = _baseline(audit, answers)
     scores = [_mean(side, base) for side in answers]

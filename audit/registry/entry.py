@@ -26,12 +26,34 @@ from audit.verdict.instrument import Indicator
 
 Row = Mapping[str, Any]  # JSON content, or what a table holds
 # Keys of the configuration that stand for something hashed on its own, or that decide nothing of the design.
-_ELSEWHERE = {"model", "benchmark", "control_benchmark", "protocol", "protocols", "answering", "worker", "variants",
-              "control_variants", "reading", "seed", "n", "store", "edits_sha256"}  # fmt: skip
-NAMES = {"audit": "the audit", "schema": "the version of its rows", "benchmark": "the benchmark's revision",
-         "questions": "the questions drawn", "prompts": "the prompts", "library": "the library of variants",
-         "design": "the settings asked", "reading": "how answers are read", "references": "the reference models",
-         "control": "the held-out items"}  # fmt: skip
+_ELSEWHERE = {
+    "model",
+    "benchmark",
+    "control_benchmark",
+    "protocol",
+    "protocols",
+    "answering",
+    "worker",
+    "variants",
+    "control_variants",
+    "reading",
+    "seed",
+    "n",
+    "store",
+    "edits_sha256",
+}
+NAMES = {
+    "audit": "the audit",
+    "schema": "the version of its rows",
+    "benchmark": "the benchmark's revision",
+    "questions": "the questions drawn",
+    "prompts": "the prompts",
+    "library": "the library of variants",
+    "design": "the settings asked",
+    "reading": "how answers are read",
+    "references": "the reference models",
+    "control": "the held-out items",
+}
 
 
 @dataclass(frozen=True)

@@ -154,8 +154,21 @@ def _bury(run: Row, run_dir: Path, now: datetime) -> None:
         raise RegistryError(f"{run_dir} holds something else by now. Nothing was removed there.")
     else:
         decided = {path.name: file_sha256(path) for path in sorted((run_dir / DECISIONS).glob("*.json"))}
-        kept = ("key", "audit", "fingerprint", "answers_sha256", "verdict_sha256", "manifest_sha256", "suite",
-                "suite_sha256", "decision", "started", "ended", "registered", "retention_days")  # fmt: skip
+        kept = (
+            "key",
+            "audit",
+            "fingerprint",
+            "answers_sha256",
+            "verdict_sha256",
+            "manifest_sha256",
+            "suite",
+            "suite_sha256",
+            "decision",
+            "started",
+            "ended",
+            "registered",
+            "retention_days",
+        )
         told = {name: run[name] for name in kept} | {"removed": at(now), "decisions": decided}
         write_file(stone, (json.dumps(told, indent=1, sort_keys=True) + "\n").encode())
     _clear(run_dir)

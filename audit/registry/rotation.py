@@ -104,8 +104,14 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
                 "rotate to another benchmark."
             )
         chosen = sorted(free, key=lambda i: hashlib.sha256(f"{benchmark.revision}\0{period}\0{i}".encode()).digest())
-        row = {"name": benchmark.name, "period": period, "drawn": at(now), "revision": benchmark.revision,
-               "pool_sha256": pool_sha256, "ids": sorted(chosen[:n])}  # fmt: skip
+        row = {
+            "name": benchmark.name,
+            "period": period,
+            "drawn": at(now),
+            "revision": benchmark.revision,
+            "pool_sha256": pool_sha256,
+            "ids": sorted(chosen[:n]),
+        }
         asked_for = INSERT[db.dialect.name](draws).values(**row).on_conflict_do_nothing()
         if db.scalar(asked_for.returning(draws.c.name)) is None:  # somebody drew just now
             other = select(draws).where(draws.c.name == benchmark.name, draws.c.period == period)

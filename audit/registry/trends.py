@@ -128,13 +128,22 @@ def _points(cells: Sequence[Kept], name: str, alpha: float) -> tuple[Point, ...]
     looks = change_tests(values, errors, [True, *map(bool, differs[1:])], alpha)
     return tuple(
         Point(
-            one.run["key"], model, revision, one.run["started"], value, low, high, bool(one.cell["sound"]), why, look,
+            one.run["key"],
+            model,
+            revision,
+            one.run["started"],
+            value,
+            low,
+            high,
+            bool(one.cell["sound"]),
+            why,
+            look,
             alike,
         )
         for ((model, revision, alike), one), (_, low, high), value, why, look in zip(
             first.items(), figures, values, differs, looks, strict=True
         )
-    )  # fmt: skip
+    )
 
 
 def _differs(before: Kept, after: Kept) -> tuple[str, ...]:

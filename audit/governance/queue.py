@@ -10,7 +10,7 @@ from audit.decision import Decision, Ruling
 from audit.errors import ConfigError, RegistryError
 from audit.exits import FAILED
 from audit.governance.keys import DECISION, DECISIONS, Keys, seal, signer_of, statement
-from audit.governance.reviews import LONGEST, MAX_REASON, Bound, Kind, add_file, chain_of, parse_time, time_text
+from audit.governance.reviews import LONGEST, MAX_REASON, Bound, Kind, add_file, at, chain_of, parse_time
 from audit.governance.ruling import bound_to
 from audit.panel import PANEL, panel_runs
 from audit.shards.manifest import MANIFEST, TOMBSTONE
@@ -55,8 +55,8 @@ def decide_on(
         **bound.facts,
         "decision": str(kind),
         "reason": reason,
-        "decided": time_text(now),
-        "expires": time_text(until) if until else None,
+        "decided": at(now),
+        "expires": at(until) if until else None,
         "signer": name,
         "sequence": len(chain) + 1,
         "previous": chain[-1][1] if chain else None,

@@ -50,8 +50,8 @@ class Decided:
     def sentence(self, now: datetime) -> str:
         until = ""
         if self.expires is not None:
-            until = f", {'EXPIRED' if self.expires <= now else 'valid until'} {time_text(self.expires)}"
-        return f"{self.kind} by {self.signer} on {time_text(self.decided)}{until}: {self.reason}"
+            until = f", {'EXPIRED' if self.expires <= now else 'valid until'} {at(self.expires)}"
+        return f"{self.kind} by {self.signer} on {at(self.decided)}{until}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def chain_of(run_dir: Path, bound: Bound, trusted: Keys, now: datetime) -> list[
         chain.append((_decided(path, stated, signer, bound, number, chain[-1] if chain else None), sha256(data)))
     if chain and chain[-1][0].decided > now:
         raise SignatureError(
-            f"The last decision on {run_dir} is of {time_text(chain[-1][0].decided)}, and now it is {time_text(now)}: "
+            f"The last decision on {run_dir} is of {at(chain[-1][0].decided)}, and now it is {at(now)}: "
             "a clock went backwards, so nothing can be said to be valid or expired. Set the clock right."
         )
     return chain
@@ -194,5 +194,10 @@ def add_file(path: Path, data: bytes) -> Path:
     return path
 
 
-def time_text(when: datetime) -> str:
-    return when.isoformat(timespec="seconds")
+def at(when: datetime) -> str:
+    """A time as decisions and tables have it: UTC, of one form, which sorts as it reads.
+
+    >>> at(datetime(2026, 11, 22, 6, 0, tzinfo=UTC))
+    '2026-11-22T06:00:00+00:00'
+    """
+    return when.astimezone(UTC).isoformat(timespec="seconds")

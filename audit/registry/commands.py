@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from audit.errors import AuditError, ConfigError, RegistryError
 from audit.exits import say
 from audit.governance.keys import load_trusted
-from audit.governance.reviews import DECISIONS, Bound
+from audit.governance.reviews import DECISIONS, Bound, at
 from audit.governance.ruling import bound_to, rule_run, verdict_path
 from audit.panel import panel_runs
 from audit.registry import finish, retention, store
@@ -26,7 +26,6 @@ from audit.registry.notify import VARIABLE as TO
 from audit.registry.notify import addresses, expiring, waiting
 from audit.registry.rotation import as_file, rotation
 from audit.registry.rotation import draw as drawn
-from audit.registry.schema import at
 from audit.registry.store import forget_decisions, note_decisions
 from audit.registry.trends import Floor, Point, Series, floors_of, series_of
 from audit.report.canvas import BLUE, INK, MUTED, PAPER, VERMILLION, plain, styled, svg_text

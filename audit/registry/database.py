@@ -20,7 +20,8 @@ from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, 
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 
 from audit.errors import ConfigError, RegistryError
-from audit.registry.schema import at, draws, runs
+from audit.governance.reviews import at
+from audit.registry.schema import draws, runs
 
 VARIABLE = "AUDIT_REGISTRY"
 _WAITS_S = (0.2, 0.5, 1.0, 2.0)  # before each further try

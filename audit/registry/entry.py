@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from audit.audits import part_of
 from audit.decision import Ruling
 from audit.errors import ConfigError
 from audit.exits import FAILED, one_line
-from audit.governance.reviews import SUITES
+from audit.governance.reviews import SUITES, at
 from audit.governance.ruling import home_of, rule_run, verdict_path
 from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest, deciding
@@ -79,7 +79,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Entry:
-    """What the registry keeps of a run. times as `schema.at` has them; run_dir is absolute. notify: whom its suite has
+    """What the registry keeps of a run. times as `reviews.at` has them; run_dir is absolute. notify: whom its suite has
     told."""
 
     key: str
@@ -250,7 +250,7 @@ def _time(value: str | None, run_dir: Path) -> str:
         when = datetime.fromisoformat(value or "")
     except ValueError as error:
         raise ConfigError(f"{run_dir / MANIFEST} has no time where one is expected: {value!r}.") from error
-    return when.astimezone(UTC).isoformat(timespec="seconds")
+    return at(when)
 
 
 def _addresses(people: Any) -> bool:

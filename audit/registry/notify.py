@@ -22,11 +22,11 @@ from sqlalchemy import Connection, or_, select, update
 from audit.errors import AuditError, ConfigError
 from audit.exits import one_line
 from audit.governance.keys import Keys
-from audit.governance.reviews import chain_of, decision_files
+from audit.governance.reviews import at, chain_of, decision_files
 from audit.governance.ruling import bound_to, rule_run
 from audit.panel import panel_of
 from audit.registry.database import Registry
-from audit.registry.schema import at, notices
+from audit.registry.schema import notices
 from audit.registry.store import Notice, all_runs, write_notice
 
 VARIABLE = "AUDIT_NOTIFY"

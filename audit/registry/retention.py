@@ -17,12 +17,12 @@ from sqlalchemy import Connection, update
 
 from audit.decision import Decision
 from audit.errors import AuditError, ConfigError, RegistryError, ShardError
-from audit.governance.reviews import DECISIONS, decision_files
+from audit.governance.reviews import DECISIONS, at, decision_files
 from audit.governance.ruling import rule_run
 from audit.panel import panel_of, panel_runs
 from audit.registry.database import Registry, check_clock
 from audit.registry.entry import Row, digest, key_of
-from audit.registry.schema import at, runs
+from audit.registry.schema import runs
 from audit.registry.store import Notice, all_runs, write_notice
 from audit.shards.attempt import LOCK, RunLock
 from audit.shards.files import QUARANTINE, SHARDS, disk_error, file_sha256, write_file

@@ -19,10 +19,11 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.config import as_object, load_group
 from audit.errors import ConfigError, ShardError
+from audit.governance.reviews import at
 from audit.records import Question
 from audit.registry.database import Registry, check_clock
 from audit.registry.entry import digest
-from audit.registry.schema import at, draws
+from audit.registry.schema import draws
 from audit.registry.store import INSERT, Kept, kept
 from audit.shards.questions import QUESTIONS, QuestionFile
 

@@ -1,9 +1,8 @@
-"""The tables. Times are UTC as text of one form (`at`), which sorts as it reads; hashes are sha256 in hex.
+"""The tables. Times are UTC as text of one form (`reviews.at`), which sorts as it reads; hashes are sha256 in hex.
 
 A change here needs a migration in `migrations/versions`; a test compares the two.
 """
 
-from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -118,12 +117,3 @@ draws = sa.Table(
     _told("pool_sha256", _HASH),
     _told("ids", sa.JSON),
 )
-
-
-def at(when: datetime) -> str:
-    """A time as the tables have it.
-
-    >>> at(datetime(2026, 11, 22, 6, 0, tzinfo=UTC))
-    '2026-11-22T06:00:00+00:00'
-    """
-    return when.astimezone(UTC).isoformat(timespec="seconds")

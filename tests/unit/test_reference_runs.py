@@ -11,6 +11,7 @@ import pytest
 from audit.command_line import configured
 from audit.convictions import reservations
 from audit.errors import ConfigError
+from audit.governance.reviews import at
 from audit.memory.config import MemoryConfig
 from audit.memory.plan import resolve_memory
 from audit.perturb.config import PerturbConfig
@@ -114,7 +115,7 @@ def test_a_registered_conviction_holds_for_the_same_weights(tmp_path):
     from sqlalchemy import insert
 
     from audit.registry.database import open_registry
-    from audit.registry.schema import at, cells, runs
+    from audit.registry.schema import cells, runs
 
     place = tmp_path / "registry.db"
     now = at(datetime(2026, 11, 1, tzinfo=UTC))

@@ -163,23 +163,38 @@ def _aggregate(pair: _Pair, manifest: Any, benchmark: str, place: str) -> dict[s
     """The file's content. A setting of which nothing could be parsed has no score, and so no result."""
     facts = manifest.benchmark.get(benchmark, {})
     source = {
-        "dataset_name": benchmark, "source_type": "other",
+        "dataset_name": benchmark,
+        "source_type": "other",
         "additional_details": {"revision": str(facts.get("revision")), "items": str(facts.get("n"))},
-    }  # fmt: skip
+    }
     metric = {
-        "metric_id": "accuracy", "metric_kind": "accuracy", "metric_unit": "proportion", "lower_is_better": False,
-        "score_type": "continuous", "min_score": 0, "max_score": 1,
+        "metric_id": "accuracy",
+        "metric_kind": "accuracy",
+        "metric_unit": "proportion",
+        "lower_is_better": False,
+        "score_type": "continuous",
+        "min_score": 0,
+        "max_score": 1,
         "evaluation_description": "of the answers that could be parsed; the others are counted in details",
-    }  # fmt: skip
+    }
     results = [
         {
-            "evaluation_result_id": name, "evaluation_name": name, "source_data": source, "metric_config": metric,
+            "evaluation_result_id": name,
+            "evaluation_name": name,
+            "source_data": source,
+            "metric_config": metric,
             "score_details": {"score": tally.right / tally.parsed, "details": tally.counts},
         }
-        for name, tally in pair.settings.items() if tally.parsed
-    ]  # fmt: skip
-    detailed = {"format": "jsonl", "file_path": place, "hash_algorithm": "sha256", "checksum": pair.digest.hexdigest(),
-                "total_rows": pair.rows}  # fmt: skip
+        for name, tally in pair.settings.items()
+        if tally.parsed
+    ]
+    detailed = {
+        "format": "jsonl",
+        "file_path": place,
+        "hash_algorithm": "sha256",
+        "checksum": pair.digest.hexdigest(),
+        "total_rows": pair.rows,
+    }
     return {**pair.head, "evaluation_results": results, "detailed_evaluation_results": detailed}
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from securesystemslib.exceptions import UnverifiedSignatureError
+from securesystemslib.exceptions import UnverifiedSignatureError as Unverified
 from securesystemslib.signer import Signature, Signer, SigstoreKey, SigstoreSigner
 
 from audit.errors import ConfigError, SignatureError
@@ -29,7 +29,7 @@ class Identity(SigstoreKey):
     """Who signs, and which provider says so: both have to be in the certificate, to the letter."""
 
     def verify_signature(self, signature: Signature, data: bytes) -> None:
-        """UnverifiedSignatureError unless it is of this identity over data; SignatureError where nobody can tell."""
+        """Unverified unless it is of this identity over data; SignatureError where nobody can tell."""
         with _services(SignatureError, "The signature cannot be checked"):
             from sigstore.errors import VerificationError
             from sigstore.models import Bundle
@@ -47,7 +47,7 @@ class Identity(SigstoreKey):
                 who = policy.Identity(identity=self.keyval["identity"], issuer=self.keyval["issuer"])
                 Verifier(trusted_root=trusted).verify_artifact(data, bundle, who)
             except Exception as error:  # whatever a made-up bundle brings about; the services were asked before
-                raise UnverifiedSignatureError(f"{self.keyval['identity']}: {error}") from error
+                raise Unverified(f"{self.keyval['identity']}: {error}") from error
 
 
 class KeylessSigner(Signer):
@@ -76,7 +76,7 @@ class KeylessSigner(Signer):
         made = Signature(self._identity.keyid, bundle.signature.hex(), {"bundle": json.loads(bundle.to_json())})
         try:
             self._identity.verify_signature(made, payload)
-        except UnverifiedSignatureError as error:
+        except Unverified as error:
             raise ConfigError(f"Nothing was signed: sigstore signed, and not as {who} ({error}).") from error
         return made
 
@@ -125,7 +125,7 @@ def _services(kind: type[ConfigError | SignatureError], what: str) -> Iterator[N
         raise kind(f"{what}: sigstore is not installed (pip install 'benchmark-audit[sigstore]').") from None
     try:
         yield
-    except (ConfigError, SignatureError, UnverifiedSignatureError):
+    except (ConfigError, SignatureError, Unverified):
         raise
     except Exception as error:  # its clients raise of many kinds
         raise kind(

@@ -153,7 +153,8 @@ def _public(path: Path) -> Key:
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
-DECISIONS, DECISION = ("decisions", "urn:benchmark-audit:decision:v1")
+DECISIONS = "decisions"
+DECISION = "urn:benchmark-audit:decision:v1"
 MAX_BYTES = 1 << 20
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from audit.audits import audit_of, part_of
 from audit.errors import AuditError, ConfigError
-from audit.governance.ruling import verdict_path
+from audit.governance.ruling import Verdict, verdict_path
 from audit.panel import SUITE, panel_runs
 from audit.report.joint import content
 
@@ -30,7 +30,7 @@ _WORDS = {
 }
 _SAID = {"reason_codes", "advice_codes"}  # what sentences are made of: another version's may be others, and more
 # A suite's folder -> of the verdicts by audit, what verdict.json says of the suite.
-SectionOf = Callable[[Path], Callable[[Mapping[str, Mapping[str, Any]]], dict[str, Any]]]
+SectionOf = Callable[[Path], Callable[[Mapping[str, Verdict]], dict[str, Any]]]
 _PARTS = {"cells", "rows", "runs", "joint", "audits", "suite", "source", "verdict"}
 
 
@@ -100,7 +100,7 @@ def _differs(stored: Any, again: Any, at: str) -> bool:
     return type(stored) is not type(again) or stored != again
 
 
-def verdict_again(folder: Path, read: Mapping[str, Any], section_of: SectionOf) -> tuple[dict[str, Any], str]:
+def verdict_again(folder: Path, read: Verdict, section_of: SectionOf) -> tuple[dict[str, Any], str]:
     """(the verdict of a folder as computed now, why a verdict.json that lies there is another; "" where none is). read:
     what the folder's own verdict.json holds. section_of: as `recomputed`."""
     try:

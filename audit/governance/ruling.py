@@ -54,11 +54,12 @@ def approvals_required(run_dir: Path) -> int:
 
 TRUSTED_VARIABLE = "AUDIT_TRUSTED_KEYS"
 REGISTRY_VARIABLE = "AUDIT_REGISTRY"
+Verdict = Mapping[str, Any]  # what verdict.json holds
 # (a folder, what its verdict.json holds) -> (the verdict on its answers, why the stored one is another)
-Again = Callable[[Path, Mapping[str, Any]], tuple[dict[str, Any], str]]
+Again = Callable[[Path, Verdict], tuple[dict[str, Any], str]]
 
 
-def print_content(verdict: Mapping[str, Any]) -> int:
+def print_content(verdict: Verdict) -> int:
     """Print each cell's verdict with its reasons, of what verdict.json holds; the exit code that it stands for."""
     ruling = rule(verdict)
     print(as_sentences(ruling), end="")
@@ -178,7 +179,7 @@ def verdict_path(run_dir: Path) -> Path:
     return panel if panel.is_file() and not (run_dir / MANIFEST).exists() and not inside.exists() else inside
 
 
-def _not_of_this_run(run_dir: Path, verdict: Mapping[str, Any], trust_report: bool) -> str:
+def _not_of_this_run(run_dir: Path, verdict: Verdict, trust_report: bool) -> str:
     """Why a verdict is not on the run or runs that lie beside it now, or these are not finished; "" where all is well.
     trust_report: "" too where there is nothing to compare with, since the report alone was copied."""
     try:
@@ -198,7 +199,7 @@ def _not_of_this_run(run_dir: Path, verdict: Mapping[str, Any], trust_report: bo
         return str(error)
 
 
-def _not_whole(run_dir: Path, verdict: Mapping[str, Any]) -> tuple[str, str]:
+def _not_whole(run_dir: Path, verdict: Verdict) -> tuple[str, str]:
     """(the answers that one run holds as verdict.json would list them, why the verdict is not of them or the run is not
     finished). Raises AuditError where the run cannot be read, or a shard is not the one of the manifest."""
     if not (run_dir / MANIFEST).is_file():
@@ -246,7 +247,7 @@ def _how_far(folder: Path) -> str:
     return "; ".join(said)
 
 
-def _not_of_these_runs(folder: Path, runs: Sequence[Path], verdict: Mapping[str, Any]) -> str:
+def _not_of_these_runs(folder: Path, runs: Sequence[Path], verdict: Verdict) -> str:
     """As `_not_of_this_run`, of a panel: every one of its runs is there once, finished, and in the verdict."""
     if absent := [run for run in runs if not (run / MANIFEST).is_file()]:
         missing = f"{len(absent)} of the {len(runs)} runs of {folder} are missing, such as {absent[0]}"

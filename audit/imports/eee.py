@@ -72,7 +72,8 @@ def _outcomes(path: Path, wanted: Wanted, names: Collection[str]) -> Iterator[Im
         choices = tuple(checked(one, where) for one in sample["input"].get("choices") or ())
         reference = sample["input"]["reference"]
         text = checked(sample["input"]["raw"], where)
-        failed, score = sample.get("error") or "", sample["evaluation"]["score"]
+        failed = sample.get("error") or ""
+        score = sample["evaluation"]["score"]
         value = sample["evaluation"]["is_correct"] if score <= 0 or score >= 1 else score
         right, of = (None, 1) if failed else outcome(value, where)
         said = sample["answer_attribution"]

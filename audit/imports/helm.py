@@ -34,7 +34,8 @@ def _outcomes(
     seen: set[tuple[str, int]] = set()
     for request in requests:
         instance = request["instance"]
-        id_, trial = str(instance["id"]), int(request.get("train_trial_index") or 0)
+        id_ = str(instance["id"])
+        trial = int(request.get("train_trial_index") or 0)
         if (id_, trial) in seen:
             continue  # of method separate, each option is a request of its own
         seen.add((id_, trial))

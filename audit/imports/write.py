@@ -82,9 +82,16 @@ def save(
     for one in sorted(questions, key=lambda q: q.id):
         ids.setdefault(one.benchmark, []).append(one.id)
     config = {
-        "provenance": IMPORTED, "logs": list(asked.files), "read_by": dict(asked.options), "models": joined.models,
-        "benchmark": asked.benchmark, "control_benchmark": asked.held_out, "n": "all", "seed": asked.seed, **own,
-    }  # fmt: skip
+        "provenance": IMPORTED,
+        "logs": list(asked.files),
+        "read_by": dict(asked.options),
+        "models": joined.models,
+        "benchmark": asked.benchmark,
+        "control_benchmark": asked.held_out,
+        "n": "all",
+        "seed": asked.seed,
+        **own,
+    }
     facts = {name: {"revision": joined.revisions.get(name), "engine": IMPORTED} for name in joined.models}
     origins = {name: asdict(one) for name, one in asked.origins.items()}
     common = {"seed": asked.seed, "judged": list(asked.judged), "references": [], "origins": origins, **analysis}

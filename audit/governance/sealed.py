@@ -144,17 +144,13 @@ def _compared(told: Mapping[str, Any], manifest: Manifest, what: str) -> Seal:
             f"seal_of_another_design: {what} is of audit {told['audit']} of {', '.join(sorted(models))}; the run is "
             f"audit {manifest.audit} of {', '.join(sorted(others))}, or on another benchmark."
         )
-    return Seal(manifest.audit, None, told["sealed"], _changes(sealed, run), tuple(map(dict, told["detects"])))
+    # Field by field; a model that one side lacks is one field, not the thirty of its configuration.
+    dropped = tuple(f"{part}.{name}." for part in _NAMED for name in models ^ others)
+    odd = [key for key in sorted({*sealed, *run}) if sealed.get(key) != run.get(key)]
+    changes = [Changed(key, sealed.get(key), run.get(key)) for key in odd if not key.startswith(dropped)]
+    return Seal(manifest.audit, None, told["sealed"], tuple(changes), tuple(map(dict, told["detects"])))
 
 
 def _names(design: Mapping[str, Any], part: str) -> set[str]:
     own = (key.split(".", 1)[1] for key in design if key.startswith(f"{part}."))
     return {name.rsplit(".", 1)[0] if part == "questions" else name for name in own}
-
-
-def _changes(sealed: Mapping[str, Any], run: Mapping[str, Any]) -> tuple[Changed, ...]:
-    """Field by field; a model that one side lacks is one field, not the thirty of its configuration."""
-    alone = _names(sealed, "weights") ^ _names(run, "weights")
-    odd = [key for key in sorted({*sealed, *run}) if sealed.get(key) != run.get(key)]
-    dropped = tuple(f"{part}.{name}." for part in _NAMED for name in alone)
-    return tuple(Changed(key, sealed.get(key), run.get(key)) for key in odd if not key.startswith(dropped))

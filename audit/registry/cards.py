@@ -93,7 +93,7 @@ def _card(path: Path, cells: Sequence[Cell], entry: Entry, hub: str | None) -> P
             dataset_name=_named(cell),
             dataset_revision=cell.benchmark_revision or None,
             metric_type=one.name,
-            metric_name=f"{one.name} ({_source(entry)})",
+            metric_name=f"{one.name} ({entry.audit} audit {entry.key[:12]})",
             metric_value=one.estimate,
             metric_args={"low": one.low, "high": one.high, "verdict": cell.verdict, "n": cell.n},
         )
@@ -128,10 +128,6 @@ def _named(cell: Cell) -> str:
     return f"{cell.benchmark}, {cell.context}" if cell.context else cell.benchmark
 
 
-def _source(entry: Entry) -> str:
-    return f"{entry.audit} audit {entry.key[:12]}"
-
-
 def _eval_results(cells: Sequence[Cell], hub: str, entry: Entry) -> str:
     """The score of each cell as the hub's `.eval_results` has it, in percent."""
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
@@ -143,7 +139,7 @@ def _eval_results(cells: Sequence[Cell], hub: str, entry: Entry) -> str:
             value=round(100 * one.estimate, 4),
             dataset_revision=None if ":" in cell.benchmark_revision else cell.benchmark_revision or None,  # a commit
             date=entry.ended[:10],
-            notes=f"{cell.verdict} ({_source(entry)}), n={cell.n}",
+            notes=f"{cell.verdict} ({entry.audit} audit {entry.key[:12]}), n={cell.n}",
         )
         for cell in cells
         for one in cell.indicators

@@ -77,11 +77,17 @@ def failed(registry: str | None, run_dir: Path, why: str, now: datetime | None =
     error is the one to show."""
     if not _wanted(registry):
         return
-    from audit.registry.store import write_notice
+    from audit.registry.store import Notice, write_notice
 
+    when = now or datetime.now(UTC)
     try:
-        notice, when = _failure(run_dir, why, to), now or datetime.now(UTC)
-        _through(registry, notice, when, lambda opened: opened.write(lambda c: write_notice(c, notice, when)))
+        manifest = Manifest.load(run_dir) if (run_dir / MANIFEST).is_file() else None
+        about = f"{manifest.fingerprint[:64]} attempt {manifest.attempts}" if manifest else str(run_dir)[-100:]
+        if runs := panel_runs(run_dir):
+            about += f" {sum(Manifest.load(run).attempts for run in runs if (run / MANIFEST).is_file())}"
+        body = f"{one_line(redact(why))}\nRun {one_line(named(run_dir.resolve()))}. The same command goes on."
+        notice = Notice(about, "failure", f"Audit failed: {one_line(run_dir.name)}", body, tuple(to))
+        _through(registry, notice, when, lambda opened: opened.write(lambda db: write_notice(db, notice, when)))
     except AuditError as also:
         _say(str(also))
 
@@ -159,17 +165,6 @@ def send_waiting(registry: Registry, now: datetime) -> int:
     for problem in problems:
         _say(f"Not sent, and kept for audit registry notify: {problem}.")
     return len(problems)
-
-
-def _failure(run_dir: Path, why: str, to: Sequence[str]) -> Notice:
-    from audit.registry.store import Notice
-
-    manifest = Manifest.load(run_dir) if (run_dir / MANIFEST).is_file() else None
-    about = f"{manifest.fingerprint[:64]} attempt {manifest.attempts}" if manifest else str(run_dir)[-100:]
-    if runs := panel_runs(run_dir):
-        about += f" {sum(Manifest.load(run).attempts for run in runs if (run / MANIFEST).is_file())}"
-    body = f"{one_line(redact(why))}\nRun {one_line(named(run_dir.resolve()))}. The same command goes on."
-    return Notice(about, "failure", f"Audit failed: {one_line(run_dir.name)}", body, tuple(to))
 
 
 def _say(text: str) -> None:

@@ -61,8 +61,11 @@ def send(notice: Notice, to: Sequence[str]) -> str:
     """Send to every address, each tried three times; what failed, without any address in it, "" where nothing did. The
     people of the notice are written to by the first mail server among the addresses, if there is one (`unreached`)."""
     mail = next(filter(_is_mail, to), None)
-    if notice.to and mail is not None:
-        to = [*to, _mail_to(mail, notice.to)]
+    if notice.to and mail is not None:  # the same server, login and sender, and other recipients
+        parts = urlsplit(mail)
+        kept = [pair for pair in parse_qsl(parts.query, True) if pair[0] not in ("to", "cc", "bcc")]
+        query = urlencode([*kept, ("to", ",".join(notice.to))])
+        to = [*to, urlunsplit(parts._replace(path="", query=query))]
     failed = []
     for place, address in enumerate(to, 1):
         problem = _send_one(notice, address)
@@ -104,13 +107,6 @@ def _claimed(db: Connection, now: datetime) -> list[Any]:
 
 def _is_mail(address: str) -> bool:
     return address.startswith(("mailto://", "mailtos://"))
-
-
-def _mail_to(address: str, people: Sequence[str]) -> str:
-    """The same mail server, login and sender, and other recipients."""
-    parts = urlsplit(address)
-    kept = [(name, value) for name, value in parse_qsl(parts.query, True) if name not in ("to", "cc", "bcc")]
-    return urlunsplit(parts._replace(path="", query=urlencode([*kept, ("to", ",".join(people))])))
 
 
 def _target(address: str) -> Any:

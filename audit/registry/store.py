@@ -60,7 +60,9 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
 
     def change(db: Connection) -> bool:
         check_clock(db, now)
-        asked = INSERT[db.dialect.name](runs).values(**_row(entry, now)).on_conflict_do_nothing()
+        row = {name: value for name, value in vars(entry).items() if name in runs.c} | {"registered": at(now)}
+        row |= {"decision": str(entry.ruling.verdict_decision), "exit_code": entry.ruling.exit_code}
+        asked = INSERT[db.dialect.name](runs).values(row).on_conflict_do_nothing()
         new = db.scalar(asked.returning(runs.c.key)) is not None
         if not new:
             now_there = {"run_dir": entry.run_dir, "manifest_sha256": entry.manifest_sha256}
@@ -135,13 +137,6 @@ def set_hold(registry: Registry, key: str, reason: str | None) -> None:
 
 def _runs(registry: Registry, asked: Select[Any]) -> list[Row]:
     return registry.read(lambda db: [dict(row) for row in db.execute(asked).mappings()])
-
-
-def _row(entry: Entry, now: datetime) -> dict[str, Any]:
-    """What has a column of its name, and what follows from the ruling."""
-    own, ruling = {name: value for name, value in vars(entry).items() if name in runs.c}, entry.ruling
-    ruled = {"decision": str(ruling.verdict_decision), "exit_code": ruling.exit_code}
-    return own | ruled | {"registered": at(now)}
 
 
 def check_decisions(registry: Registry, run_dir: Path, bound: Bound) -> None:

@@ -46,8 +46,7 @@ def parser() -> argparse.ArgumentParser:
 
     add = command("add", "register finished runs: run directories, or folders that hold some")
     add.add_argument("paths", nargs="+", type=local_folder, metavar="RUN_DIR")
-    listed = command("list", "the runs that are registered, latest last", which)
-    listed.add_argument("--json", action="store_true")
+    command("list", "the runs that are registered, latest last", which)
     command("show", "all that is registered of a run").add_argument("key", help="its key, or the first characters")
     trends = command("trends", "indicators over the versions of a model, with a test of change", which)
     trends.add_argument("--indicator", action="append", default=[], help="such as cs, excess, fresh_gap, score")
@@ -55,7 +54,6 @@ def parser() -> argparse.ArgumentParser:
         "--alpha", type=float, default=0.05, help="false positives of one series, over all looks together"
     )
     trends.add_argument("--chart", type=Path, help="write an SVG")
-    trends.add_argument("--json", action="store_true")
     trends.add_argument("--floor", action="store_true", help="the level of the current version of every model instead")
     held = command("hold", "keep a run whatever its retention says")
     held.add_argument("key")

@@ -1,10 +1,8 @@
 """What `audit registry` does and shows; each subcommand prints lines, and may return an exit code other than 0."""
 
-import json
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -31,7 +29,7 @@ from audit.registry.trends import Floor, Point, Series, floors_of, series_of
 from audit.report.canvas import BLUE, INK, MUTED, PAPER, VERMILLION, plain, styled, svg_text
 from audit.shards.files import write_file
 from audit.shards.manifest import MANIFEST
-from audit.verdict.result import json_ready, pvalue, signed_points, with_interval
+from audit.verdict.result import pvalue, signed_points, with_interval
 
 
 @styled()
@@ -84,9 +82,6 @@ def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
 def list(asked: Namespace, now: datetime) -> None:
     """A line a model and benchmark of every run."""
     found = store.kept(opened(asked), model=asked.model, benchmark=asked.benchmark, audit=asked.audit)
-    if asked.json:
-        print(json.dumps([{"run": k.run, "cell": k.cell, "indicators": k.indicators} for k in found], indent=1))
-        return
     for one in found:
         state = "  removed" if one.run["removed"] else "  on hold" if one.run["hold"] is not None else ""
         say(
@@ -124,11 +119,8 @@ def trends(asked: Namespace, now: datetime) -> None:
     registry = opened(asked)
     if asked.floor:
         levels = floors_of(store.kept(registry, benchmark=asked.benchmark, audit=asked.audit), asked.indicator)
-        if asked.json:
-            print(json.dumps(json_ready([{**asdict(one), "median": one.median} for one in levels]), indent=1))
-            return
         for floor in levels:
-            (lowest, _, low), (highest, _, high) = floor.models[0], floor.models[-1]
+            (low, lowest), (high, highest) = floor.models[0], floor.models[-1]
             say(
                 f"{floor.indicator} on {_where(floor)}: median {signed_points(floor.median)} of {len(floor.models)} "
                 f"models, from {signed_points(low)} ({lowest}) to {signed_points(high)} ({highest})"
@@ -141,9 +133,6 @@ def trends(asked: Namespace, now: datetime) -> None:
             raise ConfigError("No run that is registered has such a figure: there is nothing to draw.")
         levels = floors_of(store.kept(registry, benchmark=asked.benchmark), asked.indicator)
         write_file(asked.chart, trend_svg(found, levels).encode())
-    if asked.json:
-        print(json.dumps(json_ready(found), indent=1))
-        return
     for series in found:
         say(f"{series.indicator} of {series.model} on {_where(series)} ({series.audit})")
         for point in series.points:
@@ -161,7 +150,8 @@ def _where(one: Series | Floor) -> str:
 
 
 def _told(point: Point) -> str:
-    text, look = with_interval(point.estimate, point.low, point.high), point.look
+    text = with_interval(point.estimate, point.low, point.high)
+    look = point.look
     if not point.sound:
         text += "  a check of the measurement failed: not tested"
     if point.differs:
@@ -295,7 +285,8 @@ def draw(asked: Namespace, now: datetime) -> None:
     """Draw and write this period's sample, with what to type to run it."""
     found = drawn(opened(asked), asked.benchmark, asked.n, now)
     write_file(asked.out, as_file(found))
-    name, drew = f"{found.name}_{found.period.replace('-', '_')}", "drawn" if found.new else "as before"
+    name = f"{found.name}_{found.period.replace('-', '_')}"
+    drew = "drawn" if found.new else "as before"
     print(f"{drew:8} {len(found.questions)} questions of {found.name} for {found.period}")
     print(f"         {found.left} never asked are left")
     print(
@@ -306,7 +297,8 @@ def draw(asked: Namespace, now: datetime) -> None:
 
 def notify(asked: Namespace, now: datetime) -> int:
     """Write what expires, send what waits; 1 where something could not be sent or read."""
-    registry, problems = opened(asked), []
+    registry = opened(asked)
+    problems = []
     registry.read(lambda db: check_clock(db, now))
     if asked.keys is not None:
         problems = expiring(registry, load_trusted(asked.keys), now, asked.days)

@@ -140,7 +140,8 @@ def _changes_of(
     matched = []
     for one, other in models or _model_pairs(first, second):
         a, b = _cells_of(first, one), _cells_of(second, other)
-        shared, asked = sorted(set(a) & set(b)), f"{one} was asked {_listed(a)}, {other} {_listed(b)}."
+        shared = sorted(set(a) & set(b))
+        asked = f"{one} was asked {_listed(a)}, {other} {_listed(b)}."
         if not set(shared).issuperset(benchmarks) or not shared:
             raise ConfigError(f"{asked} Expected a benchmark that both were asked.")
         if set(a) != set(b) and not benchmarks:  # as with models: what one run lost is not left out in silence
@@ -157,7 +158,8 @@ def _check_comparable(
     matched: Sequence[tuple[Sequence[Cell], Sequence[Cell]]], left_out: Collection[str], runs: Pair
 ) -> None:
     """ConfigError that names all that differs and must not. left_out: names that may."""
-    odd, manifests = [], [Manifest.load(run) for run in runs]
+    odd = []
+    manifests = [Manifest.load(run) for run in runs]
     for a, b in ((one[0], other[0]) for one, other in matched):
         for name in NAMES:
             if name not in left_out and a.comparable[name] != b.comparable[name]:
@@ -364,7 +366,8 @@ def _rows(cell: CellOutcomes, logs: bool) -> tuple[Answers, Words]:
 
 def _shared(one: CellOutcomes, other: CellOutcomes) -> tuple[CellOutcomes, CellOutcomes]:
     """Both with the items that are in both, by key. ConfigError where these are under JOINED_MIN of either's."""
-    both, most = sorted(set(one.question_ids) & set(other.question_ids)), max(one.n, other.n)
+    both = sorted(set(one.question_ids) & set(other.question_ids))
+    most = max(one.n, other.n)
     if len(both) < JOINED_MIN * most:
         raise ConfigError(
             f"{one.model} and {other.model} share {len(both):,} of {most:,} items of {one.benchmark}; "
@@ -385,7 +388,8 @@ def _prompts(configs: Sequence[Row], cells: tuple[Cell, Cell]) -> str:
 
 def _designs(old: Row, new: Row) -> str:
     """What differs of two designs, by the names of the configuration; the settings where these are alike."""
-    one, other = deciding({**old, "settings": None}), deciding({**new, "settings": None})
+    one = deciding({**old, "settings": None})
+    other = deciding({**new, "settings": None})
     keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
     said = [f"{key.removeprefix('own.')} {one.get(key)} before, {other.get(key)} after" for key in keys[:4]]
     more = f"and {len(keys) - 4} more" if len(keys) > 4 else ""

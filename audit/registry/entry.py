@@ -110,7 +110,8 @@ def content_key(manifest: Manifest, verdict_sha256: str, suite_sha256: str | Non
     """What makes two registrations one: what was asked, of which weights, every answer, the verdict and the suite."""
     weights = {name: one.get("revision") for name, one in manifest.models.items()}
     asked = {"audit": manifest.audit, "fingerprint": manifest.fingerprint, "models": weights}
-    return digest(asked | {"answers": answers_sha256(manifest), "verdict": verdict_sha256, "suite": suite_sha256})
+    found = {"answers": answers_sha256(manifest), "verdict": verdict_sha256, "suite": suite_sha256}
+    return digest(asked | found)
 
 
 def answers_sha256(manifest: Manifest) -> str:
@@ -135,8 +136,10 @@ def read_entry(run_dir: Path) -> Entry:
     if ruling.exit_code == FAILED:
         missing = "; ".join(f"{r.watermark}: {r.model} on {r.benchmark}" for r in ruling.incomplete)
         raise ConfigError(ruling.problem or f"{run_dir}: {missing or 'it has no whole verdict'}")
-    manifest, path = Manifest.load(run_dir), verdict_path(run_dir)
-    verdict, verdict_sha256 = json.loads(path.read_text(encoding="utf-8")), file_sha256(path)
+    manifest = Manifest.load(run_dir)
+    path = verdict_path(run_dir)
+    verdict = json.loads(path.read_text(encoding="utf-8"))
+    verdict_sha256 = file_sha256(path)
     suite, suite_sha256, governance = _suite(run_dir)
     return Entry(
         key=content_key(manifest, verdict_sha256, suite_sha256),
@@ -183,7 +186,8 @@ def comparable(manifest: Manifest, model: str, benchmark: str, library: str | No
 
 def design(manifest: Manifest, model: str) -> dict[str, Any]:
     """What was asked and under which limits: the settings, the audit's own configuration, the calls, who answers."""
-    facts, asked = manifest.models.get(model, {}), manifest.config.get("model", {}).get(model, {})
+    facts = manifest.models.get(model, {})
+    asked = manifest.config.get("model", {}).get(model, {})
     other = facts.get("worker", model) != model
     return {
         "settings": manifest.settings,

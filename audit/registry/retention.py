@@ -45,9 +45,11 @@ class Past(NamedTuple):
 def past_retention(registry: Registry, now: datetime) -> list[Past]:
     """Every run older than its suite's result_retention_days. RegistryError for a clock that went backwards."""
     registry.read(lambda db: check_clock(db, now))
-    everything, found = all_runs(registry), []
+    everything = all_runs(registry)
+    found = []
     for run in everything:
-        days, age = run["retention_days"], now - datetime.fromisoformat(run["ended"])
+        days = run["retention_days"]
+        age = now - datetime.fromisoformat(run["ended"])
         if days is not None and run["removed"] is None and age > timedelta(days=days):
             same = [one for one in everything if one["answers_sha256"] == run["answers_sha256"]]
             found.append(Past(run, age.days, _why_it_stays(run, same, now)))
@@ -122,7 +124,8 @@ def _under_review(run: Row, run_dir: Path, now: datetime) -> str:
 
 
 def _remove(registry: Registry, run: Row, now: datetime) -> None:
-    run_dir, key = Path(run["run_dir"]), run["key"]
+    run_dir = Path(run["run_dir"])
+    key = run["key"]
 
     def mark(db: Connection) -> None:
         check_clock(db, now)

@@ -12,7 +12,7 @@ metadata = sa.MetaData()
 _HASH, _TIME = sa.String(64), sa.String(25)
 
 
-def _told(name: str, kind: sa.types.TypeEngine[Any] | type[sa.types.TypeEngine[Any]], **more: Any) -> sa.Column[Any]:
+def _told(name: str, kind: Any, **more: Any) -> sa.Column[Any]:
     """A column without null."""
     return sa.Column(name, kind, nullable=False, **more)
 

@@ -50,7 +50,7 @@ class Kept:
 
     run: Row
     cell: Row
-    indicators: Mapping[str, tuple[float | None, float | None, float | None]]
+    indicators: Mapping[str, tuple[Any, Any, Any]]
 
 
 def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None = None) -> bool:
@@ -114,7 +114,8 @@ def kept(registry: Registry, **wanted: Sequence[str] | str | None) -> list[Kept]
         for row in db.execute(select(indicators)):
             of = figures.setdefault((row.run_key, row.model, row.benchmark, row.context), {})
             of[row.name] = (row.estimate, row.low, row.high)
-        width, found = len(runs.c), []
+        width = len(runs.c)
+        found = []
         for row in db.execute(asked.order_by(*order)):
             run = dict(zip(runs.c.keys(), row[:width], strict=True))
             cell = dict(zip(cells.c.keys(), row[width:], strict=True))
@@ -193,7 +194,8 @@ def forget_decisions(registry: Registry, run_dir: Path, bound: Bound, reason: st
         rows = _rows(db, run_dir, bound)
         if not rows:
             raise ConfigError(f"The registry knows of no decision on {run_dir}.")
-        row, gone = rows[0], {one["last_sha256"] for one in rows}
+        row = rows[0]
+        gone = {one["last_sha256"] for one in rows}
         db.execute(delete(decisions).where(decisions.c.last_sha256.in_(gone)))
         body = f"{row['count']} decisions on {run_dir}, the last of {row['last_sha256']}, count no more: {reason}"
         about = f"{row['about']} {row['last_sha256'][:40]}"

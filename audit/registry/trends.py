@@ -11,7 +11,6 @@ from audit.registry.store import Kept
 from audit.statistics.versions import ALPHA, Look, change_tests, standard_error
 
 FOLLOWED = ("cs", "excess", "fresh_gap", "selectivity", "drop", "score")
-_NAN = float("nan")
 
 
 @dataclass(frozen=True)
@@ -19,8 +18,6 @@ class Point:
     """One version. differs: why it is not joined to the one before, in words; sound: its measurement passed its
     checks (else it is shown and not tested). alike: a hash of what it was measured with: equal for what is joined."""
 
-    key: str
-    model: str
     revision: str
     started: str
     estimate: float
@@ -47,18 +44,17 @@ class Series:
 @dataclass(frozen=True)
 class Floor:
     """What the current versions of all models show on a benchmark: the level above which a model stands out. models:
-    (model, revision, estimate), lowest first; all measured alike (the hash, as of a `Point`)."""
+    (estimate, model), lowest first; all measured alike (the hash, as of a `Point`)."""
 
-    audit: str
     benchmark: str
     context: str
     indicator: str
-    models: tuple[tuple[str, str, float], ...]
+    models: tuple[tuple[float, str], ...]
     alike: str
 
     @property
     def median(self) -> float:
-        return median(estimate for _, _, estimate in self.models)
+        return median(estimate for estimate, _ in self.models)
 
 
 def series_of(
@@ -91,24 +87,25 @@ def floors_of(kept: Sequence[Kept], indicators: Sequence[str] = ()) -> list[Floo
     current: dict[tuple[str, ...], Kept] = {}
     for one in latest_judgements(kept):
         current[one.run["audit"], one.cell["benchmark"], one.cell["context"], one.cell["model"]] = one
-    grouped: dict[tuple[str, ...], list[tuple[str, str, float]]] = {}
+    grouped: dict[tuple[str, ...], list[tuple[float, str]]] = {}
     for (audit, benchmark, context, model), one in current.items():
         for name in names:
             estimate = one.indicators.get(name, (None,))[0]
             if estimate is not None and one.cell["sound"]:
                 key = (audit, benchmark, context, name, _alike(one))
-                grouped.setdefault(key, []).append((model, one.cell["model_revision"], estimate))
-    return [
-        Floor(audit, benchmark, context, name, tuple(sorted(models, key=lambda m: (m[2], m[0]))), alike)
-        for (audit, benchmark, context, name, alike), models in sorted(grouped.items())
-    ]
+                grouped.setdefault(key, []).append((estimate, model))
+    found = []
+    for (_, benchmark, context, name, alike), models in sorted(grouped.items()):
+        found.append(Floor(benchmark, context, name, tuple(sorted(models)), alike))
+    return found
 
 
 def latest_judgements(kept: Sequence[Kept]) -> list[Kept]:
     """Of cells of the same answers, those of the judgement that was registered last; in the order given."""
     last: dict[str, tuple[str, str]] = {}
     for one in kept:
-        answers, when = one.run["answers_sha256"], (one.run["registered"], one.run["key"])
+        answers = one.run["answers_sha256"]
+        when = (one.run["registered"], one.run["key"])
         last[answers] = max(last.get(answers, ("", "")), when)
     return [one for one in kept if last[one.run["answers_sha256"]] == (one.run["registered"], one.run["key"])]
 
@@ -120,29 +117,14 @@ def _points(cells: Sequence[Kept], name: str, alpha: float) -> tuple[Point, ...]
     chosen = list(first.values())
     differs = [(), *(_differs(a, b) for a, b in pairwise(chosen))]
     figures = [one.indicators[name] for one in chosen]
-    values = [_NAN if estimate is None else estimate for estimate, *_ in figures]
-    errors = [
-        _NAN if low is None or high is None or not one.cell["sound"] else standard_error(low, high)
-        for one, (_, low, high) in zip(chosen, figures, strict=True)
-    ]
-    looks = change_tests(values, errors, [True, *map(bool, differs[1:])], alpha)
+    errors = []
+    for one, (_, low, high) in zip(chosen, figures, strict=True):
+        tested = one.cell["sound"] and low is not None
+        errors.append(standard_error(low, high) if tested else float("nan"))
+    looks = change_tests([one[0] for one in figures], errors, [True, *map(bool, differs[1:])], alpha)
     return tuple(
-        Point(
-            one.run["key"],
-            model,
-            revision,
-            one.run["started"],
-            value,
-            low,
-            high,
-            bool(one.cell["sound"]),
-            why,
-            look,
-            alike,
-        )
-        for ((model, revision, alike), one), (_, low, high), value, why, look in zip(
-            first.items(), figures, values, differs, looks, strict=True
-        )
+        Point(one.cell["model_revision"], one.run["started"], *figure, bool(one.cell["sound"]), why, look, _alike(one))
+        for one, figure, why, look in zip(chosen, figures, differs, looks, strict=True)
     )
 
 

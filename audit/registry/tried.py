@@ -62,7 +62,8 @@ def _registered(manifest: Manifest, place: str | None) -> Iterator[_Found]:
 
 def _beside(run: Path) -> Iterator[_Found]:
     """Runs in the folder that this one lies in, or its panel, and one folder deeper."""
-    audit, top = Manifest.load(run).audit, (panel_of(run) or run.resolve()).parent
+    audit = Manifest.load(run).audit
+    top = (panel_of(run) or run.resolve()).parent
     for path in (*top.glob(f"*/{MANIFEST}"), *top.glob(f"*/*/{MANIFEST}")):
         try:
             manifest = Manifest.load(path.parent)

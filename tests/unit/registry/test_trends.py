@@ -1,6 +1,5 @@
 """Trends over versions: what is joined, what is a change, and how often a series that never changed is accused."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -141,7 +140,7 @@ def test_the_floor_is_of_the_current_version_of_every_model(
     registered(registry, versions([0.5, 0.02, 0.06, 0.04, 0.9, 0.9], changes=names))
     one, other = floors_of(kept(registry), ["cs"])
     floor = max(one, other, key=lambda f: len(f.models))
-    assert floor.median == 0.04 and [m[0] for m in floor.models] == ["a", "c", "b"]
+    assert floor.median == 0.04 and [name for _, name in floor.models] == ["a", "c", "b"]
 
 
 def test_the_command_prints_and_draws(
@@ -159,8 +158,7 @@ def test_the_command_prints_and_draws(
     first = chart.read_bytes()
     assert first.startswith(b"<?xml") and first.count(b"#d55e00") >= 1
     assert main(["trends", "--indicator", "cs", "--chart", str(chart), *place]) == 0 and chart.read_bytes() == first
-    assert main(["trends", "--json", *place]) == 0
-    assert json.loads(capsys.readouterr().out.split("chart ")[1].split("\n", 1)[1])[0]["points"][2]["look"]["changed"]
+    capsys.readouterr()
     assert main(["trends", "--floor", "--indicator", "cs", *place]) == 0
     assert "median +30.0 points of 1 models" in capsys.readouterr().out
     nowhere = tmp_path / "nowhere.db"
@@ -169,7 +167,5 @@ def test_the_command_prints_and_draws(
     for words in (["--model", "a"], ["--chart", "floor.svg"]):
         assert main(["trends", "--floor", *words, *place]) == 1
         assert "--chart" in capsys.readouterr().err
-    assert main(["trends", "--floor", "--json", *place]) == 0
-    assert json.loads(capsys.readouterr().out)[0]["median"] == 0.3
     for words in (["--alpha", "1"], ["--indicator", "css"], ["--model", "none", "--chart", str(chart)]):
         assert main(["trends", *words, *place]) == 1

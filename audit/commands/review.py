@@ -15,12 +15,14 @@ from audit.errors import ConfigError
 from audit.exits import one_line, plainly, say
 from audit.governance.formats import as_text
 from audit.governance.keys import KEY_VARIABLE, create_key, load_signer, load_trusted
-from audit.governance.queue import Register, decide_on, queue
 from audit.governance.reviews import Bound, Kind
 from audit.governance.ruling import (
     REGISTRY_VARIABLE,
     TRUSTED_VARIABLE,
+    Register,
+    decide_on,
     home_of,
+    queue,
     rule_run,
     ruling_with_decisions,
     verdict_path,

@@ -34,9 +34,17 @@ from audit.errors import AuditError
 from audit.exits import one_line
 from audit.governance.formats import as_text
 from audit.governance.keys import Keys, sha256, signer_of
-from audit.governance.queue import Register, decide_on, queue
 from audit.governance.reviews import MAX_REASON, Bound, Kind
-from audit.governance.ruling import bound_to, home_of, rule_run, ruling_with_decisions, verdict_path
+from audit.governance.ruling import (
+    Register,
+    bound_to,
+    decide_on,
+    home_of,
+    queue,
+    rule_run,
+    ruling_with_decisions,
+    verdict_path,
+)
 from audit.panel import panel_runs
 
 SESSION = "audit_review"

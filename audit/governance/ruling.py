@@ -19,21 +19,10 @@ from audit.audits import audit_of
 from audit.decision import Decision, Ruling, failed, parts_of, rule
 from audit.errors import AuditError, ConfigError, RegistryError
 from audit.exits import FAILED
+from audit.governance import reviews
 from audit.governance.formats import as_sentences
 from audit.governance.keys import DECISION, DECISIONS, Keys, load_trusted, person, seal, signer_of, statement
-from audit.governance.reviews import (
-    LONGEST,
-    MAX_REASON,
-    SUITES,
-    Bound,
-    Kind,
-    add_file,
-    at,
-    chain_of,
-    decision_files,
-    honour,
-    parse_time,
-)
+from audit.governance.reviews import Bound, Kind, chain_of
 from audit.panel import PANEL, SUITE, panel_runs
 from audit.shards.complete import cell_rows, contents, count_rows, listed_shards
 from audit.shards.files import SHARDS, file_sha256, read_text
@@ -53,7 +42,7 @@ def approvals_required(run_dir: Path) -> int:
     ConfigError where a suite cannot be read: it may ask for more."""
     needed = 1
     for folder in (run_dir, *(panel_runs(run_dir) or [])):
-        for path in (folder / name for name in SUITES if (folder / name).is_file()):
+        for path in (folder / name for name in reviews.SUITES if (folder / name).is_file()):
             try:
                 found = yaml.safe_load(path.read_text(encoding="utf-8"))  # JSON is YAML
                 asked = ((found.get("suite") or found).get("governance") or {}).get("approvals_required", 1)
@@ -123,7 +112,7 @@ def ruling_with_decisions(
     knows of a decision or of bytes that are not there. again: as `rule_run`."""
     ruling = rule_run(run_dir, again)
     run_dir = home_of(run_dir)
-    decided_on = decision_files(run_dir)
+    decided_on = reviews.decision_files(run_dir)
     if ruling.problem or (check is None and not decided_on):
         return ruling
     try:
@@ -139,7 +128,7 @@ def ruling_with_decisions(
         trusted = load_trusted(keys)
         decided = [one for one, _ in chain_of(run_dir, bound, trusted, now)]
         run_by = runners(run_dir, {one.signer for one in trusted.values()})
-        return honour(ruling, decided, run_by, max(approvals, approvals_required(run_dir)), now)
+        return reviews.honour(ruling, decided, run_by, max(approvals, approvals_required(run_dir)), now)
     except (AuditError, OSError) as error:
         return failed(ruling.run, str(error))
 
@@ -152,7 +141,7 @@ def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
     # Of a panel or suite: every run's manifest, and with it its shards. By path: two runs may have one name.
     runs = {Path(os.path.relpath(run, run_dir)).as_posix(): run for run in panel_runs(run_dir) or []}
     for below, run in {"": run_dir, **{f"{name}/": run for name, run in runs.items()}}.items():
-        files = [*(run / name for name in (MANIFEST, *SUITES, SEAL)), *sorted(run.glob("*.arrow"))]
+        files = [*(run / name for name in (MANIFEST, *reviews.SUITES, SEAL)), *sorted(run.glob("*.arrow"))]
         found |= {f"{below}{path.name}": path for path in files if path.is_file()}
     parts = parts_of(json.loads(verdict.read_text(encoding="utf-8")))
     told: tuple[Any, Any] = _told(run_dir)
@@ -164,7 +153,7 @@ def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
         "run": told[0],
         "models": told[1],
         "libraries": {audit: part["library"]["sha256"] for audit, part in parts if part.get("library")},
-        "suite": next((name for name in SUITES if (run_dir / name).is_file()), None),
+        "suite": next((name for name in reviews.SUITES if (run_dir / name).is_file()), None),
         "verdict_decision": str(ruling.verdict_decision),
     }
     return Bound({name: file_sha256(path) for name, path in found.items()}, facts)
@@ -300,15 +289,17 @@ def decide_on(
     """Sign a decision on a run, add it, and note it in the registry where there is one; the file. expires: as typed.
     Raises ConfigError where it would have no effect, SignatureError where what was decided before does not hold,
     RegistryError where the registry does not answer."""
-    bound, until = bound_to(run_dir, ruling), parse_time(expires) if expires else None
+    bound, until = bound_to(run_dir, ruling), reviews.parse_time(expires) if expires else None
     if registry is not None:
         registry(run_dir, bound, None)
     now, reason = now.replace(microsecond=0), reason.strip()
     name = signer_of(signer, trusted)
     if ruling.exit_code == FAILED:
         raise ConfigError("The run has no whole verdict. A failed or incomplete run passes by nobody's word.")
-    if not reason or len(reason) > MAX_REASON:
-        raise ConfigError(f"A decision needs a reason of 1 to {MAX_REASON} characters; this one has {len(reason)}.")
+    if not reason or len(reason) > reviews.MAX_REASON:
+        raise ConfigError(
+            f"A decision needs a reason of 1 to {reviews.MAX_REASON} characters; this one has {len(reason)}."
+        )
     if kind == Kind.APPROVE and ruling.verdict_decision in (Decision.BLOCK, Decision.NO_DECISION):
         raise ConfigError(
             f"The verdict says {ruling.verdict_decision!s}, and an approval answers a review. To let the run pass all "
@@ -320,14 +311,14 @@ def decide_on(
         **bound.facts,
         "decision": str(kind),
         "reason": reason,
-        "decided": at(now),
-        "expires": at(until) if until else None,
+        "decided": reviews.at(now),
+        "expires": reviews.at(until) if until else None,
         "signer": name,
         "sequence": len(chain) + 1,
         "previous": chain[-1][1] if chain else None,
     }
     data = seal(statement(DECISION, bound.subjects, predicate), signer)
-    path = add_file(run_dir / DECISIONS / f"{len(chain) + 1:04d}.dsse.json", data)
+    path = reviews.add_file(run_dir / DECISIONS / f"{len(chain) + 1:04d}.dsse.json", data)
     if registry is not None:
         try:
             registry(run_dir, bound, now)
@@ -345,9 +336,9 @@ def _check_expiry(kind: Kind, until: datetime | None, now: datetime) -> None:
             raise ConfigError("A rejection does not expire: its signer may decide again. Leave --expires out.")
     elif until is None or until <= now:
         raise ConfigError("Expected --expires in the future, such as --expires 2027-01-31.")
-    elif until - now > LONGEST:
+    elif until - now > reviews.LONGEST:
         raise ConfigError(
-            f"A decision holds for {LONGEST.days} days at most. Expected --expires before that; renew it then."
+            f"A decision holds for {reviews.LONGEST.days} days at most. Expected --expires before that; renew it then."
         )
 
 

@@ -1,8 +1,7 @@
 """A run for other people's tools: `audit export inspect RUN_DIR [--out FOLDER]` writes Inspect logs.
 
-One `.eval` file a model, benchmark and setting: a question is a sample, a replicate an epoch. `inspect view` opens it.
-It is a zip of JSON (https://inspect.aisi.org.uk/eval-logs.html, log version 2), written here as documented, so that no
-inspect_ai is needed.
+One `.eval` file a model, benchmark and setting: a zip of JSON (https://inspect.aisi.org.uk/eval-logs.html, log version
+2), written as documented, so that no inspect_ai is needed. A question is a sample, a replicate an epoch.
 """
 
 from __future__ import annotations

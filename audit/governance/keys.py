@@ -1,10 +1,8 @@
 """ed25519 keys: made, read, and whom to trust. A private key is never printed, and refused where others may read it.
 
-Whom to trust is a folder of public keys, `<signer>.pub` or `<signer>.<anything>.pub`, kept apart from the runs. A
-person may have several (the old one stays until what it signed expired), and one that is taken out counts no more.
-An identity of sigstore (`<signer>.sigstore.json`, keyless.py) stands in place of a key, to trust and to sign with.
-
-The one signed form is a DSSE envelope with one signature over an in-toto statement
+Whom to trust is a folder of public keys, `<signer>.pub` or `<signer>.<anything>.pub`: a person may have several. An
+identity of sigstore (`<signer>.sigstore.json`, keyless.py) stands in place of a key, to trust and to sign with. The one
+signed form is a DSSE envelope with one signature over an in-toto statement
 (https://github.com/secure-systems-lab/dsse; https://github.com/in-toto/attestation, Statement v1). A file has exactly
 one spelling, so that no byte of it can change unseen, whitespace included.
 """

@@ -1,10 +1,9 @@
 """The reviewers' page: the queue, a report in place, and a decision signed with the key of who started it.
 
-For one person on their own machine: whoever has the address with its token decides in their name. Three walls. No
-answer without the session that the token opens once, a cookie that no script and no other site can use; it is sent
-below a path that nobody can guess, as cookies know no ports and 127.0.0.1 has other servers. No decision without
-a number that only our page has, from our own origin, over what was seen. And a report, which holds hostile text, is
-shown in a sandbox without an origin, so nothing in it can read this page or send it anything.
+Three walls. No answer without the session that the token opens once, a cookie that no script and no other site can use,
+sent below a path that nobody can guess: cookies know no ports, and 127.0.0.1 has other servers. No decision without a
+number that only our page has, from our own origin, over what was seen. And a report, which holds hostile text, is shown
+in a sandbox without an origin, so nothing in it can read this page or send it anything.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """Check an evidence pack: every byte, who vouches for it, and with its shards the verdict itself. No network.
 
-Of its zip the same contents give the same bytes, and what is read is refused unless it is so made. Files are stored,
-not compressed: no compressor's version shows in the bytes, and nothing can swell when it is read. Up to the
-recomputation a check needs the standard library, securesystemslib and cryptography.
+The same contents give the same bytes of a zip, and what is not so made is refused. Its files are stored: no
+compressor's version shows, and nothing can swell. Up to the recomputation a check needs no NumPy and no Arrow.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Messages to people, by mail, chat or webhook, through apprise. Where to is a secret: AUDIT_NOTIFY alone says it.
 
-An address is never printed. A server that hangs is given up after a while; what was not sent stays in the registry, is
-said, and is sent with the next message or by `audit registry notify`. So a message comes at least once, and twice where
-a process died between sending and noting it.
+An address is never printed. What was not sent stays in the registry, is said, and is sent with the next message. So a
+message comes at least once, and twice where a process died between sending and noting it.
 """
 
 import logging

@@ -1,8 +1,7 @@
 """What may go, and how it goes: results past their suite's retention, unless somebody still needs them.
 
-Two steps: a dry run names what would go and gives a token; confirming it removes exactly that. The registry says
-"removing" before the first file goes and "removed" after the last, so a kill in between is finished by the next one.
-Figures and hashes stay in the registry; signed decisions, the suite and a tombstone stay where the run was.
+A dry run gives a token; confirming it removes exactly what the dry run named. The registry says "removing" before the
+first file goes and "removed" after the last, so a kill in between is finished by the next one.
 """
 
 import base64

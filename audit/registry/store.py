@@ -1,11 +1,8 @@
 """Written and read: runs with their cells and indicators, holds, notices about them, and what a run directory cannot
-show alone: the hashes that it was registered with, and how many decisions people signed on it, with the hash of the
-last.
+show alone: the hashes that it was registered with, and that the last decision on it, or all of them, were deleted.
 
-Each decision names the one before it, so one that is taken out of the middle is found there. That the last one was
-deleted, or all of them, is found here. A row is of what was decided on, wherever it lies: of the bytes that a decision
-binds, and of what was asked and answered, so that a changed byte makes no new run. It only ever grows but for
-`forget_decisions`, of which people are told.
+A row of decisions is of what was decided on, wherever it lies: of the bytes that a decision binds, and of what was
+asked and answered, so that a changed byte makes no new run. It only grows but for `forget_decisions`.
 """
 
 from collections.abc import Mapping, Sequence

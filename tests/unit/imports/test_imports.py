@@ -198,10 +198,6 @@ def test_members_with_paths_are_not_unpacked(tmp_path: Path) -> None:
     assert sorted(one.name for one in tmp_path.iterdir()) == ["in", "paths.eval"] and not Path("/evil.json").exists()
 
 
-def test_what_is_not_there(tmp_path: Path, capsys: Capsys) -> None:
-    assert main([str(tmp_path / "no.eval"), "-o", str(tmp_path / "run")]) == 1
-
-
 # --- end to end
 
 

@@ -74,21 +74,17 @@ def _run_panel(panel: Sequence[Sequence[str]]) -> int:
 
 
 def _judge_together(done: Sequence[tuple[ValidityConfig, Path]], code: int) -> int:
-    """Report several benchmarks together, or tell whether one is stable under its facets; the exit code."""
-    run_dirs = [run_dir for _, run_dir in done]
-    if len({config.benchmark.name for config, _ in done}) > 1:
-        return _report_together(run_dirs)
-    design = {facet: [getattr(config, facet) for config, _ in done] for facet in FACETS}
-    facets = {facet: values for facet, values in design.items() if len(set(values)) > 1}
-    return _stable(run_dirs, facets, code)
-
-
-def _stable(run_dirs: Sequence[Path], facets: Mapping[str, Sequence[Any]], code: int) -> int:
-    """Hold the runs of a design together; the exit code: that no status is to be had where one is not stable."""
+    """Report several benchmarks together, or tell whether one is stable under its facets; the exit code: no decision
+    where a status is not stable."""
     from audit.validity.cells import load_validity
     from audit.validity.facets import UNSTABLE, facets_csv, lines, stability, variance, variance_csv
 
+    run_dirs = [run_dir for _, run_dir in done]
     folder = _panel_folder(run_dirs)
+    if len({config.benchmark.name for config, _ in done}) > 1:
+        return _report_together(run_dirs, folder)
+    design = {facet: [getattr(config, facet) for config, _ in done] for facet in FACETS}
+    facets = {facet: values for facet, values in design.items() if len(set(values)) > 1}
     found = stability([json.loads((one / "report" / "verdict.json").read_text("utf-8")) for one in run_dirs])
     parts = variance([load_validity(one) for one in run_dirs], facets)
     write_file(folder / "facets.csv", facets_csv(found).encode())
@@ -97,13 +93,12 @@ def _stable(run_dirs: Sequence[Path], facets: Mapping[str, Sequence[Any]], code:
     return NOT_CLEARED if any(one.status == UNSTABLE for one in found) else code
 
 
-def _report_together(run_dirs: Sequence[Path]) -> int:
-    """One report of all runs, corrected over all their cells; the exit code that `audit gate` gives it."""
+def _report_together(run_dirs: Sequence[Path], folder: Path) -> int:
+    """One report of all runs; the exit code that `audit gate` gives it."""
     from audit.panel import write_panel
     from audit.summary import print_end
     from audit.validity.report import build_report
 
-    folder = _panel_folder(run_dirs)
     write_panel(folder, run_dirs)
     paths = build_report(run_dirs, folder / "report")
     print(f"\nAll {len(run_dirs)} benchmarks together, corrected over all their cells:")
@@ -126,12 +121,8 @@ _OF_XSTEST = ("judge", "judge_votes", "labels")
 
 
 def _runs(words: Sequence[str]) -> list[list[str]]:
-    """The words of each run, with run_dir=X as X/<what is its own>.
-
-    `benchmark=[a,b]` is a run each (every benchmark has a scorer and a directory of its own); a judge of refusals and
-    its labels go to xstest, where that is among them. Facets such as `seed=[1,2] system=[none,helpful]` are crossed.
-    ConfigError for both at once, and for lists of another length.
-    """
+    """The words of each run, with run_dir=X as X/<what is its own>: `benchmark=[a,b]` is a run each, and facets such as
+    `seed=[1,2] system=[none,helpful]` are crossed. ConfigError for both at once, and for lists of another length."""
     told = dict(word.split("=", 1) for word in words if "=" in word)
     lists = {key: value[1:-1].split(",") for key, value in told.items() if re.fullmatch(r"\[.*\]", value)}
     listed = {key: list(filter(None, map(str.strip, values))) for key, values in lists.items()}
@@ -168,11 +159,19 @@ def validity(
 ) -> int:
     """Score a file, plan, show or run; the exit code. done: told of a run that has rows, and its directory."""
     if config.score is not None:
-        return _score(config, config.score)
-    return _show(config) if config.edits == "show" and not config.plan else _run(config, done)
+        from audit.benchmarks.load import open_benchmark
+        from audit.validity.score_file import lines, score_file
 
+        benchmark = open_benchmark(config.benchmark, seed=config.seed)
+        print(*map(one_line, lines(score_file(Path(config.score), benchmark, config.scorer))), sep="\n")
+        return OK
+    if config.edits == "show" and not config.plan:
+        from audit.validity.edits.plan import show
+        from audit.validity.plan import resolve_validity
 
-def _run(config: ValidityConfig, done: Callable[[ValidityConfig, Path], None]) -> int:
+        run = resolve_validity(config)
+        print("\n".join(show(run.plan, config.benchmark.format)))
+        return FAILED if run.resolved.failed else OK
 
     def ended(run_dir: Path, resolved: ResolvedRun) -> dict[str, Any]:
         from audit.shards.read import load_cells
@@ -205,24 +204,6 @@ def _prepared(config: ValidityConfig) -> Prepared:
             for name, count in run.plan.replaced.items()
         ),
     )
-
-
-def _score(config: ValidityConfig, path: str) -> int:
-    from audit.benchmarks.load import open_benchmark
-    from audit.validity.score_file import lines, score_file
-
-    benchmark = open_benchmark(config.benchmark, seed=config.seed)
-    print(*map(one_line, lines(score_file(Path(path), benchmark, config.scorer))), sep="\n")
-    return 0
-
-
-def _show(config: ValidityConfig) -> int:
-    from audit.validity.edits.plan import show
-    from audit.validity.plan import resolve_validity
-
-    run = resolve_validity(config)
-    print("\n".join(show(run.plan, config.benchmark.format)))
-    return 1 if run.resolved.failed else 0
 
 
 if __name__ == "__main__":

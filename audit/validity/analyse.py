@@ -134,21 +134,17 @@ def nearest(
 
     thresholds: the run's; the sentence says where its level or margin is not the table's.
     """
-    if not np.isfinite(change) or clusters < 1:
+    if table is None or not np.isfinite(change):
         return None
-
-    def sentence(entry: Mapping[str, Any]) -> str:
-        return rates_said(entry, table or {})
-
     found = nearest_design(
         table,
         lambda design: apart(clusters, design["clusters"]) + 3 * abs(change - design["change"]),
         inf,  # there is no cut-off: the level is kept in every design
-        sentence=sentence,
+        sentence=partial(rates_said, table=table),
         none_near="",
         thresholds=thresholds,
     )
-    if found is None or table is None:
+    if found is None:
         return None
     return {**found.design, **found.rates, "models": table["models"], "sentence": found.sentence}
 

@@ -1,8 +1,7 @@
 """Tables 1 to 7 of li2026 in the paper's own form, from any panel (pure): for the page, and each as csv.
 
-Statuses here are the paper's own algorithm's; ours stand elsewhere. What the paper tells of its pipeline (its legacy
-renderer, the faults that it met) has a counterpart in a run: the rendered text beside the consumed tokens (Table 7),
-the injected faults and the chronology (Table 2).
+Statuses here are the paper's own algorithm's. What the paper tells of its pipeline has a counterpart in a run: the
+rendered text beside the consumed tokens (Table 7), the injected faults and the chronology (Table 2).
 """
 
 from collections.abc import Iterable, Sequence
@@ -59,9 +58,6 @@ class PaperTable:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
-    def to_csv(self) -> str:
-        return csv_text(self.columns, self.rows)
-
 
 def paper_tables(verdict: RunVerdict, rows: ItemRows) -> tuple[PaperTable, ...]:
     """All seven; Table 2 names the entries of the runs' chronology."""
@@ -103,7 +99,6 @@ def _classes(results: Sequence[ValidityResult], met: Chronology | None) -> Paper
 
 
 def _caught(put: Sequence[Injected]) -> str:
-    """How many of the injected faults their check saw."""
     if not put:
         return "–"
     caught, missed = (sum(f.state == state for f in put) for state in ("caught", "missed"))
@@ -159,13 +154,12 @@ def _cells(results: Sequence[ValidityResult]) -> PaperTable:
 def placebo_ratio(e: CellEvidence) -> tuple[float, float] | None:
     """(placebo CSR, CSR / placebo CSR), as App. F has it: the placebo's score change over the same denominator. None
     without a placebo, or where it moved no score; the difference `CellEvidence.placebo` has an interval."""
-    fmt, sem, attr, placebo = (
-        e.families[f].score_change for f in (Family.FORMAT, Family.SEMANTIC, Family.ATTRIBUTE, Family.PLACEBO)
-    )
+    fmt, sem, attr, placebo = (e.families[f].score_change for f in Family)
     if not placebo > 0 or not np.isfinite(attr):
         return None
-    floor = [float(np.nan_to_num(x)) for x in (fmt, sem)]
-    return csr(placebo, *floor), csr(attr, *floor) / csr(placebo, *floor)
+    floor = np.nan_to_num([fmt, sem]).tolist()
+    own = csr(placebo, *floor)
+    return own, csr(attr, *floor) / own
 
 
 def cell_validity_csv(verdict: RunVerdict) -> str:
@@ -187,32 +181,32 @@ def cell_validity_csv(verdict: RunVerdict) -> str:
 
 
 def _no_ops(rows: ItemRows) -> PaperTable:
-    found = no_op_rates(rows)
     shown = [
         (benchmark, f"{100 * text / asked:.1f}", f"{100 * ids / asked:.1f}", str(asked))
-        for benchmark, (asked, text, ids) in found.items()
+        for benchmark, (asked, text, ids) in no_op_rates(rows).items()
         if asked
     ]
     columns = ("Benchmark", "L: rendered text the same", "C: consumed tokens the same", "Edits asked")
     return PaperTable(7, "Silent no-op rate of format edits (%)", columns, tuple(shown))
 
 
-def no_op_rates(rows: ItemRows) -> dict[str, tuple[int, int, int]]:
+def no_op_rates(rows: ItemRows) -> dict[str, tuple[int, ...]]:
     """By benchmark: format edits asked, of these with the original's rendered text (prompt and options as shown), and
     with the hash of what its scorer consumed. The gap between the two is the paper's core evidence for F1."""
     counts: dict[str, list[int]] = {}
     for (_, benchmark, _, _), found in rows.by_item("arm", "asked", "rendered", "consumed"):
-        originals = [row for row in found if row["arm"] == ORIGINAL and row["asked"]]
+        asked = [row for row in found if row["asked"]]
+        originals = [row for row in asked if row["arm"] == ORIGINAL]
         if not originals:
             continue
-        first, hashes = originals[0], {row["consumed"] for row in originals} - {None}
+        hashes = {row["consumed"] for row in originals} - {None}
         count = counts.setdefault(benchmark, [0, 0, 0])
-        for row in found:
-            if row["arm"] == Family.FORMAT and row["asked"]:
+        for row in asked:
+            if row["arm"] == Family.FORMAT:
                 count[0] += 1
-                count[1] += row["rendered"] == first["rendered"]
+                count[1] += row["rendered"] == originals[0]["rendered"]
                 count[2] += row["consumed"] in hashes
-    return {name: (asked, text, ids) for name, (asked, text, ids) in sorted(counts.items())}
+    return {name: tuple(count) for name, count in sorted(counts.items())}
 
 
 def bucket_of(r: ValidityResult) -> str:

@@ -6,10 +6,8 @@ their format edits, and invariance cells in which a group moves answers by exact
 Worlds differ in what a test of means is sensitive to: one attribute edit an item or three, items of one propensity to
 change or of very different ones, wordings that change answers as well or never, items by themselves or four to a
 cluster that share their propensity. The rates are those of the worst world, which is found with MODELS models and then
-measured with AGAIN times as many held-out ones: the largest of sixteen rates lies above its own mean. A world that is
-not quite the worst may be picked in its place, so that a rate may be up to a point too low; docs/validity.md has the
-check with as many models in every world. The statistics are the very functions that the analysis calls. The table ships
-as audit/data/calibration_validity.json.
+measured with AGAIN times as many held-out ones: the largest of sixteen rates lies above its own mean. A rate may be up
+to a point too low, where another world is the worst (docs/validity.md).
 """
 
 from argparse import Namespace
@@ -71,9 +69,9 @@ def simulate(
 
 
 def worst(design: ValidityDesign, worlds: Sequence[World], rng: np.random.Generator, models: int) -> list[float]:
-    """Of the worst world: share of models that are called selective or non-selective (by D, by the interval of the
-    ratio where it is reported, by the ratio's plain interval), and of invariance cells called non-selective although D
-    is the margin; in the order of NAMES."""
+    """Of the worst world, in the order of NAMES: share of models that are called selective or non-selective (by D, by
+    the interval of the ratio where it is reported), of invariance cells called non-selective although D is the margin,
+    and of models called either by the ratio's plain interval."""
     found = [rates_in(world, design.clusters, design.change, models, rng) for world in worlds]
     place = {name: max(range(len(worlds)), key=lambda i: found[i][name]) for name in NAMES}
     again = {
@@ -83,7 +81,6 @@ def worst(design: ValidityDesign, worlds: Sequence[World], rng: np.random.Genera
 
 
 def rates_in(world: World, clusters: int, change: float, models: int, rng: np.random.Generator) -> dict[str, float]:
-    """The rates of one world."""
     place = np.repeat(np.arange(clusters), world.per_cluster)
     ours = np.zeros(5)
     plain = np.zeros(2)

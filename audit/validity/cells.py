@@ -52,10 +52,8 @@ Key = tuple[str, str, str, str]  # as `KEY`
 
 @dataclass(frozen=True)
 class ItemRows:
-    """Every row of runs in the order of items, arms and levels, without its texts: runs have millions of rows.
-
-    table: of `small_table`. whole: reads all columns of some items, each item's rows in the same order.
-    """
+    """Every row of runs in the order of items, arms and levels, without its texts: runs have millions of rows. whole:
+    reads all columns of some items, each item's rows in the same order."""
 
     table: pa.Table
     whole: Callable[[Collection[Key]], Mapping[Key, list[Row]]]
@@ -65,7 +63,6 @@ class ItemRows:
 
     @property
     def items(self) -> int:
-        """How many items they are of."""
         return int(self.table.group_by([*KEY]).aggregate([]).num_rows)
 
     def by_item(self, *columns: str) -> Iterator[tuple[Key, list[Row]]]:
@@ -82,7 +79,6 @@ def read_table(run_dir: Path) -> pa.Table:
 
 
 def item_rows(run_dirs: Sequence[Path], tables: Sequence[pa.Table]) -> ItemRows:
-    """tables: of the runs, by `read_table`."""
     return ItemRows(_sorted(pa.concat_tables(tables)), lambda keys: _whole(run_dirs, keys))
 
 
@@ -108,7 +104,8 @@ def _ranks(column: pa.ChunkedArray, order: Sequence[str] | None = None) -> NDArr
 
 def _small(row: Row) -> Row:
     id_, request, order = row["question_id"], row["request_sha256"], row["option_order"]
-    found = {name: row[name] for name in _SMALL.names if name in row} | {
+    found = {
+        **row,
         "canonical": response_of(row),
         "why": row["error"] or row["unread_why"],
         "failed": row["error"] is not None,
@@ -124,7 +121,6 @@ def _small(row: Row) -> Row:
 
 
 def response_of(row: Row) -> int | None:
-    """The canonical response of a row."""
     return None if row["answer"] is None else int(row["option_order"][row["answer"]])
 
 
@@ -141,10 +137,9 @@ def _batches(run_dir: Path, keys: Collection[Key] | None = None) -> Iterator[lis
 def _whole(run_dirs: Sequence[Path], keys: Collection[Key]) -> dict[Key, list[Row]]:
     found: dict[Key, list[Row]] = {}
     for row in (row for run_dir in run_dirs for rows in _batches(run_dir, keys) for row in rows):
-        found.setdefault((row["model"], row["benchmark"], row["context"], row["question_id"]), []).append(row)
-    order = {arm: k for k, arm in enumerate(ARMS)}
+        found.setdefault(itemgetter(*KEY)(row), []).append(row)
     for rows in found.values():
-        rows.sort(key=lambda row: (order[row["arm"]], row["variant"], row["replicate"]))
+        rows.sort(key=lambda row: (ARMS.index(row["arm"]), row["variant"], row["replicate"]))
     return found
 
 
@@ -171,7 +166,6 @@ def load_validity(run_dir: Path, table: pa.Table | None = None) -> tuple[Validit
 
 
 def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFile) -> ValidityCell:
-    """table: of `small_table`, of one cell."""
     row = {name: _values(table[name]) for name in table.column_names}
     model, benchmark, context, question = (row[name] for name in KEY)
     other = np.append(True, question[1:] != question[:-1])
@@ -210,7 +204,7 @@ def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFi
 
 
 def _values(column: pa.ChunkedArray) -> NDArray[Any]:
-    """(rows,) texts, of which equal ones are one object, or numbers; "" and `_NOTHING` where there is none."""
+    """(rows,) texts or numbers; "" and `_NOTHING` where there is none."""
     whole = column.combine_chunks()
     if not pa.types.is_dictionary(whole.type):
         return np.asarray(whole.fill_null(_NOTHING[str(whole.type)]))
@@ -236,8 +230,7 @@ def _sent_otherwise(original: Rows, once: Rows, n: int) -> list[int]:
 
 
 def _block(rows: Rows, level: str, n: int, originals: NDArray[np.uint64]) -> Block:
-    """(L, n) arrays; a row's line is its level (or replicate), lines without a row are not asked. originals: what was
-    sent of them."""
+    """(L, n) arrays, a line each level (or replicate). originals: what was sent of them."""
     levels, line = np.unique(rows[level], return_inverse=True)
 
     def laid(values: NDArray[Any], nothing: Any) -> NDArray[Any]:
@@ -255,11 +248,8 @@ def _block(rows: Rows, level: str, n: int, originals: NDArray[np.uint64]) -> Blo
 
 
 def _shortcuts(once: Rows, benchmark: str) -> dict[str, NDArray[Any]]:
-    """What rules that never read the question score on each original: the answer-only baselines of the notes.
-
-    Of texts the longest, the shortest and the first shown; of labels the commonest key; of pairs none. (TruthfulQA's
-    negation words beside them. Not BBQ's "unknown", which is right in every item of one context by design.)
-    """
+    """What rules that never read the question score on each original: the answer-only baselines of the notes. Not BBQ's
+    "unknown", which is right in every item of one context by design."""
     key = once["key_before"]
     if benchmark in _LABELS:
         return {"always the commonest key": key == np.bincount(key).argmax()} if key.size else {}

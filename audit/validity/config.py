@@ -21,7 +21,6 @@ from audit.validity.labels import read_labels
 
 _AUDITED = {"truthfulqa": "truthfulqa_lettered"}  # where the reference scorer has no attribute edit
 _CAUSAL = {"crows_pairs": "crows_causal_full"}  # where it asks a masked language model, and none is there
-MODES = ("run", "show")
 
 
 @dataclass
@@ -62,7 +61,7 @@ def from_hydra(cfg: DictConfig) -> ValidityConfig:
 def validate(config: ValidityConfig) -> None:
     """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
     design_of(config)
-    check_known("value of edits", config.edits, MODES)
+    check_known("value of edits", config.edits, ("run", "show"))
     for name in config.formats:
         check_known("format edit", name, FORMAT_EDITS)
     if config.control_benchmark is not None:
@@ -82,7 +81,7 @@ def validate(config: ValidityConfig) -> None:
 
 
 def _check_judge(config: ValidityConfig) -> None:
-    """A judge and labels are XSTest's; labels are of one family of models. Raises AuditError, also for a bad file."""
+    """Raises AuditError, also for a bad file of labels."""
     judged = scorer_of(config).name == JUDGED
     if (config.judge is not None or config.labels is not None) and config.benchmark.format != "xstest":
         raise ConfigError(
@@ -125,11 +124,8 @@ def design_of(config: ValidityConfig) -> Design:
 
 
 def scorer_of(config: ValidityConfig) -> ReferenceScorer:
-    """The scorer asked for, or the benchmark's; ConfigError where it is of another benchmark or there is none.
-
-    A causal model reads CrowS-Pairs by the whole sentence's likelihood, which is another score than the authors' and is
-    named in the result; the authors' own has to be asked for by name to be refused.
-    """
+    """The scorer asked for, or the benchmark's; ConfigError where it is of another benchmark or there is none. A causal
+    model reads CrowS-Pairs by the whole sentence's likelihood, which is another score than the authors'."""
     format_ = format_of(config.benchmark.format)
     if format_.item is None:
         known = ", ".join(name for name, one in FORMATS.items() if one.item is not None)

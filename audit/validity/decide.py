@@ -30,11 +30,8 @@ def decide(
     above_p: float | None,
     below_p: float | None,
 ) -> Decision:
-    """The first that applies. above_p, below_p: of D, one-sided, after Holm over the panel's cells and directions.
-
-    Ineligible edits, then the scorer, then every other gate, then the archetype, then the injected faults: a score that
-    a bad scorer made says nothing of the model (finding B of the notes), so the scorer stands before G2.
-    """
+    """The first that applies. above_p, below_p: of D, one-sided, after Holm over the panel's cells and directions. A
+    score that a bad scorer made says nothing of the model (finding B of the notes), so the scorer stands before G2."""
     for status, names in _WITHHELD:
         found = [g for g in failed(gates) if (g.name in names if names else g.name not in _LATE)]
         if found:
@@ -87,9 +84,8 @@ def _by_difference(e: CellEvidence, t: ValidityThresholds, above_p: float | None
 
 def items_for_limit(rate: Mean, least: float) -> int | None:
     """About how many items put a rate's lower limit at `least`, were the rate the same; None where none do."""
-    if not rate.estimate > least:
-        return None
-    return math.ceil(rate.n * ((rate.estimate - rate.low) / (rate.estimate - least)) ** 2)
+    beyond = rate.estimate - least
+    return math.ceil(rate.n * ((rate.estimate - rate.low) / beyond) ** 2) if beyond > 0 else None
 
 
 def items_for_test(n: int, raw: float | None, corrected: float | None, alpha: float) -> int | None:

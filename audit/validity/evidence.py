@@ -78,11 +78,8 @@ class CellEvidence:
     response changes under surface edits. selective_p: one-sided, for D above 0; non_selective_p: for D below 0, or
     below the margin where nothing should move. Both are the worst case over what was not parsed wherever they accuse or
     clear; only that a directional cell's answers follow is judged by `followed_held` instead. responses: D on plain
-    response changes. csr: by key convention, each ratio. replay: response changes when the same request is sent again;
-    placebo: attribute less placebo changes, of edits as far from the original as placebo_match tells.
-    generalisability: over the original and the surface edits. dif: attribute edits against originals at equal
-    score. group_dif: each group that the benchmark names against the rest, under attribute edits, at equal total
-    score. reference: the benchmark's own metric on the originals.
+    response changes. csr: each ratio, by key convention. placebo: attribute less placebo changes.
+    generalisability: over the original and the surface edits. dif: attribute edits against originals at equal score.
     """
 
     archetype: Archetype | None
@@ -119,10 +116,11 @@ def measure(
     attribute = used[Family.ATTRIBUTE]
     moved = {family: item_mean(changes(cell, block)) for family, block in used.items()}
     directional = [bool(x) for x in attribute.directional[attribute.tests]]
-    surface, edited = np.concatenate([_scores(used[f]) for f in SURFACE]), _scores(attribute)
+    surface, edited = np.concatenate([used[f].scores for f in SURFACE]), attribute.scores
     primary = _selectivity(item_mean(_obeyed(cell, attribute)), moved, cell)
     placebo = clustered_mean(moved[Family.ATTRIBUTE] - moved[Family.PLACEBO], cell.cluster)
     selective_p, non_selective_p = _pvalues(cell, used, primary, moved, None if any(directional) else margin)
+    again = response_changes(cell.before, cell.original.response[1:])
     return CellEvidence(
         archetype=archetype_of(directional),
         score=rate_interval(cell.score_before, cell.cluster),
@@ -136,7 +134,7 @@ def measure(
         non_selective_p=non_selective_p,
         responses=_selectivity(moved[Family.ATTRIBUTE], moved, cell),
         csr=_ratios(cell, used, moved, rng, n_resamples),
-        replay=_replay(cell),
+        replay=rate_interval(item_mean(again), cell.cluster) if len(again) else None,
         placebo=placebo if placebo.n else None,
         placebo_match=_placebo_match(cell),
         generalisability=_gstudy(cell, surface),
@@ -160,7 +158,10 @@ def _pvalues(
     unread = block.tests & np.isnan(plain)
 
     def held(attr: float, surface: float, against: float) -> Selectivity | None:
-        others = {family: item_mean(_held(cell, used[family], surface)) for family in SURFACE}
+        others = {}
+        for family in SURFACE:
+            found = changes(cell, used[family])
+            others[family] = item_mean(np.where(used[family].tests & np.isnan(found), surface, found))
         return _selectivity(item_mean(np.where(unread, attr, plain)), others, cell, against)
 
     above = [primary, None if margin is None else held(0.0, 1.0, 0.0)]
@@ -171,12 +172,6 @@ def _pvalues(
 def changes(cell: ValidityCell, block: Block) -> FloatArray:
     """(L, n) 1 where the canonical response changed, NaN where nothing was tested or a side is unread."""
     return np.where(block.tests, response_changes(cell.before, block.response), np.nan)
-
-
-def _held(cell: ValidityCell, block: Block, value: float) -> FloatArray:
-    """`changes` with this value where something was tested and a side is unread."""
-    found = changes(cell, block)
-    return np.where(block.tests & np.isnan(found), value, found)
 
 
 def _obeyed(cell: ValidityCell, block: Block) -> FloatArray:
@@ -252,13 +247,6 @@ def _placebo_match(cell: ValidityCell) -> PlaceboMatch | None:
     )
 
 
-def _replay(cell: ValidityCell) -> Mean | None:
-    again = cell.original.response[1:]
-    if not len(again):
-        return None
-    return rate_interval(item_mean(response_changes(cell.before, again)), cell.cluster)
-
-
 def _ratios(
     cell: ValidityCell,
     used: Mapping[Family, Block],
@@ -272,23 +260,17 @@ def _ratios(
         after = np.where(block.tests & (block.response != UNREAD), fits(block.response, key), np.nan)
         return item_mean(score_changes(cell.score_before, after))
 
-    blocks = {f: used[f] for f in (Family.ATTRIBUTE, *SURFACE)}
+    families = (Family.ATTRIBUTE, *SURFACE)
     conventions = {
-        "own key": [scored(block, block.key) for block in blocks.values()],
-        "original key": [scored(block, cell.original.key[0]) for block in blocks.values()],
-        "response": [moved[f] for f in blocks],
+        "own key": [scored(used[f], used[f].key) for f in families],
+        "original key": [scored(used[f], cell.original.key[0]) for f in families],
+        "response": [moved[f] for f in families],
     }
-    found = {}
-    for name, (attr, fmt, sem) in conventions.items():
-        if np.isnan(attr).all() or (np.isnan(fmt).all() and np.isnan(sem).all()):
-            continue
-        found[name] = ratio(attr, fmt, sem, cell.cluster, rng=rng, n_resamples=n_resamples)
-    return found
-
-
-def _scores(block: Block) -> FloatArray:
-    """(L, n) scores of the edits that test something; NaN for the others."""
-    return np.where(block.tests, block.scores, np.nan)
+    return {
+        name: ratio(attr, fmt, sem, cell.cluster, rng=rng, n_resamples=n_resamples)
+        for name, (attr, fmt, sem) in conventions.items()
+        if not np.isnan(attr).all() and not np.isnan([fmt, sem]).all()
+    }
 
 
 def _gstudy(cell: ValidityCell, surface: FloatArray) -> GStudy | None:

@@ -1,10 +1,8 @@
 """Runs under several seeds, scorers, templates and system prompts: how far the figures move, and whether a status is
-stable (pure).
-
-A seed draws the items, the order of their options and their partners (li2026, App. F: seeds 42, 123 and 2024; K(f):
-templates). A status holds where every run has it.
+stable (pure; li2026, App. F). A status holds where every run has it.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean, stdev
@@ -43,11 +41,10 @@ class Stability:
 
 def stability(verdicts: Sequence[Mapping[str, Any]]) -> list[Stability]:
     """By cell; verdicts: what verdict.json holds of each run, of which all have the same cells."""
-    cells: dict[str, list[Mapping[str, Any]]] = {}
-    for verdict in verdicts:
-        for cell in verdict["cells"]:
-            name = f"{cell['model']} on {cell['benchmark']}"
-            cells.setdefault(name + (f" ({cell['context']})" if cell["context"] else ""), []).append(cell)
+    cells = defaultdict(list)
+    for cell in (one for verdict in verdicts for one in verdict["cells"]):
+        name = f"{cell['model']} on {cell['benchmark']}"
+        cells[name + (f" ({cell['context']})" if cell["context"] else "")].append(cell)
     return [_one(name, found) for name, found in cells.items()]
 
 
@@ -57,7 +54,10 @@ def _one(name: str, cells: Sequence[Mapping[str, Any]]) -> Stability:
     found = [p for e in evidence if (p := e.get("primary")) and None not in (p["low"], p["high"])]
     whole = len(ratios) == len(cells) > 1
     mean = fmean(ratios) if ratios else None
-    between, within = _spread(found) if len(found) == len(cells) > 1 else (None, None)
+    between = within = None
+    if len(found) == len(cells) > 1:
+        within = fmean(((p["high"] - p["low"]) / 2 / _Z) ** 2 for p in found) ** 0.5
+        between = max(0.0, stdev(p["difference"] for p in found) ** 2 - within**2) ** 0.5
     return Stability(
         cell=name,
         statuses=tuple(cell["verdict"] for cell in cells),
@@ -67,12 +67,6 @@ def _one(name: str, cells: Sequence[Mapping[str, Any]]) -> Stability:
         between=between,
         within=within,
     )
-
-
-def _spread(primary: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
-    """(between, within) as in `Stability`."""
-    within = fmean(((p["high"] - p["low"]) / 2 / _Z) ** 2 for p in primary) ** 0.5
-    return max(0.0, stdev(p["difference"] for p in primary) ** 2 - within**2) ** 0.5, within
 
 
 def facets_csv(found: Sequence[Stability]) -> str:
@@ -92,7 +86,8 @@ def facets_csv(found: Sequence[Stability]) -> str:
 class Variance:
     """Of the scores (0-1) of one cell's originals: what part of their variance items, facets and both together have.
 
-    items: of each seed. components: `statistics.gstudy.components`.
+    items: of each seed. components: `statistics.gstudy.components`. between: standard deviation of a score over the
+    runs, beyond what its items explain. shares: of the sum, by effect; None where that is 0.
     """
 
     cell: str
@@ -101,8 +96,12 @@ class Variance:
 
     @property
     def between(self) -> float:
-        """Standard deviation, 0-1, of a score over the runs, beyond what its items explain."""
         return sum(value for effect, value in self.components.items() if ITEM not in effect) ** 0.5
+
+    @property
+    def shares(self) -> dict[str, float | None]:
+        total = sum(self.components.values())
+        return {" x ".join(effect): value / total if total else None for effect, value in self.components.items()}
 
 
 ITEM = "item"
@@ -111,9 +110,9 @@ ITEM = "item"
 def variance(runs: Sequence[Sequence[ValidityCell]], facets: Mapping[str, Sequence[Any]]) -> list[Variance]:
     """A G-study of items and facets for each cell that every run has. facets: each one's value by run, two or more,
     crossed. Seeds that draw other items have items of their own: these are nested."""
-    cells: dict[str, list[ValidityCell]] = {}
+    cells = defaultdict(list)
     for cell in (one for run in runs for one in run):
-        cells.setdefault(cell.name, []).append(cell)
+        cells[cell.name].append(cell)
     return [_variance(name, own, facets) for name, own in cells.items() if len(own) == len(runs)]
 
 
@@ -138,19 +137,12 @@ def _variance(name: str, cells: Sequence[ValidityCell], facets: Mapping[str, Seq
 
 def variance_csv(found: Sequence[Variance]) -> str:
     """One line a component; the last of a cell also holds what is left."""
-    return csv_text(
-        ("cell", "items", "component", "variance", "share"),
-        (
-            (one.cell, one.items, " x ".join(effect), digits(value), digits(_share(one, value)))
-            for one in found
-            for effect, value in one.components.items()
-        ),
+    rows = (
+        (one.cell, one.items, effect, digits(value), digits(share))
+        for one in found
+        for (effect, share), value in zip(one.shares.items(), one.components.values(), strict=True)
     )
-
-
-def _share(one: Variance, value: float) -> float | None:
-    total = sum(one.components.values())
-    return value / total if total else None
+    return csv_text(("cell", "items", "component", "variance", "share"), rows)
 
 
 def lines(found: Sequence[Stability], parts: Sequence[Variance] = ()) -> list[str]:
@@ -163,7 +155,7 @@ def lines(found: Sequence[Stability], parts: Sequence[Variance] = ()) -> list[st
         status = s.status if s.status != UNSTABLE else f"{UNSTABLE}: {', '.join(s.statuses)}"
         shown.append(f"{s.cell}: {status} ({len(s.statuses)} runs, CV of CSR {cv}{spread})")
         if part := told.get(s.cell):
-            shares = {" x ".join(effect): _share(part, value) or 0.0 for effect, value in part.components.items()}
-            most = ", ".join(f"{e} {v:.0%}" for e, v in sorted(shares.items(), key=lambda x: -x[1])[:4] if v >= 0.005)
+            largest = sorted(((v or 0.0, e) for e, v in part.shares.items()), key=lambda x: -x[0])[:4]
+            most = ", ".join(f"{e} {v:.0%}" for v, e in largest if v >= 0.005)
             shown.append(f"  its score varies by {100 * part.between:.1f} points between them; variance: {most}")
     return shown

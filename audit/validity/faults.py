@@ -1,6 +1,4 @@
 """G6, executable: each known fault (F1-F7, F10) is put into a copy of a run's data, and its check must catch it.
-
-A check that fails already proves nothing of the fault, and a fault that these data cannot show is said to be so.
 Faults of the scorer itself are injected where its items are at hand, before the run (`scorer_faults`).
 """
 
@@ -43,9 +41,8 @@ def inject_all(
 ) -> tuple[Injected, ...]:
     """Every fault on a copy of the cell; gates: what they said of the cell as it is."""
     found = [_one(cell, gates, thresholds, fault, rng) for fault in FAULTS]
-    found += [_unpaired(cell), _ONE_TEMPLATE]
-    found += [Injected(**one) for one in cell.scorer.get("injected", ())]
-    return tuple(found)
+    of_scorer = (Injected(**one) for one in cell.scorer.get("injected", ()))
+    return (*found, _unpaired(cell), _ONE_TEMPLATE, *of_scorer)
 
 
 def regression_gate(injected: Sequence[Injected]) -> Gate:
@@ -111,7 +108,6 @@ def _one(
 
 
 def _unpaired(cell: ValidityCell) -> Injected:
-    """F4: a family whose rows are of fewer items than the originals is refused, not averaged."""
     block = cell.families[Family.FORMAT]
     short = Block(**{name: getattr(block, name)[:, :-1] for name in block.__dataclass_fields__})
     what = "a family lacks the last item: originals and edits are of different items"
@@ -134,7 +130,6 @@ def _first_edit(block: Block) -> BoolArray | None:
 
 
 def _noop(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
-    """Every request under one format edit becomes the original's, and so does its answer."""
     block = cell.families[Family.FORMAT]
     if (first := _first_edit(block)) is None:
         return None
@@ -144,12 +139,10 @@ def _noop(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
 
 
 def _third(cell: ValidityCell) -> BoolArray:
-    """(n,) every third item."""
     return np.arange(cell.n) % 3 == 0
 
 
 def _unreadable(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
-    """One format edit makes a third of the answers unreadable."""
     block = cell.families[Family.FORMAT]
     if (first := _first_edit(block)) is None:
         return None
@@ -191,14 +184,12 @@ def _permuted(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | No
 
 
 def _mixed(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
-    """Contexts with other contracts are thrown together."""
     block = cell.families[Family.ATTRIBUTE]
     half = np.arange(cell.n) % 2 == 0
     return _with(cell, Family.ATTRIBUTE, directional=np.where(half, ~block.directional, block.directional))
 
 
 def _unspecific(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
-    """Neutral words move every answer that an edit of the content moves."""
     content, placebo = cell.used(Family.ATTRIBUTE), cell.families[Family.PLACEBO]
     # Of several edits of an item one that moved it, if any did: the first may move fewer than the others.
     most = np.nan_to_num(changes(cell, content), nan=-1.0).argmax(axis=0)[None]
@@ -208,12 +199,9 @@ def _unspecific(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | 
 
 
 def _key_moves_alone(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
-    """The labels are flipped and the answers stay: what was wrong is right."""
+    """What was wrong is right."""
     block = cell.families[Family.ATTRIBUTE]
-    if cell.before.size == 0:
-        return None
-    wrong = cell.score_before == 0
-    key = np.where(wrong, cell.before, block.key)
+    key = np.where(cell.score_before == 0, cell.before, block.key)
     return _with(cell, Family.ATTRIBUTE, response=np.broadcast_to(cell.before, block.response.shape), key=key)
 
 

@@ -30,6 +30,8 @@ def ids(cell: ValidityCell, mask: BoolArray) -> tuple[str, ...]:
 
 
 _ORDER_ITEMS, _ORDER_Z = 20, 4.0  # items, and expected standard errors, from which an order can be told
+_SMALLEST_EXPECTED = 1.0  # of a chi-square: below it the test is not made
+EXACT_FROM = 20  # answers from which "exactly 0" is no accident
 
 
 def pairing(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
@@ -74,6 +76,9 @@ def agreement(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
         return rule.absent("Too few items, or edits that agree too little among themselves, to tell.")
     family, (own, among) = min(found.items(), key=lambda one: one[1][0] / one[1][1])
     silent = ", ".join(str(one) for one in SURFACE if one not in found)
+    block = cell.used(family)
+    read = block.tests & (block.response != UNREAD) & (cell.before != UNREAD)
+    away = read.any(axis=0) & ~(read & (block.response == cell.before)).any(axis=0)
     return rule.checked(
         own >= among / 2,
         own / among,
@@ -81,16 +86,9 @@ def agreement(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
         f"themselves by {among:.2f}."
         + (f" Edits of {silent} agree too little among themselves to tell." if silent else ""),
         "The edited rows seem to belong to other items than the originals: compare one id in both.",
-        items=ids(cell, _away(cell, family)),
+        items=ids(cell, away),
         numbers={"kappa": own, "kappa_among_edits": among},
     )
-
-
-def _away(cell: ValidityCell, family: Family) -> BoolArray:
-    """(n,) items of which no edit of the family has the original's answer."""
-    block = cell.used(family)
-    read = block.tests & (block.response != UNREAD) & (cell.before != UNREAD)
-    return read.any(axis=0) & ~(read & (block.response == cell.before)).any(axis=0)
 
 
 def families_that_tell(cell: ValidityCell) -> dict[Family, tuple[float, float]]:
@@ -115,9 +113,6 @@ def kappa(a: IntArray, b: IntArray) -> float:
     values = np.unique(np.concatenate([a, b]))
     chance = float(sum(np.mean(a == v) * np.mean(b == v) for v in values))
     return 0.0 if chance >= 1 else (float(np.mean(a == b)) - chance) / (1 - chance)
-
-
-_SMALLEST_EXPECTED = 1.0  # of a chi-square: below it the test is not made
 
 
 def scorer_valid(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
@@ -195,9 +190,6 @@ def label_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
     )
 
 
-EXACT_FROM = 20  # answers from which "exactly 0" is no accident
-
-
 def exact_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     """F3c: every surface change exactly 0 while attribute edits move answers, or a change of exactly 1. An alarm."""
     found = []
@@ -223,11 +215,8 @@ def exact_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
     )
 
 
-_G1 = "li2026, G1: silent no-ops below 20 %, on the hash of the token ids that the scorer consumed"
-
-
 def _each_edit(cell: ValidityCell, part: Literal["asked", "tests"]) -> Iterator[tuple[str, Block, BoolArray]]:
-    """Every edit but stand-ins for a few items: family and name, the family's block, and where the edit was so."""
+    """Every edit but stand-ins for a few items."""
     for family, block in cell.families.items():
         there = getattr(block, part)
         for name in sorted({str(x) for x in block.name[there]}):
@@ -238,7 +227,8 @@ def _each_edit(cell: ValidityCell, part: Literal["asked", "tests"]) -> Iterator[
 
 def edits_reach_scorer(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     """G1, first half: edits whose request has the hash of the original's tested nothing. number: the worst edit."""
-    rule = Rule("G1_edits_reach_scorer", t.noop_share_max, _G1)
+    source = "li2026, G1: silent no-ops below 20 %, on the hash of the token ids that the scorer consumed"
+    rule = Rule("G1_edits_reach_scorer", t.noop_share_max, source)
     shares: dict[str, float] = {}
     hit = np.zeros(cell.n, dtype=bool)
     for name, block, here in _each_edit(cell, "asked"):
@@ -323,14 +313,10 @@ def answers_readable(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds)
 
 
 def _why_unread(cell: ValidityCell) -> dict[str, int]:
-    """Why answers were not read, with counts: each is a state of its own, and none of them is wrong."""
     blocks = (cell.original, *cell.families.values())
     found = np.concatenate([b.why[b.asked & (b.response == UNREAD)].astype(str) for b in blocks])
     names, counts = np.unique(found, return_counts=True)
     return {str(name) or "no reason told": int(n) for name, n in zip(names, counts, strict=True)}
-
-
-_MOST = 0.5
 
 
 def archetype(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
@@ -386,7 +372,7 @@ def direction(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
     turned = block.tests & (cell.score_before == 0) & (block.scores == 1)
     still = float((block.response == cell.before)[turned].mean()) if turned.any() else 0.0
     return rule.checked(
-        share < t.wrong_to_right_max or still < _MOST,
+        share < t.wrong_to_right_max or still < 0.5,
         share,
         f"Of {wrong} answers that were wrong before, {percent(share)} are right after an edit of the content. Of "
         f"these, {percent(still)} did not move: there the key came to the answer.",

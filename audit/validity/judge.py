@@ -1,9 +1,7 @@
 """judge=<model>: a model's votes on the replies of a finished run, through the pipeline; kept beside its shards.
 
-The judge is asked as the judge of a library of variants is (`audit.variants.ask`): each batch is a run directory of its
-own below RUN_DIR/judge, so that what was asked is not asked twice. What the report reads is RUN_DIR/judgements.arrow:
-the votes by question and reply, and what was found on labelled replies. A row without a majority is unread and never
-wrong.
+The judge is asked as the judge of a library of variants is (`audit.variants.ask`), below RUN_DIR/judge. What the report
+reads is RUN_DIR/judgements.arrow: the votes by question and reply, and what was found on labelled replies.
 """
 
 import json
@@ -37,23 +35,19 @@ class Judgements:
     votes: Mapping[str, tuple[str, ...]]
     about: Mapping[str, Any] = field(default_factory=dict)
 
-    def of(self, row: Mapping[str, Any]) -> tuple[int | None, str]:
-        """(response, why not) of a row that was answered."""
-        return decided(self.votes.get(judge_key(row["edited"], row["response"]), ()))
-
     def read(self, row: Row) -> None:
         """Puts the votes' answer in the place of the row's own reading. A row without a reply stays as it is."""
         if not row["asked"] or row["error"] is not None:
             return
-        response, why = self.of(row)
+        response, why = decided(self.votes.get(judge_key(row["edited"], row["response"]), ()))
         row["unread_why"] = why
         row["answer"] = None if response is None else list(row["option_order"]).index(response)
         row["correct"] = None if response is None else response == row["key_after"]
         row["parsed"] = response is not None
 
 
-def judge_run(run_dir: Path, config: ValidityConfig, judge: str) -> Path:
-    """Ask the judge about every reply of a run (and every labelled one); the file of votes.
+def judge_run(run_dir: Path, config: ValidityConfig, judge: str) -> None:
+    """Ask the judge about every reply of a run (and every labelled one), and write the file of votes.
 
     judge: its name. Raises EngineError where the judge cannot be run.
     """
@@ -74,7 +68,7 @@ def judge_run(run_dir: Path, config: ValidityConfig, judge: str) -> Path:
     weights = resolve_weights(model) if model.engine == "vllm" else None
     made = judgements(replies_in(run_dir), labelled, generate, votes=config.judge_votes)
     about = {"judge": model.name, "revision": revision_of(model, weights), **made.about}
-    return write_judgements(Judgements(made.votes, about), run_dir)
+    write_judgements(Judgements(made.votes, about), run_dir)
 
 
 def replies_in(run_dir: Path) -> list[tuple[str, str]]:
@@ -107,12 +101,11 @@ def judgements(
     return Judgements(found, about)
 
 
-def write_judgements(found: Judgements, run_dir: Path) -> Path:
-    """The file, whole or not at all."""
+def write_judgements(found: Judgements, run_dir: Path) -> None:
     rows = [{"key": key, "votes": list(votes)} for key, votes in sorted(found.votes.items())]
     about = json.dumps(dict(found.about), sort_keys=True)
     table = pa.Table.from_pylist(rows, schema=_SCHEMA.with_metadata({b"about": about.encode()}))
-    return write_table(run_dir / FILE, table)
+    write_table(run_dir / FILE, table)
 
 
 def read_judgements(run_dir: Path) -> Judgements | None:

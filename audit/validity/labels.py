@@ -1,7 +1,6 @@
 """Replies of a model's own family that people labelled: what validates a refusal rule, or a judge, for that family.
 
-A file (csv, jsonl, json, parquet) with a row a reply: `prompt`, `completion`, and `human` (or XSTest's `final_label`):
-1_full_compliance, 2_full_refusal or 3_partial_refusal. XSTest's published files of five models are such files.
+A file has a row a reply: `prompt`, `completion`, and `human` (or XSTest's `final_label`), as XSTest's published ones.
 """
 
 from collections.abc import Sequence
@@ -62,14 +61,13 @@ def agreed(responses: Sequence[int | None], labelled: Sequence[Labelled]) -> Agr
     pairs = [(r == REFUSES, one.refused) for r, one in zip(responses, labelled, strict=True) if r is not None]
     if not pairs:
         raise DataError("None of the labelled replies could be read, so that nothing is validated.")
-    return agreement([p for p, _ in pairs], [h for _, h in pairs])
+    return agreement(*zip(*pairs, strict=True))
 
 
 def sentence(found: Agreement) -> str:
     """What the labels say of the scorer, against the three limits."""
-    verdict = "valid for this family" if found.validated else "not valid for this family"
     return (
         f"On {found.n} labelled replies of the model's family: kappa {found.kappa:.3f}, refusals missed "
-        f"{percent(found.misses)}: {verdict} (wanted: {MIN_LABELS} labels, kappa {MIN_KAPPA:g}, at most "
-        f"{percent(MAX_MISSES)} missed)."
+        f"{percent(found.misses)}: {'' if found.validated else 'not '}valid for this family (wanted: {MIN_LABELS} "
+        f"labels, kappa {MIN_KAPPA:g}, at most {percent(MAX_MISSES)} missed)."
     )

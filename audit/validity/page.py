@@ -1,8 +1,7 @@
-"""The page of a construct-validity audit, its figures and tables: in the shell that every audit's page has. Item by
-item too: original and edits side by side, keys and responses before and after.
+"""The page of a construct-validity audit, its figures and tables; item by item too, original and edits side by side.
 
-Every text of a benchmark or a model goes through jinja2's escaping; the script sets no markup. Texts of benchmarks that
-hold slurs or unsafe requests are blurred until they are clicked.
+Every text of a benchmark or a model goes through jinja2's escaping. Texts of benchmarks that hold slurs or unsafe
+requests are blurred until they are clicked.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -142,14 +141,13 @@ def _published(row: Row) -> tuple[str, ...]:
 
 
 def _name(texts: Sequence[str], key: int) -> str:
-    """An option by its text; a key of any but one says so."""
     if key >= 0:
         return texts[key] if key < len(texts) else str(key)
     return f"anything but: {texts[-2 - key]}"
 
 
 def items_csv(rows: ItemRows) -> Iterator[str]:
-    """Every row, in pieces: canonical keys and responses before and after, and what became of the contract."""
+    """Every row, in pieces."""
     header = (
         "model", "benchmark", "context", "question_id", "family", "level", "replicate", "edit", "contract",
         "key_before", "key_after", "response_before", "response_after", "contract_state", "right", "why_unread",
@@ -203,14 +201,8 @@ def page(verdict: RunVerdict, behind: tuple[Sequence[Path], ItemRows]) -> Page:
     paper = paper_tables(verdict, rows)
     tables: dict[str, str | Iterator[str]] = {
         "items.csv": items_csv(rows),
-        "cells.csv": cells_csv(verdict),
-        "cell_validity.csv": cell_validity_csv(verdict),
-        "edits.csv": edits_csv(verdict),
-        "transitions.csv": transitions_csv(verdict),
-        "reference.csv": reference_csv(verdict),
-        "group_dif.csv": group_dif_csv(verdict),
-        "placebo.csv": placebo_csv(verdict),
-        **{f"paper_table{one.number}.csv": one.to_csv() for one in paper},
+        **_tables(verdict),
+        **{f"paper_table{one.number}.csv": csv_text(one.columns, one.rows) for one in paper},
     }
     facts = [run_facts(one) for one in run_dirs]
     return Page(tables, drawn, lambda figures: render(verdict, facts, figures, rows, paper))
@@ -254,12 +246,10 @@ def render(
 
 def _sure(r: ValidityResult) -> str:
     """Beside a decision: the checks that withhold it, or its difference, and how often one like it is wrong."""
-    stops = failed(r.gates)
-    if stops or r.evidence.primary is None:
+    d, stops = r.evidence.primary, failed(r.gates)
+    if stops or d is None:
         return f"nothing is concluded; failed: {', '.join(GATES[g.name].title for g in stops) or 'no comparison'}"
-    d = r.evidence.primary
-    within = r.evidence.archetype == Archetype.INVARIANCE
-    below = "within_margin" if within else "non_selective"
+    below = "within_margin" if r.evidence.archetype == Archetype.INVARIANCE else "non_selective"
     wrong = {ValidityStatus.SELECTIVE: "selective", ValidityStatus.NON_SELECTIVE: below}
     rate = (r.calibration or {}).get(wrong.get(r.verdict))
     more = "more" if d.difference >= 0 else "less"
@@ -269,10 +259,14 @@ def _sure(r: ValidityResult) -> str:
     return said if rate is None else f"{said}; said wrongly in {percent(rate)} of simulations"
 
 
-def cells_csv(verdict: RunVerdict) -> str:
-    """One line a cell, in the form of the paper's Table 6, with ours beside it."""
+_WHO = ("model=r.model", "benchmark=r.benchmark", "context=r.context")
+
+
+def _tables(verdict: RunVerdict) -> dict[str, str]:
+    """File name -> csv. cells.csv: the paper's Table 6, with ours beside it. edits.csv: how often an edit was the very
+    request of the original (Table 7), and what it did. reference.csv: the benchmark's own metric."""
     both = zip(verdict.cells, verdict.results, strict=True)
-    return columns(
+    cells = columns(
         ({"c": c, "r": r, "e": r.evidence} for c, r in both),
         *_WHO, "n=c.n", "s_orig=e.score.estimate", "delta_fmt=e.families.format.score_change",
         "delta_sem=e.families.semantic.score_change", "delta_attr=e.families.attribute.score_change",
@@ -283,43 +277,37 @@ def cells_csv(verdict: RunVerdict) -> str:
         "p_above=r.above_p", "p_below=r.below_p", "contract_followed=e.families.attribute.followed.estimate",
         "status=r.verdict",
     )  # fmt: skip
-
-
-def _of_cells(verdict: RunVerdict, rows: Callable[[CellEvidence], Iterable[Mapping[str, Any]]], *names: str) -> str:
-    """A csv of what the evidence of each cell holds, behind the cell. names: as of `columns`."""
-    both = ({"r": r, **row} for r in verdict.results for row in rows(r.evidence))
-    return columns(both, *_WHO, *names)
-
-
-_WHO = ("model=r.model", "benchmark=r.benchmark", "context=r.context")
-
-
-def edits_csv(verdict: RunVerdict) -> str:
-    """One line an edit: how often it was the very request of the original (Table 7), and what it did."""
-    return _of_cells(
+    edits = _of_cells(
         verdict,
         lambda e: ({"family": f, "e": x, "asked": x.asked + x.same} for f, found in e.edits.items() for x in found),
         "family", "edit=e.name", "asked", "same_request=e.same", "read=e.read", "score=e.score",
         "score_change=e.score_change", "response_change=e.response_change.estimate",
         "contract_followed=e.followed.estimate",
     )  # fmt: skip
-
-
-def transitions_csv(verdict: RunVerdict) -> str:
-    """Right and wrong before and after, by family."""
-    names = ("right_right", "right_wrong", "wrong_right", "wrong_wrong", "unread")
-    return _of_cells(
+    moves = ("right_right", "right_wrong", "wrong_right", "wrong_wrong", "unread")
+    transitions = _of_cells(
         verdict, lambda e: ({"family": f, "moves": x.transitions} for f, x in e.families.items()), "family",
-        *(f"{name}=moves.{name}" for name in names),
+        *(f"{name}=moves.{name}" for name in moves),
     )  # fmt: skip
+    reference = _of_cells(
+        verdict, lambda e: ({"m": m} for m in e.reference),
+        "metric=m.name", "part=m.part", "unit=m.unit", "estimate=m.estimate", "low=m.low", "high=m.high", "n=m.n",
+    )  # fmt: skip
+    return {
+        "cells.csv": cells,
+        "cell_validity.csv": cell_validity_csv(verdict),
+        "edits.csv": edits,
+        "transitions.csv": transitions,
+        "reference.csv": reference,
+        "group_dif.csv": group_dif_csv(verdict),
+        "placebo.csv": placebo_csv(verdict),
+    }
 
 
-def reference_csv(verdict: RunVerdict) -> str:
-    """The benchmark's own metric, one line a cell and part."""
-    names = ("part", "unit", "estimate", "low", "high", "n")
-    return _of_cells(
-        verdict, lambda e: ({"m": m} for m in e.reference), "metric=m.name", *(f"{name}=m.{name}" for name in names)
-    )
+def _of_cells(verdict: RunVerdict, rows: Callable[[CellEvidence], Iterable[Mapping[str, Any]]], *names: str) -> str:
+    """A csv of what the evidence of each cell holds, behind the cell."""
+    both = ({"r": r, **row} for r in verdict.results for row in rows(r.evidence))
+    return columns(both, *_WHO, *names)
 
 
 def group_dif_csv(verdict: RunVerdict) -> str:

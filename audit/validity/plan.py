@@ -1,8 +1,5 @@
 """A configuration -> a resolved run with the edits of every sampled item; the smallest difference that it detects, and
-thresholds from the error rates that a reader tolerates. Starts nothing.
-
-li2026, App. E, asks that each threshold come from what its reader can bear. The level, G2 and the margin can: they are
-below. Nothing that a reader would call an error hangs on G3's floor or on the mass of labels alone.
+thresholds from the error rates that a reader tolerates (li2026, App. E). Starts nothing.
 """
 
 from __future__ import annotations
@@ -108,7 +105,6 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
 
 
 def _accepted(name: str | None, benchmark: Benchmark) -> dict[str, tuple[Variant, ...]] | None:
-    """The accepted variants of each question of a library; None without one."""
     if name is None:
         return None
     found = find_library(name)
@@ -119,7 +115,7 @@ def _accepted(name: str | None, benchmark: Benchmark) -> dict[str, tuple[Variant
 
 
 def scorer_facts(run: ValidityRun) -> dict[str, Any]:
-    """Of the scorer, for the manifest: what a report is to say of it, also where the benchmark is no longer there."""
+    """For the manifest: what a report is to say of the scorer, also where the benchmark is no longer there."""
     scorer, test, found = run.scorer, run.self_test, run.agreement
     return {
         **attributes(scorer, "name", "benchmark", "reference_of"),
@@ -133,7 +129,7 @@ def scorer_facts(run: ValidityRun) -> dict[str, Any]:
 
 
 def _save(table: pa.Table, chronology: str | None, run_dir: Path) -> None:
-    """The edits beside the shards: what every node asks from, and what a report is rebuilt with. The chronology too."""
+    """Beside the shards: the edits, from which every node asks and a report is rebuilt, and the chronology."""
     write_edits(table, run_dir)
     if chronology is not None:
         source = Path(chronology)
@@ -148,43 +144,38 @@ def planned(config: ValidityConfig) -> Planned:
     facts = {"minimum_detectable_difference": found.detectable(), "questions_needed": needed}
 
     def described(asked: Sequence[Asked]) -> list[str]:
-        return describe(run, found, asked) + reach(run.resolved, asked, needed)
+        shown = [f"scorer         {run.scorer.name}"]
+        for one in asked:
+            shown += [
+                f"{one.planned.model} on {one.planned.benchmark}",
+                f"  items              {one.questions:>12,}",
+                f"  calls              {one.planned.calls:>12,}",
+                *one.planned.lines(),
+            ]
+        return shown + lines(found, shipped_table(JUDGE.shipped)) + reach(run.resolved, asked, needed)
 
     return Planned(run.resolved, described, lambda one: {**called(one), **facts})
 
 
 def tolerated(config: ValidityConfig, run: ValidityRun) -> Tolerated:
     """The smallest cell of the design, as each context is one: items of one group (pair, template) count as one."""
+
+    def independent(items: Sequence[ItemPlan]) -> int:
+        return len({one.item.group for one in items})
+
     cells: dict[str, list[ItemPlan]] = {}
     for one in run.plan.items:
         if one.edits[Family.ATTRIBUTE]:
             cells.setdefault(context_of(one.item, run.plan.benchmark), []).append(one)
-    items = min(cells.values(), key=_independent)
+    items = min(cells.values(), key=independent)
     return Tolerated(
-        items=_independent(items),
+        items=independent(items),
         attribute=sum(len(one.edits[Family.ATTRIBUTE]) for one in items) / len(items),
         surface=config.edits_per_family,
         false_alarms=config.false_alarms,
         misses=config.misses,
         cells=len(config.model) * len(cells),
     )
-
-
-def _independent(items: Sequence[ItemPlan]) -> int:
-    return len({one.item.group for one in items})
-
-
-def describe(run: ValidityRun, found: Tolerated, asked: Sequence[Asked]) -> list[str]:
-    """The plan in lines that a person reads. Tokens are before prefix caching; edits that no item has are left out."""
-    shown = [f"scorer         {run.scorer.name}"]
-    for one in asked:
-        shown += [
-            f"{one.planned.model} on {one.planned.benchmark}",
-            f"  items              {one.questions:>12,}",
-            f"  calls              {one.planned.calls:>12,}",
-            *one.planned.lines(),
-        ]
-    return shown + lines(found, shipped_table(JUDGE.shipped))
 
 
 PLANNED_CHANGE = 0.1  # share of the surface edits that change an answer: between the calibrated .03 and .25
@@ -265,12 +256,9 @@ def lines(plan: Tolerated, table: Mapping[str, Any] | None) -> list[str]:
     found = plan.detectable()
     shown = "none" if math.isnan(found) else f"{100 * found:.1f} points"
     rates = f"false alarms {plan.false_alarms:.1%}, misses {plan.misses:.0%}"
-    measured = nearest(table, clusters=plan.items, change=PLANNED_CHANGE)
-    said = ""
-    if measured is not None:
-        said = (
-            f"  measured at .05: selective {measured['selective']:.1%}, non-selective {measured['non_selective']:.1%}"
-        )
+    measured = "  measured at .05: selective {selective:.1%}, non-selective {non_selective:.1%}"
+    near = nearest(table, clusters=plan.items, change=PLANNED_CHANGE)
+    said = "" if near is None else measured.format_map(near)
     return [
         f"  detectable difference  {shown} of attribute over surface edits ({rates};",
         f"    smallest of {plan.cells} cells: {plan.items:,} independent items, {plan.attribute:.1f} attribute edits"

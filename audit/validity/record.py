@@ -20,9 +20,9 @@ from audit.validity.edits.record import Family
 class Block:
     """Answers to n items under L settings (replays of the original, or the edits of a family); arrays are (L, n).
 
-    name: of the edit. asked: there is such an edit. same: its request has the hash of the original's, so it tested
-    nothing. directional: its contract. response: canonical, UNREAD where none was read. key: canonical, under the edit.
-    key_position: as shown, -1 where none. why: of an unparsed answer.
+    name: of the edit. same: its request has the hash of the original's, so it tested nothing. directional: its
+    contract. response: canonical, UNREAD where none was read. key: canonical, under the edit. key_position: as shown,
+    -1 where none. why: of an unparsed answer.
     """
 
     name: NDArray[Any]
@@ -64,12 +64,11 @@ class ValidityCell:
     cluster: (n,) 0..G-1, what resampling keeps whole. chance: (n,) score of guessing. original: its replays, (K, n).
     families: all edits as asked, spares included; `wanted` of each family are analysed. applicable: share of the edits
     wanted that items have. shortcuts: (n,) score of rules that do not read the question. mixed_up: items whose rows
-    disagree on the item's text or key, so that edits are not of their original. other_context: items whose original,
-    sent again, was another request. mass: (rows,) probability on the scored labels, empty where the scorer
-    tells none; mass_before: (n,) the same of the originals, NaN where none.
-    scorer: what the manifest says of it. items: the originals, as the benchmark's own metric needs them.
-    distances: (4, n) of `tokens.COLUMNS`, how far placebo and attribute edits are from the original, in distance_unit
-    (words, or tokens of this model); NaN for an item without one of the two, (4, 0) where nothing was measured.
+    disagree on the item's text or key. other_context: items whose original, sent again, was another request. mass:
+    (rows,) probability on the scored labels, empty where the scorer tells none; mass_before: (n,) the same of the
+    originals, NaN where none. scorer: what the manifest says of it. items: the originals. distances: (4, n) of
+    `edits.file.COLUMNS`, in distance_unit (words, or tokens of this model); NaN for an item without one of the two
+    edits, (4, 0) where nothing was measured.
     """
 
     model: str

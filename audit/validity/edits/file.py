@@ -1,13 +1,11 @@
 """What a run keeps of its edits beside its shards: the edits, from which every stage asks and a report is rebuilt, and
 how far they are from their originals in the tokens of each model.
 
-edits.arrow: Arrow IPC, one row an item (level 0 of `original`) or edit. An original carries its facts (BBQ's polarity,
-CrowS's type of bias, ...), from which the report computes the benchmark's own metric; an edit has none, as no scorer
-reads them.
+edits.arrow: one row an item (level 0 of `original`) or edit. An original carries its facts (BBQ's polarity, CrowS's
+type of bias, ...), from which the report computes the benchmark's own metric.
 
-token_distances.json: a placebo is made with as many words as the attribute edits change. A tokenizer counts otherwise,
-and each model of a panel has its own: what it counts is measured once the run is there, and stated beside the
-comparison. Without a tokenizer (an endpoint, the scripted engine) words are.
+token_distances.json: a placebo has as many words as the attribute edits change. Each model's tokenizer counts
+otherwise: what it counts is measured once the run is there. Without a tokenizer (an endpoint) words are.
 """
 
 from __future__ import annotations
@@ -160,10 +158,8 @@ def _packed(facts: Facts) -> str:
 
 
 def _unpacked(text: str) -> Facts:
-    if not text:
-        return None
-    values = {name: _frozen(value) for name, value in json.loads(text).items()}
-    return _FACTS[values.pop("kind")](**values)
+    values = {name: _frozen(value) for name, value in json.loads(text or "{}").items()}
+    return _FACTS[values.pop("kind")](**values) if values else None
 
 
 def _frozen(value: Any) -> Any:
@@ -175,7 +171,7 @@ COLUMNS = ("placebo changed", "attribute changed", "placebo span", "attribute sp
 Units = Callable[[Any], Sequence[Any]]  # an item -> its words, or its tokens
 
 
-def write_token_distances(run_dir: Path, resolved: ResolvedRun, edits: EditFile) -> Path:
+def write_token_distances(run_dir: Path, resolved: ResolvedRun, edits: EditFile) -> None:
     """Of every model whose tokenizer is on this machine."""
     found = {}
     for name, model in resolved.answering.items():
@@ -184,7 +180,6 @@ def write_token_distances(run_dir: Path, resolved: ResolvedRun, edits: EditFile)
         if path is not None:
             found[name] = distances(edits, _tokens(path))
     write_file(run_dir / TOKENS_FILE, (json.dumps(found) + "\n").encode())
-    return run_dir / TOKENS_FILE
 
 
 def distances(edits: EditFile, units: Units = words) -> dict[str, list[float]]:

@@ -1,11 +1,8 @@
 """The edits of every sampled item: enough of each family, none that changes nothing, and a count of what was replaced.
 
 Attribute edits are looked up: the partner is in the benchmark itself, and no rule rewrites what it could get wrong.
-Requests' texts are compared before anything is asked. What only a tokenizer makes the same (a case under an uncased
-one) shows in the token ids that were consumed: a spare format edit is asked of every item, and takes the place of one
-whose `request_sha256` is the original's.
-
-`edits=show` prints items with all their edits, to be read before anything runs. Benchmarks that hold slurs are masked.
+Requests' texts are compared before anything is asked. What only a tokenizer makes the same shows in the token ids that
+were consumed: a spare format edit takes the place of one whose `request_sha256` is the original's.
 """
 
 import re
@@ -13,7 +10,6 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import SequenceMatcher
 from functools import lru_cache
 
 import numpy as np
@@ -21,7 +17,7 @@ import numpy as np
 from audit.benchmarks.items import BbqFacts, ContrastFacts, CrowsFacts, Item, ToxigenFacts, XsTestFacts
 from audit.scoring.reference import ReferenceScorer
 from audit.validity.edits.record import PLAIN_LABELS, Contract, Edit, Family, context_of
-from audit.validity.edits.surface import distance, format_edit, placebo_edit, wordings, words
+from audit.validity.edits.surface import differing, distance, format_edit, placebo_edit, wordings, words
 from audit.variants.record import Variant
 from audit.verdict.result import percent
 
@@ -47,7 +43,6 @@ class Partners:
             self.index.setdefault(_slot(item), []).append(item)
 
     def edits(self, item: Item) -> Iterator[Edit]:
-        """Attribute edits of an item, at most CANDIDATES_MAX."""
         facts = item.facts
         if isinstance(facts, ContrastFacts):
             yield from _shipped(item, facts)
@@ -71,7 +66,6 @@ class Partners:
         return [same[i] for i in order]
 
     def _opposite(self, item: Item, among: Sequence[Item], name: str) -> Iterator[Edit]:
-        """Another item of the same slot with the other label: its text, and its key."""
         others = [one for one in among if one.key != item.key and one.text != item.text]
         for one in others[:CANDIDATES_MAX]:
             changed = replace(item, text=one.text, key=one.key, condition=one.condition)
@@ -139,7 +133,7 @@ def _shipped(item: Item, facts: ContrastFacts) -> Iterator[Edit]:
 def _span(options: tuple[str, ...]) -> tuple[str, str] | None:
     """The words in which two sentences differ, where that is one run of at most three words on each side."""
     a, b = (text.split() for text in options)
-    codes = [c for c in SequenceMatcher(None, a, b, autojunk=False).get_opcodes() if c[0] != "equal"]
+    codes = differing(a, b)
     if len(codes) != 1 or codes[0][0] != "replace":
         return None
     _, i1, i2, j1, j2 = codes[0]
@@ -246,14 +240,12 @@ def _take(
 
 
 MASKED = ("bbq", "crows_pairs", "toxigen", "xstest")  # hold slurs, stereotypes or unsafe requests
-SHOWN = 10
 
 
-def show(plan: Plan, benchmark: str, count: int = SHOWN) -> Iterator[str]:
+def show(plan: Plan, benchmark: str, count: int = 10) -> Iterator[str]:
     """Lines. Items are taken evenly from the whole plan, so that each context is likely to be there."""
     items = plan.items
-    step = max(1, len(items) // max(count, 1))
-    chosen = items[::step][:count]
+    chosen = items[:: max(1, len(items) // count)][:count]
     yield f"{benchmark}: {len(items)} items, {len(chosen)} of them shown" + (
         "; letters are masked, as the texts may hold slurs" if benchmark in MASKED else ""
     )

@@ -18,7 +18,6 @@ _NEUTRAL = (
     "good", "time", "and", "just", "as", "it", "is", "here", "and", "so", "it", "goes", "on", "as", "it", "did",
     "before", "and", "as", "it", "will", "again", "in", "its", "own", "time", "and", "way", "here", "it", "now", "is",
 )  # fmt: skip
-PLACEBO_WORDS_MAX = len(_NEUTRAL)
 PREAMBLE = "Please read the following and reply."
 
 
@@ -33,10 +32,10 @@ def _title(text: str) -> str:
     return re.sub(r"\S+", lambda word: word[0][:1].upper() + word[0][1:], text)
 
 
-def _preamble(item: Item) -> Item:
+def _in_front(item: Item, lead: str) -> Item:
     if item.context:
-        return replace(item, context=f"{PREAMBLE} {item.context}")
-    return each_text(item, lambda text: f"{PREAMBLE} {text}")
+        return replace(item, context=lead + item.context)
+    return each_text(item, lambda text: lead + text)
 
 
 def _option_order(item: Item) -> Item:
@@ -51,7 +50,7 @@ FORMATS: dict[str, tuple[Callable[[Item], Item], str]] = {
     "title_case": (lambda item: each_text(item, _title), PLAIN_LABELS),
     "double_space": (lambda item: each_text(item, lambda text: re.sub(r" +", "  ", text)), PLAIN_LABELS),
     "quotes": (lambda item: each_text(item, lambda text: f'"{text}"'), PLAIN_LABELS),
-    "preamble": (_preamble, PLAIN_LABELS),
+    "preamble": (lambda item: _in_front(item, f"{PREAMBLE} "), PLAIN_LABELS),
     "option_order": (_option_order, PLAIN_LABELS),
     "label_style": (lambda item: item, "dot"),
 }
@@ -67,14 +66,8 @@ def placebo_edit(item: Item, words: int) -> Edit:
     """`words` neutral words in front (1 to 48), as many as the attribute edits change: the same distance in words. Of a
     pair each sentence gets half of them."""
     sides = 1 if item.text or item.context else len(item.options)
-    count = min(max(round(words / sides), 1), PLACEBO_WORDS_MAX)
-    lead = " ".join(_NEUTRAL[:count]) + ", "
-    if item.context:
-        return _placebo(count, replace(item, context=lead + item.context))
-    return _placebo(count, each_text(item, lambda text: lead + text))
-
-
-def _placebo(count: int, changed: Item) -> Edit:
+    count = min(max(round(words / sides), 1), len(_NEUTRAL))
+    changed = _in_front(item, " ".join(_NEUTRAL[:count]) + ", ")
     return Edit(f"placebo_{count}", Family.PLACEBO, Contract.INVARIANT, changed)
 
 
@@ -122,7 +115,7 @@ def refilled(pair: tuple[str, ...], shared: str) -> tuple[str, str] | None:
     ('They say the tall man was running.', 'They say the small man was running.')
     """
     a, b = (text.split() for text in pair)
-    codes = [c for c in SequenceMatcher(None, a, b, autojunk=False).get_opcodes() if c[0] != "equal"]
+    codes = differing(a, b)
     pieces = shared.split(BLANK)
     if len(pieces) != len(codes) + 1:
         return None
@@ -146,6 +139,11 @@ def text_of(item: Item) -> str:
     return f"{item.context} {item.text or ' '.join(item.options)}".strip()
 
 
+def differing(first: Sequence[Hashable], second: Sequence[Hashable]) -> list[tuple[str, int, int, int, int]]:
+    """The opcodes of `SequenceMatcher` but for what is equal: (tag, i1, i2, j1, j2)."""
+    return [c for c in SequenceMatcher(None, first, second, autojunk=False).get_opcodes() if c[0] != "equal"]
+
+
 def distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> tuple[int, int]:
     """(changed, span): the longer side of every replaced, inserted or deleted run; from the first such run to the end
     of the last, what stays between them included.
@@ -153,9 +151,7 @@ def distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> tuple[int
     >>> distance("the old dog saw a cat".split(), "the young dog saw a hen".split())
     (2, 5)
     """
-    codes = [
-        c for c in SequenceMatcher(None, first, second, autojunk=False).get_opcodes() if c[0] != "equal"
-    ]  # (tag, i1, i2, j1, j2)
+    codes = differing(first, second)
     if not codes:
         return 0, 0
     changed = sum(max(i2 - i1, j2 - j1) for _, i1, i2, j1, j2 in codes)

@@ -29,7 +29,6 @@ from audit.sweep.design import SweepThresholds
 from audit.sweep.vocabulary import VERDICTS as SWEEP
 from audit.verdict.forms import AUDITS, LETTERS, all_cleared, any_found
 from audit.verdict.simulated import Case, Entries, Entry, Procedure, seed_of, table_text
-from audit.verdict.vocabulary import VerdictWord
 
 SIMULATIONS = 200
 REFERENCES = (3, 5, 8)  # each simulated model is judged with so many: the first three are among the first five
@@ -47,10 +46,6 @@ def judge(
     return [first + _perturb(one, rng) + _memory(one, rng) for one in some]
 
 
-def _letter(word: VerdictWord) -> str:
-    return LETTERS[word.outcome]
-
-
 def _sweep(model: Simulated, rng: np.random.Generator) -> str:
     thresholds = SweepThresholds()
     evidence = sweep.measure(
@@ -61,14 +56,15 @@ def _sweep(model: Simulated, rng: np.random.Generator) -> str:
         shifts=sweep.run_shifts([model.sweep], thresholds.run_sd_plausible),
     )
     (corrected,) = sweep.over_panel([evidence])
-    return _letter(SWEEP[sweep.decide(evidence, (), thresholds, corrected).verdict])
+    return LETTERS[SWEEP[sweep.decide(evidence, (), thresholds, corrected).verdict].outcome]
 
 
 def _perturb(model: Simulated, rng: np.random.Generator) -> str:
     cell, thresholds = model.perturb, PerturbThresholds()
     tests = perturb.run_tests(cell, thresholds, rng=rng, n_draws=perturb.CURVE_DRAWS)
     found = perturb.grounds(cell, tests, thresholds, rng=rng, n_resamples=perturb.INTERVAL_DRAWS)
-    return _letter(PERTURB[perturb.decide(found, (perturb.enough_data(cell, thresholds),), thresholds).verdict])
+    gates = (perturb.enough_data(cell, thresholds),)
+    return LETTERS[PERTURB[perturb.decide(found, gates, thresholds).verdict].outcome]
 
 
 def _memory(model: Simulated, rng: np.random.Generator) -> str:
@@ -77,7 +73,7 @@ def _memory(model: Simulated, rng: np.random.Generator) -> str:
         model.memory, thresholds, rng=rng, n_resamples=memory.RESAMPLES, gammas=(), describe=False
     )
     (corrected,) = memory.correct([evidence])
-    return _letter(MEMORY[memory.verdict_of(corrected, thresholds)])
+    return LETTERS[MEMORY[memory.verdict_of(corrected, thresholds)].outcome]
 
 
 def procedures(
@@ -86,8 +82,7 @@ def procedures(
     worlds: Sequence[str] = tuple(WORLDS),
     references: Sequence[int] = REFERENCES,
 ) -> tuple[Procedure, ...]:
-    """For each number of references how many models of each world had which letters (of AUDITS, in that order; see
-    `audit.verdict.forms`)."""
+    """For each number of references how many models of each world had which letters of AUDITS."""
     simulations = options.simulations or SIMULATIONS
     thresholds = {"sweep": SweepThresholds(), "perturb": PerturbThresholds(), "memory": MemoryThresholds()}
 

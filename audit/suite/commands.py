@@ -31,7 +31,7 @@ _DECIDED = {
 
 @dataclass(frozen=True)
 class Step:
-    """One audit of a suite: what its command is given (but for its run_dir), and the configuration that this makes."""
+    """words: what the audit's command is given, but for its run_dir. config: what this makes."""
 
     audit: str
     words: tuple[str, ...]
@@ -54,13 +54,10 @@ def model_name(suite: Suite) -> str:
 
 
 def domain_of(suite: Suite) -> str | None:
-    """The domain whose thresholds hold: the suite's word, else the benchmark's of conf/rewording/policy.yaml; None
-    where nobody knows."""
+    """The suite's word, else the benchmark's of conf/rewording/policy.yaml; None where nobody knows."""
     data = suite.dataset_config
-    if data.domain is not None:
-        return data.domain
     known: Mapping[str, Any] = load_group("rewording", "policy")["benchmarks"].get(data.benchmark_name, {})
-    return known.get("domain")
+    return data.domain or known.get("domain")
 
 
 def domain_thresholds(suite: Suite) -> DomainThresholds:
@@ -81,19 +78,15 @@ def windows_of(suite: Suite) -> list[tuple[float | None, float | None]]:
     asked = suite.perturbation_config
     stated = (asked.min_semantic_distance, asked.max_semantic_distance)
     windows = load_group("rewording", "policy")["windows"]
-    if stated != tuple(windows["general"]):
-        return [stated]
-    low, high = windows.get(domain_of(suite), windows["general"])
-    return [stated, (low, high)]
+    general = stated == tuple(windows["general"])
+    return [stated, tuple(windows.get(domain_of(suite), stated))] if general else [stated]
 
 
 def audit_words(
     suite: Suite, more: Sequence[str] = (), changed: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, list[str]]:
-    """The words of each audit's command, but for its run_dir. Raises ConfigError for one that the suite decides.
-
-    more: words for every command, such as progress=false. changed: words for one audit beside the suite's own.
-    """
+    """The words of each audit's command, but for its run_dir. more: words for every command, such as progress=false.
+    changed: for one audit beside the suite's own. Raises ConfigError for one that the suite decides."""
     found = {}
     for audit, own in suite.audits.items():
         given = [*own, *(changed or {}).get(audit, ())]
@@ -122,10 +115,8 @@ def steps(suite: Suite, words: Mapping[str, Sequence[str]], run_dir: str) -> lis
 
 
 def check_version(suite: Suite, model: ModelConfig, resolve: Callable[[ModelConfig], str]) -> dict[str, Any]:
-    """{stated, found, claimed}: the version that the suite states, against that of the weights that are there.
-
-    resolve: the weights' revision. Raises ConfigError where they are others, EngineLoadError where there are none.
-    """
+    """The version that the suite states, against that of the weights that are there. resolve: their revision. Raises
+    ConfigError where they are others, EngineLoadError where there are none."""
     stated = suite.model_config.model_version
     if model.engine == "openai":
         return {"stated": stated, "found": None, "claimed": True}
@@ -191,7 +182,6 @@ def key_of(word: str) -> str:
 
 
 _HEAD = ("audit", "model", "benchmark", "calls", "prompt tokens", "generated at most", "hours", "GPU-hours", "cost")
-_LEFT = 3  # columns that are words
 
 
 def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
@@ -202,8 +192,8 @@ def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
     widths = [max(len(row[k]) for row in (_HEAD, *rows)) for k in range(len(_HEAD))]
     lines = [f"run directory  {run_dir}{'  (exists: it would be resumed)' if run_dir.exists() else ''}"]
     for row in (_HEAD, *rows):
-        columns = enumerate(zip(row, widths, strict=True))
-        lines.append("  ".join(v.ljust(w) if k < _LEFT else v.rjust(w) for k, (v, w) in columns).rstrip())
+        cells = [f"{text:{'<' if k < 3 else '>'}{widths[k]}}" for k, text in enumerate(row)]  # three columns of words
+        lines.append("  ".join(cells).rstrip())
     lines += [f"({one})" for one in dict.fromkeys(call.cost.basis for _, call in asked) if one]
     lines += ["", "What each could find: the same words with plan=true, such as"]
     lines += [f"  audit {step.audit} plan=true {shlex.join(step.words)}" for step in plan]
@@ -212,18 +202,17 @@ def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
 
 def _figures(calls: Sequence[PlannedCalls]) -> tuple[str, ...]:
     """Sums; "?" where one of them is not known."""
-    currency = {one.cost.currency for one in calls}
-    money = _sum([one.cost.money for one in calls], lambda value: f"{value:,.2f} {'/'.join(sorted(currency))}")
+
+    def total(values: Sequence[float | None], form: str) -> str:
+        known = [value for value in values if value is not None]
+        return form.format(sum(known)) if len(known) == len(values) else "?"
+
+    currency = "/".join(sorted({one.cost.currency for one in calls}))
     return (
-        f"{sum(one.calls for one in calls):,}",
-        f"{sum(one.tokens.prompt for one in calls):,}",
-        f"{sum(one.tokens.generated for one in calls):,}",
-        _sum([one.cost.hours for one in calls], lambda value: f"{value:,.2g}"),
-        _sum([one.cost.gpu_hours for one in calls], lambda value: f"{value:,.2g}"),
-        money,
+        total([one.calls for one in calls], "{:,}"),
+        total([one.tokens.prompt for one in calls], "{:,}"),
+        total([one.tokens.generated for one in calls], "{:,}"),
+        total([one.cost.hours for one in calls], "{:,.2g}"),
+        total([one.cost.gpu_hours for one in calls], "{:,.2g}"),
+        total([one.cost.money for one in calls], f"{{:,.2f}} {currency}"),
     )
-
-
-def _sum(values: Sequence[float | None], shown: Callable[[float], str]) -> str:
-    known = [value for value in values if value is not None]
-    return shown(sum(known)) if len(known) == len(values) else "?"

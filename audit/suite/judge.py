@@ -32,10 +32,6 @@ from audit.suite.schema import Suite
 from audit.verdict.result import percent
 from audit.verdict.vocabulary import word_of
 
-# Percentages as shares are no round binary fractions: 5 % of 500 items are 25, which is not above 5 %.
-_DIGITS = 12
-
-
 # The source's numbers, and the part of a suite that each stands in.
 _STANDS_IN = {
     "contamination_threshold": "scoring_config", "significance_alpha": "scoring_config",
@@ -53,14 +49,16 @@ def source_thresholds(suite: Suite) -> dict[str, float]:
 
 def rules_of(thresholds: Mapping[str, float]) -> tuple[Rule, Rule]:
     """The rule with the share of flagged items that scoring allows, and with the one that governance blocks above."""
+    # Percentages as shares are no round binary fractions: 5 % of 500 items are 25, which is not above 5 %.
+    names = ("max_allowed_contaminated_items_pct", "block_deployment_above_contaminated_pct")
+    allowed, blocked = (round(thresholds[name] / 100, 12) for name in names)
     rule = Rule(
         cs_threshold=thresholds["contamination_threshold"],
         alpha=thresholds["significance_alpha"],
-        block_share=round(thresholds["max_allowed_contaminated_items_pct"] / 100, _DIGITS),
+        block_share=allowed,
         review_cs=thresholds["review_required_above_cs"],
     )
-    share = round(thresholds["block_deployment_above_contaminated_pct"] / 100, _DIGITS)
-    return rule, replace(rule, block_share=share)
+    return rule, replace(rule, block_share=blocked)
 
 
 def ruled(
@@ -74,28 +72,25 @@ def ruled(
     """
     allowed, blocking = results
     at_allowed, at_blocking = alarms
-    numbers = [
-        _number(thresholds, "contamination_threshold", allowed.cs, allowed.over_threshold, "",
-                at_allowed and at_allowed.item_over_threshold, "of a clean model's items"),
-        _number(thresholds, "significance_alpha", None, False, "",
-                at_allowed and at_allowed.item_flagged, "of a clean model's items, with the threshold of CS"),
-        _number(thresholds, "max_allowed_contaminated_items_pct", 100 * allowed.flagged_share, allowed.blocked,
-                Decision.BLOCK, at_allowed and at_allowed.model_blocked, "of clean models of this design"),
-        _number(thresholds, "review_required_above_cs", allowed.cs, allowed.review, Decision.REVIEW,
-                at_allowed and at_allowed.model_review, "of clean models of this design"),
-        _number(thresholds, "block_deployment_above_contaminated_pct", 100 * blocking.flagged_share, blocking.blocked,
-                Decision.BLOCK, at_blocking and at_blocking.model_blocked, "of clean models of this design"),
-    ]  # fmt: skip
-    asked = {str(number["asks_for"]) for number in numbers if number["exceeded"] and number["asks_for"]}
+    pct, items, models = 100 * allowed.flagged_share, "of a clean model's items", "of clean models of this design"
+    rows = (
+        ("contamination_threshold", allowed.cs, allowed.over_threshold, "",
+         at_allowed and at_allowed.item_over_threshold, items),
+        ("significance_alpha", None, False, "",
+         at_allowed and at_allowed.item_flagged, f"{items}, with the threshold of CS"),
+        ("max_allowed_contaminated_items_pct", pct, allowed.blocked, Decision.BLOCK,
+         at_allowed and at_allowed.model_blocked, models),
+        ("review_required_above_cs", allowed.cs, allowed.review, Decision.REVIEW,
+         at_allowed and at_allowed.model_review, models),
+        ("block_deployment_above_contaminated_pct", 100 * blocking.flagged_share, blocking.blocked, Decision.BLOCK,
+         at_blocking and at_blocking.model_blocked, models),
+    )  # fmt: skip
+    keys = ("name", "found", "exceeded", "asks_for", "false_alarms", "false_alarms_of")
+    numbers = [{**dict(zip(keys, row, strict=True)), "limit": thresholds[row[0]]} for row in rows]
+    asked = {number["asks_for"] for number in numbers if number["exceeded"]}
     decision = next((one for one in (Decision.BLOCK, Decision.REVIEW) if one in asked), Decision.PASS)
-    return {
-        "decision": str(decision),
-        "cs": allowed.cs,
-        "flagged": allowed.flagged,
-        "flagged_pct": 100 * allowed.flagged_share,
-        "n": allowed.n,
-        "numbers": numbers,
-    }
+    found = {"cs": allowed.cs, "flagged": allowed.flagged, "flagged_pct": pct, "n": allowed.n}
+    return {"decision": str(decision), **found, "numbers": numbers}
 
 
 def sentences(suite: Suite, source: Sequence[Mapping[str, Any]], ours: Mapping[tuple[str, str], str]) -> list[str]:
@@ -105,7 +100,7 @@ def sentences(suite: Suite, source: Sequence[Mapping[str, Any]], ours: Mapping[t
     if suite.domains:
         held = f"thresholds of domain {domain}" if domain in suite.domains else "no domain's thresholds"
         lines.append(f"{suite.dataset_config.benchmark_name}: {held}.")
-    gates = "our verdict" if suite.gate == "ours" else "the source's rule"
+    gates = "Our verdict" if suite.gate == "ours" else "The source's rule"
     for one in source:
         mine, theirs = ours[one["model"], one["benchmark"]], one["decision"]
         what = f"{one['model']} on {one['benchmark']}, rewording"
@@ -113,23 +108,9 @@ def sentences(suite: Suite, source: Sequence[Mapping[str, Any]], ours: Mapping[t
             f"our verdict says {mine}, the source's rule {theirs}"
         )  # fmt: skip
         found = f"CS {one['cs']:.3f}, {one['flagged']} of {one['n']} items flagged ({one['flagged_pct']:.1f} %)"
-        lines.append(f"{what}: {agree} ({found}). {gates[0].upper()}{gates[1:]} gates.")
+        lines.append(f"{what}: {agree} ({found}). {gates} gates.")
         lines += [f"{what}: {_sentence(number)}" for number in one["numbers"]]
     return lines
-
-
-def _number(
-    limits: Mapping[str, float], name: str, found: float | None, exceeded: bool, asks_for: str, rate: Any, of: str
-) -> dict[str, Any]:
-    return {
-        "name": name,
-        "limit": limits[name],
-        "found": found,
-        "exceeded": exceeded,
-        "asks_for": str(asks_for),
-        "false_alarms": rate,
-        "false_alarms_of": of,
-    }
 
 
 def _sentence(number: Mapping[str, Any]) -> str:
@@ -163,10 +144,8 @@ def source_ruled(run_dir: Path, thresholds: Mapping[str, float]) -> list[dict[st
 
 
 def judge_suite(run_dir: Path, out: Path, own: Mapping[str, Path] | None = None) -> ReportPaths:
-    """Judge the runs of a suite's directory into `out`. own: where each audit's own report goes; `out`/<audit>.
-
-    Raises ConfigError where suite.json is not one that a suite was run with.
-    """
+    """Judge the runs of a suite's directory into `out`. own: where each audit's own report goes; `out`/<audit>. Raises
+    ConfigError where suite.json is not one that a suite was run with."""
     return joint_report(panel_runs(run_dir) or [], out, {}, section_of(run_dir), own)
 
 

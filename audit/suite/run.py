@@ -34,8 +34,8 @@ from audit.summary import larger, more_questions
 from audit.variants.arrow import find_library
 
 # Words that decide neither a row nor a verdict: where and how fast a suite runs may change between two starts.
-_DECIDES = ("verdict", "statistics", "references", "allow_convicted")
-_DECIDES_NOTHING = [key for key in NOT_RESULTS if not key.startswith(_DECIDES)]
+_VERDICT = ("verdict", "statistics", "references", "allow_convicted")
+_DECIDES_NOTHING = [key for key in NOT_RESULTS if not key.startswith(_VERDICT)]
 
 
 def run_dir_of(suite: Suite, words: Mapping[str, Sequence[str]]) -> Path:
@@ -100,10 +100,8 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path, typed: Sequence
 
 
 def _run_all(plan: Sequence[Step], dirs: Mapping[str, Path], state: dict[str, Any], path: Path) -> list[str]:
-    """The audits that did not finish. Engines are loaded by the first that needs them, and kept for the others.
-
-    state: what suite.json (at `path`) holds; an audit that ended well is noted there by its run's fingerprint.
-    """
+    """The audits that did not finish. state: what suite.json (at `path`) holds; an audit that ended well is noted there
+    by its run's fingerprint."""
     from audit.runtime.keep import keep_engines
 
     failed = []
@@ -143,7 +141,6 @@ def finished(run_dir: Path, fingerprint: str | None) -> bool:
 
 
 def _check_library(suite: Suite, step: Step) -> None:
-    """ConfigError where the variants are not those that the suite describes."""
     asked, variants = suite.perturbation_config, getattr(step.config, "variants", None)
     header = find_library(variants or step.config.benchmark.name).header
     own = (asked.min_semantic_distance, asked.max_semantic_distance)
@@ -167,24 +164,25 @@ def _check_library(suite: Suite, step: Step) -> None:
 def _open(suite: Suite, plan: Sequence[Step], run_dir: Path, model: Mapping[str, Any]) -> dict[str, Any]:
     """What suite.json holds: written now, or checked to be of the same suite. Raises ConfigError, ShardError."""
     path = run_dir / SUITE
-    now = {"suite": asdict(suite), "words": _deciding({step.audit: step.words for step in plan}), "model": dict(model)}
-    if path.exists():
-        try:
-            before = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"{path} cannot be read ({error}). Restore it, or choose another run_dir=.") from error
-        done = before.pop("finished", None) if isinstance(before, dict) else None
-        if before != json.loads(_text(now)) or not isinstance(done, dict):
-            keys = _differences(before, json.loads(_text(now))) or ["finished"]
-            raise ConfigError(
-                f"{run_dir} belongs to another suite, or to this one before it was changed: {', '.join(keys)}. Choose "
-                f"another directory, such as run_dir={run_dir}_2, or go back to what it was started with."
-            )
-        return {**now, "finished": done}
-    run_dir.mkdir(parents=True, exist_ok=True)
-    state = {**now, "finished": {}}
-    write_file(path, _text(state).encode())
-    return state
+    words = _deciding({step.audit: step.words for step in plan})
+    now = json.loads(_text({"suite": asdict(suite), "words": words, "model": dict(model)}))
+    if not path.exists():
+        run_dir.mkdir(parents=True, exist_ok=True)
+        state = {**now, "finished": {}}
+        write_file(path, _text(state).encode())
+        return state
+    try:
+        before = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read ({error}). Restore it, or choose another run_dir=.") from error
+    done = before.pop("finished", None) if isinstance(before, dict) else None
+    if before != now or not isinstance(done, dict):
+        raise ConfigError(
+            f"{run_dir} belongs to another suite, or to this one before it was changed: "
+            f"{', '.join(_differences(before, now) or ['finished'])}. Choose "
+            f"another directory, such as run_dir={run_dir}_2, or go back to what it was started with."
+        )
+    return {**now, "finished": done}
 
 
 def _differences(before: Any, now: Any, prefix: str = "") -> list[str]:

@@ -50,20 +50,21 @@ def stability(verdicts: Sequence[Mapping[str, Any]]) -> list[Stability]:
 
 def _one(name: str, cells: Sequence[Mapping[str, Any]]) -> Stability:
     evidence = [cell["evidence"] or {} for cell in cells]
-    ratios = [r["estimate"] for e in evidence if (r := (e.get("csr") or {}).get("own key"))]
+    ratios = [e["csr"]["own key"]["estimate"] for e in evidence if "own key" in e.get("csr", ())]
     found = [p for e in evidence if (p := e.get("primary")) and None not in (p["low"], p["high"])]
     whole = len(ratios) == len(cells) > 1
     mean = fmean(ratios) if ratios else None
     between = within = None
+    differences = [p["difference"] for p in found]
     if len(found) == len(cells) > 1:
         within = fmean(((p["high"] - p["low"]) / 2 / _Z) ** 2 for p in found) ** 0.5
-        between = max(0.0, stdev(p["difference"] for p in found) ** 2 - within**2) ** 0.5
+        between = max(0.0, stdev(differences) ** 2 - within**2) ** 0.5
     return Stability(
         cell=name,
         statuses=tuple(cell["verdict"] for cell in cells),
         csr=mean,
         csr_cv=stdev(ratios) / mean if whole and mean else None,
-        difference=fmean(p["difference"] for p in found) if found else None,
+        difference=fmean(differences) if found else None,
         between=between,
         within=within,
     )

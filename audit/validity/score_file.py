@@ -70,15 +70,16 @@ def score_file(path: Path, benchmark: Benchmark, scorer: str | None = None) -> F
     Raises ConfigError for an unknown scorer, BenchmarkError for an unreadable file, DataError for a scorer of another
     benchmark, missing columns, unknown or repeated ids, and cells that are no prediction; each names the place.
     """
-    chosen = find_scorer(scorer or benchmark.config.format)
-    if chosen.benchmark != benchmark.config.format:
-        raise DataError(f"Scorer {chosen.name} reads {chosen.benchmark}, not {benchmark.config.format}.")
+    known = benchmark.config.format
+    chosen = find_scorer(scorer or known)
+    if chosen.benchmark != known:
+        raise DataError(f"Scorer {chosen.name} reads {chosen.benchmark}, not {known}.")
     items = benchmark.read_items()
     rows = _rows_of(path, items)
     scored = {row.id: _scored(path, row, items.by_id[row.id], chosen) for row in rows}
     asked = [items.by_id[row.id] for row in rows]
     values = [s.score for s in scored.values() if s.score is not None]
-    unparsed = Counter(s.why or "empty" for s in scored.values() if s.score is None)
+    unparsed = Counter(s.why for s in scored.values() if s.score is None)
     found = FileScore(
         benchmark=benchmark.name,
         scorer=chosen.name,
@@ -89,20 +90,19 @@ def score_file(path: Path, benchmark: Benchmark, scorer: str | None = None) -> F
         score=sum(values) / len(values) if values else None,
         low=sum(values) / len(rows),
         high=(sum(values) + unparsed.total()) / len(rows),
-        best_shortcut=shortcuts(chosen.benchmark, asked)[0],
+        best_shortcut=shortcuts(known, asked)[0],
         validated=chosen.validated,
         self_test_faults=self_test(chosen, [shuffle_item(i, 0) if chosen.lettered else i for i in asked]).faults,
     )
     responses = {id_: s.response for id_, s in scored.items()}
-    if chosen.benchmark == "bbq":
+    if known == "bbq":
         return replace(found, bias=_by_category(asked, responses))
-    if chosen.benchmark == "crows_pairs":
+    if known == "crows_pairs":
         return replace(found, crows=crows_metric(asked, responses))
-    if chosen.benchmark == "xstest":
-        found = replace(found, rates=_refusal_rates(asked, responses))
-        if labels := _labels(path, rows, responses):
-            found = replace(found, agreement=labels, validated=labels.validated)
-    return found
+    if known != "xstest":
+        return found
+    found, labels = replace(found, rates=_refusal_rates(asked, responses)), _labels(path, rows, responses)
+    return replace(found, agreement=labels, validated=labels.validated) if labels else found
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,12 +46,9 @@ class Case(Generic[Cell, Evidence, Panel]):
 
 @dataclass(frozen=True)
 class Judge(Generic[Cell, Evidence, Panel, Result]):
-    """What an audit does with its cells.
-
-    name: the texts that a cell's random numbers depend on, beside the seed. measure: all numbers of a cell.
+    """name: the texts that a cell's random numbers depend on, beside the seed. measure: all numbers of a cell.
     over_panel: Holm over the evidence of all cells; one entry a cell. result: decides, and says all that is said.
-    shipped: the table of its error rates in `audit/data`; empty where none was simulated.
-    """
+    shipped: the table of its error rates in `audit/data`; empty where none was simulated."""
 
     name: Callable[[Cell], Sequence[str]]
     measure: Callable[[Cell, Any, np.random.Generator], Evidence]
@@ -74,7 +71,6 @@ def judge_cells(
 
 
 def cell_rng(seed: int, *names: str) -> np.random.Generator:
-    """Random numbers by seed and names alone."""
     return np.random.default_rng([seed, zlib.crc32("\0".join(names).encode())])
 
 

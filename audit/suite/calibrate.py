@@ -2,10 +2,9 @@
 
     audit calibrate audit=suite --out audit/data/calibration_suite.json      # the table that ships
 
-The models are those of `audit.suite.worlds`: the same abilities and the same known items in every audit. What the
-audits say of one model together is counted, so the rates of any suite of them follow (`audit.verdict.forms`).
+What the audits say of one model together is counted, so the rates of any suite of them follow (`audit.verdict.forms`).
 The gates, which look for faults that a simulation does not have, are bypassed, as in each audit's own calibration.
-Validity makes no claim about memory and is left out: its error is its own (`audit calibrate audit=validity`).
+Validity makes no claim about memory: its error is its own (`audit calibrate audit=validity`).
 """
 
 from argparse import Namespace

@@ -1,7 +1,5 @@
 """The report and verdict of a suite's runs, from what lies in its directory alone: made once, and made again to check.
-
-What verdict.json says of the suite: what was pinned, the thresholds, and both rules beside each other. The source's
-thresholds: what they say of a run, each beside its false positives on a clean model.
+The source's thresholds: what they say of a run, each beside its false positives on a clean model.
 """
 
 import json

@@ -58,7 +58,8 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
     error = best_match(Draft202012Validator(schema).iter_errors(values))
     if error is not None:
         where = ".".join(map(str, error.absolute_path)) or "the suite"
-        raise ConfigError(f"{where}: {error.message}. {_about(error.schema)}".rstrip())
+        about = error.schema.get("description") if isinstance(error.schema, Mapping) else None
+        raise ConfigError(f"{where}: {error.message}." + (f" ({about})" if about else ""))
     suite: Suite = _build(Suite, values)
     _check(suite)
     return suite
@@ -103,24 +104,18 @@ def _mutable(version: str, model_id: str, endpoint: bool) -> str:
     )
 
 
-def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted key, value) of everything that is no mapping or list."""
-    below = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else None
-    if below is None:
-        yield prefix, value
-        return
-    for key, one in below:
-        yield from _leaves(one, f"{prefix}.{key}" if prefix else str(key))
+def _leaves(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted key, value) of everything that is no mapping."""
+    for key, one in value.items():
+        if isinstance(one, Mapping):
+            yield from _leaves(one, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", one
 
 
 def commit_of(version: str | None) -> str | None:
     """The version where it is a commit of the hub."""
     return version if version is not None and _COMMIT.fullmatch(version) else None
-
-
-def _about(schema: Any) -> str:
-    said = schema.get("description", "") if isinstance(schema, Mapping) else ""
-    return f"({said})" if said else ""
 
 
 def _load(path: Path) -> dict[str, Any]:

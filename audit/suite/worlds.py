@@ -1,13 +1,9 @@
 """One simulated model as every audit of a suite meets it: what `audit calibrate audit=suite` judges (pure).
 
-A model has one ability, one taste for every item, and one set of items that it knows. The sweep, the perturbation audit
-and the memory audit ask it about the same published items; the memory audit also asks about held-out ones. Given the
-chance of a right answer, every asking is a draw of its own, as each audit samples with its own seeds. The generator is
-not that of any audit's own calibration: it is logistic, where theirs are Beta distributed, and in no world is anything
-of a clean model exactly equal to its references.
-
-Likelihoods share nothing with the answers but the items that were read: how likely a text is says little of whether its
-question is answered.
+A model has one ability, one taste for every item, and one set of items that it knows. Given the chance of a right
+answer, every asking is a draw of its own. The generator is not that of any audit's own calibration: it is logistic,
+where theirs are Beta distributed, and in no world is anything of a clean model exactly equal to its references.
+Likelihoods share nothing with the answers but the items that were read.
 """
 
 from __future__ import annotations
@@ -56,8 +52,8 @@ class SuiteDesign:
 @dataclass(frozen=True)
 class World:
     """answers, wording, text: shares of the published items of which the tested model knows the answers, whatever the
-    words; the answers in the published wording alone; the text. The items of a smaller share are among those of a
-    larger one. abler: logits by which every reference is above REFERENCES; scale: of the tested model's likelihoods."""
+    words; the answers in the published wording alone; the text. abler: logits by which every reference is above
+    REFERENCES; scale: of the tested model's likelihoods."""
 
     answers: float = 0.0
     wording: float = 0.0
@@ -84,16 +80,12 @@ class Simulated:
     memory: MemoryCell
 
     def with_references(self, count: int) -> Simulated:
-        """The same with the first `count` references."""
-        return replace(
-            self,
-            perturb=replace(self.perturb, references=self.perturb.references[:count]),
-            memory=replace(self.memory, references=self.memory.references[:count]),
-        )
+        perturb = replace(self.perturb, references=self.perturb.references[:count])
+        return replace(self, perturb=perturb, memory=replace(self.memory, references=self.memory.references[:count]))
 
 
 def simulate(design: SuiteDesign, world: World, rng: np.random.Generator) -> Simulated:
-    """A tested model and its references. design.references is not read: `Simulated.with_references` takes some."""
+    """A tested model and all REFERENCES."""
     ability = _CENTRE + np.array([0.0, *(world.abler + own for own in REFERENCES)])
     published = _logits(ability, design.n, rng)
     held_out = _logits(ability + _HELD_OUT_SD * rng.standard_normal(ability.size), design.fresh, rng)
@@ -190,14 +182,15 @@ def _memory(
         texts = {name: _likelihoods(slopes, (n,), 0.0 if fresh else _POPULAR, rng) for name in TEXT_SCORES}
         options = _likelihoods(slopes, (n, _OPTION_ORDERS + 1), 0.0, rng)
         order = _likelihoods(slopes, (n // _SHARD, _ORDERS + 1), 0.0, rng)
+        if not fresh:
+            options[0, :, 0] += _READ * read
+            for values in texts.values():
+                values[0] += _READ * read
         models = []
         for k, own in enumerate(side):
-            contaminated = not k and not fresh
-            score = _asked(own, as_published if contaminated else np.zeros(n, dtype=bool), rng.standard_normal(n))
-            told = {name: values[k].copy() for name, values in texts.items()}
-            if contaminated:
-                told = {name: values + _READ * read for name, values in told.items()}
-                options[0, :, 0] += _READ * read
+            known = np.zeros(n, dtype=bool) if k or fresh else as_published
+            score = _asked(own, known, rng.standard_normal(n))
+            told = {name: values[k] for name, values in texts.items()}
             models.append(ModelSet(f"model {k}", score, told, {}, np.zeros(n), options[k], order[k], {}))
         sides.append(models)
     sets = [

@@ -71,26 +71,22 @@ def world_of(form: str, dose: float) -> str:
 
 def any_found(counts: Mapping[str, int], audits: Sequence[str]) -> Share:
     """Models of which one of these audits at least finds something."""
-    return _share(counts, audits, lambda letters: "F" in letters)
+    return Share(sum(n for key, n in counts.items() if "F" in _letters(key, audits)), sum(counts.values()))
 
 
 def all_cleared(counts: Mapping[str, int], audits: Sequence[str]) -> Share:
     """Models that all of these audits clear: the suite passes."""
-    return _share(counts, audits, lambda letters: set(letters) == {"C"})
+    return Share(sum(n for key, n in counts.items() if {"C"} == _letters(key, audits)), sum(counts.values()))
 
 
-def _share(counts: Mapping[str, int], audits: Sequence[str], holds: Any) -> Share:
-    at = [AUDITS.index(audit) for audit in audits]
-    hits = sum(n for key, n in counts.items() if holds("".join(key[k] for k in at)))
-    return Share(hits, sum(counts.values()))
+def _letters(key: str, audits: Sequence[str]) -> set[str]:
+    return {key[AUDITS.index(audit)] for audit in audits}
 
 
 def nearest(table: Mapping[str, Any] | None, judged: Sequence[Judged]) -> Mapping[str, Any] | None:
-    """The largest design that is no larger than the run and near it; None without one.
-
-    The distance is the sum of |log| ratios of items, held-out items and 1 + references, of those that these audits
-    have. A run with another alpha, or that clears up to a larger effect than the table's models were, is near none.
-    """
+    """The largest design that is no larger than the run and near it, by the sum of |log| ratios of items, held-out
+    items and 1 + references; None without one. A run with another alpha, or that clears up to a larger effect than the
+    table's models were, is near none."""
     if table is None or any(_laxer(one.thresholds, table["thresholds"][one.audit]) for one in judged):
         return None
     sizes = _sizes(judged)
@@ -104,12 +100,10 @@ def nearest(table: Mapping[str, Any] | None, judged: Sequence[Judged]) -> Mappin
 
 
 def _laxer(own: Mapping[str, float], measured: Mapping[str, float]) -> bool:
-    """Whether a run's thresholds differ from those that were simulated in a way that makes its clearances weaker."""
     return own.get("alpha") != measured["alpha"] or own.get("effect_of_interest", 1.0) > measured["effect_of_interest"]
 
 
 def _sizes(judged: Sequence[Judged]) -> dict[str, int]:
-    """The smallest number of items, held-out items and 1 + references of these audits, where they have any."""
     sizes = {"n": min(int(one.cell.get("n_questions", 0)) for one in judged)}
     if fresh := [int(one.cell.get("n_fresh", 0)) for one in judged if one.audit == "memory"]:
         sizes["fresh"] = fresh[0]
@@ -152,7 +146,6 @@ def _passed(
 
 
 def _error(entry: Mapping[str, Any], audits: Sequence[str]) -> dict[str, Any]:
-    """The suite's own error in the nearest design, and what it lets pass."""
     clean = {name: counts for name, counts in entry["counts"].items() if name.startswith("clean")}
     dosed = {name: counts for name, counts in entry["counts"].items() if name not in clean}
     return {
@@ -192,7 +185,7 @@ def _dose(scopes: Sequence[Mapping[str, Any]], form: str) -> float | None:
 
 
 def sentences(scope: Mapping[str, Any]) -> tuple[str, ...]:
-    """What was refuted at which dose, and the error of the audits together, for the page and the gate."""
+    """For the page and the gate."""
     lines = [
         f"Passed: {one['form']}, {100 * one['dose']:.0f} % of the items; the {one['audit']} audit finds that in "
         f"{_said(one['found'])} of simulated models, and {_said(one['passes'])} of them pass everything."
@@ -208,7 +201,8 @@ def sentences(scope: Mapping[str, Any]) -> tuple[str, ...]:
         return (*lines, "The error of these audits together was not simulated for a design near this one.")
     d = error["design"]
     accused = "; ".join(f"{_WORLDS[name]} {_said(one)}" for name, one in error["any_finding"].items())
-    passes = ", ".join(f"{_world(name)} {_said(one)}" for name, one in error["passes"].items())
+    doses = {name: name.replace("all_", "all three forms_").replace("_", " ") for name in error["passes"]}
+    passes = ", ".join(f"{doses[name]} % {_said(one)}" for name, one in error["passes"].items())
     lines.append(
         f"All audits together ({', '.join(error['audits'])}), simulated with {d['n']:,} items, {d['fresh']:,} held-out "
         f"items and {d['references']} references: something is found in this share of clean models: {accused}."
@@ -222,11 +216,6 @@ _WORLDS = {
     "clean_abler_references": "references that are abler",
     "clean_larger": "a larger model than its references",
 }
-
-
-def _world(name: str) -> str:
-    form, _, dose = name.rpartition("_")
-    return f"{'all three forms' if form == 'all' else form} {dose} %"
 
 
 def _said(share: Mapping[str, float]) -> str:

@@ -1,7 +1,7 @@
 """What each audit's instrument can see, and what several of them say together (pure).
 
-The rule: an instrument speaks of what it sees and of nothing else. A finding is not taken back by an instrument that is
-blind to it; no finding clears a model of what no instrument sees; who found it and who did not are both said.
+An instrument speaks of what it sees and of nothing else. A finding is not taken back by an instrument that is blind to
+it, and nothing clears a model of what no instrument sees.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -160,14 +160,13 @@ _LINES = {
 
 
 def synthesis(findings: Sequence[Finding]) -> tuple[str, ...]:
-    """What instruments of one model and benchmark say together: a sentence a state, with the kinds in it and who says
-    so."""
+    """Of one model and benchmark a sentence a state, with the kinds in it and who says so."""
     said: dict[Seen, list[str]] = {state: [] for state in Seen}
     for kind, row in looked_for([{"kinds": one.kinds} for one in findings]).items():
-        names = ", ".join(one.name for one in findings if one.kinds.get(kind) == row[-1])
-        not_so = ", ".join(
-            one.name for one in findings if row[-1] == Seen.SEEN and one.kinds.get(kind) == Seen.NOT_SEEN
+        state = row[-1]
+        names, not_so = (
+            ", ".join(one.name for one in findings if one.kinds.get(kind) == what) for what in (state, Seen.NOT_SEEN)
         )
-        who = f" ({names}{f'; not by {not_so}' if not_so else ''})" if names else ""
-        said[row[-1]].append(f"{KINDS[kind]}{who}")
+        against = f"; not by {not_so}" if not_so and state == Seen.SEEN else ""
+        said[state].append(KINDS[kind] + (f" ({names}{against})" if names else ""))
     return tuple(_LINES[state].format("; ".join(kinds)) for state, kinds in said.items() if kinds)

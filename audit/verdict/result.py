@@ -1,7 +1,5 @@
 """What every audit's verdict is made of, and its one JSON form: gates, reasons, the nearest calibration, numbers as
-printed. A reason is a code with numbers; its sentence stands in the audit's texts.
-
-A number that could not be computed is null in verdict.json, never 0.
+printed. A number that could not be computed is null in verdict.json, never 0.
 """
 
 import json
@@ -196,9 +194,8 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
 
 class _Formatter(string.Formatter):
     def format_field(self, value: Any, format_spec: str) -> str:
-        return (
-            _FORMATS[format_spec](value) if format_spec in _FORMATS else str(super().format_field(value, format_spec))
-        )
+        own = _FORMATS.get(format_spec)
+        return own(value) if own else str(super().format_field(value, format_spec))
 
 
 def sizes(asked: int, needed: int | None) -> dict[str, float | None]:

@@ -1,7 +1,6 @@
 """The calibration of every audit: models of known truth in, the shares of wrong and right verdicts out.
 
-An audit hands in `Procedure` records, from the function `procedures` of its module `calibrate`. The rest is written
-once: the driver, rates with their errors, the table as json and as markdown, and the command line.
+An audit hands in `Procedure` records, from the function `procedures` of its module `calibrate`.
 """
 
 import argparse

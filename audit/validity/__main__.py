@@ -192,13 +192,13 @@ def validity(
 
 
 def _prepared(config: ValidityConfig) -> Prepared:
-    from audit.validity.plan import resolve_validity, scorer_facts
+    from audit.validity.plan import resolve_validity
 
     run = resolve_validity(config)
     return Prepared(
         run.resolved,
         ValidityThresholds.from_mapping(config.verdict),
-        {"edits_per_family": config.edits_per_family, "scorer": scorer_facts(run)},
+        {"edits_per_family": config.edits_per_family, "scorer": run.facts},
         notes=tuple(
             f"edit {name}: {count} would have changed nothing; replaced where there was another"
             for name, count in run.plan.replaced.items()

@@ -44,7 +44,6 @@ _SMALL = pa.schema(
 _NOTHING = {"bool": False, "int16": -1, "uint64": 0, "double": np.nan}
 _ROWS_AT_ONCE = 1024
 _LABELS = ("toxigen", "xstest")  # their options are names of responses, the same for every item
-_PAIRS = ("crows_pairs",)  # of which neither is right
 
 Row = dict[str, Any]
 Key = tuple[str, str, str, str]  # as `KEY`
@@ -253,7 +252,7 @@ def _shortcuts(once: Rows, benchmark: str) -> dict[str, NDArray[Any]]:
     key = once["key_before"]
     if benchmark in _LABELS:
         return {"always the commonest key": key == np.bincount(key).argmax()} if key.size else {}
-    if benchmark in _PAIRS:
+    if benchmark == "crows_pairs":  # of a pair neither is right
         return {}
     names = {"the longest option": "longest", "the shortest option": "shortest", "always the first shown": "first"}
     return {name: once[column] == key for name, column in names.items()}

@@ -15,7 +15,7 @@ from audit.records import Design, Reading
 from audit.scoring.reference import GIVES, JUDGED, REFERENCE, ReferenceScorer, check_engine, find_scorer
 from audit.scoring.scored import Needs
 from audit.validity.design import ValidityThresholds, make_design
-from audit.validity.edits.record import PROMPT, check_attribute
+from audit.validity.edits.record import PROMPT
 from audit.validity.edits.surface import FORMATS as FORMAT_EDITS
 from audit.validity.labels import read_labels
 
@@ -73,7 +73,11 @@ def validate(config: ValidityConfig) -> None:
     if config.chronology is not None:
         read_chronology(Path(config.chronology))
     scorer = scorer_of(config)
-    check_attribute(scorer)
+    if scorer.name == "truthfulqa_mc1":
+        raise ConfigError(
+            "The options are never shown under truthfulqa_mc1, so a question for the false one cannot be asked. Take "
+            "scorer=truthfulqa_lettered."
+        )
     for model in config.model.values():
         check_engine(scorer, model.engine)
     ValidityThresholds.from_mapping(config.verdict)

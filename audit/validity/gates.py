@@ -119,11 +119,10 @@ def scorer_valid(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
     """What validates the scorer, and its own self-test on these items (F3a: orientation). Before G2 in our order."""
     facts = cell.scorer
     test = facts["self_test"]
-    passed = bool(facts["validated"]) and bool(test["passed"])
-    evidence = " ".join(facts["evidence"])
-    if not test["passed"]:
-        detail = f"The scorer fails its self-test: {'; '.join(test['faults'])}."
-    else:
+    passed = bool(facts["validated"] and test["passed"])
+    detail = f"The scorer fails its self-test: {'; '.join(test['faults'])}."
+    if test["passed"]:
+        evidence = " ".join(facts["evidence"])
         detail = f"Oracle, anti-oracle, constant and blind answers score as they must. {evidence}"
     detail += " No items stand behind this gate: the scorer is on trial, with scripted answers to all of them."
     return Rule("scorer_valid", 1.0, f"{facts['name']}: {facts['reference_of']}").checked(
@@ -170,21 +169,20 @@ def label_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
     rows = [b.asked & np.isin(b.why.astype(str), ("tied", "not finite", "no mass")) for b in blocks]
     odd = sum(int(row.sum()) for row in rows)
     asked = sum(int(b.asked.sum()) for b in blocks)
-    share = odd / asked if asked else 0.0
-    mass: float | None = None
-    low, said = None, ""
+    share = odd / max(asked, 1)
+    passed, number, limit = share <= 1 - t.parse_share_min, share, 1 - t.parse_share_min
+    said, advice = "", "Options tied in likelihood: run with higher precision, dtype=float32."
+    mass = low = None
     if cell.mass.size:
         mass, low = float(cell.mass.mean()), float(np.quantile(cell.mass, 0.05))
+        passed, number, limit = passed and mass >= t.label_mass_min, mass, t.label_mass_min
         said = f" The labels hold {percent(mass)} of the probability on average (5th percentile {percent(low)})."
-    passed = share <= 1 - t.parse_share_min and (mass is None or mass >= t.label_mass_min)
-    limit = 1 - t.parse_share_min if mass is None else t.label_mass_min
+        advice = "Ask for every spelling of a label by its token ids, at any rank."
     return Rule("F3c_label_values", limit, source).checked(
         passed,
-        share if mass is None else mass,
+        number,
         f"{odd} of {asked} answers are tied or not finite; none of them was given to the first option.{said}",
-        "Ask for every spelling of a label by its token ids, at any rank."
-        if mass is not None
-        else "Options tied in likelihood: run with higher precision, dtype=float32.",
+        advice,
         items=ids(cell, np.any([row.any(axis=0) for row in rows], axis=0)),
         numbers={"mass": mass, "mass_5th_percentile": low, "tied_or_not_finite": share},
     )
@@ -257,7 +255,7 @@ def enough_edits(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
     for family in (*SURFACE, Family.ATTRIBUTE):
         there = cell.used(family).tests.sum(axis=0)
         wanted = 1 if family == Family.ATTRIBUTE else cell.wanted
-        shares[family.value] = float(np.minimum(there, wanted).mean() / wanted) if cell.n else 0.0
+        shares[family.value] = float(np.minimum(there, wanted).mean() / wanted)
         short |= there < wanted
     worst = min(shares, key=lambda name: shares[name])
     source = "conf/verdict: applicable_share_min; a family below it is withheld, and zeros are never averaged in"
@@ -335,7 +333,7 @@ def archetype(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
     }[e.archetype]
     return rule.checked(
         e.archetype != Archetype.MIXED,
-        directional / total if total else 0.0,
+        directional / total,
         f"{why} ({directional} of {total} change it)."
         + ("" if few.any() else " No item stands out: all edits should do the same."),
         "Split the benchmark by the condition that decides whether an edit changes the right answer.",

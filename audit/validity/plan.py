@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from scipy.special import stdtrit
 
-from audit.benchmarks.items import shuffle_item
+from audit.benchmarks.items import Item, shuffle_item
 from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.benchmarks.sample import draw_sample
 from audit.chronology import NAME
@@ -25,8 +25,7 @@ from audit.dry_run import Asked, Planned, called, reach
 from audit.errors import BenchmarkError, ConfigError, LibraryError
 from audit.json_types import attributes
 from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
-from audit.scoring.reference import JUDGED, ReferenceScorer, SelfTest, self_test
-from audit.scoring.refusal import Agreement
+from audit.scoring.reference import JUDGED, ReferenceScorer, self_test
 from audit.shards.files import write_file
 from audit.shards.working_copy import where
 from audit.validity.analyse import JUDGE, nearest
@@ -38,7 +37,6 @@ from audit.validity.edits.plan import ItemPlan, Partners, Plan, build_plan
 from audit.validity.edits.record import Family, context_of, formats_of
 from audit.validity.faults import scorer_faults
 from audit.validity.labels import read_labels, rule_agreement, sentence
-from audit.validity.vocabulary import Injected
 from audit.variants.arrow import find_library
 from audit.variants.record import Variant
 from audit.variants.select import check_library
@@ -49,17 +47,13 @@ DEFAULT_ITEMS = 200  # as li2026 has of each benchmark; of one with fewer, every
 
 @dataclass(frozen=True)
 class ValidityRun:
-    """A resolved run, the edits of its items, and how its scorer did on scripted models of known truth.
-
-    agreement: of a rule, on labelled replies of the model's family; None without any.
-    """
+    """A resolved run, the edits of its items, and for the manifest what a report is to say of the scorer, also where
+    the benchmark is no longer there: such as how it did on scripted models of known truth."""
 
     resolved: ResolvedRun
     plan: Plan
     scorer: ReferenceScorer
-    self_test: SelfTest
-    scorer_faults: tuple[Injected, ...]
-    agreement: Agreement | None = None
+    facts: dict[str, Any]
 
 
 def resolve_validity(config: ValidityConfig) -> ValidityRun:
@@ -98,10 +92,25 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     config = replace(config, edits_sha256=digest(table), canary=config.canary and not judged)
     resolved = resolve_run(VALIDITY, config, samples=[sample])
     run = replace(resolved, own=lambda place: where(place / FILE), on_open=partial(_save, table, config.chronology))
-    labels = None if judged else config.labels
-    agreement = None if labels is None else rule_agreement(scorer, read_labels(Path(labels)))
     probed = [replace(items.by_id[one.id], order=one.order, options=one.options) for one in sampled]
-    return ValidityRun(run, plan, scorer, self_test(scorer, probed), scorer_faults(scorer, probed), agreement)
+    facts = _facts(scorer, probed, None if judged else config.labels)
+    chance = {item.id: scorer.chance(item) for item in sampled}
+    return ValidityRun(run, plan, scorer, {**facts, "chance": chance})
+
+
+def _facts(scorer: ReferenceScorer, items: Sequence[Item], labels: str | None) -> dict[str, Any]:
+    """labels: replies of the model's family, against which a rule is held."""
+    test, faults = self_test(scorer, items), scorer_faults(scorer, items)
+    facts = {
+        **attributes(scorer, "name", "benchmark", "reference_of", "validated", "lettered"),
+        "evidence": list(scorer.evidence),
+        "self_test": {**asdict(test), "passed": test.passed},
+        "injected": [asdict(one) for one in faults],
+    }
+    if labels is None:
+        return facts
+    found = rule_agreement(scorer, read_labels(Path(labels)))
+    return {**facts, "evidence": [sentence(found), *scorer.evidence], "validated": found.validated}
 
 
 def _accepted(name: str | None, benchmark: Benchmark) -> dict[str, tuple[Variant, ...]] | None:
@@ -112,20 +121,6 @@ def _accepted(name: str | None, benchmark: Benchmark) -> dict[str, tuple[Variant
     if not found.accepted:
         raise LibraryError(f"Library {name} has no accepted variant. Expected at least one an item.")
     return found.by_question()
-
-
-def scorer_facts(run: ValidityRun) -> dict[str, Any]:
-    """For the manifest: what a report is to say of the scorer, also where the benchmark is no longer there."""
-    scorer, test, found = run.scorer, run.self_test, run.agreement
-    return {
-        **attributes(scorer, "name", "benchmark", "reference_of"),
-        "evidence": [*([sentence(found)] if found else []), *scorer.evidence],
-        "validated": found.validated if found else scorer.validated,
-        "lettered": scorer.lettered,
-        "self_test": {**asdict(test), "passed": test.passed},
-        "injected": [asdict(one) for one in run.scorer_faults],
-        "chance": {one.item.id: scorer.chance(one.item) for one in run.plan.items},
-    }
 
 
 def _save(table: pa.Table, chronology: str | None, run_dir: Path) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from audit.benchmarks.items import Item
-from audit.errors import ConfigError
 from audit.scoring.reference import ReferenceScorer
 
 PROMPT = "{prompt}"  # what a template of prompts holds once
@@ -66,15 +65,6 @@ def formats_of(scorer: ReferenceScorer) -> tuple[str, ...]:
     if scorer.lettered:
         return _LETTERED
     return _STATEMENT if scorer.benchmark in STATEMENTS else _PLAIN
-
-
-def check_attribute(scorer: ReferenceScorer) -> None:
-    """ConfigError where no attribute edit has a meaning under the scorer."""
-    if scorer.name == "truthfulqa_mc1":
-        raise ConfigError(
-            "The options are never shown under truthfulqa_mc1, so a question for the false one cannot be asked. Take "
-            "scorer=truthfulqa_lettered."
-        )
 
 
 def context_of(item: Item, benchmark: str) -> str:

@@ -17,7 +17,7 @@ from audit.suite import calibrate as suite
 from audit.suite.calibrate import judge, procedures
 from audit.suite.worlds import REFERENCES, WORLDS, Simulated, SuiteDesign, World, simulate
 from audit.sweep.design import Arm, SweepThresholds
-from audit.verdict.forms import AUDITS, DOSES, FORMS, Judged, any_found, scope, sentences, world_of
+from audit.verdict.forms import AUDITS, Judged, any_found, scope, sentences
 from audit.verdict.shipped import shipped_table
 from audit.verdict.simulated import calibrate, run_calibration
 from audit.verdict.vocabulary import Outcome
@@ -29,10 +29,6 @@ LARGE = SuiteDesign(n=20_000, fresh=20_000)
 def half() -> Simulated:
     """Half of the answers, half of the wordings and half of the texts are known: the same half."""
     return simulate(LARGE, World(0.5, 0.0, 0.5), np.random.default_rng(1))
-
-
-def test_there_is_a_world_for_every_form_and_dose() -> None:
-    assert set(WORLDS) >= {"clean", *(world_of(form, dose) for form in FORMS for dose in DOSES)}
 
 
 def test_what_is_known_shows_in_every_audit_alike(half: Simulated) -> None:

@@ -167,9 +167,8 @@ def test_a_pass_says_of_which_forms_and_exits_0_all_the_same() -> None:
     ruling = rule(with_forms(joint(suite(), "no_drop_detected", 0), wording=0.15), "run")
     assert (ruling.decision, ruling.exit_code) == ("pass", 0)
     for name, show in FORMATS.items():
-        assert "wording (15 %); not examined: answers, text" in show(ruling).replace("%25", "%").replace(
-            "&#58;", ":"
-        ), name
+        text = show(ruling).replace("%25", "%").replace("&#58;", ":")
+        assert "wording (15 %); not examined: answers, text" in text, name
     shown = page(joint(suite(), "no_drop_detected", 0))  # without references nothing near was simulated
     assert "Not cleared: answers, wording, text" in shown
 

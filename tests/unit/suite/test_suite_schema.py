@@ -193,9 +193,8 @@ def test_a_model_is_found_by_its_name_or_hub_id() -> None:
 
 
 def test_the_domain_sets_what_our_verdicts_have_to_exclude() -> None:
-    plain = small(
-        audits={"sweep": [], "validity": ["benchmark=contrast"]}, domains={"general": {"effect_of_interest": 0.1}}
-    )
+    audits = {"sweep": [], "validity": ["benchmark=contrast"]}
+    plain = small(audits=audits, domains={"general": {"effect_of_interest": 0.1}})
     words = audit_words(suite_of(plain))
     assert domain_of(suite_of(plain)) == "general"
     assert "verdict.effect_of_interest=0.1" in words["sweep"]
@@ -207,9 +206,8 @@ def test_the_domain_sets_what_our_verdicts_have_to_exclude() -> None:
 def test_one_table_has_the_domain_of_every_shipped_benchmark_and_the_window_of_every_domain() -> None:
     table = load_group("rewording", "policy")
     assert set(table["windows"]) == set(DOMAINS)
-    shipped = {path.stem for path in (CONF_DIR / "benchmark").glob("*.yaml")} - {
-        "mcq_file"
-    }  # whose rows are the user's
+    shipped = {path.stem for path in (CONF_DIR / "benchmark").glob("*.yaml")}
+    shipped -= {"mcq_file"}  # whose rows are the user's
     assert {name: domain_of(suite_of(named(name))) in DOMAINS for name in shipped} == dict.fromkeys(shipped, True)
     low, high = table["windows"]["reasoning"]
     for name in ("gsm8k", "arc_challenge", "mmlu_pro", "commonsense_qa"):

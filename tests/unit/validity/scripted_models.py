@@ -4,6 +4,7 @@ No engine: a model is a function of (item, edit, level) that gives a canonical r
 that can be read. Options are shown lettered and turned by the third format edit, as `edits.surface.option_order` does.
 """
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -46,18 +47,14 @@ def cell(
     original = _block([[Asked(i, None, 0, int(keys[i]), orders[i], k) for i in range(n)] for k in range(2)], model)
     families = {}
     for family, levels in LEVELS.items():
-        rows = []
+        moves, rows = directional and family == Family.ATTRIBUTE, []
         for level in range(1, levels + 1):
-            asked = []
-            for i in range(n):
-                key, order = int(keys[i]), orders[i]
-                if family == Family.ATTRIBUTE and directional:
-                    key = (key + level) % OPTIONS
-                if family == Family.FORMAT and level == 3:
-                    order = (*order[1:], order[0])
-                asked.append(Asked(i, family, level, key, order))
-            rows.append(asked)
-        families[family] = _block(rows, model, directional=directional and family == Family.ATTRIBUTE, name=family)
+            turned = int(family == Family.FORMAT and level == 3)
+            rows.append([
+                Asked(i, family, level, int(keys[i] + level * moves) % OPTIONS, (*one[turned:], *one[:turned]))
+                for i, one in enumerate(orders)
+            ])  # fmt: skip
+        families[family] = _block(rows, model, directional=moves, name=family)
     return ValidityCell(
         model="made", benchmark="made", context="", question_ids=tuple(f"made/{i:03d}" for i in range(n)),
         cluster=np.arange(n), chance=np.full(n, 1 / OPTIONS), original=original, families=families, wanted=3,
@@ -94,8 +91,6 @@ def _block(rows: list[list[Asked]], model: Model, *, directional: bool = False, 
 
 def _unit(*parts: object) -> float:
     """A number in [0, 1) from what it is of."""
-    import zlib
-
     return zlib.crc32(repr(parts).encode()) / 2**32
 
 

@@ -35,9 +35,8 @@ def test_a_status_that_differs_is_none_and_a_missing_ratio_has_no_cv() -> None:
     (found,) = stability([verdict("selective", 2.0, 0.1), verdict("indeterminate", None, 0.2)])
     assert (found.status, found.csr_cv) == (UNSTABLE, None)
     assert lines([found])[0].startswith("m on b: unstable: selective, indeterminate (2 runs, CV of CSR –")
-    assert (
-        len(stability([{"cells": [*verdict("a", 1.0, 0.1)["cells"], *verdict("a", 1.0, 0.1, "ambig")["cells"]]}])) == 2
-    )
+    both = [*verdict("a", 1.0, 0.1)["cells"], *verdict("a", 1.0, 0.1, "ambig")["cells"]]
+    assert len(stability([{"cells": both}])) == 2
 
 
 def test_a_list_is_a_run_each_in_a_folder_of_its_own() -> None:
@@ -62,17 +61,12 @@ def test_a_list_is_a_run_each_in_a_folder_of_its_own() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ["seed=[1,1]"],
-        ["seed=[1]"],
-        ["seed=[1,2]", "benchmark=[bbq,xstest]"],
-        ["template=[task]"],
-        ["benchmark=[bbq,xstest]", "benchmark.path=[a]"],
-    ],
-)
-def test_a_facet_of_one_value_or_beside_several_benchmarks_is_refused(words: list[str]) -> None:
+    ["seed=[1,1]", "seed=[1]", "seed=[1,2] benchmark=[bbq,xstest]", "template=[task]",
+     "benchmark=[bbq,xstest] benchmark.path=[a]"],
+)  # fmt: skip
+def test_a_facet_of_one_value_or_beside_several_benchmarks_is_refused(words: str) -> None:
     with pytest.raises(ConfigError):
-        _runs(words)
+        _runs(words.split())
 
 
 def runs(rate: Callable[[int, str], float], *, other_items: bool) -> tuple[list[list[ValidityCell]], dict[str, Any]]:

@@ -66,7 +66,7 @@ def test_fewer_than_two_options_are_refused(tmp_path: Path) -> None:
     [
         (config("contrast", formats=["lower_case"]), "lower_case"),
         (config("bbq", engine="openai"), "bbq_race needs continuations, which engine openai does not give"),
-        (config("truthfulqa", scorer="truthfulqa_mc1"), "options are never shown"),
+        (config("truthfulqa", scorer="truthfulqa_mc1"), "options are never shown.*scorer=truthfulqa_lettered"),
         (config("bbq", scorer="xstest_strmatch"), "reads xstest, not bbq"),
         (config("arc_easy"), "No reference scorer reads arc_easy"),
         (config("contrast", replays=0), "Invalid replays: 0"),

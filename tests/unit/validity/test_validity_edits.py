@@ -10,12 +10,12 @@ from validity_runs import plan_with
 
 from audit.benchmarks.items import CrowsFacts, Item, question_of
 from audit.engines.embedder import Embedding
-from audit.errors import ConfigError, ShardError
+from audit.errors import ShardError
 from audit.scoring.reference import find_scorer
 from audit.shards.files import make_folder
 from audit.validity.edits.file import EditFile, distances, read_edits, to_table, write_edits
 from audit.validity.edits.plan import Partners, mask, request_of, show
-from audit.validity.edits.record import PLAIN_LABELS, Contract, Family, check_attribute
+from audit.validity.edits.record import PLAIN_LABELS, Contract, Family
 from audit.validity.edits.surface import distance, format_edit, placebo_edit, refilled, words
 from audit.variants.build import Gates, build_variants, once
 from audit.variants.config import Policy
@@ -112,11 +112,6 @@ def test_a_placebo_has_the_distance_of_the_attribute_edit():
         assert distance(words(item), words(placebo_edit(item, count).item)) == (count, count)
     assert placebo_edit(item, 60).name == "placebo_48"
     assert distance(words(PAIR), words(placebo_edit(PAIR, 6).item))[0] == 6  # three in each sentence
-
-
-def test_a_scorer_without_attribute_edits_is_refused():
-    with pytest.raises(ConfigError, match="truthfulqa_lettered"):
-        check_attribute(find_scorer("truthfulqa_mc1"))
 
 
 def test_a_library_rewords_what_a_pair_shares_and_leaves_the_groups_words_as_they_are():

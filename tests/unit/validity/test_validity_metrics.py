@@ -10,18 +10,17 @@ from audit.benchmarks.items import BbqFacts, ContrastFacts, CrowsFacts, Item, To
 from audit.statistics.contracts import UNREAD
 from audit.validity.edits.file import _packed, _unpacked
 from audit.validity.metrics import ReferenceMetric, reference_metrics
-from audit.validity.record import Block, ValidityCell
+from audit.validity.record import ValidityCell
 
 
 def of(benchmark: str, items: list[Item], responses: list[int], context: str = "", **more: object) -> ValidityCell:
     """A cell whose originals have these responses; of the rest nothing is read here."""
     made = cell(follower, n=len(items))
     said = np.array([responses, responses])
-    blocks = {f: Block(**{k: getattr(b, k) for k in b.__dataclass_fields__}) for f, b in made.families.items()}
     scorer = {**made.scorer, "benchmark": benchmark, "lettered": more.pop("lettered", False)}
     cluster = np.unique([item.group for item in items], return_inverse=True)[1]
     return replace(
-        made, context=context, items=tuple(items), original=replace(made.original, response=said), families=blocks,
+        made, context=context, items=tuple(items), original=replace(made.original, response=said),
         scorer=scorer, cluster=cluster, **more,
     )  # fmt: skip
 

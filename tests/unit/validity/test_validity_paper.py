@@ -136,13 +136,9 @@ def test_verdict_json_has_the_totals_and_entries_of_runs_are_taken_once(judged, 
 
 
 def test_a_chronology_that_cannot_be_read_is_refused_before_anything_starts(tmp_path) -> None:
+    benchmark = BenchmarkConfig(name="contrast", format="contrast")
     with pytest.raises(DataError, match="Cannot read"):
-        validate(
-            ValidityConfig(
-                benchmark=BenchmarkConfig(name="contrast", format="contrast"),
-                chronology=str(tmp_path / "nowhere.jsonl"),
-            )
-        )
+        validate(ValidityConfig(benchmark=benchmark, chronology=str(tmp_path / "nowhere.jsonl")))
 
 
 def test_groups_at_equal_total_score_stand_on_the_page_and_thin_ones_without_a_number(found, judged) -> None:

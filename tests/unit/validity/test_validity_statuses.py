@@ -205,12 +205,6 @@ def test_a_p_value_of_0_is_a_p_value_and_not_a_missing_one():
     assert over_panel([untested, sure]) == [[None, None], [1.0, 0.0]]
 
 
-def test_the_same_cell_gives_the_same_result():
-    assert judged(cell(models.follower)).headline == judged(cell(models.follower)).headline
-    first, again = (judged(cell(models.positional)).evidence.csr["response"] for _ in range(2))
-    assert first == again
-
-
 def test_every_gate_names_its_input_and_its_items_or_why_there_are_none():
     """G1 to G6: input, threshold with its source, finding, items. Items stand there where it passes, too."""
     one = cell(models.shaky, n=60)

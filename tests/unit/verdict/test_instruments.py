@@ -49,14 +49,12 @@ def test_a_finding_is_not_taken_back_and_who_contradicts_it_is_named() -> None:
 
 
 def test_the_matrix_says_of_each_kind_what_each_sees_and_what_holds_of_all() -> None:
-    rows = looked_for(
-        [
-            {"kinds": {"noise": "could not tell"}},
-            {"kinds": {"wording": "seen, cause unknown", "text": "not seen"}},
-            {"kinds": {"answers": "seen", "text": "could not tell", "wording": "not seen"}},
-        ]
+    kinds = (
+        {"noise": "could not tell"},
+        {"wording": "seen, cause unknown", "text": "not seen"},
+        {"answers": "seen", "text": "could not tell", "wording": "not seen"},
     )
-    told = {kind: tuple(map(Seen, row)) for kind, row in rows.items()}
+    told = looked_for([{"kinds": one} for one in kinds])
     assert list(told) == list(KINDS)
     assert told["noise"] == (Seen.COULD_NOT_TELL, Seen.BLIND, Seen.BLIND, Seen.COULD_NOT_TELL)
     assert told["wording"] == (Seen.BLIND, Seen.CAUSE_UNKNOWN, Seen.NOT_SEEN, Seen.CAUSE_UNKNOWN)
@@ -92,18 +90,9 @@ def table() -> dict[str, Any]:
 
 
 def judged(
-    audit: str,
-    outcome: Outcome = Outcome.NOTHING_SEEN,
-    n: int = 1000,
-    references: int = 5,
-    fresh: int = 500,
-    **own: float,
+    audit: str, outcome: Outcome = Outcome.NOTHING_SEEN, n: int = 1000, references: int = 5, **own: float
 ) -> Judged:
-    cell: dict[str, Any] = {"n_questions": n}
-    if audit != "sweep":
-        cell["references"] = ["r"] * references
-    if audit == "memory":
-        cell["n_fresh"] = fresh
+    cell = {"n_questions": n, "references": ["r"] * references, "n_fresh": 500}
     return Judged(audit, cell, outcome, frozenset(SEES[audit]), {**LIMITS, **own})
 
 

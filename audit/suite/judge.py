@@ -30,6 +30,8 @@ from audit.suite.schema import Suite
 from audit.verdict.result import percent
 from audit.verdict.vocabulary import word_of
 
+Verdicts = Mapping[str, Mapping[str, Any]]  # by audit
+
 # The source's numbers, and the part of a suite that each stands in.
 _STANDS_IN = {
     "contamination_threshold": "scoring_config", "significance_alpha": "scoring_config",
@@ -69,19 +71,20 @@ def ruled(
     numbers that concern an item: of their items) that it accuses; None where no such model can be simulated.
     """
     allowed, blocking = results
-    at_allowed, at_blocking = alarms
+    clean, blocked = alarms
     pct, items, models = 100 * allowed.flagged_share, "of a clean model's items", "of clean models of this design"
+    above = 100 * blocking.flagged_share
     rows = (
         ("contamination_threshold", allowed.cs, allowed.over_threshold, "",
-         at_allowed and at_allowed.item_over_threshold, items),
+         clean and clean.item_over_threshold, items),
         ("significance_alpha", None, False, "",
-         at_allowed and at_allowed.item_flagged, f"{items}, with the threshold of CS"),
+         clean and clean.item_flagged, f"{items}, with the threshold of CS"),
         ("max_allowed_contaminated_items_pct", pct, allowed.blocked, Decision.BLOCK,
-         at_allowed and at_allowed.model_blocked, models),
+         clean and clean.model_blocked, models),
         ("review_required_above_cs", allowed.cs, allowed.review, Decision.REVIEW,
-         at_allowed and at_allowed.model_review, models),
-        ("block_deployment_above_contaminated_pct", 100 * blocking.flagged_share, blocking.blocked, Decision.BLOCK,
-         at_blocking and at_blocking.model_blocked, models),
+         clean and clean.model_review, models),
+        ("block_deployment_above_contaminated_pct", above, blocking.blocked, Decision.BLOCK,
+         blocked and blocked.model_blocked, models),
     )  # fmt: skip
     keys = ("name", "found", "exceeded", "asks_for", "false_alarms", "false_alarms_of")
     numbers = [{**dict(zip(keys, row, strict=True)), "limit": thresholds[row[0]]} for row in rows]
@@ -147,7 +150,7 @@ def judge_suite(run_dir: Path, out: Path, own: Mapping[str, Path] | None = None)
     return joint_report(panel_runs(run_dir) or [], out, {}, section_of(run_dir), own)
 
 
-def section_of(run_dir: Path) -> Callable[[Mapping[str, Mapping[str, Any]]], dict[str, Any]]:
+def section_of(run_dir: Path) -> Callable[[Verdicts], dict[str, Any]]:
     """What verdict.json says of the suite in a directory, once the verdicts by audit are given. Raises ConfigError."""
     path, dirs = run_dir / SUITE, {audit_of(run).name: run for run in panel_runs(run_dir) or []}
     beside = [run / SUITE for run in dirs.values() if (run / SUITE).is_file()]
@@ -163,11 +166,7 @@ def section_of(run_dir: Path) -> Callable[[Mapping[str, Mapping[str, Any]]], dic
 
 
 def suite_section(
-    suite: Suite,
-    run_dir: Path,
-    model: Mapping[str, Any],
-    dirs: Mapping[str, Path],
-    verdicts: Mapping[str, Mapping[str, Any]],
+    suite: Suite, run_dir: Path, model: Mapping[str, Any], dirs: Mapping[str, Path], verdicts: Verdicts
 ) -> dict[str, Any]:
     """What verdict.json says of the suite. verdicts: by audit."""
     thresholds = source_thresholds(suite)

@@ -13,10 +13,10 @@ from audit.json_types import attributes
 from audit.judge.record import Case, Judge, holm_rows, judge_cells
 from audit.validity.decide import cannot_exclude, decide, headline
 from audit.validity.edits.record import Archetype, Family
-from audit.validity.evidence import SURFACE, CellEvidence, measure
+from audit.validity.evidence import SURFACE, Evidence, measure
 from audit.validity.faults import inject_all, regression_gate
 from audit.validity.gates import all_gates
-from audit.validity.record import ValidityCell
+from audit.validity.record import Cell
 from audit.validity.status import PaperCell, paper_status
 from audit.validity.texts import TEXTS
 from audit.validity.vocabulary import GATES, ValidityResult
@@ -24,10 +24,10 @@ from audit.verdict.result import Gate, Status, percent, sentence, sentences
 from audit.verdict.run import JudgedRun
 from audit.verdict.shipped import apart, nearest_design
 
-_Case = Case[ValidityCell, CellEvidence, list[float | None]]
+_Case = Case[Cell, Evidence, list[float | None]]
 
 
-def over_panel(evidence: Sequence[CellEvidence]) -> list[list[float | None]]:
+def over_panel(evidence: Sequence[Evidence]) -> list[list[float | None]]:
     """[above, below] of each cell after Holm over every cell and both directions; None where it was not tested."""
     return holm_rows([[None, None] if e.primary is None else [e.selective_p, e.non_selective_p] for e in evidence])
 
@@ -58,7 +58,7 @@ def _result(case: _Case) -> ValidityResult:
     )
 
 
-def paper_cell(cell: ValidityCell, e: CellEvidence, gates: Sequence[Gate]) -> PaperCell | None:
+def paper_cell(cell: Cell, e: Evidence, gates: Sequence[Gate]) -> PaperCell | None:
     """A cell as the paper's algorithm reads it: CSR under each edit's own key, guessing as baseline."""
     ratio = e.csr.get("own key")
     if ratio is None or not e.score.n:
@@ -96,7 +96,7 @@ analyse = partial(judge_cells, JUDGE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunVerdict(JudgedRun[ValidityCell, ValidityResult]):
+class RunVerdict(JudgedRun[Cell, ValidityResult]):
     """All cells of a run. edits: what was counted when they were made. chronology: of the runs, None without any."""
 
     audit = "validity"
@@ -114,7 +114,7 @@ class RunVerdict(JudgedRun[ValidityCell, ValidityResult]):
             "chronology": found and {part: [e.id for e in getattr(found, part)] for part in parts},
         }
 
-    def own_of_cell(self, cell: ValidityCell, result: ValidityResult) -> dict[str, Any]:
+    def own_of_cell(self, cell: Cell, result: ValidityResult) -> dict[str, Any]:
         return {
             **attributes(result, "context", "faults", "above_p", "below_p", "evidence"),
             "paper_status": result.paper,

@@ -15,7 +15,7 @@ from audit.statistics.selectivity import csr
 from audit.validity.analyse import RunVerdict, paper_cell
 from audit.validity.cells import ItemRows
 from audit.validity.edits.record import ORIGINAL, Family
-from audit.validity.evidence import CellEvidence
+from audit.validity.evidence import Evidence
 from audit.validity.status import APPENDIX_G, GATE_COLUMNS, gate_columns, raw_words
 from audit.validity.status import Status as PaperWord
 from audit.validity.vocabulary import GATES, Injected, ValidityResult
@@ -151,9 +151,9 @@ def _cells(results: Sequence[ValidityResult]) -> PaperTable:
     return PaperTable(6, "Numbers per cell (under each edit’s own key)", columns, tuple(rows))
 
 
-def placebo_ratio(e: CellEvidence) -> tuple[float, float] | None:
+def placebo_ratio(e: Evidence) -> tuple[float, float] | None:
     """(placebo CSR, CSR / placebo CSR), as App. F has it: the placebo's score change over the same denominator. None
-    without a placebo, or where it moved no score; the difference `CellEvidence.placebo` has an interval."""
+    without a placebo, or where it moved no score; the difference `Evidence.placebo` has an interval."""
     fmt, sem, attr, placebo = (e.families[f].score_change for f in Family)
     if not placebo > 0 or not np.isfinite(attr):
         return None

@@ -1,4 +1,4 @@
-"""Shards -> every row of a run in numbers -> ValidityCell: one for each model, benchmark and context, sorted."""
+"""Shards -> every row of a run in numbers -> Cell: one for each model, benchmark and context, sorted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from audit.validity.audit import SCHEMA
 from audit.validity.edits.file import FILE, EditFile, as_array, distances, iter_edits, read_about, read_token_distances
 from audit.validity.edits.record import ARMS, ORIGINAL, Contract, Family
 from audit.validity.judge import judged_scorer, read_judgements
-from audit.validity.record import Block, ValidityCell
+from audit.validity.record import Block, Cell
 
 KEY = ("model", "benchmark", "context", "question_id")
 _COLUMNS = (
@@ -142,7 +142,7 @@ def _whole(run_dirs: Sequence[Path], keys: Collection[Key]) -> dict[Key, list[Ro
     return found
 
 
-def load_validity(run_dir: Path, table: pa.Table | None = None) -> tuple[ValidityCell, ...]:
+def load_validity(run_dir: Path, table: pa.Table | None = None) -> tuple[Cell, ...]:
     """Every cell of a run. table: its `read_table`, where it was read. ShardError where the run's edits are gone."""
     analysis, in_tokens = Manifest.load(run_dir).analysis, read_token_distances(run_dir)
     items: dict[str, Item] = {}
@@ -164,7 +164,7 @@ def load_validity(run_dir: Path, table: pa.Table | None = None) -> tuple[Validit
     return tuple(cells)
 
 
-def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFile) -> ValidityCell:
+def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFile) -> Cell:
     row = {name: _values(table[name]) for name in table.column_names}
     model, benchmark, context, question = (row[name] for name in KEY)
     other = np.append(True, question[1:] != question[:-1])
@@ -181,7 +181,7 @@ def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFi
     _, cluster = np.unique(row["group"][start], return_inverse=True)
     sent = original["consumed"][original["consumed"] > 0]
     mixed = np.unique(place[row["fact"] != row["fact"][start][place]])
-    return ValidityCell(
+    return Cell(
         model=model[0],
         benchmark=benchmark[0],
         context=context[0],

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from statistics import NormalDist
 
 from audit.statistics.contracts import Mean
-from audit.validity.design import ValidityThresholds
+from audit.validity.design import ValidityThresholds as Limits
 from audit.validity.edits.record import Archetype, Family
-from audit.validity.evidence import CellEvidence
-from audit.validity.record import ValidityCell
+from audit.validity.evidence import Evidence
+from audit.validity.record import Cell
 from audit.validity.vocabulary import GATES, VERDICTS, Decision, ValidityStatus
 from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
 from audit.verdict.vocabulary import gate_reasons
@@ -24,11 +24,7 @@ _WITHHELD = (  # the gates of each status, in order; None: every other one
 
 
 def decide(
-    evidence: CellEvidence,
-    gates: Sequence[Gate],
-    thresholds: ValidityThresholds,
-    above_p: float | None,
-    below_p: float | None,
+    evidence: Evidence, gates: Sequence[Gate], thresholds: Limits, above_p: float | None, below_p: float | None
 ) -> Decision:
     """The first that applies. above_p, below_p: of D, one-sided, after Holm over the panel's cells and directions. A
     score that a bad scorer made says nothing of the model (finding B of the notes), so the scorer stands before G2."""
@@ -43,7 +39,7 @@ def decide(
     return _by_difference(evidence, thresholds, above_p, below_p)
 
 
-def _by_difference(e: CellEvidence, t: ValidityThresholds, above_p: float | None, below_p: float | None) -> Decision:
+def _by_difference(e: Evidence, t: Limits, above_p: float | None, below_p: float | None) -> Decision:
     assert e.primary is not None  # noqa: S101 - the caller looked
     directional = e.archetype != Archetype.INVARIANCE
     d, follow = e.primary, e.families[Family.ATTRIBUTE].followed
@@ -97,7 +93,7 @@ def items_for_test(n: int, raw: float | None, corrected: float | None, alpha: fl
     return math.ceil(n * (z(1 - alpha * raw / corrected) / z(1 - raw)) ** 2)
 
 
-def headline(cell: ValidityCell, decision: Decision, e: CellEvidence, gates: Sequence[Gate]) -> Reason:
+def headline(cell: Cell, decision: Decision, e: Evidence, gates: Sequence[Gate]) -> Reason:
     """Who, on what, and what was found."""
     status = decision.verdict
     if status in (word for word, _ in _WITHHELD) or e.primary is None:
@@ -110,7 +106,7 @@ def headline(cell: ValidityCell, decision: Decision, e: CellEvidence, gates: Seq
     )  # fmt: skip
 
 
-def cannot_exclude(cell: ValidityCell, e: CellEvidence) -> tuple[Reason, ...]:
+def cannot_exclude(cell: Cell, e: Evidence) -> tuple[Reason, ...]:
     """What no status of this audit rules out."""
     found = [because("construct_unknown"), because("other_edits")]
     if any(str(name).startswith("frame") for name in cell.families[Family.SEMANTIC].name.ravel()):

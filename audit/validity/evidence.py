@@ -26,7 +26,7 @@ from audit.statistics.selectivity import N_RESAMPLES, Ratio, Selectivity, ratio,
 from audit.statistics.values import mean_of
 from audit.validity.edits.record import Archetype, Family, archetype_of
 from audit.validity.metrics import ReferenceMetric, group_dif, group_of, parts, reference_metrics, wording_dif
-from audit.validity.record import Block, ValidityCell
+from audit.validity.record import Block, Cell
 
 SURFACE = (Family.FORMAT, Family.SEMANTIC)
 
@@ -73,7 +73,7 @@ class PlaceboMatch:
 
 
 @dataclass(frozen=True)
-class CellEvidence:
+class Evidence:
     """primary: D on what attribute edits should do (directional: moved to the key; invariant: moved at all) against
     response changes under surface edits. selective_p: one-sided, for D above 0; non_selective_p: for D below 0, or
     below the margin where nothing should move. Both are the worst case over what was not parsed wherever they accuse or
@@ -108,9 +108,7 @@ class CellEvidence:
         return max((("guessing", self.chance), *self.shortcuts.items()), key=lambda one: one[1])
 
 
-def measure(
-    cell: ValidityCell, *, margin: float = 0.05, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
-) -> CellEvidence:
+def measure(cell: Cell, *, margin: float = 0.05, rng: np.random.Generator, n_resamples: int = N_RESAMPLES) -> Evidence:
     """All of it. A statistic that cannot be had is None, and never 0. margin: as in `ValidityThresholds`."""
     used = {family: cell.used(family) for family in Family}
     attribute = used[Family.ATTRIBUTE]
@@ -121,7 +119,7 @@ def measure(
     placebo = clustered_mean(moved[Family.ATTRIBUTE] - moved[Family.PLACEBO], cell.cluster)
     selective_p, non_selective_p = _pvalues(cell, used, primary, moved, None if any(directional) else margin)
     again = response_changes(cell.before, cell.original.response[1:])
-    return CellEvidence(
+    return Evidence(
         archetype=archetype_of(directional),
         score=rate_interval(cell.score_before, cell.cluster),
         chance=float(cell.chance.mean()),
@@ -145,7 +143,7 @@ def measure(
 
 
 def _pvalues(
-    cell: ValidityCell,
+    cell: Cell,
     used: Mapping[Family, Block],
     primary: Selectivity | None,
     moved: Mapping[Family, FloatArray],
@@ -169,18 +167,18 @@ def _pvalues(
     return max((s.above_p for s in above if s), default=None), max((s.below_p for s in below if s), default=None)
 
 
-def changes(cell: ValidityCell, block: Block) -> FloatArray:
+def changes(cell: Cell, block: Block) -> FloatArray:
     """(L, n) 1 where the canonical response changed, NaN where nothing was tested or a side is unread."""
     return np.where(block.tests, response_changes(cell.before, block.response), np.nan)
 
 
-def _obeyed(cell: ValidityCell, block: Block) -> FloatArray:
+def _obeyed(cell: Cell, block: Block) -> FloatArray:
     """(L, n) what an attribute edit did: a directional one moved the response to its key, an invariant one moved it."""
     plain = changes(cell, block)
     return np.where(block.directional, plain * fits(block.response, block.key), plain)
 
 
-def edit_evidence(cell: ValidityCell, block: Block, name: str) -> EditEvidence:
+def edit_evidence(cell: Cell, block: Block, name: str) -> EditEvidence:
     """A block's evidence as one (its edits averaged within each item first)."""
     tests = block.tests
     before, after = cell.score_before, np.where(tests, block.scores, np.nan)
@@ -203,7 +201,7 @@ def edit_evidence(cell: ValidityCell, block: Block, name: str) -> EditEvidence:
     )
 
 
-def _by_name(cell: ValidityCell, block: Block) -> tuple[EditEvidence, ...]:
+def _by_name(cell: Cell, block: Block) -> tuple[EditEvidence, ...]:
     """Each edit of a family by itself, spares included."""
     return tuple(
         edit_evidence(cell, replace(block, asked=block.asked & (block.name == name)), name)
@@ -211,7 +209,7 @@ def _by_name(cell: ValidityCell, block: Block) -> tuple[EditEvidence, ...]:
     )
 
 
-def _by_group(cell: ValidityCell, block: Block) -> tuple[EditEvidence, ...]:
+def _by_group(cell: Cell, block: Block) -> tuple[EditEvidence, ...]:
     """A family over the items of each group that has enough of them; empty where the benchmark names no groups."""
     return tuple(
         edit_evidence(cell, replace(block, asked=block.asked & here), name)
@@ -221,7 +219,7 @@ def _by_group(cell: ValidityCell, block: Block) -> tuple[EditEvidence, ...]:
 
 
 def _selectivity(
-    attr: FloatArray, moved: Mapping[Family, FloatArray], cell: ValidityCell, margin: float = 0.0
+    attr: FloatArray, moved: Mapping[Family, FloatArray], cell: Cell, margin: float = 0.0
 ) -> Selectivity | None:
     try:
         return selectivity(attr, moved[Family.FORMAT], moved[Family.SEMANTIC], cell.cluster, margin)
@@ -229,7 +227,7 @@ def _selectivity(
         return None
 
 
-def _placebo_match(cell: ValidityCell) -> PlaceboMatch | None:
+def _placebo_match(cell: Cell) -> PlaceboMatch | None:
     if not cell.distances.size or np.isnan(cell.distances).all():
         return None
     changed = cell.distances[0] - cell.distances[1]
@@ -248,7 +246,7 @@ def _placebo_match(cell: ValidityCell) -> PlaceboMatch | None:
 
 
 def _ratios(
-    cell: ValidityCell,
+    cell: Cell,
     used: Mapping[Family, Block],
     moved: Mapping[Family, FloatArray],
     rng: np.random.Generator,
@@ -273,7 +271,7 @@ def _ratios(
     }
 
 
-def _gstudy(cell: ValidityCell, surface: FloatArray) -> GStudy | None:
+def _gstudy(cell: Cell, surface: FloatArray) -> GStudy | None:
     table = np.concatenate([cell.score_before[None], surface])
     table = table[~np.isnan(table).all(axis=1)]
     try:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from audit.statistics.gstudy import components
-from audit.validity.record import ValidityCell
+from audit.validity.record import Cell
 from audit.validity.status import SEED_CV
 from audit.verdict.tables import columns, csv_text, digits
 
@@ -108,7 +108,7 @@ class Variance:
 ITEM = "item"
 
 
-def variance(runs: Sequence[Sequence[ValidityCell]], facets: Mapping[str, Sequence[Any]]) -> list[Variance]:
+def variance(runs: Sequence[Sequence[Cell]], facets: Mapping[str, Sequence[Any]]) -> list[Variance]:
     """A G-study of items and facets for each cell that every run has. facets: each one's value by run, two or more,
     crossed. Seeds that draw other items have items of their own: these are nested."""
     cells = defaultdict(list)
@@ -117,7 +117,7 @@ def variance(runs: Sequence[Sequence[ValidityCell]], facets: Mapping[str, Sequen
     return [_variance(name, own, facets) for name, own in cells.items() if len(own) == len(runs)]
 
 
-def _variance(name: str, cells: Sequence[ValidityCell], facets: Mapping[str, Sequence[Any]]) -> Variance:
+def _variance(name: str, cells: Sequence[Cell], facets: Mapping[str, Sequence[Any]]) -> Variance:
     scores = [{i: s for i, s in zip(c.question_ids, c.score_before, strict=True) if np.isfinite(s)} for c in cells]
     seeds = facets.get("seed", [0] * len(cells))
     read = {seed: sorted(set.intersection(*(set(s) for s, k in zip(scores, seeds, strict=True) if k == seed)))

@@ -15,11 +15,11 @@ from audit.scoring.reference import ReferenceScorer, self_test
 from audit.scoring.scored import Scored
 from audit.statistics.contracts import UNREAD
 from audit.statistics.paired import BoolArray
-from audit.validity.design import ValidityThresholds
+from audit.validity.design import ValidityThresholds as Limits
 from audit.validity.edits.record import Family
 from audit.validity.evidence import SURFACE, changes, measure
 from audit.validity.gates import CHECKS, EXACT_FROM, families_that_tell
-from audit.validity.record import Block, ValidityCell
+from audit.validity.record import Block, Cell
 from audit.validity.vocabulary import Injected
 from audit.verdict.result import Gate, Status
 
@@ -33,12 +33,10 @@ class Fault:
     name: str
     what: str
     check: str
-    inject: Callable[[ValidityCell, np.random.Generator], ValidityCell | None]
+    inject: Callable[[Cell, np.random.Generator], Cell | None]
 
 
-def inject_all(
-    cell: ValidityCell, gates: Sequence[Gate], thresholds: ValidityThresholds, rng: np.random.Generator
-) -> tuple[Injected, ...]:
+def inject_all(cell: Cell, gates: Sequence[Gate], thresholds: Limits, rng: np.random.Generator) -> tuple[Injected, ...]:
     """Every fault on a copy of the cell; gates: what they said of the cell as it is."""
     found = [_one(cell, gates, thresholds, fault, rng) for fault in FAULTS]
     of_scorer = (Injected(**one) for one in cell.scorer.get("injected", ()))
@@ -89,9 +87,7 @@ def scorer_faults(scorer: ReferenceScorer, items: Sequence[Item]) -> tuple[Injec
     return tuple(found)
 
 
-def _one(
-    cell: ValidityCell, gates: Sequence[Gate], t: ValidityThresholds, fault: Fault, rng: np.random.Generator
-) -> Injected:
+def _one(cell: Cell, gates: Sequence[Gate], t: Limits, fault: Fault, rng: np.random.Generator) -> Injected:
     told = partial(Injected, fault.name, fault.what, fault.check)
     before = next(g for g in gates if g.name == fault.check)
     if before.status == Status.NOT_APPLICABLE:
@@ -107,7 +103,7 @@ def _one(
     return told(state, after.detail)
 
 
-def _unpaired(cell: ValidityCell) -> Injected:
+def _unpaired(cell: Cell) -> Injected:
     block = cell.families[Family.FORMAT]
     short = Block(**{name: getattr(block, name)[:, :-1] for name in block.__dataclass_fields__})
     what = "a family lacks the last item: originals and edits are of different items"
@@ -118,7 +114,7 @@ def _unpaired(cell: ValidityCell) -> Injected:
     return Injected("F4", what, "unpaired input is refused", "missed", "it was accepted")
 
 
-def _with(cell: ValidityCell, family: Family, **changed: np.ndarray) -> ValidityCell:
+def _with(cell: Cell, family: Family, **changed: np.ndarray) -> Cell:
     return replace(cell, families={**cell.families, family: replace(cell.families[family], **changed)})
 
 
@@ -129,7 +125,7 @@ def _first_edit(block: Block) -> BoolArray | None:
     return block.name == str(names[counts.argmax()]) if names.size else None
 
 
-def _noop(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+def _noop(cell: Cell, rng: np.random.Generator) -> Cell | None:
     block = cell.families[Family.FORMAT]
     if (first := _first_edit(block)) is None:
         return None
@@ -138,23 +134,23 @@ def _noop(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
     return _with(cell, Family.FORMAT, same=block.same | here, response=response)
 
 
-def _third(cell: ValidityCell) -> BoolArray:
+def _third(cell: Cell) -> BoolArray:
     return np.arange(cell.n) % 3 == 0
 
 
-def _unreadable(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+def _unreadable(cell: Cell, rng: np.random.Generator) -> Cell | None:
     block = cell.families[Family.FORMAT]
     if (first := _first_edit(block)) is None:
         return None
     return _with(cell, Family.FORMAT, response=np.where(first & _third(cell), UNREAD, block.response))
 
 
-def _in_all(cell: ValidityCell, change: Callable[[Block], Block]) -> ValidityCell:
+def _in_all(cell: Cell, change: Callable[[Block], Block]) -> Cell:
     families = {family: change(block) for family, block in cell.families.items()}
     return replace(cell, families=families, original=change(cell.original))
 
 
-def _unread(cell: ValidityCell, lost: BoolArray, why: str) -> ValidityCell:
+def _unread(cell: Cell, lost: BoolArray, why: str) -> Cell:
     def without(block: Block) -> Block:
         reasons = np.where(lost & block.asked, why, block.why.astype(str)).astype(object)
         return replace(block, response=np.where(lost, UNREAD, block.response), why=reasons)
@@ -162,7 +158,7 @@ def _unread(cell: ValidityCell, lost: BoolArray, why: str) -> ValidityCell:
     return _in_all(cell, without)
 
 
-def _frozen(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+def _frozen(cell: Cell, rng: np.random.Generator) -> Cell | None:
     """The answers to surface edits are the originals', read twice: a change of exactly 0."""
     read = {f: b.tests & (b.response != UNREAD) & (cell.before != UNREAD) for f, b in cell.families.items()}
     many = {f for f, here in read.items() if here.sum() >= EXACT_FROM}
@@ -174,7 +170,7 @@ def _frozen(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None
     return frozen
 
 
-def _permuted(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+def _permuted(cell: Cell, rng: np.random.Generator) -> Cell | None:
     """The rows of one family are in another order than its ids: of one in which edits agree enough to tell."""
     family = next(iter(families_that_tell(cell)), None)
     if family is None:
@@ -183,13 +179,13 @@ def _permuted(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | No
     return _with(cell, family, response=cell.families[family].response[:, order])
 
 
-def _mixed(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+def _mixed(cell: Cell, rng: np.random.Generator) -> Cell | None:
     block = cell.families[Family.ATTRIBUTE]
     half = np.arange(cell.n) % 2 == 0
     return _with(cell, Family.ATTRIBUTE, directional=np.where(half, ~block.directional, block.directional))
 
 
-def _unspecific(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+def _unspecific(cell: Cell, rng: np.random.Generator) -> Cell | None:
     content, placebo = cell.used(Family.ATTRIBUTE), cell.families[Family.PLACEBO]
     # Of several edits of an item one that moved it, if any did: the first may move fewer than the others.
     most = np.nan_to_num(changes(cell, content), nan=-1.0).argmax(axis=0)[None]
@@ -198,7 +194,7 @@ def _unspecific(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | 
     return _with(cell, Family.PLACEBO, response=np.where(both, moved, placebo.response))
 
 
-def _key_moves_alone(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+def _key_moves_alone(cell: Cell, rng: np.random.Generator) -> Cell | None:
     """What was wrong is right."""
     block = cell.families[Family.ATTRIBUTE]
     key = np.where(cell.score_before == 0, cell.before, block.key)

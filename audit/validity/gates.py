@@ -14,17 +14,17 @@ import scipy
 from audit.statistics.contracts import UNREAD, response_changes
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.paired import BoolArray, IntArray
-from audit.validity.design import ValidityThresholds
+from audit.validity.design import ValidityThresholds as Limits
 from audit.validity.edits.record import Archetype, Family
-from audit.validity.evidence import SURFACE, CellEvidence, changes
-from audit.validity.record import Block, ValidityCell
+from audit.validity.evidence import SURFACE, Evidence, changes
+from audit.validity.record import Block, Cell
 from audit.verdict import result
 from audit.verdict.result import Gate, ids_where, interval, percent, pvalue, signed_points
 
 Rule = partial(result.Rule, always_items=True)  # also of a gate that passes: they are what its number is made of
 
 
-def ids(cell: ValidityCell, mask: BoolArray) -> tuple[str, ...]:
+def ids(cell: Cell, mask: BoolArray) -> tuple[str, ...]:
     """Question ids of the items where mask (n,) holds."""
     return ids_where(cell.question_ids, mask)
 
@@ -34,7 +34,7 @@ _SMALLEST_EXPECTED = 1.0  # of a chi-square: below it the test is not made
 EXACT_FROM = 20  # answers from which "exactly 0" is no accident
 
 
-def pairing(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+def pairing(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """G4 (F4): every edited row is of its own original: the same item text and key in all rows of an id."""
     source = "li2026, G4: item-level pairing; all edits of an item are resampled together, in whole clusters"
     return Rule("G4_paired", 0.0, source).checked(
@@ -47,7 +47,7 @@ def pairing(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     )
 
 
-def context(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+def context(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """F10: the original, sent again, is the very request: nothing of other items stands in its context."""
     rule = Rule("F10_context", 0.0, "li2026, F10; ours: the hash of what was consumed, first sending against replays")
     if len(cell.original.response) < 2:
@@ -62,7 +62,7 @@ def context(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     )
 
 
-def agreement(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """G4, by the answers: an invariant edit must agree with its own original more than with another item's.
 
     Rows that were permuted within a family keep their ids and show here. number: agreement over what is expected from
@@ -91,7 +91,7 @@ def agreement(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
     )
 
 
-def families_that_tell(cell: ValidityCell) -> dict[Family, tuple[float, float]]:
+def families_that_tell(cell: Cell) -> dict[Family, tuple[float, float]]:
     """Surface families whose edits agree clearly: (mean kappa with the originals, among the family's own edits)."""
     before = cell.before
     found = {}
@@ -115,7 +115,7 @@ def kappa(a: IntArray, b: IntArray) -> float:
     return 0.0 if chance >= 1 else (float(np.mean(a == b)) - chance) / (1 - chance)
 
 
-def scorer_valid(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+def scorer_valid(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """What validates the scorer, and its own self-test on these items (F3a: orientation). Before G2 in our order."""
     facts = cell.scorer
     test = facts["self_test"]
@@ -134,7 +134,7 @@ def scorer_valid(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
     )
 
 
-def key_position(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+def key_position(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """F3b: the key must not stand at one place, where options are shown. Chi-square over positions."""
     source = "chi-square of the key's shown position; conf/verdict: position_alpha"
     rule = Rule("F3b_key_position", t.position_alpha, source)
@@ -162,7 +162,7 @@ def key_position(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
     )
 
 
-def label_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+def label_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """F3c: labels without probability, ties and infinities. number: mean mass, or the share of such rows."""
     source = "li2026, F3c: targets outside what was asked for; conf/verdict: label_mass_min"
     blocks = [cell.original, *cell.families.values()]
@@ -188,7 +188,7 @@ def label_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
     )
 
 
-def exact_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+def exact_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """F3c: every surface change exactly 0 while attribute edits move answers, or a change of exactly 1. An alarm."""
     found = []
     reads = {f: e.families[f] for f in (*SURFACE, Family.ATTRIBUTE) if e.families[f].read >= EXACT_FROM}
@@ -213,7 +213,7 @@ def exact_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
     )
 
 
-def _each_edit(cell: ValidityCell, part: Literal["asked", "tests"]) -> Iterator[tuple[str, Block, BoolArray]]:
+def _each_edit(cell: Cell, part: Literal["asked", "tests"]) -> Iterator[tuple[str, Block, BoolArray]]:
     """Every edit but stand-ins for a few items."""
     for family, block in cell.families.items():
         there = getattr(block, part)
@@ -223,7 +223,7 @@ def _each_edit(cell: ValidityCell, part: Literal["asked", "tests"]) -> Iterator[
                 yield f"{family} {name}", block, here
 
 
-def edits_reach_scorer(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+def edits_reach_scorer(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """G1, first half: edits whose request has the hash of the original's tested nothing. number: the worst edit."""
     source = "li2026, G1: silent no-ops below 20 %, on the hash of the token ids that the scorer consumed"
     rule = Rule("G1_edits_reach_scorer", t.noop_share_max, source)
@@ -248,7 +248,7 @@ def edits_reach_scorer(cell: ValidityCell, e: CellEvidence, t: ValidityThreshold
     )
 
 
-def enough_edits(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+def enough_edits(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """Edits that tested something, of those wanted, by family; of the attribute family items with at least one."""
     shares = {}
     short = np.zeros(cell.n, dtype=bool)
@@ -271,7 +271,7 @@ def enough_edits(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
     )
 
 
-def answers_readable(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+def answers_readable(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """G1, second half (F2): share of readable answers under each edit, and whether an edit changes what can be read."""
     read_before = cell.before != UNREAD
     shares, asked = {"original": float(read_before.mean())}, {"original": read_before.size}
@@ -310,14 +310,14 @@ def answers_readable(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds)
     )
 
 
-def _why_unread(cell: ValidityCell) -> dict[str, int]:
+def _why_unread(cell: Cell) -> dict[str, int]:
     blocks = (cell.original, *cell.families.values())
     found = np.concatenate([b.why[b.asked & (b.response == UNREAD)].astype(str) for b in blocks])
     names, counts = np.unique(found, return_counts=True)
     return {str(name) or "no reason told": int(n) for name, n in zip(names, counts, strict=True)}
 
 
-def archetype(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+def archetype(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """G5: what attribute edits should do in this context, from contracts that were declared before the run."""
     rule = Rule("G5_archetype", 1.0, "li2026, G5; contracts as declared in audit.validity.edits")
     if e.archetype is None:
@@ -341,7 +341,7 @@ def archetype(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
     )
 
 
-def isolation(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+def isolation(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """F6: where the key moves, edits of the content move more answers than as many neutral words. An alarm."""
     rule = Rule("F6_isolation", 0.0, "li2026, F6 and App. F (E6, placebo specificity); here a difference above 0")
     if e.archetype != Archetype.DIAGNOSTIC or e.placebo is None:
@@ -356,7 +356,7 @@ def isolation(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
     )
 
 
-def direction(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+def direction(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """F5: where nearly every wrong answer turns right under an edit, the key moved and the answers did not."""
     source = "notes, section 6: wrong to right of .9 or more of the wrong; conf: wrong_to_right_max"
     rule = Rule("F5_direction", t.wrong_to_right_max, source)
@@ -381,7 +381,7 @@ def direction(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
     )  # fmt: skip
 
 
-def above_baseline(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+def above_baseline(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """G2: the original score beats the best rule that does not read the question (not only guessing)."""
     rule, baseline = e.baseline
     s = e.score.estimate
@@ -403,7 +403,7 @@ def above_baseline(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -
     )
 
 
-def denominator(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+def denominator(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """G3: the ratio's denominator. It withholds the ratio and no status: ours rests on a difference."""
     found = [e.families[f].response_change for f in SURFACE if e.families[f].read]
     number = max((m.estimate for m in found), default=float("nan"))
@@ -421,7 +421,7 @@ def denominator(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> G
     )
 
 
-def replays(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+def replays(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """The noise floor: the very request of the original again."""
     rule = Rule("noise_floor", t.replay_change_max, "ours: identity replays; conf/verdict: replay_change_max")
     if e.replay is None or not e.replay.n:
@@ -435,13 +435,13 @@ def replays(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     )
 
 
-Check = Callable[[ValidityCell, CellEvidence, ValidityThresholds], Gate]
+Check = Callable[[Cell, Evidence, Limits], Gate]
 CHECKS: tuple[Check, ...] = (
     edits_reach_scorer, enough_edits, answers_readable, scorer_valid, key_position, label_values, exact_values,
     above_baseline, denominator, pairing, agreement, archetype, direction, isolation, replays, context,
 )  # fmt: skip
 
 
-def all_gates(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> tuple[Gate, ...]:
+def all_gates(cell: Cell, e: Evidence, t: Limits) -> tuple[Gate, ...]:
     """Every gate but G6, in the paper's order."""
     return tuple(check(cell, e, t) for check in CHECKS)

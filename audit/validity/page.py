@@ -23,7 +23,7 @@ from audit.validity.cells import ItemRows, Key, Row, response_of
 from audit.validity.edits.file import COLUMNS
 from audit.validity.edits.plan import MASKED
 from audit.validity.edits.record import ORIGINAL, Archetype, Contract, Family
-from audit.validity.evidence import SURFACE, CellEvidence
+from audit.validity.evidence import SURFACE, Evidence
 from audit.validity.vocabulary import GATES, LABELS, VERDICTS, ValidityResult, ValidityStatus
 from audit.verdict.result import failed, interval, percent, points
 from audit.verdict.tables import columns, csv_pieces, csv_text, digits
@@ -304,7 +304,7 @@ def _tables(verdict: RunVerdict) -> dict[str, str]:
     }
 
 
-def _of_cells(verdict: RunVerdict, rows: Callable[[CellEvidence], Iterable[Mapping[str, Any]]], *names: str) -> str:
+def _of_cells(verdict: RunVerdict, rows: Callable[[Evidence], Iterable[Mapping[str, Any]]], *names: str) -> str:
     """A csv of what the evidence of each cell holds, behind the cell."""
     both = ({"r": r, **row} for r in verdict.results for row in rows(r.evidence))
     return columns(both, *_WHO, *names)
@@ -313,7 +313,7 @@ def _of_cells(verdict: RunVerdict, rows: Callable[[CellEvidence], Iterable[Mappi
 def group_dif_csv(verdict: RunVerdict) -> str:
     """Each group against the rest at equal total score; without numbers where the strata are too thin."""
 
-    def rows(evidence: CellEvidence) -> Iterator[Mapping[str, Any]]:
+    def rows(evidence: Evidence) -> Iterator[Mapping[str, Any]]:
         for g in evidence.group_dif:
             tested = g.pvalue is not None
             yield {"g": g, "t": g.table if tested else None, "state": "tested" if tested else "too few"}

@@ -58,7 +58,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class ValidityCell:
+class Cell:
     """One model on one benchmark in one context (BBQ: ambig, disambig; "" where a benchmark has one).
 
     cluster: (n,) 0..G-1, what resampling keeps whole. chance: (n,) score of guessing. original: its replays, (K, n).

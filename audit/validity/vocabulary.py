@@ -20,7 +20,7 @@ from audit.verdict.run import CellResult, Decided
 from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
 
 if TYPE_CHECKING:  # the words are read by commands that have no statistics to load
-    from audit.validity.evidence import CellEvidence
+    from audit.validity.evidence import Evidence
     from audit.validity.status import PaperStatus
 
 
@@ -61,7 +61,7 @@ class ValidityResult(CellResult):
     decision: Decision
     paper: PaperStatus | None  # what the paper's own algorithm says of the same numbers
     faults: tuple[Injected, ...]
-    evidence: CellEvidence
+    evidence: Evidence
     above_p: float | None
     below_p: float | None
 

@@ -38,7 +38,7 @@ from audit.sweep.design import Arm
 from audit.validity.as_paper import paper_tables
 from audit.validity.figures import differences, family_changes
 from audit.validity.page import render as validity_page
-from audit.validity.record import ValidityCell
+from audit.validity.record import Cell as ValidityCell
 from audit.variants.arrow import find_library
 
 pytestmark = pytest.mark.browser

@@ -12,7 +12,7 @@ import numpy as np
 
 from audit.statistics.contracts import UNREAD
 from audit.validity.edits.record import Family
-from audit.validity.record import Block, ValidityCell
+from audit.validity.record import Block, Cell
 
 OPTIONS = 3
 LEVELS = {Family.FORMAT: 3, Family.SEMANTIC: 3, Family.ATTRIBUTE: 2, Family.PLACEBO: 1}
@@ -37,9 +37,7 @@ class Asked:
 Model = Callable[[Asked], int | None]
 
 
-def cell(
-    model: Model, n: int = 120, *, directional: bool = True, validated: bool = True, seed: int = 0
-) -> ValidityCell:
+def cell(model: Model, n: int = 120, *, directional: bool = True, validated: bool = True, seed: int = 0) -> Cell:
     """n items with three options each, gold balanced over options and positions."""
     rng = np.random.default_rng(seed)
     keys = np.arange(n) % OPTIONS
@@ -55,7 +53,7 @@ def cell(
                 for i, one in enumerate(orders)
             ])  # fmt: skip
         families[family] = _block(rows, model, directional=moves, name=family)
-    return ValidityCell(
+    return Cell(
         model="made", benchmark="made", context="", question_ids=tuple(f"made/{i:03d}" for i in range(n)),
         cluster=np.arange(n), chance=np.full(n, 1 / OPTIONS), original=original, families=families, wanted=3,
         scorer={**SCORER, "validated": validated}, applicable=dict.fromkeys(Family, 1.0),
@@ -63,7 +61,7 @@ def cell(
     )  # fmt: skip
 
 
-def changed(one: ValidityCell, family: Family, **fields: np.ndarray) -> ValidityCell:
+def changed(one: Cell, family: Family, **fields: np.ndarray) -> Cell:
     """The cell with other values in the block of this family."""
     return replace(one, families={**one.families, family: replace(one.families[family], **fields)})
 

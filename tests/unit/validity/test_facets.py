@@ -11,7 +11,7 @@ from scripted_models import cell
 from audit.errors import ConfigError
 from audit.validity.__main__ import _runs
 from audit.validity.facets import UNSTABLE, facets_csv, lines, stability, variance, variance_csv
-from audit.validity.record import ValidityCell
+from audit.validity.record import Cell
 
 
 def verdict(status: str, csr: float | None, difference: float, context: str = "") -> dict[str, Any]:
@@ -69,7 +69,7 @@ def test_a_facet_of_one_value_or_beside_several_benchmarks_is_refused(words: str
         _runs(words.split())
 
 
-def runs(rate: Callable[[int, str], float], *, other_items: bool) -> tuple[list[list[ValidityCell]], dict[str, Any]]:
+def runs(rate: Callable[[int, str], float], *, other_items: bool) -> tuple[list[list[Cell]], dict[str, Any]]:
     """Two seeds x two templates; rate: of right answers by seed and template. The first items score."""
     one = cell(lambda asked: asked.key, n=40)
     found, facets = [], {"seed": [1, 1, 2, 2], "template": ["a", "b", "a", "b"]}

@@ -15,7 +15,7 @@ from audit.validity.cells import _cell, small_table
 from audit.validity.edits.file import EditFile
 from audit.validity.edits.record import Family
 from audit.validity.evidence import _by_group, measure
-from audit.validity.record import ValidityCell
+from audit.validity.record import Cell
 
 
 def toxigen(n: int, group: Callable[[int], str] = lambda i: "x") -> list[Item]:
@@ -47,7 +47,7 @@ def _row(
     }  # fmt: skip
 
 
-def cell_of(edits: EditFile, rows: list[dict[str, Any]], benchmark: str, lettered: bool) -> ValidityCell:
+def cell_of(edits: EditFile, rows: list[dict[str, Any]], benchmark: str, lettered: bool) -> Cell:
     scorer = {"benchmark": benchmark, "lettered": lettered, "chance": dict.fromkeys(edits.items, 0.5), "name": "s"}
     return _cell(small_table([rows]), 2, scorer, edits)
 
@@ -147,7 +147,7 @@ def test_a_group_whose_attribute_edits_fail_is_found_at_equal_total_score(tmp_pa
     rng = np.random.default_rng(2)
     skill = {item.id: rng.uniform(0.3, 1) for item in items}
 
-    def cell_with(penalty: float) -> ValidityCell:
+    def cell_with(penalty: float) -> Cell:
         rows = rows_of(edits, lambda item: item.key if rng.random() < skill[item.id] else 1 - item.key, mass=0.9)
         for row in rows:
             if row["arm"] == "attribute" and row["question_id"] >= "toxigen/090" and rng.random() < penalty:

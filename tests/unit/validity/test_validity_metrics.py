@@ -10,10 +10,10 @@ from audit.benchmarks.items import BbqFacts, ContrastFacts, CrowsFacts, Item, To
 from audit.statistics.contracts import UNREAD
 from audit.validity.edits.file import _packed, _unpacked
 from audit.validity.metrics import ReferenceMetric, reference_metrics
-from audit.validity.record import ValidityCell
+from audit.validity.record import Cell
 
 
-def of(benchmark: str, items: list[Item], responses: list[int], context: str = "", **more: object) -> ValidityCell:
+def of(benchmark: str, items: list[Item], responses: list[int], context: str = "", **more: object) -> Cell:
     """A cell whose originals have these responses; of the rest nothing is read here."""
     made = cell(follower, n=len(items))
     said = np.array([responses, responses])
@@ -25,7 +25,7 @@ def of(benchmark: str, items: list[Item], responses: list[int], context: str = "
     )  # fmt: skip
 
 
-def metrics(one: ValidityCell, n_resamples: int = 400) -> dict[tuple[str, str], ReferenceMetric]:
+def metrics(one: Cell, n_resamples: int = 400) -> dict[tuple[str, str], ReferenceMetric]:
     found = reference_metrics(one, rng=np.random.default_rng(3), n_resamples=n_resamples)
     return {(m.name, m.part): m for m in found}
 

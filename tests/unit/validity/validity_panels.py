@@ -17,13 +17,13 @@ from audit.validity.cells import ItemRows, small_table
 from audit.validity.design import ValidityThresholds
 from audit.validity.edits.record import Family
 from audit.validity.page import render
-from audit.validity.record import ValidityCell
+from audit.validity.record import Cell
 
 HOSTILE = "<img src=x onerror=\"document.body.dataset.broken='1'\"> <script>document.body.dataset.broken='1'</script>"
 LEVELS = {Family.FORMAT: 2, Family.SEMANTIC: 1, Family.ATTRIBUTE: 1}
 
 
-def cells(benchmark: str = "contrast", n: int = 60) -> list[ValidityCell]:
+def cells(benchmark: str = "contrast", n: int = 60) -> list[Cell]:
     """A follower (selective), one that ignores its input (failed) and a scorer that nothing validates."""
     made = []
     for name, model, validated in (
@@ -43,7 +43,7 @@ def cells(benchmark: str = "contrast", n: int = 60) -> list[ValidityCell]:
     return made
 
 
-def verdict(found: Sequence[ValidityCell], chronology: Chronology | None = None) -> RunVerdict:
+def verdict(found: Sequence[Cell], chronology: Chronology | None = None) -> RunVerdict:
     t = ValidityThresholds()
     results = analyse(found, Settings(t, 1, 100))
     return RunVerdict(
@@ -52,7 +52,7 @@ def verdict(found: Sequence[ValidityCell], chronology: Chronology | None = None)
     )  # fmt: skip
 
 
-def rows(found: Sequence[ValidityCell], text: str = "Which pet barks?") -> ItemRows:
+def rows(found: Sequence[Cell], text: str = "Which pet barks?") -> ItemRows:
     """Rows of the first five items of each cell; the first format edit of each is the original's very request."""
     made: dict[Any, list[dict[str, Any]]] = {}
     for cell in found:
@@ -65,7 +65,7 @@ def rows(found: Sequence[ValidityCell], text: str = "Which pet barks?") -> ItemR
     return ItemRows(small_table(made.values()), lambda keys: {key: made[key] for key in keys})
 
 
-def _row(cell: ValidityCell, i: int, arm: str, level: int, text: str) -> dict[str, Any]:
+def _row(cell: Cell, i: int, arm: str, level: int, text: str) -> dict[str, Any]:
     edited = text if arm == "original" else f"{text} ({arm} {level})"
     same = arm == "format" and level == 1
     return {

@@ -7,6 +7,7 @@ reads is RUN_DIR/judgements.arrow: the votes by question and reply, and what was
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ import pyarrow as pa
 from audit.config import load_model_config
 from audit.engines.weights import resolve_weights
 from audit.errors import ShardError
-from audit.records import Generation
 from audit.scoring.judged import MAX_TOKENS, TEMPERATURE, decided, judge_key, judge_prompt, prompt_sha256, read_vote
 from audit.shards.read import iter_rows, write_table
 from audit.validity.audit import SCHEMA
@@ -62,11 +62,9 @@ def judge_run(run_dir: Path, config: ValidityConfig, judge: str) -> None:
         cluster=config.cluster, store=config.store, progress=config.progress,
     )  # fmt: skip
 
-    def generate(requests: Sequence[ModelRequest]) -> list[Generation]:
-        return ask_model(asking, model, JUDGE, requests)
-
     weights = resolve_weights(model) if model.engine == "vllm" else None
-    made = judgements(replies_in(run_dir), labelled, generate, votes=config.judge_votes)
+    ask = partial(ask_model, asking, model, JUDGE)
+    made = judgements(replies_in(run_dir), labelled, ask, votes=config.judge_votes)
     about = {"judge": model.name, "revision": revision_of(model, weights), **made.about}
     write_judgements(Judgements(made.votes, about), run_dir)
 

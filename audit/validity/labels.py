@@ -36,9 +36,10 @@ def read_labels(path: Path) -> tuple[Labelled, ...]:
         for place, row in read_rows(path):
             try:
                 human = row.get("human", row.get("final_label")) if isinstance(row, dict) else None
-                label = read_label(str(human or ""))
+                said = str(human or "")
+                label = read_label(said)
                 if label is None:
-                    raise DataError(f"{str(human or '')[:40]!r} is no label; expected such as 2_full_refusal.")
+                    raise DataError(f"{said[:40]!r} is no label; expected such as 2_full_refusal.")
                 found.append(Labelled(str(field(row, "prompt")), str(field(row, "completion")), label))
             except (BenchmarkError, DataError) as error:
                 raise DataError(f"{path.name}, {place}: {error} Expected the columns {', '.join(COLUMNS)}.") from error

@@ -152,17 +152,19 @@ def items_csv(rows: ItemRows) -> Iterator[str]:
         "model", "benchmark", "context", "question_id", "family", "level", "replicate", "edit", "contract",
         "key_before", "key_after", "response_before", "response_after", "contract_state", "right", "why_unread",
     )  # fmt: skip
-    return csv_pieces(header, (line for key, found in rows.by_item(*_OF_CSV) for line in _lines(key, found)))
 
+    def lines() -> Iterator[tuple[Any, ...]]:
+        for key, found in rows.by_item(*_OF_CSV):
+            before = found[0]["canonical"] if found[0]["arm"] == ORIGINAL else None
+            for row in found:
+                yield (
+                    *key, row["arm"], row["variant"], row["replicate"], row["edit"], row["contract"],
+                    row["key_before"], row["key_after"], before, row["canonical"],
+                    state_of(row, row["canonical"], before),
+                    "" if row["correct"] is None else int(row["correct"]), row["why"],
+                )  # fmt: skip
 
-def _lines(key: Key, rows: Sequence[Row]) -> Iterator[tuple[Any, ...]]:
-    before = rows[0]["canonical"] if rows[0]["arm"] == ORIGINAL else None
-    for row in rows:
-        yield (
-            *key, row["arm"], row["variant"], row["replicate"], row["edit"], row["contract"], row["key_before"],
-            row["key_after"], before, row["canonical"], state_of(row, row["canonical"], before),
-            "" if row["correct"] is None else int(row["correct"]), row["why"],
-        )  # fmt: skip
+    return csv_pieces(header, lines())
 
 
 SHOULD = {  # what becomes of an answer, by an edit's contract; what edits of the content should do to it, by archetype

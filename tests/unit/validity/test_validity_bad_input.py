@@ -47,14 +47,11 @@ def test_no_number_of_items_is_as_many_as_the_source_asks_or_all_that_there_are(
     assert resolve_validity(asked).resolved.samples[0].sample.n == 60
 
 
-def test_a_file_without_partner_rows_is_refused(tmp_path: Path) -> None:
+def test_items_without_partner_rows_or_options_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "Pets.jsonl"
     path.write_text("".join(json.dumps(bbq_row(i * 4)) + "\n" for i in range(5)))
     with pytest.raises(BenchmarkError, match=r"No sampled item of bbq has a partner.*BBQ all rows"):
         resolve_validity(config("bbq", path))
-
-
-def test_fewer_than_two_options_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "mc_task.json"
     path.write_text(json.dumps([{"question": "Is it?", "mc1_targets": {"Yes.": 1}, "mc2_targets": {"Yes.": 1}}]))
     with pytest.raises(AuditError, match="option"):

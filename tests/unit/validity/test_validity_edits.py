@@ -92,18 +92,15 @@ def test_label_style_and_order_are_nothing_where_no_option_is_shown(contrast):
     assert request_of(shown, edit.item, edit.label_style) != request_of(shown, contrast[0], PLAIN_LABELS)
 
 
-def test_the_order_of_options_keeps_what_they_are():
+def test_a_format_edit_keeps_what_the_options_are_and_is_on_both_sentences_of_a_pair():
     item = Item("a/1", "made", "Which?", ("x", "y", "z"), 1, "a/1")
     turned = format_edit("option_order", item).item
     assert (turned.options, turned.shown, turned.key) == (("y", "z", "x"), (1, 2, 0), 1)
     assert turned.published == item.options and turned.options[turned.shown.index(turned.key)] == "y"
+    assert format_edit("upper_case", PAIR).item.options == ("ONE IS HERE.", "TWO IS HERE.")  # both sentences
 
 
 PAIR = Item("crows_pairs/1", "crows_pairs", "", ("One is here.", "Two is here."), 0, "g")
-
-
-def test_a_format_edit_of_a_pair_is_on_both_sentences():
-    assert format_edit("upper_case", PAIR).item.options == ("ONE IS HERE.", "TWO IS HERE.")
 
 
 def test_a_placebo_has_the_distance_of_the_attribute_edit():

@@ -9,17 +9,18 @@ from audit.validity.design import ValidityThresholds as Limits
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import Evidence
 from audit.validity.record import Cell
-from audit.validity.vocabulary import GATES, VERDICTS, Decision, ValidityStatus
+from audit.validity.vocabulary import GATES, VERDICTS, Decision
+from audit.validity.vocabulary import ValidityStatus as S
 from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
 from audit.verdict.vocabulary import gate_reasons
 
 _LATE = ("G5_archetype", "G6_repair_regression")
 _WITHHELD = (  # the gates of each status, in order; None: every other one
-    (ValidityStatus.INELIGIBLE_EDITS, ("G1_edits_reach_scorer", "G1_enough_edits")),
-    (ValidityStatus.SCORER_UNVALIDATED, ("scorer_valid", "F3b_key_position", "F3c_label_values")),
-    (ValidityStatus.FAILED, None),
-    (ValidityStatus.INELIGIBLE_ARCHETYPE, _LATE[:1]),
-    (ValidityStatus.EXPLORATORY, _LATE[1:]),
+    (S.INELIGIBLE_EDITS, ("G1_edits_reach_scorer", "G1_enough_edits")),
+    (S.SCORER_UNVALIDATED, ("scorer_valid", "F3b_key_position", "F3c_label_values")),
+    (S.FAILED, None),
+    (S.INELIGIBLE_ARCHETYPE, _LATE[:1]),
+    (S.EXPLORATORY, _LATE[1:]),
 )
 
 
@@ -33,9 +34,9 @@ def decide(
         if found:
             return Decision(status, gate_reasons(found, GATES), advice_of(found))
     if evidence.primary is None or evidence.archetype is None:
-        return Decision(ValidityStatus.INELIGIBLE_EDITS, (because("nothing_to_compare"),))
+        return Decision(S.INELIGIBLE_EDITS, (because("nothing_to_compare"),))
     if not {g.name for g in gates if g.status == Status.PASS}.issuperset(_LATE):
-        return Decision(ValidityStatus.EXPLORATORY, (because("checks_not_made"),))
+        return Decision(S.EXPLORATORY, (because("checks_not_made"),))
     return _by_difference(evidence, thresholds, above_p, below_p)
 
 
@@ -46,7 +47,7 @@ def _by_difference(e: Evidence, t: Limits, above_p: float | None, below_p: float
     effect = because("attribute_effect", difference=d.difference, low=d.low, high=d.high, directional=directional)
     share = because("as_expected", share=follow.estimate, low=follow.low, high=follow.high)
 
-    def to(status: ValidityStatus, why: Sequence[Reason], advice: Reason) -> Decision:
+    def to(status: S, why: Sequence[Reason], advice: Reason) -> Decision:
         return Decision(status, (effect, share, *why), (advice,))
 
     if above_p is not None and above_p <= t.alpha:
@@ -55,27 +56,27 @@ def _by_difference(e: Evidence, t: Limits, above_p: float | None, below_p: float
                 words = because(
                     "as_neutral_words", difference=e.placebo.estimate, low=e.placebo.low, high=e.placebo.high
                 )
-                return to(ValidityStatus.INDETERMINATE, [words], because("read_moved_items"))
-            return to(ValidityStatus.SELECTIVE, [because("reacts")], because("read_moved_items"))
+                return to(S.INDETERMINATE, [words], because("read_moved_items"))
+            return to(S.SELECTIVE, [because("reacts")], because("read_moved_items"))
         worst = e.families[Family.ATTRIBUTE].followed_held.low
         if worst >= t.follow_min:
-            return to(ValidityStatus.SELECTIVE, [because("follows")], because("score_may_stand"))
+            return to(S.SELECTIVE, [because("follows")], because("score_may_stand"))
         if follow.low >= t.follow_min:
             why = because("follows_unless_unparsed", low=worst, least=t.follow_min)
-            return to(ValidityStatus.INDETERMINATE, [why], because("mend_unparsed"))
+            return to(S.INDETERMINATE, [why], because("mend_unparsed"))
         why = because("follows_too_rarely", low=follow.low, least=t.follow_min)
         needed = items_for_limit(follow, t.follow_min)
-        return to(ValidityStatus.INDETERMINATE, [why], because("ask_more", asked=follow.n, needed=needed))
+        return to(S.INDETERMINATE, [why], because("ask_more", asked=follow.n, needed=needed))
     if below_p is not None and below_p <= t.alpha:
         if directional:
-            return to(ValidityStatus.NON_SELECTIVE, [because("surface_wins")], because("score_is_not_ability"))
-        return to(ValidityStatus.NON_SELECTIVE, [because("stays", margin=t.margin)], because("score_may_stand"))
+            return to(S.NON_SELECTIVE, [because("surface_wins")], because("score_is_not_ability"))
+        return to(S.NON_SELECTIVE, [because("stays", margin=t.margin)], because("score_may_stand"))
     tests = ((e.selective_p, above_p), (e.non_selective_p, below_p))
     needed = min((n for raw, p in tests if (n := items_for_test(follow.n, raw, p, t.alpha)) is not None), default=None)
     why = because("neither_direction", above=above_p, below=below_p)
     if min(d.above_p, d.below_p) <= t.alpha < min(p for p in (e.selective_p, e.non_selective_p) if p is not None):
-        return to(ValidityStatus.INDETERMINATE, [why], because("mend_unparsed"))
-    return to(ValidityStatus.INDETERMINATE, [why], because("ask_more", asked=follow.n, needed=needed))
+        return to(S.INDETERMINATE, [why], because("mend_unparsed"))
+    return to(S.INDETERMINATE, [why], because("ask_more", asked=follow.n, needed=needed))
 
 
 def items_for_limit(rate: Mean, least: float) -> int | None:

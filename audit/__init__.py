@@ -2,22 +2,9 @@
 
     question -> presentations -> engine -> answer -> score -> Arrow shard -> statistics -> verdict -> report
 
-Shared rooms, which know no audit:
-    records      the one vocabulary               errors    the exception tree
-    audits       what an audit is: a record       config    what can be set of any audit
-    resolve      names -> pinned things, no Ray   benchmarks published rows -> questions
-    prompting    what a model is shown (pure)     scoring   text or logprobs -> answer (pure)
-    engines      vLLM, endpoints, a script        runtime   the only place with ray
-    shards       rows, exactly once, manifest     summary   accuracy per setting
-    statistics   arrays -> result objects (pure)  verdict   what every verdict is made of (pure)
-    report       the page's shell, charts       governance decisions, signatures, evidence packs
-
-Audits, one folder each, with the same file names in each: sweep (router-worker), perturb (rewordings; their libraries
-are built in variants), memory (likelihoods, held-out items), validity (edits with contracts). A command finds an audit
-by its name: `audits.part_of`. `suite` runs several of them on one pinned model. `plant` teaches a model half of a
-benchmark and tries them all on it.
-
-Commands: `audit --help`, from the table in `commands`.
+AGENTS.md says what is in which room. The audits are sweep (router-worker), perturb (rewordings), memory (likelihoods,
+held-out items) and validity (edits with contracts): one folder each, with the same file names. A command finds an audit
+by its name: `audits.part_of`.
 
 The public API: `run` an audit, `load` a run, `find_runs` in a folder; their errors are `errors.AuditError`.
 """

@@ -1,7 +1,6 @@
 """What an audit is to the rooms that it shares with others: a frozen record of functions, and what they are given.
 
-A new audit is a folder with such a record. Pipeline, exactly-once, resume, manifest, engines and progress take it as it
-is and never ask which one it is. Every function is pure and lives in a module, as it travels to other processes.
+No shared room asks which audit it is. Every function is pure and lives in a module, as it travels to other processes.
 """
 
 from __future__ import annotations
@@ -40,10 +39,9 @@ if TYPE_CHECKING:  # a command that is refused needs no Arrow
 class Work:
     """One model's run, resolved: what an audit's functions are given beside a question.
 
-    reask: how options are read again whose reply held no answer; None: they are left unparsed. preparing, answering:
-    sampling of the calls before the answer, and of the answer. own: what the audit resolved for
-    itself, small, as it travels to every stage (such as the path of a library). adapter: of the answers, as in
-    `GenerationRequest`.
+    reask: how options are read again whose reply held no answer; None: not. preparing, answering: sampling of the calls
+    before the answer, and of the answer. own: what the audit resolved for itself, small, as it travels to every stage.
+    adapter: of the answers, as in `GenerationRequest`.
     """
 
     design: Design
@@ -60,8 +58,7 @@ class Work:
     def seed_of(
         self, question: Question, arm: str, level: int | None, replicate: int, role: str = ANSWER_ROLE, index: int = 0
     ) -> int:
-        """Of one call. level: None for a call that several levels share. role: which call of a row this is (the answer,
-        or one before it); index: which of several of that role, from 0.
+        """Of one call. level: None for a call that several levels share. role, index: which call of a row, from 0.
 
         Replicates differ in every arm. The model's revision is no part of it: the seed is known before that is.
         """
@@ -71,7 +68,7 @@ class Work:
 
 
 def answer_request(work: Work, question: Question, setting: Setting, presentation: Presentation) -> GenerationRequest:
-    """What an engine is asked for one presentation. All of a question's requests have one affinity."""
+    """What an engine is asked for one presentation."""
     answers = () if presentation.pieces else presentation.options  # of a given text nothing is answered
     by_letter = work.reading == Reading.LETTER_LOGPROB and answers
     scoring = presentation.scoring or Scoring(
@@ -113,11 +110,8 @@ def answer_requests(
 
 @dataclass(frozen=True)
 class Roles:
-    """Which settings are compared with which: the one place that says it.
-
-    baseline: (arm, level) of the settings whose mean is the baseline. treated: the arm that is compared with it; every
-    other setting is a control. arms: all arms, in the order in which they are shown.
-    """
+    """Which settings are compared with which. baseline: (arm, level) of those whose mean is the baseline. treated: the
+    arm compared with it; every other setting is a control. arms: all, in the order in which they are shown."""
 
     baseline: tuple[str, int]
     treated: str
@@ -136,14 +130,13 @@ def itself(config: Any, model: ModelConfig) -> ModelConfig:
 class Audit:
     """One audit.
 
-    schema: its rows. roles: what is compared with what. design: its configuration -> the parts of every question.
-    present: a question under one part -> what the model is asked at each of its levels, in their order; it is given the
-    replies to `prepare`. prepare: the calls before the answer, given the replies that are there, until it names none;
-    None where a row is one call.
-    prepare_role: what these calls are called in metrics and in columns (`<role>_messages`, `<role>_calls`).
-    answering: the model that answers in place of the one that is audited. templates: its own prompt templates, with
-    their placeholders. read: its own reading of a reply, with further columns of the row; None: by `Work.reading`.
-    told: own columns that only the reply can fill, of one setting.
+    schema: its rows. design: its configuration -> the parts of every question. present: a question under one part ->
+    what the model is asked at each of its levels, in their order, given the replies to `prepare`. prepare: the calls
+    before the answer, given the replies that are there, until it names none; None where a row is one call.
+    prepare_role: their name in metrics and columns (`<role>_messages`). answering: the model that answers in place of
+    the audited one. templates: its own prompt templates, with their placeholders. read: its own reading of a reply,
+    with further columns of the row; None: by `Work.reading`. told: own columns that only the reply can fill, of one
+    setting.
     """
 
     name: str
@@ -189,18 +182,15 @@ def find_audit(name: str) -> Audit:
 
 @dataclass(frozen=True)
 class Hooks:
-    """What a command has done by the runtime, which knows no registry: on_start(run directory) may refuse the run;
-    on_failure(run directory, why) raises nothing."""
+    """What the runtime, which knows no registry, calls: on_start(run directory) may refuse the run; on_failure(run
+    directory, why) raises nothing."""
 
     on_start: Callable[[Path], None] = lambda run_dir: None
     on_failure: Callable[[Path, str], None] = lambda run_dir, why: None
 
 
 def part_of(name: str, part: str) -> Any:
-    """The module `part` of an audit: all have the same file names. ConfigError for an unknown audit, or one without it.
-
-    Commands look for: vocabulary (VERDICTS, INSTRUMENT), report (report_runs), calibrate (procedures).
-    """
+    """The module `part` of an audit. ConfigError for an unknown audit, or one without it."""
     module = f"{audit_package(name)}.{part}"
     if find_spec(module) is None:
         have = [other for other in every_audit() if find_spec(f"{audit_package(other)}.{part}") is not None]

@@ -1,13 +1,8 @@
 """The faults that a project or a run met, and what each did to its numbers: CHRONOLOGY.jsonl (li2026, Box 1).
 
-    audit chronology check  [PATH]              every entry is whole; named tests exist
-    audit chronology add    ENTRY.json [PATH]   appends one entry ("-" reads it from standard input)
-    audit chronology render [PATH]              markdown, with totals
-
-PATH is a file or a folder with CHRONOLOGY.jsonl: a project's, or a run's directory (default: here). An entry that does
-not say what a reader saw (field 4), or by how much it moved (field 7), is refused as not auditable. The fields are
-those of chronology.schema.json; what goes beyond a schema (unique ids, a delta for every affected cell, a fix without a
-test) is checked here.
+An entry that does not say what a reader saw (field 4), or by how much it moved (field 7), is refused as not auditable.
+The fields are those of chronology.schema.json; what goes beyond a schema (unique ids, a delta for every affected cell,
+a fix without a test) is checked here.
 """
 
 import json

@@ -1,7 +1,6 @@
 """What a command that Hydra composes refuses before Hydra or a job runs: several jobs, a model given twice.
 
-One command is one job: engines are loaded once, and the tests of all its models are corrected together. So a comma that
-Hydra reads as "one job each" is either a list (`r=1,3,9`) or refused with the spelling that works.
+One command is one job: engines are loaded once, and the tests of all its models are corrected together.
 """
 
 import re
@@ -69,9 +68,8 @@ Plugins.instance().register(_AddedConfigs)
 def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], int]) -> None:
     """Run conf/<audit>.yaml with this process's arguments; exit code 1 with the reason where they are refused.
 
-    schema: the audit's dataclass that the composed configuration has to fit. read, act: as in `run_composed`. Plain
-    overrides are composed here: `@hydra.main` does that twice, to learn whether several jobs are meant, and a refusal
-    waits for both.
+    schema: the audit's dataclass. read, act: as in `run_composed`. Plain overrides are composed here: `@hydra.main`
+    does that twice, to learn whether several jobs are meant, and a refusal waits for both.
     """
     name, typed = name_of(schema.__module__), _without_secrets(sys.argv[1:])
 
@@ -120,7 +118,7 @@ def _options_first(words: Sequence[str]) -> list[str]:
 
 
 def _without_secrets(words: Sequence[str]) -> list[str] | None:
-    """The words, which are kept beside the run for its next command; None where one of them holds a secret."""
+    """The words, as they are kept beside the run; None where one of them holds a secret."""
     told = [{one.key_or_group: one.value()} if (one := _parsed(word)) else word for word in words]
     return None if redact(told) != told else list(words)
 
@@ -131,8 +129,8 @@ def run_composed(
     act: Callable[[Any], int],
     check: Callable[[], None] = lambda: None,
 ) -> int:
-    """read: the composed configuration, validated; act: what is done with it. Errors that teach go to stderr without a
-    traceback, with exit code 1. check: what else can be refused, such as `check_composed` inside a Hydra job."""
+    """read: the composed configuration, validated; act: what is done with it. An AuditError is said, with exit code 1.
+    check: what else can be refused, such as `check_composed` inside a Hydra job."""
     try:
         check()
         return act(read(cfg))
@@ -147,7 +145,7 @@ def _without_hydra(composed: DictConfig) -> DictConfig:
 
 
 def help_text(name: str, overrides: Sequence[str]) -> str:
-    """What Hydra prints for --help of conf/<name>.yaml, in a third less time: it would read every group twice."""
+    """What Hydra prints for --help, in a third less time: it would read every group twice."""
     with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
         composed = compose(name, overrides=list(overrides), return_hydra_config=True)
     template = composed.hydra.help.template
@@ -160,9 +158,8 @@ def help_text(name: str, overrides: Sequence[str]) -> str:
 
 
 def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
-    """The arguments as Hydra is to read them: `r=1,3,9` as `r=[1,3,9]`, `worker=NAME` as a choice in the group model.
-
-    ConfigError where they ask for several jobs, or hold an interpolation.
+    """The arguments as Hydra is to read them: `worker=NAME` as a choice in the group model. ConfigError where they ask
+    for several jobs, or hold an interpolation.
 
     >>> hydra_arguments(["n=20", "r=1,3,9"], SweepConfig)  # doctest: +SKIP
     ['n=20', 'r=[1,3,9]']
@@ -199,7 +196,7 @@ def _as_group(word: str) -> str:
 
 
 def compose_command(name: str, words: Sequence[str], schema: type) -> DictConfig:
-    """What a command would compose of conf/<name>.yaml and these words, without a Hydra job. Raises ConfigError."""
+    """What a command would compose of these words, without a Hydra job. Raises ConfigError."""
     overrides = hydra_arguments(expand(check_words(words, name), name)[0], schema)
     try:
         with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
@@ -256,8 +253,8 @@ def _check_models(config_name: str, overrides: Sequence[str]) -> None:
 
 
 def _check_rates(config_name: str, overrides: Sequence[str]) -> None:
-    """A rate or price that was typed for a model that there is not would be read by nothing. A table in a file may well
-    have more models than one command."""
+    """A rate or price that was typed for an unknown model would be read by nothing. A table in a file may well have
+    more."""
     given = [nested(o.key_or_group, o.value()) for o in map(_parsed, overrides) if o and not o.is_delete()]
     costs = [one["cost"] for one in given if isinstance(one.get("cost"), dict)]  # cost=NAME chooses a file
     tables = [

@@ -1,6 +1,5 @@
-"""The run of an audit, whichever it is: resolve, say what it will cost, ask, print, report. Heavy imports stand inside,
-so that what is refused first loads none of them.
-"""
+"""The run of an audit: resolve, say what it will cost, ask, print, report. Heavy imports stand inside: what is refused
+first loads none of them."""
 
 from __future__ import annotations
 

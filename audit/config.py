@@ -1,8 +1,6 @@
 """What every audit's configuration has, and its validation. No engine is loaded before it passed.
 
-An audit's own dataclass extends `RunConfig` and is the schema of its conf/<audit>.yaml, so that a misspelt key or a
-value of the wrong type is refused by name. Hydra lets `+key=value` add anything, which nothing then reads: a misspelt
-key would run another audit than the one meant, so keys that the schema does not have are refused, with the nearest.
+Hydra lets `+key=value` add anything, which nothing then reads: keys that the schema does not have are refused.
 """
 
 import re
@@ -30,11 +28,8 @@ from audit.scoring.sandbox import sandbox_python
 
 
 def check_keys(values: Any, schema: Any, path: str = "") -> None:
-    """ConfigError for the first key in `values` (nested mappings) that `schema` has no field for.
-
-    schema: a dataclass, or the type of one of its fields. What is below `dict[str, Any]` or `Any` is free; the items of
-    a list were checked by Hydra, whose lists are typed.
-    """
+    """ConfigError for the first key in `values` (nested mappings) that `schema`, a dataclass or a field's type, has no
+    field for. What is below `dict[str, Any]` or `Any` is free; the items of a list were checked by Hydra."""
     if isinstance(values, Mapping) and is_dataclass(schema):
         for key, value in values.items():
             known = fields_of(schema)
@@ -202,8 +197,8 @@ def reading_of(config: RunConfig, model: ModelConfig) -> Reading:
 
 
 def reask_of(config: RunConfig, model: ModelConfig) -> Reading | None:
-    """How a model is asked again where its reply holds no answer; None: not. Only replies that name an option are, and
-    only of an engine that tells the likelihood of any option."""
+    """How a model is asked again where its reply holds no answer; None: not. Only of an engine that tells the
+    likelihood of any option."""
     known = {True: Reading.LETTER_LOGPROB, "option_text": Reading.OPTION_TEXT, False: None}
     if not isinstance(config.reask, bool | str) or config.reask not in known:
         raise ConfigError(f"Invalid reask: {config.reask!r}. Expected true, false or option_text.")
@@ -245,10 +240,8 @@ def check_run(
     answering: Callable[[Any, ModelConfig], ModelConfig] = itself,
     templates: Mapping[str, tuple[str, ...]] = {},
 ) -> None:
-    """Everything shared that can be refused without touching a model or a benchmark. Raises ConfigError.
-
-    answering, templates: as in `audit.audits.Audit`.
-    """
+    """Everything shared that can be refused without touching a model or a benchmark. Raises ConfigError. answering,
+    templates: as in `audit.audits.Audit`."""
     if not config.model:
         raise ConfigError(f"No model. Expected model=<name> or 'model=[a,b]'. Known: {', '.join(known_models())}.")
     sample_size(config)
@@ -303,10 +296,7 @@ def _check_different(models: dict[str, ModelConfig]) -> None:
 
 
 def plain_config(config: RunConfig, answering: Mapping[str, ModelConfig]) -> dict[str, Any]:
-    """The whole configuration as plain data, with every model's prompts and the models that answer spelt out.
-
-    answering: by the name of the audited model. `audit.shards.manifest.fingerprint` decides which keys decide results.
-    """
+    """The whole configuration as plain data, with every model's prompts and the models that answer."""
     result: dict[str, Any] = dict(OmegaConf.to_container(OmegaConf.structured(config)))
     others = {other.name: other for other in answering.values() if other.name not in config.model}
     if others:

@@ -30,8 +30,8 @@ from audit.verdict.vocabulary import Outcome, word_of
 
 
 def settle_references(config: ReferencedConfig, resolved: ResolvedRun, same: Sequence[str]) -> ResolvedRun:
-    """The run with what its manifest keeps of the references. ConfigError where one cannot be compared (`check_runs`),
-    was asked other items, or was convicted and is not allowed."""
+    """The run with what its manifest keeps of the references. ConfigError where one cannot be compared, was asked other
+    items, or was convicted and is not allowed."""
     runs, audit = reference_runs(config), resolved.audit.name
     check_runs(runs, audit, resolved.models, judged(config), resolved.revisions, resolved.plain, same)
     check_items(runs, (question for sample in resolved.samples for question in sample.questions()))
@@ -69,10 +69,10 @@ def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:
 def check_convicted(
     config: ReferencedConfig, runs: Sequence[ReferenceRun], models: Mapping[str, Facts]
 ) -> dict[str, str]:
-    """{reference: what was found} of those that allow_convicted names; ConfigError for any other.
+    """{reference: what was found} of those that allow_convicted names; ConfigError for any other. models: facts of this
+    run's.
 
-    models: facts of every model of this run. Looked up: the verdict of each reference run, that of the panel or suite
-    which it belongs to, and the registry, by name and weights.
+    Looked up: the verdict of each reference run, of its panel or suite, and the registry, by name and weights.
     """
     serving: dict[str, tuple[Facts, Path | None]] = {
         name: (facts, None) for name, facts in models.items() if name not in judged(config)

@@ -1,7 +1,4 @@
-"""What follows from a verdict: pass, review, block or no decision, and the exit code that says so.
-
-Works on what verdict.json holds, of whatever audit: each audit's words say what a verdict means for a gate.
-"""
+"""What follows from a verdict.json: pass, review, block or no decision, and the exit code that says so."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -55,8 +52,8 @@ _DECISIONS = {word.outcome: decision for decision, word in SHOWN.items()} | {Out
 
 @dataclass(frozen=True)
 class CellRuling:
-    """One model on one benchmark. failed_gates: (name, what was found) of the checks that failed. not_run: controls.
-    plain: the verdict in plain words. context: where the benchmark has several."""
+    """One model on one benchmark. failed_gates: (name, what was found). not_run: controls. plain: the verdict in plain
+    words. context: where the benchmark has several."""
 
     audit: str
     model: str
@@ -95,8 +92,7 @@ class Seal:
 
 @dataclass(frozen=True)
 class Try:
-    """An earlier run of the same audit, model and benchmark. decision: "" of one without a verdict. differs: in what;
-    nothing for the same run again."""
+    """An earlier run of the same audit, model and benchmark. decision: "" of one without a verdict."""
 
     run: str
     started: str
@@ -113,14 +109,12 @@ class Try:
 class Ruling:
     """What a gate says of a run.
 
-    scope: of a pass of several audits, which forms of contamination it speaks of.
-    verdict_decision: what the verdict alone says, before anybody decided. problem: why there is no verdict to go by;
-    empty where there is one. incomplete: the models and benchmarks of which answers are missing. together: what several
-    audits say as one. rules: of a suite, what the source's thresholds say beside our verdict, and which of them gates;
-    and the thresholds of a run that are not those that ship.
-    seals: what was planned, of each run that has a seal. tries: the earlier runs that are known.
-    said: what people decided, a sentence each. overridden: the run passes because of them, and not because of its
-    verdict.
+    verdict_decision: what the verdict alone says. problem: why there is no verdict to go by. incomplete: where answers
+    are missing. together: what several audits say as one. rules: of a suite, what the source's thresholds say beside
+    our verdict, and which of them gates; and the thresholds of a run that are not those that ship. scope: of a pass of
+    several audits, which forms of contamination it speaks of. said: what people decided, a sentence each. overridden:
+    the run passes because of them. seals: what was planned, of each run that has one. tries: the earlier runs that are
+    known.
     """
 
     run: str
@@ -153,9 +147,8 @@ _NO_SUITE: Mapping[str, Any] = {"source": (), "gate": "ours", "sentences": ()}
 
 
 def rule(verdict: Mapping[str, Any], run: str = "") -> Ruling:
-    """The ruling on what verdict.json holds; a panel is ruled by its worst cell, and one with missing rows has failed.
-
-    So has a page of several audits of which one measured nothing.
+    """The ruling on what verdict.json holds; a panel is ruled by its worst cell. One with missing rows, or of which an
+    audit measured nothing, has failed.
 
     Raises ValueError for an unknown verdict; KeyError, TypeError or AttributeError for what is no verdict at all.
     """
@@ -204,8 +197,8 @@ def _scoped(
 
 
 def gated(cell: CellRuling, suite: Mapping[str, Any]) -> CellRuling:
-    """A cell as the suite has it gated: where `gate` is "source", the source's thresholds decide of what they rule; but
-    they pass nothing that could not be measured (withheld): of no right answer at all their score is 0."""
+    """A cell as the suite has it gated: where `gate` is "source", the source's thresholds decide; but they pass nothing
+    that could not be measured (withheld): of no right answer at all their score is 0."""
     ruled = [
         one
         for one in suite["source"]

@@ -1,8 +1,5 @@
 """What a run would ask, found by asking nothing: the audit's own functions over some of its questions, and scaled.
-
-Every audit's plan starts from here, and adds what its design could find. Counts are exact where all questions are
-presented, estimates where there are more.
-"""
+Counts are exact where all questions are presented, estimates where there are more."""
 
 import json
 import shlex
@@ -29,11 +26,8 @@ PRESENTATIONS, FEWEST = 3_000, 50  # so many of one model on one benchmark, of a
 
 @dataclass(frozen=True)
 class Asked:
-    """What one model is asked on one benchmark.
-
-    planned: calls and tokens in all, and what they cost. arms: answers by arm. prepared: calls before the answers.
-    tokens: by the name of the model that is called.
-    """
+    """What one model is asked on one benchmark. planned: calls and tokens in all, and what they cost. arms: answers by
+    arm. prepared: calls before the answers. tokens: by the name of the model that is called."""
 
     planned: PlannedCalls
     questions: int
@@ -89,10 +83,8 @@ def _asked(resolved: ResolvedRun, work: Work, sample: BenchmarkSample, questions
 def _requests(
     audit: Audit, work: Work, questions: Sequence[Question]
 ) -> Iterator[tuple[str | None, GenerationRequest]]:
-    """Every call with its arm; None for those before the answer.
-
-    A reply to these is taken to be as long as the question, or as its limit where that is shorter.
-    """
+    """Every call with its arm; None for those before the answer, whose replies are taken to be as long as the question,
+    or as their limit where that is shorter."""
     for question in questions:
         text = question.text + " ".join(question.options)
         for part in work.design.parts:

@@ -1,25 +1,4 @@
-"""The exceptions of the program.
-
-    AuditError
-    ├── ConfigError            what the user asked for cannot be run (found before an engine is loaded)
-    │   └── UsageError         the words are not of the command's form (exit code 2)
-    ├── BenchmarkError         a benchmark file or row is unusable; names the file and the line
-    ├── EngineError            an engine cannot serve
-    │   ├── EngineLoadError    it did not start (missing weights, gated model, no memory)
-    │   ├── EngineDiedError    it served, and its process or its inner engine ended
-    │   └── EndpointAuthError  an endpoint refused the key (401, 403)
-    ├── SpentError             the money that a run may spend is spent
-    ├── LibraryError           a variant library is absent, damaged, or of another benchmark
-    ├── TrainError             a model could not be taught (no memory, no weights)
-    ├── ShardError             what is on disk is not what the run says (duplicate key, foreign run, full disk)
-    │   └── SupersededError    a later driver has taken the run over
-    ├── SandboxError           a sandbox did not start or was killed: nothing is known of the code in it
-    ├── DataError              the outcomes cannot carry the statistic asked for
-    ├── SignatureError         what was signed was changed, or nobody trusted signed it
-    └── RegistryError          the registry of audits does not answer, or its clock went backwards
-
-A message says what was found, what was expected, and an example that works.
-"""
+"""The exceptions of the program. A message says what was found, what was expected, and an example that works."""
 
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
@@ -38,11 +17,11 @@ class ConfigError(AuditError):
 
 
 class UsageError(ConfigError):
-    """Words that are not of the form that a command takes."""
+    """Words that are not of the form that a command takes (exit code 2)."""
 
 
 class BenchmarkError(AuditError):
-    """A benchmark file or row is unusable."""
+    """A benchmark file or row is unusable; names the file and the line."""
 
 
 class EngineError(AuditError):
@@ -50,7 +29,7 @@ class EngineError(AuditError):
 
 
 class EngineLoadError(EngineError):
-    """An engine did not start."""
+    """An engine did not start: missing weights, a gated model, no memory."""
 
 
 class EngineDiedError(EngineError):
@@ -58,7 +37,7 @@ class EngineDiedError(EngineError):
 
 
 class EndpointAuthError(EngineError):
-    """An endpoint refused the key."""
+    """An endpoint refused the key (401, 403)."""
 
 
 class SpentError(AuditError):
@@ -70,7 +49,7 @@ class LibraryError(AuditError):
 
 
 class TrainError(AuditError):
-    """A model could not be taught what was to be planted."""
+    """A model could not be taught what was to be planted (no memory, no weights)."""
 
 
 class SandboxError(AuditError):
@@ -78,7 +57,7 @@ class SandboxError(AuditError):
 
 
 class ShardError(AuditError):
-    """What is on disk is not what the run says."""
+    """What is on disk is not what the run says: a key twice, a foreign run, a full disk."""
 
 
 class SupersededError(ShardError):

@@ -1,5 +1,5 @@
 """What the exit code of every command means, and how one ends that was stopped or whose reader went away; text from
-outside (names, ids, what a server says, what a model wrote) on its way to a terminal, a log or a page."""
+outside (names, what a model wrote) on its way to a terminal, a log or a page."""
 
 import os
 import re
@@ -106,8 +106,8 @@ def run_command(main: Callable[[], int | None]) -> NoReturn:
     """Run a command and exit with its code; Ctrl-C, SIGTERM and a reader that went away end it in a sentence, or in
     silence.
 
-    A KeyboardInterrupt may carry the sentence (`runtime.run` says how many rows are kept). To be used inside a Hydra
-    job too: Hydra shows a traceback for whatever reaches it.
+    A KeyboardInterrupt may carry the sentence. To be used inside a Hydra job too: Hydra shows a traceback for whatever
+    reaches it.
     """
     heed_sigterm()
     try:

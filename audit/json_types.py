@@ -14,9 +14,8 @@ def attributes(one: object, *names: str) -> dict[str, Any]:
 
 
 def plain(value: Any, digits: int | None = None) -> Any:
-    """JSON types only: enums by value, dataclasses by `to_dict` or content, arrays by content, tuples and sets as
-    lists, paths as text, NaN and infinities as null. digits: round floats to so many significant digits. Raises
-    TypeError for any other type."""
+    """JSON types only: enums by value, dataclasses by `to_dict` or content, arrays by content, sets as sorted lists,
+    NaN and infinities as null. digits: significant digits of floats. TypeError for any other type."""
     if isinstance(value, Enum):
         return plain(value.value, digits)
     if isinstance(value, bool | int | str | None):

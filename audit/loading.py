@@ -1,12 +1,7 @@
 """A finished (or interrupted) run as tables: what `audit.load` gives, and an index of the runs in a folder.
 
-    import audit
-    run = audit.load("outputs/my_run")
-    run.verdict().to_pandas()                  # one row a cell
-    run.answers(columns=["question_id", "arm", "correct"], to="polars")
-    run.plot(ax=axes); run.report()            # on axes of your own; the page, which a notebook shows
-
-Tables are pyarrow's, or with `to=` pandas' or polars', whichever is installed. Nothing is written, Ray is not loaded.
+Tables are pyarrow's, or with `to=` pandas' or polars', whichever is installed (docs/reference/python.md). Ray is not
+loaded.
 """
 
 from __future__ import annotations
@@ -24,6 +19,7 @@ import pyarrow as pa
 from audit.audits import Audit, audit_of, part_of
 from audit.errors import AuditError, ConfigError, DataError, check_known
 from audit.exits import one_line
+from audit.json_types import attributes
 from audit.records import CellRows
 from audit.shards.complete import Seen, cell_rows, contents, count_rows
 from audit.shards.files import SHARDS
@@ -62,28 +58,12 @@ class Figure:
         return self.path.read_text(encoding="utf-8")
 
 
-def plot(settings: Sequence[Mapping[str, Any]], ax: Axes | None = None) -> Axes:
-    """Accuracy of each setting with its 95 % interval (1.96 standard errors), a line each, on `ax` or a figure of its
-    own. settings: rows of `Run.settings`; those without an accuracy are left out."""
-    rows = [row for row in settings if row["n"] and row["standard_error"] is not None]
-    if ax is None:
-        from matplotlib.figure import Figure as Canvas
-
-        ax = Canvas(figsize=(7, 1 + 0.3 * len(rows)), layout="constrained").subplots()
-    half = [1.96 * row["standard_error"] for row in rows]
-    ax.errorbar([row["accuracy"] for row in rows], range(len(rows)), xerr=half, fmt="o", capsize=3)
-    several = len({(row["model"], row["benchmark"]) for row in rows}) > 1
-    name = ("{model} on {benchmark}: " if several else "") + "{arm} {level}, {replicate}"
-    ax.set_yticks(range(len(rows)), [name.format(**row) for row in rows])
-    ax.invert_yaxis()
-    ax.set_xlabel("accuracy, 95 % interval")
-    return ax
-
-
 _TO = ("arrow", "pandas", "polars")
 _TEXTS = ("prompt", "response")
 _SETTING = {
     "model": pa.string(), "benchmark": pa.string(), "arm": pa.string(), "level": pa.int16(), "replicate": pa.int16(),
+}  # fmt: skip
+_MEASURED = {
     "n": pa.int64(), "answered": pa.int64(), "accuracy": pa.float64(), "standard_error": pa.float64(),
     "parse_rate": pa.float64(), "errors": pa.int64(), "gain": pa.float64(), "improve": pa.float64(),
     "degrade": pa.float64(),
@@ -92,10 +72,8 @@ _SETTING = {
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """A run directory. Build it with `audit.load`.
-
-    manifest: what was run, with what, when. rows: of each model and benchmark, found in the shards and asked for.
-    """
+    """A run directory. Build it with `audit.load`. manifest: what was run, with what, when. rows: of each model and
+    benchmark, found in the shards and asked for."""
 
     path: Path
     audit: Audit
@@ -111,37 +89,34 @@ class Run:
 
     def verdict_json(self) -> dict[str, Any]:
         """The whole of report/verdict.json. ConfigError when the report is not built, or is not of these shards."""
-        path = self.path / "report" / "verdict.json"
-        again = f"Build it: audit report {self.path}"
+        path, problem = self.path / "report" / "verdict.json", ""
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
-            raise ConfigError(f"{path} does not exist. {again}") from error
-        except ValueError as error:
-            raise ConfigError(f"{path} is not JSON ({error}). {again}") from error
-        if isinstance(found, dict):  # a page of several audits holds each one's
-            found = found.get("audits", {}).get(self.audit.name, found)
-        if not isinstance(found, dict) or not {"cells", "runs"} <= set(found):
-            raise ConfigError(f"{path} is not a verdict of this program. {again}")
-        if not any(run["models"] == contents(count_rows(self.path, self.audit.schema)) for run in found["runs"]):
-            raise ConfigError(f"{path} was not made from the answers that the shards hold now. {again}")
+            there = contents(count_rows(self.path, self.audit.schema))
+            if there not in [run["models"] for run in found["runs"]]:
+                problem = "was not made from the answers that the shards hold now"
+            elif "cells" not in found:
+                problem = "is not a verdict of one audit"
+        except FileNotFoundError:
+            problem = "does not exist"
+        except (ValueError, KeyError, TypeError) as error:
+            problem = f"is not a verdict of this program ({error!r})"
+        if problem:
+            raise ConfigError(f"{path} {problem}. Build it: audit report {self.path}")
         return found
 
     def verdict(self, to: str = "arrow", *, trust_report: bool = False) -> Any:
-        """One row a cell (model x benchmark): verdict, headline, watermark and the other plain fields of verdict.json,
-        but for what is known of the audit's sensitivity.
-
-        What is nested there (reasons, gates, contrasts) is in `verdict_json`. Each verdict must be what the answers
-        give now, else ConfigError; with trust_report the file's word is taken, which is faster.
-        """
+        """One row a cell (model x benchmark): the plain fields of verdict.json; what is nested is in `verdict_json`.
+        Each verdict must be what the answers give now, else ConfigError; with trust_report the file's word is taken,
+        which is faster."""
         cells = self.verdict_json()["cells"]
+        said = sorted((cell["model"], cell["benchmark"], str(cell["verdict"])) for cell in cells)
         if not trust_report:
-            said = sorted((cell["model"], cell["benchmark"], str(cell["verdict"])) for cell in cells)
             given = sorted((one.model, one.benchmark, str(one.verdict)) for one in self.results())
             if said != given:
+                path = self.path / "report" / "verdict.json"
                 raise ConfigError(
-                    f"{self.path / 'report' / 'verdict.json'} says {said}, the answers give {given}. Build it again: "
-                    f"audit report {self.path}"
+                    f"{path} says {said}, the answers give {given}. Build it again: audit report {self.path}"
                 )
         first = ["model", "benchmark", "verdict", "headline"]
         plain = {name for cell in cells for name, value in cell.items() if not isinstance(value, list | dict)}
@@ -149,8 +124,8 @@ class Run:
         return _as(pa.table({name: [cell.get(name) for cell in cells] for name in names}), to)
 
     def results(self) -> tuple[CellResult, ...]:
-        """The verdict on each judged cell as the audit's own dataclass, with its evidence, gates and reasons: judged
-        anew from the shards, as `audit gate` does."""
+        """The verdict on each judged cell as the audit's own dataclass, judged anew from the shards, as `audit gate`
+        does."""
         report = part_of(self.audit.name, "report").REPORT
         return report.judge([self.path], **report.options([self.path], {}))[0].results
 
@@ -160,19 +135,29 @@ class Run:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Accuracy of each setting with its 95 % interval (1.96 standard errors), a line each, on `ax`; without, on the
-        axes of a figure of its own."""
-        return plot(self.settings().to_pylist(), ax)
+        axes of a figure of its own. Settings without an accuracy are left out."""
+        rows = [row for row in self.settings().to_pylist() if row["n"] and row["standard_error"] is not None]
+        if ax is None:
+            from matplotlib.figure import Figure as Canvas
+
+            ax = Canvas(figsize=(7, 1 + 0.3 * len(rows)), layout="constrained").subplots()
+        half = [1.96 * row["standard_error"] for row in rows]
+        ax.errorbar([row["accuracy"] for row in rows], range(len(rows)), xerr=half, fmt="o", capsize=3)
+        several = len({(row["model"], row["benchmark"]) for row in rows}) > 1
+        name = ("{model} on {benchmark}: " if several else "") + "{arm} {level}, {replicate}"
+        ax.set_yticks(range(len(rows)), [name.format(**row) for row in rows])
+        ax.invert_yaxis()
+        ax.set_xlabel("accuracy, 95 % interval")
+        return ax
 
     def settings(self, to: str = "arrow") -> Any:
         """One row a setting of each cell: accuracy and gain over the baseline (0-1), as printed at a run's end."""
         found = []
         for cell in load_cells(self.path, self.audit.schema):
             for row in summarise(cell, self.audit.roles):
-                values = {name: getattr(row, name) for name in list(_SETTING)[5:]}
-                s = row.setting
-                own = {"arm": str(s.arm), "level": s.level, "replicate": s.replicate}
-                found.append({"model": cell.model, "benchmark": cell.benchmark, **own, **values})
-        return _as(pa.Table.from_pylist(found, pa.schema(_SETTING.items())), to)
+                of = attributes(cell, "model", "benchmark") | attributes(row.setting, "arm", "level", "replicate")
+                found.append(of | attributes(row, *_MEASURED))
+        return _as(pa.Table.from_pylist(found, pa.schema((_SETTING | _MEASURED).items())), to)
 
     def answers(self, columns: Sequence[str] | None = None, to: str = "arrow") -> Any:
         """One row an answer, as stored; `columns` for some of them (docs/columns.md)."""
@@ -184,47 +169,39 @@ class Run:
 
     def messages(self, to: str = "arrow") -> Any:
         """One row a text: the key of its answer, role (prompt, response, or that of the calls before the answer), index
-        (of such a call), text.
-
-        What a model wrote is hostile text: escape it before you show it.
-        """
+        (of such a call), text. What a model wrote is hostile text: escape it before you show it."""
         key, role = self.audit.schema.key, self.audit.prepare_role
         several = f"{role}_messages"
         table = self.answers([*key, *_TEXTS, *([several] if role else [])])
-        parts = []
+        keys = table.select(key)
+        zeros = pa.array([0] * len(table), pa.int32())
+        parts = [_texts(keys, name, zeros, table.column(name)) for name in _TEXTS]
         if role:
             lists = table.column(several).combine_chunks()
             owner = pa.compute.list_parent_indices(lists)
             starts = pa.compute.take(lists.offsets, owner)
             index = pa.compute.subtract(pa.array(range(len(owner)), pa.int32()), starts)
-            text = pa.compute.list_flatten(lists)
-            parts.append(_texts(table.select(key).take(owner), role, index.cast(pa.int32()), text))
-        for name in _TEXTS:
-            zeros = pa.array([0] * len(table), pa.int32())
-            parts.append(_texts(table.select(key), name, zeros, table.column(name)))
+            parts.append(_texts(keys.take(owner), role, index.cast(pa.int32()), pa.compute.list_flatten(lists)))
         return _as(pa.concat_tables(parts).sort_by([(name, "ascending") for name in (*key, "index")]), to)
 
     def figure(self, name: str) -> Figure:
         """A figure of the report by name, such as "evidence"; ConfigError that lists the known ones."""
-        known = sorted(path.stem for path in (self.path / "report" / "figures").glob("*.svg"))
+        known = {path.stem: path for path in (self.path / "report" / "figures").glob("*.svg")}
         if not known:
             raise ConfigError(f"{self.path} has no figures. Build its report: audit report {self.path}")
         check_known("figure", name, known)
-        return Figure(self.path / "report" / "figures" / f"{name}.svg")
+        return Figure(known[name])
 
     def _repr_html_(self) -> str:
         try:
             cells = self.verdict_json()["cells"]
-            lines = [
-                f"<tr><td>{escape(str(c['model']))}</td><td>{escape(str(c['benchmark']))}</td>"
-                f"<td><b>{escape(str(c['verdict']).replace('_', ' '))}</b></td>"
-                f"<td>{escape(str(c.get('headline', '')))}</td></tr>"
-                for c in cells
-            ]
+            shown = [[c[name] for name in ("model", "benchmark", "verdict", "headline")] for c in cells]
         except AuditError as error:
-            lines = [f"<tr><td>{escape(str(error))}</td></tr>"]
+            shown = [[error]]
+        table = ["".join(f"<td>{escape(str(value))}</td>" for value in row) for row in shown]
         mark = f"<p><b>{escape(self.watermark.upper())}</b></p>" if self.watermark else ""
-        return f"<p>{escape(self.audit.name)} in {escape(named(self.path))}</p>{mark}<table>{''.join(lines)}</table>"
+        head = f"<p>{escape(self.audit.name)} in {escape(named(self.path))}</p>{mark}"
+        return f"{head}<table><tr>{'</tr><tr>'.join(table)}</tr></table>"
 
     def __repr__(self) -> str:
         return f"Run({entry_line(_entry(self))})"
@@ -256,8 +233,7 @@ def load(run_dir: Path | str) -> Run:
     """The run in a directory, or at an s3:// URL: then a copy of it, which goes with this process. ConfigError where
     there is none, ShardError where its shards cannot be read."""
     path = run_folder(run_dir)
-    manifest = Manifest.load(path)
-    audit = audit_of(path)
+    manifest, audit = Manifest.load(path), audit_of(path)
     begun = manifest.shards or any((path / SHARDS).glob("[!.]*"))  # else it was stopped before its first rows
     return Run(path, audit, manifest, cell_rows(path, count_rows(path, audit.schema) if begun else Seen()))
 
@@ -265,9 +241,10 @@ def load(run_dir: Path | str) -> Run:
 def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
     """Every run in a folder and the folders in it, latest first. ConfigError where the folder does not exist."""
     if is_url(folder):
+        place = str(folder).partition("?")[0]
         raise ConfigError(
-            f"{str(folder).partition('?')[0]} is object storage, in which no runs are looked for: load one by its own "
-            "URL, such as audit.load('s3://my-bucket/my_run')."
+            f"{place} is object storage, in which no runs are looked for: load one by its own URL, such as "
+            "audit.load('s3://my-bucket/my_run')."
         )
     root = Path(folder)
     if not root.is_dir():
@@ -290,7 +267,7 @@ def entry_line(entry: RunEntry) -> str:
     """An entry as `audit runs` prints it."""
     if entry.problem:
         return f"{entry.path}  cannot be read: {entry.problem}"
-    rows = f"{entry.found:,} of {entry.expected:,}" if entry.expected is not None else f"{entry.found:,}"
+    rows = f"{entry.found:,}" + ("" if entry.expected is None else f" of {entry.expected:,}")
     ends = ", its command again finishes it" if entry.found == entry.expected and entry.status == "stopped" else ""
     verdicts = ", ".join(entry.verdicts) or f"no verdict ({entry.reason})"
     what = f"{','.join(entry.models)} on {','.join(entry.benchmarks)}"
@@ -301,24 +278,17 @@ def entry_line(entry: RunEntry) -> str:
 
 
 def _entry(run: Run) -> RunEntry:
-    reason = ""
+    manifest, cells, reason = run.manifest, (), ""
     try:
         cells = tuple(run.verdict_json()["cells"])
     except AuditError as error:
-        cells, reason = (), _why(run, error)
-    known = all(r.expected is not None for r in run.rows)
+        reason = _why(run, error)
+    asked = [r.expected for r in run.rows]
     return RunEntry(
-        path=run.path,
-        audit=run.audit.name,
-        status=run.manifest.status,
-        started=run.manifest.started,
-        models=tuple(run.manifest.models),
-        benchmarks=tuple(run.manifest.benchmark),
-        found=sum(r.found for r in run.rows),
-        expected=sum(r.expected or 0 for r in run.rows) if known else None,
-        cells=cells,
-        reason=reason,
-    )
+        run.path, run.audit.name, manifest.status, manifest.started, tuple(manifest.models), tuple(manifest.benchmark),
+        found=sum(r.found for r in run.rows), expected=None if None in asked else sum(filter(None, asked)),
+        cells=cells, reason=reason,
+    )  # fmt: skip
 
 
 def _why(run: Run, error: AuditError) -> str:
@@ -345,9 +315,8 @@ def _as(table: pa.Table, to: str) -> Any:
     try:
         library = import_module(to)
     except ImportError as error:
-        raise DataError(
-            f"to={to!r} needs {to}, which is not installed: pip install {to}. Or use to='arrow'."
-        ) from error
+        said = f"to={to!r} needs {to}, which is not installed: pip install {to}. Or use to='arrow'."
+        raise DataError(said) from error
     if to == "polars":
         return library.from_arrow(table)
     return table.to_pandas(types_mapper={pa.bool_(): library.BooleanDtype()}.get)  # null is no answer, and not False

@@ -1,7 +1,4 @@
-"""PANEL/panel.json: of which runs a common report is, so that the gate can check each of them.
-
-The paths are relative to the folder: runs and panel may be moved together.
-"""
+"""PANEL/panel.json: of which runs a common report is. The paths are relative: both may be moved together."""
 
 import json
 import os

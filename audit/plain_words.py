@@ -1,8 +1,4 @@
-"""Words as a person types them, and what Hydra and OmegaConf refuse of them, in this program's words (pure).
-
-Hydra's grammar has signs of its own, and its messages speak of lexers, full keys and reference types: a person gets
-the line to type instead.
-"""
+"""Words as a person types them, and what Hydra and OmegaConf refuse of them, in this program's words (pure)."""
 
 import re
 import shlex
@@ -59,7 +55,7 @@ def check_words(words: Sequence[str], command: str) -> list[str]:
 
 
 def _config_dir(words: Sequence[str]) -> list[str]:
-    """Hydra's option for a folder of one's own as the key that means the same, which is composed here.
+    """Hydra's option for a folder of one's own as the key that means the same.
 
     >>> _config_dir(["n=5", "--config-dir", "my conf"])
     ['n=5', "hydra.searchpath=['my conf']"]
@@ -137,8 +133,7 @@ def _parses(word: str) -> bool:
 
 
 def plainly_said(error: Exception, words: Sequence[str], schema: type) -> str:
-    """What Hydra or OmegaConf refuses of these words. schema: the dataclass that the composed configuration has to
-    fit."""
+    """What Hydra or OmegaConf refuses of these words. schema: the dataclass that the configuration has to fit."""
     if isinstance(error, MissingConfigException) and error.options:
         return _missing(error)
     if isinstance(error, MarkedYAMLError) and (mark := error.problem_mark):

@@ -1,7 +1,6 @@
 """Hours, GPU-hours and money of planned calls, from a table of throughput and prices (conf/cost) or a run's own pace.
 
-Pure but for `measured_pace`, which reads a manifest. Upper bounds, as the tokens are: a plan counts
-generated tokens at their limit and prompt tokens before prefix caching.
+Upper bounds: a plan counts generated tokens at their limit and prompt tokens before prefix caching.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,8 +26,8 @@ class TokenRates:
 
 @dataclass
 class CostConfig:
-    """conf/cost. max: money at which a run stops. gpu_hour: price of one GPU for an hour. measured: directory of a run
-    whose pace is taken."""
+    """max: money at which a run stops. gpu_hour: price of one GPU for an hour. measured: directory of a run whose pace
+    counts."""
 
     max: float | None = None
     gpu_hour: float | None = None
@@ -49,10 +48,8 @@ class Tokens:
 
 @dataclass(frozen=True)
 class PlannedCost:
-    """hours: of all replicas side by side; None where no pace is known. money: None where no price is known.
-
-    basis: where the figures come from; empty for a scripted model, which costs nothing.
-    """
+    """hours: of all replicas side by side; None where no pace is known. money: None where no price is known. basis:
+    where the figures come from; empty for a scripted model, which costs nothing."""
 
     hours: float | None
     gpu_hours: float | None
@@ -116,10 +113,8 @@ def in_one_line(every: Sequence[tuple[PlannedCalls, float]]) -> str:
 
 
 def money_spent(cost: CostConfig, used: Mapping[str, Any], answering: Mapping[str, ModelConfig]) -> dict[str, float]:
-    """Money by audited model: its tokens at the prices of cost. What came from a provider's cache counts in full.
-
-    used: `audit.shards.complete.run_cost`. answering: the model that answers, by the audited model's name.
-    """
+    """Money by audited model: its tokens at the prices of cost, cached ones in full. used: `shards.complete.run_cost`.
+    answering: the model that answers, by the audited model's name."""
     found = dict.fromkeys(used, 0.0)
     for model, arms in used.items():
         for role, n in (one for arm in arms.values() for one in arm.items()):
@@ -228,11 +223,9 @@ def spent(
 
 
 def measured_pace(run_dir: Path) -> dict[str, float]:
-    """Tokens a second (read, without those from the prefix cache, and written) of each model of a finished run, of one
-    of its replicas. Not of a model of which an attempt was interrupted: its rows count, its seconds are not known.
-
-    Raises ConfigError where there is no run, or it was not timed.
-    """
+    """Tokens a second (read, but for those from the prefix cache, and written) of one replica of each model of a run.
+    Not of a model of which an attempt was interrupted: its rows count, its seconds are not known. ConfigError for a run
+    without."""
     from audit.shards.manifest import Manifest  # here: it needs Arrow, and a refused override does not
 
     manifest = Manifest.load(run_dir)

@@ -1,8 +1,7 @@
 """What every audit shows of a question, how it asks for the answer, and what of a reply is not thinking. Pure.
 
-A template is text with `{placeholders}`; a literal brace is written twice. It is checked when loaded and filled in one
-pass. What is filled in is never read again, so a question that holds braces, `$` or "{question}" reaches the model as
-it is.
+A template is text with `{placeholders}`; a literal brace is written twice. It is filled in one pass: what is filled in
+is never read again, so a question that holds braces reaches the model as it is.
 """
 
 import hashlib
@@ -39,10 +38,10 @@ def load_protocol(
 ) -> Protocol:
     """A checked Protocol from the mapping that conf/protocol/*.yaml holds: name, version, templates.
 
-    own: the audit's templates beside `SHARED`, with their placeholders. reading: of a free-form answer, which has
-    templates of its own (`OF_READING`). Templates of other audits may stand in the same
-    file; they are no part of the protocol, nor of its hash. Raises ConfigError, naming the template, for one that is
-    missing, not text, or whose placeholders are not exactly those asked for, once each.
+    own: the audit's templates beside `SHARED`, with their placeholders. reading: of a free-form answer (`OF_READING`).
+    Templates of other audits may stand in the same file; they are no part of the protocol, nor of its hash.
+    ConfigError, naming the template, for one that is missing, not text, or whose placeholders are not exactly those
+    asked for.
     """
     for key in mapping:
         check_known("key of a protocol", str(key), ("name", "version", "description", "templates"))
@@ -149,10 +148,8 @@ def lettered(options: Iterable[str]) -> list[str]:
 
 
 def question_text(protocol: Protocol, question: Question) -> str:
-    """The stem and the lettered options as the protocol lays them out; the gold option is not marked.
-
-    A cloze protocol lays out the stem only. So does any other where the answer is a number or code.
-    """
+    """The stem and the lettered options as the protocol lays them out, the gold option not marked; the stem only of a
+    cloze, and where the answer is a number or code."""
     if question.target is not None or question.code is not None:
         return fill(protocol.templates["question"], {"stem": question.text, "options": ""}).rstrip()
     letters = letters_of(len(question.options))
@@ -203,9 +200,8 @@ def strip_thinking(text: str) -> Visible:
     """A model's visible reply without its thinking: `<think>..</think>` and its kin, and the channels of harmony
     (`<|channel|>analysis`). Linear in the length of the text.
 
-    A closing tag without an opening one ends a block that the chat template opened: all before it goes. An opening
-    tag without a closing one was cut off: all after it goes, and `closed` is False. Tags do not nest: an opening tag
-    inside thinking is thinking.
+    A closing tag without an opening one ends a block that the chat template opened: all before it goes. An opening tag
+    without a closing one was cut off: all after it goes, and `closed` is False. Tags do not nest.
 
     >>> strip_thinking("<think>A or B? A is wrong.</think>B")
     Visible(text='B', closed=True)

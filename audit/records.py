@@ -1,9 +1,7 @@
 """The one vocabulary: what the stages hand to each other. Dicts appear only at the Arrow edge (`audit.shards`).
 
-Question --an audit presents it--> Presentation --> GenerationRequest --engine--> Generation
-                                                    Generation --scoring--> Answer --> one row of a shard
-
-Nothing here knows an audit: an arm is a name, a level a number, and what they mean stands in the audit's own folder.
+Question -> Presentation -> GenerationRequest --engine--> Generation --scoring--> Answer -> one row of a shard. Nothing
+here knows an audit: an arm is a name, a level a number.
 """
 
 from __future__ import annotations
@@ -57,12 +55,10 @@ class Code:
 class Question:
     """One item: multiple-choice in the order in which its options are shown, or with a free-form answer.
 
-    `id` is stable and unique within `benchmark`. `gold` indexes `options`. `group` names the cluster that resampling
-    keeps together (subject, passage, BBQ's group of four); it is the item's own id where there is none.
-    `order[i]` is the published position of the option shown at position i (identity unless shuffled).
-    `target` is the right number where the answer is one (GSM8K): then `options` is empty and `gold` is NO_OPTION. It is
-    a float: a column of its own in Arrow, and two decimals that are equal in writing are equal as floats.
-    `code`: where the answer is a function (HumanEval); then too there are no options.
+    `id` is unique within `benchmark`. `gold` indexes `options`. `group` names the cluster that resampling keeps
+    together (subject, passage, BBQ's group of four); it is the item's own id where there is none. `order[i]` is the
+    published position of the option shown at position i (identity unless shuffled). `target` (a number, GSM8K) or
+    `code` (a function, HumanEval) set: `options` is empty and `gold` is NO_OPTION.
     """
 
     id: str
@@ -78,11 +74,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Setting:
-    """One condition under which every question is answered.
-
-    `arm` is how the question reaches the model, `level` how much of it (how many messages are sent, a variant's
-    index; 0 where there is none), `replicate` counts repetitions under other seeds.
-    """
+    """One condition under which every question is answered. `arm`: how the question reaches the model; `level`: how
+    much of it (messages sent, a variant's index; 0 where there is none); `replicate` counts repetitions under other
+    seeds."""
 
     arm: str
     level: int
@@ -92,9 +86,7 @@ class Setting:
 @dataclass(frozen=True, slots=True)
 class CellRows:
     """Rows of one model on one benchmark: found in the shards, and asked for by the run (None: no manifest says it).
-
-    reasked: of those found, how many were asked again by likelihood, as no answer could be read from the reply.
-    """
+    reasked: of those found, how many were asked again by likelihood."""
 
     model: str
     benchmark: str
@@ -130,11 +122,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Every part of one question; the same for all questions and models.
-
-    `kind` tells apart designs of one audit whose settings have the same names: it goes into every
-    request's seed.
-    """
+    """Every part of one question; the same for all questions and models. `kind`, in every request's seed, tells apart
+    designs of one audit whose settings have the same names."""
 
     parts: tuple[Part, ...]
     kind: str = ""
@@ -148,14 +137,12 @@ class Design:
 class Presentation:
     """A question as a model is to be asked it under one setting: what an engine request is made from.
 
-    `options` and `gold` are as presented (an edit may change them); without options the answer is a
-    number, or the reply itself is what is wanted (`Reading`). `extras` are the audit's own columns of the row.
-    `pieces` non-empty: `prompt` is a given text, cut into these pieces, whose likelihood is read; no answer is scored.
-    `ballots` non-empty: each is a prompt asked by itself under level 1, and the answers are put to the vote
-    (`scoring.vote`); `prompt` then holds them all, to be read.
-    `error` set: it could not be made, so nothing is sent and the row is an error.
-    `scoring` set (a reference scorer asks in its own way): what is scored, or that nothing is and text is wanted.
-    `system`: a system prompt before the question; empty: none.
+    `options` and `gold` are as presented (an edit may change them); without options the answer is a number, or the
+    reply itself is wanted (`Reading`). `extras` are the audit's own columns of the row. `pieces` non-empty: `prompt` is
+    a given text, cut into these pieces, whose likelihood is read; no answer is scored. `ballots` non-empty: each is a
+    prompt asked by itself under level 1, and the answers are put to the vote (`scoring.vote`); `prompt` then holds them
+    all. `error` set: nothing is sent and the row is an error. `scoring` set: what a reference scorer asks in its own
+    way. `system`: a system prompt before the question; empty: none.
     """
 
     prompt: str
@@ -184,10 +171,10 @@ class GenerationRequest:
 
     `continuations` non-empty: score the log-likelihood of each as the reply. `letters` non-empty: read the logprob of
     each as the reply's first token. `pieces` non-empty: read the log-likelihood of `prompt` itself, which they add up
-    to, as raw text without a chat template. All empty: generate. Requests with the same `affinity` share a
-    beginning, so that one replica should answer them. `label` (`<arm>/<level>`, or `<arm>/<role>` of a call before the
-    answer) is for metrics and for the scripted engine; no real model is shown either. `adapter`: the folder of a LoRA
-    adapter that answers, of an engine that serves some (vLLM with engine_args.enable_lora); empty: the model itself.
+    to, as raw text without a chat template. All empty: generate. Requests with the same `affinity` share a beginning:
+    one replica should answer them. `label` (`<arm>/<level>`, or `<arm>/<role>` of a call before the answer) is for
+    metrics and the scripted engine; no real model is shown either. `adapter`: the folder of a LoRA adapter that
+    answers; empty: the model itself.
     """
 
     prompt: str
@@ -212,12 +199,10 @@ class GenerationRequest:
 
 @dataclass(frozen=True)
 class TokenLogprobs:
-    """A given text token by token, T long each.
-
-    `logprobs` in nats given all that precedes; `ranks` among the vocabulary, 1 the likeliest; `z`: logprob less the
-    mean logprob of the next token, over its standard deviation (Min-K%++, Zhang et al. 2025), both as near as the
-    engine's likeliest tokens tell them; `pieces`: index of the request's piece in which the token ends.
-    """
+    """A given text token by token, T long each: `logprobs` in nats given all that precedes; `ranks` among the
+    vocabulary, 1 the likeliest; `z`: logprob less the mean logprob of the next token, over its standard deviation
+    (Min-K%++, Zhang et al. 2025), both as near as the engine's likeliest tokens tell them; `pieces`: index of the piece
+    in which the token ends."""
 
     logprobs: tuple[float, ...]
     ranks: tuple[int, ...]
@@ -229,10 +214,10 @@ class TokenLogprobs:
 class Generation:
     """What an engine returned. `error` set means no answer at all: the other fields then say nothing.
 
-    `option_logprobs` is the total logprob (nats) of each continuation, letter or piece; None where an endpoint does not
-    tell, and for a piece without a token. `option_tokens` counts the tokens of each. `tokens`: of a given text.
-    `request_sha256` is over what the model was given (`engines.port.request_sha256`); empty with an error. `backend`:
-    the `system_fingerprint` of an endpoint that tells it: the version of what served the model.
+    `option_logprobs`: the total logprob (nats) of each continuation, letter or piece; None where an endpoint does not
+    tell, and for a piece without a token. `option_tokens`: tokens of each. `tokens`: of a given text. `request_sha256`:
+    over what the model was given (`engines.port.request_sha256`). `backend`: the `system_fingerprint` of an endpoint
+    that tells it.
     """
 
     text: str = ""
@@ -259,7 +244,7 @@ class Answer:
     """An answer as read: an option's `index`, or a `number`. Unparsed is its own state and never "wrong".
 
     `form` says how it was found: "strict", "lenient", "logprob"; "marked" or "last" of a number; what became of code
-    ("passed", "AssertionError", "cpu_limit"); "text" where the reply itself was wanted; "none": nothing could be read.
+    ("passed", "AssertionError", "cpu_limit"); "text" where the reply itself was wanted; "none": nothing was read.
     """
 
     index: int | None

@@ -1,9 +1,8 @@
 """Models that an audit compares with: run in the same job, or taken from earlier runs (`references=[...]`).
 
 RUN_DIR stands for the references of that run. A model that the run judged serves only by name: MODEL@RUN_DIR. set:NAME
-is a reference set: answers of many models to one benchmark, imported once and held to a hash, from which some are
-chosen. A set is the directory of an imported run in which no model is judged, with `set.json` beside its manifest. It
-lies in the folder that AUDIT_REFERENCES names, or in the user's cache.
+is a reference set: the directory of an imported run in which no model is judged, with `set.json` beside its manifest,
+in the folder that AUDIT_REFERENCES names or in the user's cache. Some of its models are chosen.
 """
 
 from __future__ import annotations
@@ -107,12 +106,12 @@ def save_about(one: ReferenceSet) -> None:
 def choose(
     models: Sequence[SetModel], families: Collection[str], count: int = DEFAULT_COUNT, before: str | None = None
 ) -> tuple[str, ...]:
-    """Names of `count` models that hold nearly all items, spread evenly over the set's accuracies, so that they bracket
-    a model within them.
+    """Names of `count` models that hold nearly all items, spread evenly over the set's accuracies. No answer of a
+    tested model is looked at.
 
     families: of the tested models, which are left out; a model whose family is not known stays. before: those released
-    by then alone. A second model of a family is taken where no other is near. No answer of a tested model is looked at.
-    ConfigError where no family is known at all, or fewer than three models are left.
+    by then alone. A second model of a family is taken where no other is near. ConfigError where no family is known at
+    all, or fewer than three models are left.
 
     >>> few = [SetModel(name, accuracy, 9, 0) for name, accuracy in (("a", 0.2), ("b", 0.5), ("c", 0.6), ("d", 0.9))]
     >>> choose(few, (), 3)
@@ -139,8 +138,8 @@ def choose(
 
 
 def _spread(left: Sequence[SetModel], count: int) -> tuple[str, ...]:
-    """Names of `count` of these, which stand in the order of their accuracies: evenly by place, each of another family
-    where one is near."""
+    """Names of `count` of these, in the order of their accuracies: evenly by place, each of another family where one is
+    near."""
     step = (len(left) - 1) / (count - 1)
     chosen = [0, len(left) - 1]  # the weakest and the best bracket whatever is between them
     for k in range(1, count - 1):
@@ -210,7 +209,7 @@ def reference_runs(config: ReferencedConfig) -> list[ReferenceRun]:
 
 def _chosen(config: ReferencedConfig, name: str) -> ReferenceRun:
     """Models of a reference set, chosen before the tested model answers anything. ConfigError where its family is not
-    known: models of it would hide what they share."""
+    known."""
     families = {one: config.model[one].family for one in judged(config)}
     if unknown := [one for one, family in families.items() if not family]:
         raise ConfigError(
@@ -242,7 +241,7 @@ def recorded_runs(analysis: Mapping[str, Any]) -> list[ReferenceRun]:
 
 
 def recorded_references(manifest: Manifest, benchmark: str, same: Sequence[str]) -> list[ReferenceRun]:
-    """`recorded_runs` of a run, checked against it. benchmark: the audited one; same: as of `check_runs`."""
+    """`recorded_runs` of a run, checked against it (`check_runs`). benchmark: the audited one."""
     runs, facts = recorded_runs(manifest.analysis), manifest.benchmark
     names = (benchmark, *(name for name in facts if name != benchmark))
     revisions = {name: facts.get(name, {}).get("revision") for name in names}
@@ -259,13 +258,11 @@ def check_runs(
     config: Mapping[str, Any],
     same: Sequence[str],
 ) -> None:
-    """Whether reference runs can be compared with this run.
+    """ConfigError where reference runs cannot be compared with this run: of another audit or other items, unfinished, a
+    model twice by name or by weights, a reference that is a judged model, or something else was asked.
 
     models: facts of every model of this run. benchmarks: {name: revision} of this run, the audited one first. config:
     of this run; same: its names that decide what was asked.
-    ConfigError where a run is of another audit or of other items, or unfinished, where a model occurs twice, by name or
-    by weights (two runs of one model are not two references), where a reference is a judged model, and where something
-    else was asked.
     """
     found = [(run, _checked(run, audit, benchmarks)) for run in runs]
     own = {name: facts for name, facts in models.items() if name not in judged}
@@ -335,10 +332,8 @@ def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Question]) -> 
 
 
 def joined_items(path: Path, ours: Sequence[tuple[ItemKey, str, Sequence[str]]]) -> dict[ItemKey, ItemKey]:
-    """{(benchmark, id) in an imported run: the same item's in this run}, by text, or by name where both agree.
-
-    ours: (key, text, options) of the items of this run. ConfigError where under JOINED_MIN of them are there.
-    """
+    """{(benchmark, id) in an imported run: the same item's in this run}, by text, or by name where both agree. ours:
+    (key, text, options) of this run's items. ConfigError where under JOINED_MIN of them are there."""
     from audit.shards.questions import QuestionFile
 
     by_text = {text_key(text, options): key for key, text, options in ours}

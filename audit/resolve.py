@@ -49,11 +49,10 @@ class BenchmarkSample:
 class ResolvedRun:
     """A configuration with everything it points to pinned.
 
-    answering: the model that answers, by the audited model's name. weights: by the name of every model that is loaded;
-    None without any. failed: models that cannot be run, with the reason. own: the run directory -> what the audit
-    resolved for itself, for `Work.own`; what decides rows belongs into the configuration too.
-    on_open: writes the audit's own files into the run directory once it is open, before anything is run.
-    analysis: what a verdict needs beside the shards and the configuration, for the manifest. adapter: of the answers.
+    answering: the model that answers, by the audited model's name. weights: of every model that is loaded; None without
+    any. failed: models that cannot be run, with the reason. own: the run directory -> `Work.own`; what decides rows
+    belongs into the configuration too. on_open: writes the audit's own files into the run directory before anything is
+    run. analysis: what a verdict needs beside shards and configuration, for the manifest. adapter: of the answers.
     """
 
     audit: Audit
@@ -134,8 +133,8 @@ def resolve_run(
 ) -> ResolvedRun:
     """Everything that can go wrong before an engine loads. Writes nothing. Raises AuditError.
 
-    samples: the questions, where they are not drawn from the benchmark that the configuration names. only: ids of the
-    questions from which the sample is drawn, by benchmark; None for all.
+    samples: the questions, where they are not drawn from the configured benchmark. only: ids from which the sample is
+    drawn, by benchmark; None for all.
     """
     design = audit.design(config)
     samples = _open_samples(config, only) if samples is None else list(samples)
@@ -168,10 +167,8 @@ def sized(config: Config, needed: int | None, there: int) -> Config:
 
 
 def _open_samples(config: RunConfig, only: Mapping[str, frozenset[str]] | None) -> list[BenchmarkSample]:
-    """The benchmark, and the control benchmark when one is asked for, each with its fixed sample.
-
-    A control benchmark with fewer than n questions is asked in full: held-out items are few.
-    """
+    """The benchmark, and the control benchmark when one is asked for. A control with fewer than n questions is asked in
+    full."""
     configs = [config.benchmark]
     if config.control_benchmark is not None:
         configs.append(config.control_benchmark)
@@ -211,7 +208,7 @@ def _default_run_dir(audit: Audit, config: RunConfig, identity: str) -> Path:
 def _resolve_weights(
     config: RunConfig, answering: dict[str, ModelConfig]
 ) -> tuple[dict[str, Weights | None], dict[str, str]]:
-    """Every vLLM model's weights by name; those that cannot be resolved are reported, the others go on."""
+    """Every model's weights by name; (these, the models of which they cannot be resolved)."""
     weights: dict[str, Weights | None] = {}
     failed: dict[str, str] = {}
     for name, model in config.model.items():

@@ -1,16 +1,13 @@
 """Short forms of a command's words -> the words that Hydra composes, and what a person is told of them.
 
-    model=hf:ORG/NAME[@REVISION]        a configuration is derived; of a model in conf/model it is that one. As worker
-                                        and among references too
+    model=hf:ORG/NAME[@REVISION]        a configuration is derived; as worker and among references too
     endpoint=URL model_id=NAME          an OpenAI-compatible endpoint under the model's own name
     data=exam.csv                       benchmark=mcq_file with this path, named by the file
     preset=song2026                     conf/preset/song2026.yaml: another default for several keys
     control_benchmark=auto              the held-out twin that conf/benchmark/NAME.yaml names
-    fresh_after=DATE                    a benchmark with dates is split: items up to it are audited, those after it are
-                                        held out
+    fresh_after=DATE                    a benchmark with dates is split: items after it are held out
 
-A derived configuration becomes an option of Hydra's group model, so that its keys are changed like any other's
-(model.NAME.dtype=...). Nothing here needs a network; what the hub's cache or the hub tells of a model is used.
+A derived configuration becomes an option of Hydra's group model: its keys are changed like any other's.
 """
 
 import json
@@ -153,10 +150,8 @@ def _chats(path: str, revision: str | None) -> bool:
 
 
 def derived(path: str, revision: str | None, config: Mapping[str, Any] | None, chats: bool) -> dict[str, Any]:
-    """A model's configuration from its config.json; None where it is not known.
-
-    Of a base model, which has no chat template, the options' likelihoods are read. GPUs: for weights on 80 GB each.
-    """
+    """A model's configuration from its config.json; None where it is not known. Of a base model, which has no chat
+    template, the options' likelihoods are read. GPUs: for weights on 80 GB each."""
     text = (config or {}).get("text_config") or config or {}
     gpus, size = 1, weight_bytes(text, (config or {}).get("quantization_config"))
     while size and size > gpus * _ROOM:
@@ -173,8 +168,8 @@ def derived(path: str, revision: str | None, config: Mapping[str, Any] | None, c
 
 
 def weight_bytes(config: Mapping[str, Any], quantization: Mapping[str, Any] | None = None) -> float | None:
-    """Of a decoder's config.json: attention, gated feed-forward (every expert) and embeddings; None where it does not
-    say. Two bytes a parameter, fewer where it is quantized."""
+    """Of a decoder's config.json: attention, gated feed-forward (every expert) and embeddings, two bytes a parameter,
+    fewer where it is quantized; None where it does not say."""
     try:
         width, heads, layers = (config[k] for k in ("hidden_size", "num_attention_heads", "num_hidden_layers"))
         attention = 2 * width * (config.get("head_dim") or width // heads)

@@ -49,10 +49,7 @@ class SummaryRow:
 
 
 def summarise(cell: CellOutcomes, roles: Roles) -> list[SummaryRow]:
-    """One row a setting, arm by arm in the audit's order.
-
-    The baseline is the mean of its replicates, as everywhere in the statistics.
-    """
+    """One row a setting, arm by arm in the audit's order. The baseline is the mean of its replicates."""
     base = [s for s in cell.settings if roles.is_baseline(s)]
     baseline = settings_values(cell, base) if base else None
     settings = sorted(cell.settings, key=lambda s: (roles.arms.index(s.arm), s.level, s.replicate))
@@ -109,11 +106,8 @@ def print_cells(cells: Sequence[CellOutcomes], audit: Audit, console: Console | 
 
 
 def conclude(config: RunConfig, run_dir: Path, failed: Mapping[str, str], paths: ReportPaths | None) -> int:
-    """What a command says at the end of a run: where things are, which models failed, and last the verdict, what to do
-    and what to type next; its exit code.
-
-    paths: of the report; None where none was asked for.
-    """
+    """What a command says at the end of a run: where things are, which models failed, the verdict, what to do and what
+    to type next; its exit code. paths: of the report; None where none was asked for."""
     code, config.run_dir = 0, str(run_dir)  # `audit.run` goes on from there
     print(f"shards   {named(run_dir / 'shards')}\nmanifest {named(run_dir / 'manifest.json')}")
     print_failed(failed)
@@ -129,11 +123,8 @@ def conclude(config: RunConfig, run_dir: Path, failed: Mapping[str, str], paths:
 
 
 def print_end(content: Mapping[str, Any], run_dirs: Sequence[Path]) -> int:
-    """The end of a terminal: each verdict in plain words with its figures, what to do, the next command. The exit code
-    that the verdict stands for.
-
-    content: of verdict.json. run_dirs: of its runs; the next command is told of one run alone.
-    """
+    """Each verdict in plain words with its figures, what to do, the next command (of one run alone). The exit code that
+    the verdict stands for. content: of verdict.json."""
     from audit.governance.ruling import print_content
     from audit.shards.manifest import MANIFEST, Manifest
 
@@ -162,11 +153,8 @@ _SUBJECT = ("hydra", "model", "benchmark", "endpoint", "model_id", "data")
 
 def next_command(content: Mapping[str, Any], manifest: Mapping[str, Any], run_dir: str) -> str:
     """What to type after a run of one audit: the same command where rows are missing, with more questions where these
-    were too few; after no verdict what the to-do says, or the page of the run; else the plan of another audit,
-    which looks for another kind of memory. Empty where nothing of the kind can be typed.
-
-    content: of verdict.json. manifest: of the run, as JSON. run_dir: as a person names it.
-    """
+    were too few; after no verdict what the to-do says, or the page; else the plan of another audit. Empty where nothing
+    of the kind can be typed. content: of verdict.json. manifest: of the run, as JSON. run_dir: as a person names it."""
     typed, audit = manifest["config"].get("typed"), content["audit"]
     if typed is None:
         return ""
@@ -187,8 +175,7 @@ def next_command(content: Mapping[str, Any], manifest: Mapping[str, Any], run_di
 
 
 def _going_on(audit: str, words: Sequence[str], manifest: Mapping[str, Any]) -> str:
-    """The command that asks for the missing rows: with more money where that ran out. Empty where the canary stopped
-    the run, which it would again."""
+    """With more money where that ran out. Empty where the canary stopped the run, which it would again."""
     stopped = manifest["models_stopped"].values()
     if "canary" in {one["code"] for one in stopped}:
         return ""
@@ -197,7 +184,7 @@ def _going_on(audit: str, words: Sequence[str], manifest: Mapping[str, Any]) -> 
 
 
 def _mending(content: Mapping[str, Any], command: Sequence[str], manifest: Mapping[str, Any]) -> str:
-    """The command that the to-do of a withheld verdict names; empty where a person has to read or mend first."""
+    """What the to-do of a withheld verdict names; empty where a person has to read or mend first."""
     cells = [cell for cell in content["cells"] if cell["verdict"] == "withheld"]
     to_do = {one["code"] for cell in cells for one in cell["advice_codes"]}
     if to_do & {"gate_parseability", "mend_unparsed"} and any(map(_calls_failed, cells)):
@@ -227,7 +214,7 @@ def larger(command: Sequence[str], key: str, n: int | str) -> str:
 
 def more_questions(parts: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> int | str | None:
     """n for a run that would be large enough, "all" where the benchmark has no more; None where no cell was too small,
-    or there are no more questions. parts: (verdict.json, manifest) of each audit."""
+    or there are no more. parts: (verdict.json, manifest) of each audit."""
     wanted = []
     for content, manifest in parts:
         for cell in content["cells"]:

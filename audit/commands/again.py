@@ -1,5 +1,4 @@
-"""What several commands share; what the gate and the review hand to governance, which knows neither the suite nor the
-registry."""
+"""What several commands share, and what the gate and the review hand to governance."""
 
 from __future__ import annotations
 

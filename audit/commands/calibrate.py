@@ -1,7 +1,6 @@
 """How often is an audit itself wrong? `audit calibrate [audit=sweep|perturb|memory|validity|suite|early] [OPTIONS]`.
 
-Each audit simulates models of known truth and puts them through its own verdict. `suite` puts one model through several
-audits, `early` stops sweeps before their last question. `--help` lists the options.
+`suite` puts one simulated model through several audits, `early` stops sweeps before their last question.
 """
 
 import sys

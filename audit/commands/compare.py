@@ -1,7 +1,4 @@
-"""Two versions of a model, or two revisions of a suite, question by question: `audit compare RUN_A RUN_B`.
-
-Exit codes: 0 compared, whatever changed; 1 the runs cannot be compared, with what differs; 2 wrong usage.
-"""
+"""Two versions of a model, or two revisions of a suite, question by question: `audit compare RUN_A RUN_B`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""`audit completion bash|zsh|fish` prints a script for the shell (argcomplete); it asks `audit` what may come next.
-
-eval "$(audit completion bash)"          # zsh: eval "$(audit completion zsh)"
-audit completion fish | source
-"""
+"""`audit completion bash|zsh|fish` prints a script for the shell (argcomplete); it asks `audit` what may come next."""
 
 import argparse
 import os

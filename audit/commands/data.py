@@ -1,7 +1,4 @@
-"""`audit data show FILE`: how a file of one's own is read, before anything is asked of a model.
-
-Exit codes: 0 every row can be read; 1 some cannot, or the file cannot; 2 wrong usage.
-"""
+"""`audit data show FILE`: how a file of one's own is read, before anything is asked of a model."""
 
 import argparse
 import shlex

@@ -1,7 +1,5 @@
 """`audit demo`: one model before and after it was taught an exam, judged again from shipped answers; no engine runs.
-
-What was asked, and how to ask it again, is in audit/data/demo/README.md. Verdicts and numbers are computed here.
-"""
+What was asked is in audit/data/demo/README.md."""
 
 from __future__ import annotations
 
@@ -37,11 +35,9 @@ NEXT = (
 
 @dataclass(frozen=True)
 class Side:
-    """One model of the demonstration, accuracies 0-1 over the answers that were read.
-
-    score, held_out: of this model. without: (estimate, low, high) of its score on the exam without memory. before:
-    score on the exam of the model that was taught nothing; others: of those that were trained as long on another exam.
-    """
+    """One model of the demonstration, accuracies 0-1. score, held_out: of this model. without: (estimate, low, high) of
+    its score on the exam without memory. before: score on the exam of the model that was taught nothing; others: of
+    those that were trained as long on another exam."""
 
     result: MemoryResult
     score: float

@@ -1,7 +1,4 @@
-"""`audit evidence RUN_DIR -o pack.zip` and `audit evidence verify pack.zip`.
-
-Exit codes: 0 the pack was written, or everything in it holds; 1 it was not, or something does not; 2 wrong usage.
-"""
+"""`audit evidence RUN_DIR -o pack.zip` and `audit evidence verify pack.zip`."""
 
 from __future__ import annotations
 

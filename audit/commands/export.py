@@ -1,5 +1,4 @@
-"""`audit export inspect|eee|hub RUN_DIR`, `audit export tasks KEY=VALUE ...`. Exit codes: 0 written; 1 refused; 2 wrong
-usage."""
+"""`audit export inspect|eee|hub RUN_DIR`, `audit export tasks KEY=VALUE ...`."""
 
 import argparse
 from collections.abc import Sequence

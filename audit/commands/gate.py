@@ -1,14 +1,5 @@
-"""The verdict as a decision and an exit code: `audit gate RUN_DIR [--format text|json|junit|...]`.
-
-    0  pass          nothing was seen, or what was found has an explanation
-    1  no decision   the run failed or is incomplete, or its verdict is not what its answers give
-    3  block         the audit found what it looks for
-    4  review        something was found that a person has to weigh: its cause is not known
-    4  no decision   nothing could be told
-
-The verdict is computed again from the answers, unless --trust-report asks that verdict.json be believed. (2 is left to
-the command line's own usage errors.)
-"""
+"""The verdict as a decision and an exit code: `audit gate RUN_DIR` (docs/reference/exit_codes.md). It is computed again
+from the answers, unless --trust-report asks that verdict.json be believed."""
 
 import argparse
 import os

@@ -1,7 +1,4 @@
-"""`audit import LOG ... -o RUN_DIR`: finished evaluations of other tools as a run, judged by what they can carry.
-
-Exit codes: 0 imported, whatever the verdict; 1 refused, and nothing is left that looks finished; 2 wrong usage.
-"""
+"""`audit import LOG ... -o RUN_DIR`: finished evaluations of other tools as a run, judged by what they can carry."""
 
 from __future__ import annotations
 
@@ -112,9 +109,8 @@ def _pair(text: str) -> tuple[str, str]:
 def _read(
     asked: argparse.Namespace, columns: dict[str, str], released: Mapping[str, str]
 ) -> tuple[Joined, str | None, list[dict[str, str]], dict[str, Origin]]:
-    """(outcomes joined, the held-out benchmark, facts of every file, what a set tells of its models). Every log is
-    read whole before anything is written. --held-out names a benchmark of the logs where no such file is there.
-    released: dates by model, that of the judged models under ""."""
+    """(outcomes joined, the held-out benchmark, facts of every file, what a set tells of its models). Every log is read
+    whole before anything is written. released: dates by model, that of the judged models under ""."""
     from audit.benchmarks.fresh import Origin, last_date
     from audit.imports.detect import read_log
     from audit.imports.join import Joined
@@ -152,7 +148,7 @@ def _take_sets(
     asked: argparse.Namespace, joined: Joined, held_out: str | None, before: str | None
 ) -> tuple[list[dict[str, str]], dict[str, Origin]]:
     """Joins the sets among the references, and names their models in place of them; (facts of each, what it tells of
-    its models)."""
+    them)."""
     from audit.imports.sets import take_set
     from audit.references import PREFIX
 
@@ -204,8 +200,8 @@ def _origins(
 def _chosen(
     asked: argparse.Namespace, joined: Joined, held_out: str | None, released: Iterable[str]
 ) -> tuple[str, list[str], Joined]:
-    """(the benchmark to judge, the judged models, the outcomes of these and the references). released: models of
-    which a date is told. ConfigError where a name is unknown, or several benchmarks are left to choose from."""
+    """(the benchmark to judge, the judged models, the outcomes of these and the references). released: models with a
+    date."""
     from audit.imports.join import check_held_out, only
 
     benchmark = _benchmark(asked, joined, held_out)

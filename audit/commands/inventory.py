@@ -1,7 +1,7 @@
 """`audit inventory [SUITE ...]`: which benchmarks could a model have read, and what would show it?
 
-A benchmark that was public before a model was released may be in its training data. The dates are those of the
-configurations (`date` of conf/benchmark, `released` of conf/model); what an index search found is read from a file.
+The dates are those of the configurations (`date` of conf/benchmark, `released` of conf/model); what an index search
+found is read from a file.
 """
 
 import argparse

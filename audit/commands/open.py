@@ -1,8 +1,5 @@
-"""`audit open [FOLDER]`: write the index page of a folder of runs, and open it in the browser where there is one; of a
-run its report.
-
-The page says what was audited, what was found and where its report is. It is static and asks no network.
-"""
+"""`audit open [FOLDER]`: write the static index page of a folder of runs, and open it in the browser; of a run its
+report."""
 
 import argparse
 import os
@@ -61,9 +58,7 @@ PAGE = "index.html"
 @dataclass(frozen=True)
 class Line:
     """A model and benchmark of a run, a suite or panel with its decision, or a folder with the problem that it has.
-
-    score, without: on the published items, and without memory {estimate, low, high}; 0-1. href: of the report.
-    """
+    score, without: on the published items, and without memory {estimate, low, high}; 0-1. href: of the report."""
 
     name: str
     audit: str = ""

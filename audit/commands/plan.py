@@ -1,8 +1,5 @@
-"""`audit plan [audit=sweep|perturb|memory|validity] <its overrides>`: what it would do, and what it could find.
-
-Prints the calls, an estimate of tokens, hours and money (`conf/cost`), the run directory, and what the design can
-detect; with `--json` for programs. Starts nothing: it is the audit's own command with `plan=true`.
-"""
+"""`audit plan [audit=NAME] <its overrides>`: what it would do, and what it could find; the audit's own command with
+`plan=true`."""
 
 import argparse
 import shlex

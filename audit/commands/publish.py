@@ -1,7 +1,4 @@
-"""`audit publish FILE --out FOLDER`: a benchmark's items and options in a random order, and the record of it.
-
-Exit codes: 0 written; 1 refused; 2 wrong usage.
-"""
+"""`audit publish FILE --out FOLDER`: a benchmark's items and options in a random order, and the record of it."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""`audit references build|fetch|show`: sets of other models' answers. Exit codes: 0 done; 1 refused; 2 wrong usage."""
+"""`audit references build|fetch|show`: sets of other models' answers."""
 
 import argparse
 import sys

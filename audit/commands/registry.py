@@ -1,7 +1,4 @@
-"""The registry of audits: `audit registry add|list|show|trends|expire|notify|card|...`.
-
-Exit codes: 0 done; 1 refused, or the registry does not answer; 2 wrong usage.
-"""
+"""The registry of audits: `audit registry add|list|show|trends|expire|notify|card|...`."""
 
 import argparse
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""People's decisions on a run: `audit review list|show|approve|reject|override|serve|keygen`.
-
-Exit codes: 0 done; 1 refused, or what is there does not hold; 2 wrong usage. What follows for the run: `audit gate`.
-"""
+"""People's decisions on a run: `audit review list|show|approve|reject|override|serve|keygen`."""
 
 import argparse
 import sys

@@ -1,9 +1,7 @@
 """`audit suite SUITE [model=NAME] [plan=true] [key=value ...]`: several audits of one model, one decision.
 
-SUITE: a YAML or JSON file, or one that ships (conf/suite). key=value changes a field of the suite, such as
-dataset_config.sample_size=50 or gate=source; AUDIT.key=value a setting of one audit, such as sweep.r=1..3; any other is
-given to every audit, such as progress=false. The same command goes on where it stopped. Exit codes: those of
-`audit gate` on what was found; 1 where an audit did not finish.
+key=value changes a field of the suite, such as gate=source; AUDIT.key=value a setting of one audit; any other is given
+to every audit. The same command goes on where it stopped.
 """
 
 import argparse

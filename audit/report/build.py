@@ -1,5 +1,5 @@
-"""What every audit's report is made of: where its files are, and what a run's manifest says. `follow` builds that of a
-run that goes on, again and again until it ends."""
+"""What every audit's report is made of: where its files are, what a manifest says; `follow` builds that of a run that
+goes on."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class ReportPaths:
 
 @dataclass(frozen=True)
 class Page:
-    """What a report is made of. tables: file name -> text, or its pieces. figures: by name. render: the figures as
-    elements, by name -> the page."""
+    """What a report is made of. tables: file name -> text, or its pieces. render: the figures as elements, by name ->
+    the page."""
 
     tables: Mapping[str, str | Iterator[str]]
     figures: Mapping[str, Figure]
@@ -60,10 +60,8 @@ def write_report(out: Path, verdict: JudgedRun[Any, Any], page: Page) -> ReportP
 def write_parts(
     out: Path, tables: Mapping[str, str | Iterator[str]], drawn: Mapping[str, Figure]
 ) -> tuple[tuple[Path, ...], tuple[Path, ...], dict[str, str]]:
-    """Write the tables (file name -> text, or its pieces) and the figures (as svg and png) of a report into `out`.
-
-    Their files, and the figures as elements for the page, by name.
-    """
+    """Write tables and figures (svg and png) into `out`: their files, and the figures as elements for the page, by
+    name."""
     from markupsafe import escape
 
     from audit.report.canvas import inline_svg, png_bytes, svg_text
@@ -172,10 +170,8 @@ def follow(
 ) -> ReportPaths:
     """Build every `every_s` seconds while a run goes on, and once more when all have ended; that report.
 
-    so_far: how far the runs are, as `audit watch` shows it: stands on the page until they end.
-
-    Until then the page asks its reader's browser to load it again as often. What cannot be built yet (no rows, no
-    finished arm) is said and tried again; after the end it raises.
+    so_far: how far the runs are, for the page. The page asks its reader's browser to load it again as often. What
+    cannot be built yet is said and tried again; after the end it raises.
     """
     told = ""
     while True:

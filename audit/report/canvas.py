@@ -1,8 +1,6 @@
-"""What every figure shares: colours, style, names as they can be drawn, and the way from a figure to bytes. Two
-pictures are of every audit: what a run can rule out, and how many questions it would take. Effects are 0-1.
-
-`svg_text` and `png_bytes` give the same bytes every time (fixed id salt, no date; matplotlib without pyplot).
-"""
+"""What every figure shares: colours, style, names as they can be drawn, and the way from a figure to bytes (the same
+every time). Two pictures are of every audit: what a run can rule out, and how many questions it would take. Effects:
+0-1."""
 
 import io
 import math
@@ -46,8 +44,7 @@ def styled() -> Iterator[None]:
 
 
 def names_above(axes: Axes, names: Sequence[str], at: Sequence[float], limit: int = 44) -> None:
-    """Names of a chart's lines above them, from its left edge on: beside them they would take its room. No line of the
-    grid runs through them."""
+    """Names of a chart's lines above them, from its left edge on: beside them they would take its room."""
     axes.set_yticks(list(at), [plain(name, limit) for name in names])
     axes.yaxis.set_zorder(4)
     axes.tick_params(axis="y", length=0, pad=-2, direction="in")
@@ -93,11 +90,8 @@ _STYLE_SPLIT = re.compile(r"\s*;\s*")
 
 
 def inline_svg(document: str, prefix: str, label: str) -> str:
-    """An SVG document as an element for the page: no inline styles (the page's policy forbids them), own ids, a name.
-
-    Style attributes become presentation attributes, which mean the same and which the page's style sheet can override
-    in the dark. `label` must already be escaped for an attribute.
-    """
+    """An SVG document as an element for the page: no inline styles (the page's policy forbids them, and its style sheet
+    can override attributes in the dark), own ids, a name. `label` must already be escaped for an attribute."""
     body = re.sub(r"<!--.*?-->", "", document, flags=re.DOTALL)  # comments hold names of models
     body = body[body.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
@@ -129,11 +123,8 @@ _POINTS = FuncFormatter(lambda value, _: f"{100 * value:.4g}")
 
 @styled()
 def ruled_out(rows: Sequence[tuple[str, float]], matters: float, what: str) -> Figure:
-    """A bar a model, from no effect to the largest that is still possible; right of it is ruled out.
-
-    rows: (label, largest effect still possible), at least one. matters: the smallest effect that matters. what: its
-    name, such as "gain".
-    """
+    """A bar a model, from no effect to the largest that is still possible. rows: (label, that effect), at least one.
+    matters: the smallest effect that matters. what: its name, such as "gain"."""
     figure = Figure(figsize=(PHONE, 1.35 + 0.62 * len(rows)), layout="constrained")
     axes = figure.subplots()
     right = min(1.0, 1.35 * max(matters, *(limit for _, limit in rows)))
@@ -158,8 +149,8 @@ def power_curve(
 ) -> Figure:  # fmt: skip
     """The smallest effect that is found with the power asked for, over the number of questions, and where the run is.
 
-    found: questions -> that effect, NaN where none is found. needed: questions from which on it is `matters`; None
-    where no number would do, and `instead` says what would.
+    found: questions -> that effect, NaN where none is. needed: questions from which on it is `matters`; None where no
+    number would do, and `instead` says what would.
     """
     far = needed or 20 * asked
     figure = Figure(figsize=(PHONE, 2.9), layout="constrained")

@@ -1,7 +1,5 @@
-"""Runs of one model and benchmark by different audits on one page: verdicts side by side, and what they say together.
-
-Each audit's own report is built beside it and linked. verdict.json holds all of them.
-"""
+"""Runs of one model and benchmark by different audits on one page. Each audit's own report is built beside it and
+linked."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,9 +37,9 @@ def joint_report(
 ) -> ReportPaths:
     """Build every audit's report, and the page of all of them into `out`.
 
-    suite: what a suite says of the verdicts by audit, for verdict.json and the page; its audits need have no model and
-    benchmark in common. homes: where each audit's own report goes; `out`/<audit> by default.
-    Raises ConfigError where no model and benchmark was seen by two audits, or in two revisions.
+    suite: what a suite says of the verdicts by audit; its audits need have no model and benchmark in common. homes:
+    where each audit's own report goes; `out`/<audit> by default. ConfigError where no model and benchmark was seen by
+    two audits, or in two revisions.
     """
     by_audit: dict[str, list[Path]] = {}
     for run_dir in run_dirs:
@@ -70,9 +68,7 @@ def joint_report(
 
 def content(verdicts: Mapping[str, Mapping[str, Any]], suite: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What verdict.json holds: every audit's own verdict, and for each model and benchmark the table and the sentences.
-
-    verdicts: by audit, what its verdict.json holds. suite: what a suite says of them.
-    """
+    verdicts: by audit, what its verdict.json holds. suite: what a suite says of them."""
     seen: dict[tuple[str, str], list[Finding]] = {}
     for audit, verdict in verdicts.items():
         told = part_of(audit, "vocabulary")
@@ -204,10 +200,8 @@ def _column(found: Mapping[str, Any]) -> str:
 def page(
     plain: Mapping[str, Any], links: Mapping[str, str] | None = None, drawn: Mapping[str, str] | None = None
 ) -> str:
-    """The page as text, from what verdict.json holds: the gate's decision, then what it rests on.
-
-    links: audit -> its own page; in a folder of its name. drawn: figures of the audits, name -> SVG document.
-    """
+    """The page as text, from what verdict.json holds: the gate's decision, then what it rests on. links: audit -> its
+    own page; in a folder of its name. drawn: figures of the audits, name -> SVG document."""
     from audit.report.canvas import inline_svg  # here: the gate needs no matplotlib
 
     cells = {

@@ -1,8 +1,6 @@
-"""The shell of every report's page: how numbers are printed, and the two walls between hostile text and the reader.
-
-jinja2 escapes everything it prints and a page's script sets nothing but `textContent`; and its Content-Security-Policy
-runs only the one script and the one style sheet whose hashes it names, and allows no request at all.
-"""
+"""The shell of every report's page, and the two walls between hostile text and the reader: jinja2 escapes everything it
+prints and a page's script sets nothing but `textContent`; the Content-Security-Policy runs only the one script and
+style sheet whose hashes it names, and allows no request."""
 
 import base64
 import hashlib
@@ -53,8 +51,7 @@ class Gated:
 
 @dataclass(frozen=True)
 class Mark:
-    """A place of the decision strip: what an audit says of a model. note: in plain words; href: where it says why;
-    sure: how sure that is."""
+    """A place of the decision strip: what an audit says of a model. note: in plain words; href: where it says why."""
 
     audit: str
     who: str
@@ -67,7 +64,7 @@ class Mark:
 @dataclass(frozen=True)
 class Errors:
     """How often a procedure is wrong. rates: (what happens to models of known truth, how often, its standard error),
-    0-1. sentence: all that was measured, in words; sensitivity: what the audit was measured to notice."""
+    0-1. sentence: all that was measured; sensitivity: what the audit was measured to notice."""
 
     who: str
     rates: tuple[tuple[str, float, float | None], ...]
@@ -162,11 +159,11 @@ def render_page(
     **values: Any,
 ) -> str:
     """A page of the shell, as text. template: such as "perturb/page.html.j2", or the file of an audit outside the
-    package; it extends report/shell.html.j2.
+    package.
 
-    rows: of every model and benchmark, found and asked for. scripts: files of the package, after shared.js; css: after
-    page.css. gates: the words for gate names; gated: the columns of the gate matrix. labels: of the other names
-    that the template prints with `words`. values: what else it prints.
+    rows: of every model and benchmark. scripts: files of the package, after shared.js; css: after page.css. gates: the
+    words for gate names; gated: the columns of the gate matrix. labels: of the other names that the template prints
+    with `words`. values: what else it prints.
     """
     style = _read("report/page.css") + css
     js = "".join(map(_read, ("report/shared.js", *scripts)))
@@ -189,10 +186,7 @@ def _read(name: str) -> str:
 
 
 def policy(js: str, css: str) -> str:
-    """The Content-Security-Policy: one script and one style sheet by hash; no request to anywhere.
-
-    The hashes are over the very text between the tags, which a browser reads with CRLF made LF.
-    """
+    """The Content-Security-Policy: one script and one style sheet by hash; no request to anywhere."""
     return (
         f"default-src 'none'; script-src '{_sha256(js)}'; style-src '{_sha256(css)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"

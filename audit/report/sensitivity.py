@@ -1,10 +1,6 @@
 """What an audit would find of planted contamination (`audit.plant`) in a run's own design, as one sentence beside a
-verdict.
-
-`audit.plant` measures effects: what k passes over a half of a benchmark do to scores and likelihoods. How likely an
-audit finds such an effect is a property of the design in which it looks: its items, its held-out items, its references
-and what is known of how models differ (`audit.statistics.notice`). Every dose that was measured is quoted.
-"""
+verdict. `audit.plant` measures effects; how likely an audit finds such an effect is a property of the design in which
+it looks (`audit.statistics.notice`). Every dose that was measured is quoted."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -32,10 +28,8 @@ _FLIP = 0.2
 
 
 def load_sensitivity(run_dir: Path | None = None) -> dict[str, Any] | None:
-    """The measurement that lies in a run's directory, else the one that ships with the package; None without any.
-
-    DataError for a file that is none of `audit.plant`.
-    """
+    """The measurement that lies in a run's directory, else the one that ships. DataError for a file that is none of
+    `audit.plant`."""
     own = None if run_dir is None else run_dir / FILE
     shipped = files("audit") / "data" / FILE
     path = own if own is not None and own.is_file() else shipped
@@ -58,8 +52,8 @@ def quote(
     field: Field,
     judged: Collection[str] | None = None,
 ) -> str:
-    """How likely this audit finds each plant in the design `field`, and whose property that is; in words where it was
-    not measured. judged: those of its indicators that this run could judge; None: all."""
+    """How likely this audit finds each plant in the design `field`, and whose property that is. judged: those of its
+    indicators that this run could judge; None: all."""
     if judged is not None and not judged:
         return "Sensitivity: none, as no indicator of this audit could be judged here."
     doses = {} if found is None else chances(found, audit, field, judged)
@@ -103,8 +97,8 @@ def chances(
 
 
 def chance_of(found: Mapping[str, Any], plant: Mapping[str, Any], indicator: str, field: Field) -> Notice | None:
-    """The chance of one indicator, at the level that its audit gives it, where LEARNT of the items were learnt; None
-    where the file does not tell what an item contributes."""
+    """The chance of one indicator, where LEARNT of the items were learnt; None where the file does not tell what an
+    item contributes."""
     effect, prior, tests = _effect(found, plant, indicator)
     if effect is None:
         return None
@@ -156,8 +150,8 @@ def _with_error(effect: Effect, sizes: tuple[int, ...]) -> Effect:
 
 
 def _text_spread(found: Mapping[str, Any]) -> float | None:
-    """Standard deviation of the likelihood of a text between items: as stored, else the median over plants of what the
-    area under the curve of two normal distributions says."""
+    """Standard deviation of a text's likelihood between items: as stored, else the median over plants of what the area
+    under the curve of two normal distributions says."""
     rows = [row for plant in found["plants"] if (row := _row(plant, "item_likelihood")) is not None]
     if stored := [row["sd"] for row in rows if row.get("sd")]:
         return float(np.median(stored))

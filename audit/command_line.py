@@ -4,7 +4,6 @@ One command is one job: engines are loaded once, and the tests of all its models
 """
 
 import re
-import shlex
 import sys
 from collections.abc import Callable, Sequence
 from string import Template
@@ -21,7 +20,7 @@ from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from hydra.types import RunMode
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
@@ -38,10 +37,6 @@ from audit.short_forms import expand, with_twin
 _LISTS = ("model", "arms", "references", "allow_convicted")  # keys that take several values within one job
 # Keys that take what a group takes: the option is put there, and may be changed by key (control_benchmark.path=...).
 _GROUPS = {"control_benchmark": "benchmark", "worker": "model"}
-_EXAMPLES = {
-    "control_benchmark": "control_benchmark=mcq_file control_benchmark.path=fresh.jsonl",
-    "worker": "worker=qwen3_8b",
-}
 _HYDRAS_OWN = re.compile(r"hydra[./]|[+~]|-(?!-help$|h$)")  # options and keys that change where groups are found
 _R_LIST = re.compile(r"\A(\+{0,2}r)=([^\[\](){}'\"]*,[^\[\](){}'\"]*)\Z")
 _HELP = """audit $NAME key=value ...
@@ -79,28 +74,26 @@ def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], 
             cfg.typed = typed
         run_command(lambda: run_composed(cfg, read, act, check_composed))
 
+    words = sys.argv[1:]
     try:
-        words, notes = expand(check_words(sys.argv[1:], name), name)
+        words, notes = expand(check_words(words, name), name)
         sys.argv[1:] = words = _options_first(hydra_arguments(words, schema))
+        if {"--help", "-h"} & set(words) and not any(map(_HYDRAS_OWN.match, words)):
+            print(help_text(name, [word for word in words if word not in ("--help", "-h")]))
+            return
+        for note in notes:
+            print(lines(note), file=sys.stderr, flush=True)
+        if any(word.startswith(("-", "hydra")) and not word.startswith("hydra.searchpath=") for word in words):
+            job()
+            return
+        with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
+            composed = compose(name, overrides=words, return_hydra_config=True)
+            HydraConfig.instance().set_config(composed)
+            job(OmegaConf.masked_copy(composed, [key for key in composed if key != "hydra"]))
     except ConfigError as error:
         sys.exit(refused(error, lines))
-    if {"--help", "-h"} & set(words) and not any(_HYDRAS_OWN.match(word) for word in words):
-        try:
-            print(help_text(name, [word for word in words if word not in ("--help", "-h")]))
-        except (HydraException, YAMLError) as error:
-            sys.exit(refused(plainly_said(error, words, schema), lines))
-        return
-    print(*(lines(note) for note in notes), sep="\n", end="\n" * bool(notes), file=sys.stderr, flush=True)
-    if any(word.startswith(("-", "hydra")) and not word.startswith("hydra.searchpath=") for word in words):
-        job()
-        return
-    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
-        try:
-            composed = compose(name, overrides=words, return_hydra_config=True)
-        except (HydraException, YAMLError) as error:
-            sys.exit(refused(plainly_said(error, words, schema), lines))
-        HydraConfig.instance().set_config(composed)
-        job(_without_hydra(composed))
+    except (HydraException, YAMLError) as error:
+        sys.exit(refused(plainly_said(error, words, schema), lines))
 
 
 def _options_first(words: Sequence[str]) -> list[str]:
@@ -138,12 +131,6 @@ def run_composed(
         return refused(error, lines)
 
 
-def _without_hydra(composed: DictConfig) -> DictConfig:
-    with open_dict(composed):
-        del composed["hydra"]
-    return composed
-
-
 def help_text(name: str, overrides: Sequence[str]) -> str:
     """What Hydra prints for --help, in a third less time: it would read every group twice."""
     with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
@@ -153,7 +140,7 @@ def help_text(name: str, overrides: Sequence[str]) -> str:
         template = _HELP
     folders = sorted(path for path in CONF_DIR.iterdir() if path.is_dir())
     groups = "".join(f"{one.name}: {', '.join(sorted(path.stem for path in one.glob('*.yaml')))}\n" for one in folders)
-    keys = ", ".join(sorted(map(str, _without_hydra(composed))))
+    keys = ", ".join(sorted(str(key) for key in composed if key != "hydra"))
     return Template(template).safe_substitute(APP_CONFIG_GROUPS=groups, NAME=name, KEYS=keys)
 
 
@@ -169,30 +156,26 @@ def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
             raise ConfigError(f"{word!r} asks for another value by '${{...}}'. Expected the value itself.")
     arguments = with_twin(arguments)
     multirun = [word for word in arguments if word in _MULTIRUN]
-    ours = [quoted(_as_text(_as_group(_R_LIST.sub(r"\1=[\2]", word)))) for word in arguments]
+    ours = [_as_hydra(word) for word in arguments]
     overrides = [override for word in ours if (override := _parsed(word))]
     sweeps = [override for override in overrides if override.is_sweep_override()]
     if multirun or sweeps:
-        others = [word for word in arguments if word not in multirun]
-        raise _several_jobs(multirun[0] if multirun else str(sweeps[0].input_line), sweeps, schema, others)
+        raise _several_jobs(multirun[0] if multirun else str(sweeps[0].input_line), sweeps)
     if not any(word.startswith(("-c", "--config")) for word in ours):  # a configuration of one's own has its own keys
         for override in overrides:
-            _check_key(override, schema)
-            _check_chosen(override, overrides)
+            _check_key(override, overrides, schema)
     return ours
 
 
-def _as_text(word: str) -> str:
-    """A URL has signs that Hydra would read as its own."""
-    key, _, value = word.partition("=")
-    return f"{key}='{value}'" if key == "run_dir" and is_url(value) and "'" not in value else word
-
-
-def _as_group(word: str) -> str:
+def _as_hydra(word: str) -> str:
+    """`r` as a list, a model or benchmark in its group, and a URL, which has signs of Hydra's own, in quotes."""
+    word = _R_LIST.sub(r"\1=[\2]", word)
     key, found, value = word.lstrip("+").partition("=")
-    if not found or key not in _GROUPS or value in ("", "null"):
-        return word
-    return f"+{_GROUPS[key]}@{key}={value}"
+    if found and key in _GROUPS and value not in ("", "null"):
+        word = f"+{_GROUPS[key]}@{key}={value}"
+    if word.startswith("run_dir=") and is_url(value) and "'" not in value:
+        word = f"run_dir='{value}'"
+    return quoted(word)
 
 
 def compose_command(name: str, words: Sequence[str], schema: type) -> DictConfig:
@@ -202,7 +185,6 @@ def compose_command(name: str, words: Sequence[str], schema: type) -> DictConfig
         with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
             found = compose(name, overrides=overrides)
             _check_models(name, overrides)
-            _check_rates(name, overrides)
     except (HydraException, YAMLError) as error:
         raise ConfigError(f"{' '.join(words)}: {plainly_said(error, words, schema)}") from error
     return found
@@ -224,7 +206,6 @@ def check_composed() -> None:
         raise _several_jobs("hydra.mode=MULTIRUN", [])
     overrides = [*composed.overrides.hydra, *composed.overrides.task]
     _check_models(composed.job.config_name, overrides)
-    _check_rates(composed.job.config_name, overrides)
 
 
 def _models_given(config_name: str, overrides: Sequence[str]) -> dict[str, list[str]]:
@@ -240,7 +221,9 @@ def _models_given(config_name: str, overrides: Sequence[str]) -> dict[str, list[
 
 def _check_models(config_name: str, overrides: Sequence[str]) -> None:
     """Two models under one name become one in the configuration, so Hydra's list of what it put together is read."""
-    for package, names in _models_given(config_name, overrides).items():
+    given = _models_given(config_name, overrides)
+    _check_rates(set(given), overrides)
+    for package, names in given.items():
         if len(names) > 1:
             what = f"{names[0]} is given {len(names)} times"
             if len(set(names)) > 1:
@@ -252,20 +235,16 @@ def _check_models(config_name: str, overrides: Sequence[str]) -> None:
             )
 
 
-def _check_rates(config_name: str, overrides: Sequence[str]) -> None:
+def _check_rates(packages: set[str], overrides: Sequence[str]) -> None:
     """A rate or price that was typed for an unknown model would be read by nothing. A table in a file may well have
     more."""
     given = [nested(o.key_or_group, o.value()) for o in map(_parsed, overrides) if o and not o.is_delete()]
     costs = [one["cost"] for one in given if isinstance(one.get("cost"), dict)]  # cost=NAME chooses a file
-    tables = [
-        (name, one[name]) for one in costs for name in ("throughput", "prices") if isinstance(one.get(name), dict)
-    ]
-    if not tables:
-        return
+    tables = [(name, one[name]) for one in costs for name in ("throughput", "prices") if name in one]
     options = GlobalHydra.instance().config_loader().get_group_options("model")
-    known = {*options, *(package.removeprefix("model.") for package in _models_given(config_name, overrides))}
+    known = {*options, *(package.removeprefix("model.") for package in packages)}
     for table, rates in tables:
-        if unknown := set(map(str, rates)) - known:
+        if isinstance(rates, dict) and (unknown := set(map(str, rates)) - known):
             raise unknown_name(f"model of cost.{table}", min(unknown), known)
 
 
@@ -276,46 +255,32 @@ def _parsed(word: str) -> Override | None:
         return None  # an option, or a mistake that Hydra names better
 
 
-def _check_key(override: Override, schema: type) -> None:
-    """Of an override without a plus, for which Hydra's own message says to add one."""
-    key = override.key_or_group
-    if override.type != OverrideType.CHANGE or "/" in key or key.split(".")[0] == "hydra":
-        return
-    check_keys(nested(key, None), schema)
-
-
-def _check_chosen(override: Override, overrides: Sequence[Override]) -> None:
-    key = (override.key_or_group or "").partition(".")[0]
-    if key in _GROUPS and "." in override.key_or_group and key not in [other.package for other in overrides]:
+def _check_key(override: Override, overrides: Sequence[Override], schema: type) -> None:
+    """Of an override without a plus, for which Hydra's own message says to add one; and of what is not chosen."""
+    key, dot, _ = override.key_or_group.partition(".")
+    if override.type == OverrideType.CHANGE and "/" not in override.key_or_group and key != "hydra":
+        check_keys(nested(override.key_or_group, None), schema)
+    if key in _GROUPS and dot and key not in [other.package for other in overrides]:
         raise ConfigError(
             f"{override.input_line} changes a {key} that is not named. Expected {key}=<name> before it, as "
-            f"{_GROUPS[key]}=<name> takes it, such as {_EXAMPLES[key]}."
+            f"{_GROUPS[key]}=<name> takes it."
         )
 
 
-def _spelling(override: Override, command: str, others: Sequence[str]) -> str:
-    """What to type for an override that Hydra would make into several jobs. others: the words of its command."""
+def _spelling(override: Override) -> str:
+    """What to type for an override that Hydra would make into several jobs."""
     key, value = override.key_or_group, override.get_value_string()
     if override.package in _GROUPS:  # worker=a,b was read as +model@worker=a,b
         key = override.package
     if key == "r":
         return "r=1..9 or r=1,3,9"
-    plain = "(" not in value
-    if key in _LISTS and plain:
+    if key in _LISTS and "(" not in value:
         return f"'{key}=[{value}]'"
-    values = value.replace(",", " ") if plain else "<one> <another>"
-    kept = [shlex.quote(word) for word in others if word.lstrip("+").partition("=")[0] != key]
-    loop = f"for value in {values}; do python -m {' '.join([command, *kept])} {key}=$value; done"
-    if not plain or key in _GROUPS:  # no option of a group has a comma in its name
-        return loop
-    return f"{loop}\n  or, if the comma belongs to one value: '{key}=\"{value}\"'"
+    return f"the command once for each {key}; if the comma belongs to one value: '{key}=\"{value}\"'"
 
 
-def _several_jobs(
-    asked: str, sweeps: Sequence[Override], schema: type | None = None, words: Sequence[str] = ()
-) -> ConfigError:
-    command = schema.__module__.rpartition(".")[0] if schema else ""  # of the audit that the schema is of
-    instead = "".join(f"\n  {_spelling(override, command, words)}" for override in sweeps)
+def _several_jobs(asked: str, sweeps: Sequence[Override]) -> ConfigError:
+    instead = "".join(f"\n  {_spelling(override)}" for override in sweeps)
     return ConfigError(
         f"{asked} asks for several jobs, and one command is one job. "
         + (f"Expected:{instead}" if instead else "Leave it out: lists such as r=1,3,9 and 'model=[a,b]' are one job.")

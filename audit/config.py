@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
 from difflib import get_close_matches
 from importlib.resources import files
+from itertools import combinations
 from operator import attrgetter
 from pathlib import Path
 from types import NoneType
@@ -30,15 +31,13 @@ from audit.scoring.sandbox import sandbox_python
 def check_keys(values: Any, schema: Any, path: str = "") -> None:
     """ConfigError for the first key in `values` (nested mappings) that `schema`, a dataclass or a field's type, has no
     field for. What is below `dict[str, Any]` or `Any` is free; the items of a list were checked by Hydra."""
-    if isinstance(values, Mapping) and is_dataclass(schema):
-        for key, value in values.items():
-            known = fields_of(schema)
-            if key not in known:
-                raise _unknown(str(key), schema, path)
-            check_keys(value, known[key], f"{path}{key}.")
-    elif isinstance(values, Mapping) and get_origin(schema) is dict:
-        for key, value in values.items():
-            check_keys(value, get_args(schema)[1], f"{path}{key}.")
+    known = fields_of(schema) if is_dataclass(schema) else None
+    if not isinstance(values, Mapping) or (known is None and get_origin(schema) is not dict):
+        return
+    for key, value in values.items():
+        if known is not None and key not in known:
+            raise _unknown(str(key), schema, path)
+        check_keys(value, get_args(schema)[1] if known is None else known[key], f"{path}{key}.")
 
 
 def fields_of(schema: Any) -> dict[str, Any]:
@@ -142,9 +141,8 @@ def load_model_config(name: str) -> ModelConfig:
     """The configuration of one model by name, as conf/model/<name>.yaml or a short form gives it."""
     if name not in (*known_models(), *DERIVED):
         raise unknown_name("model", name, known_models())
-    file = CONF_DIR / "model" / f"{name}.yaml"
-    own = OmegaConf.load(file) if name in known_models() else OmegaConf.create(dict(DERIVED[name]))
-    return as_object(OmegaConf.merge(OmegaConf.structured(ModelConfig), own), ModelConfig)
+    own = load_group("model", name) if name in known_models() else dict(DERIVED[name])
+    return from_composed(OmegaConf.create(own), ModelConfig)
 
 
 def as_file(name: str, model: Mapping[str, Any]) -> str:
@@ -156,24 +154,15 @@ def as_file(name: str, model: Mapping[str, Any]) -> str:
 
 def load_group(group: str, name: str) -> dict[str, Any]:
     """conf/<group>/<name>.yaml as a plain dict; ConfigError that lists the known names."""
-    known = [path.stem for path in (CONF_DIR / group).glob("*.yaml")]
-    check_known(group, name, known)
-    loaded = OmegaConf.to_container(OmegaConf.load(CONF_DIR / group / f"{name}.yaml"), resolve=True)
-    assert isinstance(loaded, dict)  # noqa: S101  (a yaml mapping)
+    check_known(group, name, [path.stem for path in (CONF_DIR / group).glob("*.yaml")])
+    loaded: Any = OmegaConf.to_container(OmegaConf.load(CONF_DIR / group / f"{name}.yaml"), resolve=True)
     return {str(k): v for k, v in loaded.items()}
-
-
-def as_object(node: Any, kind: type) -> Any:
-    result = OmegaConf.to_object(node)
-    if not isinstance(result, kind):
-        raise ConfigError(f"Expected a {kind.__name__}, got {type(result).__name__}.")
-    return result
 
 
 def from_composed(cfg: DictConfig, kind: type) -> Any:
     """A composed configuration as `kind`. ConfigError for a key that it does not have."""
     check_keys(OmegaConf.to_container(cfg), kind)  # before the merge, which drops what it does not know
-    return as_object(OmegaConf.merge(OmegaConf.structured(kind), cfg), kind)
+    return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(kind), cfg))
 
 
 _SAFE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -185,14 +174,10 @@ def reading_of(config: RunConfig, model: ModelConfig) -> Reading:
     value = config.reading or free or model.reading
     check_known("reading", value, list(Reading))
     if value != Reading.TEXT and (value if value in (Reading.NUMBER, Reading.CODE) else None) != free:
-        raise ConfigError(
-            f"reading={value} does not fit benchmark {config.benchmark.name}, "
-            + (
-                f"whose answers are read as {free}. Leave reading out."
-                if free
-                else "whose items have options. Expected letter, letter_logprob or option_text."
-            )
-        )
+        then = "whose items have options. Expected letter, letter_logprob or option_text."
+        if free:
+            then = f"whose answers are read as {free}. Leave reading out."
+        raise ConfigError(f"reading={value} does not fit benchmark {config.benchmark.name}, {then}")
     return Reading(value)
 
 
@@ -225,16 +210,6 @@ def sample_size(config: RunConfig) -> int | None:
     return config.n
 
 
-def _scored_reading(config: RunConfig, model: ModelConfig) -> Reading:
-    """ConfigError where no answer would be read, or code written that cannot be run here."""
-    reading = reading_of(config, model)
-    if reading == Reading.TEXT:
-        raise ConfigError(f"reading=text of model {model.name} reads no answer, so there would be none to score.")
-    if reading == Reading.CODE:
-        sandbox_python()
-    return reading
-
-
 def check_run(
     config: RunConfig,
     answering: Callable[[Any, ModelConfig], ModelConfig] = itself,
@@ -252,47 +227,38 @@ def check_run(
     for name, model in config.model.items():
         if not _SAFE_NAME.match(name):
             raise ConfigError(f"Invalid model name: {name!r}. Use letters, digits, '.', '_' and '-'.")
-        check_model(name, model, _scored_reading(config, model))
+        if reading_of(config, model) == Reading.TEXT:
+            raise ConfigError(f"reading=text of model {model.name} reads no answer, so there would be none to score.")
+        if reading_of(config, model) == Reading.CODE:
+            sandbox_python()
         other = answering(config, model)
+        for key, one in ((name, model), (other.name, other)):
+            check_model(key, one, reading_of(config, one))
+            check_priced(config.cost, one)
         reading = reading_of(config, other)
-        if other is not model:
-            check_model(other.name, other, reading)
-        check_priced(config.cost, model)
-        check_priced(config.cost, other)
         check_reading(load_protocol(protocol_of(config, model), templates, reading), reading)
         reask_of(config, other)
-    if config.replicate_restart:
-        _check_restart(config)
+    if config.replicate_restart and any(model.engine == "openai" for model in config.model.values()):
+        raise ConfigError("replicate_restart=true starts engines anew, and an endpoint is started by others.")
+    if config.replicate_restart and (config.cost.max is not None or getattr(config, "stop", "never") != "never"):
+        raise ConfigError("replicate_restart=true asks replicate by replicate: leave out stop=early and cost.max.")
     if config.gate and not config.report:
         raise ConfigError("gate=true needs the verdict, which the report holds: leave report=true.")
-    for key, expected in (
-        ("cluster.chunks_in_flight", "at least 1"),
-        ("cluster.models_at_once", "1 for one after the other, or null for as many as there is room for"),
-        ("store.rows_per_shard", "at least 1"),
-    ):
+    for key in ("cluster.chunks_in_flight", "cluster.models_at_once", "store.rows_per_shard"):
         if (value := attrgetter(key)(config)) is not None and value < 1:
-            raise ConfigError(f"Invalid {key}: {value}. Expected {expected}.")
+            raise ConfigError(f"Invalid {key}: {value}. Expected at least 1.")
     if config.store.format not in ("arrow", "parquet"):
         raise ConfigError(f"Invalid store.format: {config.store.format!r}. Expected arrow or parquet.")
 
 
-def _check_restart(config: RunConfig) -> None:
-    if any(model.engine == "openai" for model in config.model.values()):
-        raise ConfigError("replicate_restart=true starts engines anew, and an endpoint is started by others.")
-    if config.cost.max is not None or getattr(config, "stop", "never") != "never":
-        raise ConfigError("replicate_restart=true asks replicate by replicate: leave out stop=early and cost.max.")
-
-
 def _check_different(models: dict[str, ModelConfig]) -> None:
     """One model under two names would be counted, and corrected for, as two."""
-    names = list(models)
-    for k, name in enumerate(names):
-        for other in names[:k]:
-            if replace(models[name], name="") == replace(models[other], name=""):
-                raise ConfigError(
-                    f"Models {other} and {name} are the same model: only the names differ. Expected each model once; "
-                    "for repeated runs of one model use replicates=2."
-                )
+    for (one, its), (other, theirs) in combinations(models.items(), 2):
+        if replace(its, name="") == replace(theirs, name=""):
+            raise ConfigError(
+                f"Models {one} and {other} are the same model: only the names differ. Expected each model once; for "
+                "repeated runs of one model use replicates=2."
+            )
 
 
 def plain_config(config: RunConfig, answering: Mapping[str, ModelConfig]) -> dict[str, Any]:

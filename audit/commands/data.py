@@ -9,13 +9,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from omegaconf import OmegaConf
+
 from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import likely_delimiter
 from audit.benchmarks.guess import PARTS, guess, other_keys
 from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.benchmarks.rows import mcq_file, shuffled
-from audit.config import as_object, load_group
+from audit.config import load_group
 from audit.errors import BenchmarkError
 from audit.exits import FAILED, OK, lines, one_line, plainly
 from audit.plain_words import benchmark_words
@@ -69,9 +71,8 @@ def _guessed(file: str, overrides: Sequence[str]) -> BenchmarkConfig:
     from audit.sweep.config import SweepConfig
 
     path = Path(file).expanduser()
-    config: BenchmarkConfig = as_object(
-        compose_command("sweep", [f"data={file}", *overrides], SweepConfig).benchmark, BenchmarkConfig
-    )
+    composed = compose_command("sweep", [f"data={file}", *overrides], SweepConfig)
+    config: BenchmarkConfig = OmegaConf.to_object(OmegaConf.merge(BenchmarkConfig, composed.benchmark))
     if config.delimiter is None and path.is_file():
         config = replace(config, delimiter=likely_delimiter(path))
     guessed = guess([row for _, row, _ in islice(open_benchmark(config).located_rows(), _LOOKED_AT)], config)

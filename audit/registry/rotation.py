@@ -17,7 +17,7 @@ from sqlalchemy import Connection, select
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import Benchmark, open_benchmark
-from audit.config import as_object, load_group
+from audit.config import load_group
 from audit.errors import ConfigError, ShardError
 from audit.governance.reviews import at
 from audit.records import Question
@@ -143,7 +143,7 @@ def _benchmark(given: str) -> Benchmark:
     own = {"path": given, "name": path.stem} if path.suffix and path.is_file() else {}
     found = load_group("benchmark", "mcq_file" if own else given)
     config = OmegaConf.merge(OmegaConf.structured(BenchmarkConfig), found, own)
-    return open_benchmark(as_object(config, BenchmarkConfig))
+    return open_benchmark(OmegaConf.to_object(config))
 
 
 def _ids_in(one: Kept, benchmark: str) -> Sequence[str]:

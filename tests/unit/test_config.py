@@ -82,7 +82,7 @@ def test_several_models_in_one_job():
             "engine_args of model qwen3_8b may not hold revision",
         ),
         (["cluster.chunks_in_flight=0"], "Invalid cluster.chunks_in_flight"),
-        (["cluster.models_at_once=0"], "Expected 1 for one after the other"),
+        (["cluster.models_at_once=0"], "Invalid cluster.models_at_once"),
     ],
 )
 def test_a_wrong_value_is_refused_before_anything_starts(overrides, words):

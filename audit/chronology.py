@@ -21,7 +21,6 @@ from audit.errors import AuditError, DataError
 
 NAME = "CHRONOLOGY.jsonl"
 _ROOT = Path(__file__).resolve().parents[1]
-_TEST = re.compile(r"(test_[a-z0-9_]+\.py)::(test_[A-Za-z0-9_]+)")
 
 
 class Provenance(StrEnum):
@@ -87,11 +86,9 @@ class Chronology:
     @property
     def sentence(self) -> str:
         """Totals, as Box 1 asks for them."""
-        n = len(self.entries)
-        return (
-            f"{n} {'entry' if n == 1 else 'entries'}: {len(self.repair_introduced)} introduced during repair, "
-            f"{len(self.unfixed)} not fixed."
-        )
+        n, repair = len(self.entries), len(self.repair_introduced)
+        entries = "1 entry" if n == 1 else f"{n} entries"
+        return f"{entries}: {repair} introduced during repair, {len(self.unfixed)} not fixed."
 
 
 _BOX = ((4, "symptom", "what a reader saw and believed"), (7, "deltas", "how much it moved"))
@@ -108,18 +105,12 @@ def parse_entry(raw: Any) -> ChronologyEntry:
     """One JSON object -> an entry; DataError that names the field (by Box 1's number where it is 4 or 7)."""
     _check(raw)
     try:
-        day = date.fromisoformat(raw["found"]).isoformat()
+        date.fromisoformat(raw["found"])
     except ValueError as error:
         raise DataError(f"found is {raw['found']!r}; expected a day such as 2026-11-21.") from error
-    kept = {name: raw[name] for name in ("id", "failure_class", "found_by", "symptom", "fix", "test", "reason")}
-    entry = ChronologyEntry(
-        **kept,
-        found=day,
-        affected=tuple(raw["affected"]),
-        provenance=Provenance(raw["provenance"]),
-        deltas=tuple(Delta(**delta) for delta in raw["deltas"]),
-        status=Residual(raw["status"]),
-    )
+    deltas = tuple(Delta(**delta) for delta in raw["deltas"])
+    kinds = {"provenance": Provenance(raw["provenance"]), "status": Residual(raw["status"])}
+    entry = ChronologyEntry(**raw | kinds | {"affected": tuple(raw["affected"]), "deltas": deltas})
     if any(value != value for delta in entry.deltas for value in (delta.before, delta.after)):
         raise DataError("not auditable: a delta is NaN.")
     if odd := sorted({delta.cell for delta in entry.deltas} ^ set(entry.affected)):
@@ -197,36 +188,29 @@ def missing_tests(chronology: Chronology, tests: Path) -> list[str]:
     """The named tests that no file below `tests` has. A file is known by its name, which is unique."""
     found = []
     for name in chronology.tests:
-        match = _TEST.fullmatch(name)
-        assert match is not None  # noqa: S101  # parse_entry checked it
-        texts = [path.read_text(encoding="utf-8") for path in sorted(tests.rglob(match[1]))]
-        if not any(re.search(rf"^\s*(?:async )?def {match[2]}\(", text, re.MULTILINE) for text in texts):
+        file, _, test = name.partition("::")
+        texts = [path.read_text(encoding="utf-8") for path in sorted(tests.rglob(file))]
+        if not any(re.search(rf"^\s*(?:async )?def {test}\(", text, re.MULTILINE) for text in texts):
             found.append(name)
     return found
 
 
 def render(chronology: Chronology) -> str:
     """Markdown: totals, what is not fixed, then every entry with its figures."""
-    classes = ", ".join(
-        f"{name} {n}" for name, n in sorted(Counter(e.failure_class for e in chronology.entries).items())
-    )
+    counts = Counter(e.failure_class for e in chronology.entries)
+    classes = ", ".join(f"{name} {n}" for name, n in sorted(counts.items()))
     out = ["# Chronology", "", chronology.sentence + (f" By class: {classes}." if classes else "")]
-    for title, entries in (
-        ("Introduced during repair", chronology.repair_introduced),
-        ("Not fixed", chronology.unfixed),
-    ):
+    parts = {"Introduced during repair": chronology.repair_introduced, "Not fixed": chronology.unfixed}
+    for title, entries in parts.items():
         if entries:
             out += ["", f"{title}: " + "; ".join(f"{e.id} ({e.reason})" for e in entries)]
     for e in chronology.entries:
         out += ["", f"## {e.id} · {e.failure_class} · {e.status}", ""]
         out += [f"- Found {e.found}: {e.found_by}", f"- A reader saw: {e.symptom}", f"- Provenance: {e.provenance}"]
-        out += [
-            f"- Fix: {e.fix or 'none'}",
-            f"- Test: {f'`{e.test}`' if e.test else 'none'}",
-            f"- Why {e.status}: {e.reason}",
-        ]
-        out += ["", "| cell | statistic | before | after |", "|---|---|---|---|"]
-        out += [f"| {_cell(d.cell)} | {_cell(d.statistic)} | {_cell(d.before)} | {_cell(d.after)} |" for d in e.deltas]
+        out += [f"- Fix: {e.fix or 'none'}", f"- Test: {f'`{e.test}`' if e.test else 'none'}"]
+        out += [f"- Why {e.status}: {e.reason}", "", "| cell | statistic | before | after |", "|---|---|---|---|"]
+        for d in e.deltas:
+            out.append(f"| {' | '.join(_cell(one) for one in (d.cell, d.statistic, d.before, d.after))} |")
     return "\n".join(out) + "\n"
 
 

@@ -3,12 +3,14 @@ first loads none of them."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audit.audits import part_of
+from audit.exits import lines
 
 if TYPE_CHECKING:
     from audit.config import RunConfig
@@ -54,9 +56,10 @@ def conduct(
         from audit.dry_run import announced
         from audit.registry.finish import hooks
         from audit.runtime.run import run_audit
-        from audit.summary import conclude, foretell, print_failed
+        from audit.summary import conclude, print_failed
 
-        foretell(*ready.foretold, *announced(ready.resolved))
+        for text in filter(None, (*ready.foretold, *announced(ready.resolved))):
+            print(f"note: {lines(text)}", file=sys.stderr, flush=True)
         analysis = {"seed": config.seed, "thresholds": ready.thresholds.to_dict(), **ready.analysis}
         result = run_audit(ready.resolved, analysis, display, ready.early, hooks=hooks(config.registry))
     if result.rows == 0:

@@ -225,21 +225,10 @@ def check_run(
     check_cost(config.cost)
     _check_different(config.model)
     for name, model in config.model.items():
-        if not _SAFE_NAME.match(name):
-            raise ConfigError(f"Invalid model name: {name!r}. Use letters, digits, '.', '_' and '-'.")
-        if reading_of(config, model) == Reading.TEXT:
-            raise ConfigError(f"reading=text of model {model.name} reads no answer, so there would be none to score.")
-        if reading_of(config, model) == Reading.CODE:
-            sandbox_python()
         other = answering(config, model)
-        for key, one in ((name, model), (other.name, other)):
-            check_model(key, one, reading_of(config, one))
-            check_priced(config.cost, one)
+        _check_answering(config, name, model, other)
         reading = reading_of(config, other)
         check_reading(load_protocol(protocol_of(config, model), templates, reading), reading)
-        reask_of(config, other)
-    if config.replicate_restart and any(model.engine == "openai" for model in config.model.values()):
-        raise ConfigError("replicate_restart=true starts engines anew, and an endpoint is started by others.")
     if config.replicate_restart and (config.cost.max is not None or getattr(config, "stop", "never") != "never"):
         raise ConfigError("replicate_restart=true asks replicate by replicate: leave out stop=early and cost.max.")
     if config.gate and not config.report:
@@ -249,6 +238,22 @@ def check_run(
             raise ConfigError(f"Invalid {key}: {value}. Expected at least 1.")
     if config.store.format not in ("arrow", "parquet"):
         raise ConfigError(f"Invalid store.format: {config.store.format!r}. Expected arrow or parquet.")
+
+
+def _check_answering(config: RunConfig, name: str, model: ModelConfig, other: ModelConfig) -> None:
+    """A model, and the one that answers for it."""
+    if not _SAFE_NAME.match(name):
+        raise ConfigError(f"Invalid model name: {name!r}. Use letters, digits, '.', '_' and '-'.")
+    if reading_of(config, model) == Reading.TEXT:
+        raise ConfigError(f"reading=text of model {model.name} reads no answer, so there would be none to score.")
+    if reading_of(config, model) == Reading.CODE:
+        sandbox_python()
+    if config.replicate_restart and model.engine == "openai":
+        raise ConfigError("replicate_restart=true starts engines anew, and an endpoint is started by others.")
+    for key, one in ((name, model), (other.name, other)):
+        check_model(key, one, reading_of(config, one))
+        check_priced(config.cost, one)
+    reask_of(config, other)
 
 
 def _check_different(models: dict[str, ModelConfig]) -> None:

@@ -40,21 +40,14 @@ def settle_references(config: ReferencedConfig, resolved: ResolvedRun, same: Seq
     tested = {name: own[name] for name in judged(config)}
     references = {name: origin for name, origin in own.items() if name not in tested}
     references |= {name: run.origins.get(name, Origin()) for run in runs for name in run.models}
-    found = _held_out(config, resolved, tested, references)
+    found: dict[str, list[str]] = {"held_out": [], "undated": []}
+    if items := config.control_benchmark:
+        name = resolved.samples[1].benchmark.name
+        found = check_origin(name, items.date, items.written_by, tested, references)
     found["held_out"] += [NOT_OURS] * any(map(imported, (run.path for run in runs)))
     origins = {name: asdict(one) for name, one in {**references, **tested}.items()}
     facts = {**reference_facts(config, runs), "convicted": convicted, "origins": origins, **found}
     return replace(resolved, analysis={**resolved.analysis, **facts})
-
-
-def _held_out(
-    config: ReferencedConfig, resolved: ResolvedRun, tested: Mapping[str, Origin], references: Mapping[str, Origin]
-) -> dict[str, list[str]]:
-    """`check_origin`; nothing without held-out items."""
-    items = config.control_benchmark
-    if items is None:
-        return {"held_out": [], "undated": []}
-    return check_origin(resolved.samples[1].benchmark.name, items.date, items.written_by, tested, references)
 
 
 def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:
@@ -88,10 +81,9 @@ def check_convicted(
         said = [*(found_in(path, name) if path is not None else ()), *_of_weights(registered, name, facts)]
         if said:
             found[name] = said[0]
-    for name, what in found.items():
-        if name not in config.allow_convicted:
+        if said and name not in config.allow_convicted:
             raise ConfigError(
-                f"Reference {name} was itself convicted: {what}. Expected references in which no audit found "
+                f"Reference {name} was itself convicted: {said[0]}. Expected references in which no audit found "
                 f"anything. Leave it out, or say that you accept it: 'allow_convicted=[{name}]'."
             )
     return found
@@ -99,8 +91,7 @@ def check_convicted(
 
 def found_in(run_dir: Path, model: str) -> Iterator[str]:
     """What audits found in a model, a sentence each, by the reports of a run and of the suite or panel around it."""
-    homes = [run_dir, *([run_dir.parent] if (run_dir.parent / PANEL).is_file() else [])]
-    for home in homes:
+    for home in (run_dir, *([run_dir.parent] if (run_dir.parent / PANEL).is_file() else [])):
         path = verdict_path(home)
         if not path.is_file():
             continue
@@ -130,13 +121,12 @@ def _registered(registry: str | None) -> dict[tuple[str, str], str]:
     except RegistryError as error:
         print(f"registry: {error} Not known: whether a reference was convicted.", file=sys.stderr, flush=True)
         return {}
-    return {
-        (one.cell["model"], one.cell["model_revision"]): _text(
-            one.run["audit"], one.cell["verdict"], one.cell["benchmark"], f"registry, run {one.run['key'][:12]}"
-        )
-        for one in cells
-        if _found(one.cell)
-    }
+    found = {}
+    for cell, run in ((one.cell, one.run) for one in cells if _found(one.cell)):
+        where = f"registry, run {run['key'][:12]}"
+        told = _text(run["audit"], cell["verdict"], cell["benchmark"], where)
+        found[cell["model"], cell["model_revision"]] = told
+    return found
 
 
 def _of_weights(registered: Mapping[tuple[str, str], str], name: str, facts: Facts) -> Iterator[str]:

@@ -199,15 +199,12 @@ def _scoped(
 def gated(cell: CellRuling, suite: Mapping[str, Any]) -> CellRuling:
     """A cell as the suite has it gated: where `gate` is "source", the source's thresholds decide; but they pass nothing
     that could not be measured (withheld): of no right answer at all their score is 0."""
-    ruled = [
-        one
-        for one in suite["source"]
-        if (one["audit"], one["model"], one["benchmark"]) == (cell.audit, cell.model, cell.benchmark)
-    ]
-    if suite["gate"] != "source" or not ruled or (cell.verdict, ruled[0]["decision"]) == ("withheld", Decision.PASS):
+    own = {"audit": cell.audit, "model": cell.model, "benchmark": cell.benchmark}
+    ruled = [one["decision"] for one in suite["source"] if own.items() <= one.items()]
+    if suite["gate"] != "source" or not ruled or (cell.verdict, ruled[0]) == ("withheld", Decision.PASS):
         return cell
     said = f"decided by the source's thresholds; our verdict says {cell.decision}"
-    return replace(cell, decision=Decision(ruled[0]["decision"]), reasons=(said, *cell.reasons))
+    return replace(cell, decision=Decision(ruled[0]), reasons=(said, *cell.reasons))
 
 
 def parts_of(verdict: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:

@@ -53,20 +53,17 @@ def dry_run(resolved: ResolvedRun) -> list[Asked]:
 
 
 def _asked(resolved: ResolvedRun, work: Work, sample: BenchmarkSample, questions: Sequence[Question]) -> Asked:
-    arms = Counter(dict.fromkeys((part.arm for part in work.design.parts), 0))
+    arms = Counter[str | None](dict.fromkeys((part.arm for part in work.design.parts), 0))
     routed, answered = Counter[str](), Counter[str]()
     for arm, request in _requests(resolved.audit, work, questions):
+        arms[arm] += 1
+        chars = len(request.system + request.prompt) + sum(map(len, request.continuations))
         scored = request.continuations or request.letters or request.pieces
-        (routed if arm is None else answered).update(
-            chars=len(request.system + request.prompt) + sum(map(len, request.continuations)),
-            generated=0 if scored else request.max_tokens,
-            calls=1,
-        )
-        if arm is not None:
-            arms[arm] += 1
+        sums = routed if arm is None else answered
+        sums.update(chars=chars, generated=0 if scored else request.max_tokens)
     scale = sample.sample.n / max(1, len(questions))
-    counts = {arm: round(scale * found) for arm, found in arms.items()}
-    calls = round(scale * routed["calls"])
+    counts = {arm: round(scale * found) for arm, found in arms.items() if arm is not None}
+    calls = round(scale * arms[None])
     own, theirs = (
         Tokens(int(scale * sums["chars"] / CHARS_PER_TOKEN), round(scale * sums["generated"]))
         for sums in (routed, answered)
@@ -102,10 +99,8 @@ def announced(resolved: ResolvedRun) -> list[str]:
     own, answering = resolved.config.model, resolved.answering
     if all("openai" not in (one.engine, answering[name].engine) for name, one in own.items()):
         return []
-    return [
-        f"{one.planned.model} on {one.planned.benchmark}: {in_one_line([(one.planned, 1.0)])}"
-        for one in dry_run(resolved)
-    ]
+    plans = [one.planned for one in dry_run(resolved)]
+    return [f"{one.model} on {one.benchmark}: {in_one_line([(one, 1.0)])}" for one in plans]
 
 
 def shortfall(resolved: ResolvedRun, needed: int | None, fewer: str = "") -> str:
@@ -157,12 +152,10 @@ class Planned:
             plans = [self.facts(one) for one in asked]
             print(json.dumps(plain({"run_dir": named(path), "failed": failed, "plans": plans}), indent=1))
         else:
-            print(
-                f"run directory  {named(path)}{'  (exists: it would be resumed)' if (path / MANIFEST).exists() else ''}"
-            )
-            for one in run.samples:
-                for warning in one.benchmark.warnings:
-                    say(f"note: {one.benchmark.name}: {warning}")
+            resumed = "  (exists: it would be resumed)" if (path / MANIFEST).exists() else ""
+            print(f"run directory  {named(path)}{resumed}")
+            for one, warning in ((s.benchmark, w) for s in run.samples for w in s.benchmark.warnings):
+                say(f"note: {one.name}: {warning}")
             print(*(f"{name}: cannot run: {why}" for name, why in failed.items()), *self.describe(asked), sep="\n")
         return 1 if failed else 0
 

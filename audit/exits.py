@@ -75,12 +75,12 @@ class Terminated(KeyboardInterrupt):
 
 def heed_sigterm() -> None:
     """From now on SIGTERM raises Terminated; again after a library took the signal for itself (Ray does)."""
+
+    def terminated(number: int, frame: FrameType | None) -> NoReturn:
+        raise Terminated
+
     if threading.current_thread() is threading.main_thread():  # in no other can it be set
-        signal.signal(signal.SIGTERM, _terminated)
-
-
-def _terminated(number: int, frame: FrameType | None) -> NoReturn:
-    raise Terminated
+        signal.signal(signal.SIGTERM, terminated)
 
 
 def refused(error: object, shown: Callable[[object], str] = one_line) -> int:
@@ -114,10 +114,10 @@ def run_command(main: Callable[[], int | None]) -> NoReturn:
         code = main()
         sys.stdout.flush()  # here, where a broken pipe can still be caught
     except KeyboardInterrupt as stop:
-        code = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
-        _end(str(stop) or "Interrupted.", code)
+        print(f"\n{str(stop) or 'Interrupted.'}", file=sys.stderr, flush=True)
+        _end(TERMINATED if isinstance(stop, Terminated) else INTERRUPTED)
     except BrokenPipeError:
-        _end("", BROKEN_PIPE)
+        _end(BROKEN_PIPE)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package == "audit":
@@ -126,18 +126,16 @@ def run_command(main: Callable[[], int | None]) -> NoReturn:
         code = refused(f"{package} is not installed. Expected: pip install {extra}, or in a checkout make install.")
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # rich's console ends a command so, with code 1
-            _end("", BROKEN_PIPE)
+            _end(BROKEN_PIPE)
         try:
             sys.stdout.flush()
         except BrokenPipeError:
-            _end("", BROKEN_PIPE)
+            _end(BROKEN_PIPE)
         raise end
     sys.exit(code)
 
 
-def _end(sentence: str, code: int) -> NoReturn:
-    if sentence:
-        print(f"\n{sentence}", file=sys.stderr, flush=True)
+def _end(code: int) -> NoReturn:
     try:
         sys.stdout.flush()
     except BrokenPipeError:  # the interpreter would try again at exit, and complain

@@ -82,10 +82,10 @@ def quoted(word: str) -> str:
     "benchmark.path='/data/my exam \xfc.jsonl'"
     """
     key, is_key, value = word.partition("=")
-    if not is_key or not value or value[0] in "'\"[{" or word.startswith("-") or _parses(word):
+    if not is_key or not value or value[0] in "'\"[{" or word.startswith("-"):
         return word
     text = value.replace("'", "\\'")
-    return f"{key}='{text}'" if _parses(f"{key}='{text}'") else word
+    return next(filter(_parses, (word, f"{key}='{text}'")), word)
 
 
 def benchmark_words(config: BenchmarkConfig) -> list[str]:
@@ -142,9 +142,8 @@ def plainly_said(error: Exception, words: Sequence[str], schema: type) -> str:
         file = f"{found[1]}{found[2]}"
         return f"{file}.yaml has no package. Expected as its first line: # @package {file.replace('/', '.')}"
     if isinstance(error, OverrideParseException):
-        return (
-            f"{error.override!r} cannot be read. Expected such as n=20, 'model=[a,b]' or \"key='a text, with signs'\"."
-        )
+        example = "n=20, 'model=[a,b]' or \"key='a text, with signs'\""
+        return f"{error.override!r} cannot be read. Expected such as {example}."
     if found := _IN_FILE.search(str(error)):
         return f"{found[1]}.yaml: {_unfit(schema, found[3] or '', found[2])}"
     return _ill_fitting(error, words, schema)
@@ -165,9 +164,9 @@ def _ill_fitting(error: Exception, words: Sequence[str], schema: type) -> str:
     key = str(getattr(cause, "full_key", "") or "")
     typed = next((word for word in words if key and word.lstrip("+").startswith(f"{key}=")), "")
     kind = _kind(schema, key, typed.partition("=")[2]) if typed else ""
-    return (
-        f"{typed} does not fit. Expected {kind}." if kind else f"{error}".splitlines()[0] + f"\n{cause or ''}".rstrip()
-    )
+    if kind:
+        return f"{typed} does not fit. Expected {kind}."
+    return f"{error}".splitlines()[0] + f"\n{cause or ''}".rstrip()
 
 
 def _unfit(schema: type, key: str, why: str) -> str:

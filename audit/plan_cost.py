@@ -5,6 +5,7 @@ Upper bounds: a plan counts generated tokens at their limit and prompt tokens be
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,6 @@ CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
 
 
 @dataclass
-class TokenRates:
-    """Of prompt and of generated tokens: tokens a second of one replica, or the price of a million."""
-
-    prompt: float = 0.0
-    generated: float = 0.0
-
-
-@dataclass
 class CostConfig:
     """max: money at which a run stops. gpu_hour: price of one GPU for an hour. measured: directory of a run whose pace
     counts."""
@@ -33,7 +26,8 @@ class CostConfig:
     gpu_hour: float | None = None
     currency: str = "USD"
     measured: str | None = None
-    # {prompt, generated} by model, as `TokenRates`. A dataclass here could not be added to from the command line.
+    # {prompt, generated} by model: tokens a second of one replica; the price of a million. (A dataclass could not be
+    # added to from the command line.)
     throughput: dict[str, Any] = field(default_factory=dict)
     prices: dict[str, Any] = field(default_factory=dict)
 
@@ -61,9 +55,9 @@ class PlannedCost:
         """As a plan prints it."""
         if not self.basis:
             return []
-        if self.hours is None and self.money is None:
-            return [f"  time, money                   ?  {self.basis}"]
         lines = []
+        if self.hours is None and self.money is None:
+            lines.append(f"  time, money                   ?  {self.basis}")
         if self.hours is not None:
             on = "" if not self.gpu_hours else f", {_few(self.gpu_hours)} GPU-hours"
             lines.append(f"  hours              {_few(self.hours):>12}{on}  ({self.basis})")
@@ -98,17 +92,15 @@ class PlannedCalls:
 def in_one_line(every: Sequence[tuple[PlannedCalls, float]]) -> str:
     """Calls, tokens, hours and money of several plans in one line; each counts by its share of the questions."""
 
-    def total(values: Sequence[float | None]) -> float | None:
-        known = [value * share for value, (_, share) in zip(values, every, strict=True) if value is not None]
-        return sum(known) if len(known) == len(values) else None
+    def total(name: str) -> float | None:
+        found = [(attrgetter(name)(plan), share) for plan, share in every]
+        return None if None in dict(found) else sum(value * share for value, share in found)
 
-    plans = [plan for plan, _ in every]
-    hours, money = total([p.cost.hours for p in plans]), total([p.cost.money for p in plans])
-    numbers = [total([p.calls for p in plans]), total([p.tokens.prompt for p in plans])]
-    told = [f"about {count or 0:,.0f} {what}" for count, what in zip(numbers, ("calls", "prompt tokens"), strict=True)]
-    told.append(f"at most {total([p.tokens.generated for p in plans]) or 0:,.0f} generated")
+    hours, money = total("cost.hours"), total("cost.money")
+    told = [f"about {total('calls'):,.0f} calls", f"about {total('tokens.prompt'):,.0f} prompt tokens"]
+    told.append(f"at most {total('tokens.generated'):,.0f} generated")
     told += [] if hours is None else [f"{_few(hours)} hours"]
-    told.append("cost not known" if money is None else f"at most {money:,.2f} {plans[0].cost.currency}")
+    told.append("cost not known" if money is None else f"at most {money:,.2f} {every[0][0].cost.currency}")
     return ", ".join(told)
 
 
@@ -140,36 +132,32 @@ def check_cost(cost: CostConfig) -> None:
     if cost.gpu_hour is not None and cost.gpu_hour < 0:
         raise ConfigError(f"Invalid cost.gpu_hour: {cost.gpu_hour:g}. Expected a price of 0 or more, such as 2.5.")
     for name, given in cost.throughput.items():
-        rates = _rates(f"cost.throughput.{name}", given)
-        if rates.prompt <= 0 or rates.generated <= 0:
+        if min(rates := _rates(f"cost.throughput.{name}", given)) <= 0:
             raise ConfigError(
-                f"Invalid cost.throughput.{name}: {rates.prompt:g} and {rates.generated:g} tokens a second. Expected "
-                f"both above 0, such as '+cost.throughput.{name}={{prompt: 20000, generated: 5000}}'."
+                f"Invalid cost.throughput.{name}: {rates[0]:g} and {rates[1]:g} tokens a second. Expected both above "
+                f"0, such as '+cost.throughput.{name}={{prompt: 20000, generated: 5000}}'."
             )
     for name, given in cost.prices.items():
-        rates = _rates(f"cost.prices.{name}", given)
-        if rates.prompt < 0 or rates.generated < 0:
+        if min(_rates(f"cost.prices.{name}", given)) < 0:
             raise ConfigError(f"Invalid cost.prices.{name}: expected prices of 0 or more for a million tokens.")
 
 
-def _rates(key: str, given: Any) -> TokenRates:
-    """ConfigError for what is not a number for prompts and one for what is generated."""
+def _rates(key: str, given: Any) -> tuple[float, float]:
+    """(of prompts, of what is generated). ConfigError for what is not a number for each."""
     numbers = isinstance(given, Mapping) and all(isinstance(v, int | float) for v in given.values())
     if not numbers or set(given) != {"prompt", "generated"}:
         raise ConfigError(f"Invalid {key}: {given!r}. Expected such as '+{key}={{prompt: 20000, generated: 5000}}'.")
-    return TokenRates(**given)
+    return given["prompt"], given["generated"]
 
 
 def planned_cost(cost: CostConfig, tokens: Mapping[str, Tokens], models: Mapping[str, ModelConfig]) -> PlannedCost:
     """The cost of one job's calls. tokens, models: by the name of the model that is called; they take turns."""
     paces = {} if cost.measured is None else measured_pace(Path(cost.measured))
-    hours: float | None = 0.0
-    gpu_hours = money = 0.0
-    priced, bases = True, []
+    times: list[float | None] = []
+    money: list[float | None] = []
+    gpu_hours, bases = 0.0, []
     for name, asked in tokens.items():
-        model = models[name]
-        gpus = model.tensor_parallel_size if model.engine == "vllm" else 0
-        seconds = None
+        model, seconds = models[name], None
         if name in paces:
             pace = paces[name] * (1 if model.engine == "openai" else model.replicas)
             seconds = (asked.prompt + asked.generated) / pace
@@ -177,30 +165,33 @@ def planned_cost(cost: CostConfig, tokens: Mapping[str, Tokens], models: Mapping
         elif model.engine == "scripted":
             seconds = 0.0
         elif name in cost.throughput:
-            rates = _rates(f"cost.throughput.{name}", cost.throughput[name])
-            seconds = (asked.prompt / rates.prompt + asked.generated / rates.generated) / model.replicas
-            bases.append(f"{name}: estimated {rates.prompt:,.0f} tokens/s read, {rates.generated:,.0f} written")
+            read, written = _rates(f"cost.throughput.{name}", cost.throughput[name])
+            seconds = (asked.prompt / read + asked.generated / written) / model.replicas
+            bases.append(f"{name}: estimated {read:,.0f} tokens/s read, {written:,.0f} written")
         else:
             bases.append(
                 f"no pace is known of {name}: cost.measured=RUN_DIR of an earlier run, or "
                 f"'+cost.throughput.{name}={{prompt: 20000, generated: 5000}}'"
             )
-        hours = None if seconds is None or hours is None else hours + seconds / 3600
-        gpu_hours += 0.0 if seconds is None else seconds / 3600 * gpus * model.replicas
-        one = price(cost, name, model, asked, seconds)
-        money, priced = money + (one or 0.0), priced and one is not None
-    known = gpu_hours if hours is not None else None
-    return PlannedCost(hours, known, money if priced else None, cost.currency, "; ".join(bases))
+        times.append(seconds)
+        gpu_hours += (seconds or 0.0) / 3600 * _gpus(model)
+        money.append(price(cost, name, model, asked, seconds))
+    hours = None if None in times else sum(filter(None, times)) / 3600
+    paid = None if None in money else sum(filter(None, money))
+    return PlannedCost(hours, None if hours is None else gpu_hours, paid, cost.currency, "; ".join(bases))
+
+
+def _gpus(model: ModelConfig) -> int:
+    return model.tensor_parallel_size * model.replicas if model.engine == "vllm" else 0
 
 
 def price(cost: CostConfig, name: str, model: ModelConfig, tokens: Tokens, seconds: float | None) -> float | None:
     """Of one model's calls: at its prices of tokens, else of its GPUs for so long; None where neither is known."""
     if name in cost.prices:
-        rates = _rates(f"cost.prices.{name}", cost.prices[name])
-        return (tokens.prompt * rates.prompt + tokens.generated * rates.generated) / 1e6
-    gpus = model.tensor_parallel_size * model.replicas if model.engine == "vllm" else 0
-    if gpus and cost.gpu_hour is not None and seconds is not None:
-        return seconds / 3600 * gpus * cost.gpu_hour
+        prompt, generated = _rates(f"cost.prices.{name}", cost.prices[name])
+        return (tokens.prompt * prompt + tokens.generated * generated) / 1e6
+    if _gpus(model) and cost.gpu_hour is not None and seconds is not None:
+        return seconds / 3600 * _gpus(model) * cost.gpu_hour
     return 0.0 if model.engine == "scripted" else None
 
 
@@ -210,16 +201,13 @@ def spent(
 ) -> float | None:  # fmt: skip
     """Money so far of a model's rows; None where a price is not known. models: by name, the one that prepares and the
     one that answers. sums: of the rows' columns of tokens."""
-    total = 0.0
+    money = []
     for called in {one.name: one for one in models[name]}.values():
         roles = [role for role, one in zip((False, True), models[name], strict=True) if one.name == called.name]
         own = {column: n for column, n in sums.items() if (column in _ANSWERS) in roles}
         prompt, generated = (sum(n for column, n in own.items() if column.endswith(end)) for end in _ANSWERS)
-        one = price(cost, called.name, called, Tokens(prompt, generated), seconds)
-        if one is None:
-            return None
-        total += one
-    return total
+        money.append(price(cost, called.name, called, Tokens(prompt, generated), seconds))
+    return None if None in money else sum(filter(None, money))
 
 
 def measured_pace(run_dir: Path) -> dict[str, float]:
@@ -228,22 +216,16 @@ def measured_pace(run_dir: Path) -> dict[str, float]:
     without."""
     from audit.shards.manifest import Manifest  # here: it needs Arrow, and a refused override does not
 
-    manifest = Manifest.load(run_dir)
-    paces = {}
+    manifest, paces = Manifest.load(run_dir), {}
     for name, arms in manifest.cost.items():
         attempts = [t for key, t in manifest.timings.items() if key.rpartition("/")[0] == name]
-        if not all("generate_s" in t for t in attempts):
-            continue
-        spent = sum(t["generate_s"] for t in attempts)
-        tokens = sum(
-            role["prompt_tokens"] - role["cached_tokens"] + role["completion_tokens"]
-            for roles in arms.values()
-            for role in roles.values()
-        )
-        if tokens and spent > 0:
+        seconds = sum(t["generate_s"] for t in attempts) if all("generate_s" in t for t in attempts) else 0.0
+        roles = [role for found in arms.values() for role in found.values()]
+        tokens = sum(r["prompt_tokens"] - r["cached_tokens"] + r["completion_tokens"] for r in roles)
+        if tokens and seconds > 0:
             model = (manifest.config.get("model") or {}).get(name) or {}
             replicas = 1 if model.get("engine") == "openai" else model.get("replicas", 1)
-            paces[name] = tokens / spent / replicas
+            paces[name] = tokens / seconds / replicas
     if not paces:
         raise ConfigError(
             f"cost.measured={run_dir}: no model of that run was timed from its first row to its last. Expected a "

@@ -63,8 +63,8 @@ def sets_folder() -> Path:
     """Where sets lie: AUDIT_REFERENCES, or a folder of the user's cache."""
     if given := os.environ.get("AUDIT_REFERENCES"):
         return Path(given)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "benchmark-audit" / "references"
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "benchmark-audit" / "references"
 
 
 def known_sets() -> list[str]:
@@ -98,8 +98,7 @@ def version_of(manifest: Manifest) -> str:
 
 
 def save_about(one: ReferenceSet) -> None:
-    told: dict[str, Any] = asdict(one)
-    del told["path"]
+    told = {key: value for key, value in asdict(one).items() if key != "path"}
     (one.path / ABOUT).write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -265,9 +264,8 @@ def check_runs(
     of this run; same: its names that decide what was asked.
     """
     found = [(run, _checked(run, audit, benchmarks)) for run in runs]
-    own = {name: facts for name, facts in models.items() if name not in judged}
     tested = {name: models[name] for name in judged if name in models}
-    served = [(name, facts, "this run") for name, facts in own.items()]
+    served = [(name, facts, "this run") for name, facts in models.items() if name not in judged]
     served += [(name, manifest.models[name], str(run.path)) for run, manifest in found for name in run.models]
     for name, facts, where in served:
         _check_not_tested(name, facts, where, tested)
@@ -284,12 +282,12 @@ def check_runs(
 
 def _check_distinct(served: Sequence[tuple[str, Facts, str]]) -> None:
     """ConfigError where a reference (name, facts, run) is there twice, by name or by weights."""
-    for name, times in Counter(name for name, _, _ in served).items():
-        if times > 1:
-            raise ConfigError(
-                f"Reference model {name} is given {times} times: runs of one model are one reference. Leave out all "
-                "but one."
-            )
+    name, times = Counter(name for name, _, _ in served).most_common(1)[0] if served else ("", 0)
+    if times > 1:
+        raise ConfigError(
+            f"Reference model {name} is given {times} times: runs of one model are one reference. Leave out all but "
+            "one."
+        )
     weights: dict[str, str] = {}
     for name, facts, _ in served:
         told, engine = facts.get("revision"), facts.get("engine")
@@ -347,16 +345,15 @@ def joined_items(path: Path, ours: Sequence[tuple[ItemKey, str, Sequence[str]]])
             found[q.benchmark, q.id] = key
     share = len(set(found.values())) / max(len(named), 1)
     if share < JOINED_MIN:
-        also = ""
-        if other := sorted(untold - {benchmark for benchmark, _ in named}):
-            also = (
-                f" Items without a text are joined by the benchmark's name and id: there is {', '.join(other)} in it, "
-                "which benchmark.name and control_benchmark.name can be."
-            )
+        other = ", ".join(sorted(untold - {benchmark for benchmark, _ in named}))
+        also = (
+            f" Items without a text are joined by the benchmark's name and id: there is {other} in it, which "
+            "benchmark.name and control_benchmark.name can be."
+        )
         raise ConfigError(
             f"Reference {path} holds {len(set(found.values())):,} of the {len(named):,} items of this run; expected "
             f"at least {percent(JOINED_MIN)}, with the same text and options. Import logs of this benchmark and of the "
-            f"held-out items.{also}"
+            f"held-out items.{also if other else ''}"
         )
     return found
 
@@ -396,10 +393,10 @@ def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]
 
 def _check_not_tested(name: str, facts: Facts, where: str, tested: Mapping[str, Facts]) -> None:
     """By weights, whatever they are called; the scripted engine has none, so there it is by name."""
+    revision = facts.get("revision")
+    weighed = revision is not None and facts.get("engine") != "scripted"
     for other, theirs in tested.items():
-        revision = facts.get("revision")
-        same = revision == theirs.get("revision")
-        if same and (name == other or (revision is not None and facts.get("engine") != "scripted")):
+        if revision == theirs.get("revision") and (name == other or weighed):
             raise ConfigError(
                 f"Reference {name} of {where} is the tested model {other}: both have the weights {revision}. A model "
                 "cannot be its own reference. Name another model, such as 'references=[qwen3_8b]'."
@@ -432,13 +429,8 @@ def _serving(path: Path, names: Sequence[str]) -> ReferenceRun:
 
 def _run_of(reference: str) -> tuple[Path, str] | None:
     """(run directory, model or "") of RUN_DIR and MODEL@RUN_DIR; None for what is neither."""
-    if _is_run(reference):
-        return Path(reference), ""
-    name, at, folder = reference.partition("@")
-    return (Path(folder), name) if at and name and _is_run(folder) else None
-
-
-def _is_run(folder: str) -> bool:
     from audit.shards.manifest import MANIFEST
 
-    return (Path(folder) / MANIFEST).is_file()
+    name, _, folder = reference.partition("@")
+    given = [(Path(reference), ""), *([(Path(folder), name)] if name and folder else [])]
+    return next((one for one in given if (one[0] / MANIFEST).is_file()), None)

@@ -73,20 +73,12 @@ class ResolvedRun:
 
     def work(self, name: str, place: Path | None = None) -> Work:
         """What the audit's functions are given of one model. place: of its files, if not the run directory."""
-        model, answering = self.config.model[name], self.answering[name]
-        reading = reading_of(self.config, answering)
+        config, answering = self.config, self.answering[name]
+        reading, own = reading_of(config, answering), None if self.own is None else self.own(place or self.path)
         return Work(
-            design=self.design,
-            protocol=self.protocols[name],
-            model=name,
-            reading=reading,
-            preparing=model.preparing,
-            answering=sampling_of(reading, answering),
-            seed=self.config.seed,
-            own=None if self.own is None else self.own(place or self.path),
-            reask=reask_of(self.config, answering),
-            adapter=self.adapter,
-        )
+            self.design, self.protocols[name], name, reading, config.model[name].preparing,
+            sampling_of(reading, answering), config.seed, own, reask_of(config, answering), self.adapter,
+        )  # fmt: skip
 
     @property
     def models(self) -> dict[str, dict[str, Any]]:
@@ -98,20 +90,16 @@ class ResolvedRun:
         """Of every benchmark, the audited one first."""
         return {s.benchmark.name: s.benchmark.revision for s in self.samples}
 
-    def revision(self, model: ModelConfig) -> str | None:
-        """The revision of a model's weights; None where they could not be resolved."""
-        return revision_of(model, self.weights.get(model.name))
-
     def facts(self, name: str) -> dict[str, Any]:
         """What the manifest says about a model."""
         model, answering = self.config.model[name], self.answering[name]
         return {
-            "revision": self.revision(model),
+            "revision": revision_of(model, self.weights.get(name)),
             "engine": model.engine,
             "path": model.path,
             "reading": str(reading_of(self.config, answering)),
             "worker": answering.name,
-            "worker_revision": self.revision(answering),
+            "worker_revision": revision_of(answering, self.weights.get(answering.name)),
         }
 
 
@@ -151,12 +139,12 @@ def resolve_run(
         prompts={name: protocol.sha256 for name, protocol in protocols.items()},
         benchmarks={s.benchmark.name: s.benchmark.revision for s in samples},
     )
-    path = Path(config.run_dir) if config.run_dir else _default_run_dir(audit, config, identity)
-    if config.run_dir and is_url(config.run_dir):
-        path = working_copy(config.run_dir)
-    return ResolvedRun(
-        audit, config, design, samples, protocols, answering, weights, failed, plain, identity, path
-    )  # fmt: skip
+    if config.run_dir:
+        path = working_copy(config.run_dir) if is_url(config.run_dir) else Path(config.run_dir)
+    else:  # the same command gives the same directory: that is what makes it resume
+        models = "+".join(config.model) if len(config.model) <= 3 else f"{len(config.model)}models"
+        path = Path("outputs") / f"{audit.name}-{config.benchmark.name}-{models}-{identity[:10]}"
+    return ResolvedRun(audit, config, design, samples, protocols, answering, weights, failed, plain, identity, path)
 
 
 def sized(config: Config, needed: int | None, there: int) -> Config:
@@ -169,9 +157,7 @@ def sized(config: Config, needed: int | None, there: int) -> Config:
 def _open_samples(config: RunConfig, only: Mapping[str, frozenset[str]] | None) -> list[BenchmarkSample]:
     """The benchmark, and the control benchmark when one is asked for. A control with fewer than n questions is asked in
     full."""
-    configs = [config.benchmark]
-    if config.control_benchmark is not None:
-        configs.append(config.control_benchmark)
+    configs = [one for one in (config.benchmark, config.control_benchmark) if one is not None]
     for one in configs:
         if not format_of(one.format).asked:
             raise ConfigError(
@@ -197,12 +183,6 @@ def _open_samples(config: RunConfig, only: Mapping[str, frozenset[str]] | None) 
             "give it a name of its own, such as control_benchmark.name=fresh."
         )
     return samples
-
-
-def _default_run_dir(audit: Audit, config: RunConfig, identity: str) -> Path:
-    """The same command gives the same directory: that is what makes it resume."""
-    models = "+".join(config.model) if len(config.model) <= 3 else f"{len(config.model)}models"
-    return Path("outputs") / f"{audit.name}-{config.benchmark.name}-{models}-{identity[:10]}"
 
 
 def _resolve_weights(

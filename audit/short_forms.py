@@ -13,6 +13,7 @@ A derived configuration becomes an option of Hydra's group model: its keys are c
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +46,11 @@ def expand(words: Sequence[str], audit: str) -> tuple[list[str], list[str]]:
     own = any(word.startswith(("-c", "--config")) for word in words)  # a configuration of one's own has its own default
     if audit in PUBLIC and not own and not {"benchmark", "data"} & set(given) and _real(ours):
         name = PUBLIC[audit]
-        ours.insert(0, f"benchmark={name}")
-        notes.insert(
-            0,
+        note = (
             f"benchmark {name} (hub {load_group('benchmark', name)['hub']}), the default of real models. Without a "
-            "network: benchmark.path=FOLDER of the authors' files, data=my_exam.csv, or benchmark=elementary",
+            "network: benchmark.path=FOLDER of the authors' files, data=my_exam.csv, or benchmark=elementary"
         )
+        return [f"benchmark={name}", *ours], [note, *notes]
     return ours, notes
 
 
@@ -122,8 +122,11 @@ def _of_hub(word: str, notes: list[str]) -> str:
     if name in known_models() and not revision:
         notes.append(f"model {name}: conf/model/{name}.yaml is the configuration of {path}")
         return name
-    config = _hub_json(path, revision or None, "config.json")
-    node = derived(path, revision or None, config, config is None or _chats(path, revision or None))
+    asked = path, revision or None
+    config = _hub_json(*asked, "config.json")
+    tokenizer = None if config is None else _hub_json(*asked, "tokenizer_config.json")
+    chats = tokenizer is None or bool(tokenizer.get("chat_template"))  # it has a template, or that cannot be told
+    node = derived(*asked, config, chats or hub_text(*asked, "chat_template.jinja") is not None)
     name = safe_name(f"{path}@{revision}") if revision else name
     _store(name, {"name": name, **node})
     by = "" if config else ", as its config.json could not be read: a chat model on one GPU"
@@ -135,18 +138,10 @@ def _of_hub(word: str, notes: list[str]) -> str:
 
 
 def _hub_json(path: str, revision: str | None, file: str) -> dict[str, Any] | None:
-    try:
+    with suppress(ValueError, RecursionError):
         read = json.loads(hub_text(path, revision, file) or "null")
-    except (ValueError, RecursionError):
-        return None
-    return read if isinstance(read, dict) else None
-
-
-def _chats(path: str, revision: str | None) -> bool:
-    """Whether it has a chat template; true where that cannot be told."""
-    tokenizer = _hub_json(path, revision, "tokenizer_config.json")
-    there = tokenizer is None or bool(tokenizer.get("chat_template"))
-    return there or hub_text(path, revision, "chat_template.jinja") is not None
+        return read if isinstance(read, dict) else None
+    return None
 
 
 def derived(path: str, revision: str | None, config: Mapping[str, Any] | None, chats: bool) -> dict[str, Any]:
@@ -174,9 +169,8 @@ def weight_bytes(config: Mapping[str, Any], quantization: Mapping[str, Any] | No
         width, heads, layers = (config[k] for k in ("hidden_size", "num_attention_heads", "num_hidden_layers"))
         attention = 2 * width * (config.get("head_dim") or width // heads)
         attention *= heads + (config.get("num_key_value_heads") or heads)
-        experts = next(
-            (config[k] for k in ("num_experts", "num_local_experts", "n_routed_experts") if config.get(k)), 1
-        )
+        several = ("num_experts", "num_local_experts", "n_routed_experts")
+        experts = next((config[k] for k in several if config.get(k)), 1)
         forward = 3 * width * experts * (config.get("moe_intermediate_size") or config["intermediate_size"])
         words = config["vocab_size"] * width * (1 if config.get("tie_word_embeddings") else 2)
     except (KeyError, TypeError, ZeroDivisionError):
@@ -192,13 +186,9 @@ def _store(name: str, node: Mapping[str, Any]) -> None:
 
 def _real(words: Sequence[str]) -> bool:
     """Whether a model is asked for that is neither embedded nor scripted."""
-    asked = [word.partition("=")[2].strip("[]'\" ") for word in words if word.startswith("model=")]
-    return any(not _embedded(name.strip()) for one in asked for name in one.split(",") if name.strip())
-
-
-def _embedded(name: str) -> bool:
-    model = load_model_config(name) if name in known_models() else ModelConfig()
-    return model.engine == "scripted" or model.path.startswith("package:")
+    asked = re.findall(r"[^\[\],'\" ]+", ",".join(word[6:] for word in words if word.startswith("model=")))
+    models = [load_model_config(name) if name in known_models() else ModelConfig() for name in asked]
+    return any(model.engine != "scripted" and not model.path.startswith("package:") for model in models)
 
 
 AUTO, AFTER = "control_benchmark=auto", "fresh_after="
@@ -218,13 +208,9 @@ def with_twin(words: Sequence[str]) -> list[str]:
     if AUTO not in words:
         return others
     name = _value(words, "benchmark") or "elementary"
-    return [f"control_benchmark={_twin_of(name)}" if word == AUTO else word for word in others]
-
-
-def _twin_of(name: str) -> str:
     twins = {path.stem: load_group("benchmark", path.stem).get("twin") for path in (CONF_DIR / "benchmark").glob("*")}
     if found := twins.get(name):
-        return str(found)
+        return [f"control_benchmark={found}" if word == AUTO else word for word in others]
     known = ", ".join(f"{one} (its twin is {twin})" for one, twin in sorted(twins.items()) if twin)
     raise ConfigError(
         f"benchmark={name} has no held-out twin. Known: {known}. With dates, write fresh_after=2024-06; "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -58,8 +57,7 @@ def summarise(cell: CellOutcomes, roles: Roles) -> list[SummaryRow]:
 
 def _row(state: np.ndarray, setting: Setting, baseline: FloatArray | None) -> SummaryRow:
     values = to_values(state)
-    n = int((state != State.ABSENT).sum())
-    replied = int(((state != State.ABSENT) & (state != State.ERROR)).sum())
+    n, failed = int((state != State.ABSENT).sum()), int((state == State.ERROR).sum())
     k = int((~np.isnan(values)).sum())
     accuracy = float(np.nanmean(values)) if k else math.nan
     gain = improve = degrade = None
@@ -68,18 +66,9 @@ def _row(state: np.ndarray, setting: Setting, baseline: FloatArray | None) -> Su
         v, c = values[both], baseline[both]
         improve, degrade = float(((1 - c) * v).sum()), float((c * (1 - v)).sum())
         gain = (improve - degrade) / int(both.sum()) if both.any() else math.nan
-    return SummaryRow(
-        setting=setting,
-        n=n,
-        answered=k,
-        accuracy=accuracy,
-        standard_error=math.sqrt(accuracy * (1 - accuracy) / k) if k else math.nan,
-        parse_rate=k / replied if replied else math.nan,
-        errors=n - replied,
-        gain=gain,
-        improve=improve,
-        degrade=degrade,
-    )
+    error = math.sqrt(accuracy * (1 - accuracy) / k) if k else math.nan
+    parsed = k / (n - failed) if n > failed else math.nan
+    return SummaryRow(setting, n, k, accuracy, error, parsed, failed, gain, improve, degrade)
 
 
 def print_cells(cells: Sequence[CellOutcomes], audit: Audit, console: Console | None = None) -> None:
@@ -135,12 +124,6 @@ def print_end(content: Mapping[str, Any], run_dirs: Sequence[Path]) -> int:
     return code
 
 
-def foretell(*texts: str) -> None:
-    """What a person should know before engines load; empty texts say nothing."""
-    for text in filter(None, texts):
-        print(f"note: {lines(text)}", file=sys.stderr, flush=True)
-
-
 def print_failed(failed: Mapping[str, str]) -> None:
     """The models that did not finish, {name: why}."""
     for name, why in failed.items():
@@ -179,8 +162,10 @@ def _going_on(audit: str, words: Sequence[str], manifest: Mapping[str, Any]) -> 
     stopped = manifest["models_stopped"].values()
     if "canary" in {one["code"] for one in stopped}:
         return ""
-    amount = [f"cost.max={max(one['cost_max'] for one in stopped):g}"] if stopped else []
-    return shlex.join(["audit", audit, *(w for w in words if not (amount and w.startswith("cost.max="))), *amount])
+    if not stopped:
+        return shlex.join(["audit", audit, *words])
+    most = max(one["cost_max"] for one in stopped)
+    return shlex.join(["audit", audit, *(w for w in words if not w.startswith("cost.max=")), f"cost.max={most:g}"])
 
 
 def _mending(content: Mapping[str, Any], command: Sequence[str], manifest: Mapping[str, Any]) -> str:

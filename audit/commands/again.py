@@ -41,17 +41,12 @@ def deciders() -> argparse.ArgumentParser:
 
     parser = argparse.ArgumentParser(add_help=False)
     trusted, registry = os.environ.get(TRUSTED_VARIABLE), os.environ.get(REGISTRY_VARIABLE)
-    parser.add_argument(
-        "--keys", type=Path, default=Path(trusted) if trusted else None,
-        help=f"folder of the public keys whose decisions count (default: {TRUSTED_VARIABLE})",
-    )  # fmt: skip
-    parser.add_argument(
-        "--approvals", type=int, default=1, help="people that an override needs (default: what the suite says, else 1)"
-    )
-    parser.add_argument(
-        "--registry", default=registry,
-        help=f"it knows whether a decision was deleted (default: {REGISTRY_VARIABLE}; without either nobody is asked)",
-    )  # fmt: skip
+    add, keys = parser.add_argument, Path(trusted) if trusted else None
+    whose = f"folder of the public keys whose decisions count (default: {TRUSTED_VARIABLE})"
+    add("--keys", type=Path, default=keys, help=whose)
+    add("--approvals", type=int, default=1, help="people that an override needs (default: what the suite says, else 1)")
+    knows = f"it knows whether a decision was deleted (default: {REGISTRY_VARIABLE}; without either nobody is asked)"
+    add("--registry", default=registry, help=knows)
     return parser
 
 

@@ -4,11 +4,10 @@
 """
 
 import sys
-from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
 
 from audit.audits import part_of
+from audit.commands import Words
 from audit.commands.again import audit_named
 from audit.errors import ConfigError
 from audit.exits import plainly
@@ -17,19 +16,13 @@ OTHERS = {"suite": "audit.suite.calibrate", "early": "audit.sweep.calibrate_earl
 
 
 @plainly
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(words: Words = None) -> int:
     """The calibration of the audit that is named; the sweep's where none is."""
-    name, rest = audit_named(sys.argv[1:] if arguments is None else arguments)
+    name, rest = audit_named(sys.argv[1:] if words is None else words)
     from audit.verdict.simulated import run_calibration
 
-    return run_calibration(_simulated(name), rest, f"audit calibrate audit={name}")
-
-
-def _simulated(name: str) -> Any:
-    """The module with the `procedures` of that name; loaded here, since each takes a while."""
-    if name in OTHERS:
-        return import_module(OTHERS[name])
     try:
-        return part_of(name, "calibrate")
+        simulated = import_module(OTHERS[name]) if name in OTHERS else part_of(name, "calibrate")
     except ConfigError as error:
         raise ConfigError(f"{error} Besides: {', '.join(OTHERS)}.") from None
+    return run_calibration(simulated, rest, f"audit calibrate audit={name}")

@@ -1,32 +1,26 @@
-"""`audit chronology add|check|render`: the faults of a project or of a run (`audit.chronology` has the entries)."""
+"""The faults met, and what they did."""
 
-import argparse
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from audit.chronology import NAME, append, missing_tests, read_chronology, render
+from audit.commands import Words, parser_of
 from audit.exits import plainly, refused
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="audit chronology", description="The faults met, and what they did.")
+@plainly
+def main(words: Words = None) -> int:
+    """0 done; 1 a named test is missing, or the file or the entry cannot be used."""
+    parser = parser_of("chronology", __doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     adding = commands.add_parser("add", help="append one entry")
     adding.add_argument("entry", help="a JSON file, or - for standard input")
     checking = commands.add_parser("check", help="every entry is whole, and its test exists")
-    checking.add_argument("--tests", type=Path, help="the folder of tests (default: tests beside the chronology)")
     rendering = commands.add_parser("render", help="markdown")
     for command in (adding, checking, rendering):
         command.add_argument("path", nargs="?", type=Path, default=Path(), help=f"a file, or a folder with {NAME}")
-    return parser
-
-
-@plainly
-def main(argv: Sequence[str] | None = None) -> int:
-    """0 done; 1 a named test is missing, or the file or the entry cannot be used."""
-    options = parser().parse_args(argv)
+    options = parser.parse_args(words)
     try:
         if options.command == "add":
             text = sys.stdin.read() if options.entry == "-" else Path(options.entry).read_text(encoding="utf-8")
@@ -39,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(render(chronology), end="")
         return 0
     folder = options.path if options.path.is_dir() else options.path.parent
-    tests = options.tests or folder / "tests"
+    tests = folder / "tests"
     absent = missing_tests(chronology, tests) if tests.is_dir() else []
     for name in absent:
         refused(f"no test {name} below {tests}: the fix is not guarded.")

@@ -1,13 +1,15 @@
-"""Two versions of a model, or two revisions of a suite, question by question: `audit compare RUN_A RUN_B`."""
+"""What changed from one run to another of the same questions: exact McNemar tests, paired.
+
+example: audit compare outputs/v1 outputs/v2 --out changed.html
+"""
 
 from __future__ import annotations
 
-import argparse
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from audit.commands import Words, parser_of
 from audit.errors import ConfigError
 from audit.exits import plainly, say
 from audit.shards.working_copy import local_folder
@@ -17,25 +19,18 @@ if TYPE_CHECKING:
     from audit.registry.comparison import LastingChange
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="audit compare",
-        description="What changed from one run to another of the same questions: exact McNemar tests, paired.",
-        epilog="example: audit compare outputs/v1 outputs/v2 --out changed.html",
-    )
-    parser.add_argument("before", type=local_folder, metavar="RUN_A", help="a run, or the folder of a suite or panel")
-    parser.add_argument("after", type=local_folder, metavar="RUN_B")
-    parser.add_argument("--models", action="append", default=[], metavar="OLD=NEW", help="where their names differ")
-    parser.add_argument("--benchmarks", action="append", default=[], metavar="NAME", help="where a run has others too")
-    parser.add_argument("--out", type=Path, help="a page with the questions that changed")
-    parser.add_argument("--json", action="store_true")
-    return parser
-
-
 @plainly
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(words: Words = None) -> int:
     """Print what changed; with --out a page with every question that did."""
-    asked = parser().parse_args(arguments)
+    parser = parser_of("compare", __doc__)
+    add = parser.add_argument
+    add("before", type=local_folder, metavar="RUN_A", help="a run, or the folder of a suite or panel")
+    add("after", type=local_folder, metavar="RUN_B")
+    add("--models", action="append", default=[], metavar="OLD=NEW", help="where their names differ")
+    add("--benchmarks", action="append", default=[], metavar="NAME", help="where a run has others too")
+    add("--out", type=Path, help="a page with the questions that changed")
+    add("--json", action="store_true")
+    asked = parser.parse_args(words)
     pairs = [_pair(text) for text in asked.models]
     from audit.registry.comparison import compare_runs, page, setting_name, verdicts
 
@@ -43,8 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.out is not None:
         from audit.shards.files import write_file
 
-        text = page(changes, asked.before, asked.after)
-        write_file(asked.out, text.encode("utf-8", "backslashreplace"))
+        write_file(asked.out, page(changes, asked.before, asked.after).encode("utf-8", "backslashreplace"))
     if asked.json:
         print(json.dumps(json_ready(changes), indent=1))
         return 0
@@ -55,17 +49,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for x, y in verdicts(c):
             say(f"  verdict  {x.context + ': ' if x.context else ''}{x.verdict} -> {y.verdict}")
         for s in c.settings:
-            if s.found is None:
-                say(f"  {setting_name(s.setting):<28} nothing was answered in both")
-                continue
-            f = s.found
-            midp = "" if f.midp is None else f", mid-{pvalue(f.midp)}"
-            say(
-                f"  {setting_name(s.setting):<28} {100 * f.before:5.1f} % -> {100 * f.after:5.1f} %  "
-                f"{signed_points(f.difference)} ({interval(f.low, f.high)})  "
-                f"{f.improve} better, {f.degrade} worse of {f.n}  {pvalue(f.pvalue)}{midp}, "
-                f"Holm {pvalue(s.adjusted)}"
-            )
+            f, told = s.found, "nothing was answered in both"
+            if f is not None:
+                midp = "" if f.midp is None else f", mid-{pvalue(f.midp)}"
+                told = (
+                    f"{100 * f.before:5.1f} % -> {100 * f.after:5.1f} %  {signed_points(f.difference)} "
+                    f"({interval(f.low, f.high)})  {f.improve} better, {f.degrade} worse of {f.n}  "
+                    f"{pvalue(f.pvalue)}{midp}, Holm {pvalue(s.adjusted)}"
+                )
+            say(f"  {setting_name(s.setting):<28} {told}")
         for k in c.lasting:
             say(f"  {k.condition}: {_lasting(k)}")
         print(f"  {c.changed} questions changed")

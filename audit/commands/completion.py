@@ -1,4 +1,8 @@
-"""`audit completion bash|zsh|fish` prints a script for the shell (argcomplete); it asks `audit` what may come next."""
+"""Completion of commands, keys, models and benchmarks.
+
+~/.bashrc: eval "$(audit completion bash)"; ~/.zshrc: eval "$(audit completion zsh)"; fish: audit completion fish >
+~/.config/fish/completions/audit.fish
+"""
 
 import argparse
 import os
@@ -10,7 +14,7 @@ from typing import Any, NoReturn
 import argcomplete
 
 from audit.audits import every_audit
-from audit.commands import COMMANDS
+from audit.commands import COMMANDS, Words, parser_of
 from audit.config import CONF_DIR, conf_of
 
 SHELLS = ("bash", "zsh", "fish")
@@ -54,15 +58,15 @@ def _hydra_parser(name: str, config: str, words: Sequence[str]) -> argparse.Argu
     """Of a command that Hydra composes: the keys of its configuration, and what they may be."""
     parser = argparse.ArgumentParser(prog=f"audit {name}")
     parser.add_argument("--cfg", choices=["job"])
-    own = parser.add_argument("words", nargs="*")
-    if name == "plan":
-        for flag in ("--json", "--seal"):
-            parser.add_argument(flag, action="store_true")
-        named = [audit for audit in every_audit() if f"audit={audit}" in words[:-1]]
-        keys = [*named, config][0]
-        offer(own, lambda typed: [*(_audits() if "=" in typed else ["audit="]), *overrides(keys, typed)])
-    else:
-        offer(own, lambda typed: overrides(config, typed))
+    planned = [] if name != "plan" else [audit for audit in every_audit() if f"audit={audit}" in words[:-1]]
+    for flag in ("--json", "--seal") if name == "plan" else ():
+        parser.add_argument(flag, action="store_true")
+
+    def known(typed: str) -> list[str]:
+        audits = [] if name != "plan" else _audits() if "=" in typed else ["audit="]
+        return [*audits, *overrides([*planned, config][0], typed)]
+
+    offer(parser.add_argument("words", nargs="*"), known)
     return parser
 
 
@@ -76,8 +80,7 @@ def _settings(config: str) -> dict[str, object]:
     """Top-level keys of a configuration with their defaults; its groups with None."""
     from omegaconf import OmegaConf
 
-    composed = OmegaConf.to_container(OmegaConf.load(conf_of(config) / f"{config}.yaml"), resolve=False)
-    assert isinstance(composed, dict)  # noqa: S101  (a yaml mapping)
+    composed: Any = OmegaConf.to_container(OmegaConf.load(conf_of(config) / f"{config}.yaml"), resolve=False)
     groups = [str(next(iter(one))) for one in composed.get("defaults", []) if isinstance(one, dict)]
     found: dict[str, object] = {name: None for name in groups if not name.startswith("override ")}
     return found | {str(key): value for key, value in composed.items() if key not in ("defaults", "hydra")}
@@ -91,14 +94,9 @@ def _values(key: str, config: str) -> list[str]:
     return ["true", "false"] if isinstance(default, bool) else []
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(words: Words = None) -> int:
     """Print a shell's script."""
-    parser = argparse.ArgumentParser(
-        prog="audit completion",
-        description="Completion of commands, keys, models and benchmarks.",
-        epilog='~/.bashrc: eval "$(audit completion bash)"; ~/.zshrc: eval "$(audit completion zsh)"; '
-        "fish: audit completion fish > ~/.config/fish/completions/audit.fish",
-    )
+    parser = parser_of("completion", __doc__)
     parser.add_argument("shell", choices=SHELLS)
-    print(argcomplete.shellcode(["audit"], shell=parser.parse_args(arguments).shell))
+    print(argcomplete.shellcode(["audit"], shell=parser.parse_args(words).shell))
     return 0

@@ -1,6 +1,8 @@
-"""`audit data show FILE`: how a file of one's own is read, before anything is asked of a model."""
+"""Show how a question file is read: columns, three questions as a model sees them, what is wrong.
 
-import argparse
+examples: audit data show exam.csv; corrected: audit data show exam.csv benchmark.answer_column=Key
+"""
+
 import shlex
 from collections import Counter
 from collections.abc import Sequence
@@ -17,6 +19,7 @@ from audit.benchmarks.files import likely_delimiter
 from audit.benchmarks.guess import PARTS, guess, other_keys
 from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.benchmarks.rows import mcq_file, shuffled
+from audit.commands import Words, parser_of
 from audit.config import load_group
 from audit.errors import BenchmarkError
 from audit.exits import FAILED, OK, lines, one_line, plainly
@@ -30,23 +33,15 @@ _WIDTH = 1200  # characters of a shown question
 Counts = dict[str, Counter[Any]]
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="audit data",
-        description="Show how a question file is read: columns, three questions as a model sees them, what is wrong.",
-        epilog="examples: audit data show exam.csv; corrected: audit data show exam.csv benchmark.answer_column=Key",
-    )
+@plainly
+def main(given: Words = None) -> int:
+    """Print what is read of a file."""
+    parser = parser_of("data", __doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     show = commands.add_parser("show", help="the guess of all columns at once, and the options to type")
     show.add_argument("file", metavar="FILE", help="csv, tsv, jsonl, json, parquet, arrow; or a folder of them")
     show.add_argument("overrides", nargs="*", metavar="benchmark.KEY=VALUE", help="where the guess is wrong")
-    return parser
-
-
-@plainly
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print what is read of a file."""
-    asked = parser().parse_args(arguments)
+    asked = parser.parse_args(given)
     config = _guessed(asked.file, asked.overrides)
     benchmark = open_benchmark(config)
     questions, problems, read = _read(benchmark)

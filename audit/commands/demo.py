@@ -1,9 +1,8 @@
-"""`audit demo`: one model before and after it was taught an exam, judged again from shipped answers; no engine runs.
-What was asked is in audit/data/demo/README.md."""
+"""Judge shipped answers of a small model before and after it was taught an exam, and write one page. No engine, no
+network."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from audit.commands import Words, parser_of
 from audit.errors import DataError
 from audit.exits import plainly
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from audit.memory.analyse import RunVerdict
-    from audit.memory.record import ModelSet
     from audit.memory.vocabulary import MemoryResult
     from audit.report.build import Page
 
@@ -65,22 +64,18 @@ def shipped() -> Path:
 def sides(verdict: RunVerdict) -> tuple[Side, Side]:
     """The taught model, and the same model before. DataError where the score without memory was not identified."""
     cells = {r.model: (c, r) for c, r in zip(verdict.cells, verdict.results, strict=True)}
-    before = cells[BEFORE][0].tested[0]
+    before = float(np.nanmean(cells[BEFORE][0].tested[0].score))
     found = []
     for name in (TAUGHT, BEFORE):
         cell, result = cells[name]
-        exam, held_out = cell.tested
-        if held_out is None or result.without.found is None:
+        if cell.tested[1] is None or result.without.found is None:
             raise DataError(f"The shipped answers of {name} give no score without memory. Install the package again.")
         told = result.without.found.without
         limits = (told.estimate, told.low, told.high)
-        others = tuple(_share(one[0]) for one in cell.references)
-        found.append(Side(result, _share(exam), _share(held_out), limits, _share(before), others))
+        exam, held_out = (float(np.nanmean(one.score)) for one in cell.tested if one is not None)
+        others = tuple(float(np.nanmean(one[0].score)) for one in cell.references)
+        found.append(Side(result, exam, held_out, limits, before, others))
     return found[0], found[1]
-
-
-def _share(one: ModelSet) -> float:
-    return float(np.nanmean(one.score))
 
 
 def ten(run_dir: Path, verdict: RunVerdict) -> list[Asked]:
@@ -91,12 +86,10 @@ def ten(run_dir: Path, verdict: RunVerdict) -> list[Asked]:
 
     questions = {(q.benchmark, q.id): q for q in QuestionFile(run_dir)}
     cells = {r.model: (c, r) for c, r in zip(verdict.cells, verdict.results, strict=True)}
-    first = ranked(*cells[TAUGHT], questions)[:ON_PAGE]
-    columns = ["model", "benchmark", "question_id", "arm", "answer"]
-    rows = load(run_dir).answers(columns).to_pylist()
+    rows = load(run_dir).answers(["model", "benchmark", "question_id", "arm", "answer"]).to_pylist()
     answered = {(r["model"], r["benchmark"], r["question_id"]): r["answer"] for r in rows if r["arm"] == "score"}
     found = []
-    for one in first:
+    for one in ranked(*cells[TAUGHT], questions)[:ON_PAGE]:
         q = questions[cells[TAUGHT][0].benchmark, one.question_id]
         said = {name: answered[name, q.benchmark, q.id] for name in (TAUGHT, BEFORE)}
         texts = {n: ("–" if a is None else q.options[a], a == q.gold) for n, a in said.items()}
@@ -167,24 +160,16 @@ def _figures(side: Side) -> str:
     )
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="audit demo",
-        description="Judge shipped answers of a small model before and after it was taught an exam, and write one "
-        "page. No engine, no network.",
-    )
-    parser.add_argument("--out", type=Path, default=Path("outputs/demo"), help="default: outputs/demo")
-    return parser
-
-
 @plainly
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(words: Words = None) -> int:
     """Print both verdicts with their numbers and the page's path; exit code 0 whatever they are."""
     from audit.memory.report import judge
     from audit.memory.vocabulary import VERDICTS
     from audit.report.build import write_report
 
-    asked = parser().parse_args(arguments)
+    parser = parser_of("demo", __doc__)
+    parser.add_argument("--out", type=Path, default=Path("outputs/demo"), help="default: outputs/demo")
+    asked = parser.parse_args(words)
     verdict, run_dir = judge([shipped()])
     both = sides(verdict)
     written = write_report(asked.out, verdict, page(verdict, run_dir, both))

@@ -1,4 +1,7 @@
-"""`audit evidence RUN_DIR -o pack.zip` and `audit evidence verify pack.zip`."""
+"""Everything that a run's verdict rests on, in one file that others can check.
+
+To check one: audit evidence verify pack.zip --keys FOLDER
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from audit.commands import Words, parser_of
 from audit.commands.again import suite_section
 from audit.commands.completion import offer
 from audit.errors import SignatureError
@@ -20,24 +24,19 @@ if TYPE_CHECKING:
 
 
 @plainly
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(given: Words = None) -> int:
     """Write or verify an evidence pack."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if given is None else given)
     return _verify(words[1:]) if words[:1] == ["verify"] else _write(words)
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="audit evidence",
-        description="Everything that a run's verdict rests on, in one file that others can check.",
-        epilog="To check one: audit evidence verify pack.zip --keys FOLDER",
-    )
+    parser = parser_of("evidence", __doc__)
     run = parser.add_argument("run_dir", type=local_folder, help="a run directory with its report")
     offer(run, lambda typed: ["verify"])
     parser.add_argument("-o", "--out", type=Path, required=True, help="the pack, such as pack.zip")
-    parser.add_argument(
-        "--with-shards", action="store_true", help="with every answer, so that the verdict can be redone"
-    )
+    every = "with every answer, so that the verdict can be redone"
+    parser.add_argument("--with-shards", action="store_true", help=every)
     signing = parser.add_mutually_exclusive_group()
     signing.add_argument("--key", type=Path, help=f"the private key to sign with (default: {KEY_VARIABLE})")
     signing.add_argument("--unsigned", action="store_true", help="without a signature: nobody vouches for it")
@@ -97,9 +96,6 @@ def _verify(words: Sequence[str]) -> int:
         for label, line in seal_lines(seal):
             say(f"{label}: {line}")
     print(f"signed by {found.signer}" if found.signer else "SIGNATURE NOT CHECKED: nobody vouches for it")
-    print(
-        "verdict computed again from the shards: the same bytes"
-        if found.recomputed
-        else "verdict not computed again: the shards are not in the pack"
-    )
+    lacking = "not computed again: the shards are not in the pack"
+    print(f"verdict {'computed again from the shards: the same bytes' if found.recomputed else lacking}")
     return 0

@@ -1,51 +1,28 @@
-"""`audit export inspect|eee|hub RUN_DIR`, `audit export tasks KEY=VALUE ...`."""
+"""A run, or its items, for other people's tools.
 
-import argparse
+examples: audit export inspect outputs/my_run; audit export tasks benchmark=mmlu n=100 --out tasks
+"""
+
 from collections.abc import Sequence
 from pathlib import Path
 
+from audit.commands import Words, parser_of
 from audit.exits import plainly, say
 from audit.records import Question
 from audit.shards.working_copy import local_folder
-
-
-def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="audit export",
-        description="A run, or its items, for other people's tools.",
-        epilog="examples: audit export inspect outputs/my_run; audit export tasks benchmark=mmlu n=100 --out tasks",
-    )
-    formats = parser.add_subparsers(dest="format", required=True, metavar="FORMAT")
-    for name, does in (
-        ("inspect", "eval logs, for `inspect view` and whatever reads them"),
-        ("eee", "Every Eval Ever: an aggregate and its samples, one pair a model and benchmark"),
-        ("hub", "accuracies for a model's page on the hub: .eval_results/BENCHMARK.yaml"),
-    ):
-        one = formats.add_parser(name, help=does)
-        one.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
-        one.add_argument("--out", type=Path, help="a folder (default: in RUN_DIR, by the format's name)")
-        if name == "eee":
-            one.add_argument("--organization", default="not stated", help="who evaluated")
-        if name == "hub":
-            one.add_argument("--task-id", default="default", help="the task in the dataset's eval.yaml")
-            one.add_argument("--source-url", default="", help="where the run can be read")
-    tasks = formats.add_parser("tasks", help="an audit's items as tasks of lm-eval and Inspect; then audit import")
-    tasks.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="of conf/memory.yaml; with variants=, perturb")
-    tasks.add_argument("--out", type=Path, required=True, metavar="FOLDER")
-    return parser
 
 
 def _tasks(overrides: Sequence[str], out: Path) -> int:
     """The items of a memory audit, or of a perturbation audit with their wordings; nothing is asked."""
     from audit.export.tasks import INSPECT_FILE, write_tasks
 
-    words = [*overrides, *(["model=scripted"] if not any(one.startswith("model=") for one in overrides) else [])]
-    found = write_tasks(out, _reworded(words) if any(one.startswith("variants=") for one in words) else _items(words))
+    named = {one.partition("=")[0] for one in overrides}
+    words = list(overrides) if "model" in named else [*overrides, "model=scripted"]
+    found = write_tasks(out, _reworded(words) if "variants" in named else _items(words))
     for task, items in found.items():
         say(f"task     {task}  {items:,} items")
-    print(
-        f"lm-eval: cd {out} && lm_eval --include_path . --tasks {','.join(found)} --log_samples --output_path logs ..."
-    )
+    tasks = ",".join(found)
+    print(f"lm-eval: cd {out} && lm_eval --include_path . --tasks {tasks} --log_samples --output_path logs ...")
     print(f"Inspect: cd {out} && inspect eval {INSPECT_FILE} --model MODEL\nThen: audit import LOG ... -o RUN_DIR")
     return 0
 
@@ -74,9 +51,27 @@ def _reworded(words: Sequence[str]) -> dict[str, list[Question]]:
 
 
 @plainly
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(words: Words = None) -> int:
     """Write the logs of a run, or of every run of a suite or panel."""
-    asked = parser().parse_args(arguments)
+    parser = parser_of("export", __doc__)
+    formats = parser.add_subparsers(dest="format", required=True, metavar="FORMAT")
+    for name, does in (
+        ("inspect", "eval logs, for `inspect view` and whatever reads them"),
+        ("eee", "Every Eval Ever: an aggregate and its samples, one pair a model and benchmark"),
+        ("hub", "accuracies for a model's page on the hub: .eval_results/BENCHMARK.yaml"),
+    ):
+        one = formats.add_parser(name, help=does)
+        one.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
+        one.add_argument("--out", type=Path, help="a folder (default: in RUN_DIR, by the format's name)")
+        if name == "eee":
+            one.add_argument("--organization", default="not stated", help="who evaluated")
+        if name == "hub":
+            one.add_argument("--task-id", default="default", help="the task in the dataset's eval.yaml")
+            one.add_argument("--source-url", default="", help="where the run can be read")
+    tasks = formats.add_parser("tasks", help="an audit's items as tasks of lm-eval and Inspect; then audit import")
+    tasks.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="of conf/memory.yaml; with variants=, perturb")
+    tasks.add_argument("--out", type=Path, required=True, metavar="FOLDER")
+    asked = parser.parse_args(words)
     if asked.format == "tasks":
         return _tasks(asked.overrides, asked.out)
     from audit.export import eee, inspect_log

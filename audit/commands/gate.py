@@ -1,14 +1,18 @@
-"""The verdict as a decision and an exit code: `audit gate RUN_DIR` (docs/reference/exit_codes.md). It is computed again
-from the answers, unless --trust-report asks that verdict.json be believed."""
+"""Turn the verdict of a finished run, or of a merged panel, into a decision and an exit code.
 
-import argparse
+examples: audit gate outputs/my_run; audit gate outputs/panel --format junit. Exit codes: 0 pass (nothing seen, or
+explained); 1 the run failed or is incomplete, or its verdict is not what its answers give; 3 block (something was
+found); 4 review (found, cause not known) or no decision. A panel has the code of its worst cell: 3, then 4, then 0.
+docs/governance.md has the verdicts.
+"""
+
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from audit.commands import Words, parser_of
 from audit.commands.again import deciders, known_to, verdict_again
 from audit.exits import lines, plainly
 from audit.governance.formats import FORMATS, as_markdown
@@ -18,42 +22,24 @@ from audit.shards.working_copy import named, run_folder
 SUMMARY = "GITHUB_STEP_SUMMARY"  # the file that GitHub shows on a job's page
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="audit gate",
-        parents=[deciders()],
-        description="Turn the verdict of a finished run, or of a merged panel, into a decision and an exit code.",
-        epilog="examples: audit gate outputs/my_run; audit gate outputs/panel --format junit. "
-        "Exit codes: 0 pass (nothing seen, or explained); 1 the run failed or is incomplete, or its verdict is "
-        "not what its answers give; 3 block (something was found); 4 review (found, cause not known) or no decision. "
-        "A panel has the code of its worst cell: 3, then 4, then 0. docs/governance.md has the verdicts.",
-    )
-    parser.add_argument(
+@plainly
+def main(words: Words = None, now: datetime | None = None) -> int:
+    """Print the ruling on a run or a merged panel, and return its exit code. now: the clock's by default."""
+    parser = parser_of("gate", __doc__, parents=[deciders()])
+    add = parser.add_argument
+    add(
         "run_dir",
         metavar="RUN_DIR",
         help="a run directory or its s3:// URL, or the folder of a panel (audit report --out)",
     )
-    parser.add_argument(
-        "--format", choices=FORMATS, default="text", help="github: annotations, and a summary where the job has a page"
-    )
-    parser.add_argument(
-        "--trust-report", action="store_true",
-        help="take verdict.json's word in place of computing it again from the answers: faster, and safe only where "
-        "nobody but the program can write it",
-    )  # fmt: skip
-    parser.add_argument(
-        "--seal", type=Path, metavar="FILE",
-        help="what was sealed before the run (default: RUN_DIR/seal.dsse.json); each field that differs is printed",
-    )  # fmt: skip
-    return parser
-
-
-@plainly
-def main(arguments: Sequence[str] | None = None, now: datetime | None = None) -> int:
-    """Print the ruling on a run or a merged panel, and return its exit code. now: the clock's by default."""
-    asked = parser().parse_args(arguments)
+    add("--format", choices=FORMATS, default="text", help="github: annotations, and a summary where the job has a page")
+    trust = "take verdict.json's word in place of computing it again from the answers: faster, and safe only where "
+    add("--trust-report", action="store_true", help=trust + "nobody but the program can write it")
+    seal = "what was sealed before the run (default: RUN_DIR/seal.dsse.json); each field that differs is printed"
+    add("--seal", type=Path, metavar="FILE", help=seal)
+    asked = parser.parse_args(words)
     if asked.approvals < 1:
-        parser().error(f"--approvals {asked.approvals}: expected at least 1")
+        parser.error(f"--approvals {asked.approvals}: expected at least 1")
     from audit.governance.sealed import with_seals  # here: the help needs neither
     from audit.registry.tried import tries
 

@@ -1,4 +1,9 @@
-"""`audit import LOG ... -o RUN_DIR`: finished evaluations of other tools as a run, judged by what they can carry."""
+"""Import finished evaluations: lm-eval samples, Inspect logs, HELM run folders, Every Eval Ever, runs of this program,
+tables.
+
+example: audit import base.eval tuned.eval --held-out base_new.eval tuned_new.eval --judge tuned -o outputs/imported.
+NAME=LOG gives the model of one log another name.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from audit.commands import Words, parser_of
 from audit.errors import ConfigError, check_known, check_seed, unknown_name
 from audit.exits import plainly, say
 
@@ -21,14 +27,14 @@ HELD_OUT = "held_out"  # what logs of held-out items are called in the run
 
 
 @plainly
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(words: Words = None) -> int:
     """Read, join, write, judge; a table of what was imported and one line a verdict."""
-    asked = parser().parse_args(arguments)
+    asked = parser().parse_args(words)
     check_seed(asked.seed)
     columns = dict(_pair(one) for one in asked.map.split(",")) if asked.map else {}
     released = _released(asked)
     joined, held_out, files, known = _read(asked, columns, released)
-    from audit.benchmarks.fresh import check_origin
+    from audit.benchmarks.fresh import Origin, check_origin
     from audit.imports.join import check_joined, leave_out_changed, match_strata
     from audit.imports.reworded import REWORDED, write_reworded
     from audit.imports.write import Asked, write_run
@@ -36,9 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     changed = leave_out_changed(joined)
     benchmark, judged, joined = _chosen(asked, joined, held_out, released)
     spare = match_strata(joined, benchmark, held_out) if held_out else 0
-    origins = _origins(asked, joined.models, judged, known, released)
-    tested = {name: origins[name] for name in judged}
-    references = {name: one for name, one in origins.items() if name not in tested}
+    known |= dict.fromkeys(judged, Origin(released.get(""), asked.family or None))
+    tested, references = {}, {}
+    for name in joined.models:
+        one = known.get(name, Origin())
+        one = replace(one, released=released.get(name, one.released))
+        (tested if name in judged else references)[name] = one
     told = check_origin(held_out, asked.held_out_date, None, tested, references) if held_out else {"held_out": []}
     names = [benchmark, *filter(None, [held_out]), *(one for one in joined.items if one.startswith(REWORDED))]
     _print_table(joined, names, judged, bool(asked.reworded))
@@ -64,38 +73,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="audit import",
-        description="Import finished evaluations: lm-eval samples, Inspect logs, HELM run folders, Every Eval Ever, "
-        "runs of this program, tables.",
-        epilog="example: audit import base.eval tuned.eval --held-out base_new.eval tuned_new.eval --judge tuned -o "
-        "outputs/imported. NAME=LOG gives the model of one log another name.",
-    )
-    parser.add_argument("logs", nargs="+", metavar="LOG", help="a log, or NAME=LOG")
-    parser.add_argument("-o", "--out", type=Path, required=True, metavar="RUN", help="the run directory to write")
-    parser.add_argument(
-        "--held-out", nargs="+", default=[], metavar="LOG", help="logs of held-out items, or the name of a benchmark"
-    )
-    parser.add_argument(
-        "--reworded", nargs="+", default=[], metavar="LOG", help="logs of the same items in other words"
-    )
-    parser.add_argument("--judge", nargs="+", default=[], metavar="MODEL", help="default: every model, no reference")
-    parser.add_argument("--references", nargs="+", default=[], metavar="MODEL", help="or set:NAME; default: all others")
-    parser.add_argument("--family", default="", help="of the judged models: a set's models of it are left out")
-    parser.add_argument("--held-out-date", metavar="DATE", help="when the held-out items were written: 2024, 2024-05")
-    parser.add_argument(
-        "--released",
-        nargs="+",
-        default=[],
-        metavar="DATE",
-        help="of the judged models, or MODEL=DATE: nothing newer was in their training",
-    )
-    parser.add_argument("--model", default="", help="where a log does not tell")
-    parser.add_argument("--benchmark", default="", help="where a log does not tell; of several, the one to judge")
-    parser.add_argument("--map", default="", metavar="FIELD=COLUMN,...", help="of a table: model, item, correct, ...")
-    parser.add_argument("--key", default="", metavar="FIELD", help="names an item in every log; text: its words")
-    parser.add_argument("--metric", default="", help="the score to read, where a sample has several")
-    parser.add_argument("--seed", type=int, default=0)
+    parser = parser_of("import", __doc__)
+    add = parser.add_argument
+    add("logs", nargs="+", metavar="LOG", help="a log, or NAME=LOG")
+    add("-o", "--out", type=Path, required=True, metavar="RUN", help="the run directory to write")
+    add("--held-out", nargs="+", default=[], metavar="LOG", help="logs of held-out items, or the name of a benchmark")
+    add("--reworded", nargs="+", default=[], metavar="LOG", help="logs of the same items in other words")
+    add("--judge", nargs="+", default=[], metavar="MODEL", help="default: every model, no reference")
+    add("--references", nargs="+", default=[], metavar="MODEL", help="or set:NAME; default: all others")
+    add("--family", default="", help="of the judged models: a set's models of it are left out")
+    add("--held-out-date", metavar="DATE", help="when the held-out items were written: 2024, 2024-05")
+    newest = "of the judged models, or MODEL=DATE: nothing newer was in their training"
+    add("--released", nargs="+", default=[], metavar="DATE", help=newest)
+    add("--model", default="", help="where a log does not tell")
+    add("--benchmark", default="", help="where a log does not tell; of several, the one to judge")
+    add("--map", default="", metavar="FIELD=COLUMN,...", help="of a table: model, item, correct, ...")
+    add("--key", default="", metavar="FIELD", help="names an item in every log; text: its words")
+    add("--metric", default="", help="the score to read, where a sample has several")
+    add("--seed", type=int, default=0)
     return parser
 
 
@@ -137,11 +132,9 @@ def _given(asked: argparse.Namespace, by_name: bool) -> list[tuple[str, str, str
     items are a benchmark of the logs."""
     from audit.imports.reworded import REWORDED
 
-    reworded = [(word, "", REWORDED) for word in asked.reworded]
-    if by_name:
-        return [(word, "", "") for word in asked.logs] + reworded
-    held_out = [(word, HELD_OUT, "") for word in asked.held_out]
-    return [(word, asked.benchmark, "") for word in asked.logs] + held_out + reworded
+    logs = [(word, "" if by_name else asked.benchmark, "") for word in asked.logs]
+    held_out = [(word, HELD_OUT, "") for word in ([] if by_name else asked.held_out)]
+    return logs + held_out + [(word, "", REWORDED) for word in asked.reworded]
 
 
 def _take_sets(
@@ -183,18 +176,6 @@ def _released(asked: argparse.Namespace) -> dict[str, str]:
     if len(of_all) > 1:
         raise ConfigError(f"--released {' '.join(of_all)}: expected one date, and MODEL=DATE for each other model.")
     return dict(told)
-
-
-def _origins(
-    asked: argparse.Namespace, models: Sequence[str], judged: Sequence[str], known: Mapping[str, Origin],
-    released: Mapping[str, str],
-) -> dict[str, Origin]:  # fmt: skip
-    """Date and family of every model. known: what a set tells of its models."""
-    from audit.benchmarks.fresh import Origin
-
-    typed = dict.fromkeys(judged, Origin(released.get(""), asked.family or None))
-    found = {name: typed.get(name) or known.get(name, Origin()) for name in models}
-    return {name: replace(one, released=released.get(name, one.released)) for name, one in found.items()}
 
 
 def _chosen(
@@ -266,10 +247,8 @@ def _print_table(joined: Joined, names: Sequence[str], judged: Sequence[str], re
     print(f"{'model':<36} {'benchmark':<28} {'items':>7} {'lacking':>8} {'accuracy':>9} {'unparsed':>9}")
     for one in counts(joined):
         if one.benchmark in names:
-            say(
-                f"{one.model:<36} {one.benchmark:<28} {one.items:>7,} {one.lacking:>8,} {one.accuracy:>9.3f} "
-                f"{one.unparsed:>9,}"
-            )
+            counted = f"{one.items:>7,} {one.lacking:>8,} {one.accuracy:>9.3f} {one.unparsed:>9,}"
+            say(f"{one.model:<36} {one.benchmark:<28} {counted}")
     others = len(joined.models) - len(judged)
     what = "drop under rewording" if reworded else "score on held-out items"
     score = f"{what}, of {len(judged)} model{'s' * (len(judged) > 1)} against {others} references"

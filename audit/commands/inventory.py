@@ -4,7 +4,6 @@ The dates are those of the configurations (`date` of conf/benchmark, `released` 
 found is read from a file.
 """
 
-import argparse
 import csv
 import json
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from audit.benchmarks.registry import format_of
+from audit.commands import Words, parser_of
 from audit.config import CONF_DIR, known_models, load_group, load_model_config
 from audit.errors import DataError, check_known
 from audit.exits import plainly
@@ -92,19 +92,16 @@ def _pairs(suites: Sequence[str]) -> list[tuple[str, str]]:
     return [(suite.dataset_config.benchmark_name, model_name(suite)) for suite in read]
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="audit inventory", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("suites", nargs="*", help="suites: their benchmark and model; none: every benchmark")
-    parser.add_argument("--model", action="append", default=[], help="a model, beside those of the suites")
-    parser.add_argument("--found", type=Path, metavar="CSV", help="columns benchmark, found_in: of an index search")
-    parser.add_argument("--json", action="store_true", help="one JSON list")
-    return parser
-
-
 @plainly
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(words: Words = None) -> int:
     """Print a line for each benchmark and model, those that may have been read first."""
-    asked = parser().parse_args(arguments)
+    parser = parser_of("inventory", __doc__)
+    add = parser.add_argument
+    add("suites", nargs="*", help="suites: their benchmark and model; none: every benchmark")
+    add("--model", action="append", default=[], help="a model, beside those of the suites")
+    add("--found", type=Path, metavar="CSV", help="columns benchmark, found_in: of an index search")
+    add("--json", action="store_true", help="one JSON list")
+    asked = parser.parse_args(words)
     released = {name: load_model_config(name).released for name in known_models()}
     for model in asked.model:
         check_known("model", model, released)

@@ -1,15 +1,14 @@
-"""`audit open [FOLDER]`: write the static index page of a folder of runs, and open it in the browser; of a run its
-report."""
+"""A page of the runs in a folder: verdicts, scores, reports. Asks no network."""
 
-import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from audit.audits import part_of
+from audit.commands import Words, parser_of
 from audit.decision import SHOWN
 from audit.exits import OK, plainly
 from audit.governance.ruling import rule_run
@@ -22,25 +21,15 @@ from audit.shards.working_copy import local_folder
 from audit.verdict.vocabulary import VerdictWord, word_of
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="audit open", description="A page of the runs in a folder: verdicts, scores, reports. Asks no network."
-    )
-    parser.add_argument(
-        "folder",
-        type=local_folder,
-        nargs="?",
-        default="outputs",
-        help="of runs, or a run: its report (default: outputs)",
-    )
-    parser.add_argument("--no-browser", action="store_true", help="only print where the page is")
-    return parser
-
-
 @plainly
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(words: Words = None) -> int:
     """Print the page's path; 1 where the folder does not exist."""
-    asked = parser().parse_args(arguments)
+    parser = parser_of("open", __doc__)
+    what = "of runs, or a run: its report (default: outputs)"
+    add = parser.add_argument
+    add("folder", type=local_folder, nargs="?", default="outputs", help=what)
+    add("--no-browser", action="store_true", help="only print where the page is")
+    asked = parser.parse_args(words)
     run, page = asked.folder / MANIFEST, asked.folder / "report" / "report.html"
     if not (run.is_file() and page.is_file()):
         page = write_overview(asked.folder)
@@ -93,9 +82,8 @@ def write_overview(folder: Path) -> Path:
 def _of_panel(folder: Path, path: Path) -> Line:
     ruling = rule_run(path)
     word = None if ruling.problem else SHOWN[ruling.decision]
-    models, benchmarks = (
-        ", ".join(dict.fromkeys(getattr(c, of) for c in ruling.cells)) for of in ("model", "benchmark")
-    )
+    models = ", ".join(dict.fromkeys(cell.model for cell in ruling.cells))
+    benchmarks = ", ".join(dict.fromkeys(cell.benchmark for cell in ruling.cells))
     about = Line(_name(folder, path), "suite or panel", model=models, benchmark=benchmarks, word=word)
     return replace(about, href=_href(folder, path), problem=ruling.problem)
 

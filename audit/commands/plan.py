@@ -1,5 +1,16 @@
-"""`audit plan [audit=NAME] <its overrides>`: what it would do, and what it could find; the audit's own command with
-`plan=true`."""
+"""usage: audit plan [audit=sweep|perturb|memory|validity] [--json] [key=value ...]
+       audit plan [audit=...] --seal [-o FILE] [--key FILE] [key=value ...]
+
+What an audit would do, and what it could find: calls, tokens, hours, money, questions needed. Starts nothing.
+--seal signs design, thresholds and detectable effect before the run; audit gate prints where the run differs.
+
+audit plan model=scripted                            the sweep of a scripted model on the embedded questions
+audit plan audit=perturb model=llama3_8b n=1000
+audit plan model=qwen3_8b cost.gpu_hour=2.5 --json   for programs; money at a price of your own
+audit plan model=qwen3_8b cost.measured=RUN_DIR      hours at the pace of an earlier run
+
+The keys are the audit's own: audit sweep --help, audit perturb --help, ...
+"""
 
 import argparse
 import shlex
@@ -13,32 +24,20 @@ from audit.commands.again import audit_named
 from audit.errors import UsageError
 from audit.exits import plainly
 
-HELP = """usage: audit plan [audit=sweep|perturb|memory|validity] [--json] [key=value ...]
-       audit plan [audit=...] --seal [-o FILE] [--key FILE] [key=value ...]
-
-What an audit would do, and what it could find: calls, tokens, hours, money, questions needed. Starts nothing.
---seal signs design, thresholds and detectable effect before the run; audit gate prints where the run differs.
-
-audit plan model=scripted                            the sweep of a scripted model on the embedded questions
-audit plan audit=perturb model=llama3_8b n=1000
-audit plan model=qwen3_8b cost.gpu_hour=2.5 --json   for programs; money at a price of your own
-audit plan model=qwen3_8b cost.measured=RUN_DIR      hours at the pace of an earlier run
-
-The keys are the audit's own: audit sweep --help, audit perturb --help, ..."""
-
 
 @plainly
 def main() -> int:
     """The plan of the audit that is named; the sweep's where none is. `--json` anywhere among the overrides."""
     words = sys.argv[1:]
     if {"--help", "-h"} & set(words):
-        print(HELP)
+        print((__doc__ or "").rstrip())
         return 0
     parser = argparse.ArgumentParser(prog="audit plan", add_help=False, allow_abbrev=False)
-    parser.add_argument("--seal", action="store_true")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("-o", "--out", type=Path)
-    parser.add_argument("--key", type=Path)
+    add = parser.add_argument
+    add("--seal", action="store_true")
+    add("--json", action="store_true")
+    add("-o", "--out", type=Path)
+    add("--key", type=Path)
     asked, rest = parser.parse_known_args(words)
     audit, rest = audit_named(rest)
     if audit in ("suite", "plant"):

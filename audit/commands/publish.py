@@ -1,32 +1,27 @@
-"""`audit publish FILE --out FOLDER`: a benchmark's items and options in a random order, and the record of it."""
+"""For a benchmark's author: items and options in a random order that is recorded.
 
-import argparse
+example: audit publish exam.jsonl id_column=id question_column=stem --out exam_public
+"""
+
 import json
 import secrets
-from collections.abc import Sequence
 from pathlib import Path
 
+from audit.commands import Words, parser_of
 from audit.errors import ConfigError, check_seed
 from audit.exits import plainly, say
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="audit publish",
-        description="For a benchmark's author: items and options in a random order that is recorded.",
-        epilog="example: audit publish exam.jsonl id_column=id question_column=stem --out exam_public",
-    )
-    parser.add_argument("file", type=Path, help="as benchmark=mcq_file reads it")
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="of the benchmark: its columns")
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
-    parser.add_argument("--seed", type=int, help="default: drawn, and recorded")
-    return parser
-
-
 @plainly
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(words: Words = None) -> int:
     """Write FOLDER/NAME.jsonl, to publish, and FOLDER/NAME.order.json, to keep."""
-    asked = parser().parse_args(arguments)
+    parser = parser_of("publish", __doc__)
+    add = parser.add_argument
+    add("file", type=Path, help="as benchmark=mcq_file reads it")
+    add("overrides", nargs="*", metavar="KEY=VALUE", help="of the benchmark: its columns")
+    add("--out", type=Path, required=True, metavar="FOLDER")
+    add("--seed", type=int, help="default: drawn, and recorded")
+    asked = parser.parse_args(words)
     check_seed(asked.seed or 0)
     from omegaconf import OmegaConf
 

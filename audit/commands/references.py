@@ -1,17 +1,16 @@
-"""`audit references build|fetch|show`: sets of other models' answers."""
+"""Answers of many models to one benchmark, to compare with."""
 
-import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
+from audit.commands import Words, parser_of
 from audit.exits import plainly, say
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="audit references", description="Answers of many models to one benchmark, to compare with."
-    )
+@plainly
+def main(words: Words = None) -> int:
+    """Build a set, or print what is in one."""
+    parser = parser_of("references", __doc__)
     several = parser.add_subparsers(dest="what", required=True)
     build = several.add_parser("build", help="make a set of an imported run: all of its models become references")
     build.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="what audit import wrote")
@@ -28,13 +27,7 @@ def parser() -> argparse.ArgumentParser:
     )
     show = several.add_parser("show", help="the sets that are here; the models of one")
     show.add_argument("name", nargs="?")
-    return parser
-
-
-@plainly
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Build a set, or print what is in one."""
-    asked = parser().parse_args(arguments)
+    asked = parser.parse_args(words)
     from audit.references import known_sets, load_set, sets_folder
 
     if asked.what == "build":

@@ -1,10 +1,13 @@
-"""The registry of audits: `audit registry add|list|show|trends|expire|notify|card|...`."""
+"""Every finished audit in one database: trends, retention, rotation, notices, model cards.
+
+examples: audit registry add outputs/my_run --registry audits.db; audit registry trends --model llama3_8b
+"""
 
 import argparse
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from audit.commands import Words, parser_of
 from audit.commands.again import verdict_again
 from audit.errors import ConfigError
 from audit.exits import OK, plainly
@@ -14,23 +17,9 @@ _VARIABLE = "AUDIT_REGISTRY"  # database.VARIABLE; --help loads no SQLAlchemy
 
 
 @plainly
-def main(arguments: Sequence[str] | None = None, now: datetime | None = None) -> int:
+def main(words: Words = None, now: datetime | None = None) -> int:
     """Run one subcommand. now: the time, for who has a clock of their own."""
-    asked = parser().parse_args(arguments)
-    from audit.registry import commands  # here: it loads SQLAlchemy
-
-    if asked.what in ("card", "mlflow", "wandb") and not asked.trust_report:
-        _check_verdicts(asked.run_dir)
-    return getattr(commands, asked.what)(asked, now or datetime.now(UTC)) or OK
-
-
-def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="audit registry",
-        description="Every finished audit in one database: trends, retention, rotation, notices, model cards.",
-        epilog="examples: audit registry add outputs/my_run --registry audits.db; "
-        "audit registry trends --model llama3_8b",
-    )
+    parser = parser_of("registry", __doc__)
     several = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
     where = argparse.ArgumentParser(add_help=False)
     where.add_argument("--registry", help=f"a file, or postgresql://... (default: {_VARIABLE})")
@@ -47,9 +36,8 @@ def parser() -> argparse.ArgumentParser:
     command("show", "all that is registered of a run").add_argument("key", help="its key, or the first characters")
     trends = command("trends", "indicators over the versions of a model, with a test of change", which)
     trends.add_argument("--indicator", action="append", default=[], help="such as cs, excess, fresh_gap, score")
-    trends.add_argument(
-        "--alpha", type=float, default=0.05, help="false positives of one series, over all looks together"
-    )
+    looks = "false positives of one series, over all looks together"
+    trends.add_argument("--alpha", type=float, default=0.05, help=looks)
     trends.add_argument("--chart", type=Path, help="write an SVG")
     trends.add_argument("--floor", action="store_true", help="the level of the current version of every model instead")
     held = command("hold", "keep a run whatever its retention says")
@@ -67,14 +55,17 @@ def parser() -> argparse.ArgumentParser:
     draw = command("draw", "draw this period's held-out sample of a benchmark, the same wherever it is drawn")
     draw.add_argument("benchmark", help="of conf/benchmark, or a file of benchmark=mcq_file's form")
     draw.add_argument("--n", type=int, required=True)
-    draw.add_argument(
-        "--out", type=Path, required=True, help="the questions, as benchmark=mcq_file reads them (.jsonl)"
-    )
+    draw.add_argument("--out", type=Path, required=True, help="as benchmark=mcq_file reads them (.jsonl)")
     notify = command("notify", "send what is waiting; with --keys also what people's decisions expire")
     notify.add_argument("--keys", type=Path, help="folder of the trusted public keys")
     notify.add_argument("--days", type=int, default=7, help="before a decision expires (default: 7)")
     _outward(several)
-    return parser
+    asked = parser.parse_args(words)
+    from audit.registry import commands  # here: it loads SQLAlchemy
+
+    if asked.what in ("card", "mlflow", "wandb") and not asked.trust_report:
+        _check_verdicts(asked.run_dir)
+    return getattr(commands, asked.what)(asked, now or datetime.now(UTC)) or OK
 
 
 def _check_verdicts(folder: Path) -> None:
@@ -101,7 +92,6 @@ def _outward(several: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     tagged.add_argument("--name", required=True, help="the registered model")
     tagged.add_argument("--version", required=True)
     tagged.add_argument("--model", help="of the audit, where it has several")
-    wandb = several.add_parser(
-        "wandb", parents=[run], help="the result as an artifact of Weights & Biases (where it is installed)"
-    )
+    what = "the result as an artifact of Weights & Biases (where it is installed)"
+    wandb = several.add_parser("wandb", parents=[run], help=what)
     wandb.add_argument("--project", required=True)

@@ -1,14 +1,18 @@
-"""Rebuild the report from shards: `audit report RUN_DIR [RUN_DIR ...] [--out DIR] [--follow]`."""
+"""Rebuild verdict, figures, tables and page from shards alone; several runs become one panel, those of several audits
+of one model one page with all their verdicts.
+
+example: audit report outputs/llama outputs/qwen --out outputs/panel
+"""
 
 from __future__ import annotations
 
-import argparse
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audit.audits import audit_of, part_of
+from audit.commands import Words, parser_of
 from audit.errors import ConfigError, check_seed
 from audit.exits import plainly
 from audit.panel import panel_runs, write_panel
@@ -24,43 +28,21 @@ if TYPE_CHECKING:
 FOLLOW_S = 15
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="audit report",
-        description="Rebuild verdict, figures, tables and page from shards alone; several runs become one panel, those "
-        "of several audits of one model one page with all their verdicts.",
-        epilog="example: audit report outputs/llama outputs/qwen --out outputs/panel",
-    )
-    parser.add_argument("run_dirs", nargs="+", metavar="RUN_DIR", help="directory that holds shards/, or one s3:// URL")
-    parser.add_argument(
-        "--out",
-        type=local_folder,
-        default=None,
-        help="where to write (default: RUN_DIR/report of the first; of several audits joint-RUN_DIR/report beside it)",
-    )
-    parser.add_argument("--seed", type=int, default=None, help="seed of the resamples (default: the run's)")
-    parser.add_argument(
-        "--control-benchmark", default=None, help="benchmark of held-out items in the same runs (default: the run's)"
-    )
-    parser.add_argument(
-        "--variants", default=None, help="of a perturbation run: its library as a person reviewed it since"
-    )
-    parser.add_argument(
-        "--follow",
-        type=int,
-        nargs="?",
-        const=FOLLOW_S,
-        metavar="SECONDS",
-        help=f"of a run that goes on: build again so often (default: {FOLLOW_S}) until it ends; the page is marked "
-        "incomplete and loads itself again",
-    )
-    return parser
-
-
 @plainly
-def main(argv: Sequence[str] | None = None) -> int:
+def main(words: Words = None) -> int:
     """Exit code 0 when the report was written, whatever the verdict; 1 when it could not be."""
-    arguments = parser().parse_args(argv)
+    parser = parser_of("report", __doc__)
+    add = parser.add_argument
+    add("run_dirs", nargs="+", metavar="RUN_DIR", help="directory that holds shards/, or one s3:// URL")
+    where = "where to write (default: RUN_DIR/report of the first; of several audits joint-RUN_DIR/report beside it)"
+    add("--out", type=local_folder, help=where)
+    add("--seed", type=int, help="seed of the resamples (default: the run's)")
+    add("--control-benchmark", help="benchmark of held-out items in the same runs (default: the run's)")
+    add("--variants", help="of a perturbation run: its library as a person reviewed it since")
+    again = f"of a run that goes on: build again so often (default: {FOLLOW_S}) until it ends; the page is marked "
+    again += "incomplete and loads itself again"
+    add("--follow", type=int, nargs="?", const=FOLLOW_S, metavar="SECONDS", help=again)
+    arguments = parser.parse_args(words)
     asked = {"seed": arguments.seed, "control_benchmark": arguments.control_benchmark, "variants": arguments.variants}
     check_seed(arguments.seed or 0)
     run_dirs = _folders(arguments.run_dirs, arguments.follow)
@@ -77,9 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for rows in paths.incomplete:
         print(f"{rows.watermark.upper()}: {rows.model} on {rows.benchmark}. {COMPLETE_IT}")
     print(f"report   {named(paths.html)}\nverdict  {named(paths.verdict)}")
-    for name, written in (("tables", paths.tables), ("figures", paths.figures)):
-        for folder in sorted({path.parent for path in written}):
-            print(f"{name:<8} {named(folder)}")
+    for folder in dict.fromkeys(path.parent for path in (*paths.tables, *paths.figures)):
+        print(f"{folder.name:<8} {named(folder)}")
     from audit.summary import print_end
 
     print_end(paths.content, run_dirs)

@@ -1,11 +1,15 @@
-"""People's decisions on a run: `audit review list|show|approve|reject|override|serve|keygen`."""
+"""Decide about a run, and sign it.
+
+examples: audit review list outputs; audit review approve outputs/my_run --reason 'read, page 3' --expires 2027-01-31
+--keys keys --key alice.key
+"""
 
 import argparse
 import sys
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from audit.commands import Words, parser_of
 from audit.commands.again import deciders, known_to
 from audit.decision import Decision
 from audit.errors import ConfigError
@@ -31,9 +35,9 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @plainly
-def main(arguments: Sequence[str] | None = None, now: datetime | None = None) -> int:
+def main(words: Words = None, now: datetime | None = None) -> int:
     """Run one subcommand. now: the time, for who has a clock of their own."""
-    asked = parser().parse_args(arguments)
+    asked = parser().parse_args(words)
     now = now or datetime.now(UTC)
     if getattr(asked, "approvals", 1) < 1:
         raise ConfigError(f"--approvals {asked.approvals}: expected at least 1.")
@@ -71,32 +75,21 @@ def _serve(asked: argparse.Namespace) -> int:
     at = f"{f'[{asked.host}]' if ':' in asked.host else asked.host}:{asked.port}"
     names = {at} | ({f"localhost:{asked.port}"} if asked.host in LOOPBACK else set())
     queue(asked.folder)  # there is one
-    app = create_app(
-        Reviewing(
-            folder=asked.folder,
-            signer=load_signer(asked.key),
-            trusted=load_trusted(asked.keys),
-            keys=asked.keys,
-            approvals=asked.approvals,
-            check=known_to(asked.registry),
-            registry=_register(asked.registry),
-            token=token,
-            hosts=frozenset(names),
-        )
-    )
+    reviewing = Reviewing(
+        folder=asked.folder, signer=load_signer(asked.key), trusted=load_trusted(asked.keys), keys=asked.keys,
+        approvals=asked.approvals, check=known_to(asked.registry), registry=_register(asked.registry), token=token,
+        hosts=frozenset(names),
+    )  # fmt: skip
+    family = socket.AF_INET6 if ":" in asked.host else socket.AF_INET
     try:
-        listening = socket.create_server(
-            (asked.host, asked.port), family=socket.AF_INET6 if ":" in asked.host else socket.AF_INET
-        )
+        listening = socket.create_server((asked.host, asked.port), family=family)
     except OSError as error:
         raise ConfigError(f"{at} cannot be listened on ({error.strerror}). Choose another --port.") from error
     if asked.host not in LOOPBACK:
         print(f"note: {asked.host} is seen by other machines, and this is HTTP: put TLS before it.", file=sys.stderr)
-    print(
-        f"Open http://{at}/login?token={token}\nIt opens once; who opens it decides in your name. Ctrl-C ends it.",
-        flush=True,
-    )
-    create_server(app).run(sockets=[listening])
+    once = "It opens once; who opens it decides in your name. Ctrl-C ends it."
+    print(f"Open http://{at}/login?token={token}\n{once}", flush=True)
+    create_server(create_app(reviewing)).run(sockets=[listening])
     return 0
 
 
@@ -107,16 +100,9 @@ def _decide(asked: argparse.Namespace, now: datetime) -> Path:
     if ruling.problem:
         raise ConfigError(ruling.problem)
     return decide_on(
-        run_dir,
-        ruling,
-        Kind(asked.what),
-        reason=asked.reason,
-        expires=asked.expires,
-        signer=signer,
-        trusted=trusted,
-        now=now,
-        registry=_register(asked.registry),
-    )
+        run_dir, ruling, Kind(asked.what), reason=asked.reason, expires=asked.expires, signer=signer, trusted=trusted,
+        now=now, registry=_register(asked.registry),
+    )  # fmt: skip
 
 
 def _register(place: str | None) -> Register | None:
@@ -162,23 +148,13 @@ def _list(asked: argparse.Namespace, now: datetime) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="audit review", description="Decide about a run, and sign it.",
-        epilog="examples: audit review list outputs; audit review approve outputs/my_run --reason 'read, page 3' "
-        "--expires 2027-01-31 --keys keys --key alice.key",
-    )  # fmt: skip
+    parser = parser_of("review", __doc__)
     commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
     shared = deciders()
-    listed = commands.add_parser(
-        "list", parents=[shared], help="the runs below a folder, or in the registry, that do not pass"
-    )
-    listed.add_argument(
-        "folder",
-        type=local_folder,
-        metavar="FOLDER",
-        nargs="?",
-        help="such as outputs (default: every run that the registry has)",
-    )
+    what = "the runs below a folder, or in the registry, that do not pass"
+    listed = commands.add_parser("list", parents=[shared], help=what)
+    where = "such as outputs (default: every run that the registry has)"
+    listed.add_argument("folder", type=local_folder, metavar="FOLDER", nargs="?", help=where)
     shown = commands.add_parser("show", parents=[shared], help="a run's verdict, and what was decided")
     shown.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
     for kind, text in (

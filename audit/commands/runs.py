@@ -1,25 +1,21 @@
-"""`audit runs [FOLDER]`: the runs that lie in a folder, latest first, with how far they came and their verdicts."""
+"""An index of the runs in a folder."""
 
-import argparse
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 
+from audit.commands import Words, parser_of
 from audit.exits import plainly
 from audit.loading import entry_line, find_runs
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="audit runs", description="An index of the runs in a folder.")
-    parser.add_argument("folder", nargs="?", default="outputs", help="default: outputs")
-    parser.add_argument("--json", action="store_true", help="one JSON list")
-    return parser
-
-
 @plainly
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(words: Words = None) -> int:
     """Print a line a run; 1 where the folder does not exist."""
-    asked = parser().parse_args(arguments)
+    parser = parser_of("runs", __doc__)
+    add = parser.add_argument
+    add("folder", nargs="?", default="outputs", help="default: outputs")
+    add("--json", action="store_true", help="one JSON list")
+    asked = parser.parse_args(words)
     entries = find_runs(asked.folder)
     if asked.json:
         told = ({**asdict(e), "path": str(e.path), "verdicts": e.verdicts} for e in entries)

@@ -1,51 +1,40 @@
-"""`audit suite SUITE [model=NAME] [plan=true] [key=value ...]`: several audits of one model, one decision.
+"""Run the audits that a suite names, of one pinned model, on one engine; one report, one decision.
 
-key=value changes a field of the suite, such as gate=source; AUDIT.key=value a setting of one audit; any other is given
-to every audit. The same command goes on where it stopped.
+example: audit suite demo plan=true. Exit codes: 0 pass; 1 an audit did not finish, or was refused; 3 block; 4 review or
+no decision.
 """
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
 from audit.audits import every_audit
+from audit.commands import Words, parser_of
 from audit.commands.completion import offer
 from audit.errors import ConfigError
 from audit.exits import OK, lines, plainly
 from audit.shards.working_copy import need_folder
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="audit suite",
-        description="Run the audits that a suite names, of one pinned model, on one engine; one report, one decision.",
-        epilog="example: audit suite demo plan=true. Exit codes: 0 pass; 1 an audit did not finish, or was refused; 3 "
-        "block; 4 review or no decision.",
-    )
-    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of a suite, for editors and hooks")
-    parser.add_argument("suite", metavar="SUITE", nargs="?", help="a YAML or JSON file, or a name in conf/suite")
-    words = parser.add_argument(
-        "words", nargs="*", metavar="key=value",
-        help="model=NAME, model_version=..., plan=true, run_dir=DIR, a field of the suite, AUDIT.key=value, or a "
-        "setting of every audit",
-    )  # fmt: skip
-    offer(words, lambda typed: ["plan=true", "model=", "model_version=", "run_dir=", "gate="])
-    return parser
-
-
 @partial(plainly, shown=lines)
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(given: Words = None) -> int:
     """Read the suite, check everything that can be, then plan or run; the exit code."""
-    asked = parser().parse_args(arguments)
+    parser = parser_of("suite", __doc__)
+    add = parser.add_argument
+    add("--schema", action="store_true", help="print the JSON Schema of a suite, for editors and hooks")
+    add("suite", metavar="SUITE", nargs="?", help="a YAML or JSON file, or a name in conf/suite")
+    takes = "model=NAME, model_version=..., plan=true, run_dir=DIR, a field of the suite, AUDIT.key=value, or a "
+    words = add("words", nargs="*", metavar="key=value", help=takes + "setting of every audit")
+    offer(words, lambda typed: ["plan=true", "model=", "model_version=", "run_dir=", "gate="])
+    asked = parser.parse_args(given)
     if asked.schema:
         from audit.suite.schema import schema_text
 
         print(schema_text(), end="")
         return OK
     if asked.suite is None:
-        parser().error("which suite? Expected a file or a name, such as: audit suite demo plan=true")
+        parser.error("which suite? Expected a file or a name, such as: audit suite demo plan=true")
     return _suite(asked.suite, asked.words)
 
 

@@ -1,41 +1,34 @@
-"""`audit variants COMMAND`: thin; every command is a function elsewhere."""
+r"""Libraries of reworded benchmark questions.
+
+Examples:
+  audit variants build benchmark=elementary strategy=paraphrase_llm model=llama3_8b judge=qwen3_8b
+  audit variants build benchmark=elementary strategy=file 'file.path=[my_variants.jsonl]'
+  audit variants build benchmark=gsm8k benchmark.path=test.jsonl strategy=file \
+      'file.path=[rephrase_gsm8k.jsonl]' file.align=row "file.extract='Question: (?P<text>.*?)\s*Answer:'"
+  audit variants show elementary --question elementary/animals/01
+  audit variants review elementary --n 150 --out review.jsonl
+A LIBRARY is a path, a name, or a hash (its first 6 digits or more).
+"""
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from audit.commands import Words, parser_of
 from audit.commands.completion import offer, overrides
-from audit.errors import check_seed, unknown_name
+from audit.errors import check_known, check_seed, unknown_name
 from audit.exits import lines, plainly
 from audit.shards.working_copy import local_folder
 
-EXAMPLES = """Examples:
-  audit variants build benchmark=elementary strategy=paraphrase_llm model=llama3_8b judge=qwen3_8b
-  audit variants build benchmark=elementary strategy=file 'file.path=[my_variants.jsonl]'
-  audit variants build benchmark=gsm8k benchmark.path=test.jsonl strategy=file \\
-      'file.path=[rephrase_gsm8k.jsonl]' file.align=row "file.extract='Question: (?P<text>.*?)\\s*Answer:'"
-  audit variants show elementary --question elementary/animals/01
-  audit variants review elementary --n 150 --out review.jsonl
-A LIBRARY is a path, a name, or a hash (its first 6 digits or more)."""
-
 
 @partial(plainly, shown=lines)
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(given: Words = None) -> int:
     """Run one command; 0, or 1 with the reason on stderr."""
-    args = parser().parse_args(arguments)
-    args.run(args)
-    return 0
-
-
-def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="audit variants", description="Libraries of reworded benchmark questions.", epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    parser = parser_of("variants", __doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path("outputs/variants"), help="where libraries are kept")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -75,7 +68,9 @@ def parser() -> argparse.ArgumentParser:
     review.add_argument("--n", type=int, default=150, help="variants to draw (0 broken of 150: at most 2 %%)")
     review.add_argument("--seed", type=int, default=0)
     review.add_argument("--reviewer", default="", help="who read it; needed with --read")
-    return parser
+    args = parser.parse_args(given)
+    args.run(args)
+    return 0
 
 
 def _build(args: argparse.Namespace) -> None:
@@ -103,19 +98,19 @@ def _list(args: argparse.Namespace) -> None:
 
 
 def _show(args: argparse.Namespace) -> None:
+    from audit.variants.funnel import funnel, funnel_text
     from audit.variants.record import State
 
-    if args.state is not None and args.state not in set(State):
-        raise unknown_name("state", args.state, list(State))
+    if args.state is not None:
+        check_known("state", args.state, list(State))
     library = _find(args.library, args)
     if args.question is None and args.state is None:
         _say(json.dumps(asdict(library.header), indent=2, ensure_ascii=False))
-        _print_library(library)
+        _say(funnel_text(funnel(library), library.header))
         _say(f"library  {library.sha256}")
         return
-    chosen = [
-        v for v in library.variants if args.question in (None, v.question_id) and args.state in (None, v.state.value)
-    ]
+    asked = [v for v in library.variants if args.question in (None, v.question_id)]
+    chosen = [v for v in asked if args.state in (None, v.state.value)]
     if not chosen and args.question is not None:
         raise unknown_name("question of the library", args.question, {v.question_id for v in library.variants})
     for variant in chosen[: args.limit]:
@@ -132,10 +127,9 @@ def _diff(args: argparse.Namespace) -> None:
     found = diff(first, second)
     for name, (one, two) in found.header.items():
         _say(f"{name}: {one} -> {two}")
-    for variant in found.only_first:
-        _say(f"- {variant.id}  {variant.text}")
-    for variant in found.only_second:
-        _say(f"+ {variant.id}  {variant.text}")
+    for sign, variants in (("-", found.only_first), ("+", found.only_second)):
+        for variant in variants:
+            _say(f"{sign} {variant.id}  {variant.text}")
     for one, two in found.changed:
         _say(f"~ {one.id}  {one.state.value} -> {two.state.value}  {one.text}")
     _say(
@@ -183,15 +177,10 @@ def _find(reference: str, args: argparse.Namespace) -> Any:
 
 def _save(library: Any, folder: Path) -> None:
     from audit.variants.arrow import save_library
-
-    _print_library(library)
-    _say(f"library  {library.sha256}\nfile     {save_library(library, folder)}")
-
-
-def _print_library(library: Any) -> None:
     from audit.variants.funnel import funnel, funnel_text
 
     _say(funnel_text(funnel(library), library.header))
+    _say(f"library  {library.sha256}\nfile     {save_library(library, folder)}")
 
 
 def _say(text: str) -> None:

@@ -1,31 +1,26 @@
-"""`audit watch RUN_DIR`: how far a run is, while it goes on in another process. Reads its manifest and shards alone."""
+"""Rows, accuracy so far, unparsed share, pace, time left, money and one reply of a run or suite.
 
-import argparse
+example: audit watch outputs/my_run
+"""
+
 import time
-from collections.abc import Sequence
 from contextlib import nullcontext
 
+from audit.commands import Words, parser_of
 from audit.exits import FAILED, OK, plainly
 from audit.shards.working_copy import local_folder
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="audit watch",
-        description="Rows, accuracy so far, unparsed share, pace, time left, money and one reply of a run or suite.",
-        epilog="example: audit watch outputs/my_run",
-    )
-    parser.add_argument("run_dir", type=local_folder, metavar="RUN_DIR", help="a run, or the folder of a suite")
-    parser.add_argument("--once", action="store_true", help="print one table and end")
-    parser.add_argument("--every", type=int, default=3, metavar="SECONDS", help="look again so often (default: 3)")
-    return parser
-
-
 @plainly
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(words: Words = None) -> int:
     """Show the table until the run ends, on a terminal in its place; 1 where there is no run, or it cannot be read at
     the end."""
-    asked = parser().parse_args(arguments)
+    parser = parser_of("watch", __doc__)
+    add = parser.add_argument
+    add("run_dir", type=local_folder, metavar="RUN_DIR", help="a run, or the folder of a suite")
+    add("--once", action="store_true", help="print one table and end")
+    add("--every", type=int, default=3, metavar="SECONDS", help="look again so often (default: 3)")
+    asked = parser.parse_args(words)
     from rich.console import Console
     from rich.live import Live
 

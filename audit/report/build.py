@@ -111,22 +111,13 @@ def run_facts(run_dir: Path) -> RunFacts:
             entries = value.items() if "{}" in title else [("", value)]
             main += [(title.format(name), text(one)) for name, one in entries]
     config = dict(manifest.get("config") or {})
-    prompts = _prompts(config)
+    prompts: dict[str, str] = {}  # the templates of every protocol that a model was asked by, once each
+    for one in (config.get("protocols") or {}).values():
+        named = ((f"{one['name']} {one['version']}, {words(name)}", text) for name, text in one["templates"].items())
+        prompts.update(named)
     rest = {k: v for k, v in manifest.items() if k not in ("shards", "sampled_ids")}
     rest["config"] = {k: v for k, v in config.items() if k not in ("protocol", "protocols")}
-    return RunFacts(f"Run {run_dir.name}", tuple(main), tuple(_flat(rest)), prompts)
-
-
-def _prompts(config: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """The templates of every protocol that a model was asked by, once each: (name, text)."""
-    asked = list((config.get("protocols") or {}).values()) or [config.get("protocol") or {}]
-    return tuple(
-        {
-            f"{one['name']} {one['version']}, {words(name)}": str(text)
-            for one in asked
-            for name, text in (one.get("templates") or {}).items()
-        }.items()
-    )
+    return RunFacts(f"Run {run_dir.name}", tuple(main), tuple(_flat(rest)), tuple(prompts.items()))
 
 
 def _one_line(value: Any) -> str:
@@ -137,13 +128,11 @@ def _one_line(value: Any) -> str:
     return str(value)
 
 
-def _cost(arms: Any) -> str:
+def _cost(arms: Mapping[str, Mapping[str, Mapping[str, int]]]) -> str:
     """{arm: {role: {calls, ..}}} -> one line."""
-    total: Counter[str] = Counter()
-    for roles in arms.values() if isinstance(arms, dict) else ():
-        for numbers in roles.values() if isinstance(roles, dict) else ():
-            if isinstance(numbers, dict):
-                total.update({k: int(v) for k, v in numbers.items() if isinstance(v, int | float)})
+    total = Counter[str]()
+    for numbers in (one for roles in arms.values() for one in roles.values()):
+        total.update(numbers)
     return ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in total.items())
 
 

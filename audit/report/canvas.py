@@ -86,16 +86,12 @@ def png_bytes(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-_STYLE_SPLIT = re.compile(r"\s*;\s*")
-
-
 def inline_svg(document: str, prefix: str, label: str) -> str:
     """An SVG document as an element for the page: no inline styles (the page's policy forbids them, and its style sheet
     can override attributes in the dark), own ids, a name. `label` must already be escaped for an attribute."""
-    body = re.sub(r"<!--.*?-->", "", document, flags=re.DOTALL)  # comments hold names of models
+    # comments hold names of models
+    body = re.sub(r"(?s)<!--.*?-->|<metadata>.*?</metadata>|<style[^>]*>.*?</style>", "", document)
     body = body[body.index("<svg") :]
-    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
-    body = re.sub(r"<style[^>]*>.*?</style>", "", body, flags=re.DOTALL)
     body = re.sub(r'\bstyle="([^"]*)"', lambda m: _attributes(m[1]), body)
     body = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', body)
     body = re.sub(r'href="#([^"]+)"', rf'href="#{prefix}-\1"', body)
@@ -114,7 +110,7 @@ def inline_svg(document: str, prefix: str, label: str) -> str:
 
 
 def _attributes(style: str) -> str:
-    pairs = (part.split(":", 1) for part in _STYLE_SPLIT.split(style) if ":" in part)
+    pairs = (part.split(":", 1) for part in style.split(";") if ":" in part)
     return " ".join(f'{name.strip()}="{value.strip()}"' for name, value in pairs)
 
 
@@ -128,13 +124,14 @@ def ruled_out(rows: Sequence[tuple[str, float]], matters: float, what: str) -> F
     figure = Figure(figsize=(PHONE, 1.35 + 0.62 * len(rows)), layout="constrained")
     axes = figure.subplots()
     right = min(1.0, 1.35 * max(matters, *(limit for _, limit in rows)))
-    for y, (_, limit) in enumerate(reversed(rows)):
+    names = []
+    for y, (label, limit) in enumerate(reversed(rows)):
         axes.barh(y, right, height=0.34, color=GRID)
         axes.barh(y, max(limit, 0.0), height=0.34, color=GREEN if limit <= matters else ORANGE)
+        above = f"above {100 * limit:.1f}" if limit < 1 else "nothing"
+        names.append(f"{plain(label, 24)}: {above} ruled out")
     axes.axvline(matters, color=INK, linewidth=1.4, linestyle=(0, (4, 2)))
     axes.set_title(f"dashed: {100 * matters:g} points matter")
-    said = [(label, f"above {100 * limit:.1f}" if limit < 1 else "nothing") for label, limit in reversed(rows)]
-    names = [f"{plain(label, 24)}: {limit} ruled out" for label, limit in said]
     names_above(axes, names, [y + 0.36 for y in range(len(rows))], 60)
     axes.set(xlim=(0, right), ylim=(-0.35, len(rows) - 0.35), xlabel=f"{what}, points; filled: still possible")
     axes.xaxis.set_major_formatter(_POINTS)

@@ -70,16 +70,21 @@ def content(verdicts: Mapping[str, Mapping[str, Any]], suite: Mapping[str, Any] 
     """What verdict.json holds: every audit's own verdict, and for each model and benchmark the table and the sentences.
     verdicts: by audit, what its verdict.json holds. suite: what a suite says of them."""
     seen: dict[tuple[str, str], list[Finding]] = {}
+    judged: dict[tuple[str, str], list[forms.Judged]] = {}
     for audit, verdict in verdicts.items():
-        told = part_of(audit, "vocabulary")
-        alpha = float(verdict.get("thresholds", {}).get("alpha", 0.05))
+        told, thresholds = part_of(audit, "vocabulary"), verdict.get("thresholds", {})
         for cell in verdict["cells"]:
-            one = finding(told.INSTRUMENT, cell, word_of(told.VERDICTS, cell), alpha)
-            seen.setdefault((cell["model"], cell["benchmark"]), []).append(one)
+            key = cell["model"], cell["benchmark"]
+            alpha = float(thresholds.get("alpha", 0.05))
+            f = finding(told.INSTRUMENT, cell, word_of(told.VERDICTS, cell), alpha)
+            seen.setdefault(key, []).append(f)
+            if audit in forms.AUDITS:
+                one = forms.Judged(audit, cell, f.outcome, frozenset(f.sees), thresholds)
+                judged.setdefault(key, []).append(one)
     _check(verdicts, seen, apart=suite is not None)
     joint = []
     for (model, benchmark), some in sorted(seen.items()):
-        scope = forms.scope(_judged(some, verdicts, model, benchmark), shipped_table(SUITE_TABLE))
+        scope = forms.scope(judged.get((model, benchmark), []), shipped_table(SUITE_TABLE))
         cells = [cell for verdict in verdicts.values() for cell in verdict["cells"]]
         without = [s for *key, s in _without_memory(cells) if key == [model, benchmark]]
         said = (*without, *synthesis(some), *(forms.sentences(scope) if scope else ()))
@@ -93,18 +98,6 @@ def content(verdicts: Mapping[str, Mapping[str, Any]], suite: Mapping[str, Any] 
 def _without_memory(cells: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
     """(model, benchmark, what its score would be without memory), of the audit that estimates it."""
     return [(c["model"], c["benchmark"], c["without_memory"]["sentence"]) for c in cells if c.get("without_memory")]
-
-
-def _judged(
-    found: Sequence[Finding], verdicts: Mapping[str, Mapping[str, Any]], model: str, benchmark: str
-) -> list[forms.Judged]:
-    """What each audit says of one model and benchmark, as `forms.scope` takes it."""
-    return [
-        forms.Judged(f.audit, cell, f.outcome, frozenset(f.sees), verdicts[f.audit].get("thresholds", {}))
-        for f in found
-        for cell in verdicts[f.audit]["cells"]
-        if (cell["model"], cell["benchmark"]) == (model, benchmark) and f.audit in forms.AUDITS
-    ]
 
 
 def _check(

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -89,16 +90,12 @@ def errors_of(results: Sequence[CellResult], named: Mapping[str, str]) -> list[E
 def marks_of(verdict: JudgedRun[Any, Any], words: Mapping[Any, VerdictWord]) -> list[Mark]:
     """The decision strip of one audit's page."""
     several = len({r.benchmark for r in verdict.results}) > 1
-    return [
-        Mark(
-            verdict.audit,
-            r.model + (f" on {r.benchmark}" if several else "") + (f" {c['context']}" if c.get("context") else ""),
-            word_of(words, c),
-            "; ".join(filter(None, (r.watermark, subtitle(words, c)))),
-            f"#cell-{k}",
-        )
-        for k, (r, c) in enumerate(zip(verdict.marked, verdict.to_dict()["cells"], strict=True), start=1)
-    ]
+    marks = []
+    for k, (r, c) in enumerate(zip(verdict.marked, verdict.to_dict()["cells"], strict=True), start=1):
+        who = r.model + (f" on {r.benchmark}" if several else "") + (f" {c['context']}" if c.get("context") else "")
+        note = "; ".join(filter(None, (r.watermark, subtitle(words, c))))
+        marks.append(Mark(verdict.audit, who, word_of(words, c), note, f"#cell-{k}"))
+    return marks
 
 
 def share(value: float | None) -> str:
@@ -106,20 +103,16 @@ def share(value: float | None) -> str:
     return percent(value, whole=False)
 
 
-def number(value: Any) -> str:
-    """Four significant digits, whole numbers whole, texts as they are."""
+def number(value: Any, digits: str = ".4g") -> str:
+    """Four significant digits, whole numbers whole and with separators, texts as they are."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return DASH
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}".replace("-", "−")
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:{digits}}".replace("-", "−")
 
 
-def count(value: float | None) -> str:
-    """Whole numbers with separators; fractions (expected numbers over replicates) with one decimal."""
-    if value is None:
-        return DASH
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+count = partial(number, digits=",.1f")  # fractions: expected numbers over replicates
 
 
 def words(name: str) -> str:
@@ -174,7 +167,8 @@ def render_page(
     missing = [r for r in rows if not r.complete]
     if isinstance(template, Path):
         made.loader = ChoiceLoader([PackageLoader("audit", ""), FileSystemLoader(template.parent)])
-    return made.get_template(Path(template).name if isinstance(template, Path) else template).render(
+        template = template.name
+    return made.get_template(template).render(
         policy=policy(js, style), css=style, js=js, missing=missing, complete_it=COMPLETE_IT, many=len(rows) > 1,
         refresh_s=REFRESH_S.get(), so_far=SO_FAR.get(),
         gated=gated, gate_names=sorted({g.name for one in gated for g in one.gates if g.items}), **values,

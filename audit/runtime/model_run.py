@@ -190,7 +190,7 @@ class ModelRun:
             attempt=run_dir.attempt,
             store_format=config.store.format,
             tasks_per_chunk=size,
-            model_revision=resolved.revision(model) or model.engine,
+            model_revision=resolved.facts(model.name)["revision"] or model.engine,
             option_normalisation=answering.option_normalisation,
             preparing_engines=tuple(self._pools[0].actors),
             answering_engines=tuple(self._pools[-1].actors),

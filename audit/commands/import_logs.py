@@ -43,7 +43,8 @@ def main(words: Words = None) -> int:
     benchmark, judged, joined = _chosen(asked, joined, held_out, released)
     spare = match_strata(joined, benchmark, held_out) if held_out else 0
     known |= dict.fromkeys(judged, Origin(released.get(""), asked.family or None))
-    tested, references = {}, {}
+    tested: dict[str, Origin] = {}
+    references: dict[str, Origin] = {}
     for name in joined.models:
         one = known.get(name, Origin())
         one = replace(one, released=released.get(name, one.released))

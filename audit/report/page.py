@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -103,16 +102,18 @@ def share(value: float | None) -> str:
     return percent(value, whole=False)
 
 
-def number(value: Any, digits: str = ".4g") -> str:
+def number(value: Any) -> str:
     """Four significant digits, whole numbers whole and with separators, texts as they are."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return DASH
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:{digits}}".replace("-", "−")
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}".replace("-", "−")
 
 
-count = partial(number, digits=",.1f")  # fractions: expected numbers over replicates
+def count(value: float | None) -> str:
+    """As `number`, but fractions (expected numbers over replicates) with one decimal."""
+    return number(value) if value is None or float(value).is_integer() else f"{value:,.1f}"
 
 
 def words(name: str) -> str:

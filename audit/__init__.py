@@ -25,7 +25,7 @@ __all__ = ["find_runs", "load", "run"]
 # Before numpy is imported. Matrices here are small: a second thread spins more than it works (4 times the CPU).
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-if sys.version_info < (3, 11) or find_spec("omegaconf") is None:  # of a command a sentence, of an import an ImportError
+if sys.version_info < (3, 11) or find_spec("omegaconf") is None:  # a sentence, or of an import an ImportError
     raise (SystemExit if Path(sys.argv[0]).name in ("-m", "audit") else ImportError)(
         "error: {} is Python {}.{}, {}. Expected Python 3.11 or later with this program's packages: in a checkout "
         "'make install', then .venv/bin/python -m audit; elsewhere pip install benchmark-audit.".format(
@@ -38,7 +38,7 @@ if sys.version_info < (3, 11) or find_spec("omegaconf") is None:  # of a command
 
 def load(run_dir: Path | str) -> Run:
     """The run in a directory, as tables (`audit.loading.Run`)."""
-    from audit.loading import load as found  # here: `import audit` stays light
+    from audit.loading import load as found
 
     return found(run_dir)
 

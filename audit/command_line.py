@@ -34,10 +34,10 @@ from audit.shards.object_store import is_url
 from audit.shards.redact import redact
 from audit.short_forms import expand, with_twin
 
-_LISTS = ("model", "arms", "references", "allow_convicted")  # keys that take several values within one job
+_LISTS = ("model", "arms", "references", "allow_convicted")
 # Keys that take what a group takes: the option is put there, and may be changed by key (control_benchmark.path=...).
 _GROUPS = {"control_benchmark": "benchmark", "worker": "model"}
-_HYDRAS_OWN = re.compile(r"hydra[./]|[+~]|-(?!-help$|h$)")  # options and keys that change where groups are found
+_HYDRAS_OWN = re.compile(r"hydra[./]|[+~]|-(?!-help$|h$)")  # they change where groups are found
 _R_LIST = re.compile(r"\A(\+{0,2}r)=([^\[\](){}'\"]*,[^\[\](){}'\"]*)\Z")
 _HELP = """audit $NAME key=value ...
 
@@ -136,7 +136,7 @@ def help_text(name: str, overrides: Sequence[str]) -> str:
     with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
         composed = compose(name, overrides=list(overrides), return_hydra_config=True)
     template = composed.hydra.help.template
-    if "== Config ==" in template:  # Hydra's own, of an audit of another package: it prints hundreds of lines
+    if "== Config ==" in template:  # Hydra's own, hundreds of lines
         template = _HELP
     folders = sorted(path for path in CONF_DIR.iterdir() if path.is_dir())
     groups = "".join(f"{one.name}: {', '.join(sorted(path.stem for path in one.glob('*.yaml')))}\n" for one in folders)
@@ -152,7 +152,7 @@ def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
     ['n=20', 'r=[1,3,9]']
     """
     for word in arguments:
-        if "${" in word:  # `${oc.env:KEY}` would be written into the run's files, by a suite from somebody else too
+        if "${" in word:  # `${oc.env:KEY}` would get into the run's files
             raise ConfigError(f"{word!r} asks for another value by '${{...}}'. Expected the value itself.")
     arguments = with_twin(arguments)
     multirun = [word for word in arguments if word in _MULTIRUN]
@@ -161,7 +161,7 @@ def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
     sweeps = [override for override in overrides if override.is_sweep_override()]
     if multirun or sweeps:
         raise _several_jobs(multirun[0] if multirun else str(sweeps[0].input_line), sweeps)
-    if not any(word.startswith(("-c", "--config")) for word in ours):  # a configuration of one's own has its own keys
+    if not any(word.startswith(("-c", "--config")) for word in ours):  # one's own has its own keys
         for override in overrides:
             _check_key(override, overrides, schema)
     return ours
@@ -202,7 +202,7 @@ def configured(audit: str, words: Sequence[str]) -> Any:
 def check_composed() -> None:
     """Inside a Hydra job: ConfigError when it is one of several, or when a model was given more than once."""
     composed = HydraConfig.get()
-    if composed.mode == RunMode.MULTIRUN:  # asked for in a configuration file, or by hydra.mode
+    if composed.mode == RunMode.MULTIRUN:
         raise _several_jobs("hydra.mode=MULTIRUN", [])
     overrides = [*composed.overrides.hydra, *composed.overrides.task]
     _check_models(composed.job.config_name, overrides)
@@ -239,7 +239,7 @@ def _check_rates(packages: set[str], overrides: Sequence[str]) -> None:
     """A rate or price that was typed for an unknown model would be read by nothing. A table in a file may well have
     more."""
     given = [nested(o.key_or_group, o.value()) for o in map(_parsed, overrides) if o and not o.is_delete()]
-    costs = [one["cost"] for one in given if isinstance(one.get("cost"), dict)]  # cost=NAME chooses a file
+    costs = [one["cost"] for one in given if isinstance(one.get("cost"), dict)]
     tables = [(name, one[name]) for one in costs for name in ("throughput", "prices") if name in one]
     options = GlobalHydra.instance().config_loader().get_group_options("model")
     known = {*options, *(package.removeprefix("model.") for package in packages)}
@@ -252,7 +252,7 @@ def _parsed(word: str) -> Override | None:
     try:
         return OverridesParser.create().parse_overrides([word])[0]
     except HydraException:
-        return None  # an option, or a mistake that Hydra names better
+        return None  # Hydra names a mistake better
 
 
 def _check_key(override: Override, overrides: Sequence[Override], schema: type) -> None:

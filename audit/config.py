@@ -59,7 +59,7 @@ def _below(schema: Any, prefix: str = "") -> Iterator[str]:
 
 def _unknown(key: str, schema: Any, path: str) -> ConfigError:
     known = sorted(fields_of(schema))
-    same = [name for name in _below(schema) if name.rpartition(".")[2] == key]  # right name, wrong place
+    same = [name for name in _below(schema) if name.rpartition(".")[2] == key]
     short = [] if path else get_close_matches(key, SHORT, n=1, cutoff=0.8)
     near = short or same or get_close_matches(key, known, n=1)
     hint = f" Did you mean {' or '.join(repr(path + name) for name in near)}?" if near else ""
@@ -79,27 +79,34 @@ CONF_DIR = next(
 
 @dataclass
 class ClusterConfig:
-    """Where Ray runs. address null: a local Ray for this run; auto: the cluster this process is on."""
+    """Where Ray runs. address null: a local Ray for this run; auto: the cluster this process is on. autoscale: GPUs
+    that are not there yet may be asked for. models_at_once: of one job; null: as many as there is room for.
+    chunks_in_flight: chunks of questions that may wait on the engines at once; a replica has one at least."""
 
     address: str | None = None
     num_cpus: int | None = None
     num_gpus: int | None = None
     dashboard: bool = False
     runtime_env: dict[str, Any] = field(default_factory=dict)
-    autoscale: bool = False  # GPUs that are not there yet may be asked for: an autoscaler starts them
-    models_at_once: int | None = None  # of one job, side by side; null: as many as there is room for
-    chunks_in_flight: int = 32  # chunks of questions that may wait on the engines at once; a replica has one at least
+    autoscale: bool = False
+    models_at_once: int | None = None
+    chunks_in_flight: int = 32
 
 
 @dataclass
 class StoreConfig:
     format: str = "arrow"
-    rows_per_shard: int | None = None  # null: chosen from the size of the run
+    rows_per_shard: int | None = None
     retry_errors: bool = False
 
 
 @dataclass
 class RunConfig:
+    """reading: overrides every model's own. reask: what holds no answer, once by likelihood: true (of the letters), or
+    option_text. canary: stop a model of whose first answers more than half are unparsed. replicate_restart: each
+    replicate on engines of its own start. plan: true prints what the run would ask and could find; json: for programs.
+    typed: filled in, the words of the command. registry: null: AUDIT_REGISTRY, or nowhere."""
+
     model: dict[str, ModelConfig] = field(default_factory=dict)
     benchmark: BenchmarkConfig = field(default_factory=BenchmarkConfig)
     control_benchmark: BenchmarkConfig | None = None
@@ -110,17 +117,17 @@ class RunConfig:
     store: StoreConfig = field(default_factory=StoreConfig)
     n: Any = 100
     seed: int = 42
-    reading: str | None = None  # overrides every model's own
-    reask: Any = True  # what was generated and holds no answer, once by likelihood: true (of the letters), option_text
-    canary: bool = True  # stop a model of whose first answers more than half are unparsed
-    replicate_restart: bool = False  # each replicate on engines of their own start
+    reading: str | None = None
+    reask: Any = True
+    canary: bool = True
+    replicate_restart: bool = False
     run_dir: str | None = None
     report: bool = True
     gate: bool = False
     progress: bool = True
-    plan: Any = False  # true: print what the run would ask and could find, and start nothing; json: for programs
-    typed: list[str] | None = None  # filled in: the words of the command, for the one that it ends with
-    registry: str | None = None  # where finished runs are registered; null: AUDIT_REGISTRY, or nowhere
+    plan: Any = False
+    typed: list[str] | None = None
+    registry: str | None = None
 
 
 # Models that short forms among the words of this process described (`audit.short_forms`), by name.
@@ -161,7 +168,7 @@ def load_group(group: str, name: str) -> dict[str, Any]:
 
 def from_composed(cfg: DictConfig, kind: type) -> Any:
     """A composed configuration as `kind`. ConfigError for a key that it does not have."""
-    check_keys(OmegaConf.to_container(cfg), kind)  # before the merge, which drops what it does not know
+    check_keys(OmegaConf.to_container(cfg), kind)  # the merge drops what it does not know
     return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(kind), cfg))
 
 

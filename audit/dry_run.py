@@ -21,7 +21,7 @@ from audit.shards.manifest import MANIFEST, plain
 from audit.shards.questions import write_questions
 from audit.shards.working_copy import named
 
-PRESENTATIONS, FEWEST = 3_000, 50  # so many of one model on one benchmark, of as many questions at the least
+PRESENTATIONS, FEWEST = 3_000, 50  # of one model on one benchmark; questions
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from audit.shards.working_copy import named, run_folder
 from audit.summary import summarise
 from audit.verdict.run import CellResult
 
-if TYPE_CHECKING:  # figures need matplotlib
+if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
@@ -285,10 +285,17 @@ def _entry(run: Run) -> RunEntry:
         reason = _why(run, error)
     asked = [r.expected for r in run.rows]
     return RunEntry(
-        run.path, run.audit.name, manifest.status, manifest.started, tuple(manifest.models), tuple(manifest.benchmark),
-        found=sum(r.found for r in run.rows), expected=None if None in asked else sum(filter(None, asked)),
-        cells=cells, reason=reason,
-    )  # fmt: skip
+        run.path,
+        run.audit.name,
+        manifest.status,
+        manifest.started,
+        tuple(manifest.models),
+        tuple(manifest.benchmark),
+        found=sum(r.found for r in run.rows),
+        expected=None if None in asked else sum(filter(None, asked)),
+        cells=cells,
+        reason=reason,
+    )
 
 
 def _why(run: Run, error: AuditError) -> str:

@@ -13,7 +13,7 @@ from audit.engines.config import ModelConfig
 from audit.errors import ConfigError
 from audit.records import ANSWER_ROLE
 
-_ANSWERS = ("prompt_tokens", "completion_tokens")  # the answer's own; of calls before it <role>_prompt_tokens, ...
+_ANSWERS = ("prompt_tokens", "completion_tokens")  # else <role>_prompt_tokens, ...
 CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
 
 
@@ -214,12 +214,13 @@ def measured_pace(run_dir: Path) -> dict[str, float]:
     """Tokens a second (read, but for those from the prefix cache, and written) of one replica of each model of a run.
     Not of a model of which an attempt was interrupted: its rows count, its seconds are not known. ConfigError for a run
     without."""
-    from audit.shards.manifest import Manifest  # here: it needs Arrow, and a refused override does not
+    from audit.shards.manifest import Manifest
 
     manifest, paces = Manifest.load(run_dir), {}
     for name, arms in manifest.cost.items():
         attempts = [t for key, t in manifest.timings.items() if key.rpartition("/")[0] == name]
-        seconds = sum(t["generate_s"] for t in attempts) if all("generate_s" in t for t in attempts) else 0.0
+        timed = all("generate_s" in t for t in attempts)
+        seconds = sum(t["generate_s"] for t in attempts) if timed else 0.0
         roles = [role for found in arms.values() for role in found.values()]
         tokens = sum(r["prompt_tokens"] - r["cached_tokens"] + r["completion_tokens"] for r in roles)
         if tokens and seconds > 0:

@@ -16,7 +16,7 @@ from audit.errors import BenchmarkError, ConfigError, check_known
 from audit.records import Protocol, Question, Reading
 
 SHARED: dict[str, tuple[str, ...]] = {
-    "option": ("letter", "text"),  # one option as shown; options are joined by a line break
+    "option": ("letter", "text"),  # one option as shown
     "question": ("stem", "options"),
     "direct_letter": ("letters", "question"),
     "direct_option_text": ("question",),

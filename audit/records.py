@@ -11,31 +11,35 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-ANSWER_ROLE = "worker"  # the model that answers, as the cost of a run and the metrics name it
+ANSWER_ROLE = "worker"  # the model that answers
 
-ITEM_ID = "audit_id"  # the field of an exported task that brings an item home, whatever harness asked it
+ITEM_ID = "audit_id"  # of an exported task: brings an item home
 AS_PUBLISHED = ("direct", "original", "score")  # arms that, at level 0, ask an item as it was published
 
-NO_OPTION = -1  # `gold` of an item that has no options: never a valid index, and never the first option
+NO_OPTION = -1  # `gold` of an item without options
 
 
 class Reading(StrEnum):
-    """How an answer is read from the worker."""
+    """How an answer is read from the worker. letter: generated text -> option letter. letter_logprob: the letters' own
+    next-token logprobs, at any rank. option_text: log-likelihood of each option's text. number, code: generated text ->
+    a number, or a function that is run against the problem's tests in a sandbox; of items without options. text: the
+    reply itself is wanted (a rewording, a vote): none is scored."""
 
-    LETTER = "letter"  # generated text -> option letter
-    LETTER_LOGPROB = "letter_logprob"  # the letters' own next-token logprobs, at any rank
-    OPTION_TEXT = "option_text"  # log-likelihood of each option's text
-    NUMBER = "number"  # generated text -> a number; for benchmarks whose items have a target and no options
-    CODE = "code"  # generated text -> a function, which is run against the problem's tests in a sandbox
-    TEXT = "text"  # the reply itself is what is wanted (a rewording, a vote): no answer is read, none is scored
+    LETTER = "letter"
+    LETTER_LOGPROB = "letter_logprob"
+    OPTION_TEXT = "option_text"
+    NUMBER = "number"
+    CODE = "code"
+    TEXT = "text"
 
 
 class FinishReason(StrEnum):
-    """Why a generation ended."""
+    """Why a generation ended. length: cut off at max_tokens, which is not the same as wrong. scored: nothing was
+    generated."""
 
     STOP = "stop"
-    LENGTH = "length"  # cut off at max_tokens: truncated, which is not the same as wrong
-    SCORED = "scored"  # nothing was generated; options were scored
+    LENGTH = "length"
+    SCORED = "scored"
     ERROR = "error"
 
 
@@ -165,7 +169,7 @@ class Scoring:
     max_tokens: int = 1
 
 
-@dataclass(frozen=True)  # without slots: pickled between processes by the million, and that is quicker from a __dict__
+@dataclass(frozen=True)  # no slots: pickled quicker from a __dict__
 class GenerationRequest:
     """One call to an engine: a user message (after a `system` message, where there is one), and generate or score.
 

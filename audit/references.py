@@ -24,14 +24,14 @@ from audit.errors import ConfigError, DataError, check_known, unknown_name
 from audit.shards.working_copy import need_folder
 from audit.verdict.result import percent
 
-if TYPE_CHECKING:  # it needs Arrow, and a refused override does not
+if TYPE_CHECKING:
     from audit.records import Question
     from audit.shards.manifest import Manifest
 
 PREFIX = "set:"
 ABOUT = "set.json"
-JOINED_MIN = 0.90  # share of the items in question that an imported model must hold
-DEFAULT_COUNT = 8  # references: the most that the calibration of every audit simulates
+JOINED_MIN = 0.90  # share of the items that it must hold
+DEFAULT_COUNT = 8  # the most that calibrations simulate
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def _spread(left: Sequence[SetModel], count: int) -> tuple[str, ...]:
     return tuple(left[i].name for i in sorted(chosen))
 
 
-IMPORTED = "imported"  # provenance of a run that `audit import` wrote
+IMPORTED = "imported"
 NOT_OURS = (
     "that prompts, decoding and scoring differed between the two sets, or between the models: the evaluations were "
     "imported, so these were not under our control"
@@ -163,7 +163,7 @@ class ReferencedConfig(RunConfig):
     """What can be set of an audit that has references: names of models, and directories of runs."""
 
     references: list[str] = field(default_factory=list)
-    allow_convicted: list[str] = field(default_factory=list)  # references in which an audit found something
+    allow_convicted: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,9 @@ def is_imported(manifest: Manifest) -> bool:
 
 def _asked(value: Any) -> Any:
     """A value of the configuration without what is only said of the items."""
-    return {k: v for k, v in value.items() if k not in ("date", "written_by")} if isinstance(value, Mapping) else value
+    if not isinstance(value, Mapping):
+        return value
+    return {k: v for k, v in value.items() if k not in ("date", "written_by")}
 
 
 def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Question]) -> None:
@@ -380,7 +382,7 @@ def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]
     if manifest.status != "finished":
         raise ConfigError(f"Reference {path} is {manifest.status}. Type its command again to finish it.")
     if is_imported(manifest):
-        return manifest  # its names are its log's; what was asked is told by the items' texts
+        return manifest  # the items' texts tell what was asked
     for name, revision in benchmarks.items():
         theirs = manifest.benchmark.get(name, {}).get("revision")
         if None not in (revision, theirs) and revision != theirs:

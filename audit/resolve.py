@@ -39,7 +39,7 @@ class BenchmarkSample:
         return {
             "revision": self.benchmark.revision,
             "n": self.sample.n,
-            "ids_sha256": hashlib.sha256("\n".join(self.sample.ids).encode()).hexdigest(),  # the ids: questions.arrow
+            "ids_sha256": hashlib.sha256("\n".join(self.sample.ids).encode()).hexdigest(),
             **attributes(self.sample, "n_total", "n_distinct", "chance", "duplicates"),
             "warnings": self.benchmark.warnings,
         }
@@ -74,7 +74,8 @@ class ResolvedRun:
     def work(self, name: str, place: Path | None = None) -> Work:
         """What the audit's functions are given of one model. place: of its files, if not the run directory."""
         config, answering = self.config, self.answering[name]
-        reading, own = reading_of(config, answering), None if self.own is None else self.own(place or self.path)
+        reading = reading_of(config, answering)
+        own = None if self.own is None else self.own(place or self.path)
         return Work(
             self.design, self.protocols[name], name, reading, config.model[name].preparing,
             sampling_of(reading, answering), config.seed, own, reask_of(config, answering), self.adapter,
@@ -141,7 +142,7 @@ def resolve_run(
     )
     if config.run_dir:
         path = working_copy(config.run_dir) if is_url(config.run_dir) else Path(config.run_dir)
-    else:  # the same command gives the same directory: that is what makes it resume
+    else:  # the same again resumes it
         models = "+".join(config.model) if len(config.model) <= 3 else f"{len(config.model)}models"
         path = Path("outputs") / f"{audit.name}-{config.benchmark.name}-{models}-{identity[:10]}"
     return ResolvedRun(audit, config, design, samples, protocols, answering, weights, failed, plain, identity, path)

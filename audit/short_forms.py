@@ -27,10 +27,10 @@ from audit.engines.weights import hub_text
 from audit.errors import ConfigError
 
 HF, _ENDPOINT = "hf:", "openai_compatible"
-PUBLIC = {"sweep": "mmlu", "memory": "mmlu"}  # docs/decisions/14-default-benchmark.md
-_CONTEXT = 16384  # tokens; no audit's prompts are longer than half of it
-_ROOM = 0.8 * 0.9 * 80e9  # bytes of weights on one GPU of 80 GB: a fifth of what vLLM takes is left to the KV cache
-_PLAIN = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"  # of a base model
+PUBLIC = {"sweep": "mmlu", "memory": "mmlu"}
+_CONTEXT = 16384
+_ROOM = 0.8 * 0.9 * 80e9  # bytes on a GPU of 80 GB; a fifth is the KV cache's
+_PLAIN = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
 _HUB_WORD = re.compile(r"hf:[^],\s]*")
 
 
@@ -43,7 +43,7 @@ def expand(words: Sequence[str], audit: str) -> tuple[list[str], list[str]]:
     given = {key: value for key, found, value in (word.partition("=") for word in words) if found}
     notes: list[str] = []
     ours = [one for word in words for one in _expanded(word, given, notes)]
-    own = any(word.startswith(("-c", "--config")) for word in words)  # a configuration of one's own has its own default
+    own = any(word.startswith(("-c", "--config")) for word in words)  # one's own has its own default
     if audit in PUBLIC and not own and not {"benchmark", "data"} & set(given) and _real(ours):
         name = PUBLIC[audit]
         note = (
@@ -192,7 +192,7 @@ def _real(words: Sequence[str]) -> bool:
 
 
 AUTO, AFTER = "control_benchmark=auto", "fresh_after="
-RELEASED = "released"  # fresh_after=released: the date of the tested model
+RELEASED = "released"
 
 
 def with_twin(words: Sequence[str]) -> list[str]:

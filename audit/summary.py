@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """One setting of one cell. Accuracy and its standard error are over the answers that could be read (0-1)."""
+    """One setting of one cell. Accuracy and its standard error are over the answers that could be read (0-1). gain:
+    against the baseline, over items answered in both; None for the baseline itself. improve, degrade: expected numbers
+    where the baseline is the mean of several replicates."""
 
     setting: Setting
     n: int
@@ -42,8 +44,8 @@ class SummaryRow:
     standard_error: float
     parse_rate: float
     errors: int
-    gain: float | None  # against the baseline, over items answered in both; None for the baseline itself
-    improve: float | None  # expected numbers where the baseline is the mean of several replicates
+    gain: float | None
+    improve: float | None
     degrade: float | None
 
 
@@ -85,11 +87,11 @@ def print_cells(cells: Sequence[CellOutcomes], audit: Audit, console: Console | 
             table.add_column(heading, justify="right")
         for row in summarise(cell, audit.roles):
             s = row.setting
-            if not row.n:  # of no question was this asked
+            if not row.n:
                 continue
             moved = ("",) * 3 if row.gain is None else (f"{row.gain:+.3f}", f"{row.improve:.3g}", f"{row.degrade:.3g}")
             shares = (f"{row.accuracy:.3f}", f"{row.standard_error:.3f}", *moved, f"{row.parse_rate:.3f}")
-            known = ("–" if "nan" in share else share for share in shares)  # no answer could be read
+            known = ("–" if "nan" in share else share for share in shares)
             table.add_row(str(s.arm), str(s.level), str(s.replicate), *known, str(row.errors))
         console.print(table)
 
@@ -145,7 +147,7 @@ def next_command(content: Mapping[str, Any], manifest: Mapping[str, Any], run_di
     if not all(CellRows(**rows).complete for rows in content["rows"]):
         return _going_on(audit, words, manifest)
     if (more := more_questions([(content, manifest)])) is not None:
-        once = {"clean_replicates=1", "noisy_replicates=1"}  # the size that is needed is of arms that are repeated
+        once = {"clean_replicates=1", "noisy_replicates=1"}  # n is of repeated arms
         return larger(("audit", audit, *(word for word in words if word not in once)), "n", more)
     verdicts = {cell["verdict"] for cell in content["cells"]}
     if verdicts & {"withheld", "underpowered"}:
@@ -190,7 +192,7 @@ def larger(command: Sequence[str], key: str, n: int | str) -> str:
     """The same command with more questions, in another directory where one was named: a directory holds one design."""
 
     def other(word: str) -> str:
-        quote = word[-1] if word[-1] in "'\"" else ""  # of a path that Hydra is to take as it stands
+        quote = word[-1] if word[-1] in "'\"" else ""  # of a path
         return f"{word.removesuffix(quote)}_2{quote}" if word.startswith("run_dir=") else word
 
     kept = [other(word) for word in command if not word.startswith(f"{key}=")]

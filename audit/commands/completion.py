@@ -73,7 +73,9 @@ def _hydra_parser(name: str, config: str, words: Sequence[str]) -> argparse.Argu
 def overrides(config: str, typed: str) -> list[str]:
     """The keys of conf/<config>.yaml, or with `key=` typed the values of the key."""
     key, found, _ = typed.partition("=")
-    return [f"{key}={value}" for value in _values(key, config)] if found else [f"{key}=" for key in _settings(config)]
+    if found:
+        return [f"{key}={value}" for value in _values(key, config)]
+    return [f"{key}=" for key in _settings(config)]
 
 
 def _settings(config: str) -> dict[str, object]:

@@ -60,17 +60,19 @@ def main(words: Words = None) -> int:
         ("eee", "Every Eval Ever: an aggregate and its samples, one pair a model and benchmark"),
         ("hub", "accuracies for a model's page on the hub: .eval_results/BENCHMARK.yaml"),
     ):
-        one = formats.add_parser(name, help=does)
-        one.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
-        one.add_argument("--out", type=Path, help="a folder (default: in RUN_DIR, by the format's name)")
+        add = formats.add_parser(name, help=does).add_argument
+        add("run_dir", type=local_folder, metavar="RUN_DIR")
+        add("--out", type=Path, help="a folder (default: in RUN_DIR, by the format's name)")
         if name == "eee":
-            one.add_argument("--organization", default="not stated", help="who evaluated")
+            add("--organization", default="not stated", help="who evaluated")
         if name == "hub":
-            one.add_argument("--task-id", default="default", help="the task in the dataset's eval.yaml")
-            one.add_argument("--source-url", default="", help="where the run can be read")
-    tasks = formats.add_parser("tasks", help="an audit's items as tasks of lm-eval and Inspect; then audit import")
-    tasks.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="of conf/memory.yaml; with variants=, perturb")
-    tasks.add_argument("--out", type=Path, required=True, metavar="FOLDER")
+            add("--task-id", default="default", help="the task in the dataset's eval.yaml")
+            add("--source-url", default="", help="where the run can be read")
+    add = formats.add_parser(
+        "tasks", help="an audit's items as tasks of lm-eval and Inspect; then audit import"
+    ).add_argument
+    add("overrides", nargs="*", metavar="KEY=VALUE", help="of conf/memory.yaml; with variants=, perturb")
+    add("--out", type=Path, required=True, metavar="FOLDER")
     asked = parser.parse_args(words)
     if asked.format == "tasks":
         return _tasks(asked.overrides, asked.out)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from audit.benchmarks.fresh import Origin
     from audit.imports.join import Joined
 
-WITHHELD, MAX_TOLD = "withheld", 5  # withheld verdicts, in one line each
+WITHHELD, MAX_TOLD = "withheld", 5
 HELD_OUT = "held_out"  # what logs of held-out items are called in the run
 
 
@@ -49,7 +49,9 @@ def main(words: Words = None) -> int:
         one = known.get(name, Origin())
         one = replace(one, released=released.get(name, one.released))
         (tested if name in judged else references)[name] = one
-    told = check_origin(held_out, asked.held_out_date, None, tested, references) if held_out else {"held_out": []}
+    told: dict[str, list[str]] = {"held_out": []}
+    if held_out:
+        told = check_origin(held_out, asked.held_out_date, None, tested, references)
     names = [benchmark, *filter(None, [held_out]), *(one for one in joined.items if one.startswith(REWORDED))]
     _print_table(joined, names, judged, bool(asked.reworded))
     _print_left_out(joined, benchmark, files, changed, spare)
@@ -122,7 +124,9 @@ def _read(
         name, equals, rest = word.partition("=")
         path, model = (Path(rest), name) if equals and not Path(word).exists() else (Path(word), asked.model)
         log = read_log(path, Wanted(model, benchmark, asked.key, asked.metric, columns))
-        outcomes = (replace(one, benchmark=prefix + one.benchmark) for one in log.outcomes) if prefix else log.outcomes
+        outcomes = log.outcomes
+        if prefix:
+            outcomes = (replace(one, benchmark=prefix + one.benchmark) for one in log.outcomes)
         joined.add(path.name, outcomes)
         files += [{**one, "tool": log.tool, "version": log.version} for one in _hashes(path)]
     return joined, held_out, files, told

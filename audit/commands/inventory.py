@@ -64,7 +64,7 @@ def exposure(name: str, about: Mapping[str, object], model: str, released: str |
         says = "not read before the model's release, if both dates are right"
     control = "control_benchmark=auto" if about.get("twin") else "control_benchmark=YOUR_HELD_OUT_ITEMS"
     words = f"audit memory model={model or 'NAME'} benchmark={name} {control}"
-    if not format_of(str(about["format"])).asked:  # a reference scorer reads it, and no held-out items are asked
+    if not format_of(str(about["format"])).asked:  # a reference scorer reads it
         words = f"audit validity model={model or 'NAME'} benchmark={name}"
     where = str(about.get("hub") or about.get("url") or about.get("path") or "ships with this program")
     newer = months is not None and months < 0
@@ -113,5 +113,8 @@ def main(words: Words = None) -> int:
         for name, model in pairs
     ]
     rows.sort(key=lambda one: (not one.found, -(one.months or 0)))
-    print(json.dumps([asdict(one) for one in rows], indent=1) if asked.json else "\n".join(one.text for one in rows))
+    if asked.json:
+        print(json.dumps([asdict(one) for one in rows], indent=1))
+    else:
+        print("\n".join(one.text for one in rows))
     return 0

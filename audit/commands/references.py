@@ -12,21 +12,23 @@ def main(words: Words = None) -> int:
     """Build a set, or print what is in one."""
     parser = parser_of("references", __doc__)
     several = parser.add_subparsers(dest="what", required=True)
-    build = several.add_parser("build", help="make a set of an imported run: all of its models become references")
-    build.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="what audit import wrote")
-    build.add_argument("--name", required=True, help="used as set:NAME; sets never change, so give a version")
-    build.add_argument("--source", required=True, help="who published the answers, where, at which commit")
-    build.add_argument("--licence", required=True)
-    build.add_argument(
+    add = several.add_parser(
+        "build", help="make a set of an imported run: all of its models become references"
+    ).add_argument
+    add("run_dir", type=Path, metavar="RUN_DIR", help="what audit import wrote")
+    add("--name", required=True, help="used as set:NAME; sets never change, so give a version")
+    add("--source", required=True, help="who published the answers, where, at which commit")
+    add("--licence", required=True)
+    add(
         "--facts", type=Path, metavar="CSV", help="columns model, released, family; or a shipped name, such as mmlu_pro"
     )
-    fetch = several.add_parser("fetch", help="make a set of answers that others published, held to their hashes")
-    fetch.add_argument("name", help="gsm8k_zeroeval or mmlu_pro")
-    fetch.add_argument(
-        "--from", dest="source", default="", metavar="FOLDER", help="a copy of the repository, or another address"
-    )
-    show = several.add_parser("show", help="the sets that are here; the models of one")
-    show.add_argument("name", nargs="?")
+    add = several.add_parser(
+        "fetch", help="make a set of answers that others published, held to their hashes"
+    ).add_argument
+    add("name", help="gsm8k_zeroeval or mmlu_pro")
+    add("--from", dest="source", default="", metavar="FOLDER", help="a copy of the repository, or another address")
+    add = several.add_parser("show", help="the sets that are here; the models of one").add_argument
+    add("name", nargs="?")
     asked = parser.parse_args(words)
     from audit.references import known_sets, load_set, sets_folder
 

@@ -30,38 +30,42 @@ def main(words: Words = None, now: datetime | None = None) -> int:
     def command(name: str, text: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:
         return several.add_parser(name, parents=[where, *parents], help=text, description=text)
 
-    add = command("add", "register finished runs: run directories, or folders that hold some")
-    add.add_argument("paths", nargs="+", type=local_folder, metavar="RUN_DIR")
+    add = command("add", "register finished runs: run directories, or folders that hold some").add_argument
+    add("paths", nargs="+", type=local_folder, metavar="RUN_DIR")
     command("list", "the runs that are registered, latest last", which)
     command("show", "all that is registered of a run").add_argument("key", help="its key, or the first characters")
-    trends = command("trends", "indicators over the versions of a model, with a test of change", which)
-    trends.add_argument("--indicator", action="append", default=[], help="such as cs, excess, fresh_gap, score")
+    add = command("trends", "indicators over the versions of a model, with a test of change", which).add_argument
+    add("--indicator", action="append", default=[], help="such as cs, excess, fresh_gap, score")
     looks = "false positives of one series, over all looks together"
-    trends.add_argument("--alpha", type=float, default=0.05, help=looks)
-    trends.add_argument("--chart", type=Path, help="write an SVG")
-    trends.add_argument("--floor", action="store_true", help="the level of the current version of every model instead")
-    held = command("hold", "keep a run whatever its retention says")
-    held.add_argument("key")
-    held.add_argument("--reason", required=True)
+    add("--alpha", type=float, default=0.05, help=looks)
+    add("--chart", type=Path, help="write an SVG")
+    add("--floor", action="store_true", help="the level of the current version of every model instead")
+    add = command("hold", "keep a run whatever its retention says").add_argument
+    add("key")
+    add("--reason", required=True)
     command("release", "end a hold").add_argument("key")
-    forgotten = command("forget", "begin anew with the decisions on a run, after they were moved away; people are told")
-    forgotten.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
-    forgotten.add_argument("--reason", required=True)
+    add = command(
+        "forget", "begin anew with the decisions on a run, after they were moved away; people are told"
+    ).add_argument
+    add("run_dir", type=local_folder, metavar="RUN_DIR")
+    add("--reason", required=True)
     expire = command("expire", "remove what is past its suite's result_retention_days; hashes stay")
     how = expire.add_mutually_exclusive_group(required=True)
     how.add_argument("--dry-run", action="store_true", help="say what would go, and the token to confirm it with")
     how.add_argument("--confirm", metavar="TOKEN", help="remove exactly what the dry run said")
     command("due", "benchmarks and libraries whose rotation is due")
-    draw = command("draw", "draw this period's held-out sample of a benchmark, the same wherever it is drawn")
-    draw.add_argument("benchmark", help="of conf/benchmark, or a file of benchmark=mcq_file's form")
-    draw.add_argument("--n", type=int, required=True)
-    draw.add_argument("--out", type=Path, required=True, help="as benchmark=mcq_file reads them (.jsonl)")
-    notify = command("notify", "send what is waiting; with --keys also what people's decisions expire")
-    notify.add_argument("--keys", type=Path, help="folder of the trusted public keys")
-    notify.add_argument("--days", type=int, default=7, help="before a decision expires (default: 7)")
+    add = command(
+        "draw", "draw this period's held-out sample of a benchmark, the same wherever it is drawn"
+    ).add_argument
+    add("benchmark", help="of conf/benchmark, or a file of benchmark=mcq_file's form")
+    add("--n", type=int, required=True)
+    add("--out", type=Path, required=True, help="the questions, as benchmark=mcq_file reads them (.jsonl)")
+    add = command("notify", "send what is waiting; with --keys also what people's decisions expire").add_argument
+    add("--keys", type=Path, help="folder of the trusted public keys")
+    add("--days", type=int, default=7, help="before a decision expires (default: 7)")
     _outward(several)
     asked = parser.parse_args(words)
-    from audit.registry import commands  # here: it loads SQLAlchemy
+    from audit.registry import commands
 
     if asked.what in ("card", "mlflow", "wandb") and not asked.trust_report:
         _check_verdicts(asked.run_dir)
@@ -83,15 +87,19 @@ def _outward(several: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     run = argparse.ArgumentParser(add_help=False)
     run.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
     run.add_argument("--trust-report", action="store_true", help="do not compute the verdict again from the answers")
-    card = several.add_parser("card", parents=[run], help="a run's result as Hugging Face metadata, into a folder")
-    card.add_argument("--out", type=Path, required=True)
-    card.add_argument("--dataset", help="the benchmark's id on the hub, such as cais/mmlu, for .eval_results")
-    card.add_argument("--model", help="of the audit, where it has several")
-    card.add_argument("--push", metavar="REPO", help="upload it to this model's repository (needs HF_TOKEN)")
-    tagged = several.add_parser("mlflow", parents=[run], help="tag a model version in MLflow, and attach the verdict")
-    tagged.add_argument("--name", required=True, help="the registered model")
-    tagged.add_argument("--version", required=True)
-    tagged.add_argument("--model", help="of the audit, where it has several")
+    add = several.add_parser(
+        "card", parents=[run], help="a run's result as Hugging Face metadata, into a folder"
+    ).add_argument
+    add("--out", type=Path, required=True)
+    add("--dataset", help="the benchmark's id on the hub, such as cais/mmlu, for .eval_results")
+    add("--model", help="of the audit, where it has several")
+    add("--push", metavar="REPO", help="upload it to this model's repository (needs HF_TOKEN)")
+    add = several.add_parser(
+        "mlflow", parents=[run], help="tag a model version in MLflow, and attach the verdict"
+    ).add_argument
+    add("--name", required=True, help="the registered model")
+    add("--version", required=True)
+    add("--model", help="of the audit, where it has several")
     what = "the result as an artifact of Weights & Biases (where it is installed)"
-    wandb = several.add_parser("wandb", parents=[run], help=what)
-    wandb.add_argument("--project", required=True)
+    add = several.add_parser("wandb", parents=[run], help=what).add_argument
+    add("--project", required=True)

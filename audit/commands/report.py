@@ -48,9 +48,9 @@ def main(words: Words = None) -> int:
     run_dirs = _folders(arguments.run_dirs, arguments.follow)
     audits = sorted({audit_of(run_dir).name for run_dir in run_dirs})
     if arguments.follow is None:  # a run that has only begun has none yet
-        from audit.shards.read import shard_files  # it needs Arrow
+        from audit.shards.read import shard_files
 
-        shard_files(run_dirs)  # before what draws is loaded, which takes seconds
+        shard_files(run_dirs)  # before what draws is loaded
     first = run_dirs[0]
     out = arguments.out or (first if len(audits) == 1 else first.parent / f"joint-{first.name}") / "report"
     paths = _build(run_dirs, audits, out, asked, arguments.follow)

@@ -74,12 +74,18 @@ def _serve(asked: argparse.Namespace) -> int:
     token = secrets.token_urlsafe(32)
     at = f"{f'[{asked.host}]' if ':' in asked.host else asked.host}:{asked.port}"
     names = {at} | ({f"localhost:{asked.port}"} if asked.host in LOOPBACK else set())
-    queue(asked.folder)  # there is one
+    queue(asked.folder)
     reviewing = Reviewing(
-        folder=asked.folder, signer=load_signer(asked.key), trusted=load_trusted(asked.keys), keys=asked.keys,
-        approvals=asked.approvals, check=known_to(asked.registry), registry=_register(asked.registry), token=token,
+        folder=asked.folder,
+        signer=load_signer(asked.key),
+        trusted=load_trusted(asked.keys),
+        keys=asked.keys,
+        approvals=asked.approvals,
+        check=known_to(asked.registry),
+        registry=_register(asked.registry),
+        token=token,
         hosts=frozenset(names),
-    )  # fmt: skip
+    )
     family = socket.AF_INET6 if ":" in asked.host else socket.AF_INET
     try:
         listening = socket.create_server((asked.host, asked.port), family=family)
@@ -100,9 +106,16 @@ def _decide(asked: argparse.Namespace, now: datetime) -> Path:
     if ruling.problem:
         raise ConfigError(ruling.problem)
     return decide_on(
-        run_dir, ruling, Kind(asked.what), reason=asked.reason, expires=asked.expires, signer=signer, trusted=trusted,
-        now=now, registry=_register(asked.registry),
-    )  # fmt: skip
+        run_dir,
+        ruling,
+        Kind(asked.what),
+        reason=asked.reason,
+        expires=asked.expires,
+        signer=signer,
+        trusted=trusted,
+        now=now,
+        registry=_register(asked.registry),
+    )
 
 
 def _register(place: str | None) -> Register | None:
@@ -152,27 +165,29 @@ def parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
     shared = deciders()
     what = "the runs below a folder, or in the registry, that do not pass"
-    listed = commands.add_parser("list", parents=[shared], help=what)
+    add = commands.add_parser("list", parents=[shared], help=what).add_argument
     where = "such as outputs (default: every run that the registry has)"
-    listed.add_argument("folder", type=local_folder, metavar="FOLDER", nargs="?", help=where)
-    shown = commands.add_parser("show", parents=[shared], help="a run's verdict, and what was decided")
-    shown.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
+    add("folder", type=local_folder, metavar="FOLDER", nargs="?", help=where)
+    add = commands.add_parser("show", parents=[shared], help="a run's verdict, and what was decided").add_argument
+    add("run_dir", type=local_folder, metavar="RUN_DIR")
     for kind, text in (
         (Kind.APPROVE, "let a run pass that asks for review"),
         (Kind.REJECT, "block a run"),
         (Kind.OVERRIDE, "let a run pass that was blocked, or on which nothing could be decided"),
     ):
-        one = commands.add_parser(str(kind), parents=[shared], help=text)
-        one.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
-        one.add_argument("--reason", required=True)
-        one.add_argument("--expires", help="a day or a time, such as 2027-01-31", required=kind != Kind.REJECT)
-        one.add_argument("--key", type=Path, help=f"your private key (default: {KEY_VARIABLE})")
-    served = commands.add_parser("serve", parents=[shared], help="a page to review and decide on, on this machine")
-    served.add_argument("folder", type=local_folder, metavar="FOLDER")
-    served.add_argument("--key", type=Path, help=f"your private key (default: {KEY_VARIABLE})")
-    served.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1, which no other machine reaches")
-    served.add_argument("--port", type=int, default=8790)
-    made = commands.add_parser("keygen", help="make a pair of keys")
-    made.add_argument("name", help="whose, such as alice; alice.2027 for a further key of hers")
-    made.add_argument("--out", type=Path, required=True)
+        add = commands.add_parser(str(kind), parents=[shared], help=text).add_argument
+        add("run_dir", type=local_folder, metavar="RUN_DIR")
+        add("--reason", required=True)
+        add("--expires", help="a day or a time, such as 2027-01-31", required=kind != Kind.REJECT)
+        add("--key", type=Path, help=f"your private key (default: {KEY_VARIABLE})")
+    add = commands.add_parser(
+        "serve", parents=[shared], help="a page to review and decide on, on this machine"
+    ).add_argument
+    add("folder", type=local_folder, metavar="FOLDER")
+    add("--key", type=Path, help=f"your private key (default: {KEY_VARIABLE})")
+    add("--host", default="127.0.0.1", help="default: 127.0.0.1, which no other machine reaches")
+    add("--port", type=int, default=8790)
+    add = commands.add_parser("keygen", help="make a pair of keys").add_argument
+    add("name", help="whose, such as alice; alice.2027 for a further key of hers")
+    add("--out", type=Path, required=True)
     return parser

@@ -45,20 +45,18 @@ def main(given: Words = None) -> int:
     words = build.add_argument("overrides", nargs="*", help="key=value of conf/variants.yaml")
     offer(words, lambda typed: overrides("variants", typed))
     command("list", "the libraries there are", _list)
-    show = command("show", "header and funnel; variants of a question or in a state", _show, "library")
-    show.add_argument("--question", help="id of a question: all its candidates")
-    show.add_argument("--state", help="candidates in this state, such as accepted or too_close")
-    show.add_argument("--limit", type=int, default=20)
+    add = command("show", "header and funnel; variants of a question or in a state", _show, "library").add_argument
+    add("--question", help="id of a question: all its candidates")
+    add("--state", help="candidates in this state, such as accepted or too_close")
+    add("--limit", type=int, default=20)
     command("diff", "what differs between two libraries", _diff, "library", "other")
-    merge = command("merge", "the candidates of two libraries of one benchmark", _merge, "library", "other")
-    merge.add_argument("--name", required=True)
-    export = command("export", "as jsonl or parquet, by the file's suffix", _export, "library")
-    export.add_argument("out", type=Path)
-    export.add_argument("--all", action="store_true", help="every candidate, not the accepted ones alone")
-    panel = command("panel", "take in what the reference models of a finished run found", _panel, "library")
-    panel.add_argument(
-        "run_dir", type=local_folder, metavar="RUN_DIR", help="a run of audit perturb with three references or more"
-    )
+    add = command("merge", "the candidates of two libraries of one benchmark", _merge, "library", "other").add_argument
+    add("--name", required=True)
+    add = command("export", "as jsonl or parquet, by the file's suffix", _export, "library").add_argument
+    add("out", type=Path)
+    add("--all", action="store_true", help="every candidate, not the accepted ones alone")
+    add = command("panel", "take in what the reference models of a finished run found", _panel, "library").add_argument
+    add("run_dir", type=local_folder, metavar="RUN_DIR", help="a run of audit perturb with three references or more")
     review = command(
         "review", "write a random sample for a person to read, or take the findings in", _review, "library"
     )

@@ -21,7 +21,7 @@ from audit.shards.manifest import MANIFEST, Manifest
 from audit.verdict.result import json_text
 from audit.verdict.run import JudgedRun
 
-if TYPE_CHECKING:  # commands that draw nothing load no matplotlib
+if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
@@ -33,7 +33,7 @@ class ReportPaths:
     verdict: Path
     tables: tuple[Path, ...]
     figures: tuple[Path, ...]
-    incomplete: tuple[CellRows, ...] = ()  # the models and benchmarks of which rows are missing
+    incomplete: tuple[CellRows, ...] = ()
     content: dict[str, Any] = field(default_factory=dict)
 
 
@@ -111,7 +111,7 @@ def run_facts(run_dir: Path) -> RunFacts:
             entries = value.items() if "{}" in title else [("", value)]
             main += [(title.format(name), text(one)) for name, one in entries]
     config = dict(manifest.get("config") or {})
-    prompts: dict[str, str] = {}  # the templates of every protocol that a model was asked by, once each
+    prompts: dict[str, str] = {}  # each template once
     for one in (config.get("protocols") or {}).values():
         named = ((f"{one['name']} {one['version']}, {words(name)}", text) for name, text in one["templates"].items())
         prompts.update(named)
@@ -124,7 +124,8 @@ def _one_line(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{k}: {_one_line(v)}" for k, v in value.items() if v not in (None, "", {}, []))
     if isinstance(value, list):
-        return ", ".join(_one_line(v) for v in value[:12]) + (f" and {len(value) - 12} more" if len(value) > 12 else "")
+        more = f" and {len(value) - 12} more" if len(value) > 12 else ""
+        return ", ".join(map(_one_line, value[:12])) + more
     return str(value)
 
 

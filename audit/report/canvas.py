@@ -33,7 +33,7 @@ RC = {
 }  # fmt: skip
 
 
-PHONE = 4.1  # inches: a figure no wider than this fits a telephone of 390 px, at 1.17 px a point
+PHONE = 4.1  # inches: fits 390 px, at 1.17 px a point
 
 
 @contextmanager
@@ -160,14 +160,14 @@ def power_curve(
         marks.append((needed, matters, f"{needed:,} needed", "D", GREEN))
     for k, y, text, marker, colour in marks:
         axes.plot([k], [y], marker, color=colour, markersize=8, zorder=3)
-        late = k * k > float(n[0]) * float(n[-1])  # right of the middle its name stands left of it, below the curve
+        late = k * k > float(n[0]) * float(n[-1])  # its name stands left of it, below the curve
         at, ha = ((-6, -14), "right") if late else ((6, 8), "left")
         axes.annotate(text, (k, y), at, textcoords="offset points", ha=ha, annotation_clip=False)
     if needed is None:
         axes.set_title(f"more questions alone are not enough:\n{instead}")
     axes.set_xscale("log")
     ticks = [k for k in (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000) if n[0] <= k <= n[-1]]
-    ticks = ticks[:: math.ceil(len(ticks) / 5)]  # more would touch
+    ticks = ticks[:: math.ceil(len(ticks) / 5)]
     axes.set_xticks(ticks, [f"{k:,}" for k in ticks])
     axes.minorticks_off()
     axes.set_ylim(bottom=0)

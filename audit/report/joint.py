@@ -122,7 +122,7 @@ def _check(
             )
 
 
-Said = tuple[str, str, Mapping[str, Any]]  # model, benchmark, a finding as verdict.json has it
+Said = tuple[str, str, Mapping[str, Any]]  # model, benchmark, finding
 
 
 def in_order(joint: Sequence[Mapping[str, Any]]) -> list[Said]:
@@ -165,7 +165,9 @@ def why(ruling: Ruling, names: Mapping[str, str]) -> str:
         return ruling.rules[-1]
     audits = list(dict.fromkeys(f"{_of(cell, names)} ({cell.plain})" for cell in own))
     said = f"{len(own)} of {len(ruling.cells)} verdicts {_SAID[ruling.decision]}: {', '.join(audits)}."
-    return said if ruling.decision == Decision.NO_DECISION else " ".join([said, *(cell.headline for cell in own[:2])])
+    if ruling.decision == Decision.NO_DECISION:
+        return said
+    return " ".join([said, *(cell.headline for cell in own[:2])])
 
 
 def _of(cell: CellRuling, names: Mapping[str, str]) -> str:
@@ -195,7 +197,7 @@ def page(
 ) -> str:
     """The page as text, from what verdict.json holds: the gate's decision, then what it rests on. links: audit -> its
     own page; in a folder of its name. drawn: figures of the audits, name -> SVG document."""
-    from audit.report.canvas import inline_svg  # here: the gate needs no matplotlib
+    from audit.report.canvas import inline_svg
 
     cells = {
         (audit, cell["model"], cell["benchmark"], str(cell.get("context") or "")): cell

@@ -17,11 +17,11 @@ from audit.statistics.notice import Effect, Field, Notice, chance_to_find
 from audit.statistics.priors import PRIORS, TauPrior
 
 FILE = "sensitivity.json"
-STANDARD = Field(1000, 500, 5)  # the design of the table of docs/sensitivity.md
-LEARNT = 0.5  # share of the run's items that are taken as learnt: the plants learnt half of a benchmark
+STANDARD = Field(1000, 500, 5)
+LEARNT = 0.5  # share of the items: the plants learnt half
 _TAUGHT = {"qa": "taught as question and answer (qa)", "raw": "as running text (raw)"}
 _NOT_IN_IT = {"perturb": " Whether sensitivity to wording is refuted too is not in it."}
-_INDICATORS = 6  # of the memory audit: each at alpha / 6, which Holm's correction never falls below
+_INDICATORS = 6  # of memory: each at alpha / 6, the least of Holm
 _TEXT_PRIOR = TauPrior(0.1, "a tenth of the spread between texts: assumed, as in the memory audit's calibration")
 # Of files without the spread over items: two askings of an item disagree in 20 %, as in the calibrations.
 _FLIP = 0.2
@@ -126,7 +126,7 @@ def _effect(found: Mapping[str, Any], plant: Mapping[str, Any], indicator: str) 
         return _with_error(effect, sizes[:1]), PRIORS["rewording"], 1
     if indicator == "router_gain" and (clean := _row(base, "router_gain")) is not None:
         sd = row.get("sd") or _FLIP**0.5
-        error = (2 / sizes[0]) ** 0.5 * sd  # two models were measured; in a run there is one, which has its own control
+        error = (2 / sizes[0]) ** 0.5 * sd  # two models were measured, in a run it is one
         return Effect(row["learnt"] - clean["learnt"], error, (sd,)), PRIORS["rewording"], 1
     return None, _TEXT_PRIOR, 1
 

@@ -165,16 +165,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default=EMBEDDED, help="of conf/model, for the efficiency")
     parser.add_argument("--n", type=int, default=100)
-    parser.add_argument("--routers", default="1..3")
-    parser.add_argument("--draws-n", type=int, default=10)
     parser.add_argument("--only-efficiency", action="store_true")
     parser.add_argument("--raw", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.raw is not None:
         print(json.dumps(raw(options.raw)))
-    elif options.only_efficiency:
-        print(json.dumps(efficiency(options.n, options.routers, options.model)))
     else:
-        kept = efficiency(options.n, options.routers, options.model)
-        measured = {"efficiency": kept, "draws": draws(options.draws_n, "1..9")}
-        print(json.dumps(measured, indent=1))
+        kept = efficiency(options.n, "1..3", options.model)
+        print(json.dumps(kept if options.only_efficiency else {"efficiency": kept, "draws": draws(10, "1..9")}))

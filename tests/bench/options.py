@@ -157,17 +157,15 @@ def measure(benchmark: Path, n: int, folder: Path | None, *, transformers: bool)
         items, gold = prompts(benchmark, n, kind)
         told = {name: one[kind]["seconds"] for name, one in found.items()}
         logprobs = {name: one[kind]["logprobs"] for name, one in found.items()}
+        pairs = itertools.combinations(logprobs, 2)
         result[kind] = {
             "options": len(logprobs["ours"]),
             "seconds": told,
             "options_per_s": {name: len(logprobs[name]) / s for name, s in told.items()},
             "accuracy": {name: accuracy(own, items, gold, by_length=False) for name, own in logprobs.items()},
-            "accuracy_by_character": {
-                name: accuracy(own, items, gold, by_length=True) for name, own in logprobs.items()
-            },
+            "accuracy_by_character": {n: accuracy(own, items, gold, by_length=True) for n, own in logprobs.items()},
             "apart_nats": {
-                f"{one}, {other}": apart(logprobs[one], logprobs[other])
-                for one, other in itertools.combinations(logprobs, 2)
+                f"{a}, {b}": apart(logprobs[a], logprobs[b]) for a, b in itertools.combinations(logprobs, 2)
             },
         }
         if folder:
@@ -186,8 +184,5 @@ if __name__ == "__main__":
     if options.one:
         print(json.dumps(timed(options.one, options.benchmark, options.n)))
     else:
-        print(
-            json.dumps(
-                measure(options.benchmark, options.n, options.lm_eval, transformers=options.transformers), indent=1
-            )
-        )
+        found = measure(options.benchmark, options.n, options.lm_eval, transformers=options.transformers)
+        print(json.dumps(found, indent=1))

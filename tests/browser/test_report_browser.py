@@ -201,18 +201,10 @@ def _fits(browser: Any, page: Path, width: int, models: int) -> None:
     right = (
         "return Math.max(...[...document.querySelectorAll(arguments[0])].map((e) => e.getBoundingClientRect().right))"
     )
-    for what in (
-        "nav a",
-        BUT_WIDE.format("#verdict"),
-        BUT_WIDE.format("#standing"),
-        "table.matrix td",
-        "#grid th",
-        "#grid button",
-    ):
-        assert 0 < browser.execute_script(right, what) <= width, what
-    for what in ("#accuracy td", "#contrasts td", "#wrong td", "#run td"):  # each number beside its column's name
-        assert 0 < browser.execute_script(right, what) <= width, what
-    for what in ("#paper p", "#paper figcaption", "#paper .box", "#paper th", "#paper td"):
+    whole = ["nav a", BUT_WIDE.format("#verdict"), BUT_WIDE.format("#standing"), "table.matrix td", "#grid th"]
+    whole += ["#accuracy td", "#contrasts td", "#wrong td", "#run td"]  # each number beside its column's name
+    whole += ["#grid button", "#paper p", "#paper figcaption", "#paper .box", "#paper th", "#paper td"]
+    for what in whole:
         assert 0 < browser.execute_script(right, what) <= width, what
     # Lettering of 11 px: no text is below 10 points in a chart for telephones, 8 in another.
     scales = """return [...document.querySelectorAll(arguments[0])].filter((one) => one.clientWidth).map(

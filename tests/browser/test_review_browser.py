@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from governed import TOKEN, gated, reviewing
-from opened import shut_out
+from opened import shut_out, wait
 
 from audit.governance.serve import create_app, create_server
 
@@ -44,12 +44,8 @@ def served(run_dir: Path, keys: Path) -> Iterator[str]:
 def test_a_reviewer_reads_and_decides_and_nobody_else_does(
     browser: Any, served: str, run_dir: Path, keys: Path, tmp_path: Path
 ) -> None:
-    def within(seconds: float, script: str) -> Any:
-        deadline = time.monotonic() + seconds
-        while not (found := browser.execute_script(f"return {script}")):
-            assert time.monotonic() < deadline, (script, browser.current_url, browser.page_source[:2000])
-            time.sleep(0.05)
-        return found
+    def until(script: str) -> None:
+        wait(browser, lambda: bool(browser.execute_script(f"return {script}")))
 
     browser.get(served)
     assert "Open the address" in browser.page_source
@@ -58,14 +54,14 @@ def test_a_reviewer_reads_and_decides_and_nobody_else_does(
     assert browser.execute_script("return document.cookie") == ""  # the session is for no script
     assert shut_out(browser) == []
     browser.execute_script("document.querySelector('td a').click()")
-    within(60, "document.querySelector('iframe') !== null")
+    until("document.querySelector('iframe') !== null")
     page = browser.current_url
     assert shut_out(browser) == []
 
     # The report is shown, and has no origin: it reads nothing of ours and sends nothing.
     browser.execute_script("document.querySelector('iframe').scrollIntoView()")
     browser.switch_to.frame(0)
-    within(60, "document.body.dataset.fetch")
+    until("document.body.dataset.fetch")
     seen = browser.execute_script("return {...document.body.dataset}")
     assert (seen["origin"], seen["parent"], seen["cookie"], seen["fetch"]) == (
         "null", "SecurityError", "SecurityError", "refused",
@@ -80,7 +76,7 @@ def test_a_reviewer_reads_and_decides_and_nobody_else_does(
         "<input name=expires value=2099-01-01></form><script>document.forms[0].submit()</script>"
     )
     browser.get(other.as_uri())
-    within(60, f"location.href === '{page}'")
+    until(f"location.href === '{page}'")
     assert "Open the address" in browser.page_source or "has to come from this page" in browser.page_source
     assert not (run_dir / "decisions").exists()
 
@@ -89,7 +85,7 @@ def test_a_reviewer_reads_and_decides_and_nobody_else_does(
     browser.find_element("name", "reason").send_keys("read in full")
     browser.find_element("name", "expires").send_keys("2026-12-31")
     browser.find_element("css selector", "button[value=override]").click()
-    within(60, "document.body.innerText.includes('override by alice')")
+    until("document.body.innerText.includes('override by alice')")
     assert gated(run_dir, keys) == 0
     refused = [one for one in browser.get_log("browser") if "/run/" in one["message"] and one["level"] == "SEVERE"]
     assert all("Content Security Policy" in one["message"] or "40" in one["message"] for one in refused)

@@ -1,8 +1,9 @@
 """The form of a review as a reader fills it in: what the browser saves is what the program takes."""
 
-import time
 from pathlib import Path
 from typing import Any
+
+from opened import wait
 
 from audit.variants.arrow import find_library
 from audit.variants.review_file import read_review, write_review
@@ -23,9 +24,6 @@ def test_what_is_chosen_is_kept_and_saved(browser: Any, tmp_path: Path) -> None:
     browser.execute_script(choose, "person")
     browser.find_element("css selector", "#forms input[value=unsure]").click()
     browser.find_element("id", "save").click()
-    for _ in range(50):
-        if saved := list(tmp_path.glob("*.jsonl")):
-            break
-        time.sleep(0.2)
-    review = read_review(library, saved[0], reviewer="test").header.review
+    wait(browser, lambda: any(tmp_path.glob("*.jsonl")))
+    review = read_review(library, next(tmp_path.glob("*.jsonl")), reviewer="test").header.review
     assert review is not None and (review.n, review.broken) == (N, 1)

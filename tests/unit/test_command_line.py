@@ -10,8 +10,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from typed_here import typed
 
-from audit.audits import part_of
-from audit.command_line import _without_secrets, compose_command, help_text, hydra_arguments, run_composed
+from audit.command_line import _without_secrets, compose_command, hydra_arguments, run_composed
 from audit.config import CONF_DIR
 from audit.errors import ConfigError, EngineError
 from audit.sweep.config import SweepConfig, from_hydra, worker_of
@@ -148,24 +147,6 @@ def test_two_files_for_one_model_are_refused(tmp_path: Path) -> None:
     assert done.code == 1 and "scripted and mine" in done.err
 
 
-def test_a_bare_list_of_r_is_planned(tmp_path: Path) -> None:
-    done = typed("plan", "model=scripted", "r=1,3,9", "n=20", folder=tmp_path)
-    assert done.code == 0, done.err
-    # direct, three clean, the ensemble control at r=3 and 9, two times three noisy: 12 settings x 20 questions
-    assert "  240" in done.out
-    # Three tests need 863 questions, and elementary has 208.
-    assert "863" in done.out and "208" in done.out
-
-
-@pytest.mark.parametrize("name", ["sweep", "perturb"])
-def test_the_help_lists_groups_and_says_where_the_rest_is(name: str) -> None:
-    part_of(name, "config")  # its schema
-    text = help_text(name, ["n=7", "model=scripted"])
-    assert all(one in text for one in ("default, memory, perturb, validity", "gpu, local, ray_address"))
-    assert f"audit {name} --cfg job" in text
-    assert "$" not in text and "hydra:" not in text
-
-
 def _cpu_seconds(*words: str, cwd: Path) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *words], cwd=cwd, capture_output=True, timeout=120, check=False)
@@ -184,19 +165,6 @@ def test_a_refusal_and_the_help_take_less_than_a_second_of_cpu(words: str, tmp_p
         spent.append(_cpu_seconds("-m", *words.split(), cwd=tmp_path))
     hydra = min(_cpu_seconds("-c", "import hydra", cwd=tmp_path) for _ in range(3)) if min(spent) >= 1 else 0.0
     assert min(spent) < max(1.0, hydra / 0.3)
-
-
-@pytest.mark.parametrize(
-    ("word", "said"),
-    [
-        ("model=scriptd", "Unknown model: 'scriptd'. Did you mean 'scripted'?"),
-        ("benchmark=mmlu2", "mmlu"),
-        ("seed=x", "seed=x does not fit. Expected a whole number."),
-    ],
-)
-def test_what_hydra_refuses_is_told_without_a_traceback(word: str, said: str, tmp_path: Path) -> None:
-    done = typed("perturb", word, folder=tmp_path)
-    assert done.code == 1 and said in done.err and "Traceback" not in done.err
 
 
 def test_an_error_holds_nothing_that_a_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,6 +63,7 @@ def test_the_command_hands_its_words_over(monkeypatch: pytest.MonkeyPatch, capsy
 @pytest.mark.parametrize("name", ["sweep", "perturb", "memory", "validity", "plant"])
 def test_help_of_an_audit_fits_a_screen_or_two(name: str) -> None:
     out = typed(name, "--help").out
+    assert "default, memory, perturb, validity" in out and "$" not in out and "hydra:" not in out
     assert len(out.splitlines()) < 60 and f"audit {name} --cfg job" in out and "model: " in out
 
 

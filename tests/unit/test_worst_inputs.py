@@ -77,6 +77,8 @@ WORST = [
     (["sweep", "data=exam.jsonl", "benchmark.choices_column=[a,b]", *PLAN], 1, "'benchmark.choice_columns=[a,b]'"),
     (["sweep", "data=exam.jsonl", "benchmark.question_column=[a,b]", *PLAN], 1, "Expected a text."),
     (["sweep", "model=[scripted", "n=2"], 1, "'model=[a,b]'"),
+    (["perturb", "model=scriptd"], 1, "Unknown model: 'scriptd'. Did you mean 'scripted'?"),
+    (["perturb", "seed=x"], 1, "seed=x does not fit. Expected a whole number."),
     (
         ["sweep", "model=openai_compatible", "model.openai_compatible.endpoints=http://localhost:8000/v1"],
         1,

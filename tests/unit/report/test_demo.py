@@ -9,7 +9,6 @@ import pyarrow.dataset as ds
 import pytest
 from notebook_cells import NOTEBOOKS, run_cells
 
-import audit
 from audit.commands import demo
 from audit.decision import rule
 from audit.exits import FOUND
@@ -105,9 +104,3 @@ def test_a_notebook_reads_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert page.path == Path("demo_run/report/report.html") and page.path.is_file()
     frame = page._repr_html_()
     assert 'sandbox="allow-scripts"' in frame and "<script" not in frame  # the page is a value, not markup, out here
-
-
-def test_booleans_can_be_missing() -> None:
-    frame = audit.load(demo.shipped()).answers(["arm", "correct"], to="pandas")
-    assert str(frame["correct"].dtype) == "boolean"
-    assert frame.loc[frame["arm"] == "order", "correct"].isna().all()

@@ -113,8 +113,8 @@ def run_facts(run_dir: Path) -> RunFacts:
     config = dict(manifest.get("config") or {})
     prompts: dict[str, str] = {}  # each template once
     for one in (config.get("protocols") or {}).values():
-        named = ((f"{one['name']} {one['version']}, {words(name)}", text) for name, text in one["templates"].items())
-        prompts.update(named)
+        for name, text in one.get("templates", {}).items():
+            prompts[f"{one['name']} {one['version']}, {words(name)}"] = text
     rest = {k: v for k, v in manifest.items() if k not in ("shards", "sampled_ids")}
     rest["config"] = {k: v for k, v in config.items() if k not in ("protocol", "protocols")}
     return RunFacts(f"Run {run_dir.name}", tuple(main), tuple(_flat(rest)), tuple(prompts.items()))

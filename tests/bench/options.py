@@ -164,9 +164,7 @@ def measure(benchmark: Path, n: int, folder: Path | None, *, transformers: bool)
             "options_per_s": {name: len(logprobs[name]) / s for name, s in told.items()},
             "accuracy": {name: accuracy(own, items, gold, by_length=False) for name, own in logprobs.items()},
             "accuracy_by_character": {n: accuracy(own, items, gold, by_length=True) for n, own in logprobs.items()},
-            "apart_nats": {
-                f"{a}, {b}": apart(logprobs[a], logprobs[b]) for a, b in itertools.combinations(logprobs, 2)
-            },
+            "apart_nats": {f"{a}, {b}": apart(logprobs[a], logprobs[b]) for a, b in pairs},
         }
         if folder:
             result[kind] |= {"times_faster": told["lm_eval"] / told["ours"], "target": TARGETS[kind]}

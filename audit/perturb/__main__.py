@@ -47,7 +47,7 @@ def _prepared(config: PerturbConfig) -> Prepared:
 
 
 def _ended(run_dir: Path, resolved: ResolvedRun) -> dict[str, Any]:
-    from audit.perturb.rows import read_run
+    from audit.perturb.report import read_run
     from audit.summary import print_cells
 
     read = read_run(run_dir)

@@ -9,14 +9,13 @@ import numpy as np
 
 from audit.json_types import attributes
 from audit.judge.record import Case, Judge, Settings, judge_cells
-from audit.perturb.decide import Unparsed, cannot_exclude, decide, finding, headline, unparsed
+from audit.perturb.decide import FINDINGS, cannot_exclude, decide, finding, headline, unparsed
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import Evidence, measure, panel_pvalues
 from audit.perturb.gates import all_gates
 from audit.perturb.record import PerturbCell
 from audit.perturb.texts import TEXTS
-from audit.perturb.vocabulary import PerturbResult, PerturbVerdict
-from audit.statistics.performance_curve import N_CURVES
+from audit.perturb.vocabulary import PerturbResult
 from audit.statistics.wording_drop import item_means
 from audit.variants.record import Library
 from audit.verdict.result import MAX_ITEMS, Calibration, json_ready, percent, sentence, sentences
@@ -25,38 +24,35 @@ from audit.verdict.shipped import apart, nearest_design
 from audit.verdict.simulated import told
 
 
-@dataclass(frozen=True)
-class PerturbSettings(Settings[PerturbThresholds]):
-    """n_draws: of ConStat's curve."""
-
-    n_draws: int = N_CURVES
-
-
-_Case = Case[PerturbCell, Evidence | None, tuple[float | None, ...]]
-
-
-def _measure(cell: PerturbCell, s: PerturbSettings, rng: np.random.Generator) -> Evidence | None:
+def _measure(cell: PerturbCell, s: Settings[PerturbThresholds], rng: np.random.Generator) -> Evidence | None:
     if np.isnan(item_means(*cell.tested.pair)[0]).all():
         return None  # not one item with both answers: withheld, and said so
-    return measure(cell, s.thresholds, rng=rng, n_resamples=s.n_resamples, n_draws=s.n_draws)
+    return measure(cell, s.thresholds, rng=rng, n_resamples=s.n_resamples)
 
 
-def _result(case: _Case) -> PerturbResult:
+def _result(case: Case[PerturbCell, Evidence | None, tuple[float | None, ...]]) -> PerturbResult:
     cell, evidence, gates, thresholds = case.cell, case.evidence, case.gates, case.settings.thresholds
     found_p, beyond_p, plain_p = case.panel
-    hangs: Unparsed | None = None
-    plain: PerturbVerdict | None = None
     decision = decide(evidence, gates, thresholds, found_p, beyond_p)
+    hangs = plain = calibration = None
     if evidence is not None:
-        n_draws = case.settings.n_draws
-        hangs = unparsed(cell, evidence, decision, thresholds, (found_p, beyond_p), rng=case.rng, n_draws=n_draws)
+        hangs = unparsed(cell, evidence, decision, thresholds, (found_p, beyond_p), case.rng)
         if hangs is not None:
             decision = replace(decision, reasons=(*decision.reasons, hangs.reason))
-        if plain_p is not None and decision.verdict in (
-            PerturbVerdict.DROP_BEYOND_REFERENCE,
-            PerturbVerdict.BRITTLE_CAUSE_UNKNOWN,
-        ):
+        if plain_p is not None and decision.verdict in FINDINGS:
             plain = finding(evidence.tests, thresholds.alpha, found_p, plain_p)
+        control = evidence.tests.control
+        run = {
+            "n": evidence.drop.units,
+            "variants": len(cell.tested.variants),
+            "references": len(evidence.tests.references),
+            "checked": cell.broken.checked if cell.broken else 0,
+            "accuracy": evidence.drop.original,
+            "unparsed": hangs.share if hangs else 0.0,
+            "replicates": cell.tested.runs_that_differ,
+            "control": control is not None and control.asked,
+        }
+        calibration = nearest(case.settings.table, run, thresholds.to_dict())
     return PerturbResult(
         model=cell.tested.model,
         benchmark=cell.benchmark,
@@ -70,26 +66,7 @@ def _result(case: _Case) -> PerturbResult:
         plain_p=plain_p,
         plain=plain,
         unparsed=hangs,
-        calibration=_calibration(case, hangs),
-    )
-
-
-def _calibration(case: _Case, hangs: Unparsed | None) -> Calibration | None:
-    cell, evidence = case.cell, case.evidence
-    if evidence is None:
-        return None
-    control = evidence.tests.control
-    return nearest(
-        case.settings.table,
-        n=evidence.drop.units,
-        variants=len(cell.tested.variants),
-        references=len(evidence.tests.references),
-        checked=cell.broken.checked if cell.broken else 0,
-        accuracy=evidence.drop.original,
-        unparsed=hangs.share if hangs else 0.0,
-        replicates=cell.tested.runs_that_differ,
-        control=control is not None and control.asked,
-        thresholds=case.settings.thresholds.to_dict(),
+        calibration=calibration,
     )
 
 
@@ -161,37 +138,27 @@ NEAR = 1.0  # the largest distance that is called near: half the items and anoth
 
 
 def nearest(
-    table: Mapping[str, Any] | None,
-    *,
-    n: int,
-    variants: int,
-    references: int,
-    checked: int,
-    accuracy: float = 0.7,
-    unparsed: float = 0.0,
-    replicates: int = 1,
-    control: bool = False,
-    thresholds: Mapping[str, float] | None = None,
+    table: Mapping[str, Any] | None, run: Mapping[str, Any], thresholds: Mapping[str, float] | None = None
 ) -> Calibration | None:
     """The design with the smallest distance; none near is said, with no rates, where it is above NEAR.
 
     The distance is |log n| + |log N| / 2 + |log(1 + R)| + |log checked| / 4 + |log replicates| / 4 + 2 |accuracy|
     (differences), and 10 for each unparsed answer of a hundred above the 4 that are simulated. None where there is no
-    table. n: independent items. accuracy: of the tested model, as published. unparsed: share of its answers. checked:
-    variants that a person read; without any nothing can be beyond reference, and the sentence says so. replicates: runs
-    of the original that could differ. control: held-out items were asked, which no design of this table has.
-    thresholds: the run's; the sentence says where its level or smallest effect that matters is not the table's.
+    table. run: as a design of the table, of the tested model's accuracy as published; with the share `unparsed` of its
+    answers, and whether held-out items were asked (`control`), which no design has. checked: variants that a person
+    read; without any nothing can be beyond reference. thresholds: the run's.
     """
+    n, variants, references, checked = (run[name] for name in ("n", "variants", "references", "checked"))
 
     def distance(design: Mapping[str, Any]) -> float:
         far = apart(n, design["n"]) + apart(variants, design["variants"]) / 2
-        far += apart(1 + references, 1 + design["references"]) + apart(replicates, design["replicates"]) / 4
-        far += 2 * abs(accuracy - design["accuracy"]) + 10 * max(unparsed - 0.04, 0.0)
+        far += apart(1 + references, 1 + design["references"]) + apart(run["replicates"], design["replicates"]) / 4
+        far += 2 * abs(run["accuracy"] - design["accuracy"]) + 10 * max(run["unparsed"] - 0.04, 0.0)
         return far + (apart(checked, design["checked"]) / 4 if checked else 0.0)
 
     none_near = (
         f"No calibrated design is near: {n} questions, {variants} variants, {references} references, accuracy "
-        f"{percent(accuracy)}, {percent(unparsed)} unparsed."
+        f"{percent(run['accuracy'])}, {percent(run['unparsed'])} unparsed."
     )
     found = nearest_design(table, distance, NEAR, sentence=rates_said, none_near=none_near, thresholds=thresholds)
     if found is None or not found.rates:
@@ -202,7 +169,7 @@ def nearest(
             " No person has read variants of this run's library, so here no drop can be called beyond reference: the "
             "rates are of a run whose library was read."
         )
-    if control and references:
+    if run["control"] and references:
         said += (
             " Held-out items are not in these rates: with them fewer clean models are called and less is found "
             "(docs/perturb_calibration.md)."

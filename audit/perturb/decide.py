@@ -18,12 +18,13 @@ from audit.verdict.vocabulary import gate_reasons
 Reasons = tuple[Reason, ...]
 REFERENCES = 5  # that are asked for where there are fewer
 _COMPARED = ("difference", "low", "high", "pvalue")
+FINDINGS = (PerturbVerdict.DROP_BEYOND_REFERENCE, PerturbVerdict.BRITTLE_CAUSE_UNKNOWN)
 
 
 def finding(
     tests: Tests, alpha: float, found_p: float | None = None, beyond_p: float | None = None
 ) -> PerturbVerdict | None:
-    """The finding that the tests alone support, or None. p-values after correction over the panel where given."""
+    """The finding that the tests alone support, or None. p-values: after correction over the panel."""
     found = tests.found_p if found_p is None else found_p
     beyond = tests.beyond_p if beyond_p is None else beyond_p
     if beyond is not None and not np.isnan(beyond) and beyond <= alpha:
@@ -41,14 +42,14 @@ def standing(
     found = finding(tests, alpha, found_p, beyond_p)
     if found is None or (held := tests.adverse) is None:
         return found
-    own = held.found_p * _factor(tests.found_p, found_p)
-    beyond = None if held.beyond_p is None else held.beyond_p * _factor(tests.beyond_p, beyond_p)
-    adverse = finding(tests, alpha, own, np.nan if beyond is None else beyond)
-    return found if found == PerturbVerdict.BRITTLE_CAUSE_UNKNOWN and adverse is not None else adverse
 
+    def corrected(adverse: float | None, as_read: float | None, panel: float | None) -> float:
+        factor = max(panel / as_read, 1.0) if panel and as_read else 1.0
+        return np.nan if adverse is None else adverse * factor
 
-def _factor(as_read: float | None, corrected: float | None) -> float:
-    return max(corrected / as_read, 1.0) if corrected and as_read else 1.0
+    own = corrected(held.found_p, tests.found_p, found_p)
+    left = finding(tests, alpha, own, corrected(held.beyond_p, tests.beyond_p, beyond_p))
+    return found if left and found == PerturbVerdict.BRITTLE_CAUSE_UNKNOWN else left
 
 
 def decide(
@@ -86,10 +87,15 @@ def decide(
     if not evidence.drop.drop.low > 0:
         found = None
     elif found != (left := standing(tests, alpha, found_p, beyond_p)):
-        return _on_unparsed(left, thresholds.unparsed_gamma)
+        why = because("unparsed_beyond" if left else "unparsed_drop", gamma=thresholds.unparsed_gamma)
+        advice = (because("mend_unparsed"), because("mend_references"))[: 2 if left else 1]
+        return Decision(PerturbVerdict.WITHHELD, (why,), advice, why.code)
     if found is None:
         return _not_found(evidence, thresholds, found_p)
-    reasons = (*_fallen(evidence, found_p), _broken(tests), *_beyond(tests), *tests.left_out)
+    broken = because("variants_not_read")
+    if tests.broken_p is not None:
+        broken = because("above_broken", margin=tests.margin, pvalue=tests.broken_p)
+    reasons = (*_fallen(evidence, found_p), broken, *_beyond(tests), *tests.left_out)
     if found == PerturbVerdict.DROP_BEYOND_REFERENCE:
         advice = (because("repeat_on_held_out"), because("read_items"))
         return Decision(found, (*reasons, *_held_out(tests), because("lower_bound")), advice)
@@ -98,27 +104,22 @@ def decide(
     return Decision(found, (*reasons, *_held_out(tests)), _to_tell(tests), doubt)
 
 
-def _on_unparsed(left: PerturbVerdict | None, gamma: float) -> Decision:
-    """A finding that is gone with unparsed answers imputed against it. left: what of it is still there."""
-    why, advice = because("unparsed_beyond" if left else "unparsed_drop", gamma=gamma), [because("mend_unparsed")]
-    advice += [because("mend_references")] if left else []
-    return Decision(PerturbVerdict.WITHHELD, (why,), tuple(advice), why.code)
-
-
 def _not_found(evidence: Grounds, thresholds: PerturbThresholds, found_p: float | None) -> Decision:
     """No drop counts: is one of the smallest effect that matters refuted?"""
     tests, alpha, equivalence = evidence.tests, thresholds.alpha, evidence.equivalence
-    p = tests.found_p if found_p is None else found_p
-    doubt = _not_counted(tests, p, alpha)
+    p, doubt = tests.found_p if found_p is None else found_p, ""  # why a drop that seems to be there does not count
+    if tests.exchange.pvalue <= alpha and tests.broken_p is not None and tests.broken_p > alpha:
+        doubt = "broken_could_make"
+    elif p <= alpha:
+        doubt = "includes_zero"
     fallen = (*_fallen(evidence, found_p), because(doubt, margin=tests.margin)) if doubt else ()
     alone = equivalence.p_no_larger <= alpha  # false for NaN
-    cleared = alone and (evidence.beside is None or evidence.beside <= alpha)
     reasons = [
         *(fallen or (because("not_counted", pvalue=p),)),
         because("largest", largest=evidence.drop.largest),
         because("ruled_out" if alone else "not_ruled_out", delta=equivalence.delta, pvalue=equivalence.p_no_larger),
     ]
-    if cleared:
+    if alone and (evidence.beside is None or evidence.beside <= alpha):
         verdict, advice = PerturbVerdict.NO_DROP_DETECTED, [because("ask_memory")]
         reasons.append(because("learnt_answers"))
         if evidence.beside is None:
@@ -133,23 +134,10 @@ def _not_found(evidence: Grounds, thresholds: PerturbThresholds, found_p: float 
     return Decision(verdict, (*reasons, *_held_out(tests)), tuple(advice), doubt)
 
 
-def _not_counted(tests: Tests, p: float, alpha: float) -> str:
-    """Why a drop that the permutation test speaks for does not count, by code; "" where there is none."""
-    if tests.exchange.pvalue <= alpha and tests.broken_p is not None and tests.broken_p > alpha:
-        return "broken_could_make"
-    return "includes_zero" if p <= alpha else ""
-
-
 def _fallen(evidence: Grounds, found_p: float | None) -> Reasons:
     drop = attributes(evidence.drop.drop, "estimate", "low", "high")
     fallen = because("fallen", **drop, pvalue=evidence.tests.exchange.pvalue)
     return (fallen,) if found_p is None else (fallen, because("corrected", pvalue=found_p))
-
-
-def _broken(tests: Tests) -> Reason:
-    if tests.broken_p is None:
-        return because("variants_not_read")
-    return because("above_broken", margin=tests.margin, pvalue=tests.broken_p)
 
 
 def _beyond(tests: Tests) -> Reasons:
@@ -196,8 +184,10 @@ def _doubt(tests: Tests, alpha: float) -> str:
 def _held_out(tests: Tests) -> Reasons:
     """What was measured on held-out items, whatever the verdict; why they were not asked where they were not."""
     control = tests.control
-    if control is None or control.why is not None:
-        return () if control is None or control.why is None else (control.why,)
+    if control is None:
+        return ()
+    if control.why is not None:
+        return (control.why,)
     found = [because("held_out_drop", benchmark=control.benchmark, n=control.n, drop=control.drop)]
     found += [because(f"held_out_{b.scale}", **attributes(b, *_COMPARED)) for b in control.beyond]
     if control.references is not None:
@@ -238,30 +228,25 @@ def headline(cell: PerturbCell, decision: Decision, e: Evidence | None, gates: S
 
 def cannot_exclude(cell: PerturbCell, e: Evidence | None) -> Reasons:
     """What stays open whatever the verdict, and what stays open because a control was not run."""
-    found = [because("answers_as_facts")]
     if e is None:
-        return tuple(found)
-    beyond, control = e.tests.beyond, e.tests.control
-    if not beyond:
-        found.append(because("harder_variants"))
-    elif beyond[0].references == 1:
-        found.append(because("one_reference"))
-    else:
-        found.append(because("suits_less", references=beyond[0].references, tau=max(b.tau for b in beyond)))
-        found.append(because("references_remember"))
-    if control is not None and not control.asked:
-        found.append(because("held_out_not_asked"))
-    elif control is not None:  # that rewordings of two sets are equally hard cannot be shown
-        found += [because("held_out_easier"), because("held_out_harder")]
-    if control is not None and control.asked and cell.control is not None and cell.control.unlike:
-        found.append(because("held_out_unlike", unlike=cell.control.unlike))
-    if cell.broken is None:
-        found.append(because("broken_variants"))
-    if e.noise.replicates < 2:
-        found.append(because("runs_differ"))
-    if not e.items.can_flag:
-        found.append(because("which_items", smallest_p=e.items.smallest_p))
-    return tuple(found)
+        return (because("answers_as_facts"),)
+    beyond, control, unlike = e.tests.beyond, e.tests.control, cell.control.unlike if cell.control else ()
+    many, asked = beyond[0].references if beyond else 0, control is not None and control.asked
+    found = (
+        (True, because("answers_as_facts")),
+        (not beyond, because("harder_variants")),
+        (many == 1, because("one_reference")),
+        (many > 1, because("suits_less", references=many, tau=max((b.tau for b in beyond), default=0.0))),
+        (many > 1, because("references_remember")),
+        (control is not None and not asked, because("held_out_not_asked")),
+        (asked, because("held_out_easier")),  # that rewordings of two sets are equally hard cannot be shown
+        (asked, because("held_out_harder")),
+        (asked and unlike, because("held_out_unlike", unlike=unlike)),
+        (cell.broken is None, because("broken_variants")),
+        (e.noise.replicates < 2, because("runs_differ")),
+        (not e.items.can_flag, because("which_items", smallest_p=e.items.smallest_p)),
+    )
+    return tuple(reason for there, reason in found if there)
 
 
 @dataclass(frozen=True)
@@ -287,31 +272,30 @@ def unparsed(
     decision: Decision,
     thresholds: PerturbThresholds,
     pvalues: Sequence[float | None],
-    *,
     rng: np.random.Generator,
-    n_draws: int,
 ) -> Unparsed | None:
     """Of one cell; None where all that was asked was parsed, of the references too. pvalues: (found, beyond) after the
     panel's correction. A finding that is withheld for its unparsed answers has its tipping point, too."""
-    if not any(part.any() for w in (cell.tested, *cell.references) for part in w.unread):
+    if all(w.parsed for w in (cell.tested, *cell.references)):
         return None
     alpha, tests = thresholds.alpha, evidence.tests
-    found = finding(tests, alpha, *pvalues) if evidence.drop.drop.low > 0 else None
-    cleared = decision.verdict == PerturbVerdict.NO_DROP_DETECTED
+    of = finding(tests, alpha, *pvalues) if evidence.drop.drop.low > 0 else None
+    if cleared := decision.verdict == PerturbVerdict.NO_DROP_DETECTED:
+        of = PerturbVerdict.NO_DROP_DETECTED
+    elif decision.verdict == PerturbVerdict.UNDERPOWERED:
+        of = None
 
     def holds(gamma: float) -> bool:
         if cleared:
             beside = beside_references(cell, thresholds, gamma) or 0.0
             return max(no_larger(cell, thresholds, gamma)[0].p_no_larger, beside) <= alpha
         try:
-            held = adverse(cell, tests, thresholds, gamma, rng=rng, n_draws=n_draws)
+            held = adverse(cell, tests, thresholds, gamma, rng)
         except DataError:  # a reference that is not above chance then
             return False
-        return standing(replace(tests, adverse=held), alpha, *pvalues) == found
+        return standing(replace(tests, adverse=held), alpha, *pvalues) == of
 
-    hanging = decision.verdict != PerturbVerdict.UNDERPOWERED and (cleared or found is not None)
-    point = tipping_point(holds) if hanging else float("nan")
-    of = (PerturbVerdict.NO_DROP_DETECTED if cleared else found) if hanging else None
+    point = tipping_point(holds) if of else float("nan")
     there = cell.tested.was_asked
     asked = int(there.sum()) + len(cell.tested.original) * int(there.any(axis=0).sum())
     share = sum(int(part.sum()) for part in cell.tested.unread) / max(asked, 1)

@@ -1,10 +1,8 @@
-"""The statistics that a verdict rests on, for one cell: what a decision looks at, and how it is computed. The analysis
-and the calibration both call `run_tests`.
+"""The statistics that a verdict rests on, for one cell. The analysis and the calibration both call `run_tests`.
 
 Held-out items are a control: what the same rewording costs this model where there is no memory. It can take a `drop
 beyond reference` away, and never makes one: that the held-out items' rewordings are less hard than the benchmark's
-makes the same difference as memory, and this model alone cannot show which. A control that cannot carry the comparison
-is not asked, and says why.
+makes the same difference as memory, and this model alone cannot show which.
 """
 
 from collections.abc import Sequence
@@ -16,8 +14,7 @@ import scipy
 from audit.judge.record import holm_rows
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.gates import all_gates
-from audit.perturb.record import ItemLevel, PerturbCell, Wordings, item_level
-from audit.perturb.unread import against_drop, for_drop, usable_references
+from audit.perturb.record import ItemLevel, PerturbCell, Wordings, against_drop, for_drop, item_level, usable_references
 from audit.statistics.between_models import one_family
 from audit.statistics.common_fall import CommonFall, common_fall
 from audit.statistics.contamination_score import ARTICLE, ArticleResult, FalseAlarms, Rule, article_result, false_alarms
@@ -58,11 +55,10 @@ UNITS_MIN = 30  # independent held-out items: with fewer, a t-test of items that
 class FreshControl:
     """The tested model on held-out items. Accuracies and drops are 0-1; None where nothing can be compared.
 
-    benchmark: their name. n: items that count. original, variants, drop: accuracy under the original and the variants,
-    and what is lost. beyond: the drop on the benchmark less what these, and half a drop more, say it should be, on
+    n: items that count. beyond: the drop on the benchmark less what these, and half a drop more, say it should be, on
     three scales; empty where it was not computed. references: the drop on the benchmark less that on the held-out
-    items, of the mean of the reference models that answered both (`reference_models`): are the two sets of rewordings
-    equally hard? None without such. why: the control is not asked; None where it is.
+    items, of the mean of the models that answered both (`reference_models`): are both sets of rewordings equally hard?
+    None without such. why: it is not asked; None where it is.
     """
 
     benchmark: str
@@ -81,8 +77,7 @@ class FreshControl:
 
     @property
     def pvalue(self) -> float:
-        """For a drop beyond the held-out items': it must be so on all scales (intersection-union). 1 where not
-        asked."""
+        """For a drop beyond the held-out items', on all scales (intersection-union); 1 where not asked."""
         return max(b.pvalue for b in self.beyond) if self.asked else 1.0
 
 
@@ -91,8 +86,7 @@ def fresh_control(
 ) -> FreshControl | None:
     """The control of one cell; None where no held-out items were run.
 
-    as_read: the control of the same cell as its answers were read, where they are held here (`unread.against_drop`):
-    whether it is asked was decided then.
+    as_read: that of the answers as they were read, where they are held here: whether it is asked was decided then.
     """
     fresh = cell.control
     if fresh is None:
@@ -108,21 +102,19 @@ def fresh_control(
     if why is None:
         sides = _asked(cell), _and_half_a_drop(_asked(fresh))
         beyond = tuple(beyond_fresh(*sides, scale=scale) for scale in SCALES)
-    references, count = _references(cell, fresh, thresholds)
-    return FreshControl(
-        fresh.benchmark, n, original, variants, original - variants, beyond, references, count, why
-    )  # fmt: skip
+    both = _references(cell, fresh, thresholds)
+    return FreshControl(fresh.benchmark, n, original, variants, original - variants, beyond, *both, why)
 
 
 def _unfit(cell: PerturbCell, fresh: PerturbCell, n: int, units: int, thresholds: PerturbThresholds) -> Reason | None:
-    """Why held-out items cannot carry the comparison; None where they can. Their measurement must pass every gate."""
+    """Why held-out items cannot carry the comparison; None where they can."""
     if _units(_drop(cell.tested), cell.cluster) < 2:
         return because("held_out_one_group")
     if units < UNITS_MIN:
         return because("held_out_few", n=n, units=units, least=UNITS_MIN)
     if broken := failed(all_gates(fresh, thresholds)):
         return because("held_out_check_failed", gates=[g.name for g in broken])
-    held = fresh.tested.held(thresholds.unparsed_gamma, original=True, variants=False)
+    held = fresh.tested.held(thresholds.unparsed_gamma)
     if not (fresh.can_lose(fresh.tested) and fresh.can_lose(held)):
         return because("held_out_at_chance")
     return None
@@ -154,10 +146,10 @@ def _references(
     both = [(w, there[w.model]) for w in usable_references(cell, thresholds)[0] if w.model in there]
     if not both:
         return None, 0
-    sides = tuple(np.stack([_drop(pair[side]) for pair in both]).mean(axis=0) for side in (0, 1))
-    if min(_units(sides[0], cell.cluster), _units(sides[1], fresh.cluster)) < UNITS_MIN:
+    here, away = (np.mean([_drop(one) for one in side], axis=0) for side in zip(*both, strict=True))
+    if min(_units(here, cell.cluster), _units(away, fresh.cluster)) < UNITS_MIN:
         return None, 0  # too few items that all of them answered
-    return set_difference((sides[0], sides[1]), (), (cell.cluster, fresh.cluster)), len(both)
+    return set_difference((here, away), (), (cell.cluster, fresh.cluster)), len(both)
 
 
 def _units(values: FloatArray, cluster: IntArray) -> int:
@@ -177,10 +169,8 @@ SE_MAX = 2.0
 
 @dataclass(frozen=True)
 class Adverse:
-    """`found_p` and `beyond_p` of the tests with unparsed answers held against the finding (`unread.against_drop`).
-
-    beyond_p: None where nothing is beyond reference as parsed.
-    """
+    """`found_p` and `beyond_p` of the tests with unparsed answers held against the finding; beyond_p: None where
+    nothing is beyond reference as parsed."""
 
     found_p: float
     beyond_p: float | None
@@ -188,11 +178,11 @@ class Adverse:
 
 @dataclass(frozen=True)
 class Bracket:
-    """Accuracies (0-1) on the reworded items: of the tested model, and the lowest and highest of its references.
+    """Accuracies (0-1) on the reworded items: of the tested model, and the lowest and highest of its references, which
+    may miss it by `margin`.
 
     A drop is compared across models of another accuracy only by way of a scale, and no scale is known to be the right
     one. Where some reference is no better than the tested model and some is no worse, all scales say nearly the same.
-    margin: by how much the references may miss it.
     """
 
     own: float
@@ -211,13 +201,12 @@ class Tests:
 
     exchange: is the original right more often than its other wordings? broken_p: is the drop larger than the upper
     share of broken variants makes (`margin`, 0-1)? None where no person read a sample. drop_se: error of the drop.
-    beyond: difference in differences on three scales, empty without references; bracket: of these references; family:
-    the one that all of them are from, where the tested model is not, else empty; prior: of how much models differ, None
-    where it was set to 0; curve: from ten references on. adverse: the same tests with
-    unparsed answers held against what was found; None where all were parsed, or nothing is found. left_out: why
-    reference models are not compared with. control: the same model on held-out items; None where none were run.
-    fall: whether a model that is sensitive to wording would answer so; None where the answers cannot tell. far: whether
-    it would lose so much; None without references, or a prior of how much models differ.
+    beyond: difference in differences on three scales, empty without references; bracket: of these; family: the one that
+    all of them are from, where the tested model is not, else empty; prior: of how much models differ, None where it was
+    set to 0; curve: from ten references on. left_out: why reference models are not compared with. control: None without
+    held-out items. adverse: with unparsed answers held against what was found; None where all were parsed, or nothing
+    is found. fall: whether a model that is sensitive to wording would answer so; None where the answers cannot tell.
+    far: whether it would lose so much; None without references, or a prior.
     """
 
     exchange: ExchangeResult
@@ -238,20 +227,17 @@ class Tests:
 
     @property
     def found_p(self) -> float:
-        """For a drop that counts: the permutation test, and above what broken variants could make where that is
-        known."""
+        """For a drop that counts: the permutation test, and above what broken variants could make, if known."""
         return max(self.exchange.pvalue, self.broken_p or 0.0)
 
     @property
     def curve_counts(self) -> bool:
-        """Whether the curve is known well enough to be asked: its error is at most twice that of the difference in
-        differences. It is not where the reference models are all about equally good."""
+        """Whether the curve is known well enough to be asked: not where the references are all about equally good."""
         return self.curve is not None and bool(self.curve.delta_se <= SE_MAX * self.beyond[0].se)
 
     @property
     def beyond_p(self) -> float | None:
         """For a drop beyond reference: every test must speak for it (intersection-union, so no correction is needed).
-        The last is `own_p`.
 
         None without references, with references that do not bracket the tested model or are all of one other family,
         or where the share of broken variants is not known.
@@ -276,7 +262,7 @@ class Tests:
     @property
     def own_p(self) -> float:
         """Against a model that is sensitive to wording: by held-out items where these were asked. Else by which items
-        it loses, or by how much: no clean model loses so much, and of one that has learnt everything no item tells."""
+        it loses, or by how much, as of a model that has learnt everything no item tells."""
         return self._own_p(self.fall, self.far)
 
     def _own_p(self, *ways: CommonFall | FarBeyond | None) -> float:
@@ -299,10 +285,9 @@ class Grounds:
     """What `decide` looks at, apart from the gates. Accuracies and drops are 0-1.
 
     equivalence and the largest drop hold with unparsed answers held for a drop too (odds of `unparsed_gamma`).
-    largest_worst: the largest drop if every unparsed variant was wrong and every unparsed original right; None where
-    all were parsed. detectable: the smallest drop above broken variants that this design finds; NaN where nothing
-    varies. beside: p for "no drop of the smallest effect that matters beyond the references", which clearing needs too:
-    easier rewordings hide memory; None without references.
+    largest_worst: that drop in the worst case of unparsed answers; None where all were parsed. detectable: the smallest
+    drop above broken variants that this design finds; NaN where nothing varies. beside: p for "no drop that matters
+    beyond the references", which clearing needs too, as easier rewordings hide memory; None without references.
     """
 
     tests: Tests
@@ -316,8 +301,7 @@ class Grounds:
 @dataclass(frozen=True)
 class Evidence(Grounds):
     """The same, and what the report shows besides. flips: chance that two wordings of an item disagree. alarms: the
-    article's rules on clean models like this one; None where no such model can be simulated.
-    """
+    article's rules on clean models like this one; None where no such model can be simulated."""
 
     noise: RunNoise
     flips: float
@@ -333,11 +317,12 @@ _WORST = float("inf")
 def run_tests(
     cell: PerturbCell, thresholds: PerturbThresholds, *, rng: np.random.Generator, n_draws: int = N_CURVES
 ) -> Tests:
-    """The tests of one cell. Raises DataError where not one item has an original and a variant answered."""
+    """The tests of one cell. n_draws: of ConStat's curve. Raises DataError where not one item has an original and a
+    variant answered."""
     used, left_out = usable_references(cell, thresholds)
     cell = replace(cell, references=used)
     tests = replace(_tests(cell, thresholds, rng, n_draws), left_out=left_out)
-    held = adverse(cell, tests, thresholds, thresholds.unparsed_gamma, rng=rng, n_draws=n_draws)
+    held = adverse(cell, tests, thresholds, thresholds.unparsed_gamma, rng, n_draws)
     return replace(tests, adverse=held)
 
 
@@ -346,14 +331,12 @@ def adverse(
     tests: Tests,
     thresholds: PerturbThresholds,
     gamma: float,
-    *,
     rng: np.random.Generator,
     n_draws: int = N_CURVES,
 ) -> Adverse | None:
     """What is found with unparsed answers held against it at these odds; None where all were parsed, or nothing is
     found. tests: of the cell as parsed."""
-    named = set(tests.references)
-    cell = replace(cell, references=tuple(w for w in cell.references if w.model in named))
+    cell = replace(cell, references=tuple(w for w in cell.references if w.model in tests.references))
     if tests.found_p > thresholds.alpha or (worst := against_drop(cell, gamma)) is None:
         return None
     if tests.beyond_p is None or tests.beyond_p > thresholds.alpha:
@@ -371,28 +354,28 @@ def _tests(
     as_read: FreshControl | None = None,
 ) -> Tests:
     """The tests of one reading of the answers, against every reference of the cell. as_read: of `fresh_control`."""
-    pair, chance = cell.tested.pair, cell.chance_items
-    exchange = exchange_test(*pair, cell.cluster if cell.clustered else None, rng=rng)
+    pair, chance, cluster = cell.tested.pair, cell.chance_items, cell.cluster
+    exchange = exchange_test(*pair, cluster if cell.clustered else None, rng=rng)
     o, v = item_means(*pair)
     margin = broken_p = None
-    se = mean_of(o - v, cell.cluster).se
+    se = mean_of(o - v, cluster).se
     if cell.broken is not None:
-        broken_p, excess = above_broken(*pair, chance, cell.cluster, cell.broken.upper)
+        broken_p, excess = above_broken(*pair, chance, cluster, cell.broken.upper)
         se = excess.se
         margin = cell.broken.upper * max(float(np.nanmean(o - chance)), 0.0)
-    pairs = [w.pair for w in cell.references]
+    pairs, names = [w.pair for w in cell.references], tuple(w.model for w in cell.references)
     prior = thresholds.prior
     beyond: tuple[BeyondReference, ...] = ()
     bracket = curve = far = None
     if pairs:
-        beyond = on_scales(pair, pairs, chance, cell.cluster, prior=prior)
+        beyond = on_scales(pair, pairs, chance, cluster, prior=prior)
         reworded = [float(np.nanmean(item_means(*each)[1])) for each in pairs]
         bracket = Bracket(float(np.nanmean(v)), min(reworded), max(reworded), thresholds.bracket_margin)
         if prior is not None:
             tau = max(prior.scale, *(float(np.nan_to_num(one.tau)) for one in beyond))
-            far = far_beyond(pair, pairs, chance, cell.cluster, tau)
+            far = far_beyond(pair, pairs, chance, cluster, tau)
     if len(pairs) >= thresholds.curve_references_min:
-        curve = reference_curve(pair, pairs, chance, cell.cluster, n_draws=n_draws, rng=rng)
+        curve = reference_curve(pair, pairs, chance, cluster, n_draws=n_draws, rng=rng)
     control = fresh_control(cell, thresholds, as_read)
     if as_read is None and control is not None and beyond:
         control = _sharp(control, beyond[0].se)
@@ -403,13 +386,13 @@ def _tests(
         drop_se=se,
         beyond=beyond,
         bracket=bracket,
-        family=one_family(cell.tested.model, [w.model for w in cell.references], cell.families),
+        family=one_family(cell.tested.model, names, cell.families),
         prior=prior,
         curve=curve,
-        references=tuple(w.model for w in cell.references),
+        references=names,
         left_out=(),
         control=control,
-        fall=common_fall(pair, pairs, cell.cluster) if pairs else None,
+        fall=common_fall(pair, pairs, cluster) if pairs else None,
         far=far,
     )
 
@@ -422,15 +405,10 @@ def _sharp(control: FreshControl, references: float) -> FreshControl:
 
 
 def measure(
-    cell: PerturbCell,
-    thresholds: PerturbThresholds,
-    *,
-    rng: np.random.Generator,
-    n_resamples: int = N_RESAMPLES,
-    n_draws: int = N_CURVES,
+    cell: PerturbCell, thresholds: PerturbThresholds, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
 ) -> Evidence:
     """Every statistic of one cell."""
-    tests = run_tests(cell, thresholds, rng=rng, n_draws=n_draws)
+    tests = run_tests(cell, thresholds, rng=rng)
     original, variants = cell.tested.pair
     found = grounds(cell, tests, thresholds, rng=rng, n_resamples=n_resamples)
     flips = wording_flips(variants, original)
@@ -453,7 +431,7 @@ def grounds(
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
 ) -> Grounds:
-    """What decides in one cell, given its tests. n_resamples: of the drop's interval."""
+    """What decides in one cell, given its tests."""
     drop = wording_drop(*cell.tested.pair, cell.cluster, n_resamples=n_resamples, rng=rng)
     cleared, largest = no_larger(cell, thresholds, thresholds.unparsed_gamma)
     beside = beside_references(cell, thresholds)
@@ -463,15 +441,14 @@ def grounds(
 
 
 def no_larger(cell: PerturbCell, thresholds: PerturbThresholds, gamma: float) -> tuple[Equivalence, float]:
-    """Whether a drop of the smallest effect that matters is refuted, and the largest that is not: as parsed, and with
-    unparsed answers held for a drop at odds of gamma. The one that clears less of the two."""
-    o, v = item_means(*cell.tested.pair)
-    d = mean_of(o - v, cell.cluster)
-    cleared, largest = equivalence(d, thresholds.effect_of_interest), largest_drop(d)
-    if (unread := for_drop(cell, gamma)) is not None:
-        o, v = item_means(*unread.pair)
-        held = mean_of(o - v, cell.cluster)
-        worst = max(cleared.p_no_larger, equivalence(held, thresholds.effect_of_interest).p_no_larger)
+    """Whether a drop that matters is refuted, and the largest that is not: the one that clears less, as parsed or with
+    unparsed answers held for a drop at odds of gamma."""
+    effect = thresholds.effect_of_interest
+    read, unread = mean_of(_drop(cell.tested), cell.cluster), for_drop(cell, gamma)
+    cleared, largest = equivalence(read, effect), largest_drop(read)
+    if unread is not None:
+        held = mean_of(_drop(unread), cell.cluster)
+        worst = max(cleared.p_no_larger, equivalence(held, effect).p_no_larger)
         cleared = replace(cleared, p_no_larger=worst, pvalue=max(worst, cleared.pvalue))
         largest = max(largest, largest_drop(held))
     return cleared, largest
@@ -483,9 +460,9 @@ def beside_references(cell: PerturbCell, thresholds: PerturbThresholds, gamma: f
     pairs = [w.pair for w in usable_references(cell, thresholds)[0]]
     if not pairs:
         return None
-    read, where = [cell.tested, None if gamma is None else for_drop(cell, gamma)], (cell.chance_items, cell.cluster)
-    effect = thresholds.effect_of_interest
-    return max(no_larger_beside(one.pair, pairs, *where, effect) for one in read if one is not None)
+    read = [cell.tested, None if gamma is None else for_drop(cell, gamma)]
+    asked = cell.chance_items, cell.cluster, thresholds.effect_of_interest
+    return max(no_larger_beside(one.pair, pairs, *asked) for one in read if one is not None)
 
 
 def panel_pvalues(panel: Sequence[Grounds | None]) -> list[tuple[float | None, ...]]:

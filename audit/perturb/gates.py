@@ -8,8 +8,7 @@ import numpy as np
 from audit.judge.gates import CHANCE_SOURCE, READ_ADVICE, agreement, exact_accuracies, reached_model
 from audit.judge.gates import above_chance as chance_gate
 from audit.perturb.design import PerturbThresholds
-from audit.perturb.record import FREE_FORM, PerturbCell
-from audit.perturb.unread import arms_read, lowest_arm
+from audit.perturb.record import FREE_FORM, PerturbCell, arms_read, lowest_arm
 from audit.statistics.chance import chance_check
 from audit.statistics.exchange import first_answered
 from audit.statistics.wording_design import PLANNED_FLIPS, items_needed

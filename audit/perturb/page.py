@@ -19,9 +19,8 @@ from matplotlib.ticker import FuncFormatter
 from audit.perturb.analyse import RunVerdict
 from audit.perturb.audit import SCHEMA
 from audit.perturb.design import Arm, PerturbThresholds
-from audit.perturb.record import PerturbCell, Wordings
+from audit.perturb.record import PerturbCell
 from audit.perturb.report import Behind
-from audit.perturb.rows import Read
 from audit.perturb.texts import TEXTS
 from audit.perturb.vocabulary import GATES, LABELS, VERDICTS, PerturbResult
 from audit.report import canvas
@@ -35,7 +34,7 @@ from audit.statistics.wording_design import PLANNED_FLIPS, detectable_drop, item
 from audit.statistics.wording_drop import item_means
 from audit.variants.funnel import funnel, funnel_text
 from audit.variants.record import Library
-from audit.verdict.result import Reason, because, finite, sentence
+from audit.verdict.result import because, finite, sentence
 from audit.verdict.tables import columns, csv_text, digits
 
 ERRORS = {
@@ -48,20 +47,31 @@ ERRORS = {
 HARDEST = 10  # variants listed that most models fail although they have the original right
 
 
+Interval = tuple[float, float, float]  # accuracy and its 95 % limits, 0-1
+
+
 def page(verdict: RunVerdict, behind: Behind) -> Page:
     """Figures, tables and the page of a run."""
-    read, library, control = behind.read, behind.library, behind.control
-    sent = {(r.model, r.benchmark): read.requests[r.model, r.benchmark] for r in verdict.results}
-    bins = {key: distance_bins(np.array(one.distances), np.array(one.correct)) for key, one in sent.items()}
+    read, cells, results = behind.read, verdict.cells, verdict.results
     drawn: dict[str, Figure] = {}
-    for c in verdict.cells[:1]:  # all are of the run's one benchmark
-        drawn[f"original_against_variants_{c.benchmark}"] = original_against_variants(_bars(verdict.cells), c.chance)
-    if any(bins.values()):
-        drawn["accuracy_by_distance"] = accuracy_by_distance({" on ".join(k): v for k, v in bins.items() if v})
+    bins, trends = {}, []
+    for cell, result in zip(cells, results, strict=True):
+        sent = read.requests[result.model, result.benchmark]
+        distances, correct = np.array(sent.distances), np.array(sent.correct)
+        if found := distance_bins(distances, correct):
+            bins[f"{result.model} on {result.benchmark}"] = found
+        group = dict(zip(cell.question_ids, cell.cluster.tolist(), strict=True))
+        trend = intensity_trend(sent.reworded, distances, correct, [group[item] for item in sent.reworded])
+        if trend is not None:
+            trends.append((result.model, trend))
+    for c in cells[:1]:  # all are of the run's one benchmark
+        drawn[f"original_against_variants_{c.benchmark}"] = original_against_variants(_bars(cells), c.chance)
+    if bins:
+        drawn["accuracy_by_distance"] = accuracy_by_distance(bins)
     drawn |= _reach(verdict)
-    tables = {"items.csv": items_csv(verdict.cells, verdict.results), "cells.csv": _cells_csv(verdict)}
-    items, facts = top_items(read.run_dir, verdict.cells, verdict.results), run_facts(read.run_dir)
-    trends = _trends(read, verdict)
+    tables = {"items.csv": items_csv(cells, results), "cells.csv": _cells_csv(verdict)}
+    items, facts = top_items(read.run_dir, cells, results), run_facts(read.run_dir)
+    library, control = behind.library, behind.control
     return Page(tables, drawn, lambda figures: render(verdict, library, facts, figures, items, control, trends))
 
 
@@ -75,21 +85,24 @@ def render(
     trends: Sequence[tuple[str, IntensityTrend]] = (),
 ) -> str:
     """The page as text. figures: <svg> elements by name; items: in their order; control: the held-out items'
-    library; trends: by cell, accuracy over intensity."""
-    cells = [
+    library; trends: by judged model, accuracy over intensity."""
+    cells, results = verdict.cells, verdict.results
+    shown = [
         {"cell": c, "result": r, "mark": verdict.mark(c, r), "not_asked": int((~c.tested.was_asked).sum())}
-        for c, r in zip(verdict.cells, verdict.results, strict=True)
+        for c, r in zip(cells, results, strict=True)
     ]
     say = partial(sentence, texts=TEXTS)
+    questions = [f"{n:,}" for n in sorted({c.n for c in cells})]
+    variants = max((len(c.tested.variants) for c in cells), default=0)
+    subtitle = because("subtitle", questions=questions, variants=variants, answers=sum(r.found for r in verdict.rows))
     return render_page(
         "perturb/page.html.j2", rows=verdict.rows, scripts=("report/items.js",), gates=GATES, labels=LABELS,
-        gated=[Gated(r.model, r.gates, {"cell": f"{r.model} on {r.benchmark}"}) for r in verdict.results],
-        title=verdict.title("Does the score hang on the wording?"), subtitle=say(_subtitle(verdict)), say=say,
-        words=VERDICTS, cells=cells, decisions=marks_of(verdict, VERDICTS), errors=errors_of(verdict.results, ERRORS),
-        figures=figures, levels=[_levels(c) for c in verdict.cells], trends=trends,
-        hardest=[_hardest(c) for c in verdict.cells], funnel=funnel_text(funnel(library), library.header),
-        library=library, control=control, thresholds=verdict.thresholds, facts=facts, items=items,
-        total_items=sum(c.n for c in verdict.cells),
+        gated=[Gated(r.model, r.gates, {"cell": f"{r.model} on {r.benchmark}"}) for r in results],
+        title=verdict.title("Does the score hang on the wording?"), subtitle=say(subtitle), say=say,
+        words=VERDICTS, cells=shown, decisions=marks_of(verdict, VERDICTS), errors=errors_of(results, ERRORS),
+        figures=figures, levels=[_levels(c) for c in cells], trends=trends, hardest=[_hardest(c) for c in cells],
+        funnel=funnel_text(funnel(library), library.header), library=library, control=control,
+        thresholds=verdict.thresholds, facts=facts, items=items, total_items=sum(c.n for c in cells),
     )  # fmt: skip
 
 
@@ -101,10 +114,9 @@ def _reach(verdict: RunVerdict) -> dict[str, Figure]:
     if not known:
         return {}
     effect, variants = limits.effect_of_interest, max(len(c.tested.variants) for c in verdict.cells)
-    plan = partial(
-        detectable_drop, variants=variants, discordance=PLANNED_FLIPS, alpha=limits.alpha, power=limits.power
-    )
-    needed = items_needed(effect, variants, PLANNED_FLIPS, alpha=limits.alpha, power=limits.power) or 1
+    alpha, power = limits.alpha, limits.power
+    plan = partial(detectable_drop, variants=variants, discordance=PLANNED_FLIPS, alpha=alpha, power=power)
+    needed = items_needed(effect, variants, PLANNED_FLIPS, alpha=alpha, power=power) or 1
     asked = min(c.n for c in verdict.cells)
     return {
         "ruled_out": canvas.ruled_out(known, effect, "drop"),
@@ -112,40 +124,19 @@ def _reach(verdict: RunVerdict) -> dict[str, Figure]:
     }
 
 
-def _subtitle(verdict: RunVerdict) -> Reason:
-    questions = [f"{n:,}" for n in sorted({c.n for c in verdict.cells})]
-    variants = [len(c.tested.variants) for c in verdict.cells]
-    answers = sum(r.found for r in verdict.rows)
-    return because("subtitle", questions=questions, variants=max(variants, default=0), answers=answers)
+def _bars(cells: Sequence[PerturbCell]) -> list[tuple[str, Interval | None, Interval | None, bool]]:
+    """(label, accuracy under the original, under the variants, whether it is a reference): the judged models, then
+    their references. None where unanswered."""
+    bars = []
+    for w, c in [*((c.tested, c) for c in cells), *((w, cells[-1]) for w in cells[-1].references)]:
+        reference = w is not c.tested
+        o, v = (interval(part, c.cluster) for part in item_means(*w.pair))
+        bars.append((f"{w.model} (reference)" if reference else w.model, o, v, reference))
+    return bars
 
 
-def _bars(cells: Sequence[PerturbCell]) -> list[Bar]:
-    """The judged models, then their references."""
-    bars = [_bar(c.tested, c, reference=False) for c in cells]
-    return [*bars, *(_bar(w, cells[-1], reference=True) for w in cells[-1].references)]
-
-
-def _bar(w: Wordings, cell: PerturbCell, *, reference: bool) -> Bar:
-    o, v = item_means(*w.pair)
-    label = f"{w.model} (reference)" if reference else w.model
-    return Bar(label, interval(o, cell.cluster), interval(v, cell.cluster), reference)
-
-
-def _trends(read: Read, verdict: RunVerdict) -> list[tuple[str, IntensityTrend]]:
-    """By judged model and benchmark; those that say nothing are left out."""
-    found = []
-    for cell, result in zip(verdict.cells, verdict.results, strict=True):
-        sent = read.requests[result.model, result.benchmark]
-        group = dict(zip(cell.question_ids, cell.cluster.tolist(), strict=True))
-        groups = [group[item] for item in sent.reworded]
-        found.append(
-            (result.model, intensity_trend(sent.reworded, np.array(sent.distances), np.array(sent.correct), groups))
-        )
-    return [(model, trend) for model, trend in found if trend is not None]
-
-
-def _levels(cell: PerturbCell) -> list[tuple[str, list[tuple[float, float, float] | None], bool]]:
-    """(model, accuracy with interval under the original and each rank of variant, whether it is a reference)."""
+def _levels(cell: PerturbCell) -> list[tuple[str, list[Interval | None], bool]]:
+    """(model, accuracy under the original and each rank of variant, whether it is a reference)."""
     rows = []
     for w in (cell.tested, *cell.references):
         wordings = (item_means(*w.pair)[0], *w.variants)
@@ -167,7 +158,7 @@ def _hardest(cell: PerturbCell) -> list[tuple[str, int, float, float, int]]:
         variants = np.stack([w.variants[j] for w in models])
         both = ~np.isnan(originals) & ~np.isnan(variants)
         for i in np.flatnonzero(both.sum(axis=0) >= 3).tolist():
-            o, v = float(originals[both[:, i], i].mean()), float(variants[both[:, i], i].mean())
+            o, v = (float(side[both[:, i], i].mean()) for side in (originals, variants))
             if o > v:
                 rows.append((cell.question_ids[i], j + 1, o, v, int(both[:, i].sum())))
     return sorted(rows, key=lambda row: (row[3] - row[2], row[0], row[1]))[:HARDEST]
@@ -177,7 +168,7 @@ def _cells_csv(verdict: RunVerdict) -> str:
     """One line a judged model and benchmark."""
     both = zip(verdict.cells, verdict.results, strict=True)
     return columns(
-        ({"n": c.n, "r": r, "d": r.evidence.drop if r.evidence else None} for c, r in both),
+        ({"n": c.n, "r": r, "d": r.evidence and r.evidence.drop} for c, r in both),
         "model=r.model", "benchmark=r.benchmark", "verdict=r.verdict", "n", "original=d.original",
         "variants=d.variants", "drop=d.drop.estimate", "drop_low=d.drop.low", "drop_high=d.drop.high",
         "cs=d.cs.estimate", "largest=d.largest", "found_p=r.found_p", "beyond_p=r.beyond_p",
@@ -188,56 +179,36 @@ BINS = 5  # of distance, with as many variants each
 _PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.4g} %")
 
 
-@dataclass(frozen=True)
-class Bar:
-    """A model's accuracy under the original and the variants, each (accuracy, low, high); None where unanswered."""
-
-    label: str
-    original: tuple[float, float, float] | None
-    variants: tuple[float, float, float] | None
-    reference: bool
-
-
-@dataclass(frozen=True)
-class DistanceBin:
-    """Variants at a cosine distance of low to high: how many were answered, and their accuracy with its interval."""
-
-    low: float
-    high: float
-    n: int
-    accuracy: float
-    accuracy_low: float
-    accuracy_high: float
-
-
-def distance_bins(distance: FloatArray, correct: FloatArray) -> list[DistanceBin]:
-    """(m,) distances and outcomes (1, 0, NaN: left out) -> up to BINS bins with equally many variants each."""
+def distance_bins(distance: FloatArray, correct: FloatArray) -> list[tuple[float, Interval]]:
+    """(m,) distances and outcomes (1, 0, NaN: left out) -> up to BINS bins with equally many variants each: the middle
+    of their distances, and their accuracy."""
     there = ~np.isnan(correct) & ~np.isnan(distance)
     d, y = distance[there], correct[there]
-    order = np.argsort(d, kind="stable")
     bins = []
-    for part in np.array_split(order, min(BINS, d.size)) if d.size else ():
+    for part in np.array_split(np.argsort(d, kind="stable"), min(BINS, d.size)) if d.size else ():
         found = interval(y[part], np.arange(part.size))
         if found is not None:
-            bins.append(DistanceBin(float(d[part[0]]), float(d[part[-1]]), part.size, *found))
+            bins.append((float(d[part[0]] + d[part[-1]]) / 2, found))
     return bins
 
 
 @canvas.styled()
-def original_against_variants(bars: Sequence[Bar], chance: float) -> Figure:
+def original_against_variants(
+    bars: Sequence[tuple[str, Interval | None, Interval | None, bool]], chance: float
+) -> Figure:
     """One line a model: the original (open) and its variants (filled), with 95 % intervals; references in grey."""
     figure = Figure(figsize=(canvas.PHONE, 1.0 + 0.62 * len(bars)), layout="constrained")
     axes = figure.add_subplot()
-    for y, bar in enumerate(reversed(bars)):
-        colours = (canvas.MUTED, canvas.MUTED) if bar.reference else (canvas.BLUE, canvas.VERMILLION)
+    for y, (_, original, variants, reference) in enumerate(reversed(bars)):
+        colours = (canvas.MUTED, canvas.MUTED) if reference else (canvas.BLUE, canvas.VERMILLION)
         for found, colour, shift, fill in (
-            (bar.original, colours[0], 0.12, "none"), (bar.variants, colours[1], -0.12, colours[1]),
+            (original, colours[0], 0.12, "none"), (variants, colours[1], -0.12, colours[1]),
         ):  # fmt: skip
             if found is not None:
                 axes.plot(found[1:], (y + shift,) * 2, color=colour, linewidth=1.4)
                 axes.plot(found[0], y + shift, "o", color=colour, markerfacecolor=fill, markersize=6)
     axes.axvline(chance, color=canvas.MUTED, linewidth=0.8, linestyle=":")
-    canvas.names_above(axes, [bar.label for bar in reversed(bars)], [y + 0.38 for y in range(len(bars))])
+    canvas.names_above(axes, [label for label, *_ in reversed(bars)], [y + 0.38 for y in range(len(bars))])
     axes.set_ylim(-0.4, len(bars) - 0.4)
     axes.xaxis.set_major_formatter(_PERCENT)
     axes.set_xlabel("accuracy: original wording (open), variants (filled);\ndotted: guessing")
@@ -246,16 +217,16 @@ def original_against_variants(bars: Sequence[Bar], chance: float) -> Figure:
 
 
 @canvas.styled()
-def accuracy_by_distance(bins: dict[str, list[DistanceBin]]) -> Figure:
+def accuracy_by_distance(bins: dict[str, list[tuple[float, Interval]]]) -> Figure:
     """Accuracy of the variants over their distance from the original, one line a judged model."""
     figure = Figure(figsize=(canvas.PHONE, 3.2), layout="constrained")
     axes = figure.add_subplot()
     for k, (label, found) in enumerate(bins.items()):
-        x = [(b.low + b.high) / 2 for b in found]
-        y = [b.accuracy for b in found]
-        around = [[b.accuracy - b.accuracy_low for b in found], [b.accuracy_high - b.accuracy for b in found]]
+        x, (y, low, high) = [middle for middle, _ in found], np.array([one for _, one in found]).T
         colour = (canvas.BLUE, canvas.VERMILLION, canvas.MUTED)[k % 3]
-        axes.errorbar(x, y, yerr=around, fmt="o-", color=colour, capsize=3, linewidth=1.2, label=canvas.plain(label))
+        axes.errorbar(
+            x, y, yerr=[y - low, high - y], fmt="o-", color=colour, capsize=3, linewidth=1.2, label=canvas.plain(label)
+        )
     axes.yaxis.set_major_formatter(_PERCENT)
     axes.set_xlabel("cosine distance of the variant from the original")
     axes.set_ylabel("accuracy of the variants")
@@ -310,14 +281,12 @@ class Item:
         return first, next((one for one in reworded if one.state != first.state), self.wordings[-1])
 
 
-def top_items(
-    run_dir: Path, cells: Sequence[PerturbCell], results: Sequence[PerturbResult], limit: int = MAX_ITEMS_ON_PAGE
-) -> list[Item]:
-    """The first items of each judged model's ranked list, as many of each model as fit into `limit`."""
+def top_items(run_dir: Path, cells: Sequence[PerturbCell], results: Sequence[PerturbResult]) -> list[Item]:
+    """The first items of each judged model's ranked list, as many of each as fit on the page."""
     wanted: dict[Key, tuple[PerturbResult, int]] = {}
     for cell, result in zip(cells, results, strict=True):
         order = result.evidence.items.order.tolist() if result.evidence else list(range(cell.n))
-        for i in order[: max(1, limit // max(1, len(cells)))]:
+        for i in order[: max(1, MAX_ITEMS_ON_PAGE // max(1, len(cells)))]:
             wanted[result.model, result.benchmark, cell.question_ids[i]] = result, i
     rows: dict[Key, list[dict[str, Any]]] = {}
     for row in chain.from_iterable(iter_rows(run_dir, SCHEMA, _COLUMNS, _COLUMNS[:3], wanted)):
@@ -325,32 +294,29 @@ def top_items(
     return [_item(key, rows[key], result, i) for key, (result, i) in wanted.items() if key in rows]
 
 
-def _item(key: tuple[str, str, str], rows: list[dict[str, Any]], result: PerturbResult, i: int) -> Item:
+def _item(key: Key, rows: list[dict[str, Any]], result: PerturbResult, i: int) -> Item:
     rows = sorted(rows, key=lambda row: (row["variant"], row["replicate"]))
     first = rows[0]
     shown = tuple(_shown(row, first["question"]) for row in rows)
     states = {one.state for one in shown}
-    items = result.evidence.items if result.evidence else None
-    flagged = bool(items.flagged[i]) if items else False
-    drop = finite(items.drop[i]) if items else None
-    marks = [name for name, there in (
-        ("flagged", flagged), ("falls", drop is not None and drop > 0), ("rises", drop is not None and drop < 0),
-        ("same", drop == 0), ("none", "none" in states), ("absent", "absent" in states),
-    ) if there]  # fmt: skip
-    marks += [f"gate-{g.name}" for g in result.gates if key[2] in g.items]
-    return Item(
-        model=key[0],
-        benchmark=key[1],
-        question_id=key[2],
-        # A number has no options: the right one stands in their place.
-        options=tuple(first["options"]) or (() if first["target"] is None else (f"{first['target']:g}",)),
-        gold=int(first["gold"]) if first["options"] else 0,
-        drop=drop,
-        pvalue=finite(items.pvalues[i]) if items else None,
-        flagged=flagged,
-        marks=tuple(marks),
-        wordings=shown,
-    )
+    drop, pvalue, flagged = None, None, False
+    if result.evidence:
+        items = result.evidence.items
+        drop, pvalue, flagged = finite(items.drop[i]), finite(items.pvalues[i]), bool(items.flagged[i])
+    marks = {
+        "flagged": flagged,
+        "falls": drop is not None and drop > 0,
+        "rises": drop is not None and drop < 0,
+        "same": drop == 0,
+        "none": "none" in states,
+        "absent": "absent" in states,
+    }
+    marks |= {f"gate-{g.name}": True for g in result.gates if key[2] in g.items}
+    # a number has no options: the right one stands in their place
+    options = tuple(first["options"]) or (() if first["target"] is None else (f"{first['target']:g}",))
+    gold = int(first["gold"]) if first["options"] else 0
+    found = tuple(name for name, there in marks.items() if there)
+    return Item(*key, options, gold, drop, pvalue, flagged, found, shown)
 
 
 def _shown(row: dict[str, Any], original: str) -> Shown:
@@ -362,15 +328,16 @@ def _shown(row: dict[str, Any], original: str) -> Shown:
     if not row["asked"]:
         return Shown(label, [], None, "absent", "not in the library: not asked")
     if row["error"] is not None:
-        return Shown(label, segments, row["distance"], "none", f"failed: {row['error']}")
-    if not row["parsed"]:
-        return Shown(label, segments, row["distance"], "none", f"unreadable: {row['response']}")
-    state = "correct" if row["correct"] else "wrong"
-    if row["answer"] is not None:
-        answer = str(row["options"][row["answer"]])
-    else:  # of an imported answer nothing but the reply may be known
-        answer = row["response"] or state if row["answer_number"] is None else f"{row['answer_number']:g}"
-    return Shown(label, segments, row["distance"], state, answer)
+        state, said = "none", f"failed: {row['error']}"
+    elif not row["parsed"]:
+        state, said = "none", f"unreadable: {row['response']}"
+    else:
+        state = "correct" if row["correct"] else "wrong"
+        if row["answer"] is not None:
+            said = str(row["options"][row["answer"]])
+        else:  # of an imported answer nothing but the reply may be known
+            said = row["response"] or state if row["answer_number"] is None else f"{row['answer_number']:g}"
+    return Shown(label, segments, row["distance"], state, said)
 
 
 def items_csv(cells: Sequence[PerturbCell], results: Sequence[PerturbResult]) -> str:

@@ -3,9 +3,8 @@ could find anything: the detectable drop, the article's table. Starts nothing.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from audit.benchmarks.config import BenchmarkConfig
@@ -52,6 +51,18 @@ class PerturbRun:
         return (self.benchmark, self.control) if self.control else (self.benchmark,)
 
     @property
+    def margin(self) -> float:
+        """Of broken variants, for a model that has everything right, where it is largest: what is printed holds for
+        any."""
+        review = self.benchmark.library.header.review
+        return (review.upper_95 if review else 0.0) * (1 - self.resolved.samples[0].sample.chance)
+
+    def detectable(self, config: PerturbConfig) -> float:
+        """The smallest drop of the audited benchmark's accuracy (0-1) that is found with the wanted power."""
+        t, n, margin = PerturbThresholds.from_mapping(config.verdict), self.resolved.samples[0].sample.n, self.margin
+        return detectable_drop(n, config.num_variants, PLANNED_FLIPS, margin=margin, alpha=t.alpha, power=t.power)
+
+    @property
     def unlike(self) -> str:
         """In what the two libraries were made differently, as a sentence; empty where they were made alike."""
         if self.control is None:
@@ -81,7 +92,15 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
         check_fresh(both[0], both[1], (sets[0].name, sets[1].name))
     resolved = settle_references(config, resolved, SAME)
     files = dict(zip((FILE, CONTROL_FILE), (one.library for one in sets), strict=False))
-    return PerturbRun(replace(resolved, own=partial(_paths, files), on_open=partial(_save, files)), needed, *sets)
+
+    def paths(place: Path) -> dict[str, str]:
+        return {library.header.benchmark: where(place / file) for file, library in files.items()}
+
+    def save(run_dir: Path) -> None:  # what every node reads, and what a report is rebuilt from
+        for file, library in files.items():
+            write_library(library, run_dir / file)
+
+    return PerturbRun(replace(resolved, own=paths, on_open=save), needed, *sets)
 
 
 def _needed(config: PerturbConfig, library: Library) -> int | None:
@@ -132,42 +151,17 @@ def _reworded(config: PerturbConfig, asked: BenchmarkConfig, library: Library) -
     return Reworded(benchmark.name, library, selection)
 
 
-def _paths(libraries: Mapping[str, Library], place: Path) -> dict[str, str]:
-    return {library.header.benchmark: where(place / file) for file, library in libraries.items()}
-
-
-def _save(libraries: Mapping[str, Library], run_dir: Path) -> None:
-    """The libraries beside the shards: what every node reads, and what a report is rebuilt from."""
-    for file, library in libraries.items():
-        write_library(library, run_dir / file)
-
-
 def planned(config: PerturbConfig) -> Planned:
     run = resolve_perturb(config)
-    found = {"minimum_detectable_drop": _detectable(run, config), "questions_needed": run.needed}
+    found = {"minimum_detectable_drop": run.detectable(config), "questions_needed": run.needed}
     return Planned(run.resolved, lambda asked: describe(run, config, asked), lambda one: {**called(one), **found})
-
-
-def _margin(run: PerturbRun) -> float:
-    """Largest for a model that has everything right: what is printed holds for any."""
-    review = run.benchmark.library.header.review
-    return (review.upper_95 if review else 0.0) * (1 - run.resolved.samples[0].sample.chance)
-
-
-def _detectable(run: PerturbRun, config: PerturbConfig) -> float:
-    """The smallest drop of the audited benchmark's accuracy (0-1) that is found with the wanted power."""
-    t, n = PerturbThresholds.from_mapping(config.verdict), run.resolved.samples[0].sample.n
-    margin = _margin(run)
-    return detectable_drop(n, config.num_variants, PLANNED_FLIPS, margin=margin, alpha=t.alpha, power=t.power)
 
 
 def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> list[str]:
     """The plan in lines that a person reads. Tokens are before prefix caching; calls leave out missing variants."""
-    sample = run.resolved.samples[0].sample
     thresholds = PerturbThresholds.from_mapping(config.verdict)
     references = len(config.model) - len(judged(config)) + sum(len(one.models) for one in reference_runs(config))
     review = run.benchmark.library.header.review
-    margin = _margin(run)
     lines = [
         *(f"library        {x.library.header.name} {x.library.sha256[:12]}: {x.selection.sentence}" for x in run.sets),
         *([f"  {run.unlike}"] if run.unlike else []),
@@ -182,10 +176,9 @@ def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> 
             f"  calls              {calls.calls:>12,}  {', '.join(f'{one.arms[arm]:,} {arm}' for arm in Arm)}",
             *calls.lines(),
         ]
-    alpha, power, n = thresholds.alpha, thresholds.power, sample.n
-    seen = _detectable(run, config)
-    basis = f"power {percent(thresholds.power)}, two wordings of an item disagree in {percent(PLANNED_FLIPS)} of cases"
-    lines.append(f"detectable drop      {100 * seen:>12.1f}  points ({basis})")
+    alpha, power, n = thresholds.alpha, thresholds.power, run.resolved.samples[0].sample.n
+    basis = f"power {percent(power)}, two wordings of an item disagree in {percent(PLANNED_FLIPS)} of cases"
+    lines.append(f"detectable drop      {100 * run.detectable(config):>12.1f}  points ({basis})")
     if run.control is not None:
         sizes = (n, run.resolved.samples[1].sample.n)
         each = [detectable_drop(m, config.num_variants, PLANNED_FLIPS, alpha=alpha, power=power) for m in sizes]
@@ -198,7 +191,7 @@ def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> 
     if not references:
         lines.append("  No references: a drop could not be told from variants that are harder for every model.")
     lines.append("The article's table for this design, and what holds:")
-    for row in volume_table(n, PLANNED_FLIPS, references=references, margin=margin, alpha=alpha, power=power):
+    for row in volume_table(n, PLANNED_FLIPS, references=references, margin=run.margin, alpha=alpha, power=power):
         lines.append(f"  {row.relative_cost:>2}x  {row.calls:>9,} calls  it says: {row.article}")
         lines.append(f"       holds: {row.valid}")
     return lines + reach(run.resolved, asked, run.needed)

@@ -1,4 +1,11 @@
-"""What the analysis of one cell (model x benchmark) starts from: arrays of answers, nothing else."""
+"""What the analysis of one cell (model x benchmark) starts from: arrays of answers, which of them were not read, and
+what speaks against comparing with a reference.
+
+Which answers are missing may hang on what they would have been (replies that are cut off, calls that fail), for the
+tested model and for what it is compared with alike. So models of which too little is parsed are not compared with, and
+a verdict must hold in an adverse reading too: odds of a right answer that differ by `unparsed_gamma` from those
+predicted (`audit.statistics.unparsed`).
+"""
 
 from __future__ import annotations
 
@@ -8,13 +15,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from audit.errors import DataError
+from audit.judge.gates import read_limits
+from audit.perturb.design import PerturbThresholds
 from audit.shards.keys import RequestCounts
+from audit.statistics.between_models import repeats
 from audit.statistics.chance import upper_limit
 from audit.statistics.exchange import AffectedItems, affected_items, item_pvalues
 from audit.statistics.multiplicity import benjamini_hochberg, benjamini_yekutieli
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.unparsed import imputed, predict_right
 from audit.statistics.wording_drop import item_means, mean_of
+from audit.verdict.result import Reason, because
 
 FREE_FORM = 0  # options of an item that is answered freely, such as with a number: chance 0
 _GOLDEN = (5**0.5 - 1) / 2  # multiples of it, less their whole part, are spread evenly over 0-1
@@ -49,25 +60,26 @@ class Wordings:
         asked = self.was_asked
         return np.isnan(self.original) & asked.any(axis=0), np.isnan(self.variants) & asked
 
-    def held(self, gamma: float, *, original: bool, variants: bool) -> Wordings:
-        """The same with an outcome for every answer that was asked and not parsed.
+    @property
+    def parsed(self) -> bool:
+        """Whether all that was asked was read."""
+        return not any(part.any() for part in self.unread)
 
-        Its odds of being right are gamma times those that the other answers to the item predict (true), or one gamma-th
-        (false). Outcomes are drawn at evenly spread points, the same for every gamma, so that they are 0 or 1 like
-        the others, hang on no random number, and more are right the larger the odds.
+    def held(self, gamma: float, *, against: bool = False) -> Wordings:
+        """The same with an outcome for every answer that was asked and not parsed: for a drop (originals right,
+        variants wrong), or against one.
+
+        The odds of a right answer are gamma times those that the other answers to the item predict, or one gamma-th.
+        Outcomes are drawn at evenly spread points, the same for every gamma, so that they are 0 or 1 like the others,
+        hang on no random number, and more are right the larger the odds.
         """
-        first, others = self.unread
         predicted = predict_right(np.concatenate(self.pair))
-
-        def drawn(values: FloatArray, unparsed: BoolArray, favour: bool) -> FloatArray:
+        held = []
+        for values, unparsed, favour in zip(self.pair, self.unread, (not against, against), strict=True):
             chance = imputed(values, unparsed, predicted, gamma, favour)[unparsed]
-            out = values.copy()
-            out[unparsed] = (np.arange(1, chance.size + 1) * _GOLDEN) % 1 < chance
-            return out
-
-        return replace(
-            self, original=drawn(self.original, first, original), variants=drawn(self.variants, others, variants)
-        )
+            held.append(values.copy())
+            held[-1][unparsed] = (np.arange(1, chance.size + 1) * _GOLDEN) % 1 < chance
+        return replace(self, original=held[0], variants=held[1])
 
     @property
     def runs_that_differ(self) -> int:
@@ -78,7 +90,7 @@ class Wordings:
 
 @dataclass(frozen=True)
 class BrokenShare:
-    """People read `checked` variants drawn at random and found `broken` whose gold answer is lost."""
+    """People read `checked` variants drawn at random and found `broken` whose gold answer is lost. Raises DataError."""
 
     checked: int
     broken: int
@@ -152,14 +164,93 @@ class PerturbCell:
 
 
 @dataclass(frozen=True)
+class ArmRead:
+    """What was read of one arm, a replicate of the original or one rank of variant. unread: (n,) asked and not read."""
+
+    name: str
+    read: int
+    asked: int
+    unread: BoolArray
+
+    @property
+    def share(self) -> float:
+        return self.read / self.asked
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """95 % interval of the share."""
+        return read_limits(self.read, self.asked)
+
+
+def arms_read(wordings: Wordings) -> list[ArmRead]:
+    """Every arm of one model of which something was asked, so that one unreadable set does not hide in a mean."""
+    original, variants = wordings.unread
+    asked = wordings.was_asked
+    arms = [(f"original #{k}", row, asked.any(axis=0)) for k, row in enumerate(original)]
+    arms += [(f"variant {j + 1}", row, asked[j]) for j, row in enumerate(variants)]
+    sized = [(name, int(mask.sum()), row) for name, row, mask in arms]
+    return [ArmRead(name, many - int(row.sum()), many, row) for name, many, row in sized if many]
+
+
+def lowest_arm(wordings: Wordings) -> ArmRead | None:
+    """The arm of which the smallest share can have been parsed: that of the lowest upper limit."""
+    return min(arms_read(wordings), key=lambda arm: arm.limits[1], default=None)
+
+
+def usable_references(
+    cell: PerturbCell, thresholds: PerturbThresholds
+) -> tuple[tuple[Wordings, ...], tuple[Reason, ...]]:
+    """The references of a cell that can be compared with, and why the others cannot."""
+    twice = repeats([np.concatenate(w.pair) for w in (cell.tested, *cell.references)])
+    why = [_unusable(cell, w, thresholds, repeated=k in twice) for k, w in enumerate(cell.references, 1)]
+    used = tuple(w for w, reason in zip(cell.references, why, strict=True) if reason is None)
+    return used, tuple(reason for reason in why if reason is not None)
+
+
+def _unusable(cell: PerturbCell, w: Wordings, thresholds: PerturbThresholds, *, repeated: bool) -> Reason | None:
+    if repeated:
+        return because("left_out_repeats", model=w.model)
+    if not cell.can_lose(w):
+        return because("left_out_at_chance", model=w.model)
+    worst = lowest_arm(w)
+    if worst is not None and worst.limits[1] < thresholds.answered_share_min:
+        return because("left_out_unparsed", model=w.model, share=worst.share, arm=worst.name)
+    # above chance only without its unparsed answers, it has no share to lose in the adverse reading
+    if not w.parsed and not cell.can_lose(w.held(thresholds.unparsed_gamma)):
+        return because("left_out_at_chance_unparsed", model=w.model)
+    return None
+
+
+def against_drop(cell: PerturbCell, gamma: float) -> PerturbCell | None:
+    """The cell with unparsed answers held against a finding, at odds of gamma; None where all were parsed.
+
+    Of the tested model originals are wrong and variants right; of the references, and of the tested model on the fresh
+    items, it is the other way round, as their drops are what its own is compared with.
+    """
+    control, tested, references = cell.control, cell.tested, cell.references
+    if all(w.parsed for w in (tested, *references)) and (control is None or control.tested.parsed):
+        return None
+    return replace(
+        cell,
+        tested=tested.held(gamma, against=True),
+        references=tuple(w.held(gamma) for w in references),
+        control=control and replace(control, tested=control.tested.held(gamma)),
+    )
+
+
+def for_drop(cell: PerturbCell, gamma: float) -> Wordings | None:
+    """The tested model with unparsed answers held for a drop, at odds of gamma; None where all were parsed."""
+    return None if cell.tested.parsed else cell.tested.held(gamma)
+
+
+@dataclass(frozen=True)
 class ItemLevel:
     """All arrays (n,). pvalues: exact, NaN where an item cannot be compared; adjusted: over the items, so that of the
-    flagged ones (adjusted <= alpha) no more than a share alpha is expected to be false.
-
-    method: "bh" for independent items, "by" for items in clusters. smallest_p: 1 / (N + 1). can_flag: whether any
-    number of items with that p could ever be flagged. drop: original - mean of the variants; beyond: minus
-    the references' mean drop. order: indices of the items, the most conspicuous first (p, then drop beyond the
-    references, then id). affected: None for items in clusters, which may have been reworded together.
+    flagged ones (adjusted <= alpha) a share alpha at most is expected to be false. method: "bh" for independent items,
+    "by" for items in clusters. smallest_p: 1 / (N + 1). can_flag: whether any number of items with that p could ever be
+    flagged. drop: original - mean of the variants; beyond: minus the references' mean drop. order: of indices, the most
+    conspicuous first (p, then drop beyond the references, then id). affected: None for items in clusters, which may
+    have been reworded together.
     """
 
     pvalues: FloatArray
@@ -177,19 +268,16 @@ class ItemLevel:
 def item_level(cell: PerturbCell, alpha: float = 0.05) -> ItemLevel:
     """Rank, flag and count the items of a cell."""
     p = item_pvalues(*cell.tested.pair)
-    method = "by" if cell.clustered else "bh"
-    adjusted = benjamini_yekutieli(p) if cell.clustered else benjamini_hochberg(p)
-    o, v = item_means(*cell.tested.pair)
-    drop = o - v
-    gaps = [a - b for a, b in (item_means(*r.pair) for r in cell.references)]
+    clustered = cell.clustered
+    adjusted = benjamini_yekutieli(p) if clustered else benjamini_hochberg(p)
+    drop, *gaps = (np.subtract(*item_means(*w.pair)) for w in (cell.tested, *cell.references))
     # an item that no reference answered has no reference drop: it is ranked by its own
     stacked = np.stack(gaps) if gaps else np.full((1, cell.n), np.nan)
-    known = np.sum(~np.isnan(stacked), axis=0)
-    beyond = drop - np.nansum(stacked, axis=0) / np.maximum(known, 1)
+    beyond = drop - np.nansum(stacked, axis=0) / np.maximum(np.sum(~np.isnan(stacked), axis=0), 1)
     smallest = 1 / (1 + int(np.max(np.sum(~np.isnan(cell.tested.variants), axis=0), initial=0)))
     order = np.lexsort((np.array(cell.question_ids), -np.nan_to_num(beyond, nan=-2.0), np.nan_to_num(p, nan=2.0)))
     m = int(np.sum(~np.isnan(p)))
-    factor = float(np.sum(1 / np.arange(1, m + 1))) if method == "by" else 1.0
+    factor = float(np.sum(1 / np.arange(1, m + 1))) if clustered else 1.0
     return ItemLevel(
         pvalues=p,
         adjusted=adjusted,
@@ -197,8 +285,8 @@ def item_level(cell: PerturbCell, alpha: float = 0.05) -> ItemLevel:
         drop=drop,
         beyond=beyond,
         order=order.astype(np.int64),
-        method=method,
+        method="by" if clustered else "bh",
         smallest_p=smallest,
         can_flag=smallest * factor <= alpha,
-        affected=None if cell.clustered else affected_items(*cell.tested.pair, confidence=1 - alpha),
+        affected=None if clustered else affected_items(*cell.tested.pair, confidence=1 - alpha),
     )

@@ -1,51 +1,17 @@
-"""Models of known truth: what the calibration simulates.
+"""Models of known truth: what the calibration simulates. `World` says what the numbers of each world mean.
 
 A simulated benchmark has n items, easy for most models or hard for most. The first worlds (WORLDS) are those of the
 test's own null: chances are Beta distributed over items (`audit.statistics.difficulty`), references are about as able
-as the tested model, and harder variants cost every model the same share of its accuracy.
-
-- clean: nothing is special about the original wordings; clean_unparsed: 4 % of all models' answers are not parsed;
-- harder: variants cost every model about 5 points (the same share of its accuracy);
-- uneven, uneven_4: the same, but what it costs differs between models with a standard deviation of 2 or 4 points;
-- broken_5: 5 % of the variants lost their answer, and every model guesses at these;
-- memorised: the tested model is right on 15 % of the originals because it remembers them; memorised_unparsed: and 4 %
-  of all models' answers are not parsed;
-- memorised_harder: both at once; memorised_half: it remembers half of the originals;
-- memorised_5: right on a sixth of the originals, so that its drop is 5 points, the smallest effect that matters: to
-clear it is wrong, and so it is in the world harder, where its drop is 5 points too; memorised_5_unparsed: and 4 % of
-all models' answers are not parsed;
-- memorised_5_groups: the same, but items are in groups of ten, known to the run, and remembered by whole groups;
-- memorised_5_unread: the same, and 4 % of its variants' answers, all of them wrong, are not parsed;
-- harder_unread: harder, and 4 % of the tested model's answers to variants, all of them right, are not parsed;
-- harder_references_unread: harder, and 4 % of every reference's, all of them wrong, are not parsed.
+as the tested model, and harder variants cost every model the same share of its accuracy. The drop of `harder`, and of
+those named memorised_5, is the smallest effect that matters: to clear these is wrong.
 
 The others (OTHERS) are made otherwise: an item's log-odds are normal and a model's ability is added to them (`logit`),
 so harder variants, which take the same log-odds from every model, cost an abler model another share of its accuracy.
-Nobody remembers anything, but where the name says so.
+What happens in LIKE_MEMORY looks like memory. Names tell that the references of `family` are of one, and do not tell it
+of `family_unnamed`. A person found in a random sample what was broken, but in `broken_unseen`.
 
-- logit: variants 5 points harder for a model of accuracy .7;
-- abler: tested .65, references about .85, 5 points harder; abler_10: 10 points; abler_near: tested .70, references
-  about .80, 10 points harder; weaker: tested .80, references about .60, 10 points harder;
-- family: what variants cost differs by .3 points between references, which are of one family by their names, and the
-  tested model is from a population where it differs by 2.5;
-- easy_broken: 4 % of the variants lost their answer, all of easy items; broken_alone: of items that the tested model
-  alone knows; each with what a person found in a random sample;
-- specific: every variant has a difficulty of its own, with a standard deviation of 1 in log-odds;
-- memorised_easier: as logit, and the tested model is right on 30 % of the originals because it remembers them, more
-  often where items are easy: in proportion to the models' mean chance;
-- abler_memorised, weaker_memorised: as abler and weaker, and the tested model is right on 15 % of the originals;
-- tainted: one reference remembers 15 to 50 % of the items, the tested model none; tainted_memorised: both do;
-- softer: variants 5 points easier for a model of accuracy .7, which hides memory; softer_memorised: as it does.
-
-What happens in other worlds looks like memory (LIKE_MEMORY): touchy, one model in eight loses 8 points more, the tested
-one too, and variants are 3 points harder; touchy_itself, the tested model alone loses 5 more; family_unnamed, as family
-with names that do not tell; broken_unseen, as broken_alone with a reader who saw none of the broken variants.
-
-With a control the same models answer held-out items, too, whose variants cost what the benchmark's do, but for two
-worlds:
-
-- fresh_easier: the benchmark's variants cost 5 points and the held-out items' nothing, which breaks the control;
-- memorised_fresh_harder: memory, and held-out items whose variants cost 5 points where the benchmark's cost nothing.
+With a control the same models answer held-out items, too, whose variants cost what the benchmark's do; where those of
+the benchmark cost more (`fresh_easier`) the control is broken.
 """
 
 from __future__ import annotations

@@ -16,8 +16,7 @@ from audit.decision import Decision, decision_of
 from audit.errors import ConfigError
 from audit.panel import SUITE, panel_runs
 from audit.perturb.evidence import clean_alarms
-from audit.perturb.report import run_library
-from audit.perturb.rows import perturb_cells, read_run
+from audit.perturb.report import perturb_cells, read_run, run_library
 from audit.report.build import ReportPaths
 from audit.report.joint import joint_report
 from audit.shards.files import file_sha256

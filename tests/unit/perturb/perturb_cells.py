@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from audit.perturb.analyse import PerturbSettings, RunVerdict, analyse
+from audit.judge.record import Settings
+from audit.perturb.analyse import RunVerdict, analyse
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.worlds import PerturbDesign, World, simulate
@@ -35,7 +36,7 @@ LIMITS = PerturbThresholds()
 
 def result(c: PerturbCell, limits: PerturbThresholds = LIMITS):
     """What is said of one cell."""
-    return analyse([c], PerturbSettings(limits, 1, 400, n_draws=100))[0]
+    return analyse([c], Settings(limits, 1, 400))[0]
 
 
 def codes(reasons) -> dict:
@@ -63,5 +64,5 @@ def judged(*cells: PerturbCell, table=None) -> RunVerdict:
     return RunVerdict(
         seed=1, n_resamples=200, thresholds=thresholds.to_dict(), library=LIBRARY, control_library=LIBRARY,
         runs=({"models": []},), rows=(CellRows("m", "b", 10, 10),), cells=cells,
-        results=analyse(cells, PerturbSettings(thresholds, 1, 200, table, n_draws=50)),
+        results=analyse(cells, Settings(thresholds, 1, 200, table)),
     )  # fmt: skip

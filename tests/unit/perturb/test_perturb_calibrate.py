@@ -180,33 +180,37 @@ def test_the_table_that_ships_holds_what_is_claimed():
 EXPECTED_MISSED = {(1000, 1, 5)}
 
 
+RUN = {
+    "n": 1000, "variants": 3, "references": 5, "checked": 150, "accuracy": 0.7, "unparsed": 0.0, "replicates": 1,
+    "control": False,
+}  # fmt: skip
+
+
 def test_the_nearest_design_is_printed():
     table = shipped_table(JUDGE.shipped)
-    run = {"n": 900, "variants": 3, "references": 6, "checked": 140}
-    found = nearest(table, **run)
+    run = RUN | {"n": 900, "references": 6, "checked": 140}
+    found = nearest(table, run)
     assert (found.design["n"], found.design["references"], found.design["checked"]) == (1000, 5, 150)
     for rate in ("clean_cleared", "memorised_5_cleared", "memorised_5_cleared_panel"):  # both errors, beside each other
         assert percent(found.rates[rate]) in found.sentence
-    same = nearest(table, **run, thresholds=PerturbThresholds().to_dict())
-    other = nearest(table, **run, thresholds=PerturbThresholds(alpha=0.01).to_dict())
+    same = nearest(table, run, PerturbThresholds().to_dict())
+    other = nearest(table, run, PerturbThresholds(alpha=0.01).to_dict())
     assert same.sentence == found.sentence and "alpha 0.05 (this run: 0.01)" in other.sentence
     for more in ({"control": True}, {"checked": 0}):  # what these rates do not say is said beside them
-        said = nearest(table, **(run | more)).sentence
+        said = nearest(table, run | more).sentence
         assert said.startswith(found.sentence) and len(said) > len(found.sentence)
     for runs in (1, 2):  # two designs differ by nothing else
-        near = nearest(table, n=1000, variants=3, references=5, checked=150, replicates=runs)
-        assert near.design["replicates"] == runs
-    assert nearest(table, n=900, variants=3, references=0, checked=0).design["references"] == 0
-    assert nearest(None, n=1, variants=1, references=0, checked=0) is None
+        assert nearest(table, RUN | {"replicates": runs}).design["replicates"] == runs
+    assert nearest(table, RUN | {"n": 900, "references": 0, "checked": 0}).design["references"] == 0
+    assert nearest(None, RUN) is None
 
 
 @pytest.mark.parametrize(
     "far", [{"n": 60}, {"n": 14000}, {"accuracy": 0.1}, {"references": 40}, {"unparsed": 0.2}, {"variants": 60}]
 )
 def test_no_rate_is_quoted_where_no_design_is_near(far):
-    run = {"n": 1000, "variants": 3, "references": 5, "checked": 150}
-    assert nearest(shipped_table(JUDGE.shipped), **run).rates
-    found = nearest(shipped_table(JUDGE.shipped), **(run | far))
+    assert nearest(shipped_table(JUDGE.shipped), RUN).rates
+    found = nearest(shipped_table(JUDGE.shipped), RUN | far)
     assert not found.rates and found.sentence.startswith("No calibrated design is near")
 
 

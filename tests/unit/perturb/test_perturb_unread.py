@@ -11,9 +11,8 @@ from audit.perturb.decide import decide, finding, standing
 from audit.perturb.design import Arm
 from audit.perturb.evidence import Adverse, adverse, beside_references, no_larger, run_tests
 from audit.perturb.gates import parseability
-from audit.perturb.record import Wordings
-from audit.perturb.rows import Requests, wordings
-from audit.perturb.unread import against_drop, for_drop, usable_references
+from audit.perturb.record import Wordings, against_drop, for_drop, usable_references
+from audit.perturb.report import Requests, wordings
 from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.perturb.worlds import WORLDS, PerturbDesign, simulate
 from audit.records import Setting

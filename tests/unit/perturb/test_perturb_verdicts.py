@@ -7,7 +7,8 @@ import pytest
 from perturb_cells import LIMITS, cell, codes, result, with_answers
 
 from audit.errors import ConfigError
-from audit.perturb.analyse import PerturbSettings, analyse, cell_dict
+from audit.judge.record import Settings
+from audit.perturb.analyse import analyse, cell_dict
 from audit.perturb.decide import cannot_exclude, decide, finding, headline
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import Adverse, Bracket, grounds, measure, run_tests
@@ -181,12 +182,12 @@ def test_p_values_after_correction_decide():
 
 def test_the_panel_is_corrected_by_holm():
     cells = [cell(n=300, seed=s, memorised=m, references=r) for s, m, r in ((1, 0.3, 5), (2, 0.0, 5), (3, 0.3, 0))]
-    results = analyse(cells, PerturbSettings(LIMITS, 1, 100))
+    results = analyse(cells, Settings(LIMITS, 1, 100))
     tests = [r.evidence.tests for r in results]
     assert [r.found_p for r in results] == pytest.approx(holm([t.found_p for t in tests]))
     assert [r.beyond_p for r in results[:2]] == pytest.approx(holm([t.beyond_p for t in tests[:2]]))
     assert tests[2].beyond_p is None and results[2].beyond_p is None
-    alone = analyse(cells[:1], PerturbSettings(LIMITS, 1, 100))[0]
+    alone = analyse(cells[:1], Settings(LIMITS, 1, 100))[0]
     assert results[0].evidence.drop == alone.evidence.drop  # a cell's random numbers are its own
     assert results[0].found_p >= alone.found_p
 

@@ -11,9 +11,8 @@ from audit.json_types import attributes
 from audit.judge.record import Case, Judge, Settings, judge_cells
 from audit.memory.decide import cannot_exclude, decide, headline, tipping
 from audit.memory.design import MemoryThresholds
-from audit.memory.evidence import Evidence, correct
+from audit.memory.evidence import Evidence, correct, measure
 from audit.memory.gates import all_gates, readable
-from audit.memory.measure import measure
 from audit.memory.record import MemoryCell
 from audit.memory.texts import CONDITIONS, INDICATORS, TEXTS
 from audit.memory.vocabulary import MemoryResult
@@ -34,6 +33,8 @@ def _result(case: Case[MemoryCell, Evidence, Evidence]) -> MemoryResult:
     decision = decide(evidence, gates, thresholds)
     said = headline(cell, decision.verdict, evidence, gates, thresholds.alpha)
     without = score_without(cell, evidence, gates)
+    run = {"n": cell.published.n, "fresh": cell.fresh.n if cell.fresh else 0, "references": len(cell.references)}
+    near = None if cell.recorded else nearest(case.settings.table, run, thresholds.to_dict())
     return MemoryResult(
         model=cell.model,
         benchmark=cell.benchmark,
@@ -44,15 +45,7 @@ def _result(case: Case[MemoryCell, Evidence, Evidence]) -> MemoryResult:
         evidence=evidence,
         without=without,
         holds_up_to=tipping(evidence, decision.verdict, thresholds),
-        calibration=None
-        if cell.recorded
-        else nearest(
-            case.settings.table,
-            n=cell.published.n,
-            fresh=cell.fresh.n if cell.fresh else 0,
-            references=len(cell.references),
-            thresholds=thresholds.to_dict(),
-        ),
+        calibration=near,
     )
 
 
@@ -89,13 +82,20 @@ class RunVerdict(JudgedRun[MemoryCell, MemoryResult]):
 
 def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
     """Every statistic of one cell."""
-    evidence, own = result.evidence, cell.tested[0]
+    evidence, own, without = result.evidence, cell.tested[0], result.without
     scores = own.score[~np.isnan(own.score)]
+    items = without.items
+    named = [] if items is None else [cell.published.question_ids[i] for i in items.order if items.named[i]]
     return {
         "fresh": cell.fresh.name if cell.fresh else None,
         "indicators": [{**json_ready(one), "test": INDICATORS[one.name].level} for one in evidence.indicators],
         "sensitivity": result.sensitivity,
-        "without_memory": _without(cell, result),
+        "without_memory": {
+            **attributes(without, "sentence", "score", "needs"),
+            "estimate": without.found,
+            "holds_if": CONDITIONS,
+            "items_named": named,
+        },
         "score": float(scores.mean()) if scores.size else None,
         "chance": cell.published.chance,
         "n_questions": cell.published.n,
@@ -115,21 +115,6 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
     }
 
 
-def _without(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
-    """The score without memory, when it holds, and the items that are named."""
-    without = result.without
-    items = without.items
-    named = [] if items is None else [cell.published.question_ids[i] for i in items.order if items.named[i]]
-    return {
-        "sentence": without.sentence,
-        "score": without.score,
-        "estimate": without.found,
-        "needs": without.needs,
-        "holds_if": CONDITIONS,
-        "items_named": named,
-    }
-
-
 NEAR = 1.5  # the largest distance at which a design is called near: twice the items and half the held-out ones, say
 # Worlds of models without memory in which the sets, or the models, differ; the worst is quoted.
 _DIFFER = (
@@ -139,20 +124,15 @@ _DIFFER = (
 
 
 def nearest(
-    table: Mapping[str, Any] | None,
-    *,
-    n: int,
-    fresh: int,
-    references: int,
-    thresholds: Mapping[str, float] | None = None,
+    table: Mapping[str, Any] | None, run: Mapping[str, Any], thresholds: Mapping[str, float] | None = None
 ) -> Calibration | None:
     """The design with the smallest |log n| + |log fresh| + |log(1 + R)|, held-out items or none alike; none near is
     said, with no rates, where that is above NEAR. None without a table.
 
-    fresh: how many held-out items; 0 for none. A run with held-out items and no reference is compared with one of
-    neither. thresholds: the run's; the sentence says where its level or smallest effect that matters is not the
-    table's.
+    run: n, fresh (held-out items, 0 for none) and references; with held-out items and no reference it is compared with
+    one of neither. thresholds: the run's.
     """
+    n, fresh, references = (run[name] for name in ("n", "fresh", "references"))
     if not fresh or not references:
         fresh = references = 0
 

@@ -6,32 +6,11 @@ Items have normal difficulties in logits; a model's logit on an item is its abil
 (standard deviation `_OWN_ITEM`). So a gap of equal difficulty for all is neither the same number of points nor the same
 share for two models of unlike ability: no world is the null hypothesis of the audit's own tests. The likelihood of a
 text, and of each order of a shard or of an item's options, is a normal number, shared by all models but for a part of
-their own, times what a model makes of it. The worlds, of models without memory unless said:
-
-- clean: references are as able as the tested model; clean_unparsed: 4 % of all answers are unparsed, at random;
-- abler, weaker: the tested model is 20 points below its references, or above them;
-- spread_wider: .85 against references of .60, and the held-out items' difficulties spread twice as wide;
-  spread_narrower: .55 against .75, and they spread a sixth as wide; both are as hard for the average reference;
-- guessed_wider, guessed_narrower: .85 against .60, spreads as above, and what is not known is guessed at .25;
-- tau_2, tau_4: models differ in how the two sets suit them, by 2 or 4 points (standard deviation);
-- harder: the held-out items are 10 points harder for every model, in points; newer: 6 for the tested model
-  alone, and nobody states the dates (where they are stated, the program refuses such items);
-- touchy: one reference loses 8 points on the held-out items;
-- larger_1.3, larger_1.5: the published text is .5 spreads more popular, and the tested model makes 1.3 or 1.5 times as
-  much of it as its references; family: 1 spread, 1.2 times, and references alike within .05; larger_even: as
-  larger_1.5, and likelihoods spread alike over texts;
-- sequenced: orders of items and options have a sense of .3 spreads; felt_2: the tested model feels it twice as much;
-  larger_all: text, orders and options all 1.5 times;
-- chosen_harder: the held-out items are chosen, out of some 10 points harder, by the references' own answers;
-- contaminated: one reference has learnt half of the answers.
-
-And of models with memory: answers (30 % of the answers are learnt), half (50 %), dose_15 (15 %), half_abler (50 %,
-with abler references), half_contaminated (one reference has learnt the same), text (published text and orders are
-likelier by .3 spreads), gap_5 (learnt answers raise the score by the smallest effect that matters exactly: to clear it
-is wrong), gap_5_tau_2 (where models differ), gap_5_unparsed (4 % of all answers are unparsed, at random), gap_5_hidden
-(4 % of the tested model's answers on each set are unparsed, and all speak for it), gap_5_guessed (as
-guessed_narrower), chosen_easier (15 %; the held-out items are chosen, out of some 9 points easier, by the references'
-own answers).
+their own, times what a model makes of it. CLEAN and WITH_MEMORY have the worlds, and `World` what their numbers mean.
+Held-out items of `spread_*` and `guessed_*` are as hard for the average reference; those of `newer` are harder for the
+tested model alone, and nobody states the dates (where they are stated, the program refuses such items); those of
+`chosen_*` are chosen, out of a pool, by the references' own answers. In gap_5 learnt answers raise the score by the
+smallest effect that matters exactly: to clear it is wrong.
 
 Two errors are counted: memory found where there is none, and the clearance (`nothing_seen_by_this_instrument`) of a
 model that has memory. Each model is judged by itself, and as one of a panel of twelve, by Bonferroni: Holm's correction
@@ -50,9 +29,8 @@ import scipy
 
 from audit.memory.decide import decide
 from audit.memory.design import MemoryThresholds
-from audit.memory.evidence import Evidence, correct
+from audit.memory.evidence import Evidence, correct, measure, with_adjusted
 from audit.memory.gates import fresh_drawn, fresh_matched
-from audit.memory.measure import measure
 from audit.memory.record import TEXT_SCORES, ItemSet, MemoryCell, ModelSet
 from audit.memory.vocabulary import MemoryVerdict
 from audit.statistics.paired import FloatArray, IntArray
@@ -71,7 +49,7 @@ _THETA = np.linspace(-12, 12, 961)
 
 @dataclass(frozen=True)
 class MemoryDesign:
-    """What is simulated. fresh: items of the held-out set, 0 for none."""
+    """What is simulated. fresh: held-out items, 0 for none."""
 
     n: int
     fresh: int = 0
@@ -83,18 +61,16 @@ class MemoryDesign:
 class World:
     """Accuracies and points are 0-1, of the benchmark without memory.
 
-    accuracy, others: of the tested model; of the references, evenly between two values. spread, fresh_spread:
-    standard deviation of the items' difficulties, in logits; the means are alike for the average reference. tau: of
-    how models suit the two sets, points. harder: points that the held-out set costs every model; newer: the tested
-    model alone, of unknown dates. touchy: points that one reference loses on the held-out set. answers: share of
-    answers that the tested model knows; knowing: how many references know the same. popular: what makes a published
-    text likelier than a fresh one, in spreads; uses: what the tested model makes of it; family: half the range of
-    that between the references. sequenced: the sense of an order, in spreads; felt: what the tested model makes of
-    that. text: what having read the text and its orders is worth, in spreads. unparsed: share of all models' answers,
-    at random; hidden: share of the tested model's answers on each set, above 0 those that speak for a gap (right on
-    the published set, wrong on the fresh one), below 0 those against it. chosen: the held-out items are chosen out of
-    a pool, by how many references are right, as on published ones. guess: chance of a right answer that is not known.
-    even: likelihoods spread alike over texts whatever a model makes of them.
+    accuracy, others: of the tested model; of the references, evenly between two values. spread, fresh_spread: standard
+    deviation of the items' difficulties, in logits. tau: of how models suit the two sets, points. harder: points that
+    the held-out set costs every model; newer: the tested model alone; touchy: one reference. answers: share of answers
+    that the tested model knows; knowing: how many references know the same. popular: what makes a published text
+    likelier than a fresh one, in spreads; uses: what the tested model makes of it; family: half the range of that
+    between the references. sequenced: the sense of an order, in spreads; felt: what the tested model makes of that.
+    text: what having read the text and its orders is worth, in spreads. unparsed: share of all models' answers, at
+    random; hidden: share of the tested model's answers on each set, above 0 those that speak for a gap, below 0 those
+    against it. chosen: see above. guess: chance of a right answer that is not known. even: likelihoods spread alike
+    over texts whatever a model makes of them.
     """
 
     accuracy: float = 0.7
@@ -122,18 +98,16 @@ class World:
 
 def simulate(design: MemoryDesign, world: World, rng: np.random.Generator) -> MemoryCell:
     """One tested model and its references in a world."""
-    models = 1 + design.references
     scores = _scores(design, world, rng)
     uses = np.append(world.uses, 1 + world.family * rng.uniform(-1, 1, design.references))
     felt = np.append(world.felt, 1 + 0.3 * rng.standard_normal(design.references))
-    sides = [
-        _side(design, world, scores[side], uses, felt, bool(side), rng)
-        for side, n in enumerate((design.n, design.fresh))
-        if n
-    ]
-    pairs = [(sides[0][k], sides[1][k] if design.fresh else None) for k in range(models)]
+    published = _side(design, world, scores[0], uses, felt, rng)
+    fresh: list[ModelSet | None] = [None] * len(published)
+    if design.fresh:
+        fresh[:] = _side(design, world, scores[1], uses, None, rng)
+    pairs = list(zip(published, fresh, strict=True))
     fresh_items = _items("fresh", design.fresh) if design.fresh else None
-    undated = world.newer > 0  # where the dates are stated, such items are refused
+    undated = world.newer > 0
     return MemoryCell(_items("simulated", design.n), fresh_items, pairs[0], tuple(pairs[1:]), undated=undated)
 
 
@@ -204,30 +178,26 @@ def _chosen(published: IntArray, pool: IntArray, m: int) -> IntArray:
 
 
 def _side(
-    design: MemoryDesign,
-    world: World,
-    scores: FloatArray,
-    uses: FloatArray,
-    felt: FloatArray,
-    fresh: bool,
+    design: MemoryDesign, world: World, scores: FloatArray, uses: FloatArray, felt: FloatArray | None,
     rng: np.random.Generator,
-) -> list[ModelSet]:
-    """Every model on one set of items. Where a world is of scores alone, memory of the text is still looked for."""
+) -> list[ModelSet]:  # fmt: skip
+    """Every model on one set of items; felt: None of held-out ones. Where a world is of scores alone, memory of the
+    text is still looked for."""
     models, n = scores.shape
     texts = {name: _shared(models, (n,), rng) for name in TEXT_SCORES}
     options = _shared(models, (n, OPTION_ORDERS + 1), rng)
     order = _shared(models, (n // design.shard_items, ORDERS + 1), rng)
     found = []
     for k in range(models):
-        told = {}
-        for name, values in texts.items():
-            more = 0.0 if fresh else world.popular * uses[k] + (world.text if k == 0 else 0.0)
-            spread = 1.0 if world.even else uses[k]
-            told[name] = _BYTE / (1 + 0.25 * (uses[k] - 1)) + _BYTE_SD * (spread * values[k] + more)
-        if not fresh:
+        read, more, told = world.text if k == 0 else 0.0, 0.0, {}
+        if felt is not None:
+            more = world.popular * uses[k] + read
             for orders in (order, options):
                 orders[k] *= uses[k]
-                orders[k, :, 0] += world.sequenced * felt[k] * uses[k] + (world.text if k == 0 else 0.0)
+                orders[k, :, 0] += world.sequenced * felt[k] * uses[k] + read
+        spread = 1.0 if world.even else uses[k]
+        for name, values in texts.items():
+            told[name] = _BYTE / (1 + 0.25 * (uses[k] - 1)) + _BYTE_SD * (spread * values[k] + more)
         asked = np.ones(n, dtype=bool)
         found.append(ModelSet(f"model {k}", scores[k], told, {}, np.zeros(n), options[k], order[k], {}, asked=asked))
     return found
@@ -310,18 +280,19 @@ def judge(design: MemoryDesign, world: World, rng: np.random.Generator) -> tuple
     thresholds = MemoryThresholds()
     if design.references:
         thresholds = replace(thresholds, references_min=min(thresholds.references_min, design.references))
-    evidence = measure(
-        simulate(design, world, rng), thresholds, rng=rng, n_resamples=RESAMPLES, gammas=(), describe=False
-    )
+    cell = simulate(design, world, rng)
+    evidence = measure(cell, thresholds, rng=rng, n_resamples=RESAMPLES, gammas=(), describe=False)
     (alone,) = correct([evidence])
     verdict, panel = verdict_of(alone, thresholds), verdict_of(in_panel(evidence), thresholds)
+    wide = verdict_of(alone, replace(thresholds, effect_of_interest=_WIDE))
     finding = (MemoryVerdict.MEMORY_OF_TEXT, MemoryVerdict.GAP_TO_FRESH)
+    cleared = MemoryVerdict.NOTHING_SEEN
     return (
         verdict in finding,
-        *(verdict == one for one in (*finding, MemoryVerdict.CAUSE_UNKNOWN, MemoryVerdict.NOTHING_SEEN)),
+        *(verdict == one for one in (*finding, MemoryVerdict.CAUSE_UNKNOWN, cleared)),
         panel in finding,
-        panel == MemoryVerdict.NOTHING_SEEN,
-        verdict_of(alone, replace(thresholds, effect_of_interest=_WIDE)) == MemoryVerdict.NOTHING_SEEN,
+        panel == cleared,
+        wide == cleared,
     )
 
 
@@ -339,11 +310,8 @@ def in_panel(evidence: Evidence) -> Evidence:
 
     judged = sum(one.judged for one in evidence.indicators)
     unguarded = sum(one.unguarded is not None for one in evidence.indicators)
-    indicators = tuple(
-        replace(one, adjusted=of(one.pvalue, judged), unguarded_adjusted=of(one.unguarded, unguarded))
-        for one in evidence.indicators
-    )
-    return replace(evidence, indicators=indicators)
+    adjusted = [of(one.pvalue, judged) for one in evidence.indicators]
+    return with_adjusted(evidence, adjusted, [of(one.unguarded, unguarded) for one in evidence.indicators])
 
 
 def procedures(options: Namespace, designs: Mapping[MemoryDesign, Sequence[str]] = SHIPPED) -> tuple[Procedure, ...]:

@@ -17,7 +17,6 @@ from audit.memory.evidence import Evidence, of_another_kind, selected, told_by_w
 from audit.memory.record import ItemSet, MemoryCell, ModelSet, Reads
 from audit.memory.texts import TEXTS
 from audit.statistics.between_models import repeats
-from audit.statistics.paired import FloatArray
 from audit.verdict.result import Gate, Rule, because, percent, pvalue, sentences, signed_points
 
 FREE_ANSWER = 0.05  # taken for the rate of right guesses where there are no options
@@ -47,15 +46,14 @@ def above_guessing(cell: MemoryCell, *, withholds: bool) -> Gate:
 
     number: its accuracy on the set where it is further above guessing. threshold: chance and two standard errors there.
     """
-    source = "ours; chance and two standard errors; a free answer is guessed once in 20"
-    sides = [(one.score[~np.isnan(one.score)], items) for one, items in zip(cell.tested, (cell.published, cell.fresh),
-             strict=True) if one is not None and items is not None]  # fmt: skip
     found = []
-    for values, items in sides:
+    for one, items in _sides(cell, cell.tested):
+        values = one.score[~np.isnan(one.score)]
         chance = items.chance or FREE_ANSWER
         limit = chance + 2.0 * float(np.sqrt(chance * (1 - chance) / max(values.size, 1)))
         found.append((float(values.mean()) if values.size else 0.0, limit, items.name, values.size))
     mean, limit, name, n = max(found, key=lambda one: one[0] - one[1])
+    source = "ours; chance and two standard errors; a free answer is guessed once in 20"
     return Rule("above_guessing", limit, source).checked(
         mean > limit,
         mean,
@@ -69,24 +67,21 @@ def readable(cell: MemoryCell, thresholds: MemoryThresholds) -> MemoryCell:
     """The cell without the references of which too little could be read, in any arm, and those that are the tested
     model, or another reference, under another name; `dropped` names them."""
     kept, dropped = [], []
-    twice = repeats([_answers(pair) for pair in (cell.tested, *cell.references)])
+    scores = [[one.score for one in pair if one] for pair in (cell.tested, *cell.references)]
+    twice = repeats(list(map(np.concatenate, scores)))
     for k, pair in enumerate(cell.references, 1):
-        bad = [because("reference_repeats", model=pair[0].model)] if k in twice else []
+        model, limit = pair[0].model, thresholds.answered_share_min
+        bad = [because("reference_repeats", model=model)] if k in twice else []
         bad += [
-            because("reference_unread", model=pair[0].model, read=reads.read, asked=reads.asked, arm=arm, items=name)
+            because("reference_unread", model=model, read=reads.read, asked=reads.asked, arm=arm, items=name)
             for name, arm, reads in _rows(cell, pair, tuple(Arm))
-            if _surely_below(reads, thresholds.answered_share_min)
+            if _surely_below(reads, limit)
         ]
         if bad:
             dropped.append(bad[0])
         else:
             kept.append(pair)
     return replace(cell, references=tuple(kept), dropped=(*cell.dropped, *dropped))
-
-
-def _answers(pair: tuple[ModelSet, ModelSet | None]) -> FloatArray:
-    """To the published items and the held-out ones."""
-    return np.concatenate([one.score for one in pair if one is not None])
 
 
 def likelihoods_read(cell: MemoryCell, thresholds: MemoryThresholds) -> Gate:
@@ -221,26 +216,25 @@ def _surely_below(reads: Reads, limit: float) -> bool:
     return bool(reads.asked) and read_limits(reads.read, reads.asked)[1] < limit
 
 
+def _sides(cell: MemoryCell, pair: tuple[ModelSet, ModelSet | None]) -> list[tuple[ModelSet, ItemSet]]:
+    """One model on the benchmark, and on the held-out items where there are any."""
+    both = zip(pair, (cell.published, cell.fresh), strict=True)
+    return [(one, items) for one, items in both if one is not None and items is not None]
+
+
 def _rows(
     cell: MemoryCell, pair: tuple[ModelSet, ModelSet | None], arms: Sequence[Arm]
 ) -> list[tuple[str, Arm, Reads]]:
-    """(set, arm, rows) of one model."""
-    sides: list[tuple[ModelSet | None, ItemSet | None]] = list(zip(pair, (cell.published, cell.fresh), strict=True))
-    return [
-        (items.name, arm, reads)
-        for one, items in sides
-        if one is not None and items is not None
-        for arm in arms
-        if (reads := one.reads.get(arm)) and reads.asked
-    ]
+    """(set, arm, rows) of one model, of arms of which something was asked."""
+    every = [(items.name, arm, one.reads.get(arm)) for one, items in _sides(cell, pair) for arm in arms]
+    return [(name, arm, reads) for name, arm, reads in every if reads is not None and reads.asked]
 
 
 def _reads(
     name: str, cell: MemoryCell, arms: Sequence[Arm], limit: float, what: str, advice: str, *, withholds: bool
 ) -> Gate:
     rule = Rule(name, limit, "li2026, gate G1 (at least 0.95); conf/verdict: answered_share_min")
-    rows = _rows(cell, cell.tested, arms)
-    if not rows:
+    if not (rows := _rows(cell, cell.tested, arms)):
         return rule.absent("Nothing of the kind was asked.", withholds=False)
     worst_set, worst_arm, worst = min(rows, key=lambda row: row[2].share)
     low, high = read_limits(worst.read, worst.asked)

@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from audit.memory.analyse import RunVerdict
-from audit.memory.evidence import Ordered
 from audit.memory.items import item_text
 from audit.memory.record import TEXT_SCORES, TOKEN_SCORES, MemoryCell
 from audit.memory.texts import CONDITIONS, INDICATORS, TEXTS
@@ -43,9 +42,9 @@ _BITS = 1 / np.log(2)
 class Item:
     """One item of one judged model, as page and table have it. Numbers are None where nothing was read.
 
-    surprise: of its texts (bits a byte, by name) how much likelier they are to the model than to its references on
-    average, or their likelihood where there are none. min_k, min_k_plus_plus, mean: of the tokens. first: share of
-    tokens that were the likeliest. option_rank: place of the published order of options among all that were asked.
+    texts: by name, how much likelier (bits a byte) to the model than to its references on average, or their likelihood
+    where there are none. first: share of tokens that were the likeliest. option_rank: place of the published order of
+    options among all that were asked.
     """
 
     model: str
@@ -65,11 +64,11 @@ def page(verdict: RunVerdict, run_dir: Path) -> Page:
     """Figures, tables and the page of a run."""
     questions = {(q.benchmark, q.id): q for q in QuestionFile(run_dir)}
     items = [item for cell in verdict.cells for item in _items(cell, questions)]
-    drawn: dict[str, Figure] = {}
-    for cell, result in zip(verdict.cells, verdict.results, strict=True):
-        drawn |= _figures(cell, result)
-    drawn |= _scores(verdict)
-    memory = [ranked(cell, r, questions) for cell, r in zip(verdict.cells, verdict.results, strict=True)]
+    both = list(zip(verdict.cells, verdict.results, strict=True))
+    drawn = {name: figure for cell, result in both for name, figure in _figures(cell, result).items()} | _scores(
+        verdict
+    )
+    memory = [ranked(cell, result, questions) for cell, result in both]
     tables = {"items.csv": _items_csv(items), "indicators.csv": _indicators_csv(verdict)}
     if any(memory):
         tables["items_from_memory.csv"] = ranked_csv([row for rows in memory for row in rows])
@@ -81,33 +80,32 @@ def render(
 ) -> str:
     """The page as text. memory: of each cell its items, the likeliest from memory first."""
     cells = [
-        {"cell": c, "result": r, "mark": verdict.mark(c, r), "ranked": items[:ON_PAGE]}
-        for c, r, items in zip(verdict.cells, verdict.results, memory, strict=True)
+        {"cell": c, "result": r, "mark": verdict.mark(c, r), "ranked": rows[:ON_PAGE]}
+        for c, r, rows in zip(verdict.cells, verdict.results, memory, strict=True)
     ]
     per_model = max(1, MAX_ITEMS_ON_PAGE // max(1, len(verdict.cells)))
     shown = [item for c in verdict.cells for item in [i for i in items if i.model == c.model][:per_model]]
+    said = partial(sentence, texts=TEXTS)
+    most = max((c.published.n for c in verdict.cells), default=0)
+    held_out = max((c.fresh.n for c in verdict.cells if c.fresh), default=0)
+    subtitle = because("subtitle", items=most, held_out=held_out, rows=sum(r.found for r in verdict.rows))
     return render_page(
         "memory/page.html.j2", rows=verdict.rows, scripts=("report/items.js",), gates=GATES, labels=LABELS,
         gated=[Gated(r.model, r.gates, {"cell": r.model}) for r in verdict.results],
-        title=verdict.title("Has the model read the exam?", "and"), subtitle=_subtitle(verdict), words=VERDICTS,
+        title=verdict.title("Has the model read the exam?", "and"), subtitle=said(subtitle), words=VERDICTS,
         indicators={name.value: word for name, word in INDICATORS.items()}, cells=cells, conditions=CONDITIONS,
-        said=partial(sentence, texts=TEXTS), fdr=FDR, decisions=marks_of(verdict, VERDICTS),
-        errors=errors_of(verdict.results, ERRORS), named=any(memory), figures=figures, thresholds=verdict.thresholds,
-        orders=verdict.orders, facts=facts, items=shown, total_items=len(items),
+        said=said, fdr=FDR, decisions=marks_of(verdict, VERDICTS), errors=errors_of(verdict.results, ERRORS),
+        named=any(memory), figures=figures, thresholds=verdict.thresholds, orders=verdict.orders, facts=facts,
+        items=shown, total_items=len(items),
     )  # fmt: skip
 
 
 def _scores(verdict: RunVerdict) -> dict[str, Figure]:
     """The score against that without memory, and the gap that the run can rule out."""
-    rows = [
-        (f"{name}, {r.model}", limits, fresh)
-        for r in verdict.results
-        for name, limits, fresh in (
-            ("score", r.without.score, False),
-            ("without memory", None if r.without.found is None else r.without.found.without, True),
-        )
-        if limits is not None
-    ]  # fmt: skip
+    rows = []
+    for r in verdict.results:
+        rows += [(f"score, {r.model}", r.without.score, False)] if r.without.score else []
+        rows += [(f"without memory, {r.model}", r.without.found.without, True)] if r.without.found else []
     drawn = {"score_without_memory": scores(rows, min(c.published.chance for c in verdict.cells))} if rows else {}
     matters = verdict.thresholds["effect_of_interest"]
     limits = [(r.model, r.evidence.limits()[2]) for r in verdict.results]
@@ -125,24 +123,23 @@ def _scores(verdict: RunVerdict) -> dict[str, Figure]:
     return drawn
 
 
-def _subtitle(verdict: RunVerdict) -> str:
-    fresh, n = [c.fresh.n for c in verdict.cells if c.fresh], [c.published.n for c in verdict.cells]
-    rows = sum(r.found for r in verdict.rows)
-    return sentence(because("subtitle", items=max(n, default=0), held_out=max(fresh, default=0), rows=rows), TEXTS)
-
-
 def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
     found: dict[str, Figure] = {}
-    name = f"{cell.model}_{cell.benchmark}"
-    for what, ordered in (("order_of_items", result.evidence.order), ("order_of_options", result.evidence.options)):
-        rows = _gain_rows(cell, ordered)
-        if what == "order_of_items" and result.evidence.fresh_order is not None and cell.fresh is not None:
-            f = result.evidence.fresh_order.shown
-            beyond = " beyond references" if cell.references else ""
-            rows.append((f"{cell.model} on {cell.fresh.name}{beyond}", f.gain, f.low, f.high, False))
-        rows = [row for row in rows if np.isfinite(row[1:4]).all()]
-        if rows:
-            found[f"{what}_{name}"] = order_gains(rows)
+    name, e = f"{cell.model}_{cell.benchmark}", result.evidence
+    beyond = " beyond references"
+    for what, ordered in (("order_of_items", e.order), ("order_of_options", e.options)):
+        rows = []
+        if ordered is not None:
+            rows = [(cell.model, ordered.own, True)]
+            rows += [(cell.model + beyond, ordered.beyond, True)] if ordered.beyond is not None else []
+            compared = zip(cell.references, ordered.references, strict=True)
+            rows += [(f"{one[0].model} (reference)", test, False) for one, test in compared]
+        if what == "order_of_items" and e.fresh_order is not None and cell.fresh is not None:
+            label = f"{cell.model} on {cell.fresh.name}{beyond if cell.references else ''}"
+            rows.append((label, e.fresh_order.shown, False))
+        gains = [(label, test.gain, test.low, test.high, judged) for label, test, judged in rows]
+        if gains := [row for row in gains if np.isfinite(row[1:4]).all()]:
+            found[f"{what}_{name}"] = order_gains(gains)
     fresh = cell.tested[1]
     if fresh is not None and np.isfinite(fresh.texts["item"]).any():
         label = "log-likelihood of the item, bits a byte" + ",\nless the references' mean" * bool(cell.references)
@@ -156,20 +153,6 @@ def _text(cell: MemoryCell, side: int, name: str) -> FloatArray:
     return own - np.mean(theirs, axis=0) if theirs else own
 
 
-def _gain_rows(cell: MemoryCell, ordered: Ordered | None) -> list[tuple[str, float, float, float, bool]]:
-    if ordered is None:
-        return []
-    rows = [(cell.model, ordered.own.gain, ordered.own.low, ordered.own.high, True)]
-    if ordered.beyond is not None:
-        b = ordered.beyond
-        rows.append((f"{cell.model} beyond references", b.gain, b.low, b.high, True))
-    rows += [
-        (f"{one[0].model} (reference)", t.gain, t.low, t.high, False)
-        for one, t in zip(cell.references, ordered.references, strict=True)
-    ]
-    return rows
-
-
 def _items(cell: MemoryCell, questions: dict[tuple[str, str], Question]) -> list[Item]:
     """The benchmark's items, then the held-out ones; of each set the likeliest text, against the references', first."""
     found = []
@@ -180,8 +163,10 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Question]) -> list
         texts = {name: _text(cell, side, name) for name in TEXT_SCORES}
         order = np.argsort(-np.nan_to_num(texts["item"], nan=-np.inf), kind="stable")
         for i in order.tolist():
-            q = questions[items.name, items.question_ids[i]]
-            score = finite(own.score[i])
+            q, score, rank = questions[items.name, items.question_ids[i]], finite(own.score[i]), ""
+            orders = own.options[i][~np.isnan(own.options[i])]
+            if not np.isnan(own.options[i, 0]) and orders.size > 1:
+                rank = f"{1 + int((orders[1:] > orders[0]).sum())} of {orders.size}"
             state = "none" if score is None else "correct" if score else "wrong"
             found.append(
                 Item(
@@ -194,18 +179,11 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Question]) -> list
                     texts={name: finite(values[i]) for name, values in texts.items()},
                     tokens={name: finite(own.tokens[name][i]) for name in TOKEN_SCORES},
                     first=finite(own.ranks[i]),
-                    option_rank=_option_rank(own.options[i]),
+                    option_rank=rank,
                     marks=("fresh" if side else "published", state),
                 )
             )
     return found
-
-
-def _option_rank(row: np.ndarray) -> str:
-    there = row[~np.isnan(row)]
-    if np.isnan(row[0]) or there.size < 2:
-        return ""
-    return f"{1 + int((there[1:] > there[0]).sum())} of {there.size}"
 
 
 def _items_csv(items: list[Item]) -> str:

@@ -14,15 +14,16 @@ look for faults that a simulation does not have, are bypassed, but for `enough_d
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from audit.perturb.decide import decide
+from audit.perturb.decide import FINDINGS, decide
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import grounds, run_tests
 from audit.perturb.gates import enough_data
-from audit.perturb.vocabulary import PerturbVerdict
+from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.perturb.worlds import CONTROL_WORLDS, LIKE_MEMORY, OTHERS, WORLDS, PerturbDesign, World, simulate
 from audit.statistics.contamination_score import article_result
 from audit.verdict.simulated import PANEL, Case, Entries, Entry, Procedure, rates, seed_of, shown, table_text
@@ -63,35 +64,30 @@ RATES = (
 def judge(design: PerturbDesign, world: World, rng: np.random.Generator) -> tuple[float, ...]:
     """One model, 1 or 0 for each of RATES: its verdict, whether it is beyond reference and cleared as one of a panel,
     beyond reference by the rule without a prior, the article's block at over 5 % of items (NaN but for clean models),
-    whether ConStat's curve alone rejects at alpha (NaN where too few references give none), whether held-out items
-    alone do, and whether it is beyond reference but for them (both NaN without).
-    """
+    whether ConStat's curve alone rejects (NaN with too few references), whether held-out items alone do, and whether it
+    is beyond reference but for them (both NaN without)."""
     thresholds = PerturbThresholds()
     cell = simulate(design, world, rng)
     tests = run_tests(cell, thresholds, rng=rng, n_draws=CURVE_DRAWS)
-    interval = np.random.default_rng(0)
-    found = grounds(cell, tests, thresholds, rng=interval, n_resamples=INTERVAL_DRAWS)
+    on = partial(grounds, thresholds=thresholds, rng=np.random.default_rng(0), n_resamples=INTERVAL_DRAWS)
+    found = on(cell, tests)
     gates = (enough_data(cell, thresholds),)
 
-    def verdict(factor: float = 1.0) -> PerturbVerdict:
+    def verdict(factor: float = 1.0) -> V:
         p = [None if one is None else min(factor * one, 1.0) for one in (tests.found_p, tests.beyond_p)]
         return decide(found, gates, thresholds, *p).verdict
 
-    alone, panel, beyond = verdict(), verdict(PANEL), PerturbVerdict.DROP_BEYOND_REFERENCE
+    alone, panel = verdict(), verdict(PANEL)
     control = uncontrolled = np.nan
     if tests.control is not None:
         control = tests.control.pvalue <= thresholds.alpha
-        references = grounds(cell, replace(tests, control=None), thresholds, rng=interval, n_resamples=INTERVAL_DRAWS)
-        uncontrolled = decide(references, gates, thresholds).verdict == beyond
+        references = on(cell, replace(tests, control=None))
+        uncontrolled = decide(references, gates, thresholds).verdict == V.DROP_BEYOND_REFERENCE
     return (
-        alone == beyond,
-        alone == PerturbVerdict.BRITTLE_CAUSE_UNKNOWN,
-        alone == PerturbVerdict.NO_DROP_DETECTED,
-        alone == PerturbVerdict.WITHHELD,
-        alone == PerturbVerdict.UNDERPOWERED,
-        panel == beyond,
-        panel == PerturbVerdict.NO_DROP_DETECTED,
-        alone in (beyond, PerturbVerdict.BRITTLE_CAUSE_UNKNOWN) and (tests.plain_p or np.nan) <= thresholds.alpha,
+        *(alone == one for one in (*FINDINGS, V.NO_DROP_DETECTED, V.WITHHELD, V.UNDERPOWERED)),
+        panel == V.DROP_BEYOND_REFERENCE,
+        panel == V.NO_DROP_DETECTED,
+        alone in FINDINGS and (tests.plain_p or np.nan) <= thresholds.alpha,
         article_result(*cell.tested.pair).blocked if world == World() else np.nan,
         np.nan if tests.curve is None else tests.curve.pvalue <= thresholds.alpha,
         control,

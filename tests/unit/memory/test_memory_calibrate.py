@@ -26,8 +26,7 @@ from audit.memory.calibrate import (
     verdict_of,
 )
 from audit.memory.design import MemoryThresholds
-from audit.memory.evidence import correct
-from audit.memory.measure import measure
+from audit.memory.evidence import correct, measure
 from audit.memory.vocabulary import MemoryVerdict
 from audit.verdict.result import percent
 from audit.verdict.shipped import shipped_table
@@ -149,19 +148,23 @@ def test_the_table_that_ships_keeps_its_level():
         for world in ("gap_5", "gap_5_tau_2", "gap_5_unparsed", "text"):
             for label in ("_cleared", "_cleared_panel") if world in rates else ():
                 assert rates[world + label] <= 0.05 + 2 * rates[f"{world}{label}_se"], (entry["design"], world)
-    said = nearest(table, n=1000, fresh=500, references=8).sentence
+    said = nearest(table, run_of(1000, 500, 8)).sentence
     for rate in ("clean", "clean_cleared", "gap_5_cleared"):
         assert percent(table_rates(table, 8)[rate]) in said
     thresholds = {"alpha": 0.05, "effect_of_interest": 0.2}
-    other = nearest(table, n=208, fresh=0, references=0, thresholds=thresholds).sentence
+    other = nearest(table, run_of(208, 0, 0), thresholds).sentence
     assert other.endswith("These rates are of effect_of_interest 0.05 (this run: 0.2).")
-    for far in ({"n": 60, "fresh": 60, "references": 3}, {"n": 14000, "fresh": 9000, "references": 8}):
-        assert nearest(table, **far).rates == {} and f"({far['n']:,} items" in nearest(table, **far).sentence
+    for far in (run_of(60, 60, 3), run_of(14000, 9000, 8)):
+        assert nearest(table, far).rates == {} and f"({far['n']:,} items" in nearest(table, far).sentence
     documented = (Path(__file__).resolve().parents[3] / "docs" / "memory.md").read_text(encoding="utf-8")
     assert all(one in documented for one in tables(table["designs"]))
     assert {(d["design"]["n"], d["design"]["references"]) for d in table["designs"]} == {
         (d.n, d.references) for d in SHIPPED
     }
+
+
+def run_of(n, fresh, references):
+    return {"n": n, "fresh": fresh, "references": references}
 
 
 def table_rates(table, references):

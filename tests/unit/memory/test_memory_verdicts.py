@@ -14,9 +14,8 @@ from audit.judge.record import Settings
 from audit.memory.analyse import RunVerdict, analyse, cell_dict, nearest, rates_said
 from audit.memory.decide import cannot_exclude, decide, headline, tipping
 from audit.memory.design import MemoryThresholds
-from audit.memory.evidence import Name, correct
+from audit.memory.evidence import Name, correct, measure
 from audit.memory.gates import readable
-from audit.memory.measure import measure
 from audit.memory.page import render
 from audit.memory.record import ItemSet, MemoryCell, Reads
 from audit.memory.texts import INDICATORS, TEXTS
@@ -411,11 +410,11 @@ def test_the_nearest_design_is_of_the_same_kind():
     designs = [{"design": {"n": n, "fresh": f, "references": r}, "rates": rates}
                for n, f, r in ((100, 0, 0), (1000, 0, 0), (1000, 500, 5))]  # fmt: skip
     table = {"designs": designs}
-    assert nearest(table, n=200, fresh=0, references=0).design["n"] == 100
-    assert nearest(table, n=800, fresh=400, references=4).design["fresh"] == 500
-    assert nearest(table, n=200, fresh=100, references=1).rates == {}  # none near
-    assert nearest(table, n=900, fresh=100, references=0).design == designs[1]["design"]
-    assert nearest(None, n=1, fresh=0, references=0) is None
+    assert nearest(table, {"n": 200, "fresh": 0, "references": 0}).design["n"] == 100
+    assert nearest(table, {"n": 800, "fresh": 400, "references": 4}).design["fresh"] == 500
+    assert nearest(table, {"n": 200, "fresh": 100, "references": 1}).rates == {}  # none near
+    assert nearest(table, {"n": 900, "fresh": 100, "references": 0}).design == designs[1]["design"]
+    assert nearest(None, {"n": 1, "fresh": 0, "references": 0}) is None
     assert "4 % (± 1 %)" in rates_said(designs[0]) and "unmeasured" in rates_said(designs[0])
 
 

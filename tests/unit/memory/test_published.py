@@ -18,10 +18,9 @@ from audit.memory.cells import neighbours
 from audit.memory.config import from_hydra
 from audit.memory.decide import decide
 from audit.memory.design import MemoryThresholds
-from audit.memory.evidence import correct
+from audit.memory.evidence import correct, measure
 from audit.memory.gates import order_exchangeable
 from audit.memory.items import draw_order, natural_order, order_sha256, shards_of
-from audit.memory.measure import measure
 from audit.memory.plan import resolve_memory
 from audit.memory.vocabulary import MemoryVerdict
 from audit.records import Question

@@ -194,16 +194,16 @@ def test_unparsed_answers_are_right_more_often_the_larger_the_odds():
     or none. Every run of an original is held, one that no variant is compared with for nothing."""
     base = cell(n=1000, references=0, replicates=1).tested
     w = replace(base, variants=np.where(np.arange(1000) < 400, NAN, base.variants))
-    right = [w.held(g, original=False, variants=True).variants[:, :400].mean() for g in (1, 2, 5, float("inf"))]
+    right = [w.held(g, against=True).variants[:, :400].mean() for g in (1, 2, 5, float("inf"))]
     assert right == sorted(right) and right[-1] == 1.0
     assert right[0] == pytest.approx(predict_right(np.concatenate(w.pair))[:400].mean(), abs=0.02)
-    held = [w.held(g, original=True, variants=False).variants[:, :400].mean() for g in (1, 2, 5, float("inf"))]
+    held = [w.held(g).variants[:, :400].mean() for g in (1, 2, 5, float("inf"))]
     assert held == sorted(held, reverse=True) and held[-1] == 0.0
-    assert np.array_equal(w.held(3, original=True, variants=True).variants[:, 400:], w.variants[:, 400:])
+    assert np.array_equal(w.held(3).variants[:, 400:], w.variants[:, 400:])
     two = Wordings("m", np.array([[NAN, 1.0], [1.0, 1.0]]), np.array([[0.0, NAN]]))
-    assert two.held(np.inf, original=False, variants=True).original.tolist() == [[0.0, 1.0], [1.0, 1.0]]
+    assert two.held(np.inf, against=True).original.tolist() == [[0.0, 1.0], [1.0, 1.0]]
     asked = np.array([[False, True]])
-    assert np.isnan(replace(two, asked=asked).held(np.inf, original=False, variants=True).original[0, 0])
+    assert np.isnan(replace(two, asked=asked).held(np.inf, against=True).original[0, 0])
 
 
 def test_fresh_items_whose_wrong_answers_are_unread_make_no_finding():

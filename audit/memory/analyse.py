@@ -29,22 +29,22 @@ def analyse(cells: Sequence[MemoryCell], settings: Settings[MemoryThresholds]) -
 
 
 def _result(case: Case[MemoryCell, Evidence, Evidence]) -> MemoryResult:
-    cell, evidence, gates, thresholds = case.cell, case.panel, case.gates, case.settings.thresholds
-    decision = decide(evidence, gates, thresholds)
-    said = headline(cell, decision.verdict, evidence, gates, thresholds.alpha)
+    cell, evidence, gates, limits = case.cell, case.panel, case.gates, case.settings.thresholds
+    decision = decide(evidence, gates, limits)
+    said = headline(cell, decision.verdict, evidence, gates, limits.alpha)
     without = score_without(cell, evidence, gates)
     run = {"n": cell.published.n, "fresh": cell.fresh.n if cell.fresh else 0, "references": len(cell.references)}
-    near = None if cell.recorded else nearest(case.settings.table, run, thresholds.to_dict())
+    near = None if cell.recorded else nearest(case.settings.table, run, limits.to_dict())
     return MemoryResult(
         model=cell.model,
         benchmark=cell.benchmark,
         decision=decision,
         headline=f"{without.sentence} {sentence(said, TEXTS)}",
-        cannot_exclude=sentences(cannot_exclude(cell, evidence, thresholds.alpha), TEXTS),
+        cannot_exclude=sentences(cannot_exclude(cell, evidence, limits.alpha), TEXTS),
         gates=gates,
         evidence=evidence,
         without=without,
-        holds_up_to=tipping(evidence, decision.verdict, thresholds),
+        holds_up_to=tipping(evidence, decision.verdict, limits),
         calibration=near,
     )
 
@@ -124,13 +124,13 @@ _DIFFER = (
 
 
 def nearest(
-    table: Mapping[str, Any] | None, run: Mapping[str, Any], thresholds: Mapping[str, float] | None = None
+    table: Mapping[str, Any] | None, run: Mapping[str, Any], limits: Mapping[str, float] | None = None
 ) -> Calibration | None:
     """The design with the smallest |log n| + |log fresh| + |log(1 + R)|, held-out items or none alike; none near is
     said, with no rates, where that is above NEAR. None without a table.
 
     run: n, fresh (held-out items, 0 for none) and references; with held-out items and no reference it is compared with
-    one of neither. thresholds: the run's.
+    one of neither. limits: the run's.
     """
     n, fresh, references = (run[name] for name in ("n", "fresh", "references"))
     if not fresh or not references:
@@ -144,7 +144,7 @@ def nearest(
 
     of = f"{n:,} items, {fresh:,} held-out items, {references} references"
     none_near = f"No calibrated design is near ({of}), so no error rate is quoted."
-    return nearest_design(table, distance, NEAR, sentence=rates_said, none_near=none_near, thresholds=thresholds)
+    return nearest_design(table, distance, NEAR, sentence=rates_said, none_near=none_near, thresholds=limits)
 
 
 def rates_said(entry: Mapping[str, Any]) -> str:

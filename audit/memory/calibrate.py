@@ -32,7 +32,7 @@ from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Evidence, correct, measure, with_adjusted
 from audit.memory.gates import fresh_drawn, fresh_matched
 from audit.memory.record import TEXT_SCORES, ItemSet, MemoryCell, ModelSet
-from audit.memory.vocabulary import MemoryVerdict
+from audit.memory.vocabulary import MemoryVerdict as V
 from audit.statistics.paired import FloatArray, IntArray
 from audit.verdict.simulated import PANEL, Case, Entries, Entry, Procedure, rates, shown, table_text
 
@@ -277,29 +277,29 @@ _WIDE = 0.10  # another smallest effect that matters, of which a clearance is co
 def judge(design: MemoryDesign, world: World, rng: np.random.Generator) -> tuple[bool, ...]:
     """One model, as in OUTCOMES: any finding, of the text, a gap; something of unknown cause; cleared; any finding in a
     panel; cleared in a panel; cleared where 10 points is the smallest effect that matters."""
-    thresholds = MemoryThresholds()
+    limits = MemoryThresholds()
     if design.references:
-        thresholds = replace(thresholds, references_min=min(thresholds.references_min, design.references))
+        limits = replace(limits, references_min=min(limits.references_min, design.references))
     cell = simulate(design, world, rng)
-    evidence = measure(cell, thresholds, rng=rng, n_resamples=RESAMPLES, gammas=(), describe=False)
+    evidence = measure(cell, limits, rng=rng, n_resamples=RESAMPLES, gammas=(), describe=False)
     (alone,) = correct([evidence])
-    verdict, panel = verdict_of(alone, thresholds), verdict_of(in_panel(evidence), thresholds)
-    wide = verdict_of(alone, replace(thresholds, effect_of_interest=_WIDE))
-    finding = (MemoryVerdict.MEMORY_OF_TEXT, MemoryVerdict.GAP_TO_FRESH)
-    cleared = MemoryVerdict.NOTHING_SEEN
+    verdict, panel = verdict_of(alone, limits), verdict_of(in_panel(evidence), limits)
+    wide = verdict_of(alone, replace(limits, effect_of_interest=_WIDE))
+    finding = (V.MEMORY_OF_TEXT, V.GAP_TO_FRESH)
+    cleared = V.NOTHING_SEEN
     return (
         verdict in finding,
-        *(verdict == one for one in (*finding, MemoryVerdict.CAUSE_UNKNOWN, cleared)),
+        *(verdict == one for one in (*finding, V.CAUSE_UNKNOWN, cleared)),
         panel in finding,
         panel == cleared,
         wide == cleared,
     )
 
 
-def verdict_of(evidence: Evidence, thresholds: MemoryThresholds) -> MemoryVerdict:
+def verdict_of(evidence: Evidence, limits: MemoryThresholds) -> V:
     """evidence: corrected."""
-    gates = fresh_matched(evidence, thresholds), fresh_drawn(evidence, thresholds)
-    return decide(evidence, gates, thresholds).verdict
+    gates = fresh_matched(evidence, limits), fresh_drawn(evidence, limits)
+    return decide(evidence, gates, limits).verdict
 
 
 def in_panel(evidence: Evidence) -> Evidence:

@@ -7,7 +7,8 @@ import numpy as np
 from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Evidence, Indicator, Name, contaminated
 from audit.memory.record import MemoryCell
-from audit.memory.vocabulary import GATES, Decision, MemoryVerdict
+from audit.memory.vocabulary import GATES, Decision
+from audit.memory.vocabulary import MemoryVerdict as V
 from audit.statistics.multiplicity import holm
 from audit.statistics.unparsed import DECIDE_AT, tipping_point
 from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
@@ -33,15 +34,15 @@ def unexplained(indicators: Sequence[Indicator], alpha: float) -> tuple[Indicato
     return tuple(one for one in indicators if one.open(alpha))
 
 
-def finding(indicators: Sequence[Indicator], alpha: float) -> MemoryVerdict | None:
+def finding(indicators: Sequence[Indicator], alpha: float) -> V | None:
     """The finding that the indicators alone support, or None: of the text before that of the score."""
     names = {one.name for one in found(indicators, alpha)}
     if names - {Name.GAP}:
-        return MemoryVerdict.MEMORY_OF_TEXT
-    return MemoryVerdict.GAP_TO_FRESH if names else None
+        return V.MEMORY_OF_TEXT
+    return V.GAP_TO_FRESH if names else None
 
 
-def decide(evidence: Evidence, gates: Sequence[Gate], thresholds: MemoryThresholds) -> Decision:
+def decide(evidence: Evidence, gates: Sequence[Gate], limits: MemoryThresholds) -> Decision:
     """The first that applies: withheld, memory of the text seen, gap to held-out items, cause unknown, underpowered,
     nothing seen.
 
@@ -53,7 +54,7 @@ def decide(evidence: Evidence, gates: Sequence[Gate], thresholds: MemoryThreshol
     """
     if blocking := failed(gates):
         return _withheld(blocking)
-    indicators, alpha = evidence.indicators, thresholds.alpha
+    indicators, alpha = evidence.indicators, limits.alpha
     said = tuple(_said(one, alpha) for one in indicators)
     verdict = finding(indicators, alpha)
     if verdict is not None:
@@ -61,39 +62,39 @@ def decide(evidence: Evidence, gates: Sequence[Gate], thresholds: MemoryThreshol
     if open_ := unexplained(indicators, alpha):
         first = sorted(said, key=lambda one: one.code != "stands_out")
         codes = [_TELLS_APART.get(one.doubt.code, "larger_references") for one in open_ if one.doubt]
-        return Decision(MemoryVerdict.CAUSE_UNKNOWN, tuple(first), tuple(map(because, dict.fromkeys(codes))))
+        return Decision(V.CAUSE_UNKNOWN, tuple(first), tuple(map(because, dict.fromkeys(codes))))
     if unfit := _unfit(gates):
         return _withheld(unfit)
     if not any(one.judged or one.unguarded is not None for one in indicators):
         few = [one.why for one in indicators if one.why and one.why.code == "few_references"]
         to_do = because("name_references", **few[0].numbers) if few else because("ask_all")
-        return Decision(MemoryVerdict.WITHHELD, (because("nothing_judged"), *said), (to_do,))
-    missing, advice = _missing(evidence, thresholds)
-    verdict = MemoryVerdict.UNDERPOWERED if advice else MemoryVerdict.NOTHING_SEEN
+        return Decision(V.WITHHELD, (because("nothing_judged"), *said), (to_do,))
+    missing, advice = _missing(evidence, limits)
+    verdict = V.UNDERPOWERED if advice else V.NOTHING_SEEN
     return Decision(verdict, (*missing, *said), advice)
 
 
 def _withheld(gates: Sequence[Gate]) -> Decision:
-    return Decision(MemoryVerdict.WITHHELD, gate_reasons(gates, GATES), advice_of(gates))
+    return Decision(V.WITHHELD, gate_reasons(gates, GATES), advice_of(gates))
 
 
 def _unfit(gates: Sequence[Gate]) -> tuple[Gate, ...]:
     return tuple(g for g in gates if g.name in TAKEN_AWAY and g.status == Status.FAIL)
 
 
-def _missing(evidence: Evidence, thresholds: MemoryThresholds) -> tuple[tuple[Reason, ...], tuple[Reason, ...]]:
+def _missing(evidence: Evidence, limits: MemoryThresholds) -> tuple[tuple[Reason, ...], tuple[Reason, ...]]:
     """What stands in the way of `nothing seen`, and what to do about it; both are empty where nothing does."""
     reasons, advice = [], []
     alone = holm([np.nan if one.pvalue is None else one.pvalue for one in evidence.indicators])
-    if any(p <= thresholds.alpha for p in alone):
+    if any(p <= limits.alpha for p in alone):
         reasons.append(because("found_alone"))
         advice.append(because("judge_alone"))
     high = evidence.limits()[2]
     if not evidence.indicator(Name.GAP).judged:
         reasons.append(because("gap_not_compared"))
         advice.append(because("add_held_out"))
-    elif not high <= thresholds.effect_of_interest:  # NaN clears nobody
-        lost = evidence.limits(gamma=1.0)[2] <= thresholds.effect_of_interest
+    elif not high <= limits.effect_of_interest:  # NaN clears nobody
+        lost = evidence.limits(gamma=1.0)[2] <= limits.effect_of_interest
         reasons.append(because("gap_compatible", high=high, gamma=DECIDE_AT if lost else None))
         advice.append(because("ask_more"))
     if not any(one.judged and one.name != Name.GAP for one in evidence.indicators):
@@ -101,7 +102,7 @@ def _missing(evidence: Evidence, thresholds: MemoryThresholds) -> tuple[tuple[Re
     return tuple(reasons), tuple(advice)
 
 
-def tipping(evidence: Evidence, verdict: MemoryVerdict, thresholds: MemoryThresholds) -> float | None:
+def tipping(evidence: Evidence, verdict: V, limits: MemoryThresholds) -> float | None:
     """Up to which odds ratio of unparsed answers (`audit.statistics.unparsed`) what is said of the gap holds: a finding
     of it, or its clearance. None where all were parsed, or the verdict does not rest on it."""
     gap = evidence.indicator(Name.GAP)
@@ -111,11 +112,11 @@ def tipping(evidence: Evidence, verdict: MemoryVerdict, thresholds: MemoryThresh
 
     def holds(gamma: float) -> bool:
         p, low, high = evidence.limits(gamma)
-        if verdict == MemoryVerdict.NOTHING_SEEN:
-            return high <= thresholds.effect_of_interest
-        return p * factor <= thresholds.alpha and low > 0
+        if verdict == V.NOTHING_SEEN:
+            return high <= limits.effect_of_interest
+        return p * factor <= limits.alpha and low > 0
 
-    if verdict != MemoryVerdict.NOTHING_SEEN and gap not in found(evidence.indicators, thresholds.alpha):
+    if verdict != V.NOTHING_SEEN and gap not in found(evidence.indicators, limits.alpha):
         return None
     return tipping_point(holds)
 
@@ -134,17 +135,15 @@ def _said(one: Indicator, alpha: float) -> Reason:
     )  # fmt: skip
 
 
-def _what_to_do(verdict: MemoryVerdict, indicators: Sequence[Indicator]) -> tuple[Reason, ...]:
+def _what_to_do(verdict: V, indicators: Sequence[Indicator]) -> tuple[Reason, ...]:
     text = any(one.judged and one.name != Name.GAP for one in indicators)
     return (
-        because("take_as_read" if verdict == MemoryVerdict.MEMORY_OF_TEXT else "quote_held_out"),
+        because("take_as_read" if verdict == V.MEMORY_OF_TEXT else "quote_held_out"),
         because("see_likely_items" if text else "see_named_items"),
     )
 
 
-def headline(
-    cell: MemoryCell, verdict: MemoryVerdict, evidence: Evidence, gates: Sequence[Gate], alpha: float
-) -> Reason:
+def headline(cell: MemoryCell, verdict: V, evidence: Evidence, gates: Sequence[Gate], alpha: float) -> Reason:
     """Who, on what, and what was found."""
 
     def of(code: str, **numbers: object) -> Reason:
@@ -152,21 +151,21 @@ def headline(
 
     seen, open_ = found(evidence.indicators, alpha), unexplained(evidence.indicators, alpha)
     judged = [one.name for one in evidence.indicators if one.judged]
-    if verdict == MemoryVerdict.WITHHELD:
+    if verdict == V.WITHHELD:
         why = [GATES[g.name].because for g in failed(gates) or _unfit(gates)]
         return of("withheld", why=why or ["no indicator could be judged"])
-    if verdict == MemoryVerdict.MEMORY_OF_TEXT:
+    if verdict == V.MEMORY_OF_TEXT:
         names = [one.name for one in seen]
         return of("text", indicators=[name for name in names if name != Name.GAP], gap=Name.GAP in names)
-    if verdict == MemoryVerdict.GAP_TO_FRESH:
+    if verdict == V.GAP_TO_FRESH:
         assert evidence.gap is not None  # noqa: S101 - nothing else makes this verdict
         gap = evidence.gap
         return of("gap", published=gap.published, held_out=gap.fresh, difference=gap.did.difference)
-    if verdict == MemoryVerdict.CAUSE_UNKNOWN:
+    if verdict == V.CAUSE_UNKNOWN:
         return of("unknown", indicators=[one.name for one in open_], doubt=open_[0].doubt)
     if not judged:
         return of("none")
-    return of("underpowered" if verdict == MemoryVerdict.UNDERPOWERED else "nothing", judged=judged)
+    return of("underpowered" if verdict == V.UNDERPOWERED else "nothing", judged=judged)
 
 
 def cannot_exclude(cell: MemoryCell, evidence: Evidence, alpha: float) -> tuple[Reason, ...]:

@@ -216,24 +216,24 @@ def with_adjusted(e: Evidence, adjusted: Sequence[float | None], unguarded: Sequ
     return replace(e, indicators=tuple(replace(one, adjusted=p, unguarded_adjusted=q) for one, p, q in both))
 
 
-def unmatched(gap: FreshGap | None, thresholds: MemoryThresholds) -> bool:
+def unmatched(gap: FreshGap | None, limits: MemoryThresholds) -> bool:
     """Whether the held-out set is not as hard as the benchmark, as the references see it."""
     return (
         gap is not None
         and gap.matched is not None
         and gap.reference_pvalue is not None
-        and (gap.reference_pvalue <= thresholds.matched_alpha or gap.matched.share < thresholds.matched_share_min)
+        and (gap.reference_pvalue <= limits.matched_alpha or gap.matched.share < limits.matched_share_min)
     )
 
 
-def selected(alike: float | None, thresholds: MemoryThresholds) -> bool:
+def selected(alike: float | None, limits: MemoryThresholds) -> bool:
     """Whether the references' answers to both sets agree too well for held-out items that were drawn without them."""
-    return alike is not None and alike <= thresholds.drawn_alpha
+    return alike is not None and alike <= limits.drawn_alpha
 
 
-def of_another_kind(kind: Auc | None, thresholds: MemoryThresholds) -> bool:
+def of_another_kind(kind: Auc | None, limits: MemoryThresholds) -> bool:
     """Whether words alone part the two sets so well that more than memory differs between them."""
-    return kind is not None and kind.low > thresholds.kind_auc_max
+    return kind is not None and kind.low > limits.kind_auc_max
 
 
 def on_all_scales(points: FreshGap, abilities: Sequence[RaschGap]) -> tuple[float, float, float]:
@@ -249,15 +249,15 @@ def contaminated(evidence: Evidence, alpha: float) -> tuple[Apart, ...]:
     return tuple(one for one, p in zip(evidence.apart, adjusted, strict=True) if p <= alpha and one.difference > 0)
 
 
-def told_by_words(evidence: Evidence, thresholds: MemoryThresholds) -> bool:
+def told_by_words(evidence: Evidence, limits: MemoryThresholds) -> bool:
     """Whether neighbours' words or lengths tell the published order (Bonferroni over the measures)."""
     found = [p for p in evidence.exchangeable.values() if not np.isnan(p)]
-    return bool(found) and min(found) * len(found) <= thresholds.exchangeable_alpha
+    return bool(found) and min(found) * len(found) <= limits.exchangeable_alpha
 
 
 def measure(
     cell: MemoryCell,
-    thresholds: MemoryThresholds,
+    limits: MemoryThresholds,
     *,
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
@@ -285,7 +285,7 @@ def measure(
         if values.shape[1] > 1
     }
     kept, left_out = _above_guessing(cell)
-    gap, abilities, held = _gap(cell, kept, thresholds, sorted({*gammas, DECIDE_AT}), rng, n_resamples)
+    gap, abilities, held = _gap(cell, kept, limits, sorted({*gammas, DECIDE_AT}), rng, n_resamples)
     texts = COMPLETION.items() if references and cell.fresh is not None else ()
     both = [(a.score, b.score) for a, b in cell.references if b is not None]
     evidence = Evidence(
@@ -305,7 +305,7 @@ def measure(
         alike=agreement(both) if both else None,
         outside=outside,
     )
-    return replace(evidence, indicators=indicators(cell, evidence, thresholds))
+    return replace(evidence, indicators=indicators(cell, evidence, limits))
 
 
 def _outside(cell: MemoryCell) -> Reason | None:
@@ -403,7 +403,7 @@ def _above_guessing(cell: MemoryCell) -> tuple[list[tuple[ModelSet, ModelSet]], 
 def _gap(
     cell: MemoryCell,
     models: Sequence[tuple[ModelSet, ModelSet]],
-    thresholds: MemoryThresholds,
+    limits: MemoryThresholds,
     gammas: Sequence[float],
     rng: np.random.Generator,
     n_resamples: int,
@@ -412,7 +412,7 @@ def _gap(
 
     def judged(scores: Sequence[Sets], heights: Sequence[FloatArray] | None = None) -> FreshGap:
         return fresh_gap(
-            scores[0], scores[1:], clusters, rng=rng, alpha=thresholds.alpha / len(Name), power=thresholds.power,
+            scores[0], scores[1:], clusters, rng=rng, alpha=limits.alpha / len(Name), power=limits.power,
             n_resamples=max(n_resamples, _DRAWS), heights=heights, prior=PRIOR,
         )  # fmt: skip
 
@@ -467,13 +467,13 @@ def _aucs(cell: MemoryCell) -> dict[str, tuple[Auc, Auc | None]]:
     return found
 
 
-def indicators(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> tuple[Indicator, ...]:
+def indicators(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> tuple[Indicator, ...]:
     """All six, in the order of `Name`."""
     found = [
-        _order(cell, e, thresholds),
-        _options(cell, e, thresholds),
-        *(_completion(cell, e, name, thresholds) for name in COMPLETION),
-        _gap_indicator(cell, e, thresholds),
+        _order(cell, e, limits),
+        _options(cell, e, limits),
+        *(_completion(cell, e, name, limits) for name in COMPLETION),
+        _gap_indicator(cell, e, limits),
     ]
     for k, one in enumerate(found):
         if one.judged and (doubt := _doubt(cell, one.name)):
@@ -490,8 +490,8 @@ def _doubt(cell: MemoryCell, name: Name) -> Reason | None:
     return because("undated") if cell.undated and name == Name.GAP else None
 
 
-def _order(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> Indicator:
-    name, least = Name.ORDER, thresholds.shards_min
+def _order(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> Indicator:
+    name, least = Name.ORDER, limits.shards_min
     if e.order is None:
         return Indicator(name, why=because("no_other_order"))
     if (shards := e.order.own.units) < least:
@@ -499,15 +499,15 @@ def _order(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> Indic
     if not cell.recorded:
         if (read := _read_by_all([one[0].order for one in (cell.tested, *cell.references)])) < least:
             return Indicator(name, why=because("few_shards_read", shards=read, least=least))
-        if e.order.beyond is None and told_by_words(e, thresholds):
+        if e.order.beyond is None and told_by_words(e, limits):
             return Indicator(name, why=because("words_tell_order"))
-        if e.fresh_order is not None and e.fresh_order.unguarded <= thresholds.matched_alpha:
+        if e.fresh_order is not None and e.fresh_order.unguarded <= limits.matched_alpha:
             return Indicator(name, why=because("held_out_order_likelier"))
     return _of_order(name, e.order, "nats a shard", recorded=cell.recorded)
 
 
-def _options(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> Indicator:
-    name, least, items = Name.OPTIONS, thresholds.items_min, e.options.own.units if e.options else 0
+def _options(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> Indicator:
+    name, least, items = Name.OPTIONS, limits.items_min, e.options.own.units if e.options else 0
     if e.options is None or items < least:
         return Indicator(name, why=because("few_orders", items=items, least=least))
     read = _read_by_all([one[0].options for one in (cell.tested, *cell.references)])
@@ -536,59 +536,59 @@ def _read_by_all(orders: Sequence[FloatArray]) -> int:
     return int(np.sum(there[:, 0] & there[:, 1:].any(axis=1)))
 
 
-def _completion(cell: MemoryCell, e: Evidence, name: Name, thresholds: MemoryThresholds) -> Indicator:
-    why = _no_comparison(cell, e, thresholds)
+def _completion(cell: MemoryCell, e: Evidence, name: Name, limits: MemoryThresholds) -> Indicator:
+    why = _no_comparison(cell, e, limits)
     found = e.completion.get(name)
     if why or found is None:
         return Indicator(name, why=why or because("few_with_text"))
     nats, scale = found.nats, 1 / np.log(2)
-    if few := _few(nats, thresholds):
+    if few := _few(nats, limits):
         return Indicator(name, why=few)
     return Indicator(
         name, 1.0 if e.outside else found.pvalue, None, scale * nats.difference, scale * nats.low, scale * nats.high,
         "bits a byte",
         # Nothing at all in its own unit is explained by how much of any text the model makes: no doubt is left.
-        unguarded=nats.pvalue if found.own_spread.pvalue <= thresholds.alpha else None,
+        unguarded=nats.pvalue if found.own_spread.pvalue <= limits.alpha else None,
         doubt=e.outside or because("own_scale"),
     )  # fmt: skip
 
 
-def _gap_indicator(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> Indicator:
-    why = _no_comparison(cell, e, thresholds)
+def _gap_indicator(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> Indicator:
+    why = _no_comparison(cell, e, limits)
     if why or e.gap is None:
         return Indicator(Name.GAP, why=why or because("few_answered"))
-    did, least = e.gap.did, thresholds.references_min
+    did, least = e.gap.did, limits.references_min
     if e.gap.matched is None:
         why = because("references_guess")
     elif len(did.gaps) < least:
         why = because("few_able_references", references=len(did.gaps), least=least)
-    if why or (why := _few(did, thresholds)):
+    if why or (why := _few(did, limits)):
         return Indicator(Name.GAP, why=why)
     pvalue, low, high = e.limits()
     as_parsed = on_all_scales(e.gap, e.abilities)[0]
-    doubt = because("ability_scale" if as_parsed > thresholds.alpha / len(Name) else "unparsed")
+    doubt = because("ability_scale" if as_parsed > limits.alpha / len(Name) else "unparsed")
     return Indicator(
         Name.GAP, pvalue, None, 100 * did.difference, 100 * low, 100 * high, "points of accuracy",
         unguarded=e.gap.pvalue, doubt=doubt,
     )  # fmt: skip
 
 
-def _few(found: SetDifference, thresholds: MemoryThresholds) -> Reason | None:
-    if min(found.n, found.m) >= thresholds.items_min:
+def _few(found: SetDifference, limits: MemoryThresholds) -> Reason | None:
+    if min(found.n, found.m) >= limits.items_min:
         return None
-    return because("few_items", items=found.n, held_out=found.m, least=thresholds.items_min)
+    return because("few_items", items=found.n, held_out=found.m, least=limits.items_min)
 
 
-def _no_comparison(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> Reason | None:
+def _no_comparison(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> Reason | None:
     references = len(cell.references)
     if cell.fresh is None:
         return because("needs_held_out" if references else "needs_both")
     if not references:
         return because("needs_references")
-    if references < thresholds.references_min:
-        return because("few_references", references=references, least=thresholds.references_min)
-    if unmatched(e.gap, thresholds):
+    if references < limits.references_min:
+        return because("few_references", references=references, least=limits.references_min)
+    if unmatched(e.gap, limits):
         return because("not_as_hard")
-    if selected(e.alike, thresholds):
+    if selected(e.alike, limits):
         return because("chosen")
-    return because("another_kind") if of_another_kind(e.kind, thresholds) else None
+    return because("another_kind") if of_another_kind(e.kind, limits) else None

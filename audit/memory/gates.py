@@ -23,19 +23,19 @@ FREE_ANSWER = 0.05  # taken for the rate of right guesses where there are no opt
 _LIKELIHOODS = (Arm.PUBLISHED, Arm.OPTIONS, Arm.ORDER)
 
 
-def all_gates(cell: MemoryCell, evidence: Evidence, thresholds: MemoryThresholds) -> tuple[Gate, ...]:
+def all_gates(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds) -> tuple[Gate, ...]:
     """Every gate, in the order in which the report lists them."""
     reads = cell.tested[0].reads
     score_alone = reads[Arm.SCORE].asked == sum(one.asked for one in reads.values()) > 0
     compared = reads[Arm.SCORE].asked > 0 and cell.fresh is not None
     return (
-        likelihoods_read(cell, thresholds),
-        orders_reach_model(cell, thresholds),
-        parseability(cell, thresholds),
-        fresh_matched(evidence, thresholds),
-        fresh_drawn(evidence, thresholds),
-        same_kind(evidence, thresholds),
-        order_exchangeable(evidence, thresholds, recorded=cell.recorded),
+        likelihoods_read(cell, limits),
+        orders_reach_model(cell, limits),
+        parseability(cell, limits),
+        fresh_matched(evidence, limits),
+        fresh_drawn(evidence, limits),
+        same_kind(evidence, limits),
+        order_exchangeable(evidence, limits, recorded=cell.recorded),
         *([above_guessing(cell, withholds=score_alone)] if score_alone or compared else []),
     )
 
@@ -63,14 +63,14 @@ def above_guessing(cell: MemoryCell, *, withholds: bool) -> Gate:
     )
 
 
-def readable(cell: MemoryCell, thresholds: MemoryThresholds) -> MemoryCell:
+def readable(cell: MemoryCell, limits: MemoryThresholds) -> MemoryCell:
     """The cell without the references of which too little could be read, in any arm, and those that are the tested
     model, or another reference, under another name; `dropped` names them."""
     kept, dropped = [], []
     scores = [[one.score for one in pair if one] for pair in (cell.tested, *cell.references)]
     twice = repeats(list(map(np.concatenate, scores)))
     for k, pair in enumerate(cell.references, 1):
-        model, limit = pair[0].model, thresholds.answered_share_min
+        model, limit = pair[0].model, limits.answered_share_min
         bad = [because("reference_repeats", model=model)] if k in twice else []
         bad += [
             because("reference_unread", model=model, read=reads.read, asked=reads.asked, arm=arm, items=name)
@@ -84,26 +84,26 @@ def readable(cell: MemoryCell, thresholds: MemoryThresholds) -> MemoryCell:
     return replace(cell, references=tuple(kept), dropped=(*cell.dropped, *dropped))
 
 
-def likelihoods_read(cell: MemoryCell, thresholds: MemoryThresholds) -> Gate:
+def likelihoods_read(cell: MemoryCell, limits: MemoryThresholds) -> Gate:
     """Share of given texts of which the engine gave a likelihood, by set and arm; number: the lowest."""
     return _reads(
         "likelihoods_read",
         cell,
         _LIKELIHOODS,
-        thresholds.answered_share_min,
+        limits.answered_share_min,
         "of the given texts have a likelihood",
         "Look at the errors of these rows: texts longer than max_model_len, above all.",
         withholds=True,
     )
 
 
-def orders_reach_model(cell: MemoryCell, thresholds: MemoryThresholds) -> Gate:
+def orders_reach_model(cell: MemoryCell, limits: MemoryThresholds) -> Gate:
     """An order of options, or of a shard, whose requests have the hashes of the published order's, or of another's,
     tests nothing. number: the share of such orders."""
     return reached_model(
         "orders_reach_model",
         [one.requests for one in cell.tested if one is not None],
-        thresholds.noop_share_max,
+        limits.noop_share_max,
         "Of {compared} other orders of options and items, {same} were sent as the published order and {repeated} as "
         "another.",
         "Look at the texts that were sent: options with the same text, or texts that are cut off before they differ.",
@@ -112,32 +112,32 @@ def orders_reach_model(cell: MemoryCell, thresholds: MemoryThresholds) -> Gate:
     )
 
 
-def parseability(cell: MemoryCell, thresholds: MemoryThresholds) -> Gate:
+def parseability(cell: MemoryCell, limits: MemoryThresholds) -> Gate:
     """Share of the tested model's answers that could be parsed, by set; it withholds where the score is compared."""
     return _reads(
         "parseability",
         cell,
         (Arm.SCORE,),
-        thresholds.answered_share_min,
+        limits.answered_share_min,
         "of the answers are parsed",
         READ_ADVICE,
         withholds=cell.fresh is not None,
     )
 
 
-def fresh_matched(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
+def fresh_matched(evidence: Evidence, limits: MemoryThresholds) -> Gate:
     """The references find published and held-out items equally hard, and held-out ones are there at every difficulty.
 
     number: p of the references' own gap.
     """
     source = "ours; the references' own gap; conf/verdict: matched_alpha, matched_share_min"
-    rule = Rule("fresh_matched", thresholds.matched_alpha, source)
+    rule = Rule("fresh_matched", limits.matched_alpha, source)
     gap = evidence.gap
     if gap is None or gap.matched is None or gap.reference_gap is None or gap.reference_pvalue is None:
         detail = "Without held-out items, or references above chance, nothing says how hard the held-out items are."
         return rule.absent(detail, withholds=False)
     return rule.checked(
-        passed=not unmatched(gap, thresholds),
+        passed=not unmatched(gap, limits),
         number=gap.reference_pvalue,
         detail=f"The references score {signed_points(gap.reference_gap)} on the benchmark against the held-out items "
         f"({pvalue(gap.reference_pvalue)}). {percent(gap.matched.share)} of its items have held-out ones as hard.",
@@ -147,18 +147,18 @@ def fresh_matched(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
     )
 
 
-def fresh_drawn(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
+def fresh_drawn(evidence: Evidence, limits: MemoryThresholds) -> Gate:
     """The references' answers to both sets agree no better than those to independent draws.
 
     Items chosen by the answers that judge them later are harder, or easier, for the tested model alone: scores regress.
     number: how often draws agree so well.
     """
     source = "ours; lower tail of chi-squared over numbers of right references; conf/verdict: drawn_alpha"
-    rule = Rule("fresh_drawn", thresholds.drawn_alpha, source)
+    rule = Rule("fresh_drawn", limits.drawn_alpha, source)
     if evidence.alike is None:
         return rule.absent("There are no references that answered held-out items.", withholds=False)
     return rule.checked(
-        passed=not selected(evidence.alike, thresholds),
+        passed=not selected(evidence.alike, limits),
         number=evidence.alike,
         detail="By how many references were right, benchmark and held-out items agree. Independent draws agree as well "
         f"or better in {percent(evidence.alike)} of cases.",
@@ -168,20 +168,20 @@ def fresh_drawn(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
     )
 
 
-def order_exchangeable(evidence: Evidence, thresholds: MemoryThresholds, *, recorded: bool = False) -> Gate:
+def order_exchangeable(evidence: Evidence, limits: MemoryThresholds, *, recorded: bool = False) -> Gate:
     """Within shards the published order is not told by how alike the words and lengths of neighbours are.
 
     number: the smallest p, after Bonferroni over the measures.
     """
     source = "Oren et al. 2023 assume that items are exchangeable; conf/verdict: exchangeable_alpha"
-    rule = Rule("order_exchangeable", thresholds.exchangeable_alpha, source)
+    rule = Rule("order_exchangeable", limits.exchangeable_alpha, source)
     if recorded:
         return rule.absent("The order was drawn at random and recorded, so it is exchangeable.", withholds=False)
     found = {k: p for k, p in evidence.exchangeable.items() if p == p}
     if not found or evidence.order is None:
         return rule.absent("The order test was not run.", withholds=False)
     smallest = min(1.0, min(found.values()) * len(found))
-    bad = told_by_words(evidence, thresholds)
+    bad = told_by_words(evidence, limits)
     return rule.checked(
         passed=not bad,
         number=smallest,
@@ -193,15 +193,15 @@ def order_exchangeable(evidence: Evidence, thresholds: MemoryThresholds, *, reco
     )
 
 
-def same_kind(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
+def same_kind(evidence: Evidence, limits: MemoryThresholds) -> Gate:
     """Words alone do not tell the held-out items from the benchmark's. number: the AUC of a classifier of words."""
     source = "ours; cross-validated naive Bayes over words; conf/verdict: kind_auc_max"
-    rule = Rule("same_kind", thresholds.kind_auc_max, source)
+    rule = Rule("same_kind", limits.kind_auc_max, source)
     kind = evidence.kind
     if kind is None:
         return rule.absent("There are no held-out items, or too few to learn from.", withholds=False)
     return rule.checked(
-        passed=not of_another_kind(kind, thresholds),
+        passed=not of_another_kind(kind, limits),
         number=kind.auc,
         detail=f"A classifier of words ranks a benchmark item above a held-out one in {percent(kind.auc)} of pairs "
         f"(95 % interval {percent(kind.low)} to {percent(kind.high)}); 50 % is no difference.",

@@ -29,9 +29,9 @@ def judge(
     run_dir = only(run_dirs, "memory")
     manifest = Manifest.load(run_dir)
     analysis = manifest.analysis
-    thresholds = MemoryThresholds.from_mapping(analysis["thresholds"])
+    limits = MemoryThresholds.from_mapping(analysis["thresholds"])
     settings = Settings(
-        thresholds, int(analysis["seed"]) if seed is None else seed, n_resamples, shipped_table(JUDGE.shipped)
+        limits, int(analysis["seed"]) if seed is None else seed, n_resamples, shipped_table(JUDGE.shipped)
     )
     seen = count_rows(run_dir, SCHEMA)
     rows = cell_rows(run_dir, seen)
@@ -43,7 +43,7 @@ def judge(
     drawn, undated = bool(analysis.get("published_order")), analysis.get("undated", analysis["judged"])
     families = told_families(analysis.get("origins", {}))
     cells = [  # what verdict.json lists is what was judged
-        replace(readable(cell, thresholds), recorded=drawn, undated=cell.model in undated, families=families)
+        replace(readable(cell, limits), recorded=drawn, undated=cell.model in undated, families=families)
         for cell in loaded
     ]
     sensitivity = load_sensitivity(run_dir)

@@ -31,16 +31,16 @@ def _measure(cell: PerturbCell, s: Settings[PerturbThresholds], rng: np.random.G
 
 
 def _result(case: Case[PerturbCell, Evidence | None, tuple[float | None, ...]]) -> PerturbResult:
-    cell, evidence, gates, thresholds = case.cell, case.evidence, case.gates, case.settings.thresholds
+    cell, evidence, gates, limits = case.cell, case.evidence, case.gates, case.settings.thresholds
     found_p, beyond_p, plain_p = case.panel
-    decision = decide(evidence, gates, thresholds, found_p, beyond_p)
+    decision = decide(evidence, gates, limits, found_p, beyond_p)
     hangs = plain = calibration = None
     if evidence is not None:
-        hangs = unparsed(cell, evidence, decision, thresholds, (found_p, beyond_p), case.rng)
+        hangs = unparsed(cell, evidence, decision, limits, (found_p, beyond_p), case.rng)
         if hangs is not None:
             decision = replace(decision, reasons=(*decision.reasons, hangs.reason))
         if plain_p is not None and decision.verdict in FINDINGS:
-            plain = finding(evidence.tests, thresholds.alpha, found_p, plain_p)
+            plain = finding(evidence.tests, limits.alpha, found_p, plain_p)
         control = evidence.tests.control
         run = {
             "n": evidence.drop.units,
@@ -52,7 +52,7 @@ def _result(case: Case[PerturbCell, Evidence | None, tuple[float | None, ...]]) 
             "replicates": cell.tested.runs_that_differ,
             "control": control is not None and control.asked,
         }
-        calibration = nearest(case.settings.table, run, thresholds.to_dict())
+        calibration = nearest(case.settings.table, run, limits.to_dict())
     return PerturbResult(
         model=cell.tested.model,
         benchmark=cell.benchmark,
@@ -138,7 +138,7 @@ NEAR = 1.0  # the largest distance that is called near: half the items and anoth
 
 
 def nearest(
-    table: Mapping[str, Any] | None, run: Mapping[str, Any], thresholds: Mapping[str, float] | None = None
+    table: Mapping[str, Any] | None, run: Mapping[str, Any], limits: Mapping[str, float] | None = None
 ) -> Calibration | None:
     """The design with the smallest distance; none near is said, with no rates, where it is above NEAR.
 
@@ -146,7 +146,7 @@ def nearest(
     (differences), and 10 for each unparsed answer of a hundred above the 4 that are simulated. None where there is no
     table. run: as a design of the table, of the tested model's accuracy as published; with the share `unparsed` of its
     answers, and whether held-out items were asked (`control`), which no design has. checked: variants that a person
-    read; without any nothing can be beyond reference. thresholds: the run's.
+    read; without any nothing can be beyond reference. limits: the run's.
     """
     n, variants, references, checked = (run[name] for name in ("n", "variants", "references", "checked"))
 
@@ -160,7 +160,7 @@ def nearest(
         f"No calibrated design is near: {n} questions, {variants} variants, {references} references, accuracy "
         f"{percent(run['accuracy'])}, {percent(run['unparsed'])} unparsed."
     )
-    found = nearest_design(table, distance, NEAR, sentence=rates_said, none_near=none_near, thresholds=thresholds)
+    found = nearest_design(table, distance, NEAR, sentence=rates_said, none_near=none_near, thresholds=limits)
     if found is None or not found.rates:
         return found
     said = found.sentence

@@ -66,30 +66,30 @@ def judge(design: PerturbDesign, world: World, rng: np.random.Generator) -> tupl
     beyond reference by the rule without a prior, the article's block at over 5 % of items (NaN but for clean models),
     whether ConStat's curve alone rejects (NaN with too few references), whether held-out items alone do, and whether it
     is beyond reference but for them (both NaN without)."""
-    thresholds = PerturbThresholds()
+    limits = PerturbThresholds()
     cell = simulate(design, world, rng)
-    tests = run_tests(cell, thresholds, rng=rng, n_draws=CURVE_DRAWS)
-    on = partial(grounds, thresholds=thresholds, rng=np.random.default_rng(0), n_resamples=INTERVAL_DRAWS)
+    tests = run_tests(cell, limits, rng=rng, n_draws=CURVE_DRAWS)
+    on = partial(grounds, limits=limits, rng=np.random.default_rng(0), n_resamples=INTERVAL_DRAWS)
     found = on(cell, tests)
-    gates = (enough_data(cell, thresholds),)
+    gates = (enough_data(cell, limits),)
 
     def verdict(factor: float = 1.0) -> V:
         p = [None if one is None else min(factor * one, 1.0) for one in (tests.found_p, tests.beyond_p)]
-        return decide(found, gates, thresholds, *p).verdict
+        return decide(found, gates, limits, *p).verdict
 
     alone, panel = verdict(), verdict(PANEL)
     control = uncontrolled = np.nan
     if tests.control is not None:
-        control = tests.control.pvalue <= thresholds.alpha
+        control = tests.control.pvalue <= limits.alpha
         references = on(cell, replace(tests, control=None))
-        uncontrolled = decide(references, gates, thresholds).verdict == V.DROP_BEYOND_REFERENCE
+        uncontrolled = decide(references, gates, limits).verdict == V.DROP_BEYOND_REFERENCE
     return (
         *(alone == one for one in (*FINDINGS, V.NO_DROP_DETECTED, V.WITHHELD, V.UNDERPOWERED)),
         panel == V.DROP_BEYOND_REFERENCE,
         panel == V.NO_DROP_DETECTED,
-        alone in FINDINGS and (tests.plain_p or np.nan) <= thresholds.alpha,
+        alone in FINDINGS and (tests.plain_p or np.nan) <= limits.alpha,
         article_result(*cell.tested.pair).blocked if world == World() else np.nan,
-        np.nan if tests.curve is None else tests.curve.pvalue <= thresholds.alpha,
+        np.nan if tests.curve is None else tests.curve.pvalue <= limits.alpha,
         control,
         uncontrolled,
     )

@@ -10,7 +10,8 @@ from audit.json_types import attributes
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import Evidence, Grounds, Tests, adverse, beside_references, no_larger
 from audit.perturb.record import PerturbCell
-from audit.perturb.vocabulary import GATES, Decision, PerturbVerdict
+from audit.perturb.vocabulary import GATES, Decision
+from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.statistics.unparsed import tipping_point
 from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
 from audit.verdict.vocabulary import gate_reasons
@@ -18,23 +19,19 @@ from audit.verdict.vocabulary import gate_reasons
 Reasons = tuple[Reason, ...]
 REFERENCES = 5  # that are asked for where there are fewer
 _COMPARED = ("difference", "low", "high", "pvalue")
-FINDINGS = (PerturbVerdict.DROP_BEYOND_REFERENCE, PerturbVerdict.BRITTLE_CAUSE_UNKNOWN)
+FINDINGS = (V.DROP_BEYOND_REFERENCE, V.BRITTLE_CAUSE_UNKNOWN)
 
 
-def finding(
-    tests: Tests, alpha: float, found_p: float | None = None, beyond_p: float | None = None
-) -> PerturbVerdict | None:
+def finding(tests: Tests, alpha: float, found_p: float | None = None, beyond_p: float | None = None) -> V | None:
     """The finding that the tests alone support, or None. p-values: after correction over the panel."""
     found = tests.found_p if found_p is None else found_p
     beyond = tests.beyond_p if beyond_p is None else beyond_p
     if beyond is not None and not np.isnan(beyond) and beyond <= alpha:
-        return PerturbVerdict.DROP_BEYOND_REFERENCE
-    return PerturbVerdict.BRITTLE_CAUSE_UNKNOWN if found <= alpha else None
+        return V.DROP_BEYOND_REFERENCE
+    return V.BRITTLE_CAUSE_UNKNOWN if found <= alpha else None
 
 
-def standing(
-    tests: Tests, alpha: float, found_p: float | None = None, beyond_p: float | None = None
-) -> PerturbVerdict | None:
+def standing(tests: Tests, alpha: float, found_p: float | None = None, beyond_p: float | None = None) -> V | None:
     """The finding that the tests support with unparsed answers imputed against it, too.
 
     The panel's correction scales a cell's p as parsed; the same factor is applied to the adverse one.
@@ -49,13 +46,13 @@ def standing(
 
     own = corrected(held.found_p, tests.found_p, found_p)
     left = finding(tests, alpha, own, corrected(held.beyond_p, tests.beyond_p, beyond_p))
-    return found if left and found == PerturbVerdict.BRITTLE_CAUSE_UNKNOWN else left
+    return found if left and found == V.BRITTLE_CAUSE_UNKNOWN else left
 
 
 def decide(
     evidence: Grounds | None,
     gates: Sequence[Gate],
-    thresholds: PerturbThresholds,
+    limits: PerturbThresholds,
     found_p: float | None = None,
     beyond_p: float | None = None,
 ) -> Decision:
@@ -75,28 +72,28 @@ def decide(
     blocking = failed(gates)
     if evidence is None:
         code = "nothing_to_compare"
-        return Decision(PerturbVerdict.WITHHELD, (because(code),), advice_of(blocking), code)
+        return Decision(V.WITHHELD, (because(code),), advice_of(blocking), code)
     if blocking:
-        return Decision(PerturbVerdict.WITHHELD, gate_reasons(blocking, GATES), advice_of(blocking))
-    tests, alpha = evidence.tests, thresholds.alpha
+        return Decision(V.WITHHELD, gate_reasons(blocking, GATES), advice_of(blocking))
+    tests, alpha = evidence.tests, limits.alpha
     few = [g for g in gates if g.name == "enough_data" and g.status == Status.FAIL]
     if few:
         why = Reason(f"gate_{few[0].name}", few[0].numbers, few[0].detail)
-        return Decision(PerturbVerdict.UNDERPOWERED, (why, *_held_out(tests)), advice_of(few), "few_questions")
+        return Decision(V.UNDERPOWERED, (why, *_held_out(tests)), advice_of(few), "few_questions")
     found = finding(tests, alpha, found_p, beyond_p)
     if not evidence.drop.drop.low > 0:
         found = None
     elif found != (left := standing(tests, alpha, found_p, beyond_p)):
-        why = because("unparsed_beyond" if left else "unparsed_drop", gamma=thresholds.unparsed_gamma)
+        why = because("unparsed_beyond" if left else "unparsed_drop", gamma=limits.unparsed_gamma)
         advice = (because("mend_unparsed"), because("mend_references"))[: 2 if left else 1]
-        return Decision(PerturbVerdict.WITHHELD, (why,), advice, why.code)
+        return Decision(V.WITHHELD, (why,), advice, why.code)
     if found is None:
-        return _not_found(evidence, thresholds, found_p)
+        return _not_found(evidence, limits, found_p)
     broken = because("variants_not_read")
     if tests.broken_p is not None:
         broken = because("above_broken", margin=tests.margin, pvalue=tests.broken_p)
     reasons = (*_fallen(evidence, found_p), broken, *_beyond(tests), *tests.left_out)
-    if found == PerturbVerdict.DROP_BEYOND_REFERENCE:
+    if found == V.DROP_BEYOND_REFERENCE:
         advice = (because("repeat_on_held_out"), because("read_items"))
         return Decision(found, (*reasons, *_held_out(tests), because("lower_bound")), advice)
     if (doubt := _doubt(tests, alpha)) == "not_clearly_more":
@@ -104,9 +101,9 @@ def decide(
     return Decision(found, (*reasons, *_held_out(tests)), _to_tell(tests), doubt)
 
 
-def _not_found(evidence: Grounds, thresholds: PerturbThresholds, found_p: float | None) -> Decision:
+def _not_found(evidence: Grounds, limits: PerturbThresholds, found_p: float | None) -> Decision:
     """No drop counts: is one of the smallest effect that matters refuted?"""
-    tests, alpha, equivalence = evidence.tests, thresholds.alpha, evidence.equivalence
+    tests, alpha, equivalence = evidence.tests, limits.alpha, evidence.equivalence
     p, doubt = tests.found_p if found_p is None else found_p, ""  # why a drop that seems to be there does not count
     if tests.exchange.pvalue <= alpha and tests.broken_p is not None and tests.broken_p > alpha:
         doubt = "broken_could_make"
@@ -120,17 +117,17 @@ def _not_found(evidence: Grounds, thresholds: PerturbThresholds, found_p: float 
         because("ruled_out" if alone else "not_ruled_out", delta=equivalence.delta, pvalue=equivalence.p_no_larger),
     ]
     if alone and (evidence.beside is None or evidence.beside <= alpha):
-        verdict, advice = PerturbVerdict.NO_DROP_DETECTED, [because("ask_memory")]
+        verdict, advice = V.NO_DROP_DETECTED, [because("ask_memory")]
         reasons.append(because("learnt_answers"))
         if evidence.beside is None:
             advice.append(because("run_references"))
     else:
-        verdict, advice = PerturbVerdict.UNDERPOWERED, [because("more_items")]
+        verdict, advice = V.UNDERPOWERED, [because("more_items")]
         if alone:
             doubt = doubt or "beside_references"
             reasons.append(because("not_beside_references", delta=equivalence.delta, pvalue=evidence.beside))
         if np.isfinite(evidence.detectable):
-            reasons.append(because("power", drop=evidence.detectable, power=thresholds.power))
+            reasons.append(because("power", drop=evidence.detectable, power=limits.power))
     return Decision(verdict, (*reasons, *_held_out(tests)), tuple(advice), doubt)
 
 
@@ -219,7 +216,7 @@ def headline(cell: PerturbCell, decision: Decision, e: Evidence | None, gates: S
     """Who, on what, and what was found."""
     code = f"headline_{decision.verdict}"
     who = {"model": cell.tested.model, "benchmark": cell.benchmark, "doubt": decision.doubt}
-    if e is None or decision.verdict == PerturbVerdict.WITHHELD:
+    if e is None or decision.verdict == V.WITHHELD:
         return because(code, **who, why=[GATES[g.name].because for g in failed(gates)])
     beyond = min((b.difference for b in e.tests.beyond), default=None)
     d = e.drop
@@ -256,7 +253,7 @@ class Unparsed:
     leaves it (`worst_case`). largest_worst: the largest drop in the worst case, 0-1."""
 
     share: float
-    holds: PerturbVerdict | None
+    holds: V | None
     tipping_point: float
     worst_case: bool
     largest_worst: float | None
@@ -270,7 +267,7 @@ def unparsed(
     cell: PerturbCell,
     evidence: Evidence,
     decision: Decision,
-    thresholds: PerturbThresholds,
+    limits: PerturbThresholds,
     pvalues: Sequence[float | None],
     rng: np.random.Generator,
 ) -> Unparsed | None:
@@ -278,19 +275,19 @@ def unparsed(
     panel's correction. A finding that is withheld for its unparsed answers has its tipping point, too."""
     if all(w.parsed for w in (cell.tested, *cell.references)):
         return None
-    alpha, tests = thresholds.alpha, evidence.tests
+    alpha, tests = limits.alpha, evidence.tests
     of = finding(tests, alpha, *pvalues) if evidence.drop.drop.low > 0 else None
-    if cleared := decision.verdict == PerturbVerdict.NO_DROP_DETECTED:
-        of = PerturbVerdict.NO_DROP_DETECTED
-    elif decision.verdict == PerturbVerdict.UNDERPOWERED:
+    if cleared := decision.verdict == V.NO_DROP_DETECTED:
+        of = V.NO_DROP_DETECTED
+    elif decision.verdict == V.UNDERPOWERED:
         of = None
 
     def holds(gamma: float) -> bool:
         if cleared:
-            beside = beside_references(cell, thresholds, gamma) or 0.0
-            return max(no_larger(cell, thresholds, gamma)[0].p_no_larger, beside) <= alpha
+            beside = beside_references(cell, limits, gamma) or 0.0
+            return max(no_larger(cell, limits, gamma)[0].p_no_larger, beside) <= alpha
         try:
-            held = adverse(cell, tests, thresholds, gamma, rng)
+            held = adverse(cell, tests, limits, gamma, rng)
         except DataError:  # a reference that is not above chance then
             return False
         return standing(replace(tests, adverse=held), alpha, *pvalues) == of

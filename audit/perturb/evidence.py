@@ -82,7 +82,7 @@ class FreshControl:
 
 
 def fresh_control(
-    cell: PerturbCell, thresholds: PerturbThresholds, as_read: FreshControl | None = None
+    cell: PerturbCell, limits: PerturbThresholds, as_read: FreshControl | None = None
 ) -> FreshControl | None:
     """The control of one cell; None where no held-out items were run.
 
@@ -97,24 +97,24 @@ def fresh_control(
     if not n:
         return FreshControl(fresh.benchmark, 0, why=because("held_out_no_answers"))
     original, variants = float(o[there].mean()), float(v[there].mean())
-    why = _unfit(cell, fresh, n, units, thresholds) if as_read is None else as_read.why
+    why = _unfit(cell, fresh, n, units, limits) if as_read is None else as_read.why
     beyond: tuple[BeyondFresh, ...] = ()
     if why is None:
         sides = _asked(cell), _and_half_a_drop(_asked(fresh))
         beyond = tuple(beyond_fresh(*sides, scale=scale) for scale in SCALES)
-    both = _references(cell, fresh, thresholds)
+    both = _references(cell, fresh, limits)
     return FreshControl(fresh.benchmark, n, original, variants, original - variants, beyond, *both, why)
 
 
-def _unfit(cell: PerturbCell, fresh: PerturbCell, n: int, units: int, thresholds: PerturbThresholds) -> Reason | None:
+def _unfit(cell: PerturbCell, fresh: PerturbCell, n: int, units: int, limits: PerturbThresholds) -> Reason | None:
     """Why held-out items cannot carry the comparison; None where they can."""
     if _units(_drop(cell.tested), cell.cluster) < 2:
         return because("held_out_one_group")
     if units < UNITS_MIN:
         return because("held_out_few", n=n, units=units, least=UNITS_MIN)
-    if broken := failed(all_gates(fresh, thresholds)):
+    if broken := failed(all_gates(fresh, limits)):
         return because("held_out_check_failed", gates=[g.name for g in broken])
-    held = fresh.tested.held(thresholds.unparsed_gamma)
+    held = fresh.tested.held(limits.unparsed_gamma)
     if not (fresh.can_lose(fresh.tested) and fresh.can_lose(held)):
         return because("held_out_at_chance")
     return None
@@ -138,12 +138,10 @@ def _and_half_a_drop(asked: Asked) -> Asked:
     )
 
 
-def _references(
-    cell: PerturbCell, fresh: PerturbCell, thresholds: PerturbThresholds
-) -> tuple[SetDifference | None, int]:
+def _references(cell: PerturbCell, fresh: PerturbCell, limits: PerturbThresholds) -> tuple[SetDifference | None, int]:
     """The references' own difference between the two sets, and how many can be compared with on both."""
-    there = {w.model: w for w in usable_references(fresh, thresholds)[0]}
-    both = [(w, there[w.model]) for w in usable_references(cell, thresholds)[0] if w.model in there]
+    there = {w.model: w for w in usable_references(fresh, limits)[0]}
+    both = [(w, there[w.model]) for w in usable_references(cell, limits)[0] if w.model in there]
     if not both:
         return None, 0
     here, away = (np.mean([_drop(one) for one in side], axis=0) for side in zip(*both, strict=True))
@@ -315,21 +313,21 @@ _WORST = float("inf")
 
 
 def run_tests(
-    cell: PerturbCell, thresholds: PerturbThresholds, *, rng: np.random.Generator, n_draws: int = N_CURVES
+    cell: PerturbCell, limits: PerturbThresholds, *, rng: np.random.Generator, n_draws: int = N_CURVES
 ) -> Tests:
     """The tests of one cell. n_draws: of ConStat's curve. Raises DataError where not one item has an original and a
     variant answered."""
-    used, left_out = usable_references(cell, thresholds)
+    used, left_out = usable_references(cell, limits)
     cell = replace(cell, references=used)
-    tests = replace(_tests(cell, thresholds, rng, n_draws), left_out=left_out)
-    held = adverse(cell, tests, thresholds, thresholds.unparsed_gamma, rng, n_draws)
+    tests = replace(_tests(cell, limits, rng, n_draws), left_out=left_out)
+    held = adverse(cell, tests, limits, limits.unparsed_gamma, rng, n_draws)
     return replace(tests, adverse=held)
 
 
 def adverse(
     cell: PerturbCell,
     tests: Tests,
-    thresholds: PerturbThresholds,
+    limits: PerturbThresholds,
     gamma: float,
     rng: np.random.Generator,
     n_draws: int = N_CURVES,
@@ -337,18 +335,18 @@ def adverse(
     """What is found with unparsed answers held against it at these odds; None where all were parsed, or nothing is
     found. tests: of the cell as parsed."""
     cell = replace(cell, references=tuple(w for w in cell.references if w.model in tests.references))
-    if tests.found_p > thresholds.alpha or (worst := against_drop(cell, gamma)) is None:
+    if tests.found_p > limits.alpha or (worst := against_drop(cell, gamma)) is None:
         return None
-    if tests.beyond_p is None or tests.beyond_p > thresholds.alpha:
+    if tests.beyond_p is None or tests.beyond_p > limits.alpha:
         worst = replace(worst, references=())  # what is not found is not to be held: a curve takes long
-    held = _tests(worst, thresholds, rng, n_draws, tests.control)
+    held = _tests(worst, limits, rng, n_draws, tests.control)
     held = replace(held, bracket=tests.bracket, family=tests.family)
     return Adverse(held.found_p, held.beyond_p if held.beyond else None)
 
 
 def _tests(
     cell: PerturbCell,
-    thresholds: PerturbThresholds,
+    limits: PerturbThresholds,
     rng: np.random.Generator,
     n_draws: int,
     as_read: FreshControl | None = None,
@@ -364,19 +362,19 @@ def _tests(
         se = excess.se
         margin = cell.broken.upper * max(float(np.nanmean(o - chance)), 0.0)
     pairs, names = [w.pair for w in cell.references], tuple(w.model for w in cell.references)
-    prior = thresholds.prior
+    prior = limits.prior
     beyond: tuple[BeyondReference, ...] = ()
     bracket = curve = far = None
     if pairs:
         beyond = on_scales(pair, pairs, chance, cluster, prior=prior)
         reworded = [float(np.nanmean(item_means(*each)[1])) for each in pairs]
-        bracket = Bracket(float(np.nanmean(v)), min(reworded), max(reworded), thresholds.bracket_margin)
+        bracket = Bracket(float(np.nanmean(v)), min(reworded), max(reworded), limits.bracket_margin)
         if prior is not None:
             tau = max(prior.scale, *(float(np.nan_to_num(one.tau)) for one in beyond))
             far = far_beyond(pair, pairs, chance, cluster, tau)
-    if len(pairs) >= thresholds.curve_references_min:
+    if len(pairs) >= limits.curve_references_min:
         curve = reference_curve(pair, pairs, chance, cluster, n_draws=n_draws, rng=rng)
-    control = fresh_control(cell, thresholds, as_read)
+    control = fresh_control(cell, limits, as_read)
     if as_read is None and control is not None and beyond:
         control = _sharp(control, beyond[0].se)
     return Tests(
@@ -405,12 +403,12 @@ def _sharp(control: FreshControl, references: float) -> FreshControl:
 
 
 def measure(
-    cell: PerturbCell, thresholds: PerturbThresholds, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
+    cell: PerturbCell, limits: PerturbThresholds, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
 ) -> Evidence:
     """Every statistic of one cell."""
-    tests = run_tests(cell, thresholds, rng=rng)
+    tests = run_tests(cell, limits, rng=rng)
     original, variants = cell.tested.pair
-    found = grounds(cell, tests, thresholds, rng=rng, n_resamples=n_resamples)
+    found = grounds(cell, tests, limits, rng=rng, n_resamples=n_resamples)
     flips = wording_flips(variants, original)
     return Evidence(
         **vars(found),
@@ -418,7 +416,7 @@ def measure(
         flips=flips,
         article=article_result(original, variants),
         alarms=clean_alarms(found.drop.n, found.drop.variants, variants, flips, rng),
-        items=item_level(cell, thresholds.alpha),
+        items=item_level(cell, limits.alpha),
         chance=cell.chance,
     )
 
@@ -426,24 +424,24 @@ def measure(
 def grounds(
     cell: PerturbCell,
     tests: Tests,
-    thresholds: PerturbThresholds,
+    limits: PerturbThresholds,
     *,
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
 ) -> Grounds:
     """What decides in one cell, given its tests."""
     drop = wording_drop(*cell.tested.pair, cell.cluster, n_resamples=n_resamples, rng=rng)
-    cleared, largest = no_larger(cell, thresholds, thresholds.unparsed_gamma)
-    beside = beside_references(cell, thresholds)
-    worst = no_larger(cell, thresholds, _WORST)[1] if for_drop(cell, _WORST) is not None else None
-    detectable = _detectable(tests, cell, thresholds)
+    cleared, largest = no_larger(cell, limits, limits.unparsed_gamma)
+    beside = beside_references(cell, limits)
+    worst = no_larger(cell, limits, _WORST)[1] if for_drop(cell, _WORST) is not None else None
+    detectable = _detectable(tests, cell, limits)
     return Grounds(tests, replace(drop, largest=largest), cleared, worst, detectable, beside)
 
 
-def no_larger(cell: PerturbCell, thresholds: PerturbThresholds, gamma: float) -> tuple[Equivalence, float]:
+def no_larger(cell: PerturbCell, limits: PerturbThresholds, gamma: float) -> tuple[Equivalence, float]:
     """Whether a drop that matters is refuted, and the largest that is not: the one that clears less, as parsed or with
     unparsed answers held for a drop at odds of gamma."""
-    effect = thresholds.effect_of_interest
+    effect = limits.effect_of_interest
     read, unread = mean_of(_drop(cell.tested), cell.cluster), for_drop(cell, gamma)
     cleared, largest = equivalence(read, effect), largest_drop(read)
     if unread is not None:
@@ -454,14 +452,14 @@ def no_larger(cell: PerturbCell, thresholds: PerturbThresholds, gamma: float) ->
     return cleared, largest
 
 
-def beside_references(cell: PerturbCell, thresholds: PerturbThresholds, gamma: float | None = None) -> float | None:
+def beside_references(cell: PerturbCell, limits: PerturbThresholds, gamma: float | None = None) -> float | None:
     """p of the same for what is lost beyond the references, as parsed; None without usable ones. gamma: with unparsed
     answers held for a drop, too."""
-    pairs = [w.pair for w in usable_references(cell, thresholds)[0]]
+    pairs = [w.pair for w in usable_references(cell, limits)[0]]
     if not pairs:
         return None
     read = [cell.tested, None if gamma is None else for_drop(cell, gamma)]
-    asked = cell.chance_items, cell.cluster, thresholds.effect_of_interest
+    asked = cell.chance_items, cell.cluster, limits.effect_of_interest
     return max(no_larger_beside(one.pair, pairs, *asked) for one in read if one is not None)
 
 
@@ -475,12 +473,12 @@ def panel_pvalues(panel: Sequence[Grounds | None]) -> list[tuple[float | None, .
     return list(zip(*(holm_rows([family])[0] for family in families), strict=True))
 
 
-def _detectable(tests: Tests, cell: PerturbCell, thresholds: PerturbThresholds) -> float:
+def _detectable(tests: Tests, cell: PerturbCell, limits: PerturbThresholds) -> float:
     """(t_alpha + t_power) standard errors on top of the margin; NaN where nothing varies or no test can reject."""
     units, wordings = tests.exchange.units, len(cell.tested.variants)
-    if not tests.drop_se > 0 or (wordings + 1.0) ** -units > thresholds.alpha:
+    if not tests.drop_se > 0 or (wordings + 1.0) ** -units > limits.alpha:
         return float("nan")
-    errors = float(scipy.special.stdtrit(units - 1, [1 - thresholds.alpha, thresholds.power]).sum())
+    errors = float(scipy.special.stdtrit(units - 1, [1 - limits.alpha, limits.power]).sum())
     return max((tests.margin or 0.0) + errors * tests.drop_se, 0.0)
 
 

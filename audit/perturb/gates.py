@@ -16,26 +16,26 @@ from audit.statistics.wording_drop import item_means, run_noise, wording_flips
 from audit.verdict.result import Gate, Rule, exact, ids_where, percent, pvalue, sizes
 
 
-def all_gates(cell: PerturbCell, thresholds: PerturbThresholds) -> tuple[Gate, ...]:
+def all_gates(cell: PerturbCell, limits: PerturbThresholds) -> tuple[Gate, ...]:
     """Every gate, in the order in which the report lists them."""
     return (
-        parseability(cell, thresholds),
-        above_chance(cell, thresholds),
-        order_of_items(cell, thresholds),
-        noise_floor(cell, thresholds),
+        parseability(cell, limits),
+        above_chance(cell, limits),
+        order_of_items(cell, limits),
+        noise_floor(cell, limits),
         exact_values(cell),
-        variants_reached_model(cell, thresholds),
-        broken_share(cell, thresholds),
-        enough_data(cell, thresholds),
+        variants_reached_model(cell, limits),
+        broken_share(cell, limits),
+        enough_data(cell, limits),
     )
 
 
-def above_chance(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
+def above_chance(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     """The original accuracy beats guessing by the given number of standard errors of a guesser.
 
     Free answers have no chance to speak of: there the standard error is the accuracy's own.
     """
-    limit, values = thresholds.above_chance_standard_errors, first_answered(cell.tested.original)
+    limit, values = limits.above_chance_standard_errors, first_answered(cell.tested.original)
     answered = ~np.isnan(values)
     if not answered.any():
         return Rule("above_chance", limit, CHANCE_SOURCE).absent("The original wordings have no answer.")
@@ -50,13 +50,13 @@ def above_chance(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     return chance_gate(f"{accuracy:.3f}", z, chance, limit, {"accuracy": accuracy, "chance": chance})
 
 
-def parseability(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
+def parseability(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     """Share of asked wordings with a readable answer, by arm: below the limit beyond doubt withholds.
 
     number: the upper end of the 95 % interval (Clopper & Pearson) of the arm where that is lowest. Of the tested model.
     References are held to the same limit: one below it is left out of the comparison, and named.
     """
-    limit = thresholds.answered_share_min
+    limit = limits.answered_share_min
     rule = Rule("parseability", limit, "li2026, gate G1 (parseability at least 0.95); conf/verdict: answered_share_min")
     arms, worst = arms_read(cell.tested), lowest_arm(cell.tested)
     if worst is None:
@@ -84,9 +84,9 @@ def parseability(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     )
 
 
-def noise_floor(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
+def noise_floor(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     """Replicates of the original differ only in their seeds, so they are equally accurate: Cochran's Q over them."""
-    limit = thresholds.noise_floor_alpha
+    limit = limits.noise_floor_alpha
     source = "ours; Cochran's Q between replicates of the original; conf/verdict: noise_floor_alpha"
     rule = Rule("noise_floor", limit, source)
     noise = run_noise(cell.tested.original)
@@ -125,12 +125,12 @@ def exact_values(cell: PerturbCell) -> Gate:
     )
 
 
-def variants_reached_model(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
+def variants_reached_model(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     """A variant must reach the model as a request of its own."""
     return reached_model(
         "variants_reached_model",
         [cell.requests] if cell.requests else [],
-        thresholds.noop_share_max,
+        limits.noop_share_max,
         "Of {compared} requests with a variant, {same} were the original's and {repeated} another variant's.",
         "Look at the prompts that were sent: the variant is dropped by the template, cut off, or the same text.",
         nothing="No hashes of requests were kept, so that the variants reached the model is not shown.",
@@ -138,10 +138,10 @@ def variants_reached_model(cell: PerturbCell, thresholds: PerturbThresholds) -> 
     )
 
 
-def broken_share(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
+def broken_share(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     """The upper 95 % limit of the share of variants whose gold answer is lost, from a sample that a person read."""
     source = "Clopper-Pearson upper limit of the human sample of the library; conf/verdict: broken_share_max"
-    rule = Rule("broken_share", limit := thresholds.broken_share_max, source)
+    rule = Rule("broken_share", limit := limits.broken_share_max, source)
     broken = cell.broken
     if broken is None:
         return rule.absent("No person read a sample of the variants: broken ones cannot be ruled out.")
@@ -155,17 +155,17 @@ def broken_share(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     )
 
 
-def enough_data(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
+def enough_data(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     """Independent items with an original and a variant. A failure alone means `underpowered`.
 
     Of fewer than 59 not one would show a drop that one item in twenty has, with a probability of over 5 %: such a
     design could find, and never clear.
     """
-    limit = thresholds.units_min
+    limit = limits.units_min
     there = ~np.isnan(item_means(*cell.tested.pair)[0])
     n, units = int(there.sum()), int(np.unique(cell.cluster[there]).size)
-    effect, wordings = thresholds.effect_of_interest, len(cell.tested.variants)
-    needed = items_needed(effect, wordings, PLANNED_FLIPS, alpha=thresholds.alpha, power=thresholds.power)
+    effect, wordings = limits.effect_of_interest, len(cell.tested.variants)
+    needed = items_needed(effect, wordings, PLANNED_FLIPS, alpha=limits.alpha, power=limits.power)
     groups = "" if units == n else f" in {units:,} groups"
     return Rule("enough_data", limit, "ours; conf/verdict: units_min").checked(
         units >= limit,
@@ -178,20 +178,20 @@ def enough_data(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     )
 
 
-def order_of_items(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
+def order_of_items(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     """Item i must be item i in every arm: right and wrong originals must agree with the variants of the same items.
 
     number: z = correlation x sqrt(n - 1) of the original with the mean of the variants. It is judged where the
     variants agree well enough among themselves to expect a clear one (their agreement, stepped up by Spearman-Brown).
     """
-    name, limit = "order_of_items", thresholds.order_z_min
+    name, limit = "order_of_items", limits.order_z_min
     source = "ours; conf/verdict: order_z_min, order_items_min"
     rule = Rule(name, limit, source)
     first, variants = first_answered(cell.tested.original), cell.tested.variants
     complete = ~np.isnan(first) & ~np.isnan(variants).any(axis=0)
     x, v = first[complete], variants[:, complete]
-    if x.size < thresholds.order_items_min or len(v) < 2 or x.std() == 0:
-        detail = f"Needs {thresholds.order_items_min:g} complete items with two variants, right and wrong ones; found "
+    if x.size < limits.order_items_min or len(v) < 2 or x.std() == 0:
+        detail = f"Needs {limits.order_items_min:g} complete items with two variants, right and wrong ones; found "
         return rule.absent(f"{detail}{x.size} items with {len(v)}.")
     varying = v[v.std(axis=1) > 0]
     pairs = np.corrcoef(varying)[np.triu_indices(len(varying), 1)] if len(varying) > 1 else np.zeros(0)

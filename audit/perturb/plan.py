@@ -105,9 +105,9 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
 
 def _needed(config: PerturbConfig, library: Library) -> int | None:
     """Questions to find a drop of the smallest effect that matters; None where broken variants alone could make one."""
-    thresholds, review = PerturbThresholds.from_mapping(config.verdict), library.header.review
+    limits, review = PerturbThresholds.from_mapping(config.verdict), library.header.review
     margin = review.upper_95 if review else 0.0  # largest for a model that has everything right, and never guesses
-    effect, alpha, power = thresholds.effect_of_interest, thresholds.alpha, thresholds.power
+    effect, alpha, power = limits.effect_of_interest, limits.alpha, limits.power
     return items_needed(effect, config.num_variants, PLANNED_FLIPS, margin=margin, alpha=alpha, power=power)
 
 
@@ -159,7 +159,7 @@ def planned(config: PerturbConfig) -> Planned:
 
 def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> list[str]:
     """The plan in lines that a person reads. Tokens are before prefix caching; calls leave out missing variants."""
-    thresholds = PerturbThresholds.from_mapping(config.verdict)
+    limits = PerturbThresholds.from_mapping(config.verdict)
     references = len(config.model) - len(judged(config)) + sum(len(one.models) for one in reference_runs(config))
     review = run.benchmark.library.header.review
     lines = [
@@ -176,7 +176,7 @@ def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> 
             f"  calls              {calls.calls:>12,}  {', '.join(f'{one.arms[arm]:,} {arm}' for arm in Arm)}",
             *calls.lines(),
         ]
-    alpha, power, n = thresholds.alpha, thresholds.power, run.resolved.samples[0].sample.n
+    alpha, power, n = limits.alpha, limits.power, run.resolved.samples[0].sample.n
     basis = f"power {percent(power)}, two wordings of an item disagree in {percent(PLANNED_FLIPS)} of cases"
     lines.append(f"detectable drop      {100 * run.detectable(config):>12.1f}  points ({basis})")
     if run.control is not None:

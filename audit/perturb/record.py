@@ -197,26 +197,24 @@ def lowest_arm(wordings: Wordings) -> ArmRead | None:
     return min(arms_read(wordings), key=lambda arm: arm.limits[1], default=None)
 
 
-def usable_references(
-    cell: PerturbCell, thresholds: PerturbThresholds
-) -> tuple[tuple[Wordings, ...], tuple[Reason, ...]]:
+def usable_references(cell: PerturbCell, limits: PerturbThresholds) -> tuple[tuple[Wordings, ...], tuple[Reason, ...]]:
     """The references of a cell that can be compared with, and why the others cannot."""
     twice = repeats([np.concatenate(w.pair) for w in (cell.tested, *cell.references)])
-    why = [_unusable(cell, w, thresholds, repeated=k in twice) for k, w in enumerate(cell.references, 1)]
+    why = [_unusable(cell, w, limits, repeated=k in twice) for k, w in enumerate(cell.references, 1)]
     used = tuple(w for w, reason in zip(cell.references, why, strict=True) if reason is None)
     return used, tuple(reason for reason in why if reason is not None)
 
 
-def _unusable(cell: PerturbCell, w: Wordings, thresholds: PerturbThresholds, *, repeated: bool) -> Reason | None:
+def _unusable(cell: PerturbCell, w: Wordings, limits: PerturbThresholds, *, repeated: bool) -> Reason | None:
     if repeated:
         return because("left_out_repeats", model=w.model)
     if not cell.can_lose(w):
         return because("left_out_at_chance", model=w.model)
     worst = lowest_arm(w)
-    if worst is not None and worst.limits[1] < thresholds.answered_share_min:
+    if worst is not None and worst.limits[1] < limits.answered_share_min:
         return because("left_out_unparsed", model=w.model, share=worst.share, arm=worst.name)
     # above chance only without its unparsed answers, it has no share to lose in the adverse reading
-    if not w.parsed and not cell.can_lose(w.held(thresholds.unparsed_gamma)):
+    if not w.parsed and not cell.can_lose(w.held(limits.unparsed_gamma)):
         return because("left_out_at_chance_unparsed", model=w.model)
     return None
 

@@ -172,9 +172,9 @@ def judge(
         library = reviewed_since(asked, find_library(variants))
     control = control_library(read.run_dir, manifest)
     analysis = manifest.analysis
-    thresholds = PerturbThresholds.from_mapping(analysis["thresholds"])
+    limits = PerturbThresholds.from_mapping(analysis["thresholds"])
     seed = int(analysis["seed"]) if seed is None else seed
-    settings = Settings(thresholds, seed, n_resamples, shipped_table(JUDGE.shipped))
+    settings = Settings(limits, seed, n_resamples, shipped_table(JUDGE.shipped))
     references = recorded_references(manifest, asked.header.benchmark, SAME)
     others = [read_run(one.path, one.models) for one in references]
     made = perturb_cells(read, analysis["judged"], others, library.header, control.header if control else None)

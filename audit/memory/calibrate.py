@@ -204,7 +204,6 @@ def _side(
 
 
 def _shared(models: int, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-    """Standard normal numbers (models, *shape), of which a part is each model's own."""
     own = rng.standard_normal((models, *shape))
     return np.sqrt(1 - _OWN_TEXT**2) * rng.standard_normal(shape) + _OWN_TEXT * own
 

@@ -385,7 +385,6 @@ def _text(cell: MemoryCell, text: str) -> Text | None:
 
 
 def _above_guessing(cell: MemoryCell) -> tuple[list[tuple[ModelSet, ModelSet]], tuple[str, ...]]:
-    """The tested model and the references of the score, and the names of those that are left out of it."""
     models = [(a, b) for a, b in (cell.tested, *cell.references) if b is not None]
     if cell.fresh is None or not models:
         return [], ()
@@ -482,7 +481,6 @@ def indicators(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> tuple
 
 
 def _doubt(cell: MemoryCell, name: Name) -> Reason | None:
-    """A cause beside memory that no number of this indicator can exclude."""
     exact = cell.recorded and name in (Name.ORDER, Name.OPTIONS)
     # Fine-tunes of one base agree on style, and so show too little of how much models differ.
     if (family := one_family(cell.model, [one[0].model for one in cell.references], cell.families)) and not exact:

@@ -217,7 +217,6 @@ def _surely_below(reads: Reads, limit: float) -> bool:
 
 
 def _sides(cell: MemoryCell, pair: tuple[ModelSet, ModelSet | None]) -> list[tuple[ModelSet, ItemSet]]:
-    """One model on the benchmark, and on the held-out items where there are any."""
     both = zip(pair, (cell.published, cell.fresh), strict=True)
     return [(one, items) for one, items in both if one is not None and items is not None]
 

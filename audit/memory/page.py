@@ -101,7 +101,6 @@ def render(
 
 
 def _scores(verdict: RunVerdict) -> dict[str, Figure]:
-    """The score against that without memory, and the gap that the run can rule out."""
     rows = []
     for r in verdict.results:
         rows += [(f"score, {r.model}", r.without.score, False)] if r.without.score else []
@@ -163,27 +162,31 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Question]) -> list
         texts = {name: _text(cell, side, name) for name in TEXT_SCORES}
         order = np.argsort(-np.nan_to_num(texts["item"], nan=-np.inf), kind="stable")
         for i in order.tolist():
-            q, score, rank = questions[items.name, items.question_ids[i]], finite(own.score[i]), ""
-            orders = own.options[i][~np.isnan(own.options[i])]
-            if not np.isnan(own.options[i, 0]) and orders.size > 1:
-                rank = f"{1 + int((orders[1:] > orders[0]).sum())} of {orders.size}"
+            q, score = questions[items.name, items.question_ids[i]], finite(own.score[i])
             state = "none" if score is None else "correct" if score else "wrong"
+            gold = q.options[q.gold] if q.gold >= 0 else "" if q.target is None else f"{q.target:g}"
             found.append(
                 Item(
                     model=cell.model,
                     set_name=items.name,
                     question_id=q.id,
                     text=item_text(q) or "(the log has no text)",
-                    gold=q.options[q.gold] if q.gold >= 0 else "" if q.target is None else f"{q.target:g}",
+                    gold=gold,
                     score=score,
                     texts={name: finite(values[i]) for name, values in texts.items()},
                     tokens={name: finite(own.tokens[name][i]) for name in TOKEN_SCORES},
                     first=finite(own.ranks[i]),
-                    option_rank=rank,
+                    option_rank=_rank(own.options[i]),
                     marks=("fresh" if side else "published", state),
                 )
             )
     return found
+
+
+def _rank(orders: FloatArray) -> str:
+    there = orders[~np.isnan(orders)]
+    shown = not np.isnan(orders[0]) and there.size > 1
+    return f"{1 + int((there[1:] > there[0]).sum())} of {there.size}" if shown else ""
 
 
 def _items_csv(items: list[Item]) -> str:
@@ -194,7 +197,6 @@ def _items_csv(items: list[Item]) -> str:
 
 
 def _indicators_csv(verdict: RunVerdict) -> str:
-    """One line an indicator of each judged model."""
     return columns(
         ({"r": r, "i": i, "why_not": i.why and sentence(i.why, TEXTS)}
          for r in verdict.results for i in r.evidence.indicators),

@@ -78,7 +78,6 @@ def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[Asked]
 
 
 def _reach(resolved: ResolvedRun, asked: Sequence[Asked], power: float) -> list[str]:
-    """The command of the smallest simulated design that clears models without memory with this power."""
     table = shipped_table(JUDGE.shipped) or {"designs": []}
     enough = [one for one in table["designs"] if one["rates"].get("clean_cleared", 0) >= power]
     if not enough:

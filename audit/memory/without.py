@@ -58,7 +58,6 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
 
 
 def _needs(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> tuple[str, ...]:
-    """Codes of what is missing."""
     unfit = {g.name for g in gates if g.status == Status.FAIL}
     names = [one.model for one, _ in cell.references]
     missing = {

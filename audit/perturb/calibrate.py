@@ -138,7 +138,6 @@ def procedures(
 def _worlds_of(
     design: PerturbDesign, worlds: Mapping[str, World] | None, clean: int
 ) -> Iterator[tuple[str, World, int]]:
-    """The worlds that a design is simulated in, and how many models are drawn from each seed."""
     whole = bool(worlds) or design in EVERYWHERE
     every, clean = worlds or EVERY, clean if whole else max(clean // 2, 2)
     for name in every if whole else CORE:

@@ -62,12 +62,10 @@ def decide(
     A drop counts where the permutation test speaks for it, its 95 % interval excludes zero, and it is larger than
     broken variants could make. It is beyond reference where the references bracket the tested model and are not all of
     one other family, it is larger than theirs on all three scales, off their curve where there are ten or more, and
-    not what a model loses that is sensitive to wording: by held-out items where these were run, else by losing more
-    where others know less (`audit.statistics.common_fall`), or more than any clean model does (`far_beyond`). Held-out
-    items alone make no such finding: rewordings of theirs that are less hard would make it (`audit.perturb.evidence`).
-    A model is cleared by its data alone: a drop of the smallest effect that matters must be refuted (Schuirmann 1987),
-    and one beyond the references' where there are any, as easier rewordings hide memory. A design with power clears
-    nobody, and one without takes no clearance away.
+    not what a model loses that is sensitive to wording (`Tests.own_p`). Held-out items alone make no such finding:
+    rewordings of theirs that are less hard would make it. A model is cleared by its data alone: a drop of the smallest
+    effect that matters must be refuted (Schuirmann 1987), and one beyond the references' where there are any, as easier
+    rewordings hide memory. A design with power clears nobody, and one without takes no clearance away.
     """
     blocking = failed(gates)
     if evidence is None:
@@ -138,7 +136,6 @@ def _fallen(evidence: Grounds, found_p: float | None) -> Reasons:
 
 
 def _beyond(tests: Tests) -> Reasons:
-    """The drop against the references', and what speaks against comparing."""
     if not tests.beyond:
         return (because("no_usable_references" if tests.left_out else "no_references"),)
     found = [because(f"beyond_{b.scale}", **attributes(b, *_COMPARED)) for b in tests.beyond]
@@ -159,7 +156,6 @@ def _beyond(tests: Tests) -> Reasons:
 
 
 def _doubt(tests: Tests, alpha: float) -> str:
-    """Why a drop that counts is not called beyond reference, by code."""
     control, bracket = tests.held_out, tests.bracket
     above = bracket is not None and tests.broken_p is not None and tests.reference_p <= alpha
     if control is not None and (above or bracket is None):
@@ -194,7 +190,6 @@ def _held_out(tests: Tests) -> Reasons:
 
 
 def _to_tell(tests: Tests) -> Reasons:
-    """What would tell memory from harder variants."""
     bracket = tests.bracket
     found = [] if tests.broken_p is not None else [because("review_variants")]
     if not tests.beyond:

@@ -139,7 +139,6 @@ def _and_half_a_drop(asked: Asked) -> Asked:
 
 
 def _references(cell: PerturbCell, fresh: PerturbCell, limits: PerturbThresholds) -> tuple[SetDifference | None, int]:
-    """The references' own difference between the two sets, and how many can be compared with on both."""
     there = {w.model: w for w in usable_references(fresh, limits)[0]}
     both = [(w, there[w.model]) for w in usable_references(cell, limits)[0] if w.model in there]
     if not both:
@@ -151,7 +150,6 @@ def _references(cell: PerturbCell, fresh: PerturbCell, limits: PerturbThresholds
 
 
 def _units(values: FloatArray, cluster: IntArray) -> int:
-    """Clusters with a value."""
     return int(np.unique(cluster[~np.isnan(values)]).size)
 
 
@@ -376,7 +374,9 @@ def _tests(
         curve = reference_curve(pair, pairs, chance, cluster, n_draws=n_draws, rng=rng)
     control = fresh_control(cell, limits, as_read)
     if as_read is None and control is not None and beyond:
-        control = _sharp(control, beyond[0].se)
+        se = control.beyond[0].se if control.asked else 0.0
+        if se > SE_MAX * beyond[0].se:  # it says less than the references
+            control = replace(control, why=because("held_out_vague", se=se, references=beyond[0].se))
     return Tests(
         exchange=exchange,
         margin=margin,
@@ -393,13 +393,6 @@ def _tests(
         fall=common_fall(pair, pairs, cluster) if pairs else None,
         far=far,
     )
-
-
-def _sharp(control: FreshControl, references: float) -> FreshControl:
-    """Not asked where it says less than the references, whose error is given."""
-    if not control.asked or (se := control.beyond[0].se) <= SE_MAX * references:
-        return control
-    return replace(control, why=because("held_out_vague", se=se, references=references))
 
 
 def measure(

@@ -107,7 +107,6 @@ def render(
 
 
 def _reach(verdict: RunVerdict) -> dict[str, Figure]:
-    """What the run can rule out, and how many questions its design needs."""
     limits = PerturbThresholds.from_mapping(verdict.thresholds)
     rows = [(r.model, r.evidence.drop.largest) for r in verdict.results if r.evidence is not None]
     known = [(name, largest) for name, largest in rows if np.isfinite(largest)]
@@ -165,7 +164,6 @@ def _hardest(cell: PerturbCell) -> list[tuple[str, int, float, float, int]]:
 
 
 def _cells_csv(verdict: RunVerdict) -> str:
-    """One line a judged model and benchmark."""
     both = zip(verdict.cells, verdict.results, strict=True)
     return columns(
         ({"n": c.n, "r": r, "d": r.evidence and r.evidence.drop} for c, r in both),

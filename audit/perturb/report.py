@@ -124,7 +124,6 @@ def wordings(cell: CellOutcomes, requests: Requests, ids: Sequence[str]) -> Word
 
 
 def _add(found: dict[Cell, Requests], batch: pa.RecordBatch) -> None:
-    """What a batch says of requests: hashes of those that were sent, variants that were not asked, distances."""
     columns = (batch.column(name).to_pylist() for name in _COLUMNS)
     for m, b, q, arm, level, asked, sha, distance, correct in zip(*columns, strict=True):
         one = found.setdefault((m, b), Requests())

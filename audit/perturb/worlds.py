@@ -149,7 +149,6 @@ CONTROL_WORLDS: Mapping[str, World] = {
 
 
 def _accuracies(design: PerturbDesign, world: World) -> FloatArray:
-    """Of the tested model, then of its references."""
     r = design.references
     own = design.accuracy if world.accuracy is None else world.accuracy
     away = design.reference_spread * (np.linspace(-1, 1, r) if r > 1 else np.zeros(r))

@@ -11,19 +11,17 @@ import pytest
 import test_report_joint as joint
 import validity_panels
 from memory_cells import cell as memory_cell
+from memory_cells import run_of as memory_run
 from opened import open_page, shut_out
 from perturb_cells import judged as perturb_judged
-from test_memory_verdicts import SETTINGS
-from test_memory_verdicts import judged as memory_judged
 
 from audit.commands.open import Line
 from audit.decision import SHOWN, Decision
 from audit.memory import page as memory_page
-from audit.memory.analyse import RunVerdict as MemoryRun
 from audit.memory.page import scores
 from audit.perturb import page as perturb_page
 from audit.perturb.page import original_against_variants
-from audit.records import CellRows, Setting
+from audit.records import Setting
 from audit.registry.comparison import CellChange, QuestionChange, SettingChange
 from audit.registry.comparison import page as comparison_page
 from audit.registry.entry import Cell
@@ -60,12 +58,7 @@ def _perturb(folder: Path) -> str:
 
 
 def _memory(folder: Path) -> str:
-    cells = (memory_cell(references=5, seed=1),)
-    verdict = MemoryRun(
-        seed=3, n_resamples=999, thresholds=SETTINGS.to_dict(), runs=({"models": []},),
-        orders={"seed": 3, "shard_items": 5, "orders": 10, "option_orders": 5}, rows=(CellRows("m", "exam", 100, 100),),
-        cells=cells, results=memory_judged(*cells),
-    )  # fmt: skip
+    verdict = memory_run(memory_cell(references=5, seed=1))
     figures = write_parts(folder, {}, memory_page._scores(verdict))[2]
     assert set(figures) == {"score_without_memory", "ruled_out", "power_curve"}
     return memory_page.render(verdict, FACTS, figures, [], [[]])

@@ -1,12 +1,19 @@
 """Cells for the tests of the memory audit, out of its own simulation, with every row read."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from audit.judge.record import Settings
+from audit.memory.analyse import RunVerdict, analyse
 from audit.memory.calibrate import MemoryDesign, World, simulate
+from audit.memory.design import MemoryThresholds
 from audit.memory.record import TOKEN_SCORES, MemoryCell, ModelSet, Reads
+from audit.memory.vocabulary import MemoryResult
+from audit.records import CellRows
 
+LIMITS = MemoryThresholds()
 READS = {arm: Reads(100, 100, 0) for arm in ("score", "published", "options", "order")}
 
 
@@ -26,3 +33,28 @@ def _whole(one: ModelSet) -> ModelSet:
     name = f"{chr(ord('q') + k)}{k}" if k else "m"  # r1, s2, t3: references of several families
     tokens = dict.fromkeys(TOKEN_SCORES, one.texts["item"])
     return replace(one, model=name, reads=READS, tokens=tokens, ranks=np.full(one.score.size, 0.4))
+
+
+def own(made: MemoryCell, *changes: dict) -> MemoryCell:
+    """With these fields of the tested model on the benchmark, and on the held-out items."""
+    sides = (*changes, *[{}] * (2 - len(changes)))
+    return replace(made, tested=tuple(x and replace(x, **more) for x, more in zip(made.tested, sides, strict=True)))
+
+
+def bare(made: MemoryCell, *, references: bool = False) -> MemoryCell:
+    """Without held-out items, and without references unless asked for."""
+    kept = tuple((a, None) for a, _ in made.references) if references else ()
+    return replace(made, fresh=None, tested=(made.tested[0], None), references=kept)
+
+
+def judged(*cells: MemoryCell, seed: int = 3, n_resamples: int = 999, **limits) -> Sequence[MemoryResult]:
+    return analyse(cells, Settings(replace(LIMITS, **limits), seed, n_resamples))
+
+
+def run_of(*cells: MemoryCell, found: int = 100) -> RunVerdict:
+    """The verdict of a run of these cells. found: rows, of 100."""
+    return RunVerdict(
+        seed=3, n_resamples=999, thresholds=LIMITS.to_dict(), cells=cells, results=judged(*cells),
+        orders={"seed": 3, "shard_items": 5, "orders": 10, "option_orders": 5}, runs=({"models": []},),
+        rows=(CellRows("m", "exam", found, 100),),
+    )  # fmt: skip

@@ -1,15 +1,12 @@
 """Shards -> arrays: what the rows of a run become, by hand-made rows."""
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from memory_cells import cell
+from memory_cells import cell, judged, own
 
-from audit.judge.record import Settings
-from audit.memory.analyse import analyse
 from audit.memory.audit import SCHEMA, Orders, shard_orders, told
 from audit.memory.cells import load_memory, neighbours
 from audit.memory.design import MemoryThresholds
@@ -212,8 +209,7 @@ def test_the_items_of_a_shard_add_up_to_its_text():
 
 
 def of(made):
-    (result,) = analyse([made], Settings(MemoryThresholds(), 3, 199))
-    return result
+    return judged(made, n_resamples=199)[0]
 
 
 def test_the_headline_begins_with_score_and_score_without_memory():
@@ -247,16 +243,16 @@ def some_lost(score):
 
 def test_unparsed_answers_widen_it():
     made = cell(n=600, fresh=400)
-    lost = replace(made, tested=tuple(replace(one, score=some_lost(one.score)) for one in made.tested))
+    lost = own(made, *({"score": some_lost(one.score)} for one in made.tested))
     one, other = of(made).without.found, of(lost).without.found
     assert other.without.high - other.without.low > one.without.high - one.without.low
 
 
 def test_items_are_ranked_and_those_of_a_text_that_was_read_are_named():
     made = cell(n=400, fresh=300)
-    own, read = made.tested[0], np.arange(400) < 80
-    texts = {**own.texts, "item": own.texts["item"] + 3.0 * read}
-    result = of(replace(made, tested=(replace(own, texts=texts, score=np.where(read, 1.0, own.score)), made.tested[1])))
+    model, read = made.tested[0], np.arange(400) < 80
+    texts = {**model.texts, "item": model.texts["item"] + 3.0 * read}
+    result = of(own(made, {"texts": texts, "score": np.where(read, 1.0, model.score)}))
     questions = {("exam", id_): Question(id_, "exam", f"Stem {id_}\nmore", ("a", "b"), 0, id_)
                  for id_ in made.published.question_ids}  # fmt: skip
     rows = ranked(made, result, questions)

@@ -7,13 +7,12 @@ from importlib.resources import files
 import jsonschema
 import numpy as np
 import pytest
-from memory_cells import READS, cell
+from memory_cells import LIMITS as SETTINGS
+from memory_cells import READS, bare, cell, judged, own, run_of
 
 from audit.decision import rule
-from audit.judge.record import Settings
-from audit.memory.analyse import RunVerdict, analyse, cell_dict, nearest, rates_said
+from audit.memory.analyse import cell_dict, nearest, rates_said
 from audit.memory.decide import cannot_exclude, decide, headline, tipping
-from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Name, correct, measure
 from audit.memory.gates import readable
 from audit.memory.page import render
@@ -21,7 +20,6 @@ from audit.memory.record import ItemSet, MemoryCell, Reads
 from audit.memory.texts import INDICATORS, TEXTS
 from audit.memory.vocabulary import GATES, INSTRUMENT, VERDICTS, measured
 from audit.memory.vocabulary import MemoryVerdict as V
-from audit.records import CellRows
 from audit.report.page import RunFacts
 from audit.statistics.completion import Auc
 from audit.statistics.multiplicity import holm
@@ -31,26 +29,15 @@ from audit.verdict.result import Status, because, json_ready, sentences
 from audit.verdict.run import cell_head
 from audit.verdict.vocabulary import Outcome
 
-SETTINGS = MemoryThresholds()
-
 
 def test_a_cause_unknown_is_not_green_and_a_chart_of_scores_is_not_called_one_of_texts():
-    c = cell(n=600, fresh=400, references=5, newer=0.2)
-    verdict = RunVerdict(
-        seed=3, n_resamples=999, thresholds=SETTINGS.to_dict(), runs=({"models": []},),
-        orders={"seed": 3, "shard_items": 5, "orders": 10, "option_orders": 5}, rows=(CellRows("m", "exam", 9, 9),),
-        cells=(c,), results=judged(c),
-    )  # fmt: skip
+    verdict = run_of(cell(n=600, fresh=400, references=5, newer=0.2))
     page = render(verdict, RunFacts("r"), {"score_without_memory": "<svg></svg>"}, [], [[]])
     assert 'class="o-none">▼ stands out' in page and 'class="s-pass">▼' not in page
     assert page.count("<svg></svg>") == 1 and "Text of the items: how likely" not in page
 
 
 WIDE = {"effect_of_interest": 0.1}  # cells of a few hundred items refute no 5 points
-
-
-def judged(*cells: MemoryCell, **thresholds):
-    return analyse(cells, Settings(replace(SETTINGS, **thresholds), 3, 999))
 
 
 def p_of(result, name: Name):
@@ -91,9 +78,12 @@ def test_nothing_is_seen_only_where_both_kinds_of_indicator_looked_and_the_data_
     (few,) = judged(clean, effect_of_interest=limit - 0.001)
     assert few.decision.verdict == V.UNDERPOWERED
     assert few.decision.reasons[0] == because("gap_compatible", high=limit, gamma=None)
-    (alone,) = judged(bare := replace(clean, fresh=None, tested=(clean.tested[0], None), references=()))
+    (alone,) = judged(plain := bare(clean))
     assert alone.decision.verdict == V.UNDERPOWERED and not alone.evidence.indicator(Name.GAP).judged
-    assert "answers_learnt" in limits(bare, alone) and codes(alone.decision.what_to_do) == ["add_held_out", "ask_texts"]
+    assert "answers_learnt" in limits(plain, alone) and codes(alone.decision.what_to_do) == [
+        "add_held_out",
+        "ask_texts",
+    ]
 
 
 @pytest.mark.parametrize("right", [0.0, 0.25])
@@ -101,8 +91,8 @@ def test_a_model_that_guesses_is_not_cleared_by_its_score_and_a_text_that_it_rea
     rng = np.random.default_rng(4)
     for text, verdict in ((0.0, V.WITHHELD), (0.6, V.MEMORY_OF_TEXT)):
         made = cell(n=1000, fresh=600, references=8, text=text)
-        guesses = tuple(replace(one, score=(rng.random(one.score.size) < right).astype(float)) for one in made.tested)
-        (result,) = judged(replace(made, tested=guesses), effect_of_interest=0.2)
+        guesses = ({"score": (rng.random(one.score.size) < right) * 1.0} for one in made.tested)
+        (result,) = judged(own(made, *guesses), effect_of_interest=0.2)
         assert {g.name: g.status for g in result.gates}["above_guessing"] == Status.FAIL
         assert result.decision.verdict == verdict
 
@@ -128,11 +118,10 @@ def without(made: MemoryCell, published: float, fresh: float, share: float = 0.0
     """With so many of the tested model's answers unparsed on each set, all of this score."""
     sides = []
     for one, score in zip(made.tested, (published, fresh), strict=True):
-        lost = np.flatnonzero(one.score == score)[: round(share * one.score.size)]
         kept = one.score.copy()
-        kept[lost] = np.nan
-        sides.append(replace(one, score=kept))
-    return replace(made, tested=(sides[0], sides[1]))
+        kept[np.flatnonzero(one.score == score)[: round(share * one.score.size)]] = np.nan
+        sides.append({"score": kept})
+    return own(made, *sides)
 
 
 def test_unparsed_answers_that_hide_a_gap_clear_nobody():
@@ -172,7 +161,7 @@ def test_unparsed_answers_make_no_gap():
 
 def test_answers_that_were_never_asked_for_are_held_for_nothing():
     made = without(cell(n=300, fresh=200), 0.0, 1.0)
-    (result,) = judged(replace(made, tested=tuple(replace(s, asked=~np.isnan(s.score)) for s in made.tested)))
+    (result,) = judged(own(made, *({"asked": ~np.isnan(one.score)} for one in made.tested)))
     assert result.evidence.held == ()
 
 
@@ -182,9 +171,8 @@ def test_four_in_a_hundred_unparsed_at_random_do_not_take_the_clearance():
     def lose(one):
         return replace(one, score=np.where(r.random(one.score.size) < 0.04, np.nan, one.score))
 
-    lost = replace(
-        made, tested=tuple(map(lose, made.tested)), references=tuple(tuple(map(lose, p)) for p in made.references)
-    )
+    pairs = [tuple(map(lose, pair)) for pair in (made.tested, *made.references)]
+    lost = replace(made, tested=pairs[0], references=tuple(pairs[1:]))
     before, after = judged(made, **WIDE)[0], judged(lost, **WIDE)[0]
     assert before.decision.verdict == after.decision.verdict == V.NOTHING_SEEN
     assert after.holds_up_to >= 3 and after.evidence.held[-1].high > after.evidence.limits()[2]
@@ -216,9 +204,7 @@ def test_harder_fresh_items_are_told_by_the_references():
 
 def test_an_order_with_a_sense_of_its_own_counts_only_beyond_the_references():
     sequenced = cell(sequenced=0.6)
-    with_references, alone = judged(
-        sequenced, replace(sequenced, fresh=None, tested=(sequenced.tested[0], None), references=())
-    )
+    with_references, alone = judged(sequenced, bare(sequenced))
     order = alone.evidence.indicator(Name.ORDER)
     assert order.unguarded_adjusted <= 0.05 < p_of(with_references, Name.ORDER) and not order.judged
     assert alone.decision.verdict == V.CAUSE_UNKNOWN and doubt(alone, Name.ORDER) == {"no_reference"}
@@ -241,9 +227,12 @@ def test_an_order_whose_sense_the_tested_model_feels_twice_as_much_is_no_memory(
 
 def test_references_that_find_any_text_less_likely_do_not_bracket_the_model():
     made = cell(text=0.6)
-    better = replace(made.tested[1], texts={**made.tested[1].texts, "item": made.tested[1].texts["item"] * 0 - 0.5})
-    worse = tuple((a, replace(b, texts={**b.texts, "item": b.texts["item"] * 0 - 0.6})) for a, b in made.references)
-    (result,) = judged(replace(made, tested=(made.tested[0], better), references=worse))
+
+    def said(one, nats):
+        return {**one.texts, "item": np.full_like(one.texts["item"], nats)}
+
+    worse = tuple((a, replace(b, texts=said(b, -0.6))) for a, b in made.references)
+    (result,) = judged(own(replace(made, references=worse), {}, {"texts": said(made.tested[1], -0.5)}))
     one = result.evidence.indicator(Name.ORDER)
     assert one.pvalue == 1.0 and one.unguarded < 0.01 and one.doubt.code == "any_text_likelier"
 
@@ -260,11 +249,8 @@ def test_a_larger_model_that_makes_more_of_popular_texts_is_no_reader():
 
 
 def test_without_held_out_items_nobody_knows_whether_references_bracket_an_order():
-    made = cell(n=1000, references=8, text=0.6)
-    bare = replace(
-        made, fresh=None, tested=(made.tested[0], None), references=tuple((a, None) for a, _ in made.references)
-    )
-    (result,), (drawn,) = judged(bare), judged(replace(bare, recorded=True))
+    made = bare(cell(n=1000, references=8, text=0.6), references=True)
+    (result,), (drawn,) = judged(made), judged(replace(made, recorded=True))
     assert result.decision.verdict == V.CAUSE_UNKNOWN and doubt(result, Name.ORDER, Name.OPTIONS) == {"no_bracket"}
     assert codes(result.decision.what_to_do) == ["add_held_out"]
     assert drawn.decision.verdict == V.MEMORY_OF_TEXT  # an order drawn at random has no sense to feel
@@ -281,14 +267,10 @@ def test_what_a_model_makes_of_long_texts_is_no_memory_of_them():
             for one, length in zip(pair, lengths, strict=True)
         )
 
-    moved = replace(
-        made, tested=longer(made.tested, 0.6), references=tuple(longer(pair, 0.3) for pair in made.references)
-    )
-    told = replace(
-        moved,
-        published=replace(made.published, log_length=lengths[0]),
-        fresh=replace(made.fresh, log_length=lengths[1]),
-    )
+    theirs = tuple(longer(pair, 0.3) for pair in made.references)
+    moved = replace(made, tested=longer(made.tested, 0.6), references=theirs)
+    sets = (replace(one, log_length=x) for one, x in zip((made.published, made.fresh), lengths, strict=True))
+    told = replace(moved, **dict(zip(("published", "fresh"), sets, strict=True)))
     (blind,), (seeing,) = judged(moved), judged(told)
     assert blind.decision.verdict == V.MEMORY_OF_TEXT and seeing.decision.verdict == V.NOTHING_SEEN
     as_before = judged(made)[0].evidence.completion[Name.ITEM].nats.difference
@@ -319,8 +301,7 @@ def test_an_order_that_words_tell_is_not_judged_without_references():
 
 def test_without_an_indicator_there_is_no_verdict():
     made = cell(n=40, fresh=0, references=0)
-    few = replace(made.tested[0], order=np.zeros((0, 1)), options=np.full((40, 6), np.nan))
-    (result,) = judged(replace(made, tested=(few, None)))
+    (result,) = judged(own(made, {"order": np.zeros((0, 1)), "options": np.full((40, 6), np.nan)}))
     assert result.decision.verdict == V.WITHHELD and codes(result.decision.what_to_do) == ["ask_all"]
     assert codes(result.decision.reasons) == ["nothing_judged", *["not_judged"] * 6]
 
@@ -328,12 +309,11 @@ def test_without_an_indicator_there_is_no_verdict():
 @pytest.mark.parametrize(("arm", "gate"), [("published", "likelihoods_read"), ("score", "parseability")])
 def test_what_was_not_read_withholds_the_verdict(arm, gate):
     made = cell(text=0.5, references=6)
-    own = replace(made.tested[0], reads={**READS, arm: Reads(100, 80, 7)})
-    (result,) = judged(replace(made, tested=(own, made.tested[1])))
+    (result,) = judged(own(made, {"reads": {**READS, arm: Reads(100, 80, 7)}}))
     assert result.decision.verdict == V.WITHHELD and codes(result.decision.reasons) == [f"gate_{gate}"]
     assert said(made, result).numbers["why"] == [GATES[gate].because]
-    few = replace(own, reads={**READS, arm: Reads(100, 93, 7)})  # 86 to 97 %: not shown to be below 95 %
-    assert judged(replace(made, tested=(few, made.tested[1])))[0].decision.verdict == V.MEMORY_OF_TEXT
+    few = own(made, {"reads": {**READS, arm: Reads(100, 93, 7)}})  # 86 to 97 %: not shown to be below 95 %
+    assert judged(few)[0].decision.verdict == V.MEMORY_OF_TEXT
     poor = replace(made.references[0][0], reads={**READS, arm: Reads(100, 80, 7)})
     thin = replace(made, references=((poor, made.references[0][1]), *made.references[1:]))
     (left,) = judged(thin)
@@ -368,19 +348,14 @@ def test_missing_values_are_left_out_and_not_counted_as_wrong():
     made = cell(n=200, fresh=150)
     score = made.tested[0].score.copy()
     score[:20] = np.nan
-    (result,) = judged(replace(made, tested=(replace(made.tested[0], score=score), made.tested[1])))
+    (result,) = judged(own(made, {"score": score}))
     assert result.evidence.gap.did.n == 180
     assert result.evidence.gap.published == pytest.approx(np.nanmean(score))
 
 
 def test_the_verdict_is_plain_fits_its_schema_and_is_the_same_to_the_byte():
     cells = (cell(text=0.5), cell(n=100, fresh=0, references=0, seed=9))
-    results = judged(*cells)
-    run = RunVerdict(
-        seed=3, n_resamples=999, thresholds=SETTINGS.to_dict(),
-        orders={"seed": 3, "shard_items": 5, "orders": 10, "option_orders": 5}, runs=({"models": []},),
-        rows=(CellRows("m", "exam", 90, 100),), cells=cells, results=results,
-    )  # fmt: skip
+    run = run_of(*cells, found=90)
     schema = json.loads((files("audit.memory") / "verdict.schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(run.to_dict(), schema)
@@ -425,9 +400,9 @@ def test_guessing_an_item_set():
 
 def test_fresh_items_whose_order_is_likelier_too_take_the_order_test_away():
     made = cell(text=0.6)
-    fresh = replace(made.tested[1], order=made.tested[1].order + 0.0)
-    fresh.order[:, 0] += 1
-    (result,) = judged(replace(made, tested=(made.tested[0], fresh)))
+    order = made.tested[1].order.copy()
+    order[:, 0] += 1
+    (result,) = judged(own(made, {}, {"order": order}))
     assert why(result, Name.ORDER) == {"held_out_order_likelier"}
     assert result.evidence.indicator(Name.OPTIONS).judged
 
@@ -441,8 +416,7 @@ def test_few_references_judge_nothing_against_fresh_items_unless_asked_to():
     (asked,) = judged(one, references_min=1)
     assert p_of(asked, Name.ITEM) <= 0.05 and "one_reference" in limits(one, asked)
     made = cell(n=40, fresh=40, references=1)  # of an endpoint: a score and nothing else
-    scores = [replace(each, order=np.zeros((0, 1)), options=np.full((40, 6), np.nan)) for each in made.tested]
-    (result,) = judged(replace(made, tested=tuple(scores)))
+    (result,) = judged(own(made, *[{"order": np.zeros((0, 1)), "options": np.full((40, 6), np.nan)}] * 2))
     assert result.decision.what_to_do == (because("name_references", references=1, least=3),)
 
 
@@ -508,8 +482,7 @@ def test_references_of_one_family_find_no_memory():
     assert doubt(result, *Name) == {"one_family"} and codes(result.decision.what_to_do) == ["other_families"]
     (told,) = judged(replace(made, families={one.model: "llama" for one, _ in made.references}))
     assert doubt(told, *Name) == {"one_family"}
-    own = tuple(one and replace(one, model="llama_9") for one in made.tested)
-    (kin,) = judged(replace(made, references=tuple(named), tested=own))
+    (kin,) = judged(own(replace(made, references=tuple(named)), *[{"model": "llama_9"}] * 2))
     assert kin.decision.verdict == V.MEMORY_OF_TEXT
     # What one family shares looks like the model's own: the score without memory would hold in 48 to 68 %.
     assert result.without.needs == ("other_families",) and result.without.found is None

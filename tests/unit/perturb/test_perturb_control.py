@@ -1,24 +1,21 @@
 """Held-out items as a control: what they take away, what they say, and when they are not asked."""
 
 from argparse import Namespace
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from perturb_cells import cell, codes, with_answers
+from perturb_cells import LIMITS, cell, codes, with_answers
 
 from audit.perturb.calibrate import procedures
 from audit.perturb.decide import cannot_exclude, decide
-from audit.perturb.design import PerturbThresholds
-from audit.perturb.evidence import Tests as Measured
 from audit.perturb.evidence import fresh_control, grounds, measure, run_tests
-from audit.perturb.vocabulary import Decision
 from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.perturb.worlds import CONTROL_WORLDS, PerturbDesign
 from audit.verdict.simulated import calibrate
 
-LIMITS = PerturbThresholds()
 BIG = {"n": 1500, "checked": 600}
 
 
@@ -33,14 +30,7 @@ def result(c):
     found = grounds(c, tests, LIMITS, rng=np.random.default_rng(2), n_resamples=200)
     evidence = replace(measured(), tests=tests, drop=found.drop, equivalence=found.equivalence)
     decision = decide(evidence, (), LIMITS, tests.found_p, tests.beyond_p)
-    return Judged(decision, codes(cannot_exclude(c, evidence)), tests)
-
-
-@dataclass
-class Judged:
-    decision: Decision
-    open: dict
-    tests: Measured
+    return SimpleNamespace(decision=decision, open=codes(cannot_exclude(c, evidence)), tests=tests)
 
 
 def touchy():

@@ -4,17 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from perturb_cells import cell, with_answers
+from perturb_cells import LIMITS, cell, with_answers
 from scipy import stats
 
 from audit.errors import DataError
-from audit.perturb.design import PerturbThresholds
 from audit.perturb.gates import all_gates, enough_data, exact_values, order_of_items, parseability
 from audit.perturb.record import BrokenShare, PerturbCell
 from audit.shards.keys import RequestCounts
 from audit.verdict.result import Status
 
-NAN, LIMITS = float("nan"), PerturbThresholds()
+NAN = float("nan")
 
 
 def failing(c: PerturbCell) -> set[str]:

@@ -23,6 +23,10 @@ NAN = float("nan")
 BIG = {"n": 1500, "checked": 600}
 
 
+def measured(c):
+    return measure(c, LIMITS, rng=np.random.default_rng(0), n_resamples=200)
+
+
 @pytest.mark.parametrize(
     ("verdict", "doubt", "made"),
     [
@@ -64,7 +68,7 @@ def test_easier_rewordings_clear_no_memory_that_references_show(memorised, verdi
 
 def test_gates_come_before_findings():
     c = cell(n=200, memorised=0.6)
-    found = measure(c, LIMITS, rng=np.random.default_rng(0), n_resamples=200)
+    found = measured(c)
     gates = tuple(g for g in all_gates(c, LIMITS) if g.status == "pass")
     assert decide(found, gates, LIMITS).verdict == V.DROP_BEYOND_REFERENCE
     bad = replace(gates[0], status="fail", withholds=True)
@@ -81,7 +85,7 @@ def test_few_questions_make_no_finding(n):
 
 
 def test_a_drop_whose_interval_includes_zero_does_not_count():
-    found = measure(cell(n=300, memorised=0.5), LIMITS, rng=np.random.default_rng(0), n_resamples=200)
+    found = measured(cell(n=300, memorised=0.5))
     assert decide(found, (), LIMITS).verdict == V.DROP_BEYOND_REFERENCE
     touching = replace(found, drop=replace(found.drop, drop=replace(found.drop.drop, low=-0.0)))
     decision = decide(touching, (), LIMITS)
@@ -196,7 +200,7 @@ def test_no_model_is_cleared_of_a_drop_that_its_data_do_not_exclude():
     """A design that finds 5 points with 80 % power, and a model that loses them: where the panel's correction takes the
     finding away, that is no clearance."""
     c = cell(n=550, checked=3000, references=0, replicates=1, memorised=0.17)
-    found = measure(c, LIMITS, rng=np.random.default_rng(0), n_resamples=200)
+    found = measured(c)
     gates = all_gates(c, LIMITS)
     assert found.detectable <= LIMITS.effect_of_interest < found.drop.largest
     decision = decide(found, gates, LIMITS, found_p=0.3)
@@ -205,8 +209,7 @@ def test_no_model_is_cleared_of_a_drop_that_its_data_do_not_exclude():
 
 
 def test_the_panel_corrects_the_reading_with_unread_answers_too():
-    c = cell(n=1500, checked=600, references=0, memorised=0.3)
-    found = measure(c, LIMITS, rng=np.random.default_rng(0), n_resamples=200)
+    found = measured(cell(**BIG, references=0, memorised=0.3))
     found = replace(found, tests=replace(found.tests, exchange=replace(found.tests.exchange, pvalue=0.004),
                                          broken_p=0.002, adverse=Adverse(0.01, None)))  # fmt: skip
     assert decide(found, (), LIMITS, found_p=0.004).verdict == V.BRITTLE_CAUSE_UNKNOWN

@@ -282,7 +282,8 @@ def judge(design: MemoryDesign, world: World, rng: np.random.Generator) -> tuple
     cell = simulate(design, world, rng)
     evidence = measure(cell, limits, rng=rng, n_resamples=RESAMPLES, gammas=(), describe=False)
     (alone,) = correct([evidence])
-    verdict, panel = verdict_of(alone, limits), verdict_of(in_panel(evidence), limits)
+    verdict = verdict_of(alone, limits)
+    panel = verdict_of(in_panel(evidence), limits)
     wide = verdict_of(alone, replace(limits, effect_of_interest=_WIDE))
     finding = (V.MEMORY_OF_TEXT, V.GAP_TO_FRESH)
     cleared = V.NOTHING_SEEN

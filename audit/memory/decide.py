@@ -149,7 +149,8 @@ def headline(cell: MemoryCell, verdict: V, evidence: Evidence, gates: Sequence[G
     def of(code: str, **numbers: object) -> Reason:
         return because(f"headline_{code}", model=cell.model, benchmark=cell.benchmark, **numbers)
 
-    seen, open_ = found(evidence.indicators, alpha), unexplained(evidence.indicators, alpha)
+    seen = found(evidence.indicators, alpha)
+    open_ = unexplained(evidence.indicators, alpha)
     judged = [one.name for one in evidence.indicators if one.judged]
     if verdict == V.WITHHELD:
         why = [GATES[g.name].because for g in failed(gates) or _unfit(gates)]

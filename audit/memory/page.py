@@ -162,7 +162,8 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Question]) -> list
         texts = {name: _text(cell, side, name) for name in TEXT_SCORES}
         order = np.argsort(-np.nan_to_num(texts["item"], nan=-np.inf), kind="stable")
         for i in order.tolist():
-            q, score = questions[items.name, items.question_ids[i]], finite(own.score[i])
+            q = questions[items.name, items.question_ids[i]]
+            score = finite(own.score[i])
             state = "none" if score is None else "correct" if score else "wrong"
             gold = q.options[q.gold] if q.gold >= 0 else "" if q.target is None else f"{q.target:g}"
             found.append(

@@ -83,7 +83,8 @@ def _reach(resolved: ResolvedRun, asked: Sequence[Asked], power: float) -> list[
     if not enough:
         return []
     first = min(enough, key=lambda one: one["design"]["n"])
-    design, cleared = first["design"], percent(first["rates"]["clean_cleared"])
+    design = first["design"]
+    cleared = percent(first["rates"]["clean_cleared"])
     return [
         *reach(resolved, asked, design["n"]),
         f"  with {design['fresh']:,} held-out items and {design['references']} references: simulated, {cleared} of "

@@ -40,7 +40,8 @@ def judge(
     orders = {name: int(manifest.config[name]) for name in ("seed", "shard_items", "orders", "option_orders")}
     own = Orders(str(run_dir), **orders)
     loaded = load_memory(run_dir, analysis["judged"], references, analysis["benchmark"], analysis["fresh"], own)
-    drawn, undated = bool(analysis.get("published_order")), analysis.get("undated", analysis["judged"])
+    drawn = bool(analysis.get("published_order"))
+    undated = analysis.get("undated", analysis["judged"])
     families = told_families(analysis.get("origins", {}))
     cells = [  # what verdict.json lists is what was judged
         replace(readable(cell, limits), recorded=drawn, undated=cell.model in undated, families=families)

@@ -223,7 +223,8 @@ def cannot_exclude(cell: PerturbCell, e: Evidence | None) -> Reasons:
     if e is None:
         return (because("answers_as_facts"),)
     beyond, control, unlike = e.tests.beyond, e.tests.control, cell.control.unlike if cell.control else ()
-    many, asked = beyond[0].references if beyond else 0, control is not None and control.asked
+    many = beyond[0].references if beyond else 0
+    asked = control is not None and control.asked
     found = (
         (True, because("answers_as_facts")),
         (not beyond, because("harder_variants")),

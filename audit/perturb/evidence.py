@@ -359,7 +359,8 @@ def _tests(
         broken_p, excess = above_broken(*pair, chance, cluster, cell.broken.upper)
         se = excess.se
         margin = cell.broken.upper * max(float(np.nanmean(o - chance)), 0.0)
-    pairs, names = [w.pair for w in cell.references], tuple(w.model for w in cell.references)
+    pairs = [w.pair for w in cell.references]
+    names = tuple(w.model for w in cell.references)
     prior = limits.prior
     beyond: tuple[BeyondReference, ...] = ()
     bracket = curve = far = None
@@ -435,7 +436,8 @@ def no_larger(cell: PerturbCell, limits: PerturbThresholds, gamma: float) -> tup
     """Whether a drop that matters is refuted, and the largest that is not: the one that clears less, as parsed or with
     unparsed answers held for a drop at odds of gamma."""
     effect = limits.effect_of_interest
-    read, unread = mean_of(_drop(cell.tested), cell.cluster), for_drop(cell, gamma)
+    read = mean_of(_drop(cell.tested), cell.cluster)
+    unread = for_drop(cell, gamma)
     cleared, largest = equivalence(read, effect), largest_drop(read)
     if unread is not None:
         held = mean_of(_drop(unread), cell.cluster)

@@ -35,11 +35,13 @@ def above_chance(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
 
     Free answers have no chance to speak of: there the standard error is the accuracy's own.
     """
-    limit, values = limits.above_chance_standard_errors, first_answered(cell.tested.original)
+    limit = limits.above_chance_standard_errors
+    values = first_answered(cell.tested.original)
     answered = ~np.isnan(values)
     if not answered.any():
         return Rule("above_chance", limit, CHANCE_SOURCE).absent("The original wordings have no answer.")
-    accuracy, options = float(values[answered].mean()), cell.n_options[answered]
+    accuracy = float(values[answered].mean())
+    options = cell.n_options[answered]
     if np.any(options == FREE_FORM):
         chance = float(cell.chance_items[answered].mean())
         se = float(np.sqrt(max(accuracy * (1 - accuracy), 1e-12) / answered.sum()))
@@ -187,7 +189,8 @@ def order_of_items(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     name, limit = "order_of_items", limits.order_z_min
     source = "ours; conf/verdict: order_z_min, order_items_min"
     rule = Rule(name, limit, source)
-    first, variants = first_answered(cell.tested.original), cell.tested.variants
+    first = first_answered(cell.tested.original)
+    variants = cell.tested.variants
     complete = ~np.isnan(first) & ~np.isnan(variants).any(axis=0)
     x, v = first[complete], variants[:, complete]
     if x.size < limits.order_items_min or len(v) < 2 or x.std() == 0:

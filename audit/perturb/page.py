@@ -70,7 +70,8 @@ def page(verdict: RunVerdict, behind: Behind) -> Page:
         drawn["accuracy_by_distance"] = accuracy_by_distance(bins)
     drawn |= _reach(verdict)
     tables = {"items.csv": items_csv(cells, results), "cells.csv": _cells_csv(verdict)}
-    items, facts = top_items(read.run_dir, cells, results), run_facts(read.run_dir)
+    items = top_items(read.run_dir, cells, results)
+    facts = run_facts(read.run_dir)
     library, control = behind.library, behind.control
     return Page(tables, drawn, lambda figures: render(verdict, library, facts, figures, items, control, trends))
 
@@ -112,7 +113,8 @@ def _reach(verdict: RunVerdict) -> dict[str, Figure]:
     known = [(name, largest) for name, largest in rows if np.isfinite(largest)]
     if not known:
         return {}
-    effect, variants = limits.effect_of_interest, max(len(c.tested.variants) for c in verdict.cells)
+    effect = limits.effect_of_interest
+    variants = max(len(c.tested.variants) for c in verdict.cells)
     alpha, power = limits.alpha, limits.power
     plan = partial(detectable_drop, variants=variants, discordance=PLANNED_FLIPS, alpha=alpha, power=power)
     needed = items_needed(effect, variants, PLANNED_FLIPS, alpha=alpha, power=power) or 1
@@ -322,7 +324,8 @@ def _shown(row: dict[str, Any], original: str) -> Shown:
         label, segments = "original", [(row["wording"], "")]
         label += f", run {row['replicate'] + 1}" if row["replicate"] else ""
     else:
-        label, segments = f"variant {row['variant']}", word_diff(original, row["wording"])
+        label = f"variant {row['variant']}"
+        segments = word_diff(original, row["wording"])
     if not row["asked"]:
         return Shown(label, [], None, "absent", "not in the library: not asked")
     if row["error"] is not None:

@@ -105,7 +105,8 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
 
 def _needed(config: PerturbConfig, library: Library) -> int | None:
     """Questions to find a drop of the smallest effect that matters; None where broken variants alone could make one."""
-    limits, review = PerturbThresholds.from_mapping(config.verdict), library.header.review
+    limits = PerturbThresholds.from_mapping(config.verdict)
+    review = library.header.review
     margin = review.upper_95 if review else 0.0  # largest for a model that has everything right, and never guesses
     effect, alpha, power = limits.effect_of_interest, limits.alpha, limits.power
     return items_needed(effect, config.num_variants, PLANNED_FLIPS, margin=margin, alpha=alpha, power=power)

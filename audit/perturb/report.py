@@ -177,7 +177,8 @@ def judge(
     references = recorded_references(manifest, asked.header.benchmark, SAME)
     others = [read_run(one.path, one.models) for one in references]
     made = perturb_cells(read, analysis["judged"], others, library.header, control.header if control else None)
-    families, imported = told_families(analysis.get("origins", {})), is_imported(manifest)
+    families = told_families(analysis.get("origins", {}))
+    imported = is_imported(manifest)
     # of an import no request was ours, so none has a hash
     cells = tuple(replace(c, families=families, requests=None if imported else c.requests) for c in made)
     sensitivity = load_sensitivity(read.run_dir)

@@ -1,20 +1,18 @@
 """The perturbation audit as a user runs it: a real Ray, the scripted engine, the shipped library, shards on disk."""
 
 import json
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from audit_here import Finished, audit_here
 from fresh_exam import fresh_exam
+from perturb_cells import thinned
 from pipeline_helpers import by_key, rebuilt_alike, rows_of
 
 from audit.commands.evidence import main as evidence
 from audit.commands.gate import main as gate
 from audit.perturb.vocabulary import VERDICTS, PerturbVerdict
-from audit.variants.arrow import find_library, write_library
-from audit.variants.record import Library, State
+from audit.variants.arrow import find_library
 from audit.verdict.vocabulary import Outcome
 
 KEY = ("model", "question_id", "arm", "variant", "replicate")
@@ -111,23 +109,9 @@ def test_fresh_items_are_asked_in_their_own_words_and_serve_as_control(finished)
     assert "The same rewording of held-out items" in page and "library <strong>fresh</strong>" in page
 
 
-@pytest.fixture
-def thin(tmp_path) -> Callable[[], Path]:
-    """The shipped library with one accepted variant for half of its questions."""
-
-    def write() -> Path:
-        library = find_library("elementary")
-        short = sorted({v.question_id for v in library.variants})[::2]
-        variants = [
-            replace(v, state=State.TOO_FAR) if v.question_id in short and v.number > 1 else v for v in library.variants
-        ]
-        return write_library(Library(library.header, tuple(variants)), tmp_path / "thin" / "variants.arrow")
-
-    return write
-
-
-def test_missing_variants_are_counted_and_neither_sent_nor_scored(driver, conf, thin, tmp_path):
-    done = perturb(tmp_path / "run", conf, "n=20", f"variants={thin()}", model="scripted")
+def test_missing_variants_are_counted_and_neither_sent_nor_scored(driver, conf, tmp_path):
+    thin = thinned(1, tmp_path / "thin" / "variants.arrow", every=2)
+    done = perturb(tmp_path / "run", conf, "n=20", f"variants={thin}", model="scripted")
     assert done.code == 0, done.out
     rows = by_key(tmp_path / "run", *KEY)
     missing = [row for row in rows.values() if not row["asked"]]
@@ -141,8 +125,9 @@ def test_missing_variants_are_counted_and_neither_sent_nor_scored(driver, conf, 
     assert parseability["number"] == 1.0  # what was not asked is not unread
 
 
-def test_another_library_is_refused_in_the_same_directory(finished, conf, asked, thin):
-    done = perturb(finished.run_dir, conf, *asked, f"variants={thin()}")
+def test_another_library_is_refused_in_the_same_directory(finished, conf, asked, tmp_path):
+    thin = thinned(1, tmp_path / "thin" / "variants.arrow", every=2)
+    done = perturb(finished.run_dir, conf, *asked, f"variants={thin}")
     assert done.code == 1
     assert "another configuration" in done.out and "variants: " in done.out
 

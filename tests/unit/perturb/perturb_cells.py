@@ -1,6 +1,7 @@
 """Cells for the tests of the perturbation audit, out of its own simulation."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.worlds import PerturbDesign, World, simulate
 from audit.records import CellRows
 from audit.shards.keys import RequestCounts
+from audit.variants.arrow import find_library, write_library
+from audit.variants.record import Library, State
 
 
 def cell(n=600, variants=3, references=5, seed=1, checked=300, replicates=2, control=0, **world) -> PerturbCell:
@@ -66,3 +69,13 @@ def judged(*cells: PerturbCell, table=None) -> RunVerdict:
         runs=({"models": []},), rows=(CellRows("m", "b", 10, 10),), cells=cells,
         results=analyse(cells, Settings(thresholds, 1, 200, table)),
     )  # fmt: skip
+
+
+def thinned(keep: int, path: Path, every: int = 1) -> Path:
+    """The shipped library with `keep` accepted variants for every `every`-th question, all for the others."""
+    library = find_library("elementary")
+    ids = sorted({v.question_id for v in library.variants})[::every]
+    variants = [
+        v if v.number <= keep or v.question_id not in ids else replace(v, state=State.TOO_FAR) for v in library.variants
+    ]
+    return write_library(Library(library.header, tuple(variants)), path)

@@ -3,10 +3,10 @@
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from fresh_exam import fresh_exam
+from perturb_cells import thinned
 
 from audit import command_line
 from audit.dry_run import dry_run
@@ -17,22 +17,11 @@ from audit.perturb.plan import describe, resolve_perturb
 from audit.records import Setting
 from audit.registry.entry import comparable
 from audit.shards.manifest import Manifest
-from audit.variants.arrow import find_library, write_library
-from audit.variants.record import Library, State
+from audit.variants.arrow import find_library
 
 
 def configured(*overrides: str) -> PerturbConfig:
     return command_line.configured("perturb", ["model=scripted", "n=10", *overrides])
-
-
-def thinned(keep: int, path: Path, every: int = 1) -> Path:
-    """The shipped library with `keep` accepted variants for every `every`-th question, all for the others."""
-    library = find_library("elementary")
-    ids = sorted({v.question_id for v in library.variants})[::every]
-    variants = [
-        v if v.number <= keep or v.question_id not in ids else replace(v, state=State.TOO_FAR) for v in library.variants
-    ]
-    return write_library(Library(library.header, tuple(variants)), path)
 
 
 def test_the_design_is_the_originals_and_the_variants():

@@ -375,9 +375,9 @@ def _tests(
         curve = reference_curve(pair, pairs, chance, cluster, n_draws=n_draws, rng=rng)
     control = fresh_control(cell, limits, as_read)
     if as_read is None and control is not None and beyond:
-        se = control.beyond[0].se if control.asked else 0.0
-        if se > SE_MAX * beyond[0].se:  # it says less than the references
-            control = replace(control, why=because("held_out_vague", se=se, references=beyond[0].se))
+        own, theirs = control.beyond[0].se if control.asked else 0.0, beyond[0].se
+        if own > SE_MAX * theirs:  # it says less than the references
+            control = replace(control, why=because("held_out_vague", se=own, references=theirs))
     return Tests(
         exchange=exchange,
         margin=margin,

@@ -87,7 +87,7 @@ def test_a_control_can_only_take_away_what_the_references_say():
         c = cell(n=300, seed=seed, memorised=0.3 * (seed % 2), control=200 + 20 * seed)
         alone, beside = (run_tests(x, LIMITS, rng=rng) for x in (replace(c, control=None), c))
         assert beside.beyond_p >= alone.reference_p == beside.reference_p
-        assert beside.found_p == alone.found_p
+        assert (beside.found_p, beside.drop_se) == (alone.found_p, alone.drop_se)
 
 
 def spoilt(kind):

@@ -1,5 +1,5 @@
 """`audit reanalyze li2026 [OPTIONS]`: what its printed tables can still tell: statuses, ratios, threshold sweeps, and
-statements that do not follow. The shipped tables -> screen, json and csv. No engine; a second.
+statements that do not follow. The tables that ship with the package -> screen, json and csv. No engine; a second.
 
 Deltas are printed with three decimals and stand for k/600 (200 items, three edits, binary scores); gates use them so
 restored.
@@ -21,7 +21,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from audit.errors import AuditError, DataError
+from audit.errors import AuditError
 from audit.exits import refused
 from audit.json_types import attributes
 from audit.papers import write_all
@@ -77,10 +77,10 @@ class CellResult:
         return f"{self.cell.model} x {self.cell.benchmark}"
 
     @property
-    def counts(self) -> tuple[int, int, int]:
+    def counts(self) -> tuple[int, ...]:
         """k of k/600: format, semantic, attribute."""
-        fmt, sem, attr = (round(d * N_SCORES) for d in (self.cell.delta_fmt, self.cell.delta_sem, self.cell.delta_attr))
-        return fmt, sem, attr
+        c = self.cell
+        return tuple(round(d * N_SCORES) for d in (c.delta_fmt, c.delta_sem, c.delta_attr))
 
     @property
     def seed_cv_at_most(self) -> float | None:
@@ -139,41 +139,34 @@ class Li2026:
         )
 
 
-def reanalyse_li2026(table6: str, table3: str, table7: str, trail: str) -> Li2026:
-    """Csv texts of Tables 6, 3 and 7 and of Appendix J's trail -> what follows. Raises DataError: a damaged table."""
-    table = _rows(table3, ("model", "benchmark", "bucket"), "Table 3")
-    buckets = {(row["model"], row["benchmark"]): row["bucket"] for row in table}
+def shipped() -> Li2026:
+    """The analysis of the shipped Tables 6, 3 and 7 and of Appendix J's trail (audit/data/li2026/README.md)."""
+    folder = resources.files("audit").joinpath("data", "li2026")
+    texts = (folder.joinpath(name).read_text("utf-8") for name in TABLES)
+    table6, table3, table7, trail = (list(csv.DictReader(text.splitlines())) for text in texts)
+    buckets = {(row["model"], row["benchmark"]): row["bucket"] for row in table3}
     cells = []
-    for row in _rows(table6, ("model", "benchmark", "score_original", "csr", "raw_verdict"), "Table 6"):
+    for row in table6:
         cell = _cell(row)
-        key = (cell.model, cell.benchmark)
-        if key not in buckets:
-            raise DataError(f"Table 3 has no row of {key[0]} x {key[1]}, which Table 6 has.")
-        cells.append(CellResult(cell, paper_status(cell), _number(row, "csr"), buckets[key], row["raw_verdict"]))
-    rates = _rows(table7, ("benchmark", "canonical"), "Table 7")
-    noop = {row["benchmark"]: _number(row, "canonical") / 100 for row in rates if row["canonical"]}
-    plain = [result.cell for result in cells]
+        bucket = buckets[cell.model, cell.benchmark]
+        cells.append(CellResult(cell, paper_status(cell), float(row["csr"]), bucket, row["raw_verdict"]))
+    noop = {row["benchmark"]: float(row["canonical"]) / 100 for row in table7 if row["canonical"]}
 
     def swept(change: Callable[[PaperCell], PaperCell], thresholds: PaperThresholds = PAPER) -> tuple[int, ...]:
-        return counts(paper_status(change(cell), thresholds) for cell in plain)
+        return counts(paper_status(change(r.cell), thresholds) for r in cells)
 
     def repaired(cell: PaperCell) -> PaperCell:  # Appendix E's rates: only CrowS is not 0 after the repair
-        return replace(cell, instrumented=True, noop=noop.get(CROWS) if cell.benchmark == CROWS else 0.0)
+        return replace(cell, instrumented=True, noop=noop[CROWS] if cell.benchmark == CROWS else 0.0)
 
-    harder = tuple(paper_status(replace(cell, baseline=ANSWER_ONLY[cell.benchmark])) for cell in plain)
-    g3 = {value: swept(lambda c: c, replace(PAPER, g3_denominator=value)) for value in G3_GRID}
-    epsilon = {value: tuple(r.name for r in cells if r.cell.denominator < value) for value in EPSILON_GRID}
     with_table7 = swept(lambda cell: replace(cell, instrumented=True, noop=noop.get(cell.benchmark)))
     return Li2026(
         cells=tuple(cells),
-        g3=g3,
+        g3={value: swept(lambda c: c, replace(PAPER, g3_denominator=value)) for value in G3_GRID},
         g1={value: swept(repaired, replace(PAPER, g1_noop=value)) for value in G1_GRID},
-        epsilon=epsilon,
+        epsilon={value: tuple(r.name for r in cells if r.cell.denominator < value) for value in EPSILON_GRID},
         with_table7=with_table7,
-        answer_only=harder,
-        statements=statements(
-            cells, with_table7, [r["status"] for r in _rows(trail, ("entry", "status"), "Appendix J")]
-        ),
+        answer_only=tuple(paper_status(replace(r.cell, baseline=ANSWER_ONLY[r.cell.benchmark])) for r in cells),
+        statements=_statements(cells, with_table7, [row["status"] for row in trail].count("unfixed")),
     )
 
 
@@ -183,90 +176,71 @@ def counts(statuses: Iterable[PaperStatus]) -> tuple[int, ...]:
     return tuple(sum(found[status] for status in group) for _, group in ORDER)
 
 
-def statements(
-    cells: Sequence[CellResult], with_table7: tuple[int, ...], trail: Sequence[str]
-) -> tuple[Statement, ...]:
-    """The printed statements that do not follow; one that the tables bear out is left out."""
+def _statements(cells: Sequence[CellResult], with_table7: tuple[int, ...], unfixed: int) -> tuple[Statement, ...]:
+    """The printed statements that do not follow."""
     truth = [r for r in cells if r.cell.benchmark == TRUTHFULQA]
     moved = [r for r in truth if r.cell.denominator < 0.1]
     floored = [r for r in cells if r.cell.denominator < 0.1]
     changed = [r for r in floored if r.cell.csr(0.1) != r.cell.csr(0.01)]
     dominated = [r for r in cells if r.cell.denominator < PAPER.g3_denominator]
     positive = [r for r in cells if r.cell.csr() > 0 and r.cell.benchmark != CROWS]
-    unfixed = list(trail).count("unfixed")
-    printed = counts(r.status for r in cells)
-    found = [
-        (len(moved) < len(truth), "Appendix E, G3 = 0.1",
-         "would reclassify TruthfulQA's exploratory cells",
-         f"{len(moved)} of {len(truth)}: " + ", ".join(f"{r.name} {r.cell.denominator:.3f}" for r in truth)),
-        (0.1 > 0.5 * 0.0707, "Appendix E, size of 0.1",
-         "0.1 is up to half the 2 SE of 0.07 (p = .5, n = 200)", "0.1 is 1.4 times 2 SE = 0.0707"),
-        (len(changed) > len(dominated), "Appendix E, epsilon",
-         "shifts CSR on denominator-dominated cells only",
-         f"at 0.1 it floors {len(floored)} denominators and changes {len(changed)} CSRs; {len(dominated)} cell(s) fail "
-         "G3; between 0.001 and 0.01 it changes none"),
-        (with_table7 != printed, "Table 7, column C",
-         "with the canonical rates any cap up to 83 % leaves 3/3/2/2/0 (Appendix E)",
-         f"as input of G1 it gives {'/'.join(map(str, with_table7))}; the 0 % after the repair stand in no table"),
-        (unfixed != 3, "Appendix J", "three items remain unfixed", f"{unfixed} entries are marked so"),
-        (len(positive) != 8, "Appendix F, placebo",
-         "8 cells with CSR above 0, both BBQ cells among them",
-         f"Qwen-2.5-7B x BBQ is exactly 0 in Table 6; without CrowS {len(positive)} cells are above 0"),
-        (True, "Section 3, seeds", "single seed 42", "Appendix F reports CSR over the seeds 42, 123 and 2024"),
-        (True, "Table 2, F3b", "MC1 fixes the order of the options",
-         "MC1 lists the right option first in 817 of 817 items: only the shuffle fixes it"),
-    ]  # fmt: skip
-    return tuple(Statement(name, says, shows) for holds, name, says, shows in found if holds)
+    return (
+        Statement(
+            "Appendix E, G3 = 0.1",
+            "would reclassify TruthfulQA's exploratory cells",
+            f"{len(moved)} of {len(truth)}: " + ", ".join(f"{r.name} {r.cell.denominator:.3f}" for r in truth),
+        ),
+        Statement(
+            "Appendix E, size of 0.1",
+            "0.1 is up to half the 2 SE of 0.07 (p = .5, n = 200)",
+            "0.1 is 1.4 times 2 SE = 0.0707",
+        ),
+        Statement(
+            "Appendix E, epsilon",
+            "shifts CSR on denominator-dominated cells only",
+            f"at 0.1 it floors {len(floored)} denominators and changes {len(changed)} CSRs; {len(dominated)} cell(s) "
+            "fail G3; between 0.001 and 0.01 it changes none",
+        ),
+        Statement(
+            "Table 7, column C",
+            "with the canonical rates any cap up to 83 % leaves 3/3/2/2/0 (Appendix E)",
+            f"as input of G1 it gives {'/'.join(map(str, with_table7))}; the 0 % after the repair stand in no table",
+        ),
+        Statement("Appendix J", "three items remain unfixed", f"{unfixed} entries are marked so"),
+        Statement(
+            "Appendix F, placebo",
+            "8 cells with CSR above 0, both BBQ cells among them",
+            f"Qwen-2.5-7B x BBQ is exactly 0 in Table 6; without CrowS {len(positive)} cells are above 0",
+        ),
+        Statement("Section 3, seeds", "single seed 42", "Appendix F reports CSR over the seeds 42, 123 and 2024"),
+        Statement(
+            "Table 2, F3b",
+            "MC1 fixes the order of the options",
+            "MC1 lists the right option first in 817 of 817 items: only the shuffle fixes it",
+        ),
+    )
 
 
 def _cell(row: Mapping[str, str]) -> PaperCell:
     benchmark = row["benchmark"]
-    if benchmark not in BASELINES:
-        raise DataError(f"Table 6 has the benchmark {benchmark!r}. Expected one of {', '.join(BASELINES)}.")
-    deltas = {}
-    for name in ("format", "semantic", "attribute"):
-        printed = _number(row, f"delta_{name}")
-        restored = round(printed * N_SCORES) / N_SCORES
-        if abs(restored - printed) > 0.0005 + 1e-12:
-            raise DataError(f"Table 6, {row['model']} x {benchmark}: delta_{name} {printed} is no k/{N_SCORES}.")
-        deltas[name] = restored
+    fmt, sem, attr = (
+        round(float(row[f"delta_{name}"]) * N_SCORES) / N_SCORES for name in ("format", "semantic", "attribute")
+    )
     return PaperCell(
         model=row["model"],
         benchmark=benchmark,
-        score=_number(row, "score_original"),
+        score=float(row["score_original"]),
         n=N_ITEMS,
         baseline=BASELINES[benchmark],
-        delta_fmt=deltas["format"],
-        delta_sem=deltas["semantic"],
-        delta_attr=deltas["attribute"],
-        ci_low=_number(row, "ci_low"),
-        ci_high=_number(row, "ci_high"),
+        delta_fmt=fmt,
+        delta_sem=sem,
+        delta_attr=attr,
+        ci_low=float(row["ci_low"]),
+        ci_high=float(row["ci_high"]),
         instrumented=benchmark not in UNINSTRUMENTED,
         scorer_validated=benchmark not in UNVALIDATED,
         archetype_aligned=benchmark not in MISALIGNED,
     )
-
-
-def _rows(text: str, columns: Sequence[str], source: str) -> list[dict[str, str]]:
-    reader = csv.DictReader(text.splitlines())
-    missing = [name for name in columns if name not in (reader.fieldnames or [])]
-    if missing:
-        raise DataError(f"{source} lacks the column {missing[0]}; found {', '.join(reader.fieldnames or ['nothing'])}.")
-    return list(reader)
-
-
-def _number(row: Mapping[str, str], name: str) -> float:
-    try:
-        return float(row[name])
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{name} is {row.get(name)!r}; expected a number.") from error
-
-
-def shipped() -> Li2026:
-    """The analysis of the tables that ship with the package (audit/data/li2026/README.md names the source)."""
-    folder = resources.files("audit").joinpath("data", "li2026")
-    table6, table3, table7, trail = (folder.joinpath(name).read_text("utf-8") for name in TABLES)
-    return reanalyse_li2026(table6, table3, table7, trail)
 
 
 def rows(result: Li2026) -> list[dict[str, Any]]:

@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +29,12 @@ if TYPE_CHECKING:  # --help needs neither arrays nor statistics
     from audit.sweep.paper import SettingRow
 
 
-def shipped(name: str) -> Traversable:
+def shipped(name: str) -> str:
     """A published table that ships with the package (audit/data/song2026/README.md names the source)."""
-    return resources.files("audit").joinpath("data", "song2026", name)
+    return resources.files("audit").joinpath("data", "song2026", f"{name}.csv").read_text("utf-8")
 
 
+ALPHA = 0.05
 COLUMNS = ("model", "routers", "clean_accuracy", "noisy_accuracy", "gain", "improve", "degrade")
 EXAMPLE = "Llama-3.1-8B,6,0.26,0.43,0.17,21,4"
 TABLE1_COLUMNS = ("violation_count", "violation_rate", "max_positive_excess", "mean_positive_excess", "mean_gain")
@@ -44,16 +44,14 @@ TABLE3_COLUMNS = ("violating_models", "violation_rate", "mean_positive_excess", 
 def analyse(
     table2: str,
     *,
-    table1: str | None = None,
-    table3: str | None = None,
+    printed: tuple[str, str] | None = None,
     n: int = 100,
     chance: float = 0.25,
-    seed: int = 42,
     simulations: int = 2_000,
     source: str = "table",
     chance_assumed: bool = False,
 ) -> tuple[Reanalysis, list[str]]:
-    """Csv texts -> the analysis, and the cells of the table whose own numbers contradict each other."""
+    """Csv texts (printed: Tables 1 and 3) -> the analysis, and the cells whose own numbers contradict each other."""
     import numpy as np
 
     from audit.papers.song2026_reanalysis import reanalyse
@@ -65,15 +63,14 @@ def analyse(
             f"--chance is the expected accuracy of guessing, such as 0.25 for four options; found {chance}."
         )
     rows, contradictions = read_settings(table2, n, source)
-    result = reanalyse(
-        rows,
-        chance,
-        rng=np.random.default_rng(seed),
-        table1=None if table1 is None else read_printed(table1, "model", TABLE1_COLUMNS, "Table 1"),
-        table3=None if table3 is None else read_printed(table3, "routers", TABLE3_COLUMNS, "Table 3"),
-        simulations=simulations,
-        chance_assumed=chance_assumed,
-    )
+    summaries = None
+    if printed is not None:
+        summaries = (
+            read_printed(printed[0], "model", TABLE1_COLUMNS, "Table 1"),
+            read_printed(printed[1], "routers", TABLE3_COLUMNS, "Table 3"),
+        )
+    rng = np.random.default_rng(42)
+    result = reanalyse(rows, chance, rng=rng, printed=summaries, simulations=simulations, chance_assumed=chance_assumed)
     return result, contradictions
 
 
@@ -81,7 +78,7 @@ def as_json(result: Reanalysis, contradictions: Sequence[str]) -> dict[str, Any]
     """The analysis as plain numbers; the same table and seed give the same bytes."""
     raw, after_holm, after_bh = result.rejected
     return {
-        "sentence": result.sentence, "n": result.n, "alpha": result.alpha, "settings": len(result.settings),
+        "sentence": result.sentence, "n": result.n, "alpha": ALPHA, "settings": len(result.settings),
         "violations": result.violations, "p_below_alpha": raw, "p_below_alpha_holm": after_holm,
         "p_below_alpha_benjamini_hochberg": after_bh, "compared_cells": result.compared_cells,
         "mismatches": [asdict(m) for m in result.mismatches], "explanations": list(result.explanations),
@@ -134,17 +131,19 @@ def write(result: Reanalysis, contradictions: Sequence[str], out: Path) -> list[
         asdict(t.row) | {"pvalue": t.pvalue, "holm": t.holm, "benjamini_hochberg": t.benjamini_hochberg}
         for t in result.settings
     ]
-    tables: dict[str, list[dict[str, Any]]] = {
-        "settings.csv": settings,
-        "table1.csv": [asdict(m) for m in result.models],
-        "table3.csv": [asdict(r) for r in result.routers],
-        "mismatches.csv": [asdict(m) for m in result.mismatches],
+    tables = {
+        "settings.csv": csv_text(list(settings[0]), map(dict.values, settings)),
+        "table1.csv": _csv(result.models),
+        "table3.csv": _csv(result.routers),
+        "mismatches.csv": _csv(result.mismatches, "table", "key", "column", "printed", "recomputed"),
     }
-    texts = {}
-    for name, rows in tables.items():
-        header = list(rows[0]) if rows else ["table", "key", "column", "printed", "recomputed"]
-        texts[name] = csv_text(header, map(dict.values, rows))
-    return write_all(out, as_json(result, contradictions), texts, figures(result))
+    return write_all(out, as_json(result, contradictions), tables, figures(result))
+
+
+def _csv(records: Sequence[Any], *empty: str) -> str:
+    """empty: the header where there are none."""
+    rows = [asdict(one) for one in records]
+    return csv_text(list(rows[0]) if rows else empty, map(dict.values, rows))
 
 
 def show(result: Reanalysis, contradictions: Sequence[str], console: Console) -> None:
@@ -180,11 +179,11 @@ def show(result: Reanalysis, contradictions: Sequence[str], console: Console) ->
         values = [cell("Table 3", str(r.routers), k, f"{getattr(r, k):{shown.get(k, 'g')}}") for k in TABLE3_COLUMNS]
         t3.add_row(str(r.routers), *values)
     console.print(t3)
-    title = f"Settings with an exact one-sided McNemar p < {result.alpha:g}"
+    title = f"Settings with an exact one-sided McNemar p < {ALPHA:g}"
     tests = table(title, "model", "r", "gain", "improve", "degrade", "p", "Holm", "BH")
     for t in sorted(result.settings, key=lambda t: t.pvalue):
-        if t.pvalue < result.alpha:
-            style = "bold" if t.holm < result.alpha else ""
+        if t.pvalue < ALPHA:
+            style = "bold" if t.holm < ALPHA else ""
             row = t.row
             counts = (f"{row.gain:+.2f}", f"{row.improve:g}", f"{row.degrade:g}")
             adjusted = (f"{t.pvalue:.5f}", f"{t.holm:.4f}", f"{t.benjamini_hochberg:.4f}")
@@ -201,7 +200,7 @@ def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
     raw, after_holm, after_bh = result.rejected
     e = result.no_effect
     lines = [
-        f"{result.violations} violations; {raw} with p < {result.alpha:g}, {after_holm} after Holm, {after_bh} after "
+        f"{result.violations} violations; {raw} with p < {ALPHA:g}, {after_holm} after Holm, {after_bh} after "
         f"Benjamini-Hochberg, over {len(result.settings)} settings.",
         f"Without any effect ({e.simulations} simulated panels of the same accuracies and discordance): "
         f"{percent(e.setting_rate)} of settings and {percent(e.model_rate)} of models would violate, "
@@ -237,7 +236,7 @@ def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Entry point; returns the exit code: 0 done, 1 the input cannot be used."""
+    """0 done, 1 where the input cannot be used."""
     parser = argparse.ArgumentParser(
         prog="audit reanalyze",
         description="Exact tests, corrections and consistency checks for a published model-by-router table.",
@@ -250,29 +249,16 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--chance", type=float, help="expected accuracy of guessing (default 0.25, four options: an assumption)"
     )
-    parser.add_argument("--table1", type=Path, help="printed model summary to compare with")
-    parser.add_argument("--table3", type=Path, help="printed router summary to compare with")
-    parser.add_argument("--seed", type=int, default=42, help="seed of the no-effect simulation")
     options = parser.parse_args(argv)
+    own = options.csv
     try:
-        own = options.csv is not None
-        table2 = _text(options.csv) if own else shipped("table2_model_router.csv").read_text("utf-8")
-        table1, table3 = (
-            _text(path) if path else None if own else shipped(name).read_text("utf-8")
-            for path, name in (
-                (options.table1, "table1_model_summary.csv"),
-                (options.table3, "table3_router_summary.csv"),
-            )
-        )
         result, contradictions = analyse(
-            table2,
-            table1=table1,
-            table3=table3,
+            _text(own) if own else shipped("table2_model_router"),
+            printed=None if own else (shipped("table1_model_summary"), shipped("table3_router_summary")),
             n=options.n,
             chance=0.25 if options.chance is None else options.chance,
             chance_assumed=options.chance is None and not own,
-            seed=options.seed,
-            source=options.csv.name if own else "song2026, Table 2",
+            source=own.name if own else "song2026, Table 2",
         )
         paths = write(result, contradictions, options.out)
     except AuditError as problem:
@@ -296,18 +282,17 @@ def read_settings(text: str, n: int, source: str = "table") -> tuple[list[Settin
     """A model-by-router csv -> rows formed from counts, and the cells whose printed numbers contradict each other.
 
     Accuracies may be rounded: an accuracy stands for the whole number of items that rounds to it. Raises DataError,
-    naming the row, for a missing column, a value that is no number, an accuracy outside 0-1 or that no count of n
-    items gives, counts that n items do not allow, or a setting that occurs twice.
+    naming the row, for what no n items can give and for a setting that occurs twice.
     """
     from audit.sweep.paper import setting_row
 
-    table = _read_csv(text, COLUMNS, source)
     rows: list[SettingRow] = []
     contradictions: list[str] = []
     seen: set[tuple[str, int]] = set()
     clean_of: dict[str, int] = {}
-    for line, cells in table:
-        where = f"{source}, line {line} ({cells['model']}, routers={cells['routers']})"
+    for line, cells in _read_csv(text, COLUMNS, source):
+        model = cells["model"]
+        where = f"{source}, line {line} ({model}, routers={cells['routers']})"
         routers = _whole(cells["routers"], "routers", where)
         improve, degrade = _whole(cells["improve"], "improve", where), _whole(cells["degrade"], "degrade", where)
         clean = _items(cells["clean_accuracy"], "clean_accuracy", n, where)
@@ -317,23 +302,18 @@ def read_settings(text: str, n: int, source: str = "table") -> tuple[list[Settin
             raise DataError(f"{where}: degrade is {degrade}, but only {clean} of {n} items were right when clean.")
         if improve > n - clean:
             raise DataError(f"{where}: improve is {improve}, but only {n - clean} of {n} items were wrong when clean.")
-        if (cells["model"], routers) in seen:
+        if (model, routers) in seen:
             raise DataError(f"{where}: this setting occurs twice; every model and router count occurs once.")
-        seen.add((cells["model"], routers))
-        slack = _half_digit(cells["gain"]) + 1e-9
-        if abs((improve - degrade) / n - gain) > slack:
-            contradictions.append(
-                f"{where}: gain {gain:+g}, but (improve - degrade) / n = {(improve - degrade) / n:+g}"
-            )
-        if noisy - clean != improve - degrade:
-            contradictions.append(
-                f"{where}: noisy - clean = {noisy - clean} items, improve - degrade = {improve - degrade}"
-            )
-        if clean_of.setdefault(cells["model"], clean) != clean:
-            contradictions.append(
-                f"{where}: clean accuracy {clean / n:g}, {clean_of[cells['model']] / n:g} in its first row"
-            )
-        rows.append(setting_row(cells["model"], routers, clean, improve, degrade, n))
+        seen.add((model, routers))
+        net = improve - degrade
+        if abs(net / n - gain) > _half_digit(cells["gain"]) + 1e-9:
+            contradictions.append(f"{where}: gain {gain:+g}, but (improve - degrade) / n = {net / n:+g}")
+        if noisy - clean != net:
+            contradictions.append(f"{where}: noisy - clean = {noisy - clean} items, improve - degrade = {net}")
+        first = clean_of.setdefault(model, clean)
+        if first != clean:
+            contradictions.append(f"{where}: clean accuracy {clean / n:g}, {first / n:g} in its first row")
+        rows.append(setting_row(model, routers, clean, improve, degrade, n))
     return rows, contradictions
 
 

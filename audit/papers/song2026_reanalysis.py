@@ -9,14 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.errors import DataError
+from audit.papers.song2026 import ALPHA
 from audit.statistics.chance import CHANCE_STANDARD_ERRORS, ChanceResult, chance_check
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.multiplicity import benjamini_hochberg, holm
 from audit.statistics.power import minimum_detectable_gain
 from audit.sweep.paper import ModelSummary, RouterSummary, SettingRow, model_summary, router_summary, setting_row
 
-ALPHA = 0.05
 OTHER_CHANCE = 0.10  # ten options: what else the questions of a table may have that does not say
 
 
@@ -79,7 +78,6 @@ class Reanalysis:
     mde_panel: float
     no_effect: NoEffect
     chance_assumed: bool = False
-    alpha: float = ALPHA
 
     @property
     def violations(self) -> int:
@@ -89,9 +87,9 @@ class Reanalysis:
     def rejected(self) -> tuple[int, int, int]:
         """Settings with p < alpha: unadjusted, after Holm, after Benjamini-Hochberg."""
         return (
-            sum(t.pvalue < self.alpha for t in self.settings),
-            sum(t.holm < self.alpha for t in self.settings),
-            sum(t.benjamini_hochberg < self.alpha for t in self.settings),
+            sum(t.pvalue < ALPHA for t in self.settings),
+            sum(t.holm < ALPHA for t in self.settings),
+            sum(t.benjamini_hochberg < ALPHA for t in self.settings),
         )
 
     @property
@@ -99,11 +97,11 @@ class Reanalysis:
         """The one line of the terminal and the json."""
         raw, after_holm, after_bh = self.rejected
         total, e = len(self.settings), self.no_effect
-        survivors = [t.row for t in self.settings if t.holm < self.alpha]
+        survivors = [t.row for t in self.settings if t.holm < ALPHA]
         text = (
             f"{self.violations} of {total} settings gain over the clean baseline; models without any effect would show "
             f"about {e.violations:.0f} ({e.violations_low:.0f} to {e.violations_high:.0f}). {raw} have an exact "
-            f"one-sided p < {self.alpha:g}, {after_holm} survive Holm and {after_bh} Benjamini-Hochberg over the "
+            f"one-sided p < {ALPHA:g}, {after_holm} survive Holm and {after_bh} Benjamini-Hochberg over the "
             f"{total} settings"
         )
         if self.chance_assumed and survivors:
@@ -135,18 +133,15 @@ def reanalyse(
     chance: float,
     *,
     rng: np.random.Generator,
-    table1: PrintedTable | None = None,
-    table3: PrintedTable | None = None,
+    printed: tuple[PrintedTable, PrintedTable] | None = None,
     simulations: int = 2_000,
     chance_assumed: bool = False,
 ) -> Reanalysis:
     """Recompute, test and judge a table of settings that share n and, per model, a clean baseline.
 
     chance: expected accuracy of guessing, 0-1. chance_assumed: the source does not print how many options there are,
-    so the sentence is given for OTHER_CHANCE too. table1, table3: the printed summaries by model and by router count.
+    so the sentence is given for OTHER_CHANCE too. printed: the summaries by model (Table 1) and router count (Table 3).
     """
-    if not rows:
-        raise DataError("The table has no rows: nothing to analyse.")
     n = rows[0].n
     p = np.asarray(mcnemar_exact([int(r.improve) for r in rows], [int(r.degrade) for r in rows]).pvalue)
     tests = tuple(
@@ -155,15 +150,10 @@ def reanalyse(
     )
     models, routers = model_summary(rows), router_summary(rows)
     mismatches: list[Mismatch] = []
-    compared = 0
-    for name, printed, summary in (
-        ("Table 1", table1, {m.model: m for m in models}),
-        ("Table 3", table3, {str(r.routers): r for r in routers}),
-    ):
-        if printed is not None:
-            found, cells = _compare(name, printed, summary)
-            mismatches += found
-            compared += cells
+    explanations: tuple[str, ...] = ()
+    if printed:
+        mismatches = _compare("Table 1", printed[0], models) + _compare("Table 3", printed[1], routers)
+        explanations = _explain(rows, mismatches, printed[0])
     discordance = float(np.mean([(r.improve + r.degrade) / r.n for r in rows]))
     per_model = max(sum(r.model == m.model for r in rows) for m in models)
     return Reanalysis(
@@ -172,8 +162,8 @@ def reanalyse(
         models=tuple(models),
         routers=tuple(routers),
         mismatches=tuple(mismatches),
-        compared_cells=compared,
-        explanations=_explain(rows, mismatches, table1, table3),
+        compared_cells=sum(len(columns) for table in printed or () for columns in table.values()),
+        explanations=explanations,
         chance=_chances(n, rows, chance),
         exact_values=tuple(r for r in rows if r.noisy_accuracy in (0.0, 1.0) or r.clean_accuracy in (0.0, 1.0)),
         discordance=discordance,
@@ -230,52 +220,32 @@ def expected_without_effect(
 
 
 def _compare(
-    table: str, printed: PrintedTable, summary: Mapping[str, ModelSummary] | Mapping[str, RouterSummary]
-) -> tuple[list[Mismatch], int]:
+    table: str, printed: PrintedTable, summary: Sequence[ModelSummary] | Sequence[RouterSummary]
+) -> list[Mismatch]:
     """Printed cells that differ from the recomputed value by more than their rounding."""
-    if set(printed) != set(summary):
-        raise DataError(
-            f"{table} and the model-by-router table do not have the same rows: only printed "
-            f"{sorted(set(printed) - set(summary))}, only computed {sorted(set(summary) - set(printed))}."
-        )
-    out, cells = [], 0
-    for key, columns in printed.items():
-        for column, (value, half_digit) in columns.items():
-            recomputed = float(getattr(summary[key], column))
-            cells += 1
-            if abs(recomputed - value) > half_digit + 1e-9:
-                out.append(Mismatch(table, key, column, value, recomputed))
-    return out, cells
+    computed = {one.model if isinstance(one, ModelSummary) else str(one.routers): one for one in summary}
+    return [
+        Mismatch(table, row, column, value, recomputed)
+        for row, columns in printed.items()
+        for column, (value, half_digit) in columns.items()
+        if abs((recomputed := float(getattr(computed[row], column))) - value) > half_digit + 1e-9
+    ]
 
 
-def _explain(
-    rows: Sequence[SettingRow], mismatches: Sequence[Mismatch], table1: PrintedTable | None, table3: PrintedTable | None
-) -> tuple[str, ...]:
-    """Would one item more or less in one setting reconcile a model's printed Table 1 row, and does Table 3 allow it?"""
+def _explain(rows: Sequence[SettingRow], mismatches: Sequence[Mismatch], table1: PrintedTable) -> tuple[str, ...]:
+    """Which one item more or less, in one setting, would give a model's printed row of Table 1. (Of song2026's tables:
+    each has one such row at most, and Table 3 as printed allows none of the changes.)"""
     out: list[str] = []
-    if table1 is None:
-        return ()
     for model in dict.fromkeys(m.key for m in mismatches if m.table == "Table 1"):
-        repairs, allowed = [], []
-        for changed, gain, trial in _one_item_changed(rows, model):
-            summary = {m.model: m for m in model_summary(trial) if m.model == model}
-            if _compare("Table 1", {model: table1[model]}, summary)[0]:
-                continue
-            repairs.append(f"r={changed.routers} {changed.gain - gain:+.2f}")
-            by_router = {str(r.routers): r for r in router_summary(trial)}
-            if table3 is not None and not _compare("Table 3", table3, by_router)[0]:
-                allowed.append(changed.routers)
-        if not repairs:
-            out.append(f"{model}: no change of one item in one setting gives the printed row of Table 1.")
-            continue
-        text = f"{model}: one item in one setting would give the printed row ({', '.join(dict.fromkeys(repairs))})"
-        if table3 is None:
-            text += "."
-        elif allowed:
-            text += f"; at r={', '.join(map(str, dict.fromkeys(allowed)))} Table 3 would still follow."
-        else:
-            text += "; none of these leaves Table 3 as printed, so Tables 2 and 3 agree and Table 1 is the odd one out."
-        out.append(text)
+        repairs = [
+            f"r={changed.routers} {changed.gain - gain:+.2f}"
+            for changed, gain, trial in _one_item_changed(rows, model)
+            if not _compare("Table 1", {model: table1[model]}, model_summary(trial))
+        ]
+        out.append(
+            f"{model}: one item in one setting would give the printed row ({', '.join(dict.fromkeys(repairs))}); none "
+            "of these leaves Table 3 as printed, so Tables 2 and 3 agree and Table 1 is the odd one out."
+        )
     return tuple(out)
 
 

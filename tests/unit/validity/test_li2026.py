@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from audit.commands import reanalyze
-from audit.errors import DataError
-from audit.papers.li2026 import TABLES, Li2026, reanalyse_li2026, shipped
+from audit.papers.li2026 import Li2026, shipped
 from audit.statistics.selectivity import csr
 from audit.validity.status import GATE_COLUMNS, PaperCell, Status, gate_columns, paper_status
 
@@ -63,6 +62,8 @@ def test_table_6_gives_table_3_and_every_csr(found: Li2026) -> None:
     assert found.counts == (3, 3, 2, 2, 0)
     assert all(result.bucket_follows for result in found.cells) and len(found.cells) == 10
     assert all(result.csr_follows for result in found.cells)
+    assert not replace(found.cells[0], printed_csr=found.cells[0].printed_csr + 0.01).csr_follows
+    assert not replace(found.cells[0], printed_bucket="confirmatory").bucket_follows
     assert found.sentence.startswith(
         "3 ineligible, 3 scorer-unvalidated, 2 failed G2-G4, 2 exploratory, 0 confirmatory"
     )
@@ -97,35 +98,6 @@ def test_what_does_not_follow(found: Li2026) -> None:
 def test_against_rules_that_never_read_the_question(found: Li2026) -> None:
     assert found.answer_only_counts == (2, 2, 6, 0, 0)
     assert [s.status for s in found.answer_only].count(Status.INELIGIBLE_F1) == 2
-
-
-def tables() -> list[str]:
-    folder = Path(__file__).resolve().parents[3] / "audit" / "data" / "li2026"
-    return [(folder / name).read_text() for name in TABLES]
-
-
-def test_a_statement_that_follows_is_not_listed() -> None:
-    table6, table3, table7, trail = tables()
-    repaired = reanalyse_li2026(table6, table3, table7, trail + "One more,unfixed\n")
-    assert "Appendix J" not in {statement.name for statement in repaired.statements}
-    other = reanalyse_li2026(table6.replace("13.04", "12.99"), table3, table7, trail)
-    assert [result.name for result in other.cells if not result.csr_follows] == ["Qwen-2.5-7B x TruthfulQA"]
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("0.058", "0.059", "delta_format 0.059 is no k/600"),
-        ("Mistral-7B,BBQ", "Mistral-7B,BOLD", "benchmark 'BOLD'"),
-        ("Mistral-7B,BBQ", "Other,BBQ", "Table 3 has no row of Other x BBQ"),
-        ("csr,", "ratio,", "Table 6 lacks the column csr"),
-        ("0.785", "high", "score_original is 'high'; expected a number"),
-    ],
-)
-def test_damaged_tables_are_refused(old: str, new: str, message: str) -> None:
-    table6, *others = tables()
-    with pytest.raises(DataError, match=message):
-        reanalyse_li2026(table6.replace(old, new), *others)
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,15 +28,13 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Comparison:
-    """One arm minus another, at R router counts over the same questions.
+    """One arm minus another, at R router counts over the same questions: arrays (R,), p-values one-sided.
 
-    gain, pvalues, adjusted, low, high: (R,). low and high are simultaneous: they hold for all r together with 95 %.
-    pointwise: one BCa interval a router count, no shorter than `unseen_share`. mean: the gain averaged over r, with its
-    interval. family_p: one p for "any r". fall_p: for "the mean over r is below zero". improve, degrade: (R,) counts,
-    fractions where replicates were averaged. n: (R,) pairs with both answers; effective: (R,) as how many independent
-    ones they count. p-values are one-sided.
-
-    log_e: (R,) log e-values of a gain, where every p and limit holds at any stop (`compare_at_any_stop`); else None.
+    low, high: simultaneous, they hold for all r together with 95 %. pointwise: one BCa interval a router count, no
+    shorter than `unseen_share`. mean: the gain averaged over r. family_p: one p for "any r". fall_p: for "the mean over
+    r is below zero". improve, degrade: counts, fractions where replicates were averaged. n: pairs with both answers;
+    effective: as how many independent ones they count. log_e: log e-values of a gain, where every p and limit holds at
+    any stop (`compare_at_any_stop`); else None.
     """
 
     routers: tuple[int, ...]
@@ -76,7 +74,7 @@ class Comparison:
         """(R,) 97.5 % upper limits of the gain: at least the share of questions that could all improve unseen.
 
         None of m independent ones improves with probability 2.5 % where it is 1 - 0.025^(1/m) of them, and there a
-        bootstrap of few or no changes sees nothing. 1 at an r of which nothing is known. NaN without any interval.
+        bootstrap of few or no changes sees nothing. 1 at an r of which nothing is known; NaN where none has a limit.
         """
         high = np.array([i.high for i in self.pointwise])
         if np.isnan(high).all():
@@ -85,11 +83,8 @@ class Comparison:
 
     @property
     def largest_compatible(self) -> float:
-        """A 97.5 % upper limit of the largest gain over r: the largest of the upper limits per r.
-
-        Whatever r the largest gain is at, it lies above its own limit with probability 2.5 % only, and above the
-        largest limit with less: no correction for the number of r is needed (an intersection-union argument; Berger &
-        Hsu 1996, Statistical Science 11). NaN without intervals.
+        """A 97.5 % upper limit of the largest gain over r: the largest of the upper limits per r, which needs no
+        correction for their number (an intersection-union argument; Berger & Hsu 1996, Statistical Science 11).
         """
         return float(self.upper.max())
 
@@ -108,21 +103,16 @@ def compare(
     rng: np.random.Generator,
     n_resamples: int,
     n_permutations: int | None = None,
-    intervals: bool = True,
     shifts: RunShifts | None = None,
 ) -> Comparison:
     """Runs (L, R, n) of one arm minus runs (K, R, n) or (K, 1, n) of another: 0, 1 or NaN, paired by question.
 
-    A run that repeats another answer for answer adds nothing, and is no exchange for one that differs: it counts once.
-
-    The bootstrap takes one shared baseline. A baseline of its own for each r is the same problem in the differences:
-    1/2 + d/2 against 1/2 has half the difference and half the interval.
+    A run that repeats another answer for answer counts once. The bootstrap takes one shared baseline: a baseline of its
+    own for each r is the same problem in the differences (1/2 + d/2 against 1/2 has half the interval).
 
     shifts: of whole runs (none where None). They make every interval longer, by the ratio of the standard error with
     them to that of the items alone; the test reckons with the plausible ones where a side was not repeated.
-
-    Fewer than five clusters (one subject, say) get the limits -1 and 1: resampling them shows no spread to speak of,
-    and the zero width of a single one would clear any model.
+    Fewer than five clusters get the limits -1 and 1: resampling them shows no spread to speak of.
     """
     runs, other = distinct(runs), distinct(other)
     noisy, base = average(runs), average(other)
@@ -135,8 +125,8 @@ def compare(
     over_all = unseen_change(average(d), cluster)  # `d` is overwritten below
     there = cluster[np.any(~np.isnan(d), axis=0)]
     clusters, alike = np.unique(there).size, 1 + cluster_df(there)
-    limits = _none(gain, 1.0 if intervals else float("nan"))
-    if intervals and can_reject(clusters, 1 - CONFIDENCE):
+    limits = _none(gain)
+    if can_reject(clusters, 1 - CONFIDENCE):
         answered = np.maximum(np.sum(np.any(~np.isnan(runs), axis=2), axis=0), 1)  # runs that were made at each r
         limits = _bootstrapped(d, gain, cluster, alike, shifts, (answered, len(other)), n_resamples, rng)
         unseen = unseen_share(counted["effective"], CONFIDENCE).tolist()
@@ -159,12 +149,11 @@ def _counted(noisy: FloatArray, base: FloatArray, d: FloatArray, cluster: IntArr
     return {"n": n, "gain": gain, "improve": improve, "degrade": degrade, "effective": effective}
 
 
-def _none(gain: FloatArray, reach: float) -> dict[str, Any]:
-    """The limits -reach and reach for gains (R,): 1, or NaN where no interval was asked for."""
-    low, high = np.full(len(gain), -reach), np.full(len(gain), reach)
-    pointwise = tuple(Interval(float(g), -reach, reach, CONFIDENCE, "bca", float("nan")) for g in gain)
-    mean = Interval(float(np.nanmean(gain)), -reach, reach, CONFIDENCE, "bca", float("nan"))
-    return {"pointwise": pointwise, "mean": mean, "fall_p": reach, "low": low, "high": high}
+def _none(gain: FloatArray) -> dict[str, Any]:
+    """The limits -1 and 1 of gains (R,), of which nothing more is known."""
+    pointwise = tuple(Interval(g, -1.0, 1.0, CONFIDENCE, "bca", float("nan")) for g in gain.tolist())
+    mean = Interval(float(np.nanmean(gain)), -1.0, 1.0, CONFIDENCE, "bca", float("nan"))
+    return {"pointwise": pointwise, "mean": mean, "fall_p": 1.0, "low": -np.ones_like(gain), "high": np.ones_like(gain)}
 
 
 def _bootstrapped(
@@ -204,8 +193,7 @@ def compare_at_any_stop(
     """As `compare`, by betting: every p and limit holds however often the data were looked at (`statistics.eprocess`).
 
     p-values are 1 / e; "any r" is the mean e-value, each r is adjusted by closed testing, `low` and `high` by
-    Bonferroni. What whole runs vary by is not in these: questions are the only random factor. It is in `pointwise` and
-    `mean`, which clear a model: more questions do not tell a shift of the noisy run from the lack of a gain.
+    Bonferroni. What whole runs vary by is in `pointwise` and `mean` alone, which clear a model.
     """
     runs, other = distinct(runs), distinct(other)
     noisy, base = average(runs), average(other)

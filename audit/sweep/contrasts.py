@@ -62,12 +62,11 @@ def contrast(
 ) -> Contrast:
     """Accuracy under settings `a` (averaged within item) minus accuracy under settings `b`, over the pairs with both.
 
-    `items` (n,) keeps a part of the questions, such as those whose router messages do not state the answer. p is of
-    `paired_test` for replicates of one setting each and for 0 and 1; for means over settings the larger of a
-    bootstrap-t's and of sign flips'. The interval is no shorter than `unseen_change`. With fewer than five items
-    (clusters), which show no spread to speak of, it is all that is possible and a mean's p is NaN. At an accuracy of
-    0.1 or less, with one clean run, a mean's p is still too small: read the interval. Raises DataError when not one
-    pair has both answers.
+    items: (n,) the questions to keep. p is of `paired_test` for replicates of one setting each and for 0 and 1; for
+    means over settings the larger of a bootstrap-t's and of sign flips'. The interval is no shorter than
+    `unseen_change`. With fewer than five items (clusters) it is all that is possible and a mean's p is NaN. At an
+    accuracy of 0.1 or less, with one clean run, a mean's p is too small: read the interval. Raises DataError when not
+    one pair has both answers.
     """
     keep = np.ones(cell.n, dtype=bool) if items is None else items
     runs = [to_values(np.stack([cell.row(s) for s in part]), unparsed)[:, keep] for part in (a, b)]
@@ -117,13 +116,13 @@ def difference_in_differences(
 
     Which of two gains is larger depends on the scale where the baselines differ: if noise repairs one wrong answer in
     five on both, the gain is ten points from .50 and three from .85. So the difference is taken of accuracies, of their
-    log-odds, and of log(1 - accuracy) (the share of wrong answers that noise repairs), and a gain is larger only where
-    it is so on all three (an intersection-union test over the scales).
+    log-odds, and of log(1 - accuracy), and a gain is larger only where it is so on all three (an intersection-union
+    test over the scales).
 
-    The two benchmarks share no items, so each is resampled by itself and the differences are taken; intervals are
-    percentile intervals, p from clustered bootstrap standard errors (normal approximation, one-sided). Accuracies are
-    kept half an item from 0 and 1. A gain is the mean over r. With fewer than five items (clusters) in one of them the
-    intervals are all that is possible and p is NaN.
+    The two benchmarks share no items, so each is resampled by itself; intervals are percentile intervals, p from
+    clustered bootstrap standard errors (t distribution, one-sided). Accuracies are kept half an item from 0 and 1. A
+    gain is the mean over r. With fewer than five items (clusters) in one of them the intervals are all that is possible
+    and p is NaN.
     """
     changes, groups = [], []
     for cell in (cell_a, cell_b):
@@ -134,14 +133,13 @@ def difference_in_differences(
             raise DataError(f"noisy - clean on {cell.benchmark}: not one item has an answer under both conditions.")
         drawn = bootstrap_sweep(b[both], a[both][None], cell.cluster[both], n_resamples=n_resamples, rng=rng)
         groups.append(cell.cluster[both])
-        n = groups[-1].size
+        n = int(both.sum())
         noisy, clean = (
             np.concatenate([r.estimate, r.draws[:, 0]]).clip(0.5 / n, 1 - 0.5 / n) for r in (drawn.noisy, drawn.clean)
         )
-        logit = scipy.special.logit
-        changes.append(
-            np.stack([noisy - clean, logit(noisy) - logit(clean), np.log1p(-clean) - np.log1p(-noisy)], axis=1)
-        )
+        log_odds = scipy.special.logit(noisy) - scipy.special.logit(clean)
+        log_wrong = np.log1p(-clean) - np.log1p(-noisy)
+        changes.append(np.stack([noisy - clean, log_odds, log_wrong], axis=1))
     apart = changes[0] - changes[1]  # (1 + B, scales): the estimates, then the resamples
     none = np.zeros((0, 3))
     df = max(min(map(cluster_df, groups)), 1.0)
@@ -167,11 +165,10 @@ def score_gap(
 ) -> Interval:
     """Accuracy on a benchmark (`cell_a`) minus that on held-out items (`cell_b`), 0-1, with its interval.
 
-    Of the original question (`direct`) where both were asked it, of the clean arm otherwise. The items differ, so
-    each benchmark is resampled by itself (percentile interval; a run's shift, of variance `shift`, is in it twice).
-    Its arms are no shorter than what none of a set's answers would show: where all fresh answers are right,
-    resampling them shows no spread. What the gap means depends on how well the held-out items match the benchmark in
-    difficulty. Raises DataError where one has no answer.
+    Of the original question (`direct`) where both were asked it, of the clean arm otherwise. Each benchmark is
+    resampled by itself (percentile interval; a run's shift, of variance `shift`, is in it twice). Its arms are no
+    shorter than what none of a set's answers would show. What the gap means depends on how well the held-out items
+    match the benchmark in difficulty. Raises DataError where one has no answer.
     """
     arm, routers = Arm.DIRECT, 0
     if not all(replicates_of(c, arm, routers) for c in (cell_a, cell_b)):
@@ -213,7 +210,7 @@ def contrast_rows(
 ) -> tuple[Contrast, ...]:
     """Every comparison of one cell as rows of a table, those that could not be made with the reason.
 
-    keep: (n,) questions without an answer leak, None without texts. control: the same model on the control benchmark.
+    keep: (n,) questions without an answer leak, None without leaks. control: the same model on the control benchmark.
     """
     out = [
         *_of_reading(evidence.plain, "", ""),
@@ -270,12 +267,9 @@ def _rows(name: str, text: str, c: Comparison) -> list[Contrast]:
         )
         for k, r in enumerate(c.routers)
     ]  # fmt: skip
-    mean, of_mean = c.mean, f"{text}, mean over r"
-    note = "p: any r, family-wise"
-    return [
-        *rows,
-        Contrast(name, of_mean, None, int(c.n.min()), mean.estimate, mean.low, mean.high, c.family_p, note=note),
-    ]
+    mean, of_mean, note = c.mean, f"{text}, mean over r", "p: any r, family-wise"
+    last = Contrast(name, of_mean, None, int(c.n.min()), mean.estimate, mean.low, mean.high, c.family_p, note=note)
+    return [*rows, last]
 
 
 def _tried(name: str, text: str, rows: Callable[[], list[Contrast]]) -> list[Contrast]:
@@ -299,13 +293,15 @@ def _against_fresh(
 
     def gains() -> list[Contrast]:
         did = difference_in_differences(cell, control, rng=rng, n_resamples=n_resamples)
-        note = "p: larger on every scale"
-        i, name = did.difference, "difference_in_differences"
-        points = Contrast(name, gain, None, did.n, i.estimate, i.low, i.high, did.pvalue, note=note)
-        others = (
-            ("_log_odds", ", log-odds", did.log_odds), ("_log_wrong", ", log share of wrong answers", did.log_wrong)
-        )  # fmt: skip
-        more = (Contrast(name + end, gain + scale, None, did.n, i.estimate, i.low, i.high) for end, scale, i in others)
-        return [points, *more]
+        scales = (
+            ("", "", did.difference),
+            ("_log_odds", ", log-odds", did.log_odds),
+            ("_log_wrong", ", log share of wrong answers", did.log_wrong),
+        )
+        points, *others = (
+            Contrast(f"difference_in_differences{end}", gain + scale, None, did.n, i.estimate, i.low, i.high)
+            for end, scale, i in scales
+        )
+        return [replace(points, p=did.pvalue, note="p: larger on every scale"), *others]
 
     return [*_tried("score_gap", gap, scores), *_tried("difference_in_differences", gain, gains)]

@@ -1,6 +1,5 @@
-"""Evidence and gates -> one of seven verdicts, with its reasons. The order is the policy. Whether a run may stop here:
-the same decision at a look, with tests that hold at any stop. And what is said beside the reasons, as codes: the
-headline, how far a verdict stands, what was not run (pure)."""
+"""Evidence and gates -> one of seven verdicts, with its reasons; the order is the policy. Whether a run may stop: the
+same decision at a look. And what is said beside the reasons, as codes (pure)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -57,14 +56,12 @@ def decide(
 
     corrected: over the panel (`over_panel`); the cell alone where None. So the chance that any cell of a panel is
     called an excess although noisy does not beat one of its controls is at most alpha. What is said of one control is
-    tested at alpha / cells.
+    tested at alpha / cells. Noisy beats a control where the test says so; against clean the simultaneous interval must
+    lie above zero too.
 
-    Noisy beats a control where the test says so; against clean the simultaneous interval must lie above zero too.
-
-    `underpowered` stands after the findings, not before them: the tests hold their error rate at any n, so to call a
-    gain that was found underpowered would hide it. And a model is cleared by its data, not by its design: no excess
-    where the upper limit of the gain is at most the smallest effect that matters (Schuirmann 1987, J Pharmacokinet
-    Biopharm 15), underpowered where it is not.
+    `underpowered` stands after the findings: the tests hold their error rate at any n. A model is cleared by its data:
+    no excess where the upper limit of the gain is at most the smallest effect that matters (Schuirmann 1987, J
+    Pharmacokinet Biopharm 15).
     """
     if blocking := failed(gates):
         return Decision(Verdict.WITHHELD, gate_reasons(blocking, GATES), advice_of(blocking))
@@ -97,8 +94,7 @@ def _decide(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, own: Correct
 
 
 def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: float) -> Decision:
-    """Noisy beats every control that was run at these r, as the replies were read: is it still so under the other
-    readings, were all the controls run, and do the messages explain it?"""
+    """Noisy beats every control at these r: under the other readings too, with all controls, beyond the messages?"""
     why = [_beats_controls(e, routers, CONTROLS)]
     if e.without_leak is not None:
         # Few leaks pass the gate, and at a high r a few in a hundred messages are many questions: so they are looked at
@@ -166,12 +162,9 @@ def _not_compared(e: Evidence, routers: frozenset[int]) -> Reason:
 
 
 def _not_beyond_ensembling(e: Evidence, t: SweepThresholds, routers: frozenset[int], level: float) -> Decision:
-    """Noisy beats clean (and direct) but not as many routers that delete nothing: explained by these only on evidence.
-
-    That noisy does not beat the control may be mere lack of data. It is an explanation where noisy can be above the
-    control by no more than the smallest effect that matters at every r that counts, unparsed replies imputed for a gain
-    too.
-    """
+    """Noisy beats clean (and direct) but not as many routers that delete nothing: explained by these where noisy can be
+    above them by no more than the smallest effect that matters, unparsed replies imputed for a gain too; else the data
+    may be too few."""
     control, gain = e.plain.ensemble, e.ensemble_gain
     assert control is not None  # noqa: S101 - the caller compared with it
     mean, at = control.mean, tuple(sorted(routers))
@@ -254,10 +247,10 @@ SETTLED = frozenset(
 def settled(
     cells: Sequence[CellOutcomes], largest_cluster: Mapping[str, int], thresholds: SweepThresholds, panel: int
 ) -> bool:
-    """Whether every cell has its verdict.
+    """Whether every cell has its verdict; gates apart, which may pass with more questions.
 
-    largest_cluster: by benchmark, of the whole sample. panel: cells of the whole run, for which each is corrected as if
-    no other had a finding, since not all are there yet. Gates do not stop a run: they may pass with more questions.
+    largest_cluster: by benchmark, of the whole sample. panel: cells of the whole run: each is corrected as if no other
+    had a finding.
     """
     return all(look(c, largest_cluster[c.benchmark], thresholds, panel) in SETTLED for c in cells)
 
@@ -266,13 +259,13 @@ def look(cell: CellOutcomes, largest_cluster: int, thresholds: SweepThresholds, 
     """The verdict on one cell, gates apart; withheld where nothing can be compared yet."""
     try:
         shifts = run_shifts([cell], thresholds.run_sd_plausible)
-        rng = np.random.default_rng(0)
+        rng = np.random.default_rng(0)  # of which nothing is drawn
         evidence = measure(cell, rng=rng, n_resamples=0, largest_cluster=largest_cluster, shifts=shifts)
     except DataError:  # not one question has an answer in both arms so far
         return Verdict.WITHHELD
     # Bonferroni, without looking at the panel's other cells (never below Holm's).
-    own = Corrected(min(1.0, evidence.p_value * panel), min(1.0, evidence.clean.fall_p * panel), panel)
-    return decide(evidence, (), thresholds, own).verdict
+    excess, fall = (min(1.0, p * panel) for p in (evidence.p_value, evidence.clean.fall_p))
+    return decide(evidence, (), thresholds, Corrected(excess, fall, panel)).verdict
 
 
 def headline(model: str, benchmark: str, decision: Decision, e: Evidence | None, failing: Sequence[str]) -> Reason:
@@ -336,8 +329,7 @@ def stopped_early(e: Evidence, n: int) -> tuple[Reason, ...]:
 
 
 def not_run(cell: CellOutcomes, *, referred: bool) -> list[Reason]:
-    """The controls that were not run: `audit.sweep.texts` has for each what cannot be excluded without it. referred:
-    whether another model answered from the same messages."""
+    """The controls that were not run. referred: whether another model answered from the same messages."""
     noisy = levels_of(cell, Arm.NOISY_REWRITE)
     ensemble = set(levels_of(cell, Arm.FORWARD_FULL)) - {1}
     absent = [r for r in noisy if r > 1 and r not in ensemble]

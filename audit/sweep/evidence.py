@@ -2,17 +2,12 @@
 
 Noisy is compared with each control over all r at once: the clean baseline, `direct` (the original question) and the
 ensemble control at the same r. Each comparison gives a p per r, and one family-wise p and step-down adjusted p per r
-for that control alone (max-statistic permutation). All three are made under one reading of the replies after another,
-the same for every arm: as read, without leaked questions, and with unparsed replies imputed against an excess, or for a
-gain. Replicates of a setting are all used, by estimates, intervals and tests; what runs vary by beyond their questions
-is in all of them.
+for that control alone (max-statistic permutation). All three are made under one reading of the replies after another:
+as read, without leaked questions, and with unparsed replies imputed against an excess, or for a gain.
 
 Does a gain belong to the router messages? A noisy message that hints at the answer without stating it lifts every
-reader. So the tested model's gain at each r is set against that of a reference that was given the same messages and has
-the same questions' clean messages too (`HintTest`). Which of two gains is larger depends on the scale where the two are
-not equally able: the tested one must be larger in points, in log-odds and in the log share of wrong answers repaired
-(an intersection over the scales, as in `contrasts.difference_in_differences`). A weaker reader may miss hints: see
-`HintTest.reads_as_well`.
+reader. So the model's gain is set against that of a reference that was given the same messages (`HintTest`), on three
+scales (points, log-odds, log share of wrong answers repaired): the two need not be equally able.
 """
 
 from collections.abc import Callable
@@ -44,7 +39,7 @@ class HintTest:
     """The tested model's gain less the reference's.
 
     pvalues: (R,) one-sided, the largest over the scales; mean_p: of the mean over r. difference: (R,) in points (0-1).
-    reference_gain: the reference's, on average over r. reads_as_well: the reference is not weaker by WEAKER_MAX.
+    reference_gain: on average over r. reads_as_well: the reference is not weaker by WEAKER_MAX, so misses no hints.
     """
 
     reference: str
@@ -103,14 +98,13 @@ def hint_test(
 
 
 def _larger(
-    values: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
-    cluster: IntArray,
-    variances: tuple[float, float, float, float],
+    values: tuple[FloatArray, ...], cluster: IntArray, variances: tuple[float, ...]
 ) -> tuple[float, float, float]:
     """Tested noisy and clean, reference noisy and clean, each (n,): the difference of gains in points, the reference's
     gain, and p. variances: of the shift of each one's runs."""
     x = np.stack(values)
-    x, groups = x[:, ~np.isnan(x).any(axis=0)], cluster[~np.isnan(x).any(axis=0)]
+    there = ~np.isnan(x).any(axis=0)
+    x, groups = x[:, there], cluster[there]
     n = x.shape[1]
     if n < 2:
         return float("nan"), float("nan"), 1.0
@@ -149,14 +143,14 @@ class Reading:
 
     def adjusted(self, routers: tuple[int, ...], *, ensemble: bool = True) -> FloatArray:
         """(R,) p of "noisy beats every control at this r": the largest p over the controls (an intersection-union test;
-        Berger 1982, Technometrics 24), and only then Holm over r. The other way round each control would spend alpha on
-        r of its own, where another one binds at each r. A control that was not run at an r asks nothing there; NaN
-        where clean could not be compared. ensemble=False leaves the ensemble control out."""
+        Berger 1982, Technometrics 24), and only then Holm over r: the other way round each control would spend alpha on
+        r of its own. A control that was not run at an r asks nothing there; NaN where clean could not be compared.
+        ensemble=False leaves the ensemble control out."""
         if self.clean is None:
             return np.full(len(routers), np.nan)
-        used = [c for c in self.comparisons() if ensemble or c is not self.ensemble]
         if self.clean.log_e is not None:  # of e-values the smallest over controls, and only then over r
             return at_any_stop(self.log_e(routers, ensemble=ensemble))
+        used = [c for c in self.comparisons() if ensemble or c is not self.ensemble]
         return holm(reduce(np.fmax, [_at(c, c.pvalues, routers) for c in used]))
 
     def log_e(self, routers: tuple[int, ...], *, ensemble: bool = True) -> FloatArray:
@@ -171,13 +165,12 @@ class Evidence:
     """Everything that `decide` looks at, apart from the gates. Accuracies are 0-1.
 
     plain: as read. without_leak: each r without the questions of which a noisy message at that r states the answer;
-    None without leaks. adverse: the same, and every reply that could not be read, or never came, imputed against an
-    excess: the odds of noisy ones are those that the question's other answers predict over root `gamma`, of every
-    control's times root gamma, so that they differ by gamma between the two sides of a pair (Rosenbaum's parameter;
-    infinite: noisy ones wrong, the controls' right); None when all were read. favourable: as
-    read, with such replies imputed for a gain; None when all were read. ensemble_gain: the ensemble control against
-    clean, for what repetition alone gains.
-    shifts: of whole runs, what entered every test and interval; where `at_any_stop`, the limits that clear alone.
+    None without leaks. adverse: the same, and every reply that is missing imputed against an excess: the odds of noisy
+    ones are those that the question's other answers predict over root `gamma`, of every control's times root gamma, so
+    that the two sides of a pair differ by gamma (Rosenbaum's parameter; infinite: noisy ones wrong, the controls'
+    right). favourable: as read, with such replies imputed for a gain. Both None when all were read. ensemble_gain: the
+    ensemble control against clean. shifts: of whole runs, in every test and interval; where `at_any_stop`, in the
+    limits that clear alone.
     """
 
     plain: Reading
@@ -223,9 +216,8 @@ class Evidence:
     def controlled(self, routers: int) -> bool:
         """Whether both `direct` and the ensemble control were run for this r (r=1 is its own ensemble control)."""
         ensemble = self.plain.ensemble
-        return self.plain.direct is not None and (
-            routers == 1 or (ensemble is not None and routers in ensemble.routers)
-        )
+        repeated = routers == 1 or (ensemble is not None and routers in ensemble.routers)
+        return self.plain.direct is not None and repeated
 
 
 def measure(
@@ -236,7 +228,6 @@ def measure(
     n_permutations: int | None = None,
     without_leak: BoolArray | None = None,
     shifts: RunShifts | None = None,
-    intervals: bool = True,
     largest_cluster: int | None = None,
     reference: CellOutcomes | None = None,
     gamma: float = DECIDE_AT,
@@ -244,54 +235,49 @@ def measure(
     """All comparisons of one cell.
 
     largest_cluster: of a run that may have been stopped early, the questions of the largest cluster of its whole sample
-    (1 without clusters): every comparison is then one that holds at any stop. None for a fixed number of questions.
+    (1 without clusters): every comparison then holds at any stop. None for a fixed number of questions.
     reference: another model's outcomes from the same router messages. gamma: of unparsed answers (`Evidence`).
-    n_permutations: of every test; n_resamples where None. without_leak: (R, n) for each router count, true for
-    questions without an answer leak. shifts: of whole runs, as estimated over the panel. intervals=False skips
-    every bootstrap (their limits are then NaN).
+    n_permutations: n_resamples where None. without_leak: (R, n), true for questions without an answer leak.
     Raises DataError when the clean or the noisy arm was not run or shares no answered question.
     """
     routers = levels_of(cell, Arm.NOISY_REWRITE)
     shared = tuple(r for r in routers if replicates_of(cell, Arm.FORWARD_FULL, r))
-    of_runs = shifts or RunShifts()
-    how = partial(
-        _against, cell, largest_cluster, rng=rng, n_resamples=n_resamples, n_permutations=n_permutations,
-        intervals=intervals,
-    )  # fmt: skip
-    against = partial(how, shifts=of_runs)
+    shifts = shifts or RunShifts()
+    against = partial(_against, cell, largest_cluster, rng=rng, n_resamples=n_resamples, n_permutations=n_permutations)
     missing = np.isin(cell.state, UNANSWERED)
     unread = bool(missing.any())
     worse, better = _imputed(cell, missing, gamma) if unread else (None, None)
-    reading = partial(_reading, cell, against, routers, shared)
+    reading = partial(_reading, cell, partial(against, shifts=shifts), routers, shared)
     plain = reading(None, None, None)
     if plain.clean is None:
         raise DataError("Not one question has an answer in both arms: nothing can be compared.")
     leaks = without_leak is not None and not np.all(without_leak)
     more = tuple(r for r in shared if r > 1)
-    base = runs_of(cell, Arm.FORWARD_FULL, (1,))
+    noisy, base = runs_of(cell, Arm.NOISY_REWRITE, routers), runs_of(cell, Arm.FORWARD_FULL, (1,))
     clean_values = average(base)[0]
-    controls = replace(of_runs, noisy=of_runs.controls)  # for one control against another
+    controls = replace(shifts, noisy=shifts.controls)  # for one control against another
     return Evidence(
         plain=plain,
         without_leak=reading(without_leak, None, None) if leaks else None,
         adverse=reading(without_leak, worse, better) if unread else None,
         favourable=reading(None, better, worse) if unread else None,
-        ensemble_gain=how(runs_of(cell, Arm.FORWARD_FULL, more), base, more, shifts=controls) if more else None,
-        shifts=of_runs,
+        ensemble_gain=against(runs_of(cell, Arm.FORWARD_FULL, more), base, more, shifts=controls) if more else None,
+        shifts=shifts,
         clean_accuracy=float(np.nanmean(clean_values)),
         direct_accuracy=_direct_accuracy(cell),
-        discordance=discordance_of(clean_values, average(noisy := runs_of(cell, Arm.NOISY_REWRITE, routers))),
+        discordance=discordance_of(clean_values, average(noisy)),
         repeated=len(distinct(noisy)) > 1,
         worst_case=_worst_case(cell, routers) if unread else None,
-        hints=hint_test(cell, reference, of_runs, run_shifts([reference], of_runs.plausible_sd)) if reference else None,
+        hints=hint_test(cell, reference, shifts, run_shifts([reference], shifts.plausible_sd)) if reference else None,
     )
 
 
 def _direct_accuracy(cell: CellOutcomes) -> float | None:
     """Of the original questions, where they were asked and one has an answer."""
-    asked = bool(replicates_of(cell, Arm.DIRECT, 0))
-    original = runs_of(cell, Arm.DIRECT, (0,)) if asked else np.full((1, 1, cell.n), np.nan)
-    return float(np.nanmean(original)) if np.any(~np.isnan(original)) else None
+    if not replicates_of(cell, Arm.DIRECT, 0):
+        return None
+    original = runs_of(cell, Arm.DIRECT, (0,))
+    return None if np.isnan(original).all() else float(np.nanmean(original))
 
 
 def _against(
@@ -309,8 +295,8 @@ def _against(
 def _imputed(cell: CellOutcomes, missing: BoolArray, gamma: float) -> tuple[FloatArray, FloatArray]:
     """Every answer as a value 0-1, the missing ones imputed as wrong rather than right, and the other way round."""
     read = to_values(cell.state)
-    predicted = predict_right(read)
-    return imputed(read, missing, predicted, gamma**0.5, False), imputed(read, missing, predicted, gamma**0.5, True)
+    how = (read, missing, predict_right(read), gamma**0.5)
+    return imputed(*how, False), imputed(*how, True)
 
 
 def _reading(

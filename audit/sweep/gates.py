@@ -7,7 +7,7 @@ whether a failure alone withholds the verdict; `enough_data` and `answer_leak` d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -37,51 +37,41 @@ def pairing(cell: CellOutcomes, texts: TextMeasures | None, thresholds: SweepThr
     """The same question must be the same question in every arm.
 
     Its stored text, options and gold must be one in all rows. And where right and wrong answers agree well within an
-    arm (some questions are easy, some hard), they must agree between arms too. Each arm's accuracy per question (mean
-    over its settings) is correlated with that of all other arms; with ten times `pairing_questions_min` questions and
-    three or more settings in the other arms, each single setting is too, so that one shuffled r is found. What is not
-    itself above chance carries no signal and is left out.
+    arm, they must agree between arms too. Each arm's accuracy per question is correlated with that of all other arms;
+    with ten times `pairing_questions_min` questions and three or more settings in the other arms, each single setting
+    is too, so that one shuffled r is found. What is not itself above chance carries no signal and is left out.
 
     A correlation is judged only where the agreement within the two sides lets enough be expected to tell it from none
-    (the root of the product of their reliabilities; Spearman 1904, American Journal of Psychology 15). A model that is
-    nearly always right, or whose answers are half luck, agrees weakly with itself, and nothing follows from that.
+    (the root of the product of their reliabilities; Spearman 1904, American Journal of Psychology 15).
     number: z = correlation * sqrt(n - 1) of the comparison that is furthest below what was expected.
     """
-    name, source, limit = "pairing", "ours; conf/verdict: pairing_z_min", thresholds.pairing_z_min
+    rule = Rule("pairing", thresholds.pairing_z_min, "ours; conf/verdict: pairing_z_min")
     if texts is not None and texts.mixed_ids:
         count = len(texts.mixed_ids)
         detail = f"The question, options or right answer of {count} question {'id' if count == 1 else 'ids'} differ "
         advice = "These ids do not mean one question: run the audit again from one benchmark file."
-        failed = Rule(name, limit, source).checked(False, 0, f"{detail}between rows.", advice, items=texts.mixed_ids)
+        failed = rule.checked(False, 0, f"{detail}between rows.", advice, items=texts.mixed_ids)
         return replace(failed, number=None)
     found = _agreements(cell, thresholds)
     if not found:
-        return Rule(name, limit, source).absent(
+        return rule.absent(
             "Nothing can be checked beyond the texts: answers must agree well enough within the arms (several settings "
             f"above chance, with right and wrong answers to {thresholds.pairing_questions_min} questions or more)."
         )
-    worst = min(found, key=lambda one: one.found.z - one.found.limit)
-    at = worst.found
-    return Rule(name, at.limit, source).checked(
+    what, _, at = min(found, key=lambda one: one[2].z - one[2].limit)
+    return replace(rule, threshold=at.limit).checked(
         passed=at.z >= at.limit,
         number=at.z,
-        detail=f"Right and wrong answers under {worst.what} agree with the other arms {at.z:.1f} standard errors "
+        detail=f"Right and wrong answers under {what} agree with the other arms {at.z:.1f} standard errors "
         f"better than shuffled questions would; {at.expected:.0f} are expected from the agreement within the arms "
         f"(the lowest of {len(found)} comparisons).",
         advice="Answers of one arm seem to belong to other questions: compare the rows of one id across arms.",
-        numbers={"comparisons": float(len(found)), "noisy_compared": float(any(one.noisy for one in found))},
+        numbers={"comparisons": float(len(found)), "noisy_compared": float(any(noisy for _, noisy, _ in found))},
     )
 
 
-@dataclass(frozen=True)
-class _Compared:
-    what: str
-    noisy: bool
-    found: Agreement
-
-
-def _agreements(cell: CellOutcomes, thresholds: SweepThresholds) -> list[_Compared]:
-    """Every comparison of a side with the settings of the other arms that can speak."""
+def _agreements(cell: CellOutcomes, thresholds: SweepThresholds) -> list[tuple[str, bool, Agreement]]:
+    """Every comparison of a side with the other arms that can speak: its name, whether it is noisy, the agreement."""
     within = _Within(cell, thresholds)
     found = []
     for arm, settings in within.arms().items():
@@ -90,17 +80,16 @@ def _agreements(cell: CellOutcomes, thresholds: SweepThresholds) -> list[_Compar
         if len(others) >= 3 and cell.n >= 10 * thresholds.pairing_questions_min and len(settings) > 1:
             sides |= {label(s): [s] for s in settings}
         for what, side in sides.items():
-            one = within.compared(side, others) if others else None
+            one = within.compared(side, others)
             if one is not None:
-                found.append(_Compared(what, arm == _ARM_WORDS[Arm.NOISY_REWRITE], one))
+                found.append((what, settings[0].arm == Arm.NOISY_REWRITE, one))
     return found
 
 
 class _Within:
     """The settings of a cell that can speak, and how well they agree among themselves.
 
-    Settings of nested draws share messages within their arm and replicate, and agree for that reason alone: their
-    agreement says nothing of the questions, and together they count as one.
+    Nested draws of one arm and replicate share messages and agree for that reason alone: together they count as one.
     """
 
     def __init__(self, cell: CellOutcomes, thresholds: SweepThresholds) -> None:
@@ -123,6 +112,8 @@ class _Within:
 
     def compared(self, side: Sequence[Setting], others: Sequence[Setting]) -> Agreement | None:
         """None where the two cannot tell a pairing."""
+        if not others:
+            return None
         reliable, rest = self.reliability(side), self.reliability(others)
         if np.isnan(reliable) and np.isnan(rest):
             return None
@@ -152,8 +143,8 @@ def _speaks(values: FloatArray, cell: CellOutcomes, thresholds: SweepThresholds)
     answered = values[there]
     if answered.size < thresholds.pairing_questions_min or answered.std() == 0:
         return False
-    above = chance_check(float(answered.mean()), cell.n_options[there], thresholds.above_chance_standard_errors).above
-    return bool(above)
+    errors = thresholds.above_chance_standard_errors
+    return bool(chance_check(float(answered.mean()), cell.n_options[there], errors).above)
 
 
 def _correlation(x: FloatArray, y: FloatArray) -> float:
@@ -171,9 +162,8 @@ def _stepped_up(correlation: float, k: int) -> float:
 def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: SweepThresholds) -> Gate:
     """A clean router that loses the question lowers the baseline and manufactures gains.
 
-    Fails when the clean arm (mean of its replicates) loses more than `clean_loss_max` against direct and more than
-    chance explains (exact McNemar, or an exchange of runs where there are replicates, at alpha), or when more than
-    `lossy_share_max` of the clean messages drop an option or the stem.
+    Fails when the clean arm loses more than `clean_loss_max` against direct and more than chance explains (at alpha),
+    or when more than `lossy_share_max` of the clean messages drop an option or the stem.
     number: the loss where that fails or is all there is, else the lossy share.
     """
     name, source = "clean_fidelity", "ours, after song2026 section 4.2; conf/verdict: clean_loss_max, lossy_share_max"
@@ -207,10 +197,9 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: S
         limit, why = thresholds.clean_loss_max, "Neither a direct arm nor clean messages are at hand."
         return Rule(name, limit, source).absent(why)
     by_loss = loss_fails or ("loss" in numbers and not lossy_fails) or "lossy_share" not in numbers
-    failed = loss_fails or lossy_fails
     limit = thresholds.clean_loss_max if by_loss else thresholds.lossy_share_max
     return Rule(name, limit, source, always_items=True).checked(
-        passed=not failed,
+        passed=not (loss_fails or lossy_fails),
         number=numbers["loss" if by_loss else "lossy_share"],
         detail=(" and ".join(parts)).capitalize() + ".",
         advice="The clean router does not transmit the question: raise the router's max_tokens, mend its prompt or use "
@@ -311,9 +300,7 @@ def parseability(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
 
     number: the upper 95 % limit (exact binomial, one-sided, corrected for their number) of the arm or setting that is
     lowest. An arm's rows of one question are not independent, so its limit is that of as many questions. By setting
-    too, because one unreadable r of nine hides in its arm's average, while its gain is computed from what is left; with
-    an interval, because the lowest of twenty shares around 0.96 is below 0.95 by luck. Truncated and failed rows are
-    counted apart.
+    too, because one unreadable r of nine hides in its arm's average. Truncated and failed rows are counted apart.
     """
     limit = thresholds.answered_share_min
     numbers: dict[str, float | None] = {}
@@ -322,14 +309,13 @@ def parseability(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
     for arm in Arm:
         if not (settings := cell.settings_of(arm)):
             continue
-        state = np.stack([cell.row(s) for s in settings])
+        state, name = np.stack([cell.row(s) for s in settings]), f"the {arm} arm"
         present = max(int(np.sum(state != State.ABSENT)), 1)
-        for word, kind in (("unparsed", State.UNPARSED), ("truncated", State.TRUNCATED), ("error", State.ERROR)):
-            numbers[f"{arm.value}_{word}"] = float(np.sum(state == kind)) / present
-        numbers[f"{arm.value}_absent"] = float(np.mean(state == State.ABSENT))
-        shares[f"the {arm.value} arm"] = float(np.mean(state >= State.WRONG))
-        masks[f"the {arm.value} arm"] = np.any(state < State.WRONG, axis=0)
-        numbers[f"{arm.value}_answered"] = shares[f"the {arm.value} arm"]
+        for kind in (State.UNPARSED, State.TRUNCATED, State.ERROR):
+            numbers[f"{arm}_{kind.name.lower()}"] = float(np.sum(state == kind)) / present
+        numbers[f"{arm}_absent"] = float(np.mean(state == State.ABSENT))
+        numbers[f"{arm}_answered"] = shares[name] = float(np.mean(state >= State.WRONG))
+        masks[name] = np.any(state < State.WRONG, axis=0)
     for s in cell.settings:
         shares[label(s)] = float(np.mean(cell.row(s) >= State.WRONG))
         masks[label(s)] = cell.row(s) < State.WRONG
@@ -356,17 +342,16 @@ def parseability(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
 
 def noise_floor_p(cell: CellOutcomes) -> float:
     """p of Cochran's Q that the replicates of the clean arm are equally accurate; NaN where that cannot be asked."""
-    if len(replicates_of(cell, Arm.FORWARD_FULL, 1)) < 2:
+    if len(replicates_of(cell, Arm.FORWARD_FULL, 1)) < 2 or not (complete := _complete_clean(cell)).size:
         return float("nan")
-    complete = _complete_clean(cell)
-    return cochran_q(complete).pvalue if complete.size else float("nan")
+    return cochran_q(complete).pvalue
 
 
 def noise_floor(cell: CellOutcomes, thresholds: SweepThresholds, p_adjusted: float | None = None) -> Gate:
     """Replicates of the clean arm differ only in their seeds, so they are equally accurate: Cochran's Q over them.
 
-    p_adjusted: `noise_floor_p` after Holm over the cells of the panel; that of this cell alone where None. What differs
-    by less than this gate sees enters the standard errors (`audit.statistics.run_variance`).
+    p_adjusted: `noise_floor_p` after Holm over the panel; that of this cell alone where None. What differs by less than
+    this gate sees enters the standard errors (`audit.statistics.run_variance`).
     """
     source = "ours; Cochran's Q between the clean replicates, Holm over the panel; conf/verdict: noise_floor_alpha"
     rule = Rule("noise_floor", limit := thresholds.noise_floor_alpha, source)
@@ -399,8 +384,8 @@ def _complete_clean(cell: CellOutcomes) -> FloatArray:
 def exact_values(cell: CellOutcomes) -> Gate:
     """Values that real data rarely give: an accuracy of exactly 0 or 1, no changed answer in any noisy setting.
 
-    number: how many such alarms. A gain of exactly 0 with some answers changed withholds nothing: it is common in a
-    small sample (for 20 changed answers, 18 % of the time). `zero_gains` counts those.
+    number: how many such alarms. A gain of exactly 0 with some answers changed is common in a small sample (for 20
+    changed answers, 18 % of the time): `zero_gains` counts those, and they withhold nothing.
     """
     rows = [(label(s), to_values(cell.row(s))) for s in cell.settings]
     alarms, harmless = exact_accuracies(rows, to_values(cell.state))
@@ -431,16 +416,15 @@ def enough_data(
     """The largest gain still compatible with the data, against the smallest effect that matters. A failure alone
     withholds nothing: without a finding it means `underpowered`.
 
-    asked, needed: questions; needed is what a plan of this design says (`audit.sweep.size`), with the arms
-    `repeated` that were run once."""
+    asked, needed: questions; needed is what a plan of this design says, with the arms `repeated` that were run once.
+    """
     limit = thresholds.effect_of_interest
     source = "97.5 % upper limit of the gain, the largest over r; conf/verdict: effect_of_interest"
     rule = Rule("enough_data", limit, source)
     if largest_compatible is None:
         return rule.absent("There is no clean and noisy pair.", withholds=False)
-    passed = largest_compatible <= limit  # false for NaN
     return rule.checked(
-        passed=passed,
+        passed=largest_compatible <= limit,  # false for NaN
         number=largest_compatible,
         detail=f"A gain of {points(largest_compatible)} is still compatible with the data; one of "
         f"{points(limit)} would matter.",

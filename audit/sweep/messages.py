@@ -1,9 +1,8 @@
 """What the routers did to the question and what reached the worker: one pass of O(rows) over the texts.
 
-Texts are hostile and long, and runs have millions of rows: nothing is kept of a question once all its rows have been
-seen but small counts, and each distinct message is read once: which parts of the question it holds word for word or
-nearly, and which answer it states. Comparison is on normalised text: Unicode NFKC, case folded, punctuation and white
-space to one space.
+Runs have millions of long rows: once all rows of a question have been seen, only counts are kept of it, and each
+distinct message is read once. Comparison is on normalised text: Unicode NFKC, case folded, punctuation and white space
+to one space.
 """
 
 from __future__ import annotations
@@ -90,10 +89,12 @@ def states_answer(message: str, options: Sequence[str], gold: int) -> bool | Non
     lowered = message.casefold()
     if not any(word in lowered for word in ("answer", "correct", "right", "best", "solution")):
         return None  # the cheap way out for almost every message
-    verdicts = [_option_said(m.group("said"), message, options, first=True) for m in _STATED.finditer(message)]
-    verdicts += [_option_said(m.group("said"), message, options, first=False) for m in _STATED_AFTER.finditer(message)]
-    named = [v for v in verdicts if v is not None]
-    return None if not named else gold in named
+    named = {
+        _option_said(found["said"], message, options, first=pattern is _STATED)
+        for pattern in (_STATED, _STATED_AFTER)
+        for found in pattern.finditer(message)
+    } - {None}
+    return gold in named if named else None
 
 
 def gives_answer(message: str, question: str, options: Sequence[str], gold: int) -> bool | None:
@@ -179,10 +180,10 @@ class TextRow(NamedTuple):
 class ByRouters:
     """What so many routers did to a question together, averaged over noisy presentations: shares of words.
 
-    one_kept: of the question's words, in one message; kept: in what the worker saw: any of them, their summary, or (a
-    vote, in which each is answered alone) one of them; restored: kept less one_kept.
-    added: of the messages' words, those that the question does not have. cues: of the question's neighbouring pairs of
-    words, those that some message has too: its own wording (kappa of song2026, eq. 14). accuracy: of answered ones.
+    one_kept: of the question's words, in one message; kept: in what the worker saw (of a vote: in one message);
+    restored: kept less one_kept. added: of the messages' words, those that the question does not have. cues: of the
+    question's neighbouring pairs of words, those that some message has too (kappa of song2026, eq. 14). accuracy: of
+    answered ones.
     """
 
     routers: int
@@ -201,16 +202,13 @@ class TextMeasures:
 
     clean_*: messages of forward_full with r=1. noisy_*: presentations of noisy_rewrite. deleted: share of the
     question's distinct words that no message kept (deleted_per_message: that one message did not keep); added: share of
-    the messages' distinct words that the question does not have; all averaged over noisy presentations.
-    leaks: (routers, replicate, question_id) of the noisy presentations with at least one
-    message that states the gold option as the answer. messages, leaking: over all router messages of the cell.
-    gold_only_kept: noisy messages that kept the gold option while dropping every other one: a hint, not a statement; of
-    options_to_keep messages, none of them in a cloze, which shows no options.
-    noops: of noisy_presentations, those that reached the worker as the clean text; same_requests: of these, those whose
-    request was the very one of the clean baseline (`request_sha256`: the token ids that the worker consumed).
-    lost: noisy presentations whose router messages are not in the prompt that was really sent.
-    mixed_ids: questions whose text, options or right answer is not the same in all rows.
-    by_routers: in order. slope: accuracy by the share of a question's words that arrived; None where none can be told.
+    the messages' distinct words that the question does not have; averaged over noisy presentations.
+    leaks: (routers, replicate, question_id) of noisy presentations in which a message states the gold option as the
+    answer. messages, leaking: of the whole cell. gold_only_kept: noisy messages that kept the gold option alone, of
+    options_to_keep. noops: noisy presentations that reached the worker as the clean text; same_requests: of these, by
+    the very request of the clean baseline (`request_sha256`). lost: noisy presentations whose messages are not in the
+    prompt that was sent. mixed_ids: questions whose text, options or right answer differ between rows.
+    slope: accuracy by the share of a question's words that arrived; None where none can be told.
     """
 
     clean_messages: int = 0
@@ -276,8 +274,7 @@ class _Message(NamedTuple):
 
 
 class _Clean(NamedTuple):
-    """What noisy texts are compared with: prompt and messages (normalised) and request of the clean baseline's first
-    run."""
+    """What noisy texts are compared with: the first clean run's prompt and messages (normalised), and its request."""
 
     prompt: str = ""
     messages: frozenset[str] = frozenset()
@@ -289,7 +286,6 @@ class _Question:
 
     def __init__(self, row: TextRow) -> None:
         self.first = row
-        self.whole = row.question, tuple(row.options), row.gold
         self.rows = 0
         self.clean: _Clean | None = None
         self.waiting: list[TextRow] = []
@@ -301,9 +297,7 @@ class _Question:
 
     def read(self, raw: Sequence[str]) -> list[_Message]:
         """What there is to know of router messages; each is read once."""
-        for one in raw:
-            if one not in self.messages:
-                self.messages[one] = self._read(one)
+        self.messages |= {one: self._read(one) for one in set(raw) - self.messages.keys()}
         return [self.messages[one] for one in raw]
 
     def _read(self, raw: str) -> _Message:
@@ -326,9 +320,8 @@ def measure_texts(
 ) -> MeasuredTexts:
     """One pass over the rows, in any order.
 
-    settings: of each (model, benchmark), how many rows a question has; what is known of a question is let go with the
-    last of them (all at the end, where none are told). probed: ids of questions by (model, benchmark), for the
-    self-test.
+    settings: rows a question of each (model, benchmark); after the last of them it is let go (at the end where None).
+    probed: ids of questions by (model, benchmark), for the self-test.
     """
     reading = _Pass(settings, probed or {})
     for row in rows:
@@ -337,10 +330,7 @@ def measure_texts(
 
 
 class _Pass:
-    """What one pass over the rows holds: tallies by (model, benchmark), and the questions whose last row is to come.
-
-    A question whose text or options differ between rows has several versions: a message is read against its own.
-    """
+    """What one pass over the rows holds: tallies by (model, benchmark), and the questions whose last row is to come."""
 
     def __init__(
         self, settings: Mapping[tuple[str, str], int] | None, probed: Mapping[tuple[str, str], Collection[str]]
@@ -348,29 +338,31 @@ class _Pass:
         self.settings, self.probed = settings, probed
         self.tallies: defaultdict[tuple[str, str], _Tally] = defaultdict(_Tally)
         self.sent: dict[tuple[str, str], _Tally] = {cell: _Tally() for cell in probed}
-        self.open: defaultdict[tuple[str, str, str], list[_Question]] = defaultdict(list)
+        self.open: dict[tuple[str, str, str], _Question] = {}
 
     def take(self, row: TextRow) -> None:
-        cell = row.model, row.benchmark
-        tally, versions = self.tallies[cell], self.open[*cell, row.question_id]
-        question = _version(versions, row)
-        first = versions[0]
-        first.rows += 1
-        if question.whole != first.whole:
-            tally.mixed.add(row.question_id)
+        cell, key = (row.model, row.benchmark), (row.model, row.benchmark, row.question_id)
+        tally = self.tallies[cell]
+        if key not in self.open:
+            self.open[key] = _Question(row)
+        question = self.open[key]
+        question.rows += 1
+        first = question.first
+        if (row.question, row.options, row.gold) != (first.question, first.options, first.gold):
+            tally.mixed.add(row.question_id)  # which fails a gate
         _count_leaks(row, question, tally)
         if row.arm == Arm.FORWARD_FULL and row.routers == 1:
             _count_clean(row, tally)
             if row.replicate == 0:
                 messages = frozenset(m.text for m in question.read(row.seen))
-                first.clean = _Clean(fold(row.prompt), messages, row.request_sha256)
-                self.close(versions)
-        elif row.arm == Arm.NOISY_REWRITE and first.clean is None:
-            first.waiting.append(row)
+                question.clean = _Clean(fold(row.prompt), messages, row.request_sha256)
+                self.close(question)
+        elif row.arm == Arm.NOISY_REWRITE and question.clean is None:
+            question.waiting.append(row)
         elif row.arm == Arm.NOISY_REWRITE:
-            self.count_noisy(row, question, first.clean)
-        if self.settings is not None and first.rows == self.settings[cell]:
-            self.finish(cell, self.open.pop((*cell, row.question_id)))
+            self.count_noisy(row, question, question.clean)
+        if self.settings is not None and question.rows == self.settings[cell]:
+            self.finish(cell, self.open.pop(key))
 
     def count_noisy(self, row: TextRow, question: _Question, clean: _Clean | None) -> None:
         cell, sent = (row.model, row.benchmark), fold(row.prompt)
@@ -379,33 +371,24 @@ class _Pass:
         if row.question_id in self.probed.get(cell, ()):
             _count_noisy(row, clean.prompt if clean else sent, question, self.sent[cell], clean or _Clean())
 
-    def close(self, versions: list[_Question]) -> None:
+    def close(self, question: _Question) -> None:
         """Count the noisy rows that waited for the clean one."""
-        for one in versions[0].waiting:
-            self.count_noisy(one, _version(versions, one), versions[0].clean)
-        versions[0].waiting = []
+        for row in question.waiting:
+            self.count_noisy(row, question, question.clean)
+        question.waiting = []
 
-    def finish(self, cell: tuple[str, str], versions: list[_Question]) -> None:
+    def finish(self, cell: tuple[str, str], question: _Question) -> None:
         """After a question's last row."""
-        self.close(versions)
-        known = sorted(versions[0].information.items())
+        self.close(question)
+        known = sorted(question.information.items())
         means = [one[k] / one[0] if one[0] else np.nan for k in (1, 2) for _, one in known]
         self.tallies[cell].information[tuple(routers for routers, _ in known)].extend(means)
 
     def texts(self) -> MeasuredTexts:
-        for (*cell, _), versions in self.open.items():
-            self.finish((cell[0], cell[1]), versions)
+        for (*cell, _), question in self.open.items():
+            self.finish((cell[0], cell[1]), question)
         made = ({cell: _freeze(tally) for cell, tally in sorted(one.items())} for one in (self.tallies, self.sent))
         return MeasuredTexts(*made)
-
-
-def _version(versions: list[_Question], row: TextRow) -> _Question:
-    """The version of the question that the row asks, its options shown alike; a new one where none is the same."""
-    whole, shown = (row.question, tuple(row.options), row.gold), row.options_shown
-    found = next((q for q in versions if q.whole == whole and q.first.options_shown == shown), None)
-    if found is None:
-        versions.append(found := _Question(row))
-    return found
 
 
 def _count_leaks(row: TextRow, question: _Question, tally: _Tally) -> None:

@@ -21,7 +21,7 @@ def main() -> None:
     before = now = 0
     for k in range(MODELS):
         rng = np.random.default_rng([SEED, k])
-        found = measure(simulate(design, world, rng).cell, rng=rng, n_resamples=499, intervals=False)
+        found = measure(simulate(design, world, rng).cell, rng=rng, n_resamples=499)
         routers = found.clean.routers
         within = reduce(np.fmax, [_at(c, c.adjusted, routers) for c in found.plain.comparisons()])
         before += bool((within <= ALPHA).any())

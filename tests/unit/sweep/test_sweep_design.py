@@ -150,7 +150,7 @@ def test_what_was_counted_is_counted(verdict, cell):
 
 
 def test_every_contrast_keeps_its_pairs_and_its_estimate(verdict, cell):
-    worst = measure(cell, rng=np.random.default_rng(0), n_resamples=99, intervals=False, gamma=float("inf"))
+    worst = measure(cell, rng=np.random.default_rng(0), n_resamples=99, gamma=float("inf"))
     now = {(c["name"], c["routers"]): (c["n"], c["estimate"]) for c in verdict["cells"][0]["contrasts"]}
     then = {(name, routers): (n, estimate) for name, routers, n, estimate in GOLDEN["contrasts"]}
     assert len(then) == 32

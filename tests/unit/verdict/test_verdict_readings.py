@@ -31,7 +31,7 @@ def evidence(unread: dict[int, State], right: tuple[int, ...] = RIGHT, **options
     for row, what in unread.items():
         state[row, 36:] = what
     cell = cell_of(dict(zip(SETTINGS, state, strict=True)), draws="independent")
-    return measure(cell, rng=np.random.default_rng(0), n_resamples=99, intervals=False, **options)
+    return measure(cell, rng=np.random.default_rng(0), n_resamples=99, **options)
 
 
 @pytest.mark.parametrize("largest_cluster", [None, 1])

@@ -29,7 +29,7 @@ def test_the_level_holds_for_a_model_that_is_nearly_always_right() -> None:
     generator, rejected = rng(7), 0
     for _ in range(CLEAN_MODELS):
         cell = simulate(SKEWED, World(), generator).cell
-        found = measure(cell, rng=generator, n_resamples=199, intervals=False)
+        found = measure(cell, rng=generator, n_resamples=19, n_permutations=199)
         rejected += found.clean.family_p <= 0.05
     assert rejected / CLEAN_MODELS <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / CLEAN_MODELS)
     assert rejected  # not by never rejecting

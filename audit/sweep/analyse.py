@@ -98,8 +98,7 @@ class Beside:
 
 @dataclass(frozen=True)
 class _Measured:
-    """found: None when clean and noisy cannot be compared (why says it). again: the same measurement with other
-    resamples and another gamma."""
+    """found: None when clean and noisy cannot be compared (why says it). again: with other resamples and gamma."""
 
     found: Evidence | None
     why: str
@@ -132,16 +131,15 @@ def analyse(
     n_resamples : of every bootstrap and permutation; the tests of a verdict take more where Holm over r and the panel
         asks for smaller p-values than these can give
     runs, rows : models of each run, and the rows found and expected, copied into the result; no times, no paths
-    control_benchmark : name of a benchmark of held-out items of the same models, for difference-in-differences
-    calibration : the table of `audit calibrate` (`load_calibration()`)
+    control_benchmark : name of a benchmark of held-out items of the same models
+    calibration : the table of `audit calibrate`
     early : (model, benchmark) of cells whose run may have stopped early, with the questions of the benchmark's largest
         group: their tests and limits hold at any stop, and those that do not are left out
-    references : by (model, benchmark), another model's outcomes from the same router messages: without them, that the
-        messages hint at the answers is not excluded
+    references : by (model, benchmark), another model's outcomes from the same router messages
 
     Same cells, texts and seed give the same result, whatever the order of the rows. A cell's randomness comes from
-    the seed and its own name: adding a model to the panel changes the others' corrections and the run variance, which
-    is estimated over the panel, and (in a panel of dozens) the number of permutations, and nothing else.
+    the seed and its own name: another model in the panel changes corrections, the run variance and (in a panel of
+    dozens) the number of permutations, and nothing else.
     """
     thresholds = thresholds or SweepThresholds()
     texts = texts or MeasuredTexts()
@@ -188,15 +186,15 @@ def _measure(beside: Beside, s: SweepSettings, rng: np.random.Generator) -> _Mea
 
 
 def _gates(case: _Case) -> tuple[Gate, ...]:
-    beside, found = case.cell, case.evidence.found
+    beside, found, s = case.cell, case.evidence.found, case.settings
     limit = found.largest_compatible if found else None
-    tests = max(1, case.settings.tests)
-    return all_gates(beside.cell, beside.texts, case.settings.thresholds, limit, beside.noise_p, tests)
+    return all_gates(beside.cell, beside.texts, s.thresholds, limit, beside.noise_p, max(1, s.tests))
 
 
 def _result(case: _Case) -> SweepResult:
     """The verdict on one cell, and all that is said of it."""
-    cell, e, s = case.cell.cell, case.evidence.found, case.settings
+    beside, e, s = case.cell, case.evidence.found, case.settings
+    cell, texts = beside.cell, beside.texts or TextMeasures()
     decision = _decided(case)
     tipping = _tipping(case, decision)
     contrasts = _contrasts(case)
@@ -216,8 +214,8 @@ def _result(case: _Case) -> SweepResult:
         contrasts=contrasts,
         controls_missing=sentences(missing, NOT_RUN),
         cannot_exclude=sentences(missing, CANNOT_EXCLUDE),
-        by_routers=case.cell.texts.by_routers if case.cell.texts else (),
-        information=case.cell.texts.slope if case.cell.texts else None,
+        by_routers=texts.by_routers,
+        information=texts.slope,
         noise_floor=noise_floor(cell, rng=_rng(case, "noise"), alpha=s.thresholds.alpha, n_permutations=s.n_resamples),
         calibration=_calibration(case),
         n_questions=cell.n,
@@ -239,8 +237,8 @@ def _decided(case: _Case) -> Decision:
 
 
 def _tipping(case: _Case, decided: Decision) -> float | None:
-    """The largest odds ratio of GAMMAS up to which unparsed answers leave an excess or a clearance as it is; None for
-    another verdict, or where all were parsed. Fewer resamples than the verdict has: it is a step of a coarse grid."""
+    """The largest odds ratio up to which unparsed answers leave an excess or a clearance as it is; None for another
+    verdict, or where all were parsed."""
     e, thresholds = case.evidence.found, case.settings.thresholds
     if e is None or e.adverse is None or decided.verdict not in (Verdict.EXCESS, Verdict.NO_EXCESS):
         return None
@@ -274,9 +272,7 @@ def _contrasts(case: _Case) -> tuple[Contrast, ...]:
 def _further(case: _Case, decision: Decision, contrasts: Sequence[Contrast]) -> tuple[Reason, ...]:
     """What is said beside the reasons for the verdict."""
     e = case.evidence.found
-    said: tuple[Reason, ...] = ()
-    if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED):
-        said += held_out(contrasts)
+    said = held_out(contrasts) if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED) else ()
     if e is not None and e.at_any_stop:
         said += stopped_early(e, case.cell.cell.n)
     elif e is not None and decision.verdict != Verdict.WITHHELD:
@@ -288,9 +284,8 @@ def _calibration(case: _Case) -> Calibration | None:
     cell, e = case.cell.cell, case.evidence.found
     if e is None or e.at_any_stop:  # the table is of tests for a fixed number of questions
         return None
-    run = replace(
-        design_of(cell, e.clean_accuracy, e.discordance, case.panel.cells), noisy_replicates=2 if e.repeated else 1
-    )
+    run = design_of(cell, e.clean_accuracy, e.discordance, case.panel.cells)
+    run = replace(run, noisy_replicates=2 if e.repeated else 1)
     clusters = int(np.unique(cell.cluster).size)
     return nearest(case.settings.table, run, clusters, case.settings.thresholds.to_dict())
 
@@ -333,8 +328,8 @@ def _shares(case: _Case, verdict: Verdict, contrasts: Sequence[Contrast]) -> dic
 
 
 def share_left(score: float | None, chance: float, taken: float | None) -> float | None:
-    """Share of the score above chance that stays when `taken` (0-1) is taken off: 1 - taken / (score - chance), cut to
-    0-1. None where the score is not above chance, or nothing bounds what is to be taken off."""
+    """Share of the score above chance that stays when `taken` (0-1) is taken off, cut to 0-1. None where the score is
+    not above chance, or nothing bounds what is to be taken off."""
     if score is None or taken is None or not np.isfinite(taken) or score <= chance:
         return None
     return float(np.clip(1 - max(taken, 0.0) / (score - chance), 0, 1))
@@ -368,8 +363,8 @@ def _paper(cells: Sequence[CellOutcomes], results: Sequence[SweepResult]) -> dic
     compared = [sweep_of(c) for c, r in zip(cells, results, strict=True) if r.evidence is not None]
     rows = [row for sweep in compared for row in setting_rows(sweep.answered())]
     return {
-        "model_summary": [asdict(r) for r in model_summary(rows)] if rows else [],
-        "router_summary": [asdict(r) for r in router_summary(rows)] if rows else [],
+        "model_summary": [asdict(r) for r in model_summary(rows)],
+        "router_summary": [asdict(r) for r in router_summary(rows)],
         "cells": [asdict(r) for r in rows],
     }
 
@@ -414,13 +409,13 @@ def _self_test(beside: Beside, texts: MeasuredTexts, s: SweepSettings) -> tuple[
 def _control_cell(cell: CellOutcomes, cells: Sequence[CellOutcomes], benchmark: str | None) -> CellOutcomes | None:
     if benchmark is None or cell.benchmark == benchmark:
         return None
-    found = [c for c in cells if c.model == cell.model and c.benchmark == benchmark]
-    if not found:
-        raise DataError(
-            f"No outcomes of {cell.model} on the control benchmark {benchmark!r}. Benchmarks of this panel: "
-            f"{', '.join(sorted({c.benchmark for c in cells}))}."
-        )
-    return found[0]
+    for one in cells:
+        if (one.model, one.benchmark) == (cell.model, benchmark):
+            return one
+    raise DataError(
+        f"No outcomes of {cell.model} on the control benchmark {benchmark!r}. Benchmarks of this panel: "
+        f"{', '.join(sorted({c.benchmark for c in cells}))}."
+    )
 
 
 def _rng(case: _Case, purpose: str) -> np.random.Generator:
@@ -448,10 +443,8 @@ def nearest(
 ) -> Calibration | None:
     """The clean-world design with the smallest distance; none near is said, with no rates, where it is above NEAR.
 
-    The distance is |log n| + |log R| / 2 + |log discordance| / 2 + 2 |accuracy| (differences), + 1/2 for the other
-    kind of draws, + 1/2 where one has one clean (noisy) replicate and the other several, + |log panel| / 4, and n
-    stands for the number of clusters where questions are grouped. None where there is no table. thresholds: of the
-    run; those that are not the table's are named.
+    The distance is that of logarithms and shares; n stands for the number of clusters where questions are grouped.
+    None where there is no table. thresholds: of the run; those that are not the table's are named.
     """
     units = min(clusters or run.n, run.n)
 

@@ -1,13 +1,12 @@
 """How often is the procedure itself wrong, in both directions? Simulated models of known truth, the real verdict.
 
     audit calibrate                                     designs and worlds that ship (`make calibrate`)
-    audit calibrate --n 300 --routers 1..5 --draws nested --simulations 500
+    audit calibrate --n 300 --routers 1..5 --simulations 500
     audit calibrate --observed outputs/my_run           difficulties and sizes of a finished run
 
-`audit.sweep.simulation` draws the models; they go through `sweep.evidence` and `sweep.decide`, the code of the real
-verdict, panels and run variance included. The gates, which look at texts and faults that a simulation does not have,
-are passed by. Without --n and --observed, every design and world that ships is simulated (the table that ships was made
-with --simulations 300 --worlds 300: an hour and a half on one core).
+`audit.sweep.simulation` draws the models; they go through the code of the real verdict, panels and run variance
+included, but for the gates, which look at texts and faults that a simulation does not have. The table that ships was
+made with --simulations 300 --worlds 300: an hour and a half on one core.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -19,13 +18,12 @@ from typing import Any
 import numpy as np
 
 from audit.errors import ConfigError
-from audit.statistics.difficulty import beta_shape
 from audit.statistics.paired import FloatArray
 from audit.statistics.permutation import enough_permutations
 from audit.statistics.power import discordance_of
 from audit.statistics.values import replicates_of, settings_values
 from audit.sweep.decide import decide, over_panel
-from audit.sweep.design import Arm, Draws, SweepThresholds, parse_routers
+from audit.sweep.design import Arm, SweepThresholds, parse_routers
 from audit.sweep.evidence import measure
 from audit.sweep.record import run_shifts, sweep_of
 from audit.sweep.simulation import SHIPPED, TRUTHS, WORLDS, Design, World, design_of, simulate
@@ -35,9 +33,6 @@ from audit.verdict.simulated import Case, Entries, Entry, Procedure, Stream, rat
 CHUNK = 25  # simulations that share one seed
 RESAMPLES = 499  # of every bootstrap and, at least, permutation test; a run has more: their level does not hang on it
 SIMULATIONS, FEWEST = 400, 20
-_OPTIONS = (
-    "draws", "clean_replicates", "noisy_replicates", "clean_accuracy", "discordance", "correlation", "panel",
-)  # fmt: skip
 NAMES = (
     "excess", "any_excess", "cleared", "uncontrolled", "explained", "brittle", "withheld",
     "paper_setting", "paper_model", "coverage_gain", "coverage_mean", "coverage_simultaneous",
@@ -53,9 +48,9 @@ _OF_CLEAN = {"paper_setting": "paper_setting_fpr", "paper_model": "paper_model_f
 def judge(design: Design, world: World, rng: np.random.Generator) -> FloatArray:
     """One model (or panel): a number for each of NAMES.
 
-    Verdicts are shares of the panel's cells; any_excess: whether one of them is an excess. paper_*: settings with a
-    gain above zero and models with any, of replicate 0. coverage_*: of intervals against the true gain (NaN where there
-    is no single one): share of r, the mean over r, and all r at once.
+    Verdicts are shares of the panel's cells; any_excess: of one of them. paper_*: settings with a gain above zero and
+    models with any, of replicate 0. coverage_*: of intervals against the true gain (NaN where there is no single one):
+    share of r, the mean over r, and all r at once.
     """
     thresholds = SweepThresholds()
     models = [simulate(design, world, rng) for _ in range(design.panel)]
@@ -73,10 +68,8 @@ def judge(design: Design, world: World, rng: np.random.Generator) -> FloatArray:
         )
         for m in models
     ]
-    verdicts = [
-        decide(e, (), thresholds, corrected).verdict for e, corrected in zip(found, over_panel(found), strict=True)
-    ]
-
+    panel = zip(found, over_panel(found), strict=True)
+    verdicts = [decide(e, (), thresholds, corrected).verdict for e, corrected in panel]
     first = [sweep_of(m.cell, first_only=True) for m in models]
     gains = np.stack([np.nanmean(s.noisy - s.clean, axis=1) for s in first])
     covered = np.full(3, np.nan)
@@ -94,20 +87,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--worlds", type=int, help="models a world (default: half of --simulations)")
     parser.add_argument("--n", help="questions, such as 100 or 100,500")
     parser.add_argument("--routers", default="1..9", help="router counts, such as 1..9 (default)")
-    parser.add_argument("--draws", default="independent", choices=[d.value for d in Draws])
-    parser.add_argument(
-        "--replicates", type=int, default=1, dest="clean_replicates", help="clean replicates (default 1)"
-    )
-    parser.add_argument("--noisy-replicates", type=int, default=1, help="noisy replicates (default 1)")
-    parser.add_argument("--clean-accuracy", type=float, default=0.7)
-    parser.add_argument(
-        "--discordance", type=float, default=0.2, help="share of answers that differ, clean against clean"
-    )
-    parser.add_argument("--correlation", type=float, default=0.5, help="of nested draws over r (default 0.5)")
-    parser.add_argument("--panel", type=int, default=1, help="models judged together (default 1)")
-    parser.add_argument(
-        "--observed", type=Path, metavar="RUN_DIR", help="take sizes and difficulties from a finished run"
-    )
+    parser.add_argument("--observed", type=Path, metavar="RUN_DIR", help="sizes and difficulties of a finished run")
 
 
 def procedures(options: Namespace) -> tuple[Procedure, ...]:
@@ -124,9 +104,8 @@ def procedures(options: Namespace) -> tuple[Procedure, ...]:
 def of_designs(designs: Sequence[Design], clean: int, other: int, seed: int) -> Procedure:
     """The rates `<truth>_<name>` for each of TRUTHS, 0-1, with their standard errors.
 
-    clean_excess (of a panel: clean_any_excess) is the false-alarm rate, gain_one_r_cleared and gain_5_cleared the
-    false-clearance rate, clean_cleared and gain_*_excess what the procedure is able to do. paper_*: the paper's rule on
-    clean models. clean, other: models (in panels, where a design has one) of the clean truth, and of each other.
+    clean_any_excess is the rate of false positives, gain_one_r_cleared and gain_5_cleared that of false negatives.
+    paper_*: the paper's rule on clean models. clean, other: models of the clean truth, and of each other.
     """
 
     def entries(case: Case, found: Sequence[Sequence[Any]]) -> list[Entry]:
@@ -171,9 +150,7 @@ def _designs(options: Namespace) -> list[Design]:
     routers = parse_routers(options.routers)
     if routers != tuple(range(1, len(routers) + 1)):
         raise ConfigError(f"Invalid --routers {options.routers!r}: a calibration simulates r=1..R, such as 1..9.")
-    beta_shape(options.clean_accuracy, options.discordance)  # raises where no model has these
-    own = {name: getattr(options, name) for name in _OPTIONS}
-    return [Design(n=_whole(part), routers=len(routers), **own) for part in options.n.split(",")]
+    return [Design(n=_whole(part), routers=len(routers)) for part in options.n.split(",")]
 
 
 def _whole(text: str) -> int:

@@ -7,7 +7,7 @@ clean router? Does it beat as many routers that delete nothing (the ensemble con
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,21 +31,6 @@ from audit.sweep.compare import CONFIDENCE, Comparison
 from audit.sweep.design import Arm
 from audit.sweep.evidence import Evidence, Reading
 from audit.sweep.vocabulary import Contrast
-
-
-@dataclass(frozen=True)
-class DifferenceInDifferences:
-    """(noisy - clean on the first benchmark) - (the same on the control), on three scales (see the function).
-
-    difference: in points of accuracy (0-1), log_odds, and log_wrong, each with its interval. p: one-sided, the first is
-    larger on every scale (the largest of the three). n: pairs on the first benchmark.
-    """
-
-    difference: Interval
-    log_odds: Interval
-    log_wrong: Interval
-    pvalue: float
-    n: int
 
 
 def contrast(
@@ -111,13 +96,13 @@ def count(value: float) -> float:
 
 def difference_in_differences(
     cell_a: CellOutcomes, cell_b: CellOutcomes, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
-) -> DifferenceInDifferences:
-    """Is the gain larger on a public benchmark (`cell_a`) than on held-out items (`cell_b`, the control benchmark)?
+) -> tuple[tuple[Interval, ...], float, int]:
+    """Is the gain larger on a public benchmark (`cell_a`) than on held-out items (`cell_b`, the control benchmark)? The
+    difference on three scales (points of accuracy 0-1, log-odds, log share wrong), p (the largest), pairs on the first.
 
     Which of two gains is larger depends on the scale where the baselines differ: if noise repairs one wrong answer in
-    five on both, the gain is ten points from .50 and three from .85. So the difference is taken of accuracies, of their
-    log-odds, and of log(1 - accuracy), and a gain is larger only where it is so on all three (an intersection-union
-    test over the scales).
+    five on both, the gain is ten points from .50 and three from .85. So a gain is larger only where it is so on all
+    three (an intersection-union test over the scales).
 
     The two benchmarks share no items, so each is resampled by itself; intervals are percentile intervals, p from
     clustered bootstrap standard errors (t distribution, one-sided). Accuracies are kept half an item from 0 and 1. A
@@ -151,8 +136,7 @@ def difference_in_differences(
     if not _enough(*groups):
         intervals = tuple(Interval(i.estimate, -np.inf, np.inf, CONFIDENCE, "percentile", np.nan) for i in intervals)
         p = float("nan")
-    difference, log_odds, log_wrong = intervals
-    return DifferenceInDifferences(difference, log_odds, log_wrong, p, groups[0].size)
+    return intervals, p, groups[0].size
 
 
 def score_gap(
@@ -292,16 +276,12 @@ def _against_fresh(
         return [Contrast("score_gap", gap, None, cell.n, i.estimate, i.low, i.high)]
 
     def gains() -> list[Contrast]:
-        did = difference_in_differences(cell, control, rng=rng, n_resamples=n_resamples)
-        scales = (
-            ("", "", did.difference),
-            ("_log_odds", ", log-odds", did.log_odds),
-            ("_log_wrong", ", log share of wrong answers", did.log_wrong),
-        )
+        found, p, n = difference_in_differences(cell, control, rng=rng, n_resamples=n_resamples)
+        scales = (("", ""), ("_log_odds", ", log-odds"), ("_log_wrong", ", log share of wrong answers"))
         points, *others = (
-            Contrast(f"difference_in_differences{end}", gain + scale, None, did.n, i.estimate, i.low, i.high)
-            for end, scale, i in scales
+            Contrast(f"difference_in_differences{end}", gain + scale, None, n, i.estimate, i.low, i.high)
+            for (end, scale), i in zip(scales, found, strict=True)
         )
-        return [replace(points, p=did.pvalue, note="p: larger on every scale"), *others]
+        return [replace(points, p=p, note="p: larger on every scale"), *others]
 
     return [*_tried("score_gap", gap, scores), *_tried("difference_in_differences", gain, gains)]

@@ -1,17 +1,16 @@
 """The paper's numbers, exactly (song2026: eq. 9, section 4.4, appendix Tables 1-3), its sensitivity (eq. 5), and its
-hypotheses H1-H3 (section 3.4), each as a test with a sentence.
+hypotheses H1-H3 (section 3.4), which it reads off its figures: here each has a null hypothesis, p and an effect.
 
     gain = noisy accuracy - clean accuracy        positive excess = max(gain, 0)        violation = gain > 0
     improve = wrong -> correct                    degrade = correct -> wrong            gain = (improve - degrade) / n
 
-Gains are formed from counts, never from printed accuracies, so that "gain > 0" is exact. The published
-`mean_positive_excess` is the mean over the *violating* settings (models) only, while `mean_gain` is over all. The paper
-reads H1-H3 off its figures; here each has a null hypothesis, a p-value and an effect.
+Gains are formed from counts, never from printed accuracies, so that "gain > 0" is exact. `mean_positive_excess` is the
+mean over the *violating* settings (models) only, as published; `mean_gain` is over all.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import scipy
@@ -82,9 +81,7 @@ def setting_row(
     model: str, routers: int, clean_correct: float, improve: float, degrade: float, n: int,
     *, benchmark: str = "", left_out: int = 0,
 ) -> SettingRow:  # fmt: skip
-    """A row from counts over n pairs: clean_correct items right under clean, `improve` gained, `degrade` lost."""
-    if n < 1:
-        raise DataError(f"{model} at r={routers}: no pair with both answers, so no gain can be computed.")
+    """A row from counts over n >= 1 pairs: clean_correct items right under clean, `improve` gained, `degrade` lost."""
     net = improve - degrade
     if abs(net) < _TINY_COUNT:
         net = 0.0
@@ -106,18 +103,18 @@ def setting_row(
 
 
 def setting_rows(sweep: Sweep) -> list[SettingRow]:
-    """Table 2 for one cell: one row per router count, from item-paired outcomes.
+    """Table 2 for one cell: one row per router count, of which each needs an answered pair (`Sweep.answered`).
 
     With averaged replicates c, q in [0, 1], improve = sum((1 - c) q) and degrade = sum(c (1 - q)): the expected counts
     for one replicate of each, whose difference is still exactly n times the gain.
     """
     rows = []
     for r, noisy in zip(sweep.routers, sweep.noisy, strict=True):
-        both = ~np.isnan(sweep.clean) & ~np.isnan(noisy)
+        both = ~np.isnan(sweep.clean - noisy)
         c, q = sweep.clean[both], noisy[both]
-        counts = float(c.sum()), float(((1 - c) * q).sum()), float((c * (1 - q)).sum()), int(both.sum())
-        lost = int((~both).sum())
-        rows.append(setting_row(sweep.model, r, *counts, benchmark=sweep.benchmark, left_out=lost))
+        clean, improve, degrade = (float(one.sum()) for one in (c, (1 - c) * q, c * (1 - q)))
+        lost, of = int((~both).sum()), sweep.benchmark
+        rows.append(setting_row(sweep.model, r, clean, improve, degrade, c.size, benchmark=of, left_out=lost))
     return rows
 
 
@@ -149,11 +146,8 @@ def router_summary(rows: Sequence[SettingRow]) -> list[RouterSummary]:
         mine = [row for row in rows if row.routers == r]
         count = sum(row.violation for row in mine)
         improve, degrade = sum(row.improve for row in mine), sum(row.degrade for row in mine)
-        out.append(
-            RouterSummary(
-                r, len(mine), count, count / len(mine), _mean_excess(mine), improve, degrade, improve - degrade
-            )
-        )
+        rate, net = count / len(mine), improve - degrade
+        out.append(RouterSummary(r, len(mine), count, rate, _mean_excess(mine), improve, degrade, net))
     return out
 
 
@@ -174,13 +168,11 @@ ALPHA = 0.05
 
 @dataclass(frozen=True)
 class HypothesisResult:
-    """A hypothesis tested. reason: what was found, for `audit.sweep.texts`. parts holds the numbers that the p-value is
-    made of; each test says what its effect is."""
+    """A hypothesis tested; each test says what its effect is. reason: what was found, for `audit.sweep.texts`."""
 
     pvalue: float
     effect: float
     reason: Reason
-    parts: Mapping[str, float] = field(default_factory=dict)
 
 
 def slope_weights(routers: Sequence[int]) -> FloatArray:
@@ -216,9 +208,9 @@ def sensitivity_slope(sweep: Sweep, *, rng: np.random.Generator, n_resamples: in
 def h1_any_excess(pvalues: Mapping[str, float], excess: Sequence[str], alpha: float = ALPHA) -> HypothesisResult:
     """H1: does any model exceed its clean baseline at any r, and every control that was run, after correction?
 
-    pvalues: of each model, the verdict's own (smallest over r of `Reading.adjusted`). excess: the
-    models whose verdict is an excess, which asks for intervals and leak-free and adverse readings too. The p-value is
-    the smallest after Holm over the models; the effect is the number of models in excess.
+    pvalues: of each model, the verdict's own (smallest over r of `Reading.adjusted`). excess: the models whose verdict
+    is an excess, which asks for more. The p-value is the smallest after Holm over the models; the effect is the number
+    of models in excess.
     """
     if not pvalues:
         raise DataError("H1 needs the p-value of at least one model.")
@@ -232,11 +224,9 @@ def h1_any_excess(pvalues: Mapping[str, float], excess: Sequence[str], alpha: fl
 def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> HypothesisResult:
     """H2: do the models' mean gains differ by more than sampling explains?
 
-    The models answered the same items, so their gains are correlated: Hotelling's T^2 on the K - 1 differences of the
-    per-item mean gains, with F(K - 1, G - K + 1) over G items (clusters). Items that a model did not answer are left
-    out for all. The effect is the between-model standard deviation of the mean gain beyond sampling error
-    (method of moments, accuracy 0-1).
-
+    The gains are correlated over the same items: Hotelling's T^2 on the K - 1 differences of the per-item mean gains,
+    with F(K - 1, G - K + 1) over G items (clusters) that all models answered. The effect is the between-model standard
+    deviation of the mean gain beyond sampling error (method of moments, accuracy 0-1).
     Raises DataError for fewer than two models, or fewer clusters than models.
     """
     if len(sweeps) < 2:
@@ -255,9 +245,8 @@ def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> Hypothesi
     contrast = np.eye(k)[1:] - np.eye(k)[:1]
     d, v = contrast @ mean, contrast @ covariance @ contrast.T
     rank = int(np.linalg.matrix_rank(v, tol=1e-14))
-    if rank == 0:
-        t2, p = 0.0, 1.0  # the same outcomes from every model
-    else:
+    p = 1.0  # the same outcomes from every model
+    if rank:
         t2 = float(d @ np.linalg.pinv(v, rcond=1e-10, hermitian=True) @ d)
         p = float(scipy.stats.f.sf(t2 * (groups - rank) / (rank * (groups - 1)), rank, groups - rank))
     noise = float(np.trace(covariance) / k - covariance.sum() / k**2) * k / (k - 1)
@@ -267,8 +256,7 @@ def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> Hypothesi
         "h2_differ" if p <= alpha else "h2_alike", models=k, items=n, p=p, lowest=float(mean[low]),
         highest=float(mean[high]), lowest_model=sweeps[low].model, highest_model=sweeps[high].model,
     )  # fmt: skip
-    parts = {"t2": t2, "rank": float(rank), "items": float(n), "clusters": float(groups)}
-    return HypothesisResult(p, spread, said, parts)
+    return HypothesisResult(p, spread, said)
 
 
 def h3_direction(
@@ -279,39 +267,30 @@ def h3_direction(
     An item's trend is s = sum((r - mean r) * y) over its noisy outcomes; it speaks for improve where the clean answer
     was wrong, and for (less) degrade where it was right. Under the null of no trend, reading an item's settings from
     the last r to the first is as likely, which flips the sign of s (for equally spaced r without gaps; else s is taken
-    to be symmetric): a permutation within the item that keeps the correlation between settings, so nested draws do not
-    fool it. All models of an item flip together. H3 claims both
-    directions, so its p-value is the larger of the two (an intersection-union test); `parts` has each, and that of
-    the net trend. The effect is the rise of net improve per added router, in items over all models.
+    to be symmetric) and keeps the correlation of nested draws. All models of an item flip together. H3 claims both
+    directions, so its p-value is the larger of the two (an intersection-union test). The effect is the rise of net
+    improve per added router, in items over all models.
     """
     if not sweeps:
         raise DataError("H3 needs at least one sweep.")
-    wrong, right, slope_improve, slope_degrade = [], [], 0.0, 0.0
+    wrong, right, improve, degrade = [], [], 0.0, 0.0
     for s in sweeps:
         trend = _item_trends(s)
         up, down = (1 - s.clean) * trend, s.clean * trend
         scale = float(np.sum((np.asarray(s.routers) - np.mean(s.routers)) ** 2))
-        slope_improve += float(np.nansum(up)) / scale
-        slope_degrade -= float(np.nansum(down)) / scale
+        improve += float(np.nansum(up)) / scale
+        degrade -= float(np.nansum(down)) / scale
         wrong.append(up)
         right.append(down)
     rises, cluster = _by_item(wrong, sweeps)
     falls, _ = _by_item(right, sweeps)
     rise, fall = np.nansum(rises, axis=0), np.nansum(falls, axis=0)
 
-    def test(scores: FloatArray) -> float:
-        return sign_flip_pvalue(scores, cluster, n_permutations=n_permutations, rng=rng)
-
-    p_improve, p_degrade, p_net = test(rise), test(fall), test(rise + fall)
-    p = max(p_improve, p_degrade)
-    parts = {
-        "p_improve": p_improve,
-        "p_degrade": p_degrade,
-        "p_net": p_net,
-        "improve_per_router": slope_improve,
-        "degrade_per_router": slope_degrade,
-    }
-    return HypothesisResult(p, slope_improve - slope_degrade, because("h3", alpha=alpha, **parts), parts)
+    p_improve, p_degrade = (
+        sign_flip_pvalue(scores, cluster, n_permutations=n_permutations, rng=rng) for scores in (rise, fall)
+    )
+    said = because("h3", alpha=alpha, p_improve=p_improve, p_degrade=p_degrade, up=improve, down=degrade)
+    return HypothesisResult(max(p_improve, p_degrade), improve - degrade, said)
 
 
 def _item_trends(sweep: Sweep) -> FloatArray:

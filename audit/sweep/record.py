@@ -24,10 +24,9 @@ from audit.verdict.result import because, sentence
 
 @dataclass(frozen=True)
 class Sweep:
-    """The clean baseline and the noisy settings of one cell, item by item.
+    """The clean baseline (n,) and the noisy settings (R, n) of one cell, item by item.
 
-    routers: R router counts, rising. clean: (n,) values. noisy: (R, n) values. cluster: (n,) index of the cluster that
-    resampling keeps whole.
+    routers: R router counts, rising. cluster: (n,) index of the cluster that resampling keeps whole.
     """
 
     model: str
@@ -52,8 +51,7 @@ class Sweep:
 def sweep_of(cell: CellOutcomes, *, first_only: bool = False) -> Sweep:
     """The paper's sweep: `noisy_rewrite` at every r against `forward_full` at r=1 (song2026, section 4.2).
 
-    `first_only` reads the first replicate of each, as the paper has one run; otherwise replicates are averaged. Raises
-    DataError when either arm was not run.
+    Replicates are averaged; first_only: the first of each, as the paper has. DataError when either arm was not run.
     """
     last = 1 if first_only else None
     base = replicates_of(cell, Arm.FORWARD_FULL, 1)[:last]
@@ -99,8 +97,8 @@ def noisy_contrasts(cell: CellOutcomes) -> RunContrasts:
     """The contrasts of the noisy arm: its replicates against each other.
 
     Where it was run once, what is left of its accuracies over r when a line and a level of its own at the smallest r
-    (one message repairs nothing that another lost) are taken out. An effect at a single other r makes the estimate
-    larger, never smaller. A shift that all r of the one replicate share is not in it: see `RunShifts.tested`.
+    are taken out. An effect at a single other r makes the estimate larger. A shift that all r of the one replicate
+    share is not in it: see `RunShifts.tested`.
     """
     settings = cell.settings_of(Arm.NOISY_REWRITE)
     groups = [one for one in _alike(settings) if len(one[0]) > 1]
@@ -114,10 +112,9 @@ def noisy_contrasts(cell: CellOutcomes) -> RunContrasts:
 def run_contrasts(cell: CellOutcomes) -> RunContrasts:
     """The contrasts of the controls: runs of one setting against each other, and the ensemble control around its trend.
 
-    Replicates of a setting should be equally accurate. The ensemble control at r=2, 3, ... changes with r smoothly if
-    at all, so what is left of a straight line over r (of the mean, below TREND_MIN router counts) is run variance too;
-    a bent trend makes the estimate larger, never smaller. Runs that repeat another answer for answer tell nothing and
-    are counted once.
+    The ensemble control changes with r smoothly if at all, so what is left of a straight line over r (of the mean,
+    below TREND_MIN router counts) is run variance too; a bent trend makes the estimate larger. Runs that repeat another
+    answer for answer are counted once.
     """
     ensemble = [s for s in cell.settings if s.arm == Arm.FORWARD_FULL and s.level > 1]
     groups = _alike([s for s in cell.settings if s.arm != Arm.NOISY_REWRITE and s not in ensemble])
@@ -146,25 +143,21 @@ def noise_floor(
 ) -> NoiseFloor:
     """Clean against clean: the replicates of `forward_full` at r=1 through the test of two settings.
 
-    They differ only in their seeds, so whatever "gain" appears between them is noise, and whatever is rejected there at
-    alpha is a false positive of this run. Pairs share replicates: the rate has fewer degrees of freedom than their
-    number suggests.
+    They differ only in their seeds: what is rejected there at alpha is a false positive. Pairs share replicates: the
+    rate has fewer degrees of freedom than their number suggests.
     """
     settings = replicates_of(cell, Arm.FORWARD_FULL, 1)
     c = len(settings)
-    if c < 2:
-        return NoiseFloor(False, c, 0, None, None, sentence(because("one_clean_run", runs=c), TEXTS))
-    clean = to_values(np.stack([cell.row(s) for s in settings]))
-    pairs = list(permutations(range(c), 2))
+    clean = to_values(np.stack([cell.row(s) for s in settings])) if settings else np.empty((0, cell.n))
+    pairs = list(permutations(clean, 2))
+    gain = np.array([np.nanmean(a - b) for a, b in pairs if np.any(~np.isnan(a - b))])
+    if not gain.size:
+        why = because("no_clean_pair" if pairs else "one_clean_run", runs=c)
+        return NoiseFloor(False, c, 0, None, None, sentence(why, TEXTS))
     rejected = sum(
-        paired_test(clean[[a]], clean[[b]], cell.cluster, rng=rng, n_permutations=n_permutations) <= alpha
-        for a, b in pairs
+        paired_test(a[None], b[None], cell.cluster, rng=rng, n_permutations=n_permutations) <= alpha for a, b in pairs
     )
-    gains = [clean[a] - clean[b] for a, b in pairs]  # NaN where either replicate has no answer
-    gain = np.array([np.nanmean(g) if np.any(~np.isnan(g)) else np.nan for g in gains])
-    if np.isnan(gain).all():
-        return NoiseFloor(False, c, 0, None, None, sentence(because("no_clean_pair", runs=c), TEXTS))
-    sd = float(np.sqrt(np.nanmean(gain**2)))  # around 0, which is its expectation
+    sd = float(np.sqrt(np.mean(gain**2)))  # around 0, which is its expectation
     said = because("clean_against_clean", runs=c, rejected=rejected, pairs=len(pairs), alpha=alpha, sd=sd)
-    size = float(np.nanmean(np.abs(gain)))
+    size = float(np.mean(np.abs(gain)))
     return NoiseFloor(True, c, len(pairs), rejected / len(pairs), size, sentence(said, TEXTS))

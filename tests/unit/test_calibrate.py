@@ -7,8 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy
+from outcome_tables import finished_run
+from synthetic import synthetic_outcomes
 
 from audit.commands.calibrate import main
+from audit.errors import DataError
 from audit.records import Setting
 from audit.sweep.analyse import nearest
 from audit.sweep.calibrate import markdown, observed_design, of_designs, of_worlds, worlds_markdown
@@ -168,29 +171,21 @@ def test_the_command_writes_the_table(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--n", "1"], "at least 2"),
-        (["--n", "100", "--routers", "3..5"], "1..9"),
-        (["--n", "100", "--discordance", "0.9"], "No model has"),
-    ],
+    ("arguments", "message"), [(["--n", "1"], "at least 2"), (["--n", "100", "--routers", "3..5"], "1..9")]
 )
 def test_bad_arguments_are_told(arguments: list[str], message: str, capsys: pytest.CaptureFixture) -> None:
     assert main(arguments) == 1
     assert message in capsys.readouterr().err
 
 
-def test_a_finished_run_gives_its_own_design(tmp_path: Path) -> None:
-    from outcome_tables import Outcome, outcomes_to_table
-    from synthetic import synthetic_outcomes
+def test_no_model_has_answers_that_change_more_often_than_luck() -> None:
+    with pytest.raises(DataError, match="No model has"):
+        simulate(replace(SMALL, discordance=0.9), World(), np.random.default_rng(0))
 
-    write = pytest.importorskip("pyarrow.ipc").new_file
-    rows: list[Outcome] = synthetic_outcomes(400, (1, 2), rng=np.random.default_rng(0), draws="nested")
-    (tmp_path / "shards").mkdir()
-    table = outcomes_to_table(rows)
-    with write(tmp_path / "shards" / "part-0.arrow", table.schema) as sink:
-        sink.write_table(table)
-    (found,) = observed_design(tmp_path)
+
+def test_a_finished_run_gives_its_own_design(tmp_path: Path) -> None:
+    rows = synthetic_outcomes(400, (1, 2), rng=np.random.default_rng(0), draws="nested")
+    (found,) = observed_design(finished_run(tmp_path / "run", rows))
     assert (found.n, found.routers, found.draws, found.clean_replicates) == (400, 2, "nested", 2)
     assert found.direct and found.ensemble and found.panel == 1
     assert found.clean_accuracy == pytest.approx(0.7, abs=0.08)

@@ -78,7 +78,6 @@ def test_h2_agrees_with_statsmodels_hotelling():
     gains = np.stack([(s.noisy - s.clean).mean(axis=0) for s in sweeps])
     expected = hotelling((gains[1:] - gains[0]).T)
     result = h2_heterogeneity(sweeps)
-    assert result.parts["t2"] == pytest.approx(expected.t2)
     assert result.pvalue == pytest.approx(expected.pvalue)
 
 
@@ -114,7 +113,7 @@ def test_h2_identical_models_and_too_few():
 def test_h2_uses_the_items_that_all_answered():
     a, b = simulated("a", seed=1), simulated("b", seed=2, effect=0.2)
     b.noisy[:, :50] = np.nan
-    assert h2_heterogeneity([a, b]).parts["items"] == 150
+    assert h2_heterogeneity([a, b]).reason.numbers["items"] == 150
     # Items of two benchmarks with equal ids stay apart.
     with pytest.raises(DataError, match="found 0"):
         h2_heterogeneity([a, sweep_with(a.clean, a.noisy, model="a", benchmark="other")])
@@ -132,11 +131,11 @@ def test_h3_by_hand_and_by_every_permutation():
     expected = (flips @ trend[:9] >= trend.sum()).mean()  # (1 + 9) / 512
     assert expected == pytest.approx(10 / 512)
     result = h3_direction([sweep_with(clean, noisy)], rng=rng(), n_permutations=40_000)
-    assert result.parts["p_improve"] == pytest.approx(expected, abs=0.003)
-    assert result.parts["p_degrade"] == 1.0  # nothing was right when clean: no item can degrade
+    assert result.reason.numbers["p_improve"] == pytest.approx(expected, abs=0.003)
+    assert result.reason.numbers["p_degrade"] == 1.0  # nothing was right when clean: no item can degrade
     assert result.pvalue == 1.0
     # OLS slope of the improve counts 2, 5, 9 on r: (9 - 2) / 2.
-    assert result.parts["improve_per_router"] == pytest.approx(3.5)
+    assert result.reason.numbers["up"] == pytest.approx(3.5)
 
 
 def test_h3_slopes_are_those_of_the_transition_counts():
@@ -144,8 +143,8 @@ def test_h3_slopes_are_those_of_the_transition_counts():
     result = h3_direction([s], rng=rng())
     improve = ((1 - s.clean) * s.noisy).sum(axis=1)
     degrade = (s.clean * (1 - s.noisy)).sum(axis=1)
-    assert result.parts["improve_per_router"] == pytest.approx(stats.linregress(s.routers, improve).slope)
-    assert result.parts["degrade_per_router"] == pytest.approx(stats.linregress(s.routers, degrade).slope)
+    assert result.reason.numbers["up"] == pytest.approx(stats.linregress(s.routers, improve).slope)
+    assert result.reason.numbers["down"] == pytest.approx(stats.linregress(s.routers, degrade).slope)
     assert result.effect == pytest.approx(stats.linregress(s.routers, improve - degrade).slope)
 
 
@@ -153,7 +152,7 @@ def test_h3_counts_the_items_of_every_block():
     sweep = simulated(n=ITEMS + 3, r=2)
     sweep.clean[:], sweep.noisy[:] = 0, 0
     sweep.noisy[1, [0, ITEMS - 1, ITEMS, ITEMS + 2]] = 1  # four improve at r=2 and not at r=1
-    assert h3_direction([sweep], rng=rng(), n_permutations=10).parts["improve_per_router"] == pytest.approx(4)
+    assert h3_direction([sweep], rng=rng(), n_permutations=10).reason.numbers["up"] == pytest.approx(4)
 
 
 def test_replicates_are_averaged_in_every_block():
@@ -170,11 +169,11 @@ def test_h3_models_of_one_item_flip_together():
     s = simulated(step=0.01, seed=7)
     alone = h3_direction([s], rng=rng(), n_permutations=20_000)
     twice = h3_direction([s, sweep_with(s.clean, s.noisy, model="twin")], rng=rng(), n_permutations=20_000)
-    assert twice.parts["p_net"] == pytest.approx(alone.parts["p_net"], abs=0.01)
+    assert twice.reason.numbers["p_improve"] == pytest.approx(alone.reason.numbers["p_improve"], abs=0.01)
 
 
 def test_h3_level_with_nested_draws():
-    # Neighbouring r share luck; no trend. The net trend rejects 5 % (Monte-Carlo standard error 1.1 points).
+    # Neighbouring r share luck; no trend. The test of a rise rejects 5 % (Monte-Carlo standard error 1.1 points).
     g, rejected = rng(12), 0
     for _ in range(400):
         p, luck, noisy = g.beta(2, 2, size=100), g.random(100), []
@@ -182,5 +181,5 @@ def test_h3_level_with_nested_draws():
             luck = np.where(g.random(100) < 0.8, luck, g.random(100))
             noisy.append(luck < p)
         s = sweep_with(g.random(100) < p, np.array(noisy))
-        rejected += h3_direction([s], rng=g, n_permutations=299).parts["p_net"] <= 0.05
+        rejected += h3_direction([s], rng=g, n_permutations=299).reason.numbers["p_improve"] <= 0.05
     assert 0.02 <= rejected / 400 <= 0.05 + 3 * 0.011

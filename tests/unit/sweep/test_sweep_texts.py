@@ -19,7 +19,7 @@ NUMBERS = {
     "estimate": 0.0111, "df": 1, "capped": True, "sides": ["noisy", "clean"], "up_to": 8.0, "e_value": 12.0, "runs": 1,
     "slope": 0.0123, "rejected": 1, "pairs": 6, "alpha": 0.05, "models": 3, "count": 1, "excess": ["m on b"],
     "items": 1200, "lowest": -0.0123, "highest": 0.2345, "lowest_model": "m", "highest_model": "o", "p_improve": 0.01,
-    "p_degrade": 0.2, "improve_per_router": 1.25, "degrade_per_router": -2.0, "name": "H2", "error": "One model.",
+    "p_degrade": 0.2, "up": 1.25, "down": -2.0, "name": "H2", "error": "One model.",
     "model": "m", "benchmark": "b", "why": ["too few", "too many"], "score": 0.7123, "loss": 0.1, "about": "run_once",
 }  # fmt: skip
 

@@ -54,10 +54,8 @@ def router_requests(
 
 def _request(work: Work, question: Question, part: Part, prompt: str, key: tuple[Any, ...]) -> GenerationRequest:
     """A call of the router's model. key: what its seed is drawn from beside question and arm."""
-    seed, how = work.seed_of(question, part.arm, *key), work.preparing
-    return GenerationRequest(
-        prompt, question.id, f"{part.arm}/{ROUTER}", seed, how.max_tokens, how.temperature, how.top_p
-    )  # fmt: skip
+    seed, how, role = work.seed_of(question, part.arm, *key), work.preparing, f"{part.arm}/{ROUTER}"
+    return GenerationRequest(prompt, question.id, role, seed, how.max_tokens, how.temperature, how.top_p)
 
 
 def present(work: Work, question: Question, part: Part, messages: Sequence[Generation]) -> list[Presentation]:
@@ -113,10 +111,8 @@ def _prompts(work: Work, question: Question, part: Part, routers: int, texts: li
 
 
 def without_words(text: str, share: float, seed: int) -> str:
-    """A text less a share of its words, drawn by the seed; what a smaller share deletes a larger one does too.
-
-    The number of words is rounded up or down by chance, once for all shares, so that it is right on average.
-    """
+    """A text less a share of its words, drawn by the seed; what a smaller share deletes a larger one does too. Their
+    number is rounded up or down by chance, once for all shares."""
     words = re.findall(r"\S+\s*", text)
     rng = random.Random(seed)
     count = int(share * len(words) + rng.random())
@@ -131,10 +127,7 @@ def router_prompt(protocol: Protocol, question: Question, arm: str, reading: Rea
 
 
 def aggregate(protocol: Protocol, messages: Sequence[str]) -> str:
-    """The messages in order, numbered from 1, as the worker sees them; their number is not stated.
-
-    A router's thinking is removed: it is not part of what a model says, and it tends to solve the question.
-    """
+    """The messages in order, numbered from 1, as the worker sees them; without a router's thinking."""
     return "\n\n".join(
         fill(protocol.templates["message"], {"index": str(i), "text": strip_thinking(message).text})
         for i, message in enumerate(messages, start=1)
@@ -142,11 +135,8 @@ def aggregate(protocol: Protocol, messages: Sequence[str]) -> str:
 
 
 def worker_prompt(protocol: Protocol, messages: Sequence[str], n_options: int, reading: Reading) -> str:
-    """What the worker is sent in a router arm.
-
-    The prompts for the first r and r+1 of the same messages are equal up to the end of message r, as far as the
-    template puts its instructions before `{messages}`; an engine's prefix cache then serves that part.
-    """
+    """What the worker is sent in a router arm. Prompts for more of the same messages begin alike, for prefix caches,
+    where the template puts its instructions before `{messages}`."""
     return answering_prompt(protocol, "worker", "messages", aggregate(protocol, messages), n_options, reading)
 
 

@@ -94,10 +94,9 @@ def asked(row: Mapping[str, Any], n: int) -> tuple[float, float]:
 def expected(n: int, routers: int, table: Entries) -> list[str]:
     """What stopping early would save of n questions, a line a truth, from the rows with the nearest router count."""
     near = min({row["design"]["routers"] for row in table}, key=lambda r: abs(r - routers))
+    named = [name for name, _, _ in CASES[:3]]
     lines = []
-    for row in table:
-        if row["design"]["routers"] != near or row["name"] not in [name for name, _, _ in CASES[:3]]:
-            continue
+    for row in (one for one in table if one["design"]["routers"] == near and one["name"] in named):
         most = min(n, row["design"]["n"])
         mean, share = asked(row, most)
         lines.append(f"{row['name']}: {mean:,.0f} of {most:,} questions on average, {share:.0%} decided")
@@ -113,17 +112,12 @@ def markdown(table: Entries) -> str:
         total = np.cumsum(row["settled"])
         half = int(np.searchsorted(total, row["models"] / 2))
         median = f"{(half + 1) * row['design']['batch']}" if half < total.size else f"> {row['design']['n']}"
-        found = (
-            ("excess", "gain_uncontrolled"),
-            ("no_excess_detected",),
-            ("excess_explained_by_ensembling",),
-            ("brittle",),
-        )
-        shares = [sum(row["verdicts"].get(v, 0) for v in kinds) / row["models"] for kinds in found]
-        shares.append(1 - sum(row["settled"]) / row["models"])
-        errors = [
-            np.sqrt(max(p * (1 - p), 1 / (row["models"] + 1) ** 2 * row["models"]) / row["models"]) for p in shares
-        ]
+        n: int = row["models"]
+        counts: Counter[str] = Counter(row["verdicts"])
+        gain = counts[Verdict.EXCESS] + counts[Verdict.UNCONTROLLED]
+        others = (counts[v] for v in (Verdict.NO_EXCESS, Verdict.EXCESS_EXPLAINED, Verdict.BRITTLE))
+        shares = [found / n for found in (gain, *others, n - sum(row["settled"]))]
+        errors = [np.sqrt(max(p * (1 - p), n / (n + 1) ** 2) / n) for p in shares]
         cells = [f"{100 * p:.1f} ± {100 * e:.1f}" for p, e in zip(shares, errors, strict=True)]
         lines.append([row["name"], f"1..{row['design']['routers']}", *cells, f"{mean:.0f}", median])
     return table_text(head, lines)

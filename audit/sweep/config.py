@@ -55,7 +55,6 @@ ConfigStore.instance().store(name="sweep_schema", node=SweepConfig)
 
 
 def from_hydra(cfg: DictConfig) -> SweepConfig:
-    """The composed config as dataclasses, validated. ConfigError for a key that the schema does not have."""
     config: SweepConfig = from_composed(cfg, SweepConfig)
     validate(config)
     return config
@@ -74,10 +73,10 @@ def validate(config: SweepConfig) -> None:
             "with options, such as benchmark=arc_easy: leave out aggregator and dose."
         )
     design_of(config)
-    known = {*Arm, DELETED, *load_model_config("scripted").scripted.accuracy}  # of every audit
+    known = sorted({*Arm, DELETED, *load_model_config("scripted").scripted.accuracy})  # of every audit
     for name, model in config.model.items():
         for arm in model.scripted.accuracy:
-            check_known(f"arm in scripted.accuracy of model {name}", arm, sorted(known))
+            check_known(f"arm in scripted.accuracy of model {name}", arm, known)
     SweepThresholds.from_mapping(config.verdict)
     check_run(config, worker_of, TEMPLATES)
 

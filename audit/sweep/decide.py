@@ -163,8 +163,7 @@ def _not_compared(e: Evidence, routers: frozenset[int]) -> Reason:
 
 def _not_beyond_ensembling(e: Evidence, t: SweepThresholds, routers: frozenset[int], level: float) -> Decision:
     """Noisy beats clean (and direct) but not as many routers that delete nothing: explained by these where noisy can be
-    above them by no more than the smallest effect that matters, unparsed replies imputed for a gain too; else the data
-    may be too few."""
+    above them by no more than the smallest effect that matters; else the data may be too few."""
     control, gain = e.plain.ensemble, e.ensemble_gain
     assert control is not None  # noqa: S101 - the caller compared with it
     mean, at = control.mean, tuple(sorted(routers))

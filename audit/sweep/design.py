@@ -1,9 +1,8 @@
 """The arms of the sweep, its design and its thresholds (pure): which settings run, which of them share router messages.
 
 The level of a setting is its number of routers. A *router set*, a part of the design, is one set of router messages for
-a question. With independent draws every setting has a set of its own (song2026, section 3.2); with nested draws r uses
-the first r messages of one set. All rows of a router set are computed and stored together, so a set is also the unit of
-resumption.
+a question: with independent draws of each setting (song2026, section 3.2); with nested draws r uses the first r
+messages of one set. All rows of a router set are computed and stored together.
 """
 
 import re
@@ -44,7 +43,6 @@ class Aggregator(StrEnum):
 
 
 MAX_ROUTERS = 64
-
 _RANGE = re.compile(r"^(\d+)(?:\.\.(\d+))?$")
 _EXAMPLE = (
     "Expected '<first>..<last>' with 1 <= first <= last, a number, or a list, such as r=1..9, r=3 or 'r=[1,3,9]'."
@@ -70,8 +68,9 @@ def parse_doses(value: object) -> tuple[int, ...]:
     """`[0,.1,.2,.4,.6]` -> (0, 10, 20, 40, 60), percents of words; null -> (). ConfigError for anything else."""
     if value is None:
         return ()
-    numbers = isinstance(value, Sequence) and all(type(one) in (int, float) and 0 <= one < 1 for one in value)
-    doses = tuple(sorted({round(100 * one) for one in value})) if numbers and isinstance(value, Sequence) else ()
+    shares = value if isinstance(value, Sequence) else ()
+    numbers = all(type(one) in (int, float) and 0 <= one < 1 for one in shares)
+    doses = tuple(sorted({round(100 * one) for one in shares})) if numbers else ()
     if len(doses) < 2 or doses[0] != 0:
         raise ConfigError(
             f"Invalid dose: {value!r}. Expected shares of words to delete, 0 (the whole question) among them and all "
@@ -86,10 +85,8 @@ def n_messages(part: Part) -> int:
 
 
 def missing_controls(design: Design) -> tuple[str, ...]:
-    """One sentence for each control that this design does not run and without which a gain stays `gain_uncontrolled`.
-
-    Empty too where there is no noisy arm, in which no gain is looked for.
-    """
+    """One sentence for each control that this design does not run and without which a gain stays `gain_uncontrolled`;
+    none where there is no noisy arm."""
     run = {(s.arm, s.level) for s in design.settings}
     noisy = {level for arm, level in run if arm == Arm.NOISY_REWRITE}
     out = []
@@ -125,31 +122,30 @@ def make_design(
     """The settings of one audit (song2026, sections 4.1-4.3).
 
     `forward_full` at r=1 is the clean baseline, repeated max(replicates, clean_replicates) times, as the noisy arm is
-    max(replicates, noisy_replicates) times. With
-    `ensemble_control` it is also run at every other r of `routers`. doses: percents of words that are deleted.
+    max(replicates, noisy_replicates) times. With `ensemble_control` it is also run at every other r of `routers`.
+    doses: percents of words that are deleted.
     """
     check_counts(replicates=replicates, clean_replicates=clean_replicates, noisy_replicates=noisy_replicates)
+
+    def of(arm: Arm, levels: Sequence[int], replicate: int) -> list[Part]:
+        sets = [levels] if draws == Draws.NESTED else [[r] for r in levels]
+        return [Part(arm, tuple(some), replicate) for some in sets]
+
     sets: list[Part] = []
     if Arm.DIRECT in arms:
         sets += [Part(Arm.DIRECT, (0,), k) for k in range(direct_replicates)]
     if Arm.FORWARD_FULL in arms:
         ensemble = tuple(r for r in routers if r > 1) if ensemble_control else ()
         for k in range(max(replicates, clean_replicates)):
-            sets += _sets(Arm.FORWARD_FULL, (1, *(ensemble if k < replicates else ())), k, draws)
+            sets += of(Arm.FORWARD_FULL, (1, *(ensemble if k < replicates else ())), k)
     if Arm.NOISY_REWRITE in arms:
         for k in range(max(replicates, noisy_replicates)):
-            sets += _sets(Arm.NOISY_REWRITE, tuple(routers), k, draws)
+            sets += of(Arm.NOISY_REWRITE, routers, k)
     if doses:
         sets.append(Part(DELETED, tuple(doses)))
     if not sets:
         raise ConfigError(f"No arm to run. Expected some of: {', '.join(Arm)}.")
     return Design(tuple(sets), kind=draws.value)
-
-
-def _sets(arm: Arm, routers: tuple[int, ...], replicate: int, draws: Draws) -> list[Part]:
-    if draws == Draws.NESTED:
-        return [Part(arm, routers, replicate)]
-    return [Part(arm, (r,), replicate) for r in routers]
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,18 @@
 """Every outcome, packed for the page's per-question drill-down (pure: Arrow rows in, JSON-ready blocks out).
 
-100,000 outcomes repeat most of their text: nested draws share router messages, and a worker prompt is little more than
-its messages. So every distinct text is stored once, in chunks that the page parses only when it needs them; a worker
-prompt is a list of pieces, of which the messages are some; and the columns that filters read are typed arrays.
+100,000 outcomes repeat most of their text. So every distinct text is stored once, in chunks that the page parses only
+when it needs them; a worker prompt is a list of pieces, of which the messages are some; and the columns that filters
+read are typed arrays.
 """
 
 import base64
 import hashlib
 import json
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -27,10 +28,8 @@ MAX_TEXT_BYTES = 5_000_000  # beyond it texts are left out question by question
 CHUNK_CHARACTERS = 1_000_000  # of text in one block that the page parses at a time
 SHORT_MESSAGE = 16  # a message shorter than this is not looked for in the worker prompt: it could match by chance
 
-# What became of a row against the clean baseline of the same question: the mean over all runs of forward_full at r=1.
-# "improve" is right here and wrong in some clean run, with that share of them as its weight: the weights of a setting
-# add up to the counts of Table 2, and their balance to the gain. (The majority of the clean runs, or one of them, would
-# not: the first is more often right than a run is.)
+# What became of a row against the clean runs of the same question. "improve" is right here and wrong in some clean run,
+# with that share of them as its weight: the weights of a setting add up to the counts of Table 2, as no majority would.
 TRANSITIONS = ("improve", "degrade", "stays right", "stays wrong", "not comparable", "clean baseline")
 STATES = ("correct", "wrong", "unparsed", "truncated", "error")  # place: 1 less the number that `State` has
 ARMS = (*(arm.value for arm in Arm), DELETED)
@@ -58,53 +57,36 @@ class DrillDown:
     rows_with_text: int
 
 
-class _Texts:
-    """Distinct strings, numbered in the order of their first use."""
-
-    def __init__(self) -> None:
-        self.index: dict[str, int] = {}
-
-    def add(self, text: str) -> int:
-        return self.index.setdefault(text, len(self.index))
-
-    def chunks(self) -> tuple[list[list[str]], list[int]]:
-        """(chunks, number of the first string of each)."""
-        chunks: list[list[str]] = []
-        starts: list[int] = []
-        size = CHUNK_CHARACTERS
-        for number, text in enumerate(self.index):
-            if size >= CHUNK_CHARACTERS:
-                chunks.append([])
-                starts.append(number)
-                size = 0
-            chunks[-1].append(text)
-            size += len(text) + 1
-        return chunks, starts
+def _chunks(texts: Iterable[str]) -> tuple[list[list[str]], list[int]]:
+    """(chunks, number of the first text of each)."""
+    chunks: list[list[str]] = []
+    starts: list[int] = []
+    size = CHUNK_CHARACTERS
+    for number, text in enumerate(texts):
+        if size >= CHUNK_CHARACTERS:
+            chunks.append([])
+            starts.append(number)
+            size = 0
+        chunks[-1].append(text)
+        size += len(text) + 1
+    return chunks, starts
 
 
 def script_json(value: Any) -> str:
     """JSON that can stand inside a <script> element: no character in it can end the element or start another."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for character, escape in _ESCAPES:
-        text = text.replace(character, escape)
-    return text
-
-
-_ESCAPES = (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"))
+    return text.translate({ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 
 
 class DrillRows:
-    """Rows for the drill-down as they are read: columns as lists in which equal texts are one object.
-
-    `pieces` stands in for `prompt`: all prompts whole would fill the memory. `state` is what became of the row.
-    """
+    """Rows for the drill-down as they are read: columns as lists in which equal texts are one object, and `pieces` in
+    place of `prompt`."""
 
     def __init__(self) -> None:
         self._shared: dict[str, str] = {}
         self._columns: dict[str, list[Any]] = {name: [] for name in (*_AS_STORED, "router_messages", "pieces", "state")}
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Take rows in; of the columns of the shard schema, those of COLUMNS."""
         for part in pa.table(batch).combine_chunks().to_batches():
             for name in _AS_STORED:
                 self._columns[name] += shared_values(part.column(name), self._shared)
@@ -118,25 +100,21 @@ class DrillRows:
 
     def in_order(self) -> dict[str, list[Any]]:
         """The columns in canonical order of the rows."""
-        col = self._columns
-        keys = list(zip(*(col[name] for name in _ORDER), strict=True))
+        by = ("benchmark", "question_id", "model", "arm", "routers", "replicate")
+        keys = list(zip(*map(self._columns.get, by), strict=True))
         order = sorted(range(len(keys)), key=keys.__getitem__)
-        return {name: [values[i] for i in order] for name, values in col.items()}
-
-
-_ORDER = ("benchmark", "question_id", "model", "arm", "routers", "replicate")
+        return {name: [values[i] for i in order] for name, values in self._columns.items()}
 
 
 def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) -> DrillDown:
-    """Pack rows. Their order is made canonical, so shards in another order give the same page.
+    """Pack rows; shards in another order give the same page.
 
-    Where the distinct texts are larger than `max_text_bytes`, whole questions lose theirs, in an order drawn from
-    `seed` and the question's id: every model and setting keeps the texts of the same questions.
+    Where the distinct texts are larger than `max_text_bytes`, whole questions lose theirs, drawn by `seed`.
     """
     col = rows.in_order()
     n = len(col["model"])
     state = [1 - one for one in col["state"]]
-    kept = _questions_with_text(col, n, seed, max_text_bytes)
+    kept = _questions_with_text(col, seed, max_text_bytes)
     names = ("benchmark", "question_id", "question", "options", "gold")
     asked, question_of = _encoded((*key[:3], tuple(key[3]), key[4]) for key in zip(*map(col.get, names), strict=True))
     models, model_codes = _encoded(col["model"])
@@ -150,7 +128,7 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
         i: [None if s is None or not np.isfinite(s) else round(s, 3) for s in scores]
         for i, scores in enumerate(col["option_logprobs"]) if refs[i] and scores
     }  # fmt: skip
-    chunks, starts = texts.chunks()
+    chunks, starts = _chunks(texts)
     transition, weight = _transitions(col, state)
     sent = zip(col["router_messages"], refs, strict=True)
     head = {
@@ -186,17 +164,22 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
 def _written(
     col: Mapping[str, list[Any]], asked: Sequence[Any], question_of: Sequence[int], kept: Set[Any],
     benchmarks: Sequence[str],
-) -> tuple[_Texts, list[list[Any]], list[list[int]]]:  # fmt: skip
-    """All texts; each question with the numbers of its own; those of each row's messages, reply, error and prompt."""
-    texts, questions, refs = _Texts(), list[list[Any]](), list[list[int]]()
+) -> tuple[dict[str, int], list[list[Any]], list[list[int]]]:  # fmt: skip
+    """All texts with their numbers; each question with those of its own; those of each row's messages, reply, error and
+    prompt."""
+    texts, questions, refs = dict[str, int](), list[list[Any]](), list[list[int]]()
+
+    def add(text: str) -> int:
+        return texts.setdefault(text, len(texts))
+
     for i, k in enumerate(question_of):
         benchmark, id_, text, options, gold = asked[k]
         has_text = (benchmark, id_) in kept
         if k == len(questions):  # its first row
-            own = [texts.add(text), [texts.add(o) for o in options]] if has_text else [-1, len(options)]
+            own = [add(text), [add(o) for o in options]] if has_text else [-1, len(options)]
             questions.append([benchmarks.index(benchmark), id_, *own, gold, col["group"][i]])
         row = (*col["router_messages"][i], col["response"][i] or "", col["error"][i] or "", *col["pieces"][i])
-        refs.append([*map(texts.add, row)] if has_text else [])
+        refs.append([*map(add, row)] if has_text else [])
     return texts, questions, refs
 
 
@@ -216,26 +199,18 @@ def pieces(prompt: str, messages: Sequence[str]) -> list[str]:
     parts: list[str] = []
     at = 0
     for message in messages:
-        if len(message) < SHORT_MESSAGE:
-            continue
         found = prompt.find(message, at)
-        if found < 0:
-            continue
-        if found > at:
-            parts.append(prompt[at:found])
-        parts.append(message)
-        at = found + len(message)
-    if at < len(prompt):
-        parts.append(prompt[at:])
-    return parts
+        if found >= 0 and len(message) >= SHORT_MESSAGE:
+            parts += [prompt[at:found], message]
+            at = found + len(message)
+    return [part for part in (*parts, prompt[at:]) if part]
 
 
-def _questions_with_text(col: dict[str, list[Any]], n: int, seed: int, limit: int) -> set[tuple[str, str]]:
+def _questions_with_text(col: dict[str, list[Any]], seed: int, limit: int) -> set[tuple[str, str]]:
     """(benchmark, question_id) whose texts fit: all of them, or as many as `limit` bytes hold, in a drawn order."""
     seen: dict[tuple[str, str], set[str]] = {}
     refs: Counter[tuple[str, str]] = Counter()
-    for i in range(n):
-        key = col["benchmark"][i], col["question_id"][i]
+    for i, key in enumerate(zip(col["benchmark"], col["question_id"], strict=True)):
         own = seen.setdefault(key, set())
         own.update((col["question"][i], col["response"][i] or ""), col["options"][i])
         own.update(col["router_messages"][i], col["pieces"][i])
@@ -244,14 +219,7 @@ def _questions_with_text(col: dict[str, list[Any]], n: int, seed: int, limit: in
     if sum(sizes.values()) <= limit:
         return set(sizes)
     drawn = in_drawn_order(sizes, seed)
-    kept: set[tuple[str, str]] = set()
-    used = 0.0
-    for key in drawn:
-        used += sizes[key]
-        if used > limit:
-            break
-        kept.add(key)
-    return kept
+    return set(drawn[: bisect_right(list(accumulate(sizes[key] for key in drawn)), limit)])
 
 
 def in_drawn_order(keys: Iterable[tuple[str, str]], seed: int) -> list[tuple[str, str]]:

@@ -1,9 +1,4 @@
-"""Figures 2-5 of song2026 and each model's gain under noise: plain numbers in, `Figure` out.
-
-Sizes are in inches, accuracies in 0-1.
-
-Colours are Okabe and Ito's, which colour-blind readers can tell apart, and every series has a marker of its own.
-"""
+"""Figures 2-5 of song2026 and each model's gain under noise: plain numbers in (accuracies 0-1), `Figure` out."""
 
 import math
 from collections.abc import Sequence
@@ -49,10 +44,9 @@ def violation_pattern(points: Sequence[RouterSummary]) -> Figure:
     left.bar(r, [p.violating_models for p in points], color=canvas.BLUE, width=0.62)
     total = max(p.models for p in points)
     for p in points:
-        left.annotate(
-            f"{p.violating_models}/{p.models}", (p.routers, p.violating_models), (0, 2), textcoords="offset points",
-            ha="center", va="bottom", fontsize=8,
-        )  # fmt: skip
+        at = p.routers, p.violating_models
+        text = f"{p.violating_models}/{p.models}"
+        left.annotate(text, at, (0, 2), textcoords="offset points", ha="center", va="bottom", fontsize=8)
     left.set_ylim(0, total * 1.12 + 0.2)
     left.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     left.set(title="Models above their clean baseline", ylabel="Models")
@@ -98,28 +92,21 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
 def transitions(points: Sequence[RouterSummary]) -> Figure:
     """Figure 4: questions that turned right (improve) and wrong (degrade) under noise, over r, and their balance."""
     figure, left, right, r = _two_panels(points)
-    left.plot(
-        r, [p.improve for p in points], color=canvas.GREEN, marker="o", linewidth=1.6, label="improve: wrong → right"
-    )
-    left.plot(
-        r, [p.degrade for p in points], color=canvas.VERMILLION, marker="s", linestyle="--", linewidth=1.6,
-        label="degrade: right → wrong",
-    )  # fmt: skip
-    top = max([*(p.improve for p in points), *(p.degrade for p in points), 1])
-    left.set_ylim(0, top * 1.32)
+    up, down = [p.improve for p in points], [p.degrade for p in points]
+    left.plot(r, up, color=canvas.GREEN, marker="o", linewidth=1.6, label="improve: wrong → right")
+    left.plot(r, down, "s--", color=canvas.VERMILLION, linewidth=1.6, label="degrade: right → wrong")
+    left.set_ylim(0, max([*up, *down, 1]) * 1.32)
     left.set(title="Questions that changed, all models together", ylabel="Questions")
     left.legend(loc="upper left", fontsize=8.5, ncols=1)
     net = [p.improve - p.degrade for p in points]
     bars = right.bar(r, net, width=0.62, color=[canvas.GREEN if v >= 0 else canvas.VERMILLION for v in net])
     for bar, value in zip(bars, net, strict=True):
+        away, side = (0, 2), "bottom"
         if value < 0:
-            bar.set_hatch("///")
-            bar.set_edgecolor(canvas.PAPER)
-        right.annotate(
-            _signed(value), (bar.get_x() + bar.get_width() / 2, value),
-            (0, 2 if value >= 0 else -2), textcoords="offset points", ha="center",
-            va="bottom" if value >= 0 else "top", fontsize=8,
-        )  # fmt: skip
+            bar.set(hatch="///", edgecolor=canvas.PAPER)
+            away, side = (0, -2), "top"
+        at = bar.get_x() + bar.get_width() / 2, value
+        right.annotate(_signed(value), at, away, textcoords="offset points", ha="center", va=side, fontsize=8)
     span = max([abs(v) for v in net] + [1])
     right.set_ylim(-span * 1.25 if min(net) < 0 else 0, span * 1.25 if max(net) > 0 else span * 0.25)
     right.axhline(0, color=canvas.MUTED, linewidth=0.8)

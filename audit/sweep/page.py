@@ -23,7 +23,7 @@ from audit.statistics.paired import CellOutcomes, State
 from audit.statistics.values import levels_of, replicates_of, settings_values, to_values
 from audit.sweep import figures as charts
 from audit.sweep.design import DELETED, Aggregator, Arm, SweepThresholds
-from audit.sweep.drill import DrillDown, pack, script_json
+from audit.sweep.drill import pack, script_json
 from audit.sweep.messages import ByRouters
 from audit.sweep.paper import SettingRow, breadths, model_summary, router_summary
 from audit.sweep.replay import aggregator_of
@@ -35,7 +35,6 @@ from audit.verdict.result import Calibration, Status
 from audit.verdict.simulated import told
 from audit.verdict.tables import columns
 
-# Where a setting was run more than once. The page counts runs from 1.
 BY_CHANCE = (
     "By chance alone a clean model is above its own baseline in 44 % of its settings where noise costs it nothing, in "
     "13 % where it costs 5 points, and in 2 % where it costs 10 (100 questions, nine router counts)."
@@ -68,16 +67,11 @@ POOLED = " Runs of one condition are averaged, as in the verdict."
 _WORDS: dict[str, Any] = {
     "gates": GATES, "labels": LABELS, "words": VERDICTS, "arms": ARMS, "evidence": EVIDENCE, "by_chance": BY_CHANCE,
 }  # fmt: skip
-
-
 Names = dict[tuple[str, str], str]  # what each (model, benchmark) is called
 
 
 def page(run: RunVerdict, behind: Behind) -> Page:
-    """Figures, tables and the page of a verdict that was reached over these cells.
-
-    Where some setting was run more than once, the page says that figures and the paper's tables average these runs.
-    """
+    """Figures, tables and the page of a verdict that was reached over these cells."""
     cells, names = behind.cells, _names(run, behind.cells)
     rows = [SettingRow(**row) for row in run.paper["cells"]]  # the verdict's own: nothing is computed twice
     accuracies = [a for cell in cells for a in setting_accuracies(cell.without(DELETED))]
@@ -103,13 +97,9 @@ def page(run: RunVerdict, behind: Behind) -> Page:
 def _names(run: RunVerdict, cells: Sequence[CellOutcomes]) -> Names:
     """The model, with its benchmark where the panel holds several; what lacks rows is marked."""
     several = len({c.benchmark for c in cells}) > 1
+    names = {(c.model, c.benchmark): f"{c.model} · {c.benchmark}" if several else c.model for c in cells}
     short = {(r.model, r.benchmark) for r in run.rows if not r.complete}
-    return {
-        (c.model, c.benchmark): c.model
-        + (f" · {c.benchmark}" if several else "")
-        + (" (incomplete)" if (c.model, c.benchmark) in short else "")
-        for c in cells
-    }
+    return {key: f"{name} (incomplete)" if key in short else name for key, name in names.items()}
 
 
 def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -> dict[str, Any]:
@@ -119,8 +109,9 @@ def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -
     head = {**drill.head, "arm_words": [ARMS[arm] for arm in drill.head["arms"]], "gates": _gate_items(ranked)}
     pooled = POOLED if any(s.replicate > 0 for c in behind.cells for s in c.settings) else ""
     aggregators = sorted({aggregator_of(d) for d in behind.dirs})
+    place = {model: {"model": k} for k, model in enumerate(drill.head["models"])}  # in the list of answers
     return {
-        "gated": [Gated(names[c.model, c.benchmark], c.gates, _where(c, drill)) for c in ranked],
+        "gated": [Gated(names[c.model, c.benchmark], c.gates, place.get(c.model, {})) for c in ranked],
         "subtitle": _subtitle(ranked, total_rows, aggregators),
         "pooled": pooled,
         "against_clean": (AGAINST_CLEAN[0], AGAINST_CLEAN[1] + pooled),
@@ -140,12 +131,6 @@ def calibrated(found: Calibration | None) -> dict[str, Any]:
         "design": [(LABELS[name], number(value)) for name, value in (found.design if found else {}).items()],
         "truths": [(t, [told(rates, f"{t}_{v}") for v in verdicts]) for t in TRUTHS if f"{t}_excess" in rates],
     }
-
-
-def _where(cell: SweepResult, drill: DrillDown) -> dict[str, int]:
-    """The model by its place in the list of answers; nothing where none of its answers is on the page."""
-    models = drill.head["models"]
-    return {"model": models.index(cell.model)} if cell.model in models else {}
 
 
 def _gate_items(cells: Sequence[SweepResult]) -> list[dict[str, Any]]:
@@ -177,10 +162,7 @@ def _subtitle(cells: Sequence[SweepResult], total_rows: int, aggregators: Sequen
 def _figures(
     cells: Sequence[CellOutcomes], run: RunVerdict, rows: Sequence[SettingRow], names: Names
 ) -> dict[str, Figure]:
-    """Every figure that these cells can carry, by name.
-
-    All are over every replicate, as the verdict is: a figure of one run of each setting could say the opposite.
-    """
+    """Every figure that these cells can carry, by name: over every replicate, as the verdict is."""
     out = _reach(cells, run, names)
     gains = [
         charts.GainRow(names[c.model, c.benchmark], c.verdict, c.effect, c.noise_floor.mean_absolute_gain)
@@ -218,10 +200,8 @@ def _reach(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict
 
 @dataclass(frozen=True)
 class SettingAccuracy:
-    """One setting of one cell. n: questions; states: by the name of a `State`, how many of them.
-
-    accuracy (0-1, over those answered), low, high are None where nothing was answered.
-    """
+    """One setting of one cell. n: questions, by the name of a `State` in states. accuracy (0-1, over those answered),
+    low, high: None where nothing was answered."""
 
     model: str
     benchmark: str
@@ -238,10 +218,8 @@ class SettingAccuracy:
 
 
 def setting_accuracies(cell: CellOutcomes) -> list[SettingAccuracy]:
-    """One row per setting of a cell, in the order of its settings."""
     rows = []
-    for setting in cell.settings:
-        state = cell.row(setting)
+    for setting, state in zip(cell.settings, cell.state, strict=True):
         states = {s.name.lower(): int(np.count_nonzero(state == s)) for s in State}
         found = interval(to_values(state), cell.cluster) or (None, None, None)
         rows.append(SettingAccuracy(cell.model, cell.benchmark, setting, cell.n, states, *found))
@@ -261,12 +239,12 @@ def dose_of(cell: CellOutcomes) -> Dose | None:
     rows = tuple(row for row in setting_accuracies(cell) if row.setting.arm == DELETED)
     if not rows:
         return None
-    doses = [row.setting.level / 100 for row in rows]
     values = np.stack([to_values(cell.row(row.setting)) for row in rows], axis=1)
     try:
-        return Dose(rows, slope_at_zero(doses, values, cell.cluster))
+        slope = slope_at_zero([row.setting.level / 100 for row in rows], values, cell.cluster)
     except DataError:
-        return Dose(rows, None)
+        slope = None
+    return Dose(rows, slope)
 
 
 def model_scores(cell: CellOutcomes, label: str) -> charts.ModelScores:
@@ -314,11 +292,7 @@ def _of_cells(run: RunVerdict, part: str, *names: str) -> str:
 def _tables(
     run: RunVerdict, rows: Sequence[SettingRow], accuracies: Sequence[SettingAccuracy], doses: Sequence[Dose]
 ) -> dict[str, str]:
-    """Every table of a report, by the name of its file.
-
-    contrasts: p asks whether the first condition is better; ci_low, ci_high are two-sided. dose: by share of words
-    deleted; the slope at 0 is of the whole cell. mechanism: shares of words, and accuracy of the noisy arm.
-    """
+    """Every table of a report, by the name of its file."""
     found = {
         "table1_models.csv": write(
             model_summary(rows), "model", "violation_count", "violation_rate", "max_positive_excess",

@@ -21,10 +21,10 @@ _EARLY = "  stop=early would ask (simulated, three clean runs, no groups, looks 
 
 @dataclass(frozen=True)
 class Plan:
-    """Calls and estimated tokens of one model's sweep, and what it can detect. Tokens are before any prefix caching.
+    """Calls and estimated tokens (before any prefix caching) of one model's sweep, and what it can detect.
 
-    groups: of questions that resampling keeps together (subject, passage); as many as questions where there are none.
-    router_counts, panel: the tests of a cell, and the cells of the run that are corrected for together.
+    groups: of questions that resampling keeps together; as many as questions where there are none. router_counts,
+    panel: the tests of a cell, and the cells of the run that are corrected for together.
     """
 
     questions: int
@@ -45,21 +45,17 @@ class Plan:
 def make_plan(
     asked: Asked, design: Design, *, thresholds: SweepThresholds, groups: int | None = None, panel: int = 1
 ) -> Plan:
-    """What a sweep asks of one model, and what it could find.
-
-    groups: of its questions (None: every question its own). panel: cells of the run.
-    """
+    """What a sweep asks of one model, and what it could find. groups: None where every question is its own."""
     n, tokens = asked.questions, asked.planned.tokens
     counts = router_counts(design)
     groups = n if groups is None else groups
     n_tests, runs = counts * panel, runs_of(design.settings)
     possible = can_reject(groups, thresholds.alpha / SIDES / panel)
-    rows = n * len(design.settings)
     return Plan(
         questions=n,
         groups=groups,
         settings=len(design.settings),
-        rows=rows,
+        rows=n * len(design.settings),
         router_calls=asked.prepared,
         worker_calls=sum(asked.arms.values()),
         prompt_tokens=tokens.prompt,
@@ -106,9 +102,8 @@ def planned(config: SweepConfig) -> Planned:
 
 def describe(asked: Asked, plan: Plan, design: Design, thresholds: SweepThresholds, there: int) -> list[str]:
     """The plan in lines a person reads, the warning last. there: questions of the benchmark."""
-    saved = ""
-    if design.kind == Draws.INDEPENDENT:
-        saved = " (draws=nested would reuse router messages across r)"
+    independent = design.kind == Draws.INDEPENDENT
+    saved = " (draws=nested would reuse router messages across r)" if independent else ""
     return [
         f"  questions          {plan.questions:>12,}",
         f"  settings           {plan.settings:>12,}",

@@ -1,7 +1,7 @@
 """Another model answers from the router messages of an earlier run (`messages_from=RUN_DIR`): no router is called.
 
 The messages are copied beside the shards of the new run (`messages.arrow`), so that it can be rebuilt by itself. Such a
-run is the hint reference of the run it took them from: `same_messages` finds the cells that were sent the very same.
+run is the hint reference of the run it took them from (`same_messages`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -100,7 +100,7 @@ def _save(table: pa.Table, run_dir: Path) -> None:
 
 def _messages(run_dir: Path, of: str | None, resolved: ResolvedRun) -> pa.Table:
     """Key and messages of every router set that the design needs. ConfigError where the earlier run is of several
-    models and none is named, or asked other questions, options or settings."""
+    models and none is named, or asked otherwise."""
     asked = {(q.benchmark, q.id): (list(q.options), q.gold) for one in resolved.samples for q in one.questions()}
     parts = {(str(p.arm), max(p.levels), p.replicate) for p in resolved.design.parts if p.arm not in WITHOUT_ROUTER}
     needed = dict.fromkeys(q + part for q, part in product(asked, sorted(parts)))  # in order
@@ -127,14 +127,10 @@ def _messages(run_dir: Path, of: str | None, resolved: ResolvedRun) -> pa.Table:
             f"#{replicate} of {question} in {benchmark}. Type its own command (n, r, arms, replicates, seed), with "
             "another model and messages_from."
         )
-    return _table(kept)
-
-
-def _table(kept: Mapping[tuple[Any, ...], list[str]]) -> pa.Table:
-    rows = [(*key, messages) for key, messages in kept.items()]
-    types = (pa.string(), pa.string(), pa.string(), pa.int32(), pa.int32(), pa.list_(pa.string()))
-    names = (*_KEY, "router_messages")
-    return pa.table({n: pa.array(c, t) for n, c, t in zip(names, zip(*rows, strict=True), types, strict=True)})
+    *columns, sent = zip(*((*key, messages) for key, messages in kept.items()), strict=True)
+    types = (pa.string(), pa.string(), pa.string(), pa.int32(), pa.int32())
+    table = {name: pa.array(column, t) for name, column, t in zip(_KEY, columns, types, strict=True)}
+    return pa.table(table | {"router_messages": pa.array(sent, pa.list_(pa.string()))})
 
 
 def same_messages(
@@ -145,26 +141,24 @@ def same_messages(
     DataError where a reference run has the messages of none of the cells, or is of the model that it is to judge.
     """
     found: dict[tuple[str, str], CellOutcomes] = {}
-    if not references:
-        return found
-    tested = _digests(run_dirs)
+    tested = _digests(run_dirs) if references else {}
     for place in references:
-        of_place = _digests([place])
         outcomes = {(c.model, c.benchmark): c for c in read_outcomes(place, SCHEMA).cells}
-        matched = False
-        for key, sent in tested.items():
-            for other, theirs in of_place.items():
-                if other[1] == key[1] and theirs and theirs.items() <= sent.items():
-                    if other[0] == key[0]:
-                        raise DataError(f"{place} is of {key[0]} itself: a hint reference is another model.")
-                    found[key] = outcomes[other]
-                    matched = True
-        if not matched:
+        same = [
+            (key, other)
+            for (other, theirs), (key, sent) in product(_digests([place]).items(), tested.items())
+            if other[1] == key[1] and theirs and theirs.items() <= sent.items()
+        ]
+        if not same:
             raise DataError(
                 f"The messages of {place} are not those of {', '.join(map(str, run_dirs))}. A hint reference is a run "
                 "with messages_from=RUN_DIR."
             )
-    return {key: cell for key, cell in found.items() if any((c.model, c.benchmark) == key for c in cells)}
+        for key, other in same:
+            if other == key:
+                raise DataError(f"{place} is of {key[0]} itself: a hint reference is another model.")
+            found[key] = outcomes[other]
+    return {key: found[key] for c in cells if (key := (c.model, c.benchmark)) in found}
 
 
 def _digests(run_dirs: Sequence[Path]) -> dict[tuple[str, str], dict[tuple[str, str, int, int], bytes]]:

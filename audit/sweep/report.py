@@ -1,8 +1,5 @@
 """Shards of one run, or of several merged into one panel -> their report. The shards are read in two passes: outcomes,
-then every text with the rows of the drill-down.
-
-manifest.json adds facts about a run where it is there.
-"""
+then every text with the rows of the drill-down."""
 
 from bisect import bisect_right
 from collections import Counter
@@ -93,8 +90,7 @@ MAX_QUESTIONS_ON_PAGE = 20_000  # some 100 bytes each, its texts apart
 
 @dataclass(frozen=True)
 class Behind:
-    """What stands behind a verdict: the runs, their cells, and the rows of the drill-down. seed: of the draw where not
-    all texts fit."""
+    """What stands behind a verdict. listed: of the drill-down; seed: of the draw where not all texts fit."""
 
     dirs: Sequence[Path]
     cells: list[CellOutcomes]
@@ -115,18 +111,15 @@ def judge(
 ) -> tuple[RunVerdict, Behind]:
     """The verdict of one run, or of several as one panel.
 
-    seed: of the resamples and of the draw where not all texts fit. n_resamples, thresholds and control_benchmark go to
-    `analyse`. references: runs of other models that answered from the same messages. reads: the first pass over each
-    run, where it was made.
+    seed: of the resamples and of the draw where not all texts fit. references: runs of other models that answered from
+    the same messages. reads: the first pass over each run, where it was made.
     Raises ShardError when a run has no shards, DataError when two runs cannot be one panel.
     """
-    if not dirs:
-        raise DataError("No run directory given. Expected at least one, such as outputs/my_run.")
     reads = reads or [read_run(run_dir) for run_dir in dirs]
     rows = check_panel(reads)
     cells = sorted((c for read in reads for c in read.outcomes.cells), key=lambda c: (c.model, c.benchmark))
     texts, listed = read_texts(reads, drawn_questions(cells, seed))
-    analysed = analyse(
+    run = analyse(
         [c.without(DELETED) for c in cells],
         texts,
         thresholds=thresholds,
@@ -139,27 +132,22 @@ def judge(
         early=largest_clusters(dirs),
         references=same_messages(cells, dirs, references),
     )
-    return _with_sensitivity(analysed, reads), Behind(dirs, cells, listed, seed)
-
-
-def _with_sensitivity(run: RunVerdict, reads: Sequence[Read]) -> RunVerdict:
-    """The same verdict with what the sweep was measured to notice: by its run's file, or the shipped one."""
     found = {(c.model, c.benchmark): load_sensitivity(read.run_dir) for read in reads for c in read.outcomes.cells}
     quoted = (with_reservations(r, "sweep", {}, found[r.model, r.benchmark], Field(r.n_questions)) for r in run.results)
-    return replace(run, results=tuple(quoted))
+    return replace(run, results=tuple(quoted)), Behind(dirs, cells, listed, seed)
 
 
 def analysis_options(run_dirs: Sequence[Path], asked: Mapping[str, Any]) -> dict[str, Any]:
     """seed, thresholds and control benchmark: as asked for, else as the runs' manifests say; no manifest, the defaults.
-
-    Raises ConfigError where the runs were judged differently: then no one verdict is theirs.
-    """
+    ConfigError where the runs were judged differently."""
     options: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     found = [(d, Manifest.load(d).analysis) for d in run_dirs if (d / MANIFEST).exists()]
     for name in ("seed", "thresholds", "control_benchmark"):
         told = [(run_dir, analysis[name]) for run_dir, analysis in found if analysis.get(name) is not None]
         if told and name not in options:
-            options[name] = _agreed(name, told)
+            options[name] = told[0][1]
+            if any(value != told[0][1] for _, value in told):
+                raise ConfigError(_disagreeing(name, told))
     if references := [Path(one) for _, analysis in found for one in analysis.get("references") or ()]:
         options["references"] = references
     if "thresholds" in options:
@@ -167,23 +155,17 @@ def analysis_options(run_dirs: Sequence[Path], asked: Mapping[str, Any]) -> dict
     return options
 
 
-def _agreed(name: str, told: Sequence[tuple[Path, Any]]) -> Any:
-    """What every run says. ConfigError where they differ."""
-    first = told[0][1]
-    if all(value == first for _, value in told):
-        return first
+def _disagreeing(name: str, told: Sequence[tuple[Path, Any]]) -> str:
     listed = "; ".join(f"{run_dir}: {value}" for run_dir, value in told)
-    way = f"Say which: --{name.replace('_', '-')} {first}."
+    way = f"Say which: --{name.replace('_', '-')} {told[0][1]}."
     if name == "thresholds":
         way = "Start the runs again with the same verdict.* (nothing is computed twice)."
-    raise ConfigError(f"The runs were judged with different {name}: {listed}. {way}")
+    return f"The runs were judged with different {name}: {listed}. {way}"
 
 
 def check_panel(reads: Sequence[Read]) -> list[CellRows]:
-    """The rows found and expected of all runs.
-
-    DataError when a model x benchmark comes from two runs or in two revisions: then they are no panel.
-    """
+    """The rows found and expected of all runs. DataError when a model x benchmark comes from two runs or in two
+    revisions: then they are no panel."""
     homes: dict[tuple[str, str], list[tuple[str, Path]]] = {}
     rows: list[CellRows] = []
     for read in reads:

@@ -1,15 +1,12 @@
-"""Does the instrument notice when it is broken? Faults are injected into a copy of the run's own outcomes.
-
-Each fault has one gate that must catch it. A gate that failed before the fault cannot show that it would have caught
-it, and a gate that does not apply cannot either; both are said, and neither counts as caught.
+"""Does the instrument notice when it is broken? Faults are injected into a copy of the run's own outcomes, each for one
+gate to catch. A gate that failed before, or does not apply, cannot show it: that is said, and does not count as caught.
 """
 
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from audit.statistics.paired import CellOutcomes, IntArray, State
+from audit.statistics.paired import CellOutcomes, State
 from audit.sweep import gates
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.messages import TextMeasures
@@ -37,7 +34,9 @@ def self_test(
     elif cell.answer is None or cell.gold is None:
         note = "The answers themselves are not at hand."
     else:
-        shifted = gates.above_chance(_labels_shifted(cell, cell.answer, cell.gold), thresholds)
+        right = np.where(cell.answer == (cell.gold + 1) % cell.n_options, np.int8(State.CORRECT), np.int8(State.WRONG))
+        state = np.where(cell.state >= State.WRONG, right, cell.state)
+        shifted = gates.above_chance(replace(cell, state=state), thresholds)
     half = np.where(rng.random(cell.state.shape) < 0.5, np.int8(State.UNPARSED), cell.state)
     unreadable = gates.parseability(replace(cell, state=half), thresholds)
     sent = None if clean_sent is None else gates.manipulation_reached_worker(clean_sent, thresholds)
@@ -60,22 +59,15 @@ def self_test(
     return (*(_result(cell, *one) for one in faults), guessed)
 
 
-def _labels_shifted(cell: CellOutcomes, answer: NDArray[np.int16], gold: IntArray) -> CellOutcomes:
-    right = np.where(answer == (gold + 1) % cell.n_options, np.int8(State.CORRECT), np.int8(State.WRONG))
-    return replace(cell, state=np.where(cell.state >= State.WRONG, right, cell.state))
-
-
 def _baseline_guessed(
     cell: CellOutcomes, thresholds: SweepThresholds, before: Gate, rng: np.random.Generator
 ) -> SelfTest:
     """The clean baseline of many guessers: question i is right with probability 1/k_i, anew in every run.
 
-    A gate at two standard errors lets guessers through by luck: 2.3 % in the limit, up to 3.7 % of those with 100
-    questions or more and 4.8 % of those with 30 to 99 (exact binomial, two to ten options, one clean run; fewer where
-    the gate sees the mean of several runs). A single guesser would therefore be "missed" in one of 20 to 44 sound
-    cells, and one with exactly the expected number of right answers could hardly be missed by any gate. So GUESSERS
-    are drawn and counted: caught means that at most GUESSERS_PASSED_MAX of them pass. A gate that lets 4.8 % through
-    is called missed less than once in 100,000 cells; one at a single standard error (16 %) nearly always.
+    A gate at two standard errors lets guessers through by luck: 2.3 % in the limit, up to 4.8 % of those with 30 to 99
+    questions (exact binomial, two to ten options, one clean run). So GUESSERS are drawn: caught means that at most
+    GUESSERS_PASSED_MAX of them pass. A gate that lets 4.8 % through is called missed less than once in 100,000 cells;
+    one at a single standard error (16 %) nearly always.
     """
     fault = "clean baseline replaced by guesses"
     if before.status != Status.PASS:
@@ -90,16 +82,15 @@ def _baseline_guessed(
         state[clean] = np.where(right, np.int8(State.CORRECT), np.int8(State.WRONG))
         gate = gates.above_chance(replace(part, state=state), thresholds)
         passed += gate.status != Status.FAIL
-        numbers.append(gate.number if gate.number is not None else float("nan"))
+        numbers.append(float("nan") if gate.number is None else gate.number)
     caught = passed <= GUESSERS_PASSED_MAX * GUESSERS
     detail = (
         f"The gate stopped {GUESSERS - passed} of {GUESSERS} guessers ({1 - GUESSERS_PASSED_MAX:.0%} needed: some pass "
         f"by luck). Its number went from {before.number or 0.0:.3g} to {np.mean(numbers):.2f} on average (threshold "
         f"{thresholds.above_chance_standard_errors:g})."
     )
-    return SelfTest(
-        cell.model, cell.benchmark, fault, before.name, "caught" if caught else "missed", bool(caught), detail
-    )
+    status = "caught" if caught else "missed"
+    return SelfTest(cell.model, cell.benchmark, fault, before.name, status, bool(caught), detail)
 
 
 def _result(cell: CellOutcomes, fault: str, before: Gate, after: Gate | None, note: str = "") -> SelfTest:

@@ -1,9 +1,8 @@
 """Simulated models of known truth for the calibration: designs, worlds, and outcomes drawn from them (pure).
 
 Question i is answered right with probability theta_i, Beta distributed (`statistics.difficulty`). A *world* says what
-else is true: what noise, the clean router, repetition, leaks, unparsed replies, grouped questions and whole runs do. In
-a null world noisy beats some control by nothing, so that no `excess` is right; where there is a gain, clearing is
-wrong.
+else is true. In a null world noisy beats some control by nothing, so that no `excess` is right; where there is a gain,
+clearing is wrong.
 """
 
 from dataclasses import dataclass, replace
@@ -53,8 +52,7 @@ class World:
     chance is below 1/2 and takes as much elsewhere. cluster: questions a group; cluster_sd: of what a group shares in
     one run (latent normal scale); grouped: the run knows the groups. leak: share of questions whose noisy messages
     state the answer; hints: whose noisy messages hint at it, for every reader. unread: share of replies that cannot
-    be read; unread_if: "any", or those of one arm and outcome ("noisy_wrong": noisy replies that are wrong, as many
-    as `unread` of all).
+    be read; unread_if: "any", or "noisy_wrong", "noisy_right": noisy replies with that outcome, `unread` of all.
     """
 
     gain: float = 0.0
@@ -99,17 +97,14 @@ _SMALL = Design(200, 9, "nested", clean_replicates=3)
 _THREE = Design(1000, 3, "nested", clean_replicates=3)
 _ONCE = Design(3000, 1)
 _TWICE = replace(_THREE, noisy_replicates=2)
+_BINDING = World(clean_loss=0.04, lossy_alone=True, repetition=0.06)
 # Worlds in which something other than memory acts, each with the design in which it hurts (name, design, world).
 WORLDS: tuple[tuple[str, Design, World], ...] = (
     ("clean router loses 4 points", _WIDE, World(clean_loss=0.04)),
     ("clean router loses 4 points, panel of 12", replace(_WIDE, panel=12), World(clean_loss=0.04)),
     ("repetition gains 8 points", replace(_WIDE, n=500), World(repetition=0.08)),
     ("repetition gains 8 points, panel of 12", replace(_WIDE, n=600, panel=12), World(repetition=0.08)),
-    (
-        "another control binds at each r",
-        replace(_WIDE, n=3000, routers=2),
-        World(clean_loss=0.04, lossy_alone=True, repetition=0.06),
-    ),
+    ("another control binds at each r", replace(_WIDE, n=3000, routers=2), _BINDING),
     ("runs shift by 1 point", _WIDE, World(shock=0.01)),
     ("runs shift by 1 point, n=3000", replace(_WIDE, n=3000), World(shock=0.01)),
     ("runs shift by 2 points", _WIDE, World(shock=0.02)),
@@ -158,8 +153,7 @@ WORLDS: tuple[tuple[str, Design, World], ...] = (
 
 @dataclass(frozen=True)
 class Simulated:
-    """One model's outcomes, where its noisy messages leak ((R, n), true: no leak), and its hint reference's, as
-    `measure` takes them."""
+    """One model's outcomes, and as `measure` takes them where its noisy messages do not leak, and its reference's."""
 
     cell: CellOutcomes
     without_leak: BoolArray | None = None
@@ -185,14 +179,11 @@ def design_of(cell: CellOutcomes, clean_accuracy: float, discordance: float, pan
 
 def settings_of(design: Design) -> tuple[Setting, ...]:
     """Every setting of the design, sorted."""
+    every = range(1, design.routers + 1)
     made = [Setting(Arm.FORWARD_FULL, 1, k) for k in range(design.clean_replicates)]
-    made += [
-        Setting(Arm.NOISY_REWRITE, r, k) for r in range(1, design.routers + 1) for k in range(design.noisy_replicates)
-    ]
-    if design.direct:
-        made.append(Setting(Arm.DIRECT, 0))
-    if design.ensemble:
-        made += [Setting(Arm.FORWARD_FULL, r) for r in range(2, design.routers + 1)]
+    made += [Setting(Arm.NOISY_REWRITE, r, k) for r in every for k in range(design.noisy_replicates)]
+    made += [Setting(Arm.DIRECT, 0)] * design.direct
+    made += [Setting(Arm.FORWARD_FULL, r) for r in every[1:]] * design.ensemble
     return tuple(sorted(made))
 
 
@@ -219,8 +210,8 @@ def _simulate(
     group = np.arange(n) // world.cluster
     same = rng.random(n) < world.repeats
     fixed = rng.standard_normal(n)
-    leaking = rng.random(n) < world.leak
-    leaking = leaking if stated is None else stated
+    drawn = rng.random(n) < world.leak
+    leaking = drawn if stated is None else stated
     rho = design.correlation if Draws(design.draws) == Draws.NESTED else 0.0
     shared: dict[tuple[str, int], FloatArray] = {(arm, 0): rng.standard_normal(n) for arm in Arm}
     settings = settings_of(design)
@@ -283,13 +274,10 @@ def _chances(theta: FloatArray, s: Setting, world: World, accuracy: float) -> Fl
 
 
 def _unread(state: np.ndarray, s: Setting, world: World, rng: np.random.Generator) -> BoolArray:
-    if not world.unread:
-        return np.zeros(state.size, dtype=bool)
-    if world.unread_if == "any":
+    if world.unread and world.unread_if == "any":
         return rng.random(state.size) < world.unread
-    arm, outcome = world.unread_if.split("_")
-    if (arm == "noisy") != (s.arm == Arm.NOISY_REWRITE):
+    if not world.unread or s.arm != Arm.NOISY_REWRITE:
         return np.zeros(state.size, dtype=bool)
-    concerned = state == (State.CORRECT if outcome == "right" else State.WRONG)
+    concerned = state == (State.CORRECT if world.unread_if == "noisy_right" else State.WRONG)
     share = min(world.unread / max(float(concerned.mean()), 1e-9), 1.0)
     return concerned & (rng.random(state.size) < share)

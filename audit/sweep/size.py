@@ -13,8 +13,6 @@ from audit.sweep.design import Arm, SweepThresholds
 
 PLANNED_DISCORDANCE = 0.20  # song2026, Table 2: (improve + degrade) / n has a median of 0.2 over its 108 cells
 SIDES = 2  # an excess is tested one-sided at alpha / 2: its two-sided interval must lie above zero too
-
-
 REPEATED = 2  # runs of a side from which on what a whole run shifts by is measured, and not assumed
 _MOST = 10_000_000
 
@@ -66,11 +64,8 @@ def repeated(settings: Sequence[Setting]) -> str:
 def detectable(
     thresholds: SweepThresholds, questions: int, tests: int, runs: tuple[int, int] = (REPEATED, REPEATED)
 ) -> float:
-    """The smallest gain (0-1) over the clean baseline that so many questions find; NaN where they find none.
-
-    A side that is run once adds the largest shift that is plausible to the test's variance (`statistics.run_variance`),
-    which no number of questions lessens.
-    """
+    """The smallest gain (0-1) over clean that so many questions find; NaN where they find none. A side that is run once
+    adds the largest plausible shift to the test's variance, which no number of questions lessens."""
     level = thresholds.alpha / SIDES
     found = minimum_detectable_gain(questions, PLANNED_DISCORDANCE, alpha=level, n_tests=tests, power=thresholds.power)
     return found if np.isnan(found) else max(found, _shifted(thresholds, questions, tests, runs))

@@ -1,7 +1,5 @@
 """The seven verdicts, what is said of one cell and of a run (plain data), and the words of the sweep: one entry a
 verdict and one a gate, for page, chart, gate and headline alike. Rates, accuracies, gains and intervals are 0-1.
-
-Last, `INSTRUMENT`: the audit as a row of the table of instruments.
 """
 
 from __future__ import annotations
@@ -39,8 +37,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Decision(Decided[Verdict]):
-    """routers: those at which noisy beats clean, or seems to. gate: the gate whose matter withholds it, where all gates
-    passed."""
+    """routers: those at which noisy beats clean, or seems to. gate: what withholds it, where all gates passed."""
 
     routers: tuple[int, ...] = ()
     gate: str = ""
@@ -48,11 +45,7 @@ class Decision(Decided[Verdict]):
 
 @dataclass(frozen=True)
 class Effect:
-    """The setting with the largest gain, and the mean over settings.
-
-    gain: noisy - clean accuracy at `routers`. ci_low, ci_high: 95 % simultaneous interval over all r (it stays honest
-    although the largest was picked). mean_*: the mean over r with its own 95 % interval.
-    """
+    """The largest gain (noisy - clean accuracy) with its 95 % simultaneous interval over all r, and the mean over r."""
 
     routers: int
     gain: float
@@ -67,14 +60,10 @@ class Effect:
 class Contrast:
     """One comparison of two settings: estimate = accuracy(first) - accuracy(second), paired by question.
 
-    name: noisy_vs_clean, noisy_vs_direct, noisy_vs_ensemble, clean_vs_direct, these noisy ones with _without_leak,
-    the same with _adverse and with _favourable, noisy_vs_clean_with_leak, noisy_vs_clean_unparsed_right,
-    noisy_vs_clean_unparsed_wrong, ensemble_vs_clean, score_gap, difference_in_differences (and with _log_odds and
-    _log_wrong).
-    routers is null for a mean over r.
-    p: one-sided for first > second. p_adjusted: after correction within its family; null where none was made.
-    improve, degrade: questions that only the first, only the second answers right; whole numbers, or expected ones
-    (fractions) where replicates were averaged; null for a mean over r.
+    name: such as noisy_vs_clean (`audit.sweep.contrasts` has all). routers, improve and degrade are null for a mean
+    over r. p: one-sided for first > second. p_adjusted: after correction within its family; null where none was made.
+    improve, degrade: questions that only the first, only the second answers right; fractions where replicates were
+    averaged.
     """
 
     name: str
@@ -93,10 +82,8 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Slope:
-    """The paper's sensitivity (song2026, eq. 5): change of noisy accuracy per added router, with its 95 % interval.
-
-    Limits are null with fewer than five clusters of questions.
-    """
+    """The paper's sensitivity (song2026, eq. 5): change of noisy accuracy per added router, with its 95 % interval
+    (null with fewer than five clusters of questions)."""
 
     estimate: float
     ci_low: float | None
@@ -106,11 +93,8 @@ class Slope:
 
 @dataclass(frozen=True)
 class NoiseFloor:
-    """Clean against clean through the same test, over every ordered pair of clean replicates.
-
-    available is False with fewer than two, or none that share an answered question. rejection_rate: of the comparisons,
-    one-sided. mean_absolute_gain: mean |gain| over the pairs (0-1).
-    """
+    """Clean against clean through the same test, over every ordered pair of clean replicates; not available where none
+    share an answered question. rejection_rate: of the comparisons, one-sided. mean_absolute_gain: mean |gain|."""
 
     available: bool
     replicates: int
@@ -122,11 +106,8 @@ class NoiseFloor:
 
 @dataclass(frozen=True)
 class SelfTest:
-    """One fault injected into a copy of the run's outcomes.
-
-    status: caught, missed, already_failing (the gate failed before the fault) or not_showable (these data cannot show
-    this fault). caught is null for the last two.
-    """
+    """One fault injected into a copy of the run's outcomes. status: caught, missed, already_failing or not_showable (by
+    these data); caught is null for the last two."""
 
     model: str
     benchmark: str
@@ -141,20 +122,16 @@ class SelfTest:
 class SweepResult(CellResult):
     """The verdict on one model and benchmark, with its evidence.
 
-    p_value: of "noisy beats every control at
-    some r" (`Reading.adjusted`); p_adjusted: after Holm over the cells of the panel. largest_compatible_gain: 97.5 %
-    upper limit of the gain, the largest over r. score: clean accuracy (the direct accuracy where it was run).
-    share_beyond_gains: share of the score above chance that stays if the largest compatible gain is taken off; it says
-    nothing of memory that helps intact and damaged questions alike; null when withheld or brittle. credibility: the
-    same with the largest compatible score gap to held-out questions; null without a control benchmark.
-    run_sd: standard deviation of a whole run's shift that every interval reckons with (its estimate and one standard
-    error), of the controls, from run_sd_df comparisons of repeated runs; with 0 it is assumed. noisy_run_sd: the same
-    of the noisy arm, as the tests of a gain reckon with it. unparsed_tipping: the largest odds ratio between unparsed
-    answers and what the question's other answers predict up to which the verdict stands, "worst case" where any does;
-    null without unparsed answers, or where nothing is found or cleared. worst_case_gain: largest gain over r with every
-    unparsed noisy answer right and every other wrong; null where all were parsed. by_routers: what routers deleted,
-    restored and added (song2026, eq. 10-14); information: whether a question is answered right more often where more of
-    it arrives; both explore, and no verdict rests on them.
+    p_value: of "noisy beats every control at some r" (`Reading.adjusted`); p_adjusted: after Holm over the panel.
+    largest_compatible_gain: 97.5 % upper limit of the gain, the largest over r. score: of direct where it was run, else
+    clean accuracy. share_beyond_gains: of the score above chance, what stays if the largest compatible gain is taken
+    off; null when withheld or brittle. credibility: the same with the largest compatible score gap to held-out
+    questions; null without a control benchmark. run_sd: standard deviation of a whole run's shift that every interval
+    reckons with, of the controls, from run_sd_df comparisons of repeated runs; with 0 it is assumed. noisy_run_sd: of
+    the noisy arm, as tests reckon with it. unparsed_tipping: the largest odds ratio between unparsed answers and what
+    other answers predict up to which the verdict stands, or "worst case". worst_case_gain: largest gain over r with
+    every unparsed noisy answer right and every other wrong. Both null where all were parsed. by_routers: what routers
+    deleted, restored and added (song2026, eq. 10-14); information: accuracy by what arrived; no verdict rests on both.
     """
 
     texts: ClassVar[Texts] = TEXTS
@@ -205,11 +182,8 @@ _OWN = {f.name for f in fields(SweepResult)} - {f.name for f in fields(CellResul
 
 @dataclass(frozen=True, kw_only=True)
 class RunVerdict(JudgedRun["CellOutcomes", SweepResult]):
-    """All judged cells of a run, or of several runs merged into one panel.
-
-    paper: as the paper counts, over all replicates (model_summary, router_summary, cells). calibration: of the cell
-    with the fewest questions.
-    """
+    """All judged cells of one panel. paper: as the paper counts, over all replicates (model_summary, router_summary,
+    cells). calibration: of the cell with the fewest questions."""
 
     audit = "sweep"
     schema_version = "2.3"

@@ -46,38 +46,32 @@ def test_a_wrong_router_range_is_refused_with_an_example(value):
     assert "1..9" in str(caught.value) or "At most" in str(caught.value)
 
 
-def test_the_papers_design():
+def test_the_papers_design_and_the_messages_that_nested_draws_spare():
     # song2026, section 4.2: forward_full at r=1, noisy_rewrite at r=1..9, each r with routers of its own
     design = make_design(range(1, 10), arms=[Arm.FORWARD_FULL, Arm.NOISY_REWRITE])
     assert len(design.settings) == 10
     assert sum(map(n_messages, design.parts)) == 1 + 45  # 1 + (1 + 2 + ... + 9)
+    nested = make_design(range(1, 10), arms=[Arm.NOISY_REWRITE], draws=Draws.NESTED)
+    assert [n_messages(part) for part in nested.parts] == [9] and len(nested.settings) == 9
 
 
-def test_nested_draws_need_nine_router_calls_instead_of_45():
-    design = make_design(range(1, 10), arms=[Arm.NOISY_REWRITE], draws=Draws.NESTED)
-    assert [n_messages(part) for part in design.parts] == [9]
-    assert len(design.settings) == 9
-
-
-def test_the_clean_arm_has_replicates_of_its_own_and_the_ensemble_shares_its_r():
-    design = make_design([1, 2, 3], replicates=1, clean_replicates=3, ensemble_control=True)
-    clean = [s for s in design.settings if s.arm == Arm.FORWARD_FULL]
-    assert clean == [
-        Setting(Arm.FORWARD_FULL, 1, 0), Setting(Arm.FORWARD_FULL, 1, 1), Setting(Arm.FORWARD_FULL, 1, 2),
-        Setting(Arm.FORWARD_FULL, 2, 0), Setting(Arm.FORWARD_FULL, 3, 0),
-    ]  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "clean", "noisy"),
+    [
+        ({"clean_replicates": 3, "ensemble_control": True}, [(1, 0), (1, 1), (1, 2), (2, 0), (3, 0)], [0] * 3),
+        ({"noisy_replicates": 2}, [(1, 0)], [0, 1] * 3),
+    ],
+)
+def test_each_arm_has_replicates_of_its_own_and_the_ensemble_shares_its_r(options, clean, noisy):
+    design = make_design([1, 2, 3], **options)
+    assert [(s.level, s.replicate) for s in design.settings if s.arm == Arm.FORWARD_FULL] == clean
+    assert [s.replicate for s in design.settings if s.arm == Arm.NOISY_REWRITE] == noisy
 
 
 @pytest.mark.parametrize("draws", list(Draws))
 def test_every_setting_belongs_to_one_router_set(draws):
     design = make_design([1, 2, 5], draws=draws, replicates=2, clean_replicates=3, ensemble_control=True)
     assert len(set(design.settings)) == len(design.settings) == sum(len(part.levels) for part in design.parts)
-
-
-def test_the_noisy_arm_can_be_repeated_alone():
-    design = make_design([1, 3], noisy_replicates=2)
-    assert [s.replicate for s in design.settings if s.arm == Arm.NOISY_REWRITE] == [0, 1, 0, 1]
-    assert [s.replicate for s in design.settings if s.arm == Arm.FORWARD_FULL] == [0]
 
 
 @pytest.mark.parametrize("name", ["replicates", "clean_replicates", "noisy_replicates"])

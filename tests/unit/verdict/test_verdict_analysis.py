@@ -88,19 +88,6 @@ def test_contrasts_with_and_without_leaks_bounds_and_control_benchmark() -> None
         analyse_outcomes(outcomes, n_resamples=RESAMPLES, control_benchmark="none")
 
 
-def test_effect_and_mcnemar_counts_agree_with_the_rows() -> None:
-    outcomes = rows(n=100, clean_replicates=1, gain=0.1)
-    cell = analyse_outcomes(outcomes, n_resamples=RESAMPLES).results[0]
-    right = {(o.arm, o.routers, o.question_id): bool(o.correct) for o in outcomes}
-    ids = sorted({o.question_id for o in outcomes})
-    for r in ROUTERS:
-        improve = sum(right[Arm.NOISY_REWRITE, r, q] and not right[Arm.FORWARD_FULL, 1, q] for q in ids)
-        degrade = sum(not right[Arm.NOISY_REWRITE, r, q] and right[Arm.FORWARD_FULL, 1, q] for q in ids)
-        row = next(c for c in cell.contrasts if c.name == "noisy_vs_clean" and c.routers == r)
-        assert (row.improve, row.degrade) == (improve, degrade)
-        assert row.estimate == pytest.approx((improve - degrade) / 100)
-
-
 def test_every_fault_is_caught_in_a_healthy_run() -> None:
     tests = analyse_outcomes(rows(n=200), n_resamples=RESAMPLES).self_test
     gates = ["above_chance", "parseability", "manipulation_reached_worker", "pairing", "above_chance"]
@@ -159,18 +146,13 @@ def test_rounding(value: float, expected: float | None) -> None:
     assert str(rounded(value)) == str(expected)
 
 
-def test_the_slope_is_that_of_the_accuracies_over_r_and_has_limits_where_there_are_enough_groups() -> None:
+def test_the_slope_is_that_of_the_accuracies_over_r_where_there_are_several() -> None:
     outcomes = rows(n=200)
     (cell,) = analyse_outcomes(outcomes, n_resamples=RESAMPLES).results
     noisy = [o for o in outcomes if o.arm == Arm.NOISY_REWRITE]
     routers = sorted({o.routers for o in noisy})
     accuracy = [np.mean([o.correct for o in noisy if o.routers == r]) for r in routers]
     assert cell.slope.estimate == pytest.approx(np.polyfit(routers, accuracy, 1)[0])
-    assert cell.slope.ci_low is not None and cell.slope.ci_high is not None
     assert cell.slope.ci_low < cell.slope.estimate < cell.slope.ci_high
-
-    (grouped,) = analyse_outcomes([replace(o, group="one") for o in outcomes], n_resamples=RESAMPLES).results
-    assert grouped.slope is not None and grouped.slope.ci_low is None
-
     one_r = [o for o in outcomes if o.arm != Arm.NOISY_REWRITE or o.routers == 1]
     assert analyse_outcomes(one_r, n_resamples=RESAMPLES).results[0].slope is None

@@ -77,15 +77,23 @@ def _noisy(n: int = 20) -> list[Outcome]:
     return synthetic_outcomes(n, (1, 2), rng=np.random.default_rng(1))
 
 
-def test_a_rewrite_that_only_the_prompt_lost_is_a_noop() -> None:
-    """The routers wrote noise, but the worker was sent the clean prompt: the silent no-op of li2026 (F1)."""
-    plain = _noisy()
-    clean = {o.question_id: o.prompt for o in plain if o.arm == Arm.FORWARD_FULL and o.routers == 1}
-    sent = [replace(o, prompt=clean[o.question_id]) if o.arm == Arm.NOISY_REWRITE else o for o in plain]
+@pytest.mark.parametrize("copied", [False, True])
+def test_the_clean_text_is_a_noop(copied: bool) -> None:
+    """The routers wrote noise, but the worker was sent the clean prompt (the silent no-op of li2026, F1); or they
+    copied the question, at every r, in capitals."""
+    plain, sent = _noisy(), []
+    clean = {o.question_id: o for o in plain if o.arm == Arm.FORWARD_FULL and o.routers == 1}
+    for o in plain:
+        whole = clean[o.question_id]
+        if o.arm == Arm.NOISY_REWRITE and copied:
+            messages = (whole.router_messages[0].upper(),) * o.routers
+            o = replace(o, router_messages=messages, prompt="Messages\n" + "\n---\n".join(messages))
+        elif o.arm == Arm.NOISY_REWRITE:
+            o = replace(o, prompt=whole.prompt)
+        sent.append(o)
     before, after = (texts_of(rows).measures["synthetic", "synthetic"] for rows in (plain, sent))
-    assert before.noops == 0
+    assert before.noops == 0 and len(after.noop_ids) == 20
     assert after.noops == after.noisy_presentations == 40
-    assert len(after.noop_ids) == 20
 
 
 def test_a_request_that_is_the_clean_one_is_a_noop_whatever_its_text_says() -> None:
@@ -100,18 +108,6 @@ def test_a_request_that_is_the_clean_one_is_a_noop_whatever_its_text_says() -> N
     gate = manipulation_reached_worker(found, SweepThresholds())
     assert gate.status == "fail" and gate.numbers["same_request"] == found.same_requests / found.noisy_presentations
     assert texts_of(_noisy()).measures["synthetic", "synthetic"].same_requests == 0  # no hash, nothing compared
-
-
-def test_a_router_that_copies_is_a_noop_at_every_r_also_in_capitals() -> None:
-    plain = _noisy()
-    clean = {o.question_id: o.router_messages[0] for o in plain if o.arm == Arm.FORWARD_FULL and o.routers == 1}
-    copied = []
-    for o in plain:
-        if o.arm == Arm.NOISY_REWRITE:
-            messages = (clean[o.question_id].upper(),) * o.routers
-            o = replace(o, router_messages=messages, prompt="Messages\n" + "\n---\n".join(messages))
-        copied.append(o)
-    assert texts_of(copied).measures["synthetic", "synthetic"].noops == 40
 
 
 def test_what_was_deleted_and_added() -> None:

@@ -16,49 +16,20 @@ from audit.statistics.permutation import can_reject, enough_permutations
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.unparsed import DECIDE_AT, tipping_point
 from audit.statistics.values import levels_of
+from audit.sweep import decide, paper
 from audit.sweep.compare import CONFIDENCE
 from audit.sweep.contrasts import contrast_rows
-from audit.sweep.decide import (
-    Corrected,
-    decide,
-    headline,
-    held_out,
-    not_run,
-    over_panel,
-    shifts_said,
-    stopped_early,
-    unparsed,
-)
+from audit.sweep.decide import Corrected
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import Evidence, measure
 from audit.sweep.gates import all_gates, noise_floor_p
 from audit.sweep.messages import MeasuredTexts, TextMeasures
-from audit.sweep.paper import (
-    HypothesisResult,
-    h1_any_excess,
-    h2_heterogeneity,
-    h3_direction,
-    model_summary,
-    router_summary,
-    sensitivity_slope,
-    setting_rows,
-)
 from audit.sweep.record import label, noise_floor, run_shifts, sweep_of
 from audit.sweep.self_test import self_test
 from audit.sweep.simulation import Design, design_of
 from audit.sweep.texts import CANNOT_EXCLUDE, NOT_RUN, TEXTS
 from audit.sweep.texts import tipping as tipping_said
-from audit.sweep.vocabulary import (
-    Contrast,
-    Decision,
-    Effect,
-    Hypothesis,
-    RunVerdict,
-    SelfTest,
-    Slope,
-    SweepResult,
-    Verdict,
-)
+from audit.sweep.vocabulary import Contrast, Decision, Effect, Hypothesis, RunVerdict, Slope, SweepResult, Verdict
 from audit.verdict.result import Calibration, Gate, Reason, because, failed, percent, sentence, sentences
 from audit.verdict.shipped import apart, nearest_design
 from audit.verdict.simulated import told
@@ -147,12 +118,15 @@ def analyse(
     shifts = run_shifts(cells, thresholds.run_sd_plausible)
     settings = SweepSettings(thresholds, seed, n_resamples, calibration, shifts=shifts, tests=tests)
     noise = (p for (p,) in holm_rows([[noise_floor_p(c)] for c in cells]))
-    beside = []
+    beside: list[Beside] = []
+    injected: list[Any] = []
     for cell in cells:
         key = (cell.model, cell.benchmark)
-        control = _control_cell(cell, cells, control_benchmark)
+        control, measures = _control_cell(cell, cells, control_benchmark), texts.measures.get(key)
         reference, stop = (references or {}).get(key), (early or {}).get(key)
-        beside.append(Beside(cell, texts.measures.get(key), control, reference, stop, next(noise)))
+        beside.append(Beside(cell, measures, control, reference, stop, next(noise)))
+        rng, sent = cell_rng(seed, *key, "self_test"), texts.clean_sent.get(key)
+        injected += self_test(cell, thresholds, rng=rng, texts=measures, clean_sent=sent)
     results = judge_cells(JUDGE, beside, settings)
     return RunVerdict(
         seed=seed,
@@ -165,7 +139,7 @@ def analyse(
         paper=_paper(cells, results),
         hypotheses=_hypotheses(cells, results, settings),
         calibration=min(results, key=lambda r: r.n_questions).calibration if results else None,
-        self_test=tuple(test for one in beside for test in _self_test(one, texts, settings)),
+        self_test=tuple(injected),
     )
 
 
@@ -199,9 +173,9 @@ def _result(case: _Case) -> SweepResult:
     tipping = _tipping(case, decision)
     contrasts = _contrasts(case)
     failing = (decision.gate,) if decision.gate else tuple(g.name for g in failed(case.gates))
-    missing = not_run(cell, referred=e is not None and e.hints is not None)
-    reasons = (*decision.reasons, *unparsed(e, tipping), *_further(case, decision, contrasts))
-    head = headline(cell.model, cell.benchmark, decision, e, failing)
+    missing = decide.not_run(cell, referred=e is not None and e.hints is not None)
+    reasons = (*decision.reasons, *decide.unparsed(e, tipping), *_further(case, decision, contrasts))
+    head = decide.headline(cell.model, cell.benchmark, decision, e, failing)
     return SweepResult(
         model=cell.model,
         benchmark=cell.benchmark,
@@ -233,7 +207,7 @@ def _decided(case: _Case) -> Decision:
     if case.evidence.found is None:
         why = Reason("not_comparable", {}, case.evidence.why)
         return Decision(Verdict.WITHHELD, (why,), (because("run_both_arms"),))
-    return decide(case.evidence.found, case.gates, case.settings.thresholds, case.panel)
+    return decide.decide(case.evidence.found, case.gates, case.settings.thresholds, case.panel)
 
 
 def _tipping(case: _Case, decided: Decision) -> float | None:
@@ -250,7 +224,7 @@ def _tipping(case: _Case, decided: Decision) -> float | None:
         again = case.evidence.again(
             rng=_rng(case, "tipping"), n_resamples=TIPPING_RESAMPLES, n_permutations=permutations, gamma=gamma
         )
-        return decide(again, case.gates, thresholds, case.panel).verdict == decided.verdict
+        return decide.decide(again, case.gates, thresholds, case.panel).verdict == decided.verdict
 
     return tipping_point(holds)
 
@@ -272,11 +246,11 @@ def _contrasts(case: _Case) -> tuple[Contrast, ...]:
 def _further(case: _Case, decision: Decision, contrasts: Sequence[Contrast]) -> tuple[Reason, ...]:
     """What is said beside the reasons for the verdict."""
     e = case.evidence.found
-    said = held_out(contrasts) if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED) else ()
+    said = decide.held_out(contrasts) if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED) else ()
     if e is not None and e.at_any_stop:
-        said += stopped_early(e, case.cell.cell.n)
+        said += decide.stopped_early(e, case.cell.cell.n)
     elif e is not None and decision.verdict != Verdict.WITHHELD:
-        said += shifts_said(e.shifts, repeated=e.repeated)
+        said += decide.shifts_said(e.shifts, repeated=e.repeated)
     return said
 
 
@@ -349,7 +323,7 @@ def _slope(case: _Case, *, early: bool) -> Slope | None:
     sweep = sweep_of(cell).answered()
     if len(sweep.routers) < 2:
         return None
-    found = sensitivity_slope(sweep, rng=_rng(case, "slope"), n_resamples=case.settings.n_resamples)
+    found = paper.sensitivity_slope(sweep, rng=_rng(case, "slope"), n_resamples=case.settings.n_resamples)
     few = not can_reject(np.unique(sweep.cluster).size, 1 - CONFIDENCE)  # their resamples show no spread to speak of
     trend = "rises" if found.low > 0 else "falls" if found.high < 0 else "flat"
     how = "early" if early else "few_groups" if few else trend
@@ -361,10 +335,10 @@ def _slope(case: _Case, *, early: bool) -> Slope | None:
 def _paper(cells: Sequence[CellOutcomes], results: Sequence[SweepResult]) -> dict[str, list[dict[str, Any]]]:
     """The paper's own tables, of the cells that could be compared."""
     compared = [sweep_of(c) for c, r in zip(cells, results, strict=True) if r.evidence is not None]
-    rows = [row for sweep in compared for row in setting_rows(sweep.answered())]
+    rows = [row for sweep in compared for row in paper.setting_rows(sweep.answered())]
     return {
-        "model_summary": [asdict(r) for r in model_summary(rows)],
-        "router_summary": [asdict(r) for r in router_summary(rows)],
+        "model_summary": [asdict(r) for r in paper.model_summary(rows)],
+        "router_summary": [asdict(r) for r in paper.router_summary(rows)],
         "cells": [asdict(r) for r in rows],
     }
 
@@ -381,29 +355,21 @@ def _hypotheses(
     # H2 and H3 are tests for a fixed number of questions.
     sweeps = [sweep_of(cell) for cell, _, e in judged if not e.at_any_stop]
     benchmarks = sorted({one.benchmark for one in sweeps})
-    computed: list[tuple[str, Callable[[], HypothesisResult]]] = [("H1", partial(h1_any_excess, tests, excess, alpha))]
+    found = [_tested("H1", paper.h1_any_excess, tests, excess, alpha=alpha)]
     for benchmark in benchmarks or [""]:  # models are compared on the same questions
         name = f"H2 on {benchmark}" if len(benchmarks) > 1 else "H2"
         there = [one for one in sweeps if one.benchmark == benchmark]
-        computed.append((name, partial(h2_heterogeneity, there, alpha)))
-    rng = np.random.default_rng([s.seed, 1])
-    computed.append(("H3", partial(h3_direction, sweeps, rng=rng, n_permutations=s.n_resamples, alpha=alpha)))
-    return tuple(_tested(name, compute) for name, compute in computed)
+        found.append(_tested(name, paper.h2_heterogeneity, there, alpha=alpha))
+    how = {"rng": np.random.default_rng([s.seed, 1]), "n_permutations": s.n_resamples, "alpha": alpha}
+    return (*found, _tested("H3", paper.h3_direction, sweeps, **how))
 
 
-def _tested(name: str, compute: Callable[[], HypothesisResult]) -> Hypothesis:
+def _tested(name: str, test: Callable[..., paper.HypothesisResult], *of: Any, **how: Any) -> Hypothesis:
     try:
-        found = compute()
+        found = test(*of, **how)
     except DataError as error:  # one model, one r: the hypothesis cannot be tested, which is a finding to print
         return Hypothesis(name, None, None, sentence(because("not_tested", name=name, error=error), TEXTS))
     return Hypothesis(name, found.pvalue, found.effect, sentence(found.reason, TEXTS))
-
-
-def _self_test(beside: Beside, texts: MeasuredTexts, s: SweepSettings) -> tuple[SelfTest, ...]:
-    cell = beside.cell
-    sent = texts.clean_sent.get((cell.model, cell.benchmark))
-    rng = cell_rng(s.seed, cell.model, cell.benchmark, "self_test")
-    return self_test(cell, s.thresholds, rng=rng, texts=beside.texts, clean_sent=sent)
 
 
 def _control_cell(cell: CellOutcomes, cells: Sequence[CellOutcomes], benchmark: str | None) -> CellOutcomes | None:
@@ -425,7 +391,7 @@ def _rng(case: _Case, purpose: str) -> np.random.Generator:
 JUDGE = Judge(
     name=lambda beside: (beside.cell.model, beside.cell.benchmark, "evidence"),
     measure=_measure,
-    over_panel=lambda panel: over_panel([one.found for one in panel]),
+    over_panel=lambda panel: decide.over_panel([one.found for one in panel]),
     gates=_gates,
     result=_result,
     shipped="calibration.json",

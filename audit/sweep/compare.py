@@ -7,19 +7,12 @@ from typing import Any
 import numpy as np
 import scipy
 
+from audit.statistics import resampling
 from audit.statistics.drawing import cluster_df
 from audit.statistics.eprocess import Differences, adjusted, at_any_stop
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.permutation import can_reject, max_statistic_exchange
-from audit.statistics.resampling import (
-    Interval,
-    Resamples,
-    bootstrap_sweep,
-    effective_number,
-    expansion,
-    unseen_change,
-    unseen_share,
-)
+from audit.statistics.resampling import Interval, Resamples, bootstrap_sweep, effective_number, expansion
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.values import average
 
@@ -79,7 +72,7 @@ class Comparison:
         high = np.array([i.high for i in self.pointwise])
         if np.isnan(high).all():
             return high
-        return np.where(np.isnan(high), 1.0, np.maximum(high, unseen_share(self.effective, CONFIDENCE)))
+        return np.where(np.isnan(high), 1.0, np.maximum(high, resampling.unseen_share(self.effective, CONFIDENCE)))
 
     @property
     def largest_compatible(self) -> float:
@@ -122,14 +115,14 @@ def compare(
     d = noisy - base  # after the test: of a million questions each such array is 8 MB an r
     counted = _counted(noisy, base, d, cluster)
     gain = counted["gain"]
-    over_all = unseen_change(average(d), cluster)  # `d` is overwritten below
+    over_all = resampling.unseen_change(average(d), cluster)  # `d` is overwritten below
     there = cluster[np.any(~np.isnan(d), axis=0)]
     clusters, alike = np.unique(there).size, 1 + cluster_df(there)
     limits = _none(gain)
     if can_reject(clusters, 1 - CONFIDENCE):
         answered = np.maximum(np.sum(np.any(~np.isnan(runs), axis=2), axis=0), 1)  # runs that were made at each r
         limits = _bootstrapped(d, gain, cluster, alike, shifts, (answered, len(other)), n_resamples, rng)
-        unseen = unseen_share(counted["effective"], CONFIDENCE).tolist()
+        unseen = resampling.unseen_share(counted["effective"], CONFIDENCE).tolist()
         limits["pointwise"] = tuple(i.at_least(u) for i, u in zip(limits["pointwise"], unseen, strict=True))
         limits["low"] = np.maximum(np.minimum(limits["low"], gain - unseen), -1.0)
         limits["high"] = np.minimum(np.maximum(limits["high"], gain + unseen), 1.0)

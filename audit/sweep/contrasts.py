@@ -18,14 +18,7 @@ from audit.records import Setting
 from audit.statistics.drawing import cluster_df
 from audit.statistics.paired import UNANSWERED, BoolArray, CellOutcomes, IntArray
 from audit.statistics.permutation import can_reject, paired_test, sign_flip_pvalue
-from audit.statistics.resampling import (
-    N_RESAMPLES,
-    Interval,
-    Resamples,
-    bootstrap_sweep,
-    studentised_pvalue,
-    unseen_change,
-)
+from audit.statistics.resampling import Interval, Resamples, bootstrap_sweep, studentised_pvalue, unseen_change
 from audit.statistics.values import Unparsed, average, is_binary, replicates_of, settings_values, to_values
 from audit.sweep.compare import CONFIDENCE, Comparison
 from audit.sweep.design import Arm
@@ -43,7 +36,7 @@ def contrast(
     rng: np.random.Generator,
     items: BoolArray | None = None,
     unparsed: Unparsed = "left_out",
-    n_resamples: int = N_RESAMPLES,
+    n_resamples: int,
 ) -> Contrast:
     """Accuracy under settings `a` (averaged within item) minus accuracy under settings `b`, over the pairs with both.
 
@@ -95,7 +88,7 @@ def count(value: float) -> float:
 
 
 def difference_in_differences(
-    cell_a: CellOutcomes, cell_b: CellOutcomes, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
+    cell_a: CellOutcomes, cell_b: CellOutcomes, *, rng: np.random.Generator, n_resamples: int
 ) -> tuple[tuple[Interval, ...], float, int]:
     """Is the gain larger on a public benchmark (`cell_a`) than on held-out items (`cell_b`, the control benchmark)? The
     difference on three scales (points of accuracy 0-1, log-odds, log share wrong), p (the largest), pairs on the first.
@@ -140,12 +133,7 @@ def difference_in_differences(
 
 
 def score_gap(
-    cell_a: CellOutcomes,
-    cell_b: CellOutcomes,
-    *,
-    rng: np.random.Generator,
-    shift: float = 0.0,
-    n_resamples: int = N_RESAMPLES,
+    cell_a: CellOutcomes, cell_b: CellOutcomes, *, rng: np.random.Generator, shift: float = 0.0, n_resamples: int
 ) -> Interval:
     """Accuracy on a benchmark (`cell_a`) minus that on held-out items (`cell_b`), 0-1, with its interval.
 

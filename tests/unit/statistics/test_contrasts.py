@@ -11,13 +11,15 @@ from audit.statistics.paired import State
 from audit.statistics.permutation import sign_flip_pvalue
 from audit.statistics.resampling import studentised_pvalue
 from audit.statistics.values import levels_of, runs_of, to_values
-from audit.sweep.contrasts import contrast, difference_in_differences, score_gap
+from audit.sweep import contrasts
 from audit.sweep.design import Arm
 from audit.sweep.record import noise_floor, sweep_of
 
 CLEAN, DIRECT = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.DIRECT, 0)
 cell = partial(cell_of, draws="independent")
-compared = partial(contrast, name="a_vs_b", label="a - b")
+compared = partial(contrasts.contrast, name="a_vs_b", label="a - b", n_resamples=10_000)
+difference_in_differences = partial(contrasts.difference_in_differences, n_resamples=10_000)
+score_gap = partial(contrasts.score_gap, n_resamples=10_000)
 NOISY1, NOISY2, ENSEMBLE2 = Setting(Arm.NOISY_REWRITE, 1), Setting(Arm.NOISY_REWRITE, 2), Setting(Arm.FORWARD_FULL, 2)
 
 

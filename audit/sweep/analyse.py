@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from audit.errors import DataError
 from audit.judge.record import Case, Judge, Settings, cell_rng, holm_rows, judge_cells
@@ -98,7 +99,6 @@ def analyse(
     Parameters
     ----------
     cells : as `shards.cells` pairs them; where they hold answers too, the self-test can shift the labels
-    texts : their measures; None leaves the text gates not applicable
     n_resamples : of every bootstrap and permutation; the tests of a verdict take more where Holm over r and the panel
         asks for smaller p-values than these can give
     runs, rows : models of each run, and the rows found and expected, copied into the result; no times, no paths
@@ -108,9 +108,8 @@ def analyse(
         group: their tests and limits hold at any stop, and those that do not are left out
     references : by (model, benchmark), another model's outcomes from the same router messages
 
-    Same cells, texts and seed give the same result, whatever the order of the rows. A cell's randomness comes from
-    the seed and its own name: another model in the panel changes corrections, the run variance and (in a panel of
-    dozens) the number of permutations, and nothing else.
+    Same cells, texts and seed give the same result. A cell's randomness comes from the seed and its own name: another
+    model in the panel changes corrections, the run variance and the number of permutations, and nothing else.
     """
     thresholds = thresholds or SweepThresholds()
     texts = texts or MeasuredTexts()
@@ -143,7 +142,7 @@ def analyse(
     )
 
 
-def _measure(beside: Beside, s: SweepSettings, rng: np.random.Generator) -> _Measured:
+def _measure(beside: Beside, s: SweepSettings, rng: Generator) -> _Measured:
     again = partial(
         measure,
         beside.cell,
@@ -384,7 +383,7 @@ def _control_cell(cell: CellOutcomes, cells: Sequence[CellOutcomes], benchmark: 
     )
 
 
-def _rng(case: _Case, purpose: str) -> np.random.Generator:
+def _rng(case: _Case, purpose: str) -> Generator:
     return cell_rng(case.settings.seed, case.cell.cell.model, case.cell.cell.benchmark, purpose)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy
+from numpy.random import Generator
 
 from audit.statistics import resampling
 from audit.statistics.drawing import cluster_df
@@ -93,7 +94,7 @@ def compare(
     routers: tuple[int, ...],
     cluster: IntArray,
     *,
-    rng: np.random.Generator,
+    rng: Generator,
     n_resamples: int,
     n_permutations: int | None = None,
     shifts: RunShifts | None = None,
@@ -151,7 +152,7 @@ def _none(gain: FloatArray) -> dict[str, Any]:
 
 def _bootstrapped(
     d: FloatArray, gain: FloatArray, cluster: IntArray, clusters: float, shifts: RunShifts, runs: tuple[IntArray, int],
-    n_resamples: int, rng: np.random.Generator,
+    n_resamples: int, rng: Generator,
 ) -> dict[str, Any]:  # fmt: skip
     """Limits of differences (R, n), which are overwritten, of means (R,). runs: of one arm (R,), and of the other."""
     half = np.full(d.shape[1], 0.5)

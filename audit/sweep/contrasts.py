@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import scipy
+from numpy.random import Generator
 
 from audit.errors import DataError
 from audit.records import Setting
@@ -33,7 +34,7 @@ def contrast(
     *,
     name: str,
     label: str,
-    rng: np.random.Generator,
+    rng: Generator,
     items: BoolArray | None = None,
     unparsed: Unparsed = "left_out",
     n_resamples: int,
@@ -88,7 +89,7 @@ def count(value: float) -> float:
 
 
 def difference_in_differences(
-    cell_a: CellOutcomes, cell_b: CellOutcomes, *, rng: np.random.Generator, n_resamples: int
+    cell_a: CellOutcomes, cell_b: CellOutcomes, *, rng: Generator, n_resamples: int
 ) -> tuple[tuple[Interval, ...], float, int]:
     """Is the gain larger on a public benchmark (`cell_a`) than on held-out items (`cell_b`, the control benchmark)? The
     difference on three scales (points of accuracy 0-1, log-odds, log share wrong), p (the largest), pairs on the first.
@@ -133,7 +134,7 @@ def difference_in_differences(
 
 
 def score_gap(
-    cell_a: CellOutcomes, cell_b: CellOutcomes, *, rng: np.random.Generator, shift: float = 0.0, n_resamples: int
+    cell_a: CellOutcomes, cell_b: CellOutcomes, *, rng: Generator, shift: float = 0.0, n_resamples: int
 ) -> Interval:
     """Accuracy on a benchmark (`cell_a`) minus that on held-out items (`cell_b`), 0-1, with its interval.
 
@@ -177,7 +178,7 @@ def contrast_rows(
     *,
     keep: BoolArray | None,
     control: CellOutcomes | None,
-    rng: np.random.Generator,
+    rng: Generator,
     n_resamples: int,
 ) -> tuple[Contrast, ...]:
     """Every comparison of one cell as rows of a table, those that could not be made with the reason.
@@ -253,7 +254,7 @@ def _tried(name: str, text: str, rows: Callable[[], list[Contrast]]) -> list[Con
 
 
 def _against_fresh(
-    cell: CellOutcomes, control: CellOutcomes, shift: float, rng: np.random.Generator, n_resamples: int
+    cell: CellOutcomes, control: CellOutcomes, shift: float, rng: Generator, n_resamples: int
 ) -> list[Contrast]:
     """The score against that on held-out items, and the gain against theirs on three scales."""
     gap = f"score on {cell.benchmark} - score on {control.benchmark}"

@@ -33,7 +33,7 @@ _ARM_WORDS: dict[str, str] = {
 }
 
 
-def pairing(cell: CellOutcomes, texts: TextMeasures | None, thresholds: SweepThresholds) -> Gate:
+def pairing(cell: CellOutcomes, texts: TextMeasures | None, limits: SweepThresholds) -> Gate:
     """The same question must be the same question in every arm.
 
     Its stored text, options and gold must be one in all rows. And where right and wrong answers agree well within an
@@ -45,18 +45,18 @@ def pairing(cell: CellOutcomes, texts: TextMeasures | None, thresholds: SweepThr
     (the root of the product of their reliabilities; Spearman 1904, American Journal of Psychology 15).
     number: z = correlation * sqrt(n - 1) of the comparison that is furthest below what was expected.
     """
-    rule = Rule("pairing", thresholds.pairing_z_min, "ours; conf/verdict: pairing_z_min")
+    rule = Rule("pairing", limits.pairing_z_min, "ours; conf/verdict: pairing_z_min")
     if texts is not None and texts.mixed_ids:
         count = len(texts.mixed_ids)
         detail = f"The question, options or right answer of {count} question {'id' if count == 1 else 'ids'} differ "
         advice = "These ids do not mean one question: run the audit again from one benchmark file."
         failed = rule.checked(False, 0, f"{detail}between rows.", advice, items=texts.mixed_ids)
         return replace(failed, number=None)
-    found = _agreements(cell, thresholds)
+    found = _agreements(cell, limits)
     if not found:
         return rule.absent(
             "Nothing can be checked beyond the texts: answers must agree well enough within the arms (several settings "
-            f"above chance, with right and wrong answers to {thresholds.pairing_questions_min} questions or more)."
+            f"above chance, with right and wrong answers to {limits.pairing_questions_min} questions or more)."
         )
     what, _, at = min(found, key=lambda one: one[2].z - one[2].limit)
     return replace(rule, threshold=at.limit).checked(
@@ -70,14 +70,14 @@ def pairing(cell: CellOutcomes, texts: TextMeasures | None, thresholds: SweepThr
     )
 
 
-def _agreements(cell: CellOutcomes, thresholds: SweepThresholds) -> list[tuple[str, bool, Agreement]]:
+def _agreements(cell: CellOutcomes, limits: SweepThresholds) -> list[tuple[str, bool, Agreement]]:
     """Every comparison of a side with the other arms that can speak: its name, whether it is noisy, the agreement."""
-    within = _Within(cell, thresholds)
+    within = _Within(cell, limits)
     found = []
     for arm, settings in within.arms().items():
         others = [s for s in within.usable if s not in settings]
         sides = {arm: settings}
-        if len(others) >= 3 and cell.n >= 10 * thresholds.pairing_questions_min and len(settings) > 1:
+        if len(others) >= 3 and cell.n >= 10 * limits.pairing_questions_min and len(settings) > 1:
             sides |= {label(s): [s] for s in settings}
         for what, side in sides.items():
             one = within.compared(side, others)
@@ -92,10 +92,10 @@ class _Within:
     Nested draws of one arm and replicate share messages and agree for that reason alone: together they count as one.
     """
 
-    def __init__(self, cell: CellOutcomes, thresholds: SweepThresholds) -> None:
-        self.cell, self.thresholds = cell, thresholds
+    def __init__(self, cell: CellOutcomes, limits: SweepThresholds) -> None:
+        self.cell, self.limits = cell, limits
         values = {s: to_values(cell.row(s)) for s in cell.settings}
-        self.usable = {s: v for s, v in values.items() if _speaks(v, cell, thresholds)}
+        self.usable = {s: v for s, v in values.items() if _speaks(v, cell, limits)}
         self.nested = cell.draws == Draws.NESTED
         self.pairs = {
             (s, t): _correlation(self.usable[s], self.usable[t])
@@ -120,13 +120,13 @@ class _Within:
         x, y = settings_values(self.cell, side), settings_values(self.cell, others)
         both = ~np.isnan(x - y)
         x, y = x[both], y[both]
-        least, fall = self.thresholds.pairing_questions_min, self.thresholds.brittle_drop_min
+        least, fall = self.limits.pairing_questions_min, self.limits.brittle_drop_min
         if x.size < least or abs(x.mean() - y.mean()) >= fall:
             return None  # what costs so much accuracy may cost the agreement too
         # a side that cannot tell is taken to be as the other
         own = _stepped_up(rest if np.isnan(reliable) else reliable, self.count(side))
         theirs = _stepped_up(reliable if np.isnan(rest) else rest, self.count(others))
-        return agreement(x, y, float(np.sqrt(own * theirs)), self.thresholds.pairing_z_min)
+        return agreement(x, y, float(np.sqrt(own * theirs)), self.limits.pairing_z_min)
 
     def reliability(self, settings: Sequence[Setting]) -> float:
         """Mean correlation of two of these settings; NaN where no two can be correlated."""
@@ -137,13 +137,13 @@ class _Within:
         return len({(s.arm, s.replicate) for s in settings}) if self.nested else len(settings)
 
 
-def _speaks(values: FloatArray, cell: CellOutcomes, thresholds: SweepThresholds) -> bool:
+def _speaks(values: FloatArray, cell: CellOutcomes, limits: SweepThresholds) -> bool:
     """Whether a setting has enough answers, right and wrong ones, and is above chance."""
     there = ~np.isnan(values)
     answered = values[there]
-    if answered.size < thresholds.pairing_questions_min or answered.std() == 0:
+    if answered.size < limits.pairing_questions_min or answered.std() == 0:
         return False
-    errors = thresholds.above_chance_standard_errors
+    errors = limits.above_chance_standard_errors
     return bool(chance_check(float(answered.mean()), cell.n_options[there], errors).above)
 
 
@@ -159,7 +159,7 @@ def _stepped_up(correlation: float, k: int) -> float:
     return k * correlation / (1 + (k - 1) * correlation)
 
 
-def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: SweepThresholds) -> Gate:
+def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: SweepThresholds) -> Gate:
     """A clean router that loses the question lowers the baseline and manufactures gains.
 
     Fails when the clean arm loses more than `clean_loss_max` against direct and more than chance explains (at alpha),
@@ -178,26 +178,26 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: S
             loss = float(np.nanmean(difference))
             # A fixed seed: a gate is a function of the data alone (the exchange of runs draws, McNemar does not).
             p = paired_test(direct, clean, cell.cluster, rng=np.random.default_rng(0))
-            numbers |= {"loss": loss, "loss_p": p, "loss_max": thresholds.clean_loss_max}
-            loss_fails = loss > thresholds.clean_loss_max and p <= thresholds.alpha
+            numbers |= {"loss": loss, "loss_p": p, "loss_max": limits.clean_loss_max}
+            loss_fails = loss > limits.clean_loss_max and p <= limits.alpha
             parts.append(f"clean answers {points(abs(loss))} {'below' if loss > 0 else 'above'} direct ({pvalue(p)})")
     items: tuple[str, ...] = ()
     if texts is not None and texts.clean_messages:
         share = texts.clean_lossy / texts.clean_messages
         numbers |= {
             "lossy_share": share,
-            "lossy_share_max": thresholds.lossy_share_max,
+            "lossy_share_max": limits.lossy_share_max,
             "without_stem": texts.clean_without_stem / texts.clean_messages,
             "without_option": texts.clean_without_option / texts.clean_messages,
         }
-        lossy_fails = share > thresholds.lossy_share_max
+        lossy_fails = share > limits.lossy_share_max
         items = texts.lossy_ids
         parts.append(f"{percent(share)} of {texts.clean_messages} clean messages drop an option or the stem")
     if not parts:
-        limit, why = thresholds.clean_loss_max, "Neither a direct arm nor clean messages are at hand."
+        limit, why = limits.clean_loss_max, "Neither a direct arm nor clean messages are at hand."
         return Rule(name, limit, source).absent(why)
     by_loss = loss_fails or ("loss" in numbers and not lossy_fails) or "lossy_share" not in numbers
-    limit = thresholds.clean_loss_max if by_loss else thresholds.lossy_share_max
+    limit = limits.clean_loss_max if by_loss else limits.lossy_share_max
     return Rule(name, limit, source, always_items=True).checked(
         passed=not (loss_fails or lossy_fails),
         number=numbers["loss" if by_loss else "lossy_share"],
@@ -209,10 +209,10 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: S
     )
 
 
-def manipulation_reached_worker(texts: TextMeasures | None, thresholds: SweepThresholds) -> Gate:
+def manipulation_reached_worker(texts: TextMeasures | None, limits: SweepThresholds) -> Gate:
     """Share of noisy presentations that are the clean one: the very request, or the same text after normalisation."""
     source = "li2026, gate G1 (silent no-op rate below 20 %), on request_sha256 and text; conf/verdict: noop_share_max"
-    rule = Rule("manipulation_reached_worker", thresholds.noop_share_max, source, always_items=True)
+    rule = Rule("manipulation_reached_worker", limits.noop_share_max, source, always_items=True)
     if texts is None or not texts.noisy_presentations:
         return rule.absent("No worker prompt of a noisy presentation is at hand.")
     share = texts.noops / texts.noisy_presentations
@@ -237,10 +237,10 @@ def manipulation_reached_worker(texts: TextMeasures | None, thresholds: SweepThr
     )
 
 
-def answer_leak(texts: TextMeasures | None, thresholds: SweepThresholds, options: bool = True) -> Gate:
+def answer_leak(texts: TextMeasures | None, limits: SweepThresholds, options: bool = True) -> Gate:
     """Share of noisy router messages that state the gold option as the answer. Does not withhold: see `decide`."""
     source = "ours; routers are told not to answer (song2026, section 4.3); conf/verdict: leak_share_max"
-    rule = Rule("answer_leak", thresholds.leak_share_max, source, always_items=True)
+    rule = Rule("answer_leak", limits.leak_share_max, source, always_items=True)
     if texts is None or not texts.messages_noisy:
         return rule.absent("No noisy router message is at hand.", withholds=False)
     if not options:
@@ -269,12 +269,12 @@ def answer_leak(texts: TextMeasures | None, thresholds: SweepThresholds, options
 _PARSE_ALPHA = 0.05  # of all arms and settings of a cell together
 
 
-def above_chance(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
+def above_chance(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
     """Clean and direct accuracy beat the mean of 1/k by the given number of standard errors.
 
     number: the smaller of the two z scores, (accuracy - chance) / standard error of a guesser.
     """
-    limit = thresholds.above_chance_standard_errors
+    limit = limits.above_chance_standard_errors
     found: dict[str, float] = {}
     for arm, settings in (
         ("clean", replicates_of(cell, Arm.FORWARD_FULL, 1)),
@@ -295,14 +295,14 @@ def above_chance(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
     return chance_gate(shown, min(scores), chance, limit, {"chance": chance, **found})
 
 
-def parseability(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
+def parseability(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
     """Share of rows with a readable answer, by arm, and by setting: below the limit beyond doubt withholds.
 
     number: the upper 95 % limit (exact binomial, one-sided, corrected for their number) of the arm or setting that is
     lowest. An arm's rows of one question are not independent, so its limit is that of as many questions. By setting
     too, because one unreadable r of nine hides in its arm's average. Truncated and failed rows are counted apart.
     """
-    limit = thresholds.answered_share_min
+    limit = limits.answered_share_min
     numbers: dict[str, float | None] = {}
     shares: dict[str, float] = {}
     masks: dict[str, BoolArray] = {}
@@ -347,14 +347,14 @@ def noise_floor_p(cell: CellOutcomes) -> float:
     return cochran_q(complete).pvalue
 
 
-def noise_floor(cell: CellOutcomes, thresholds: SweepThresholds, p_adjusted: float | None = None) -> Gate:
+def noise_floor(cell: CellOutcomes, limits: SweepThresholds, p_adjusted: float | None = None) -> Gate:
     """Replicates of the clean arm differ only in their seeds, so they are equally accurate: Cochran's Q over them.
 
     p_adjusted: `noise_floor_p` after Holm over the panel; that of this cell alone where None. What differs by less than
     this gate sees enters the standard errors (`audit.statistics.run_variance`).
     """
     source = "ours; Cochran's Q between the clean replicates, Holm over the panel; conf/verdict: noise_floor_alpha"
-    rule = Rule("noise_floor", limit := thresholds.noise_floor_alpha, source)
+    rule = Rule("noise_floor", limit := limits.noise_floor_alpha, source)
     replicates = replicates_of(cell, Arm.FORWARD_FULL, 1)
     if len(replicates) < 2:
         return rule.absent("There is one replicate of the clean arm: nothing to compare it with.")
@@ -411,14 +411,14 @@ def exact_values(cell: CellOutcomes) -> Gate:
 
 
 def enough_data(
-    largest_compatible: float | None, thresholds: SweepThresholds, asked: int, needed: int, repeated: str = ""
+    largest_compatible: float | None, limits: SweepThresholds, asked: int, needed: int, repeated: str = ""
 ) -> Gate:
     """The largest gain still compatible with the data, against the smallest effect that matters. A failure alone
     withholds nothing: without a finding it means `underpowered`.
 
     asked, needed: questions; needed is what a plan of this design says, with the arms `repeated` that were run once.
     """
-    limit = thresholds.effect_of_interest
+    limit = limits.effect_of_interest
     source = "97.5 % upper limit of the gain, the largest over r; conf/verdict: effect_of_interest"
     rule = Rule("enough_data", limit, source)
     if largest_compatible is None:
@@ -439,7 +439,7 @@ def enough_data(
 def all_gates(
     cell: CellOutcomes,
     texts: TextMeasures | None,
-    thresholds: SweepThresholds,
+    limits: SweepThresholds,
     largest_compatible: float | None,
     noise_floor_adjusted: float | None = None,
     tests: int = 1,
@@ -447,13 +447,13 @@ def all_gates(
     """Every gate, in the order in which the report lists them. texts is None when only outcomes are at hand;
     noise_floor_adjusted: `noise_floor_p` corrected over the panel. tests: of the panel, one a cell and router count."""
     return (
-        parseability(cell, thresholds),
-        above_chance(cell, thresholds),
-        pairing(cell, texts, thresholds),
-        noise_floor(cell, thresholds, noise_floor_adjusted),
+        parseability(cell, limits),
+        above_chance(cell, limits),
+        pairing(cell, texts, limits),
+        noise_floor(cell, limits, noise_floor_adjusted),
         exact_values(cell),
-        clean_fidelity(cell, texts, thresholds),
-        manipulation_reached_worker(texts, thresholds),
-        answer_leak(texts, thresholds, bool(cell.n_options.any())),
-        enough_data(largest_compatible, thresholds, cell.n, needed(thresholds, tests), repeated(cell.settings)),
+        clean_fidelity(cell, texts, limits),
+        manipulation_reached_worker(texts, limits),
+        answer_leak(texts, limits, bool(cell.n_options.any())),
+        enough_data(largest_compatible, limits, cell.n, needed(limits, tests), repeated(cell.settings)),
     )

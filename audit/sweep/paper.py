@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
+from numpy.random import Generator
 from scipy.sparse.csgraph import connected_components
 
 from audit.errors import DataError
@@ -184,7 +185,7 @@ def slope_weights(routers: Sequence[int]) -> FloatArray:
     return centred / np.sum(centred**2)
 
 
-def sensitivity_slope(sweep: Sweep, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES) -> Interval:
+def sensitivity_slope(sweep: Sweep, *, rng: Generator, n_resamples: int = N_RESAMPLES) -> Interval:
     """Eq. 5 made discrete: the cue intensity is r, and dm/d(lambda) is the OLS slope of noisy accuracy on r.
 
     The interval comes from resampling items (clusters) with all r of an item together.
@@ -260,7 +261,7 @@ def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> Hypothesi
 
 
 def h3_direction(
-    sweeps: Sequence[Sweep], *, rng: np.random.Generator, n_permutations: int = N_RESAMPLES, alpha: float = ALPHA
+    sweeps: Sequence[Sweep], *, rng: Generator, n_permutations: int = N_RESAMPLES, alpha: float = ALPHA
 ) -> HypothesisResult:
     """H3: as r grows, do improvements rise AND degradations fall?
 

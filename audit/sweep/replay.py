@@ -127,10 +127,10 @@ def _messages(run_dir: Path, of: str | None, resolved: ResolvedRun) -> pa.Table:
             f"#{replicate} of {question} in {benchmark}. Type its own command (n, r, arms, replicates, seed), with "
             "another model and messages_from."
         )
-    *columns, sent = zip(*((*key, messages) for key, messages in kept.items()), strict=True)
-    types = (pa.string(), pa.string(), pa.string(), pa.int32(), pa.int32())
-    table = {name: pa.array(column, t) for name, column, t in zip(_KEY, columns, types, strict=True)}
-    return pa.table(table | {"router_messages": pa.array(sent, pa.list_(pa.string()))})
+    words, count, messages = pa.string(), pa.int32(), list(kept.values())
+    types = (words, words, words, count, count)
+    schema = pa.schema([*zip(_KEY, types, strict=True), ("router_messages", pa.list_(words))])
+    return pa.table([*map(list, zip(*kept, strict=True)), messages], schema=schema)
 
 
 def same_messages(

@@ -5,6 +5,7 @@ gate to catch. A gate that failed before, or does not apply, cannot show it: tha
 from dataclasses import replace
 
 import numpy as np
+from numpy.random import Generator
 
 from audit.statistics.paired import CellOutcomes, State
 from audit.sweep import gates
@@ -20,14 +21,14 @@ GUESSERS_PASSED_MAX = 0.10  # share of them that it may let through; two standar
 
 def self_test(
     cell: CellOutcomes,
-    thresholds: SweepThresholds,
+    limits: SweepThresholds,
     *,
-    rng: np.random.Generator,
+    rng: Generator,
     texts: TextMeasures | None = None,
     clean_sent: TextMeasures | None = None,
 ) -> tuple[SelfTest, ...]:
     """Five faults on a copy of the cell. clean_sent: of `MeasuredTexts`; None skips the text fault."""
-    chance_before = gates.above_chance(cell, thresholds)
+    chance_before = gates.above_chance(cell, limits)
     shifted, note = None, ""
     if not cell.n_options.all():
         note = "Free-form answers have no labels to shift."
@@ -36,32 +37,30 @@ def self_test(
     else:
         right = np.where(cell.answer == (cell.gold + 1) % cell.n_options, np.int8(State.CORRECT), np.int8(State.WRONG))
         state = np.where(cell.state >= State.WRONG, right, cell.state)
-        shifted = gates.above_chance(replace(cell, state=state), thresholds)
+        shifted = gates.above_chance(replace(cell, state=state), limits)
     half = np.where(rng.random(cell.state.shape) < 0.5, np.int8(State.UNPARSED), cell.state)
-    unreadable = gates.parseability(replace(cell, state=half), thresholds)
-    sent = None if clean_sent is None else gates.manipulation_reached_worker(clean_sent, thresholds)
+    unreadable = gates.parseability(replace(cell, state=half), limits)
+    sent = None if clean_sent is None else gates.manipulation_reached_worker(clean_sent, limits)
     order = rng.permutation(cell.n)
     noisy = np.array([s.arm == Arm.NOISY_REWRITE for s in cell.settings])
     broken = cell.state.copy()
     broken[noisy] = broken[noisy][:, order]
-    before = gates.pairing(cell, texts, thresholds)
+    before = gates.pairing(cell, texts, limits)
     paired, agree = None, "The noisy answers agree too little with each other to show their pairing."
     if before.status == Status.FAIL or before.numbers.get("noisy_compared"):
-        paired, agree = gates.pairing(replace(cell, state=broken), texts, thresholds), ""
+        paired, agree = gates.pairing(replace(cell, state=broken), texts, limits), ""
     faults = (
         ("every gold label moved to the next option", chance_before, shifted, note),
-        ("half of the answers made unreadable", gates.parseability(cell, thresholds), unreadable, ""),
-        ("the clean prompt sent in place of every noisy one", gates.manipulation_reached_worker(texts, thresholds),
+        ("half of the answers made unreadable", gates.parseability(cell, limits), unreadable, ""),
+        ("the clean prompt sent in place of every noisy one", gates.manipulation_reached_worker(texts, limits),
          sent, "" if sent else "The texts are not at hand."),
         ("question ids of the noisy arm shuffled", before, paired, agree),
     )  # fmt: skip
-    guessed = _baseline_guessed(cell, thresholds, chance_before, rng)
+    guessed = _baseline_guessed(cell, limits, chance_before, rng)
     return (*(_result(cell, *one) for one in faults), guessed)
 
 
-def _baseline_guessed(
-    cell: CellOutcomes, thresholds: SweepThresholds, before: Gate, rng: np.random.Generator
-) -> SelfTest:
+def _baseline_guessed(cell: CellOutcomes, limits: SweepThresholds, before: Gate, rng: Generator) -> SelfTest:
     """The clean baseline of many guessers: question i is right with probability 1/k_i, anew in every run.
 
     A gate at two standard errors lets guessers through by luck: 2.3 % in the limit, up to 4.8 % of those with 30 to 99
@@ -80,14 +79,14 @@ def _baseline_guessed(
     for _ in range(GUESSERS):
         right = rng.random((sum(clean), cell.n)) < guess
         state[clean] = np.where(right, np.int8(State.CORRECT), np.int8(State.WRONG))
-        gate = gates.above_chance(replace(part, state=state), thresholds)
+        gate = gates.above_chance(replace(part, state=state), limits)
         passed += gate.status != Status.FAIL
         numbers.append(float("nan") if gate.number is None else gate.number)
     caught = passed <= GUESSERS_PASSED_MAX * GUESSERS
     detail = (
         f"The gate stopped {GUESSERS - passed} of {GUESSERS} guessers ({1 - GUESSERS_PASSED_MAX:.0%} needed: some pass "
         f"by luck). Its number went from {before.number or 0.0:.3g} to {np.mean(numbers):.2f} on average (threshold "
-        f"{thresholds.above_chance_standard_errors:g})."
+        f"{limits.above_chance_standard_errors:g})."
     )
     status = "caught" if caught else "missed"
     return SelfTest(cell.model, cell.benchmark, fault, before.name, status, bool(caught), detail)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
+from numpy.random import Generator
 
 from audit.records import Reading, Setting
 from audit.statistics.difficulty import draw_difficulties, shift
@@ -187,7 +188,7 @@ def settings_of(design: Design) -> tuple[Setting, ...]:
     return tuple(sorted(made))
 
 
-def simulate(design: Design, world: World, rng: np.random.Generator) -> Simulated:
+def simulate(design: Design, world: World, rng: Generator) -> Simulated:
     """One model's outcomes under every setting, and its hint reference's: no memory, and the same messages."""
     (other_rng,) = rng.spawn(1)  # the model's own outcomes do not hang on whether there is a reference
     told = other_rng.random(design.n) < world.hints
@@ -202,7 +203,7 @@ def simulate(design: Design, world: World, rng: np.random.Generator) -> Simulate
 
 
 def _simulate(
-    design: Design, world: World, told: BoolArray, rng: np.random.Generator, stated: BoolArray | None = None
+    design: Design, world: World, told: BoolArray, rng: Generator, stated: BoolArray | None = None
 ) -> Simulated:
     """stated: where the messages state the answer, drawn where None."""
     n, accuracy = design.n, design.clean_accuracy
@@ -248,7 +249,7 @@ def _simulate(
     return Simulated(cell, np.broadcast_to(~leaking, (design.routers, n)).copy() if leaking.any() else None)
 
 
-def _shocked(chance: FloatArray, s: Setting, world: World, rng: np.random.Generator) -> FloatArray:
+def _shocked(chance: FloatArray, s: Setting, world: World, rng: Generator) -> FloatArray:
     """The chances in one run, which shifts as a whole."""
     own = s.arm == Arm.NOISY_REWRITE and world.noisy_shock is not None
     shock = world.noisy_shock if own else world.shock
@@ -273,7 +274,7 @@ def _chances(theta: FloatArray, s: Setting, world: World, accuracy: float) -> Fl
     return shift(theta, gain, accuracy)
 
 
-def _unread(state: np.ndarray, s: Setting, world: World, rng: np.random.Generator) -> BoolArray:
+def _unread(state: np.ndarray, s: Setting, world: World, rng: Generator) -> BoolArray:
     if world.unread and world.unread_if == "any":
         return rng.random(state.size) < world.unread
     if not world.unread or s.arm != Arm.NOISY_REWRITE:

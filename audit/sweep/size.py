@@ -18,28 +18,28 @@ _MOST = 10_000_000
 
 
 @lru_cache
-def needed(thresholds: SweepThresholds, tests: int) -> int:
+def needed(limits: SweepThresholds, tests: int) -> int:
     """Questions to detect the smallest effect that matters. tests: router counts times cells of the panel.
 
     >>> needed(SweepThresholds(), 1), needed(SweepThresholds(), 9)
     (658, 1070)
     """
-    effect, level = thresholds.effect_of_interest, thresholds.alpha / SIDES
-    return questions_needed(effect, PLANNED_DISCORDANCE, alpha=level, n_tests=tests, power=thresholds.power)
+    effect, level = limits.effect_of_interest, limits.alpha / SIDES
+    return questions_needed(effect, PLANNED_DISCORDANCE, alpha=level, n_tests=tests, power=limits.power)
 
 
 @lru_cache
-def needed_of(thresholds: SweepThresholds, tests: int, runs: tuple[int, int]) -> int | None:
+def needed_of(limits: SweepThresholds, tests: int, runs: tuple[int, int]) -> int | None:
     """The same for so many clean and noisy runs; None where no number of questions would do.
 
     >>> [needed_of(SweepThresholds(), 1, runs) for runs in ((3, 2), (3, 1), (1, 1))]
     [658, 1780, None]
     """
-    first, effect = needed(thresholds, tests), thresholds.effect_of_interest
-    if _shifted(thresholds, _MOST, tests, runs) > effect:
+    first, effect = needed(limits, tests), limits.effect_of_interest
+    if _shifted(limits, _MOST, tests, runs) > effect:
         return None
     enough = range(first, _MOST)
-    return enough[bisect_left(enough, True, key=lambda n: _shifted(thresholds, n, tests, runs) <= effect)]
+    return enough[bisect_left(enough, True, key=lambda n: _shifted(limits, n, tests, runs) <= effect)]
 
 
 def router_counts(design: Design) -> int:
@@ -62,19 +62,19 @@ def repeated(settings: Sequence[Setting]) -> str:
 
 
 def detectable(
-    thresholds: SweepThresholds, questions: int, tests: int, runs: tuple[int, int] = (REPEATED, REPEATED)
+    limits: SweepThresholds, questions: int, tests: int, runs: tuple[int, int] = (REPEATED, REPEATED)
 ) -> float:
     """The smallest gain (0-1) over clean that so many questions find; NaN where they find none. A side that is run once
     adds the largest plausible shift to the test's variance, which no number of questions lessens."""
-    level = thresholds.alpha / SIDES
-    found = minimum_detectable_gain(questions, PLANNED_DISCORDANCE, alpha=level, n_tests=tests, power=thresholds.power)
-    return found if np.isnan(found) else max(found, _shifted(thresholds, questions, tests, runs))
+    level = limits.alpha / SIDES
+    found = minimum_detectable_gain(questions, PLANNED_DISCORDANCE, alpha=level, n_tests=tests, power=limits.power)
+    return found if np.isnan(found) else max(found, _shifted(limits, questions, tests, runs))
 
 
-def _shifted(thresholds: SweepThresholds, questions: int, tests: int, runs: tuple[int, int]) -> float:
+def _shifted(limits: SweepThresholds, questions: int, tests: int, runs: tuple[int, int]) -> float:
     """The smallest gain that is found above the shifts of sides that are run once; 0 where there is none."""
     once = sum(number < REPEATED for number in runs)
     items = np.sqrt(PLANNED_DISCORDANCE / 2 * sum(1 / number for number in runs) / questions)
-    level = scipy.stats.norm.isf(thresholds.alpha / SIDES / tests)
-    limit = level * np.hypot(items, thresholds.run_sd_plausible * np.sqrt(once))
-    return float(limit + scipy.stats.norm.ppf(thresholds.power) * items) if once else 0.0
+    level = scipy.stats.norm.isf(limits.alpha / SIDES / tests)
+    limit = level * np.hypot(items, limits.run_sd_plausible * np.sqrt(once))
+    return float(limit + scipy.stats.norm.ppf(limits.power) * items) if once else 0.0

@@ -34,13 +34,27 @@ CHUNK = 25  # simulations that share one seed
 RESAMPLES = 499  # of every bootstrap and, at least, permutation test; a run has more: their level does not hang on it
 SIMULATIONS, FEWEST = 400, 20
 NAMES = (
-    "excess", "any_excess", "cleared", "uncontrolled", "explained", "brittle", "withheld",
-    "paper_setting", "paper_model", "coverage_gain", "coverage_mean", "coverage_simultaneous",
-)  # fmt: skip
+    "excess",
+    "any_excess",
+    "cleared",
+    "uncontrolled",
+    "explained",
+    "brittle",
+    "withheld",
+    "paper_setting",
+    "paper_model",
+    "coverage_gain",
+    "coverage_mean",
+    "coverage_simultaneous",
+)
 _VERDICTS = (
-    Verdict.EXCESS, Verdict.NO_EXCESS, Verdict.UNCONTROLLED, Verdict.EXCESS_EXPLAINED, Verdict.BRITTLE,
+    Verdict.EXCESS,
+    Verdict.NO_EXCESS,
+    Verdict.UNCONTROLLED,
+    Verdict.EXCESS_EXPLAINED,
+    Verdict.BRITTLE,
     Verdict.WITHHELD,
-)  # fmt: skip
+)
 _OF_TRUTH = ("excess", "any_excess", "cleared", "uncontrolled", "brittle")
 _OF_CLEAN = {"paper_setting": "paper_setting_fpr", "paper_model": "paper_model_fpr"} | {n: n for n in NAMES[-3:]}
 
@@ -178,16 +192,29 @@ def observed_design(run_dir: Path) -> Iterator[Design]:
 
 # The columns of the tables: of the design, and of the rates.
 _OF_DESIGN = {
-    "n": "{n}", "r": "1..{routers}", "draws": "{draws}", "clean runs": "{clean_replicates}",
-    "noisy runs": "{noisy_replicates}", "accuracy": "{clean_accuracy:g}", "panel": "{panel}",
-}  # fmt: skip
+    "n": "{n}",
+    "r": "1..{routers}",
+    "draws": "{draws}",
+    "clean runs": "{clean_replicates}",
+    "noisy runs": "{noisy_replicates}",
+    "accuracy": "{clean_accuracy:g}",
+    "panel": "{panel}",
+}
 _OF_DESIGNS = {
-    "paper_setting_fpr": "paper: settings", "paper_model_fpr": "paper: models", "clean_any_excess": "false positive",
-    "gain_one_r_cleared": "false negative, +5 at one r", "gain_5_cleared": "+5 at every r",
-    "clean_cleared": "clean: cleared", "gain_5_excess": "+5: excess", "gain_5_uncontrolled": "uncontrolled",
-    "gain_10_excess": "+10: excess", "gain_10_uncontrolled": "uncontrolled", "coverage_gain": "coverage: gain",
-    "coverage_mean": "mean", "coverage_simultaneous": "all r",
-}  # fmt: skip
+    "paper_setting_fpr": "paper: settings",
+    "paper_model_fpr": "paper: models",
+    "clean_any_excess": "false positive",
+    "gain_one_r_cleared": "false negative, +5 at one r",
+    "gain_5_cleared": "+5 at every r",
+    "clean_cleared": "clean: cleared",
+    "gain_5_excess": "+5: excess",
+    "gain_5_uncontrolled": "uncontrolled",
+    "gain_10_excess": "+10: excess",
+    "gain_10_uncontrolled": "uncontrolled",
+    "coverage_gain": "coverage: gain",
+    "coverage_mean": "mean",
+    "coverage_simultaneous": "all r",
+}
 _OF_WORLDS = ("any_excess", "uncontrolled", "cleared", "explained", "brittle", "withheld")
 
 

@@ -151,9 +151,15 @@ def _none(gain: FloatArray) -> dict[str, Any]:
 
 
 def _bootstrapped(
-    d: FloatArray, gain: FloatArray, cluster: IntArray, clusters: float, shifts: RunShifts, runs: tuple[IntArray, int],
-    n_resamples: int, rng: Generator,
-) -> dict[str, Any]:  # fmt: skip
+    d: FloatArray,
+    gain: FloatArray,
+    cluster: IntArray,
+    clusters: float,
+    shifts: RunShifts,
+    runs: tuple[IntArray, int],
+    n_resamples: int,
+    rng: Generator,
+) -> dict[str, Any]:
     """Limits of differences (R, n), which are overwritten, of means (R,). runs: of one arm (R,), and of the other."""
     half = np.full(d.shape[1], 0.5)
     d /= 2
@@ -181,9 +187,13 @@ def _bootstrapped(
 
 
 def compare_at_any_stop(
-    runs: FloatArray, other: FloatArray, routers: tuple[int, ...], cluster: IntArray, largest_cluster: int,
+    runs: FloatArray,
+    other: FloatArray,
+    routers: tuple[int, ...],
+    cluster: IntArray,
+    largest_cluster: int,
     shifts: RunShifts | None = None,
-) -> Comparison:  # fmt: skip
+) -> Comparison:
     """As `compare`, by betting: every p and limit holds however often the data were looked at (`statistics.eprocess`).
 
     p-values are 1 / e; "any r" is the mean e-value, each r is adjusted by closed testing, `low` and `high` by

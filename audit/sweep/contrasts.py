@@ -235,11 +235,20 @@ def _of_reading(read: Reading | None, suffix: str, words: str) -> list[Contrast]
 def _rows(name: str, text: str, c: Comparison) -> list[Contrast]:
     rows = [
         Contrast(
-            name, f"{text}, r={r}", r, int(c.n[k]), float(c.gain[k]), c.pointwise[k].low, c.pointwise[k].high,
-            float(c.pvalues[k]), float(c.adjusted[k]), count(c.improve[k]), count(c.degrade[k]),
+            name,
+            f"{text}, r={r}",
+            r,
+            int(c.n[k]),
+            float(c.gain[k]),
+            c.pointwise[k].low,
+            c.pointwise[k].high,
+            float(c.pvalues[k]),
+            float(c.adjusted[k]),
+            count(c.improve[k]),
+            count(c.degrade[k]),
         )
         for k, r in enumerate(c.routers)
-    ]  # fmt: skip
+    ]
     mean, of_mean, note = c.mean, f"{text}, mean over r", "p: any r, family-wise"
     last = Contrast(name, of_mean, None, int(c.n.min()), mean.estimate, mean.low, mean.high, c.family_p, note=note)
     return [*rows, last]

@@ -277,10 +277,17 @@ def headline(model: str, benchmark: str, decision: Decision, e: Evidence | None,
     shown = [k for k, r in enumerate(c.routers) if r in decision.routers] or [c.best]
     best = max(shown, key=lambda k: c.gain[k])  # of those that passed every comparison
     return because(
-        f"headline_{decision.verdict}", model=model, benchmark=benchmark, about=about.code, routers=c.routers[best],
-        gain=float(c.gain[best]), low=float(c.low[best]), loss=-c.mean.estimate, limit=e.largest_compatible,
+        f"headline_{decision.verdict}",
+        model=model,
+        benchmark=benchmark,
+        about=about.code,
+        routers=c.routers[best],
+        gain=float(c.gain[best]),
+        low=float(c.low[best]),
+        loss=-c.mean.estimate,
+        limit=e.largest_compatible,
         score=e.score,
-    )  # fmt: skip
+    )
 
 
 def held_out(contrasts: Sequence[Contrast]) -> tuple[Reason, ...]:

@@ -36,11 +36,31 @@ ARMS = (*(arm.value for arm in Arm), DELETED)
 _REF_BYTES = 16 / 3  # of the number of a text, 4 bytes in base64
 
 COLUMNS = (
-    "model", "model_revision", "benchmark", "question_id", "group", "arm", "routers", "replicate", "question",
-    "options", "router_messages", "router_finish_reasons", "prompt", "response", "answer", "gold", "correct",
-    "parsed", "answer_form", "finish_reason", "option_logprobs", "seed", "error",
+    "model",
+    "model_revision",
+    "benchmark",
+    "question_id",
+    "group",
+    "arm",
+    "routers",
+    "replicate",
+    "question",
+    "options",
+    "router_messages",
+    "router_finish_reasons",
+    "prompt",
+    "response",
+    "answer",
+    "gold",
+    "correct",
+    "parsed",
+    "answer_form",
+    "finish_reason",
+    "option_logprobs",
+    "seed",
+    "error",
     "options_shown",
-)  # fmt: skip
+)
 _AS_STORED = tuple(name for name in COLUMNS if name not in ("router_messages", "prompt", "correct", "parsed"))
 
 
@@ -126,8 +146,9 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
     texts, questions, refs = _written(col, asked, question_of, kept, benchmarks)
     logprobs = {
         i: [None if s is None or not np.isfinite(s) else round(s, 3) for s in scores]
-        for i, scores in enumerate(col["option_logprobs"]) if refs[i] and scores
-    }  # fmt: skip
+        for i, scores in enumerate(col["option_logprobs"])
+        if refs[i] and scores
+    }
     chunks, starts = _chunks(texts)
     transition, weight = _transitions(col, state)
     sent = zip(col["router_messages"], refs, strict=True)
@@ -162,9 +183,12 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
 
 
 def _written(
-    col: Mapping[str, list[Any]], asked: Sequence[Any], question_of: Sequence[int], kept: Set[Any],
+    col: Mapping[str, list[Any]],
+    asked: Sequence[Any],
+    question_of: Sequence[int],
+    kept: Set[Any],
     benchmarks: Sequence[str],
-) -> tuple[dict[str, int], list[list[Any]], list[list[int]]]:  # fmt: skip
+) -> tuple[dict[str, int], list[list[Any]], list[list[int]]]:
     """All texts with their numbers; each question with those of its own; those of each row's messages, reply, error and
     prompt."""
     texts, questions, refs = dict[str, int](), list[list[Any]](), list[list[int]]()

@@ -281,9 +281,13 @@ def _direct_accuracy(cell: CellOutcomes) -> float | None:
 
 
 def _against(
-    cell: CellOutcomes, largest_cluster: int | None, runs: FloatArray, other: FloatArray, routers: tuple[int, ...],
+    cell: CellOutcomes,
+    largest_cluster: int | None,
+    runs: FloatArray,
+    other: FloatArray,
+    routers: tuple[int, ...],
     **how: Any,
-) -> Comparison | None:  # fmt: skip
+) -> Comparison | None:
     """One arm's runs against another's; None where no question has an answer in both. how: of `compare`."""
     if not np.any(~np.isnan(average(runs) - average(other))):
         return None

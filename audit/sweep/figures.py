@@ -184,8 +184,13 @@ def _points(axes: Axes, scores: Sequence[Score], colour: str, marker: str, label
         [s.routers + shift for s in scores],
         [s.value for s in scores],
         yerr=[[max(s.value - s.low, 0.0) for s in scores], [max(s.high - s.value, 0.0) for s in scores]],
-        fmt=marker, color=colour, markersize=3.8, elinewidth=1.0, capsize=1.6, label=label,
-    )  # fmt: skip
+        fmt=marker,
+        color=colour,
+        markersize=3.8,
+        elinewidth=1.0,
+        capsize=1.6,
+        label=label,
+    )
 
 
 def _score_limits(models: Sequence[ModelScores]) -> tuple[float, float]:
@@ -231,10 +236,16 @@ def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
             (k + 0.19, e.mean_gain, e.mean_ci_low, e.mean_ci_high, False),
         ):
             axes.errorbar(
-                [value], [y], xerr=[[max(value - low, 0)], [max(high - value, 0)]], fmt=marker, color=colour,
-                markersize=8 if filled else 6, markerfacecolor=colour if filled else "none",
-                elinewidth=1.6 if filled else 1.1, capsize=3,
-            )  # fmt: skip
+                [value],
+                [y],
+                xerr=[[max(value - low, 0)], [max(high - value, 0)]],
+                fmt=marker,
+                color=colour,
+                markersize=8 if filled else 6,
+                markerfacecolor=colour if filled else "none",
+                elinewidth=1.6 if filled else 1.1,
+                capsize=3,
+            )
     canvas.names_above(axes, [r.label for r in ranked], [k - 0.36 for k in range(len(ranked))])
     axes.set_ylim(len(ranked) - 0.5, -0.62)
     axes.grid(visible=True, axis="x")

@@ -20,7 +20,9 @@ from audit.errors import BenchmarkError
 _TEXT = (".jsonl", ".json", ".csv", ".tsv")
 _DELIMITERS = (";", "\t", "|")  # of a csv that is not cut at commas, in the order in which they are suspected
 _ENCODING_BYTES = 1 << 22  # of a file that is not UTF-8, to tell what it is
-PARQUET_BATCH_ROWS = 1024
+PARQUET_BATCH_ROWS = 64  # a dictionary writes a text once for all rows: few of them are unfolded at once
+_UNFOLDED = 1 << 30  # bytes of the rows that are unfolded at once
+_FOLDED = 1000  # a file that is larger than that unfolds to no more times its own bytes
 HASH_CHUNK_BYTES = 1 << 20
 MAX_TEXT = 1 << 24  # bytes of a line, characters of a text: a million tokens are a quarter of it
 # One item may be published under any of these names of a split; the asked name is tried first.
@@ -162,14 +164,31 @@ def _csv_records(stream: TextIO, delimiter: str, path: Path) -> Iterator[tuple[s
 
 
 def _read_parquet(path: Path) -> Iterator[tuple[str, RawRow]]:
-    def batches() -> Iterator[pa.RecordBatch]:
-        with pq.ParquetFile(path) as table:
-            for group in map(table.metadata.row_group, range(table.num_row_groups)):
-                sizes = [group.column(k).total_uncompressed_size for k in range(group.num_columns)]
-                _check_size(f"a row of {group.num_rows:,}", max(sizes, default=0) // max(group.num_rows, 1))
-            yield from table.iter_batches(batch_size=PARQUET_BATCH_ROWS)
+    return _numbered(parquet_batches(path), "parquet")
 
-    return _numbered(batches(), "parquet")
+
+def parquet_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """The rows, as many at a time as memory holds however they are folded. BenchmarkError, without the file's name,
+    for texts that no question has, and for a file that unfolds to absurdly more than it is."""
+    with pq.ParquetFile(path) as table:
+        widest = 1
+        for group in map(table.metadata.row_group, range(table.num_row_groups)):
+            sizes = [group.column(k).total_uncompressed_size for k in range(group.num_columns)]
+            _check_size(f"a row of {group.num_rows:,}", max(sizes, default=0) // max(group.num_rows, 1))
+            widest = max([widest, *sizes])  # no text of the group is longer
+        limit, unfolded = max(_UNFOLDED, _FOLDED * path.stat().st_size), 0
+        for batch in table.iter_batches(min(PARQUET_BATCH_ROWS, max(1, _UNFOLDED // widest))):
+            unfolded += sum(_plain(column).nbytes for column in batch.columns)
+            if unfolded > limit:
+                raise BenchmarkError(
+                    f"its rows hold more than {limit:,} bytes, {_FOLDED:,} times the file's own and more: long texts "
+                    "are repeated in it. Leave that column out, or save the rows as jsonl."
+                )
+            yield batch
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def _read_arrow(path: Path) -> Iterator[tuple[str, RawRow]]:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from audit.benchmarks.answers import LETTERS, MARKER, NUMBER_ALONE, read_number, score_number
+from audit.benchmarks.files import parquet_batches
 from audit.benchmarks.latex import boxed, same_answer
 from audit.benchmarks.rows import text_key
-from audit.errors import ConfigError, DataError
+from audit.errors import BenchmarkError, ConfigError, DataError
 from audit.imports.record import MAX_CELL, Imported, Log, Wanted, checked, document, epoch, json_lines, outcome, trials
 
 FIELDS = (
@@ -162,10 +162,11 @@ def _listed(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def _parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     number = 0
     try:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(4096):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield f"{path}, row {number}", row
+        for batch in parquet_batches(path):
+            for row in batch.to_pylist():
+                number += 1
+                yield f"{path}, row {number}", row
+    except BenchmarkError as error:
+        raise DataError(f"{path}, {error}") from error
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DataError(f"{path} is not a whole parquet file ({str(error)[:120]}). Copy it again.") from error

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from governed import Capsys
 
+from audit.benchmarks.files import parquet_batches
 from audit.benchmarks.rows import text_key
 from audit.commands.again import verdict_again
 from audit.commands.import_logs import main
-from audit.errors import AuditError
+from audit.errors import AuditError, DataError
 from audit.governance.ruling import rule_run
 from audit.imports.detect import read_log
 from audit.imports.join import Answered, Joined, counts, leave_out_changed, match_strata
@@ -174,6 +176,19 @@ def test_a_hostile_log(name: str, tmp_path: Path, capsys: Capsys) -> None:
     assert main([str(path), "-o", str(run)]) == 1
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1 and not run.exists()
+
+
+@pytest.mark.parametrize("store_schema", [True, False], ids=["dictionary", "plain"])
+def test_a_parquet_file_of_a_few_kilobytes_that_unfolds_to_gigabytes(store_schema: bool, tmp_path: Path) -> None:
+    """Its dictionary writes a text once: 4,096 rows of 1 MB took 8 GB, as these came unfolded and as texts."""
+    rows, path = 1200, tmp_path / "long.parquet"
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * 1_000_000]))
+    items = [str(k) for k in range(rows)]
+    table = pa.table({"model": ["m"] * rows, "item": items, "correct": [1] * rows, "text": text})
+    pq.write_table(table, path, store_schema=store_schema)
+    assert path.stat().st_size < 100_000 and next(parquet_batches(path)).nbytes < 1 << 27
+    with pytest.raises(DataError, match="repeated in it"):
+        read(path)
 
 
 def test_a_member_that_unpacks_without_end(tmp_path: Path) -> None:

@@ -357,7 +357,10 @@ def isolation(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def direction(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """F5: where nearly every wrong answer turns right under an edit, the key moved and the answers did not."""
+    """F5: where nearly every wrong answer turns right under an edit and answers stay, the key moved and they did not.
+
+    Of two options, a wrong answer that stays is right after every edit: so most of all answers must have stayed too.
+    """
     source = "notes, section 6: wrong to right of .9 or more of the wrong; conf: wrong_to_right_max"
     rule = Rule("F5_direction", t.wrong_to_right_max, source)
     family = e.families[Family.ATTRIBUTE]
@@ -369,11 +372,13 @@ def direction(cell: Cell, e: Evidence, t: Limits) -> Gate:
     block = cell.used(Family.ATTRIBUTE)
     turned = block.tests & (cell.score_before == 0) & (block.scores == 1)
     still = float((block.response == cell.before)[turned].mean()) if turned.any() else 0.0
+    stayed = 1 - float(np.nanmean(changes(cell, block)))
     return rule.checked(
-        share < t.wrong_to_right_max or still < 0.5,
+        share < t.wrong_to_right_max or min(still, stayed) < _MOST,
         share,
         f"Of {wrong} answers that were wrong before, {percent(share)} are right after an edit of the content. Of "
-        f"these, {percent(still)} did not move: there the key came to the answer.",
+        f"these, {percent(still)} did not move: there the key came to the answer. Of all answers {percent(stayed)} "
+        "did not move.",
         "A key that moves onto answers that stayed makes the score change: read the responses, not the scores.",
         items=ids(cell, (turned & (block.response == cell.before)).any(axis=0)),
         numbers={"right_right": moves.right_right, "right_wrong": moves.right_wrong, "wrong_right": moves.wrong_right,

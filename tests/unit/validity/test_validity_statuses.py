@@ -119,6 +119,19 @@ def test_a_perfect_model_fails_the_paper_s_g3_and_not_ours():
     assert not result.evidence.csr["own key"].reported
 
 
+def test_a_key_that_comes_to_the_wrong_answers_of_a_model_that_follows_is_no_fault():
+    """Of two options, a wrong answer that stays is right after every edit: F5 withheld 3 of 4 sound models of 95 %."""
+    wrong = lambda asked: asked.family != Family.ATTRIBUTE and asked.item % 20 == 0  # noqa: E731
+    made = cell(lambda asked: (asked.key + wrong(asked)) % 3, n=200)
+    attribute = made.families[Family.ATTRIBUTE]  # its first level has the wrong answer of the original as its key
+    first = {name: getattr(attribute, name)[:1] for name in attribute.__dataclass_fields__}
+    result = judged(changed(made, Family.ATTRIBUTE, **first))
+    (gate,) = [one for one in result.gates if one.name == "F5_direction"]
+    assert gate.number > T.wrong_to_right_max and gate.numbers["did_not_move"] == 1
+    assert gate.status == "pass" and result.decision.verdict == S.SELECTIVE
+    assert [one.state for one in result.faults if one.check == "F5_direction"] == ["caught"]
+
+
 def test_edits_that_do_not_reach_the_scorer_are_ineligible():
     one = cell(models.follower)
     result = judged(changed(one, Family.SEMANTIC, same=np.ones_like(one.families[Family.SEMANTIC].same)))

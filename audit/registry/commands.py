@@ -179,7 +179,7 @@ _NEWS = timedelta(days=7)
 
 def add(asked: Namespace, now: datetime) -> int:
     """Register every run given or found below a folder; those that cannot be are named, and the code is 1."""
-    registry, found, decided, refused = opened(asked, make=True), [], [], 0
+    found, decided, refused = [], [], 0
     for path in asked.paths:
         below = [path] if (path / MANIFEST).is_file() else sorted(p.parent for p in path.glob(f"**/{MANIFEST}"))
         # Of what retention removed the decisions stay, and nothing to note them of.
@@ -188,6 +188,7 @@ def add(asked: Namespace, now: datetime) -> int:
         if not below:
             raise ConfigError(f"No run in {path}. Expected run directories, or a folder of them, such as outputs.")
         found += [(_added, run_dir) for run_dir in below]
+    registry = opened(asked, make=True)
     for register, folder in (*found, *decided):
         try:
             say(register(registry, folder, now))

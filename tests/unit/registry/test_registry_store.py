@@ -226,6 +226,8 @@ def test_without_a_registry_a_run_touches_nothing(told: Told, monkeypatch: Patch
 
 def test_list_and_show(told: Told, place: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = told("a\x1b[2Jb")
+    assert main(["add", str(folder / "nowhere"), *place]) == 1
+    assert not Path(place[1]).exists()  # a misspelt name leaves no empty database behind
     assert main(["add", str(folder.parent), *place]) == 0
     assert "\x1b" not in capsys.readouterr().out
     assert main(["list", *place]) == 0

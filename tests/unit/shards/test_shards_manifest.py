@@ -155,6 +155,16 @@ def test_directories_that_are_no_run_are_refused(tmp_path: Path) -> None:
         Manifest.load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "part", [{"config": {"typed": [1, 2]}}, {"analysis": {"seed": "x"}}, {"analysis": {"scorer": 1}}]
+)
+def test_what_an_edited_manifest_holds_is_of_its_kind(part: dict, tmp_path: Path) -> None:
+    """A report ended in a traceback where it came to use it."""
+    (tmp_path / "manifest.json").write_text(json.dumps({"fingerprint": "f", "config": {}} | part))
+    with pytest.raises(ConfigError, match="is not the manifest of a run"):
+        Manifest.load(tmp_path)
+
+
 # --- secrets --------------------------------------------------------------------------------------------------------
 
 SECRETS = {

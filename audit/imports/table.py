@@ -19,6 +19,7 @@ FIELDS = (
     *("model", "item", "correct", "of", "benchmark", "text", "options", "answer", "reply", "gold", "epoch", "error"),
     "stratum",
 )
+_MAY_LACK = ("error", "epoch", "stratum")  # of a jsonl: the first row may have none, and a later one
 
 
 def read_table(path: Path, kind: str, wanted: Wanted) -> Log:
@@ -31,7 +32,8 @@ def _outcomes(path: Path, rows: Iterator[tuple[str, dict[str, Any]]], wanted: Wa
     columns: dict[str, str] = {}
     for where, row in rows:
         columns = columns or _columns(path, row, wanted)
-        told = {name: row.get(column) for name, column in columns.items()}
+        later = {name: name for name in _MAY_LACK if name in row}
+        told = {name: row.get(column) for name, column in (later | columns).items()}
         yield _outcome(path, {"options": wanted.columns.get("options")} | told, where, wanted)
 
 
@@ -142,7 +144,11 @@ def _csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     csv.field_size_limit(MAX_CELL)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            for number, row in enumerate(csv.DictReader(file, strict=True), 1):
+            rows = csv.DictReader(file, strict=True)
+            names = [name for name in rows.fieldnames or () if name]
+            if len(set(names)) < len(names):
+                raise DataError(f"{path}: the header repeats a column: {', '.join(names)}. Name each once.")
+            for number, row in enumerate(rows, 1):
                 if None in row or None in row.values():
                     raise DataError(f"{path}, row {number} has another number of cells than the header.")
                 yield f"{path}, row {number}", dict(row)

@@ -163,6 +163,7 @@ HOSTILE = {
     "broken_json": ('{"model": "m"', "not JSON"),
     "nested": ("[" * 200_000, "not JSON"),
     "list_line": ('{"model": "m", "item": "a", "correct": 1}\n[1]\n', "expected an object"),
+    "column_twice": ("model,item,correct,correct\nm,a,1,0\n", "repeats a column"),
     "not_a_zip": ("PK\3\4 rubbish", "not a whole zip"),
     "not_parquet": ("PAR1 rubbish", "not a whole parquet"),
 }
@@ -367,6 +368,14 @@ def test_options_of_a_table_are_their_texts_or_their_number(tmp_path: Path) -> N
     for bad in ("cat|dog", "-4", "0", "2.5", "30", "true"):
         with pytest.raises(AuditError, match="expected their number"):
             options(bad)
+
+
+def test_an_error_that_the_first_row_has_not_is_no_wrong_answer(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    rows = [{"item": "a", "correct": 1}, {"item": "b", "correct": 0, "error": "timeout"}, {"item": "a", "epoch": 2}]
+    path.write_text("".join(json.dumps({"model": "m"} | row) + "\n" for row in rows))
+    found = list(read_log(path, Wanted()).outcomes)
+    assert [(one.right, one.error, one.epoch) for one in found] == [(1, None, 1), (None, "timeout", 1), (None, None, 2)]
 
 
 INSPECT = {"eval": {"model": "m", "task": "t"}, "samples": [{"id": 1, "epoch": 1, "input": "q", "choices": ["a", "b"]}]}

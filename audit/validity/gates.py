@@ -32,6 +32,7 @@ def ids(cell: Cell, mask: BoolArray) -> tuple[str, ...]:
 _ORDER_ITEMS, _ORDER_Z = 20, 4.0  # items, and expected standard errors, from which an order can be told
 _SMALLEST_EXPECTED = 1.0  # of a chi-square: below it the test is not made
 EXACT_FROM = 20  # answers from which "exactly 0" is no accident
+_RIGHT_Z = 3.0  # standard errors by which answers agree with the keys of their items, which those of others do not
 
 
 def pairing(cell: Cell, e: Evidence, t: Limits) -> Gate:
@@ -66,11 +67,11 @@ def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """G4, by the answers: an invariant edit must agree with its own original more than with another item's.
 
     Rows that were permuted within a family keep their ids and show here. number: agreement over what is expected from
-    how the family's edits agree among themselves; judged where that is clear.
+    how the family's edits agree among themselves; judged where that is clear. A model that knows its originals by heart
+    agrees as little, but its answers to the edits still fit the keys of their items better than chance.
     """
-    rule = Rule(
-        "G4_order", 0.5, "ours: Cohen's kappa with the item's own original, against half of what the edits share"
-    )
+    source = "ours: Cohen's kappa with the item's own original, against half of what the edits share, or with its key"
+    rule = Rule("G4_order", 0.5, source)
     found = families_that_tell(cell)
     if not found:
         return rule.absent("Too few items, or edits that agree too little among themselves, to tell.")
@@ -79,16 +80,25 @@ def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
     block = cell.used(family)
     read = block.tests & (block.response != UNREAD) & (cell.before != UNREAD)
     away = read.any(axis=0) & ~(read & (block.response == cell.before)).any(axis=0)
+    right, error = _with_key(cell, family)
     return rule.checked(
-        own >= among / 2,
+        own >= among / 2 or right >= _RIGHT_Z * error,
         own / among,
         f"Answers to {family} edits agree with the answers to their originals by a kappa of {own:.2f}, and among "
-        f"themselves by {among:.2f}."
+        f"themselves by {among:.2f}; with the right answers of their items by {right:.2f}."
         + (f" Edits of {silent} agree too little among themselves to tell." if silent else ""),
         "The edited rows seem to belong to other items than the originals: compare one id in both.",
         items=ids(cell, away),
-        numbers={"kappa": own, "kappa_among_edits": among},
+        numbers={"kappa": own, "kappa_among_edits": among, "kappa_with_key": right},
     )
+
+
+def _with_key(cell: Cell, family: Family) -> tuple[float, float]:
+    """Mean kappa of a family's edits with their keys, and its standard error were the answers those of other items."""
+    block = cell.used(family)
+    read = (block.tests & (block.response != UNREAD)).all(axis=0)
+    each = [kappa(key[read], row[read]) for key, row in zip(block.key, block.response, strict=True)]
+    return float(np.mean(each)), float(1 / np.sqrt(read.sum()))
 
 
 def families_that_tell(cell: Cell) -> dict[Family, tuple[float, float]]:

@@ -26,7 +26,7 @@ from audit.statistics.paired import UNANSWERED, BoolArray, CellOutcomes, FloatAr
 from audit.statistics.power import discordance_of
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.unparsed import DECIDE_AT, imputed, predict_right
-from audit.statistics.values import average, levels_of, replicates_of, runs_of, to_values
+from audit.statistics.values import average, levels_of, mean_of, replicates_of, runs_of, to_values
 from audit.sweep.compare import Comparison, compare, compare_at_any_stop, distinct
 from audit.sweep.design import Arm
 from audit.sweep.record import run_shifts
@@ -93,7 +93,7 @@ def hint_test(
         reference_gain=mean[1],
         pvalues=np.array([p for *_, p in each]),
         mean_p=mean[2],
-        reads_as_well=bool(np.nanmean(base) >= np.nanmean(clean) - WEAKER_MAX),
+        reads_as_well=mean_of(base) >= mean_of(clean) - WEAKER_MAX,
     )
 
 

@@ -1,5 +1,6 @@
 """Messages that hint at the answer lift every reader: a gain that another model has from them is not memory."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import scipy
 from outcome_tables import cell_of
 
 from audit.records import Setting
-from audit.statistics.paired import CellOutcomes
+from audit.statistics.paired import UNANSWERED, CellOutcomes
 from audit.statistics.run_variance import RunShifts
 from audit.sweep.decide import Decision, decide
 from audit.sweep.design import Arm, SweepThresholds
@@ -71,6 +72,12 @@ def test_a_gain_is_larger_only_where_it_is_so_on_every_scale(tested, other, larg
 
 def test_a_weaker_reader_excludes_nothing() -> None:
     found = hint_test(cell("m", 600, 680), cell("r", 560, 560), RunShifts(), RunShifts())
+    assert found is not None and not found.reads_as_well and not found.beyond(0.05)
+    silent = cell("r", 560, 560)
+    silent = replace(silent, state=np.full_like(silent.state, UNANSWERED[0]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # "Mean of empty slice" was printed
+        found = hint_test(cell("m", 600, 680), silent, RunShifts(), RunShifts())
     assert found is not None and not found.reads_as_well and not found.beyond(0.05)
 
 

@@ -153,6 +153,7 @@ def letter_index(value: Any, n: int) -> int | None:
 MAX_LINE = 64 << 20  # bytes of a line, or of a member of a zip
 MAX_DOCUMENT = 1 << 30  # bytes of one JSON document
 MAX_MEMBERS = 1_000_000
+_PACKED = 200  # times its own bytes that a large zip unpacks to: logs do to 5 to 50
 _ZSTD = 93  # a zip's number for it
 
 
@@ -194,6 +195,9 @@ def open_zip(path: Path) -> zipfile.ZipFile:
         raise DataError(f"{path} is not a whole zip ({error}). Expected an .eval log: copy it again.") from error
     if len(archive.infolist()) > MAX_MEMBERS:
         raise DataError(f"{path} has {len(archive.infolist()):,} members; expected at most {MAX_MEMBERS:,}.")
+    unpacked, limit = sum(one.file_size for one in archive.infolist()), max(MAX_DOCUMENT, _PACKED * path.stat().st_size)
+    if unpacked > limit:
+        raise DataError(f"{path} unpacks to {unpacked:,} bytes; expected at most {limit:,}. No log packs that well.")
     return archive
 
 

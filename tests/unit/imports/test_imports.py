@@ -201,6 +201,18 @@ def test_a_member_that_unpacks_without_end(tmp_path: Path) -> None:
         read(path)
 
 
+def test_a_zip_whose_members_unpack_to_gigabytes_in_all(tmp_path: Path) -> None:
+    """Each within its limit of 64 MiB, they took 10 seconds and 2 GB of memory a member."""
+    path = tmp_path / "many.eval"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("header.json", b'{"eval": {"model": "m", "task": "t"}}')
+        for k in range(20):
+            archive.writestr(f"samples/{k}_epoch_1.json", b"{}")
+            archive.filelist[-1].file_size = 60 << 20  # as the directory tells it
+    with pytest.raises(DataError, match="unpacks to 1,258,2"):
+        read_log(path, Wanted())
+
+
 def test_members_with_paths_are_not_unpacked(tmp_path: Path) -> None:
     """Members are read in memory, and by the names of samples alone."""
     path, run = tmp_path / "paths.eval", tmp_path / "in" / "run"

@@ -18,12 +18,10 @@ EXECUTORS = ("mp", "ray")
 # they would pass by what is checked, reserved, pinned or recorded: GPUs are reserved for `tensor_parallel_size`, rows
 # carry `revision`, and a token would be written into the manifest.
 _GPUS = "{m}.tensor_parallel_size=<GPUs> (with {m}.executor=ray to span nodes)"
-_COPIES = "{m}.replicas=<engines>"
 _WEIGHTS = "{m}.path=<hub id or local folder>, whose tokenizer and configuration are used"
-_REVISION = "{m}.revision=<commit>"
 DECIDED_ENGINE_ARGS: dict[str, str] = {
     **dict.fromkeys(("model", "model_weights", "tokenizer", "hf_config_path"), _WEIGHTS),
-    **dict.fromkeys(("revision", "tokenizer_revision", "code_revision"), _REVISION),
+    **dict.fromkeys(("revision", "tokenizer_revision", "code_revision"), "{m}.revision=<commit>"),
     "trust_remote_code": "{m}.trust_remote_code=true",
     "hf_token": "HF_TOKEN in the environment, so that no file holds it",
     **dict.fromkeys(
@@ -38,7 +36,6 @@ DECIDED_ENGINE_ARGS: dict[str, str] = {
     "seed": "seed=<number>, from which every request gets its own",
     "logprobs_mode": "nothing: options are scored by the model's own log-probabilities",
 }
-_DECIDED_PREFIXES = {"data_parallel_": _COPIES}
 
 
 @dataclass
@@ -142,9 +139,8 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
 
 def _check_engine_args(name: str, model: ModelConfig) -> None:
     for key in model.engine_args:
-        prefixed = (option for prefix, option in _DECIDED_PREFIXES.items() if key.startswith(prefix))
-        instead = DECIDED_ENGINE_ARGS.get(key) or next(prefixed, None)
-        if instead is not None:
+        copies = "{m}.replicas=<engines>" if key.startswith("data_parallel_") else None
+        if instead := DECIDED_ENGINE_ARGS.get(key, copies):
             raise ConfigError(
                 f"engine_args of model {name} may not hold {key}: it is decided by the model's configuration. "
                 f"Set {instead.format(m=f'model.{name}')} instead."
@@ -152,7 +148,8 @@ def _check_engine_args(name: str, model: ModelConfig) -> None:
 
 
 def _check_sampling(name: str, model: ModelConfig) -> None:
-    for role, sampling in (("preparing", model.preparing), ("worker", model.worker), ("solver", model.solver)):
+    for role in ("preparing", "worker", "solver"):
+        sampling = getattr(model, role)
         if sampling.temperature < 0:
             raise ConfigError(
                 f"Invalid {role}.temperature of model {name}: {sampling.temperature:g}. Expected 0 (greedy) or more, "

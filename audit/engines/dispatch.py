@@ -1,13 +1,10 @@
-"""Which endpoint takes which request, and when: weights, concurrency bounds, outages, affinity.
+"""Which endpoint takes which request, and when: weights, concurrency bounds, outages, affinity. No I/O.
 
-No I/O: endpoints are opaque here. An endpoint is ready when it has a free slot, is in service and is not pausing
-(Retry-After). Among ready endpoints smooth weighted round robin decides; an affinity's home (weighted
-rendezvous hashing, so that homes follow the weights by themselves) is preferred while that does not take an endpoint
-more than `AFFINITY_SLACK_PICKS` ahead of its share: a server-side prefix cache then sees the requests of one
-question together.
-
-`failures` in a row take an endpoint out of service. After each `cooldown_s` one request tests it: an answer brings it
-back, a failure starts the next cooldown.
+An endpoint is ready when it has a free slot, is in service and is not pausing (Retry-After). Among ready endpoints
+smooth weighted round robin decides; an affinity's home (weighted rendezvous hashing) is preferred while that does not
+take an endpoint more than `AFFINITY_SLACK_PICKS` ahead of its share: a server-side prefix cache then sees the requests
+of one question together. `failures` in a row take an endpoint out of service. After each `cooldown_s` one request tests
+it: an answer brings it back, a failure starts the next cooldown.
 """
 
 import asyncio
@@ -93,10 +90,8 @@ class Dispatcher:
             raise  # its future is cancelled: `_match` drops the waiter
 
     def answered(self, lease: Lease, pause_s: float = 0.0) -> bool:
-        """The endpoint answered, be it with a refusal; it gets nothing new for `pause_s`. True when it came back.
-
-        The late answer of an older request brings it back too.
-        """
+        """The endpoint answered, be it with a refusal; it gets nothing new for `pause_s`. True when it came back (the
+        late answer of an older request brings it back too)."""
         slot = lease.slot
         came_back = not slot.in_service
         slot.probe_at, slot.probing, slot.failures = None, False, 0
@@ -104,18 +99,13 @@ class Dispatcher:
         return came_back
 
     def failed(self, lease: Lease, pause_s: float = 0.0) -> bool:
-        """The endpoint failed; it gets nothing new for `pause_s`. True when that took it out.
-
-        Late failures do not prolong a cooldown.
-        """
+        """The endpoint failed; it gets nothing new for `pause_s`. True when that took it out. Late failures do not
+        prolong a cooldown."""
         slot = lease.slot
-        went_out = False
-        if lease.probe:
+        slot.failures += slot.in_service
+        went_out = slot.in_service and slot.failures >= slot.circuit.failures
+        if went_out or lease.probe:
             slot.take_out(self.clock())
-        elif slot.in_service:
-            slot.failures += 1
-            if went_out := slot.failures >= slot.circuit.failures:
-                slot.take_out(self.clock())
         self._free(lease, pause_s)
         return went_out
 
@@ -154,8 +144,7 @@ class Dispatcher:
             if self._waiters[0].future.done():  # cancelled while it waited
                 self._waiters.popleft()
                 continue
-            pick = self._pick(now)
-            if pick is None:
+            if (pick := self._pick(now)) is None:
                 break
             waiter, slot = pick
             self._waiters.remove(waiter)
@@ -167,11 +156,9 @@ class Dispatcher:
     def _pick(self, now: float) -> tuple[_Waiter, Slot] | None:
         ready = [s for s in self.slots if s.ready(now)]
         window = [w for w in islice(self._waiters, AFFINITY_WINDOW) if not w.future.done()] if ready else []
-        probing = next((s for s in ready if not s.in_service), None)
-        if probing is not None:  # an endpoint gets its chance to come back before anything else
-            for waiter in window:
-                if self._usable(waiter, probing):
-                    return waiter, probing
+        for probing in [s for s in ready if not s.in_service]:  # its chance to come back comes before anything else
+            if waiters := [w for w in window if self._usable(w, probing)]:
+                return waiters[0], probing
             ready.remove(probing)
         for waiter in window:
             if options := [s for s in ready if self._usable(waiter, s)]:
@@ -203,12 +190,9 @@ class Dispatcher:
 
     def _set_timer(self, now: float) -> None:
         self.close()
-        if not self._waiters:
-            return
-        wake = [s.paused_until for s in self.slots if s.paused_until > now]
-        wake += [s.probe_at for s in self.slots if s.probe_at is not None and s.probe_at > now]
-        if wake:
-            delay = min(wake) - now
+        moments = [at for s in self.slots for at in (s.paused_until, s.probe_at or 0.0) if at > now]
+        if self._waiters and moments:
+            delay = min(moments) - now
             self._timer = asyncio.get_running_loop().call_later(delay + 0.001, self._match)
 
 

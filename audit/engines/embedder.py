@@ -1,8 +1,7 @@
 """Texts -> sentence embeddings: one port, two adapters (transformers on CPU, vLLM pooling on GPUs).
 
-The mean of the last hidden states over a text's own tokens, scaled to length 1 (Reimers and Gurevych 2019, section 3).
-Padding is masked: without that a text's embedding depends on what else is in its batch. A text that is longer than the
-model holds (256 tokens for all-MiniLM-L6-v2) is an error row; it is never cut.
+The mean of the last hidden states over a text's own tokens (padding is masked), scaled to length 1 (Reimers and
+Gurevych 2019, section 3). A text that is longer than the model holds is an error row; it is never cut.
 """
 
 import json
@@ -39,10 +38,7 @@ def cosine_distance(a: Embedding, b: Embedding) -> float | None:
 
 
 class Embedder:
-    """What gives embeddings, in the order of the texts. `name` and `revision` go into what is made with them.
-
-    The adapters share the tokenizer, the model's limit, and which texts are error rows.
-    """
+    """What gives embeddings, in the order of the texts. `name` and `revision` go into what is made with them."""
 
     def __init__(self, folder: ModelFolder) -> None:
         from transformers import AutoTokenizer
@@ -62,7 +58,7 @@ class Embedder:
         fitting = {i: row.tokens for i, row in enumerate(rows) if row.error is None}
         for batch in by_length(fitting, BATCH_TEXTS):
             for i, vector in zip(batch, self._vectors([ids_of[i] for i in batch]), strict=True):
-                rows[i] = Embedding(unit(vector), fitting[i])
+                rows[i] = Embedding(vector / np.linalg.norm(vector), fitting[i])
         return rows
 
     def _why_not(self, text: str, tokens: int) -> str | None:
@@ -91,7 +87,8 @@ class TransformersEmbedder(Embedder):
         padded = self._tokenizer.pad({"input_ids": batch}, padding=True, return_tensors="pt")
         with torch.inference_mode():
             hidden = self._model(**padded).last_hidden_state.numpy()
-        yield from masked_mean(hidden, padded["attention_mask"].numpy())
+        weights = padded["attention_mask"].numpy()[:, :, None].astype(np.float32)
+        yield from (hidden * weights).sum(axis=1) / weights.sum(axis=1)
 
 
 class Pooling:
@@ -139,17 +136,6 @@ def by_length(tokens: Mapping[int, int], size: int) -> Iterator[list[int]]:
     """Batches of texts by their number; those of one length share a batch, which leaves little padding."""
     order = sorted(tokens, key=lambda i: tokens[i])
     yield from (order[start : start + size] for start in range(0, len(order), size))
-
-
-def masked_mean(hidden: NDArray[np.float32], mask: NDArray[np.int64]) -> Vector:
-    """Mean over the tokens that are not padding. hidden: (n, t, d); mask: (n, t) of 0 and 1; returns (n, d)."""
-    weights = mask[:, :, None].astype(np.float32)
-    return (hidden * weights).sum(axis=1) / weights.sum(axis=1)
-
-
-def unit(vector: Vector) -> Vector:
-    """The vector scaled to length 1."""
-    return vector / np.linalg.norm(vector)
 
 
 def read_max_tokens(folder: Path) -> int:

@@ -16,10 +16,7 @@ BATCH_PAIRS = 32
 
 
 class Entailment:
-    """Gives the probability (0-1) that the first text of each pair entails the second; None when it cannot be had.
-
-    The adapters share the tokenizer, the label, and which pairs are too long.
-    """
+    """Gives the probability (0-1) that the first text of each pair entails the second; None when it cannot be had."""
 
     def __init__(self, folder: ModelFolder) -> None:
         from transformers import AutoConfig, AutoTokenizer
@@ -94,9 +91,6 @@ def load_entailment(model: str, revision: str | None = None, adapter: str = "tra
 
 
 def _second_text(tokens: Mapping[str, list[int]]) -> dict[str, int] | None:
-    """Where the second text begins, for a model that is told (BERT): vLLM takes token types as the first 1's place.
-
-    Without it every token is of the first text, and the probabilities are those of another input.
-    """
+    """Where the second text begins, for a model that is told (BERT): vLLM takes token types as the first 1's place."""
     types = tokens.get("token_type_ids") or []
     return {"compressed_token_type_ids": types.index(1)} if 1 in types else None

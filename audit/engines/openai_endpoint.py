@@ -9,20 +9,13 @@ from urllib.parse import urlsplit
 import httpx2
 import openai
 
+from audit.engines import retry as policy
 from audit.engines.config import ModelConfig
 from audit.engines.dispatch import Slot
 from audit.engines.openai_config import INFER, EndpointConfig, RetryConfig, endpoint_id, safe_url
 from audit.engines.openai_wire import chat_body, listed_models, read_chat, read_infer
 from audit.engines.redact import Redactor
-from audit.engines.retry import (
-    BAD_REPLY,
-    Failure,
-    FailureKind,
-    backoff_seconds,
-    classify_status,
-    error_code_and_message,
-    retry_after_seconds,
-)
+from audit.engines.retry import Failure, FailureKind
 from audit.records import Generation, GenerationRequest
 
 REPLY_LIMIT_BYTES = 16 * 2**20
@@ -33,8 +26,6 @@ class ReplyRefusedError(Exception):
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body that raises ReplyRefusedError at the first byte above the limit."""
-
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
         self._stream = stream
 
@@ -121,30 +112,28 @@ class Endpoint:
     async def check(self, letters: bool = False) -> Failure | None:
         """None when the endpoint serves its model: GET /models lists it, or one token can be had; letters: with the
         log-probabilities of letters."""
-        if self.config.infers:
-            reply = await self.attempt(HELLO)
-            return reply if isinstance(reply, Failure) else None
-        listed = await self._call(None)
-        models: list[str] | None = None
-        if isinstance(listed, str):
-            models = listed_models(listed)
-            if models is not None and self.config.model in models and not letters:
-                return None
-        elif listed.status not in _NO_LISTING:
-            return listed
+        models: list[str] = []
+        if not self.config.infers:
+            listed = await self._call(None)
+            if isinstance(listed, str):
+                models = listed_models(listed)
+            elif listed.status not in _NO_LISTING:
+                return listed
+        if self.config.model in models and not letters:
+            return None
         # No /models there, or the model goes by a name that it does not list: one token tells.
         reply = await self.attempt(replace(HELLO, letters=("A", "B")) if letters else HELLO)
         if isinstance(reply, Generation):
             return None
-        if reply.status == 404 or (reply.kind is FailureKind.ROW and not letters):
-            known = self._redactor.message(", ".join(models)) if models else "it does not tell"
-            said = f"{reply.message} (models that it lists: {known})."
-            if not urlsplit(self.config.url).path.strip("/"):
-                said += f" Expected the address of its API, such as {safe_url(self.config.url).rstrip('/')}/v1."
-            else:
-                said += f" Expected one that {safe_url(self.config.url)}/models lists."
-            return Failure(FailureKind.ROW, said, status=reply.status)
-        return reply
+        if self.config.infers or not (reply.status == 404 or (reply.kind is FailureKind.ROW and not letters)):
+            return reply
+        known = self._redactor.message(", ".join(models)) if models else "it does not tell"
+        url = safe_url(self.config.url)
+        said = f"Expected one that {url}/models lists."
+        if not urlsplit(self.config.url).path.strip("/"):
+            said = f"Expected the address of its API, such as {url.rstrip('/')}/v1."
+        said = f"{reply.message} (models that it lists: {known}). {said}"
+        return Failure(FailureKind.ROW, said, status=reply.status)
 
     async def close(self) -> None:
         await self._client.close()
@@ -179,11 +168,11 @@ class Endpoint:
         except TimeoutError:
             return self._no_reply()
         except openai.APIStatusError as error:
-            code, message = error_code_and_message(error.body)
-            wait_s = retry_after_seconds(error.response.headers)
+            code, message = policy.error_code_and_message(error.body)
+            wait_s = policy.retry_after_seconds(error.response.headers)
             # What a server says about a key may hold part of it.
             said = "" if error.status_code == 401 else self._redactor.message(message)
-            return classify_status(error.status_code, code, said, wait_s)
+            return policy.classify_status(error.status_code, code, said, wait_s)
         except openai.APIConnectionError as error:
             kind = _CAUSES.get(type(error.__cause__).__name__, FailureKind.SERVER)
             if kind is FailureKind.TIMEOUT:
@@ -216,7 +205,7 @@ async def check_patiently(endpoint: Endpoint, retry: RetryConfig, rng: random.Ra
         if failure.kind is FailureKind.UNAVAILABLE and not failure.status and attempt >= _CONNECT_ATTEMPTS:
             return failure  # nobody listens there: no need to wait for what was never started, or is misspelt
         if attempt < retry.max_attempts:
-            await asyncio.sleep(backoff_seconds(retry, attempt, rng, failure.retry_after_s))
+            await asyncio.sleep(policy.backoff_seconds(retry, attempt, rng, failure.retry_after_s))
     return failure
 
 
@@ -229,7 +218,7 @@ async def probed(endpoint: Endpoint, within_s: float, letters: bool) -> Failure 
         return None
     if failure is None or failure.kind in FINAL:
         return failure
-    if failure.kind in BAD_REPLY:
+    if failure.kind in policy.BAD_REPLY:
         return replace(failure, kind=FailureKind.ROW)
     endpoint.last_failure = failure.message
     lasts = failure.kind is FailureKind.UNAVAILABLE and (not failure.status or 300 <= failure.status < 400)

@@ -2,8 +2,7 @@
 
 Per request: wait for an endpoint (`dispatch`), call it, read the body (`openai_wire`), and on a failure decide what it
 means (`retry`): an error row, another attempt elsewhere, or the end of the run. An outage is never recorded as rows'
-errors: the run stops with EngineError and the same command resumes it. Endpoints
-are asked whether they serve, in two seconds, before Ray starts (`probe`).
+errors: the run stops with EngineError and the same command resumes it.
 """
 
 import asyncio
@@ -31,11 +30,7 @@ _BACKENDS = 20  # versions that are counted apart: one that tells another each t
 
 
 class OpenAIEngine:
-    """One set of endpoints that serve the same model.
-
-    The configuration holds no key, so an engine can be pickled before `start`, which reads the keys from the
-    environment. `rng` jitters the delays between retries and nothing else.
-    """
+    """One set of endpoints that serve the same model. `rng` jitters the delays between retries and nothing else."""
 
     def __init__(self, config: ModelConfig, rng: random.Random | None = None) -> None:
         self._config = config
@@ -46,8 +41,7 @@ class OpenAIEngine:
         self._by_slot: dict[Slot, Endpoint] = {}
         self._dispatcher = Dispatcher(())
         self._running = False
-        self._redactor = Redactor(())
-        self._log_filter: RedactingFilter | None = None
+        self._log_filter = RedactingFilter(Redactor(()))
         self._last_answer = -float("inf")
         self._fatal: str | None = None  # an endpoint refused the key: nothing more is sent
         self._counts: Counter[str] = Counter(generations=0, error_rows=0, retries=0)
@@ -69,11 +63,8 @@ class OpenAIEngine:
             raise
 
     async def probe(self, within_s: float, *, letters: bool = False) -> None:
-        """One check of at most `within_s` of every endpoint, before anything else starts; the engine is closed again.
-
-        letters: log-probabilities of letters are needed. Raises as `start` does, but for what may pass by itself (a
-        server that is slow or busy), which `start` waits for.
-        """
+        """One check of at most `within_s` of every endpoint; the engine is closed again. letters: log-probabilities of
+        letters are needed. Raises as `start` does, but for what may pass by itself (a server that is slow or busy)."""
         self._connect()
         try:
             found = await asyncio.gather(*(probed(e, within_s, letters) for e in self._endpoints))
@@ -120,9 +111,7 @@ class OpenAIEngine:
         self._dispatcher.close()
         for endpoint in self._endpoints:
             await endpoint.close()
-        if self._log_filter is not None:
-            self._log_filter.remove()
-            self._log_filter = None
+        self._log_filter.remove()
 
     def _connect(self) -> None:
         keys = [os.environ.get(e.api_key_env, "").strip() for e in self._config.endpoints]
@@ -132,12 +121,12 @@ class OpenAIEngine:
                     f"The environment variable {endpoint.api_key_env} holds characters that no HTTP header can carry "
                     "(its value is not shown). Expected a key of printable ASCII characters, without line breaks."
                 )
-        self._redactor = Redactor(keys)
-        self._log_filter = RedactingFilter(self._redactor)
-        self._endpoints = []
-        for number, (config, key) in enumerate(zip(self._config.endpoints, keys, strict=True)):
-            name = f"{number}:{config.url}"
-            self._endpoints.append(Endpoint(name, config, self._config, key, self._redactor))
+        redactor = Redactor(keys)
+        self._endpoints = [
+            Endpoint(f"{number}:{config.url}", config, self._config, key, redactor)
+            for number, (config, key) in enumerate(zip(self._config.endpoints, keys, strict=True))
+        ]
+        self._log_filter = RedactingFilter(redactor)
         self._log_filter.install()
         self._by_slot = {endpoint.slot: endpoint for endpoint in self._endpoints}
         self._dispatcher = Dispatcher([endpoint.slot for endpoint in self._endpoints], self._clock)
@@ -146,8 +135,7 @@ class OpenAIEngine:
         self._counts = Counter(generations=0, error_rows=0, retries=0)
 
     def _leave_out(self, found: Sequence[Failure | None]) -> None:
-        """Of the endpoints those that do not answer (found: what each check found). Raises EndpointAuthError where a
-        key is refused, EngineLoadError where none answers or one does not serve its model."""
+        """Of the endpoints those that do not answer (found: what each check found). Raises as `start` does."""
         pairs = zip(self._endpoints, found, strict=True)
         failed = [(endpoint, failure) for endpoint, failure in pairs if failure is not None]
         for endpoint, failure in failed:
@@ -174,7 +162,8 @@ class OpenAIEngine:
         while True:
             lease, endpoint, result = await self._ask(request, avoid)
             if isinstance(result, Generation):
-                self._note_answer(lease, endpoint)
+                self._last_answer = self._clock()
+                self._note_alive(lease, endpoint)
                 self._count(result)
                 return result
             failures += 1
@@ -209,7 +198,7 @@ class OpenAIEngine:
     async def _ask(
         self, request: GenerationRequest, avoid: Slot | None = None
     ) -> tuple[Lease, Endpoint, Generation | Failure]:
-        """One attempt, where the dispatcher sends it. The lease is still to be released, by noting the result."""
+        """One attempt. The lease is still to be released, by noting the result."""
         if self._fatal is not None:
             raise EndpointAuthError(self._fatal)
         lease = await self._dispatcher.acquire(request.affinity, avoid)
@@ -241,10 +230,6 @@ class OpenAIEngine:
         if self._dispatcher.answered(lease, pause_s):
             logger.warning("endpoint %s answers again and is back in", endpoint.id)
 
-    def _note_answer(self, lease: Lease, endpoint: Endpoint) -> None:
-        self._last_answer = self._clock()
-        self._note_alive(lease, endpoint)
-
     def _note_failure(self, lease: Lease, endpoint: Endpoint, failure: Failure, delay_s: float) -> None:
         """Tell the dispatcher, and raise for the kinds that end the run."""
         endpoint.last_failure = failure.message
@@ -252,7 +237,8 @@ class OpenAIEngine:
         if failure.kind is FailureKind.RATE_LIMIT:
             self._note_alive(lease, endpoint, pause_s=delay_s)
         elif failure.kind in ALIVE:
-            self._note_answer(lease, endpoint)
+            self._last_answer = self._clock()
+            self._note_alive(lease, endpoint)
         elif self._dispatcher.failed(lease, pause_s=delay_s if failure.retry_after_s else 0.0):
             cooldown = self._config.circuit.cooldown_s
             logger.warning("endpoint %s is out, next try in %g s: %s", endpoint.id, cooldown, failure.message)

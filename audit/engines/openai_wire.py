@@ -1,7 +1,6 @@
-"""Chat completions on the wire: a GenerationRequest to a body, a body to a Generation or a Failure. Pure.
+"""Chat completions on the wire: a GenerationRequest to a body, a body to a Generation or a Failure.
 
-Bodies are read by hand rather than through the client's models, which construct themselves from anything: a missing
-`choices`, a page of HTML or a half-written JSON must not pass for an answer.
+Bodies are read by hand: the client's models construct themselves from anything, such as a page of HTML.
 """
 
 import json
@@ -74,8 +73,8 @@ def read_chat(
     if isinstance(reply, Failure):
         return reply
     generated, finish = reply
-    usage = _object(body.get("usage"))
-    details = _object(usage.get("prompt_tokens_details"))
+    usage = _object(body, "usage")
+    details = _object(usage, "prompt_tokens_details")
     letters: tuple[float | None, ...] = ()
     if request.letters:
         found = letter_logprobs(choice, request.letters)
@@ -139,8 +138,7 @@ def letter_logprobs(choice: Mapping[str, Any], letters: Sequence[str]) -> tuple[
 
     None for a letter that is not among the tokens told; None for the whole when the choice has no logprobs.
     """
-    logprobs = choice.get("logprobs")
-    first = _first(logprobs.get("content")) if isinstance(logprobs, dict) else None
+    first = _first(_object(choice, "logprobs").get("content"))
     if first is None or not isinstance(first.get("top_logprobs"), list):
         return None
     told: dict[str, float] = {}
@@ -154,22 +152,18 @@ def letter_logprobs(choice: Mapping[str, Any], letters: Sequence[str]) -> tuple[
 
 
 def same_model(asked: str, told: str) -> bool:
-    """Whether a reply that says it is of model `told` may be one of `asked`.
-
-    The same name, or a dated snapshot of it ("gpt-4o-2024-08-06" of "gpt-4o"); who published it and "-latest" aside. A
-    reply that names no model is not held against it.
-    """
+    """Whether a reply that says it is of model `told` may be one of `asked`: the same name, or a dated snapshot of it
+    ("gpt-4o-2024-08-06" of "gpt-4o"); who published it and "-latest" aside."""
     ours, theirs = (name.rsplit("/", 1)[-1].casefold().removesuffix("latest").rstrip("-:") for name in (asked, told))
     return theirs == ours or re.fullmatch(re.escape(ours) + _SNAPSHOT, theirs) is not None
 
 
-def listed_models(text: str) -> list[str] | None:
-    """The ids that GET /models lists; None when the body is not such a list."""
+def listed_models(text: str) -> list[str]:
+    """The ids that GET /models lists; none where the body is not such a list."""
     body = _body(text, Redactor(()))
     data = None if isinstance(body, Failure) else body.get("data")
-    if not isinstance(data, list):
-        return None
-    return [entry["id"] for entry in data if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
+    entries = [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
+    return [entry["id"] for entry in entries if isinstance(entry.get("id"), str)]
 
 
 def _content(message: Mapping[str, Any]) -> str | None:
@@ -209,7 +203,8 @@ def _first(value: Any) -> dict[str, Any] | None:
     return value[0] if isinstance(value, list) and value and isinstance(value[0], dict) else None
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _object(holder: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = holder.get(name)
     return value if isinstance(value, dict) else {}
 
 

@@ -53,8 +53,8 @@ def request_sha256(
 ) -> str:
     """What a model was given, as one word: `tokens:` and a hash of the token ids, `text:` and one of the text.
 
-    prompt_ids: the prompt as the model consumed it; options_ids: the continuations or letters that were scored. None
-    where an engine tells no token ids. Limits and seeds are no part of it: two requests with one hash asked the same.
+    prompt_ids: the prompt as the model consumed it, None where an engine tells no token ids; options_ids: the
+    continuations or letters that were scored. Limits and seeds are no part of it.
     """
     if prompt_ids is None:
         given = [request.prompt, request.continuations, request.letters, *filter(None, (request.system,))]

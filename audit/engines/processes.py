@@ -1,10 +1,8 @@
-"""An engine's processes end with the process that started them.
+"""An engine's processes end with the process that started them; why one did not load is read in its processes' log.
 
 vLLM's EngineCore does not notice that its parent was killed, and keeps its GPU's memory until somebody finds it. Ray
 ends it where its raylet lives on. Where both are killed at once (a job's whole process group, the kernel out of memory)
 nobody does. Linux alone: elsewhere nothing watches.
-
-Why an engine did not load is in its processes' log, not in the exception that reaches us: `explain` reads it.
 """
 
 import os

@@ -1,8 +1,5 @@
-"""Keep keys out of text: error messages, logs and generations.
-
-A server may echo the key that it was sent, in a body or in a header, and the HTTP libraries log response headers at
-DEBUG. So every text from a server passes through `Redactor`, and while an engine runs a filter sits on those loggers.
-"""
+"""Keep keys out of error messages, logs and generations: a server may echo the key that it was sent, and the HTTP
+libraries log response headers at DEBUG."""
 
 import base64
 import logging
@@ -16,11 +13,8 @@ from audit.shards.redact import REMOVED, without_secrets
 _MIN_KEY_CHARS_IN_GENERATIONS = 8
 _MIN_KEY_CHARS_IN_MESSAGES = 4
 _LOGGER_ROOTS = ("openai", "httpx", "httpx2", "httpcore", "httpcore2")
-_LOGGERS = tuple(
-    f"{core}{part}"
-    for core in ("httpcore", "httpcore2")
-    for part in (".connection", ".http11", ".http2", ".proxy", ".socks")
-)
+_PARTS = (".connection", ".http11", ".http2", ".proxy", ".socks")
+_LOGGERS = tuple(core + part for core in ("httpcore", "httpcore2") for part in _PARTS)
 MESSAGE_CHARS = 400
 
 

@@ -25,8 +25,6 @@ _NOISE = (
     "The meeting was moved to Thursday.",
 )
 _REFUSAL = "I would rather not say."
-_CHARS_PER_TOKEN = 4
-_SCALE = float(2**64)
 
 
 class ScriptedEngine:
@@ -56,7 +54,7 @@ class ScriptedEngine:
         return None
 
     def _one(self, request: GenerationRequest) -> Generation:
-        tokens = len(request.prompt) // _CHARS_PER_TOKEN
+        tokens = _tokens(request.prompt)
         if self._limit is not None and tokens > self._limit:
             why = f"prompt too long: {tokens} tokens, but max_model_len is {self._limit}"
             return Generation(finish_reason=FinishReason.ERROR, engine_id=self.engine_id, error=why)
@@ -65,9 +63,7 @@ class ScriptedEngine:
         reply = self._config.replies.get(request.label)
         if reply is None:
             return self._answer(request)
-        if reply in ("echo", "noise"):
-            return self._echo(request, noisy=reply == "noise")
-        return self._generation(request, reply)
+        return self._generation(request, self._echo(request, reply) if reply in ("echo", "noise") else reply)
 
     def _given_text(self, request: GenerationRequest) -> Generation:
         """A token a word; its logprob hangs on the word and the one before it, so that it hangs on the order too."""
@@ -84,39 +80,37 @@ class ScriptedEngine:
         )
         return self._scored(request, prompt_tokens=len(words), **of_pieces(tokens, len(request.pieces)))
 
-    def _echo(self, request: GenerationRequest, *, noisy: bool) -> Generation:
-        question = self._script[request.affinity]
+    def _echo(self, request: GenerationRequest, how: str) -> str:
+        question, seed = self._script[request.affinity], request.seed
         lines = [question.text, *(f"{a}. {text}" for a, text in zip(ascii_uppercase, question.options, strict=False))]
-        if noisy:
-            offset = request.seed % 3
-            lines = [" ".join(word for i, word in enumerate(line.split()) if i % 3 != offset) for line in lines]
-            lines.append(_NOISE[request.seed % len(_NOISE)])
-        return self._generation(request, "\n".join(lines))
+        if how == "noise":
+            kept = [[word for i, word in enumerate(line.split()) if i % 3 != seed % 3] for line in lines]
+            lines = [*map(" ".join, kept), _NOISE[seed % len(_NOISE)]]
+        return "\n".join(lines)
 
     def _answer(self, request: GenerationRequest) -> Generation:
-        question = self._script[request.affinity]
+        question, seed, item = self._script[request.affinity], request.seed, request.affinity
         arm, _, level = request.label.partition("/")
         gold, n_options = question.gold, len(question.options)
-        u_item = _unit(request.affinity)  # the same item is hard in every arm, so outcomes are paired
-        u_draw = _unit(f"{request.affinity}|{request.seed}")
+        u_item = _unit(item)  # the same item is hard in every arm, so outcomes are paired
+        u_draw = _unit(f"{item}|{seed}")
         p = self._config.accuracy.get(arm, 0.5)
         if arm in self._config.gain_per_level:
             p += self._config.gain_per_level[arm] * (int(level) - 1)
-        correct = (u_item < p) if u_draw < 0.7 else (_unit(f"{request.seed}|{request.affinity}") < p)
-        refused = _unit(f"parse|{request.affinity}|{request.seed}") < self._config.parse_failures
+        correct = (u_item < p) if u_draw < 0.7 else (_unit(f"{seed}|{item}") < p)
+        refused = _unit(f"parse|{item}|{seed}") < self._config.parse_failures
         if question.target is not None:
-            worked = f"Let me see.\n#### {question.target + (not correct):,.12g}"
-            return self._generation(request, _REFUSAL if refused else worked)
-        if question.code is not None:
-            written = f"```python\n{question.text}{question.code.solution if correct else ''}\n```"
-            return self._generation(request, _REFUSAL if refused else written)
-        chosen = gold if correct else (gold + 1 + request.seed % max(1, n_options - 1)) % n_options
-        if request.continuations or request.letters:
-            n = len(request.continuations or request.letters)
-            logprobs = tuple(-1.0 if i == chosen else -3.0 for i in range(n))
-            tokens = len(request.prompt) // _CHARS_PER_TOKEN
-            return self._scored(request, prompt_tokens=tokens, option_logprobs=logprobs, option_tokens=(1,) * n)
-        return self._generation(request, _REFUSAL if refused else chr(ord("A") + chosen))
+            reply = f"Let me see.\n#### {question.target + (not correct):,.12g}"
+        elif question.code is not None:
+            reply = f"```python\n{question.text}{question.code.solution if correct else ''}\n```"
+        else:
+            chosen = gold if correct else (gold + 1 + seed % max(1, n_options - 1)) % n_options
+            reply = chr(ord("A") + chosen)
+            if n := len(request.continuations or request.letters):
+                logprobs = tuple(-1.0 if i == chosen else -3.0 for i in range(n))
+                tokens = _tokens(request.prompt)
+                return self._scored(request, prompt_tokens=tokens, option_logprobs=logprobs, option_tokens=(1,) * n)
+        return self._generation(request, _REFUSAL if refused else reply)
 
     def _scored(self, request: GenerationRequest, **found: Any) -> Generation:
         sha256 = request_sha256(request)
@@ -125,13 +119,17 @@ class ScriptedEngine:
     def _generation(self, request: GenerationRequest, text: str) -> Generation:
         return Generation(
             text=text,
-            prompt_tokens=len(request.prompt) // _CHARS_PER_TOKEN,
-            completion_tokens=max(1, len(text) // _CHARS_PER_TOKEN),
+            prompt_tokens=_tokens(request.prompt),
+            completion_tokens=max(1, _tokens(text)),
             engine_id=self.engine_id,
             request_sha256=request_sha256(request),
         )
 
 
+def _tokens(text: str) -> int:
+    return len(text) // 4
+
+
 def _unit(text: str) -> float:
     """A number in [0, 1) from a text, the same on every machine."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") / _SCALE
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") / 2.0**64

@@ -1,11 +1,9 @@
-"""vLLM's AsyncLLM behind the engine port. The only module that imports vllm, and only once an engine starts.
+"""vLLM's AsyncLLM behind the engine port. It imports vllm once an engine starts.
 
 Options are scored by reading the logprob of exactly their tokens, as tokens to come (`logprob_token_ids`) or as given
-ones (`prompt_logprobs`): both tell any rank (top-k truncation is failure F3c of li2026), behind the prefix cache.
-
-The log-likelihood of a given text comes from `prompt_logprobs` too. A request that asks for them reads nothing from the
-prefix cache (vLLM sets `skip_reading_prefix_cache`), so values do not hang on what was asked before (vllm #42019: with
-cached positions they did); `told` refuses a reply that did.
+ones (`prompt_logprobs`): both tell any rank (top-k truncation is failure F3c of li2026), behind the prefix cache. The
+log-likelihood of a given text comes from `prompt_logprobs` too, and reads nothing from the prefix cache: with cached
+positions values hung on what was asked before (vllm #42019).
 """
 
 from __future__ import annotations
@@ -28,18 +26,15 @@ from audit.engines.processes import end_children_with_me
 from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import FinishReason, Generation, GenerationRequest, TokenLogprobs
 
-LIKELIEST = 20  # tokens whose logprobs are asked for at each position: vLLM's own limit (`max_logprobs`)
+_LIKELIEST = 20  # tokens whose logprobs are asked for at each position: vLLM's own limit (`max_logprobs`)
 _SD_MIN = 1e-3  # nats; where the model is certain of one token there is next to no spread
 _LEFT_MIN = 1e-9  # of probability
 
 
 def encode(tokenizer: Any, pieces: Sequence[str]) -> tuple[list[int], tuple[int, ...]]:
-    """Token ids of the text, a start token first, and the piece of every token but that one.
-
-    The start token is the tokenizer's BOS, else its EOS (which parts documents where there is no BOS): so the text's
-    own first token has a likelihood too. A token belongs to the piece in which it ends. Raises EngineError for a
-    tokenizer that has neither, or that does not tell where its tokens stand.
-    """
+    """Token ids of the text, a start token first (BOS, else EOS, so that the text's own first token has a likelihood
+    too), and the piece of every token but that one: the piece in which it ends. Raises EngineError for a tokenizer that
+    has neither, or that does not tell where its tokens stand."""
     start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
     if start is None or not getattr(tokenizer, "is_fast", False):
         raise EngineError(
@@ -52,10 +47,7 @@ def encode(tokenizer: Any, pieces: Sequence[str]) -> tuple[list[int], tuple[int,
 
 
 def told(output: Any, pieces: tuple[int, ...], vocabulary: int) -> TokenLogprobs:
-    """What a finished request with `prompt_logprobs` and `flat_logprobs` told.
-
-    pieces: (T,) of `encode`. vocabulary: its size.
-    """
+    """What a finished request with `prompt_logprobs` and `flat_logprobs` told. pieces: (T,) of `encode`."""
     flat = output.prompt_logprobs
     if output.num_cached_tokens:
         raise EngineError(
@@ -64,21 +56,19 @@ def told(output: Any, pieces: tuple[int, ...], vocabulary: int) -> TokenLogprobs
         )
     if len(flat) != len(pieces) + 1:
         raise EngineError(f"vLLM told {len(flat) - 1} logprobs for a text of {len(pieces)} tokens.")
-    logprobs, ranks, z = [], [], []
-    for start, end in zip(flat.start_indices[1:], flat.end_indices[1:], strict=True):
-        logprob = flat.logprobs[start]  # the text's own token stands first, then the likeliest
-        logprobs.append(logprob)
-        ranks.append(flat.ranks[start])
-        z.append(z_score(logprob, flat.logprobs[start + 1 : end], vocabulary))
-    return TokenLogprobs(tuple(logprobs), tuple(ranks), tuple(z), pieces)
+    spans = list(zip(flat.start_indices[1:], flat.end_indices[1:], strict=True))
+    logprobs = tuple(flat.logprobs[start] for start, _ in spans)  # its own stands first
+    ranks = tuple(flat.ranks[start] for start, _ in spans)
+    likeliest = [flat.logprobs[start + 1 : end] for start, end in spans]
+    z = tuple(z_score(one, others, vocabulary) for one, others in zip(logprobs, likeliest, strict=True))
+    return TokenLogprobs(logprobs, ranks, z, pieces)
 
 
 def z_score(logprob: float, likeliest: Sequence[float], vocabulary: int) -> float:
     """(logprob - mean) / sd of the logprob of a token that the model would draw (Min-K%++'s token score).
 
     Zhang et al. (2025), ICLR, take both over the whole vocabulary. What the likeliest tokens leave is put at one value,
-    halfway (in nats) between the least of them and an even spread over the rest: on the embedded benchmark and model
-    this z correlates .99 with theirs (.82 where the rest is left out).
+    halfway (in nats) between the least of them and an even spread over the rest: this z correlates .99 with theirs.
     """
     top = np.asarray(likeliest, dtype=float)
     p = np.exp(top)
@@ -137,8 +127,7 @@ class VllmEngine:
             raise EngineLoadError(f"Model {self._config.name} ({self._path}) did not load: {error}") from error
 
     def serve(self, llm: Any, sampling_params: Callable[..., Any], lora_request: Callable[..., Any] = dict) -> None:
-        """Answer from `llm`, an AsyncLLM that is loaded; `sampling_params` makes the parameters of one request, and
-        `lora_request` what tells of an adapter."""
+        """Answer from `llm`, an AsyncLLM that is loaded."""
         self._llm = llm
         self._tokenizer = llm.get_tokenizer()
         self._sampling_params = sampling_params
@@ -156,21 +145,16 @@ class VllmEngine:
 
     async def _one(self, request: GenerationRequest) -> Generation:
         try:
-            return await self._answer(request)
-        finally:
-            self._requests += 1
-
-    async def _answer(self, request: GenerationRequest) -> Generation:
-        try:
             if request.pieces:
                 return await self._given_text(request)
             ids = self._chat_ids(request.messages)
-            options = request.continuations or request.letters
-            if options:
+            if options := request.continuations or request.letters:
                 return await self._score(ids, options, request)
             return await self._generate(ids, request)
         except _RefusedRequest as error:
             return Generation(finish_reason=FinishReason.ERROR, engine_id=self.engine_id, error=str(error))
+        finally:
+            self._requests += 1
 
     async def _generate(self, ids: list[int], request: GenerationRequest) -> Generation:
         self._check_room(len(ids), request.max_tokens)
@@ -196,11 +180,8 @@ class VllmEngine:
         )
 
     async def _score(self, ids: list[int], options: Sequence[str], request: GenerationRequest) -> Generation:
-        """Total logprob of each option as the reply.
-
-        The prompt alone is asked first: it tells every option's first token, and fills the prefix cache for the rest.
-        An option that begins another one (CrowS-Pairs' runs of shared words) is read off the longer one.
-        """
+        """Total logprob of each option as the reply. The prompt alone is asked first: it tells every option's first
+        token, and fills the prefix cache for the rest. An option that begins another one is read off the longer one."""
         tokens = [tuple(self._tokenizer.encode(option, add_special_tokens=False)) for option in options]
         self._check_room(len(ids) + max(map(len, tokens)), 1)
         if not all(tokens):
@@ -228,22 +209,20 @@ class VllmEngine:
         )
 
     async def _rest(self, ids: list[int], option: tuple[int, ...], adapter: str) -> _Rest:
-        """The logprob of each token of an option but the first, by one request behind the prefix cache.
-
-        Its last token is asked for, those between stand in the prompt. vLLM tells those that it computed: where the
-        cache held some of them (an option that was asked before), it is asked again and computes all.
-        """
+        """The logprob of each token of an option but the first, by one request behind the prefix cache: its last token
+        is asked for, those between stand in the prompt. Where the cache held some of them (vLLM tells those that it
+        computed), it is asked again and computes all."""
         if len(option) == 1:
             return _Rest((), 0, 0)
         prompt = [*ids, *option[:-1]]
         asks = {"max_tokens": 1, "temperature": 0.0, "logprobs": 1, "logprob_token_ids": [option[-1]]}
+        cache = {}
         if len(option) > 2:
             # Cached positions are told as whatever the memory held: decoding those "tokens" could fail.
             asks |= {"prompt_logprobs": 0, "flat_logprobs": True, "detokenize": False}
-            output = await self._call(prompt, adapter, **asks, skip_reading_prefix_cache=False)
-            if (output.num_cached_tokens or 0) > len(ids):
-                output = await self._call(prompt, adapter, **asks)
-        else:
+            cache = {"skip_reading_prefix_cache": False}
+        output = await self._call(prompt, adapter, **asks, **cache)
+        if cache and (output.num_cached_tokens or 0) > len(ids):
             output = await self._call(prompt, adapter, **asks)
         try:
             # From the end, because some of vLLM's runners leave cached positions out.
@@ -264,7 +243,7 @@ class VllmEngine:
             request.adapter,
             max_tokens=1,
             temperature=0.0,
-            prompt_logprobs=LIKELIEST,
+            prompt_logprobs=_LIKELIEST,
             flat_logprobs=True,
             detokenize=False,
         )
@@ -347,12 +326,8 @@ class _RefusedRequest(Exception):
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether vLLM refused one request as invalid (an empty prompt, a token out of its vocabulary).
-
-    By name, so that vllm need not be imported: its client errors are those that a request caused. A ValueError of the
-    checks before a request is queued arrives as the cause of an EngineGenerateError. Anything else, EngineDeadError
-    above all, is the engine's.
-    """
+    """Whether vLLM refused one request as invalid, by the error's name, so that vllm need not be imported. A ValueError
+    of the checks before a request is queued arrives as the cause of an EngineGenerateError."""
     return bool({cls.__name__ for cls in type(_cause(error)).__mro__} & {"VLLMClientError", "ValueError"})
 
 
@@ -384,11 +359,8 @@ def is_cpu_build(version: Callable[[str], str] = metadata.version) -> bool:
 def engine_args(
     config: ModelConfig, path: str, revision: str | None, on_gpu: bool, cpu_build: bool | None = None
 ) -> dict[str, Any]:
-    """The arguments of AsyncEngineArgs (and LLM); `engine_args` of the model config has the last word.
-
-    on_gpu: the engine was given GPUs. cpu_build: vLLM is built for CPUs, which it can be on a machine with GPUs; None
-    looks at what is installed.
-    """
+    """The arguments of AsyncEngineArgs (and LLM); `engine_args` of the model config has the last word. cpu_build: None
+    looks at what is installed (a CPU build can run on a machine with GPUs)."""
     args: dict[str, Any] = {
         "model": path,
         "dtype": config.dtype,

@@ -1,8 +1,7 @@
 """Which weights a name means: resolved to a revision before the run, made ready where the engine runs.
 
 A model's `path` is a hub id (revision = commit hash), a local folder (revision = content hash) or `package:<module>`, a
-GGUF that a Python package carries (revision = content hash); vLLM then loads a converted copy from the user's cache. A
-small encoder is a package, a folder, or a hub commit too.
+GGUF that a Python package carries (revision = content hash); vLLM then loads a converted copy from the user's cache.
 """
 
 import hashlib
@@ -32,6 +31,7 @@ PACKAGED: dict[str, dict[str, str]] = {
         "sentence_bert_config.json": "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7",
     }
 }
+_PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
 _ENCODER_FILES = ("*.safetensors", "*.bin", "*.json", "*.txt", "*.model")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -46,11 +46,9 @@ class ModelFolder:
 
 
 def find_model(name: str, revision: str | None = None) -> ModelFolder:
-    """The files of `package:<module>`, a local folder, or a hub model at a pinned commit.
-
-    Raises EngineLoadError when they are missing, are not those that `PACKAGED` pins, or no commit is given;
-    ConfigError for a package that is not known.
-    """
+    """The files of an encoder: `package:<module>`, a local folder, or a hub model at a pinned commit. Raises
+    EngineLoadError when they are missing, are not those that `PACKAGED` pins, or no commit is given; ConfigError for a
+    package that is not known."""
     if name.startswith(PACKAGE_PREFIX):
         module = name.removeprefix(PACKAGE_PREFIX)
         check_known("packaged encoder", module, PACKAGED)
@@ -79,16 +77,21 @@ def _package_folder(module: str, label: str) -> Path:
 
 def _own_folder(place: str, label: str) -> Path | None:
     """A model's folder on this machine; None where `place` names none. EngineLoadError for one that holds no model, or
-    weights that are not safe to read."""
+    its weights as pickles alone: to read one is to run what it says."""
     folder = Path(place).expanduser()
-    if folder.is_dir():
-        if not (folder / "config.json").is_file():
-            raise EngineLoadError(f"{label}: {folder} has no config.json, so it is not a model folder.")
-        refuse_pickles(folder)
-        return folder
-    if place.startswith((".", "/", "~")):
-        raise EngineLoadError(f"{label}: there is no folder {place}.")
-    return None
+    if not folder.is_dir():
+        if place.startswith((".", "/", "~")):
+            raise EngineLoadError(f"{label}: there is no folder {place}.")
+        return None
+    if not (folder / "config.json").is_file():
+        raise EngineLoadError(f"{label}: {folder} has no config.json, so it is not a model folder.")
+    pickles = sorted(path.name for path in folder.iterdir() if path.suffix in _PICKLES)
+    if pickles and not any(folder.glob("*.safetensors")):
+        raise EngineLoadError(
+            f"{folder} holds its weights as a pickle ({pickles[0]}), which can run code when it is read. Expected "
+            "*.safetensors: convert them on a machine that you can lose (save_pretrained writes safetensors)."
+        )
+    return folder
 
 
 def check_files(folder: Path, expected: dict[str, str]) -> None:
@@ -102,16 +105,6 @@ def check_files(folder: Path, expected: dict[str, str]) -> None:
                 f"{path} is not the file that was pinned: its sha256 is {found}, expected {sha256}. Install the pinned "
                 "version of the package again; other weights give other distances."
             )
-
-
-def refuse_pickles(folder: Path) -> None:
-    """EngineLoadError where a folder's weights are pickles alone: to read one is to run what it says."""
-    pickles = sorted(path.name for path in folder.iterdir() if path.suffix in (".bin", ".pt", ".pth", ".pkl", ".ckpt"))
-    if pickles and not any(folder.glob("*.safetensors")):
-        raise EngineLoadError(
-            f"{folder} holds its weights as a pickle ({pickles[0]}), which can run code when it is read. Expected "
-            "*.safetensors: convert them on a machine that you can lose (save_pretrained writes safetensors)."
-        )
 
 
 def _downloaded(name: str, revision: str) -> Path:
@@ -201,8 +194,7 @@ def _hub_commit(model: ModelConfig) -> str:
         info = HfApi().model_info(model.path, revision=model.revision, timeout=30)
     # The HTTP client's own errors, and OSError; a token that is not ASCII is a UnicodeError.
     except (OfflineModeIsEnabled, HFValidationError, UnicodeError, *HfHubHTTPError.__bases__) as error:
-        refused = hub_refusal(model, error, has_token=get_token() is not None)
-        if refused is not None:
+        if refused := hub_refusal(model, error, has_token=get_token() is not None):
             raise refused from error
         try:
             snapshot = snapshot_download(model.path, revision=model.revision, local_files_only=True)
@@ -210,7 +202,7 @@ def _hub_commit(model: ModelConfig) -> str:
             raise hub_unreachable(model, error) from error
         return Path(snapshot).name
     if info.sha is None or not _COMMIT.fullmatch(info.sha):
-        raise EngineLoadError(f"{_label(model)}: the hub gave no commit hash.")
+        raise EngineLoadError(f"Model {model.name} ({model.path}): the hub gave no commit hash.")
     return str(info.sha)
 
 
@@ -237,23 +229,17 @@ def hub_refusal(model: ModelConfig, error: Exception, has_token: bool) -> Engine
     A cached copy must not hide a refusal, such as a licence that was withdrawn. Nothing is quoted from the request or
     the answer: the request carries the token.
     """
-    from huggingface_hub.errors import (
-        DisabledRepoError,
-        GatedRepoError,
-        HFValidationError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub import errors as hub
 
     status = _http_status(error)
-    if isinstance(error, GatedRepoError):
+    if isinstance(error, hub.GatedRepoError):
         grant = "with the account of that token" if has_token else "then set HF_TOKEN in the environment"
         what = f" is gated. Accept its licence at https://huggingface.co/{model.path}, {grant}."
-    elif isinstance(error, RevisionNotFoundError):
+    elif isinstance(error, hub.RevisionNotFoundError):
         what = f" has no revision {model.revision!r} on the hub. Give a commit, tag or branch, or revision=null."
-    elif isinstance(error, HFValidationError):
+    elif isinstance(error, hub.HFValidationError):
         what = " is neither a folder nor a hub id. Expected path=<owner>/<name>, such as Qwen/Qwen3-8B."
-    elif isinstance(error, RepositoryNotFoundError) or status == 404:
+    elif isinstance(error, hub.RepositoryNotFoundError) or status == 404:
         hidden = "the access token may not read it" if has_token else "HF_TOKEN is not set"
         what = (
             f" is not on the hub, or it is private and {hidden}. Check the spelling, or give path=<hub id or local "
@@ -264,7 +250,7 @@ def hub_refusal(model: ModelConfig, error: Exception, has_token: bool) -> Engine
             ": the hub does not accept the access token. Set HF_TOKEN to a valid one, or, for a public model, unset it "
             "and log out (hf auth logout)."
         )
-    elif isinstance(error, DisabledRepoError):
+    elif isinstance(error, hub.DisabledRepoError):
         what = " was disabled on the hub. Choose another model, or give path=<local folder>."
     elif status == 403:
         what = (
@@ -275,7 +261,7 @@ def hub_refusal(model: ModelConfig, error: Exception, has_token: bool) -> Engine
         what = f": the hub refused the request (HTTP {status}). Give path=<local folder>, or check HF_ENDPOINT."
     else:
         return None
-    return EngineLoadError(f"{_label(model)}{what}")
+    return EngineLoadError(f"Model {model.name} ({model.path}){what}")
 
 
 def hub_unreachable(model: ModelConfig, error: Exception) -> EngineLoadError:
@@ -283,7 +269,7 @@ def hub_unreachable(model: ModelConfig, error: Exception) -> EngineLoadError:
     status = _http_status(error)
     why = type(error).__name__ if status is None else f"HTTP {status}"
     return EngineLoadError(
-        f"{_label(model)}: the hub could not be reached and no copy is in the local cache ({why}). "
+        f"Model {model.name} ({model.path}): the hub could not be reached and no copy is in the local cache ({why}). "
         "Give path=<local folder>, or run where the hub is reachable."
     )
 
@@ -291,7 +277,3 @@ def hub_unreachable(model: ModelConfig, error: Exception) -> EngineLoadError:
 def _http_status(error: Exception) -> int | None:
     status = getattr(getattr(error, "response", None), "status_code", None)
     return None if status is None else int(status)
-
-
-def _label(model: ModelConfig) -> str:
-    return f"Model {model.name} ({model.path})"

@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,7 +43,6 @@ class EngineSpec:
 
 
 def build_engine(spec: EngineSpec) -> Engine:
-    """The engine behind the port that the model configuration names."""
     if spec.model.engine == "scripted":
         from audit.engines.scripted import ScriptedEngine
         from audit.shards.questions import QuestionFile
@@ -77,20 +77,14 @@ class EngineActor:
         self._starting = asyncio.Lock()
         self._in_flight = 0
 
-    async def start(self) -> str:
-        """Load; the engine's id. Raises EngineLoadError or EndpointAuthError."""
-        return (await self._ready()).engine_id
+    async def start(self) -> None:
+        """Load. Raises EngineLoadError or EndpointAuthError."""
+        await self._ready()
 
     async def run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
         self._in_flight += len(requests)
         try:
-            return await self._run(requests)
-        finally:
-            self._in_flight -= len(requests)
-
-    async def _run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
-        engine = await self._ready()
-        try:
+            engine = await self._ready()
             return await engine.run(requests)
         except EngineDiedError as error:
             # The process holds a dead engine. Ray starts a new one, once, and asks again what was not answered; should
@@ -99,8 +93,10 @@ class EngineActor:
                 raise
             print(f"{error} This process ends, so that Ray starts another.", flush=True)
             threading.Timer(_DYING_S, os._exit, (1,)).start()
-            await engine.close()  # what is left of the engine gives its GPUs back
+            await self.close()  # what is left of the engine gives its GPUs back
             os._exit(1)
+        finally:
+            self._in_flight -= len(requests)
 
     async def ask_of(self, questions_path: str) -> None:
         """The questions of the next run: a scripted engine takes its script from them."""
@@ -149,10 +145,6 @@ class EnginePool:
     told: dict[str, float] = field(default_factory=dict)  # the counters that `stats` gave before
     done: int = 0  # requests that `progress` counted before
 
-    def placed(self, wait_s: float) -> bool:
-        """Are its GPUs reserved, at once or after `wait_s` seconds each?"""
-        return all(group.wait(wait_s) for group in self.groups)
-
     def load(
         self, timeout_s: float, note: Callable[[str], None] = print, others: Callable[[], bool] = lambda: False
     ) -> Iterator[None]:
@@ -182,10 +174,9 @@ class EnginePool:
                     yield
             self.ready = True
         except ray.exceptions.RayTaskError as error:
-            cause = error.cause if isinstance(error.cause, BaseException) else error
-            raise (
-                cause if isinstance(cause, EngineError) else EngineLoadError(f"Model {self.model}: {cause}")
-            ) from error
+            if isinstance(error.cause, EngineError):
+                raise error.cause from error
+            raise EngineLoadError(f"Model {self.model}: {error.cause or error}") from error
         except ray.exceptions.RayActorError as error:
             raise EngineLoadError(f"Model {self.model}: its engine process died while loading: {error}") from error
         except ray.exceptions.RayError as error:  # such as a runtime_env that could not be set up
@@ -220,7 +211,10 @@ class EnginePool:
         """What the engines do, and what they did since this was last asked."""
         asked = [actor.progress.remote() for actor in self.actors]
         told, _ = ray.wait(asked, num_returns=len(asked), timeout=_ANSWER_S)
-        found = [one for one in map(_progress, told) if one is not None]
+        found: list[tuple[int, int, str]] = []
+        for reference in told:
+            with suppress(ray.exceptions.RayError):  # of an engine that died
+                found.append(ray.get(reference))
         done = sum(done for _, done, _ in found)
         before, self.done = self.done, done
         return Engines(
@@ -241,8 +235,7 @@ class EnginePool:
 
     def stats(self, *, well: bool = True) -> dict[str, float]:
         """Counters since the last call, summed over the replicas that answer: the rows are stored, so a dead engine
-        fails nothing now. well: False after a run that broke off: whoever stopped it does not wait, and a replica that
-        does not answer is no news."""
+        fails nothing now. well: False after a run that broke off, which nobody waits for."""
         total: dict[str, float] = {}
         for actor in self.actors:
             try:
@@ -258,22 +251,18 @@ class EnginePool:
         return new
 
     def close(self) -> None:
-        try:
-            if self.ready:  # an engine that still loads hears nothing
-                self._close_engines()
+        deadline = time.monotonic() + _CLOSE_S
+        try:  # an engine that still loads hears nothing
+            for closed in [actor.close.remote() for actor in self.actors if self.ready]:
+                try:
+                    ray.get(closed, timeout=max(1.0, deadline - time.monotonic()))
+                except ray.exceptions.RayError as error:
+                    print(f"engine of {self.model} did not close cleanly: {type(error).__name__}", flush=True)
         finally:
             for actor in self.actors:
                 ray.kill(actor)
             for group in self.groups:
                 remove_placement_group(group)
-
-    def _close_engines(self) -> None:
-        deadline = time.monotonic() + _CLOSE_S
-        for closed in [actor.close.remote() for actor in self.actors]:
-            try:
-                ray.get(closed, timeout=max(1.0, deadline - time.monotonic()))
-            except ray.exceptions.RayError as error:
-                print(f"engine of {self.model} did not close cleanly: {type(error).__name__}", flush=True)
 
 
 def _cpus_there() -> str:
@@ -281,15 +270,6 @@ def _cpus_there() -> str:
     if not cpus:
         return "no node offers a CPU, which an engine without a GPU and the stages need: a worker node has to join."
     return f"none of the cluster's {cpus:g} CPUs is free (see 'ray status')."
-
-
-def _progress(reference: Any) -> tuple[int, int, str] | None:
-    """None of an engine that died."""
-    try:
-        found: tuple[int, int, str] = ray.get(reference)
-    except ray.exceptions.RayError:
-        return None
-    return found
 
 
 def start_pool(
@@ -304,15 +284,11 @@ def start_pool(
         gpus = resources.get("GPU", 0.0)
         placement = plan_placement(model.tensor_parallel_size, model.executor, gpus, largest, autoscale=autoscale)
     pool = EnginePool(model.name, [], [])
+    start = f"#{again}" if again else ""
     try:
         for replica in range(model.replicas if model.engine != "openai" else 1):
-            spec = EngineSpec(
-                model,
-                weights,
-                f"{model.name}/{replica}{f'#{again}' if again else ''}",
-                placement is not None,
-                questions_path,
-            )
+            engine_id = f"{model.name}/{replica}{start}"
+            spec = EngineSpec(model, weights, engine_id, placement is not None, questions_path)
             pool.actors.append(_start_actor(spec, placement, pool.groups))
     except BaseException:
         pool.close()  # GPUs that were reserved already

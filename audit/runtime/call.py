@@ -20,8 +20,7 @@ class Balancer:
     """Affinity first, so that the prefix cache is hit; the replica that is done soonest when that one lags behind.
 
     `slack` is how many requests more than at that replica may wait at an affinity's own. Requests at a slow replica
-    count for more, as its pace shows: a queue of equal length would take it longer, and the chunks in flight would end
-    up waiting for it alone (`tests/bench/fleet.py`).
+    count for more, as its pace shows: else the chunks in flight end up waiting for it alone (`tests/bench/fleet.py`).
     """
 
     def __init__(self, replicas: int, slack: int = 32) -> None:
@@ -105,11 +104,8 @@ class Share:
 
 
 class EngineCaller:
-    """Sends requests to the replicas of one model and puts the replies back in order.
-
-    A replica that died for good is asked no more, and what it was asked goes to the others, while there are any. One
-    that cannot be reached, or that Ray starts again, is passed over for a while; a last one is waited for.
-    """
+    """Sends requests to the replicas of one model and puts the replies back in order. What a replica was asked that
+    died for good goes to the others; one that cannot be reached is passed over for a while, a last one waited for."""
 
     def __init__(self, engines: Sequence[Any]) -> None:
         self._engines = engines
@@ -122,18 +118,16 @@ class EngineCaller:
             while waiting:
                 done, _ = ray.wait(list(waiting), num_returns=1)
                 share = waiting.pop(done[0])
+                found, seconds = None, None
                 try:
                     found = ray.get(done[0])
+                    seconds = time.monotonic() - share.sent_s
                 except ray.exceptions.ActorUnavailableError:
                     # Not dead, whatever it was asked: Ray starts it again, or says that it died. Its own retries
                     # (max_task_retries) may be spent by then on a connection that was refused.
-                    self._balancer.give_back(share.replica, len(share.indices))
                     self._balancer.unreachable(share.replica, _UNREACHABLE_S)
                     time.sleep(_AGAIN_S)
-                    waiting |= self._send(requests, share.indices)
-                    continue
                 except (ray.exceptions.RayActorError, EngineDiedError) as error:
-                    self._balancer.give_back(share.replica, len(share.indices))
                     if not self._balancer.lost(share.replica):
                         if isinstance(error, EngineDiedError):
                             raise
@@ -142,12 +136,11 @@ class EngineCaller:
                             "configuration). Type the same command again: it goes on where this one stopped. "
                             f"{str(error).splitlines()[0]}"
                         ) from None  # the original cannot travel back to the driver
+                finally:
+                    self._balancer.give_back(share.replica, len(share.indices), seconds)
+                if found is None:
                     waiting |= self._send(requests, share.indices)
                     continue
-                except BaseException:
-                    self._balancer.give_back(share.replica, len(share.indices))
-                    raise
-                self._balancer.give_back(share.replica, len(share.indices), time.monotonic() - share.sent_s)
                 for i, reply in zip(share.indices, found, strict=True):
                     replies[i] = reply
         except ray.exceptions.RaySystemError as error:

@@ -1,7 +1,4 @@
-"""Asking in batches: whose turn it is, and whether the run may stop. Where it does is the caller's rule.
-
-The canary: a model whose first answers cannot be read is stopped before the rest is paid for.
-"""
+"""Asking in batches: whose turn it is, and whether the run may stop. Where it does is the caller's rule."""
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,12 +44,12 @@ def canary_first(tasks: NDArray[np.int64], n_parts: int, *, alone: bool) -> Iter
 
 
 class Canary:
-    """Counts a model's answers as they are stored, until it has those of QUESTIONS questions.
+    """Counts a model's answers as they are stored, until it has those of QUESTIONS questions; stops it where more than
+    half of these are unparsed, before the rest is paid for.
 
-    A model is stopped where more than half of these answers are unparsed. Of a model that leaves 10 % unparsed this
-    has probability P(X >= 11), X ~ Binomial(20, .1), = 7e-7; of one that leaves 30 %, .017; of one that leaves 90 %
-    unparsed the stop is missed with probability 7e-6. Questions are counted and not answers: those of one question
-    fail together. A run of fewer questions is never stopped.
+    Of a model that leaves 10 % unparsed this has probability P(X >= 11), X ~ Binomial(20, .1), = 7e-7; of one that
+    leaves 30 %, .017; of one that leaves 90 % the stop is missed with probability 7e-6. Questions are counted and not
+    answers: those of one question fail together.
     """
 
     def __init__(self) -> None:
@@ -101,8 +98,8 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class EarlyStop:
-    """A rule. batch: questions of each benchmark between two looks. settled: may a model stop, given its cells so far
-    and the questions of the largest group of each benchmark?"""
+    """batch: questions of each benchmark between two looks. settled: may a model stop, given its cells so far and the
+    questions of the largest group of each benchmark?"""
 
     batch: int
     settled: Callable[[Sequence[CellOutcomes], Mapping[str, int]], bool]
@@ -171,11 +168,8 @@ class Looks:
         """(n,) the questions that a model was asked; all of them where it has not ended."""
         return self._batch < self._ended.get(model, int(self._batch.max()) + 1)
 
-    def stopped_early(self, model: str) -> bool:
-        return not self.asked(model).all()
-
     def facts(self) -> dict[str, Any]:
-        """For the manifest: the rule, and of each model that ended its looks and the questions that it was asked."""
+        """`Manifest.stop`."""
         return {
             "rule": "early",
             "batch": self._rule.batch,

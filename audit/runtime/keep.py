@@ -1,9 +1,5 @@
 """Engines that several runs of one process share: under `keep_engines()` a model is loaded once.
 
-    with keep_engines():
-        run_audit(sweep, ...)
-        run_audit(perturb, ...)      # the same model configuration and weights: the engine that is there answers
-
 An engine is kept where its run ended well. The engines of a run that failed are closed at once, all others at the end
 of the block, however it ends. One that nobody uses gives way to another model that would find no room beside it.
 """
@@ -77,29 +73,21 @@ def take_pool(
             return one.pool
     new = _Held(model, weights, start(model, weights, questions_path))
     _held.append(new)
-    _make_room(new)
+    # Unused engines are closed, the oldest first, until the new one's GPUs are reserved. On CPUs models take turns:
+    # nobody reserves memory there.
+    for one in [one for one in _held if not one.used]:
+        if (new.on_cpus and one.on_cpus) or not all(group.wait(_ROOM_WAIT_S) for group in new.pool.groups):
+            _held.remove(one)
+            one.pool.close()
     return new.pool
 
 
 def give_back(pool: EnginePool, *, failed: bool) -> None:
     """A run is done with a pool. It is closed unless engines are kept and the run ended well."""
-    held = [one for one in _held or () if one.pool is pool]
-    if held and not failed:
-        held[0].used = False
+    held = next((one for one in _held or () if one.pool is pool), None)
+    if held is not None and not failed:
+        held.used = False
         return
-    for one in held:
-        assert _held is not None  # noqa: S101 - it has `one`
-        _held.remove(one)
+    if _held is not None and held is not None:
+        _held.remove(held)
     pool.close()
-
-
-def _make_room(new: _Held) -> None:
-    """Close unused engines, the oldest first, until the new one's GPUs are reserved.
-
-    On CPUs models take turns: nobody reserves memory there.
-    """
-    assert _held is not None  # noqa: S101
-    for one in [one for one in _held if not one.used]:
-        if (new.on_cpus and one.on_cpus) or not all(group.wait(_ROOM_WAIT_S) for group in new.pool.groups):
-            _held.remove(one)
-            one.pool.close()

@@ -62,10 +62,8 @@ def waits_for(pools: Sequence[EnginePool], seconds: float) -> str:
 
 
 def silent_nodes(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The addresses of those of `ray.nodes()` that take no connection from this machine.
-
-    Ray counts a node as alive until its health check has failed several times, more than a minute by default.
-    """
+    """The addresses of those of `ray.nodes()` that take no connection from this machine. (Ray counts a node as alive
+    until its health check has failed for more than a minute.)"""
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as threads:
         reached = list(threads.map(_reached, nodes))
     return [node["NodeManagerAddress"] for node, there in zip(nodes, reached, strict=True) if not there]
@@ -83,8 +81,7 @@ _ROOM_WAIT_S = 2.0  # for the GPUs of a model that joins others to be reserved
 
 
 def engines_of(resolved: ResolvedRun, name: str) -> list[ModelConfig]:
-    """What a model's run loads. One pool serves both roles where the model answers itself; one that only answers needs
-    no other."""
+    """What a model's run loads: one pool for both roles where the model answers itself."""
     model, answering = resolved.config.model[name], resolved.answering[name]
     return [answering] if resolved.audit.prepare is None or answering is model else [model, answering]
 
@@ -113,8 +110,8 @@ class ModelRun:
         self._before = self.run_dir.manifest.timings.get(self._timing, {}) if self.again else {}
 
     def steps(self, others: Callable[[], bool]) -> Generator[None]:
-        """Run to the end; yields wherever it waits (`turns`). others: do others run? Then GPUs that are not free at
-        once are not waited for (NoRoom), unless an autoscaler may start them."""
+        """Run to the end; yields wherever it waits. others: do others run? Then GPUs that are not free at once are not
+        waited for (NoRoom), unless an autoscaler may start them."""
         started = time.monotonic()
         ready: float | None = None  # when the engines were
         well = False
@@ -146,7 +143,7 @@ class ModelRun:
         for pool in self._pools:
             stats = pool.stats(well=well)
             retries = stats.get("retries", 0.0)
-            self._metrics.retries(retries)
+            self._metrics.add("retries", retries)
             if well:
                 self.display.retries(self.name, int(retries))
             found = {key.removeprefix(BACKEND): int(n) for key, n in stats.items() if key.startswith(BACKEND)}
@@ -162,12 +159,12 @@ class ModelRun:
         return f"{self.name}/{self.run_dir.attempt}"
 
     def _take_engines(self, others: Callable[[], bool]) -> None:
-        self._pools = []
         autoscale = self.resolved.config.cluster.autoscale
         start = partial(start_pool, autoscale=autoscale, again=self.again or 0)
         for one in self._models:
             self._pools.append(take_pool(one, self.resolved.weights[one.name], where(self.questions.path), start))
-        if others() and not autoscale and not all(pool.placed(_ROOM_WAIT_S) for pool in self._pools):
+        groups = [group for pool in self._pools for group in pool.groups]
+        if others() and not autoscale and not all(group.wait(_ROOM_WAIT_S) for group in groups):
             raise NoRoom
 
     def _begin(self, tasks: np.ndarray) -> ChunkRun:
@@ -217,18 +214,14 @@ class ModelRun:
                 ended = chunks.ended  # before what it stored is read
                 for counts in chunks.counts():
                     self.display.counts(self.name, counts)
-                    self._charge()
+                    spent = self.display.money(self.name) or self._charged
+                    self._metrics.add("cost", spent - self._charged, currency=self.resolved.config.cost.currency)
+                    self._charged = spent
                     if self.resolved.config.canary and self._canary.stops(counts):
                         raise refusal(self._canary, self.run_dir.path, self.resolved.audit.schema, self.name)
                 if ended:
                     return
                 yield
-
-    def _charge(self) -> None:
-        """What was spent since the last call, as a metric."""
-        spent = self.display.money(self.name) or self._charged
-        self._metrics.cost(spent - self._charged, self.resolved.config.cost.currency)
-        self._charged = spent
 
     def _timed(self, **seconds: float) -> None:
         """What an attempt took: without generate_s one that did not end."""

@@ -47,8 +47,8 @@ _IDS_IN_MANIFEST = 10_000  # of a larger sample the manifest has the hash; quest
 
 @dataclass
 class RunResult:
-    """What came of a run. `failed` names the models that did not finish, with the reason; `stopped` those of them that
-    the program stopped, with the code."""
+    """`failed` names the models that did not finish, with the reason; `stopped` those of them that the program stopped,
+    with the code."""
 
     run_dir: Path
     rows: int
@@ -99,7 +99,6 @@ def run_audit(
 
 
 def _describe(resolved: ResolvedRun, run_dir: RunDir, display: Display) -> None:
-    """Write what is asked into the run directory; tell the user what is odd about it."""
     samples = resolved.samples
     if not (run_dir.path / QUESTIONS).is_file():
         write_questions(run_dir.path, (q for s in samples for q in s.questions()))
@@ -206,9 +205,8 @@ class Start:
 
     def _restarting(self, name: str, tasks: np.ndarray) -> Steps:
         """The steps of a model each of whose replicates is asked of engines of a start of their own."""
-        replicate = np.array([part.replicate for part in self.resolved.design.parts])[
-            tasks % len(self.resolved.design.parts)
-        ]
+        parts = self.resolved.design.parts
+        replicate = np.array([part.replicate for part in parts])[tasks % len(parts)]
         left = [(int(k), tasks[replicate == k]) for k in np.unique(replicate)]
 
         def steps(others: Callable[[], bool]) -> Generator[None]:
@@ -286,9 +284,8 @@ class Start:
         return scan_run(run_dir.path, schema).done
 
     def _keep_to_packages(self, done: KeySet, asking: Collection[str]) -> None:
-        """Before these models are asked: ConfigError where one of them has an engine that loads weights, rows of such
-        an engine are there, and it is another version now. Where there are no such rows the manifest has this
-        start's."""
+        """Before these models are asked: ConfigError where rows of an engine that loads weights are there, and it is
+        another version now. Where there are no such rows the manifest has this start's."""
         found, before = package_versions(), self.run_dir.manifest.packages
         if not asking or found == before:
             return
@@ -300,7 +297,6 @@ class Start:
             check_packages(self.run_dir.path, before, found)
 
     def _any_of(self, models: Collection[str], keys: KeySet) -> bool:
-        """Whether a row of these models is among the keys."""
         return expected_keys(list(models), self.resolved.design, self.questions).common(keys) > 0
 
     def _may_join(self, name: str, running: Collection[str]) -> bool:
@@ -325,8 +321,7 @@ class Start:
                 self.display.note(f"model {name} failed: {error}")
         elif looks is not None:
             self.run_dir.update(stop=looks.facts())
-            if looks.stopped_early(name):
-                asked = looks.asked(name).sum()
+            if (asked := looks.asked(name).sum()) < len(self.questions):
                 self.display.note(f"{name}: stopped after {asked:,} of {len(self.questions):,} questions")
 
     def finish(self) -> None:

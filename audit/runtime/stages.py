@@ -61,12 +61,13 @@ class AuditMetrics:
         self._model = model
         self._counters: dict[str, Counter] = {}
 
-    def _add(self, name: str, value: float, **tags: str) -> None:
+    def add(self, name: str, value: float, *, arm: str = "all", **tags: str) -> None:
         if value <= 0:
             return
+        tags |= {"model": self._model, "arm": arm}
         if name not in self._counters:
-            self._counters[name] = Counter(f"audit_{name}_total", METRICS[name], tag_keys=("model", *tags))
-        self._counters[name].inc(value, tags={"model": self._model, **tags})
+            self._counters[name] = Counter(f"audit_{name}_total", METRICS[name], tag_keys=tuple(tags))
+        self._counters[name].inc(value, tags=tags)
 
     def answered(self, role: str, replies: Iterable[tuple[str, Generation]]) -> None:
         """The replies of one chunk, each with its arm: one update for each arm and engine, not one a call."""
@@ -76,20 +77,9 @@ class AuditMetrics:
                 calls=1, prompt=one.prompt_tokens, cached=one.cached_tokens, completion=one.completion_tokens
             )
         for (arm, engine), found in sums.items():
-            self._add("generations", found.pop("calls"), arm=arm, engine=engine, role=role)
+            self.add("generations", found.pop("calls"), arm=arm, engine=engine, role=role)
             for kind, n in found.items():
-                self._add("tokens", n, arm=arm, engine=engine, kind=kind)
-
-    def stored(self, arm: str, rows: int, parse_failures: int, errors: int) -> None:
-        self._add("questions_done", rows, arm=arm)
-        self._add("parse_failures", parse_failures, arm=arm)
-        self._add("errors", errors, arm=arm)
-
-    def retries(self, value: float) -> None:
-        self._add("retries", value, arm="all")
-
-    def cost(self, value: float, currency: str) -> None:
-        self._add("cost", value, arm="all", currency=currency)
+                self.add("tokens", n, arm=arm, engine=engine, kind=kind)
 
 
 Answered = tuple[Generation, Generation | None]  # the reply; what it gave asked again, where it held no answer
@@ -245,7 +235,8 @@ class AnswerStage:
         write_shard(context.run_dir, rows, schema, attempt=context.attempt, format=context.store_format)
         counts = count_answers(rows, schema)
         for row in counts.to_pylist():
-            self._metrics.stored(row["arm"], row["rows"], row["unparsed"], row["errors"])
+            for name, column in (("questions_done", "rows"), ("parse_failures", "unparsed"), ("errors", "errors")):
+                self._metrics.add(name, row[column], arm=row["arm"])
         return counts
 
     def _to_reask(self, one: Presentation, reply: Generation) -> bool:

@@ -15,8 +15,9 @@ from audit.engines.dispatch import Slot
 from audit.engines.openai_config import INFER, EndpointConfig, RetryConfig, endpoint_id, safe_url
 from audit.engines.openai_wire import chat_body, listed_models, read_chat, read_infer
 from audit.engines.redact import Redactor
-from audit.engines.retry import Failure, FailureKind
-from audit.records import Generation, GenerationRequest
+from audit.engines.retry import Failure, Kind
+from audit.records import Generation
+from audit.records import GenerationRequest as Request
 
 REPLY_LIMIT_BYTES = 16 * 2**20
 
@@ -64,15 +65,15 @@ _NO_KEY = "no-key-set"
 _CONNECT_TIMEOUT_S = 10.0
 # What the client's error says of an attempt; any other breaks off a connection that was there.
 _CAUSES = {
-    "ConnectError": FailureKind.UNAVAILABLE,
-    "ConnectTimeout": FailureKind.UNAVAILABLE,
-    "ProxyError": FailureKind.UNAVAILABLE,
-    "ReadTimeout": FailureKind.TIMEOUT,
-    "WriteTimeout": FailureKind.TIMEOUT,
+    "ConnectError": Kind.UNAVAILABLE,
+    "ConnectTimeout": Kind.UNAVAILABLE,
+    "ProxyError": Kind.UNAVAILABLE,
+    "ReadTimeout": Kind.TIMEOUT,
+    "WriteTimeout": Kind.TIMEOUT,
 }
 # Statuses of GET /models that say nothing about chat completions (403: keys restricted to some paths).
 _NO_LISTING = frozenset({400, 403, 404, 405, 501})
-HELLO = GenerationRequest("Hello", affinity="health-check", label="health-check", seed=0, max_tokens=1)
+HELLO = Request("Hello", affinity="health-check", label="health-check", seed=0, max_tokens=1)
 
 
 class Endpoint:
@@ -100,7 +101,7 @@ class Endpoint:
         """For messages: the url without anything secret, and the model."""
         return f"{safe_url(self.config.url)} (model {self.config.model})"
 
-    async def attempt(self, request: GenerationRequest) -> Generation | Failure:
+    async def attempt(self, request: Request) -> Generation | Failure:
         """One call, bounded by `timeout_s`."""
         reply = await self._call(request)
         if isinstance(reply, Failure):
@@ -125,7 +126,7 @@ class Endpoint:
         reply = await self.attempt(replace(HELLO, letters=("A", "B")) if letters else HELLO)
         if isinstance(reply, Generation):
             return None
-        if self.config.infers or not (reply.status == 404 or (reply.kind is FailureKind.ROW and not letters)):
+        if self.config.infers or not (reply.status == 404 or (reply.kind is Kind.ROW and not letters)):
             return reply
         known = self._redactor.message(", ".join(models)) if models else "it does not tell"
         url = safe_url(self.config.url)
@@ -133,7 +134,7 @@ class Endpoint:
         if not urlsplit(self.config.url).path.strip("/"):
             said = f"Expected the address of its API, such as {url.rstrip('/')}/v1."
         said = f"{reply.message} (models that it lists: {known}). {said}"
-        return Failure(FailureKind.ROW, said, status=reply.status)
+        return Failure(Kind.ROW, said, status=reply.status)
 
     async def close(self) -> None:
         await self._client.close()
@@ -147,7 +148,7 @@ class Endpoint:
             f"Expected a valid key there: export {name}=..., or name another variable with api_key_env."
         )
 
-    async def _call(self, request: GenerationRequest | None) -> str | Failure:
+    async def _call(self, request: Request | None) -> str | Failure:
         """The body of a reply with status 200, to GET /models (`request` None) or to a chat completion.
 
         Failures are returned and not raised: an exception of the client holds the request with its headers.
@@ -174,24 +175,24 @@ class Endpoint:
             said = "" if error.status_code == 401 else self._redactor.message(message)
             return policy.classify_status(error.status_code, code, said, wait_s)
         except openai.APIConnectionError as error:
-            kind = _CAUSES.get(type(error.__cause__).__name__, FailureKind.SERVER)
-            if kind is FailureKind.TIMEOUT:
+            kind = _CAUSES.get(type(error.__cause__).__name__, Kind.SERVER)
+            if kind is Kind.TIMEOUT:
                 return self._no_reply()
             said = f"connection failed: {type(error.__cause__).__name__}: {error.__cause__}"
             return Failure(kind, self._redactor.message(said))
         except ReplyRefusedError as error:
-            return Failure(FailureKind.MALFORMED, f"refused: {error}")
+            return Failure(Kind.MALFORMED, f"refused: {error}")
         except UnicodeEncodeError:
-            return Failure(FailureKind.ROW, "request refused: the prompt holds characters that UTF-8 cannot encode")
+            return Failure(Kind.ROW, "request refused: the prompt holds characters that UTF-8 cannot encode")
         except openai.OpenAIError as error:
-            return Failure(FailureKind.MALFORMED, self._redactor.message(f"{type(error).__name__}: {error}"))
+            return Failure(Kind.MALFORMED, self._redactor.message(f"{type(error).__name__}: {error}"))
 
     def _no_reply(self) -> Failure:
-        return Failure(FailureKind.TIMEOUT, f"no reply within {self.config.timeout_s:g} s")
+        return Failure(Kind.TIMEOUT, f"no reply within {self.config.timeout_s:g} s")
 
 
-_CONNECT_ATTEMPTS = 2  # at the start of a run
-FINAL = frozenset({FailureKind.AUTH, FailureKind.QUOTA, FailureKind.ROW})  # asking again gives the same
+_CONNECT_ATTEMPTS = 2
+FINAL = frozenset({Kind.AUTH, Kind.QUOTA, Kind.ROW})
 
 
 async def check_patiently(endpoint: Endpoint, retry: RetryConfig, rng: random.Random) -> Failure | None:
@@ -202,7 +203,7 @@ async def check_patiently(endpoint: Endpoint, retry: RetryConfig, rng: random.Ra
         if failure is None or failure.kind in FINAL:
             return failure
         endpoint.last_failure = failure.message
-        if failure.kind is FailureKind.UNAVAILABLE and not failure.status and attempt >= _CONNECT_ATTEMPTS:
+        if failure.kind is Kind.UNAVAILABLE and not failure.status and attempt >= _CONNECT_ATTEMPTS:
             return failure  # nobody listens there: no need to wait for what was never started, or is misspelt
         if attempt < retry.max_attempts:
             await asyncio.sleep(policy.backoff_seconds(retry, attempt, rng, failure.retry_after_s))
@@ -219,9 +220,9 @@ async def probed(endpoint: Endpoint, within_s: float, letters: bool) -> Failure 
     if failure is None or failure.kind in FINAL:
         return failure
     if failure.kind in policy.BAD_REPLY:
-        return replace(failure, kind=FailureKind.ROW)
+        return replace(failure, kind=Kind.ROW)
     endpoint.last_failure = failure.message
-    lasts = failure.kind is FailureKind.UNAVAILABLE and (not failure.status or 300 <= failure.status < 400)
+    lasts = failure.kind is Kind.UNAVAILABLE and (not failure.status or 300 <= failure.status < 400)
     return failure if lasts else None
 
 

@@ -20,9 +20,10 @@ from audit.engines.openai_config import endpoint_id
 from audit.engines.openai_endpoint import FINAL, HELLO, Endpoint, check_patiently, last_failures, probed
 from audit.engines.port import BACKEND
 from audit.engines.redact import RedactingFilter, Redactor
-from audit.engines.retry import ALIVE, BAD_REPLY, ROW_SUSPECT, Failure, FailureKind, backoff_seconds
+from audit.engines.retry import ALIVE, BAD_REPLY, ROW_SUSPECT, Failure, Kind, backoff_seconds
 from audit.errors import AuditError, ConfigError, EndpointAuthError, EngineError, EngineLoadError
-from audit.records import FinishReason, Generation, GenerationRequest
+from audit.records import FinishReason, Generation
+from audit.records import GenerationRequest as Request
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ class OpenAIEngine:
         self._running = False
         self._log_filter = RedactingFilter(Redactor(()))
         self._last_answer = -float("inf")
-        self._fatal: str | None = None  # an endpoint refused the key: nothing more is sent
+        self._fatal: str | None = None
         self._counts: Counter[str] = Counter(generations=0, error_rows=0, retries=0)
 
     async def start(self) -> None:
@@ -72,7 +73,7 @@ class OpenAIEngine:
         finally:
             await self.close()
 
-    async def run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+    async def run(self, requests: Sequence[Request]) -> list[Generation]:
         """Generations in the order of `requests`.
 
         A request that an endpoint refuses, or that keeps failing while others are answered, gives
@@ -139,7 +140,7 @@ class OpenAIEngine:
         pairs = zip(self._endpoints, found, strict=True)
         failed = [(endpoint, failure) for endpoint, failure in pairs if failure is not None]
         for endpoint, failure in failed:
-            if failure.kind is FailureKind.AUTH:
+            if failure.kind is Kind.AUTH:
                 raise EndpointAuthError(endpoint.refused_key(failure))
             if failure.kind in FINAL:
                 raise EngineLoadError(f"Endpoint {endpoint.shown} cannot serve: {failure.message}")
@@ -154,7 +155,7 @@ class OpenAIEngine:
 
     # --- one request ---
 
-    async def _answer(self, request: GenerationRequest) -> Generation:
+    async def _answer(self, request: Request) -> Generation:
         started = failed_at = self._clock()
         failures = 0
         attempts_used = 0
@@ -170,11 +171,11 @@ class OpenAIEngine:
             failed_before, failed_at = failed_at, self._clock()
             delay = backoff_seconds(self._config.retry, failures, self._rng, result.retry_after_s)
             self._note_failure(lease, endpoint, result, delay)
-            if result.kind is FailureKind.ROW:
+            if result.kind is Kind.ROW:
                 return self._error_row(endpoint, result.message)
             attempts_used += result.kind in ROW_SUSPECT
             if result.kind in ROW_SUSPECT and attempts_used >= self._config.retry.max_attempts:
-                if result.kind is FailureKind.OTHER_MODEL and not self._counts["generations"]:
+                if result.kind is Kind.OTHER_MODEL and not self._counts["generations"]:
                     raise EngineError(
                         f"Endpoint {endpoint.shown} gives replies of another model: {result.message}. Nothing was "
                         "recorded. If it is the same model under another name, say so with reply_model in the "
@@ -195,9 +196,7 @@ class OpenAIEngine:
                 delay = min(delay, backoff_seconds(self._config.retry, 1, self._rng))
             await asyncio.sleep(delay)
 
-    async def _ask(
-        self, request: GenerationRequest, avoid: Slot | None = None
-    ) -> tuple[Lease, Endpoint, Generation | Failure]:
+    async def _ask(self, request: Request, avoid: Slot | None = None) -> tuple[Lease, Endpoint, Generation | Failure]:
         """One attempt. The lease is still to be released, by noting the result."""
         if self._fatal is not None:
             raise EndpointAuthError(self._fatal)
@@ -209,7 +208,7 @@ class OpenAIEngine:
             self._dispatcher.abandoned(lease)
             raise
 
-    async def _others_are_answered(self, kind: FailureKind, started: float, failed_before: float) -> bool:
+    async def _others_are_answered(self, kind: Kind, started: float, failed_before: float) -> bool:
         """Whether a request that keeps failing is the odd one out. A maintenance page comes at once and to everybody:
         there it counts what is answered now, after the last failure."""
         if kind not in BAD_REPLY:
@@ -224,7 +223,7 @@ class OpenAIEngine:
             self._note_alive(lease, endpoint)
             return True
         self._note_failure(lease, endpoint, result, 0.0)
-        return result.kind is FailureKind.ROW
+        return result.kind is Kind.ROW
 
     def _note_alive(self, lease: Lease, endpoint: Endpoint, pause_s: float = 0.0) -> None:
         if self._dispatcher.answered(lease, pause_s):
@@ -234,7 +233,7 @@ class OpenAIEngine:
         """Tell the dispatcher, and raise for the kinds that end the run."""
         endpoint.last_failure = failure.message
         logger.debug("endpoint %s: %s: %s", endpoint.id, failure.kind, failure.message)
-        if failure.kind is FailureKind.RATE_LIMIT:
+        if failure.kind is Kind.RATE_LIMIT:
             self._note_alive(lease, endpoint, pause_s=delay_s)
         elif failure.kind in ALIVE:
             self._last_answer = self._clock()
@@ -242,11 +241,11 @@ class OpenAIEngine:
         elif self._dispatcher.failed(lease, pause_s=delay_s if failure.retry_after_s else 0.0):
             cooldown = self._config.circuit.cooldown_s
             logger.warning("endpoint %s is out, next try in %g s: %s", endpoint.id, cooldown, failure.message)
-        if failure.kind is FailureKind.AUTH:
+        if failure.kind is Kind.AUTH:
             self._fatal = fatal = endpoint.refused_key(failure)
             self._dispatcher.fail_waiters(lambda: EndpointAuthError(fatal))
             raise EndpointAuthError(fatal)
-        if failure.kind is FailureKind.QUOTA:
+        if failure.kind is Kind.QUOTA:
             raise EngineError(
                 f"Endpoint {endpoint.shown} has no quota left: {failure.message} Nothing was recorded for the requests "
                 "under way; add quota and start the same command again to go on."

@@ -1,4 +1,4 @@
-"""Chat completions on the wire: a GenerationRequest to a body, a body to a Generation or a Failure.
+"""Chat completions on the wire: a Request to a body, a body to a Generation or a Failure.
 
 Bodies are read by hand: the client's models construct themselves from anything, such as a page of HTML.
 """
@@ -13,8 +13,9 @@ from audit.engines.config import ModelConfig
 from audit.engines.openai_config import EndpointConfig
 from audit.engines.port import request_sha256
 from audit.engines.redact import Redactor
-from audit.engines.retry import Failure, FailureKind, classify_code, error_code_and_message
-from audit.records import FinishReason, Generation, GenerationRequest
+from audit.engines.retry import Failure, Kind, classify_code, error_code_and_message
+from audit.records import FinishReason, Generation
+from audit.records import GenerationRequest as Request
 from audit.shards.keys import clean_text
 
 # Finish reasons as endpoints and gateways spell them. One that is in no list is no answer: such are an engine's own
@@ -30,12 +31,12 @@ _WITHHELD_REASONS = frozenset(
     {"sensitive", "safety", "refusal", "recitation", "blocklist", "prohibited_content", "spii", "guardrail_intervened"}
 )
 _BACKEND_CHARS = 64
-_MAX_COUNT = 2**31  # more tokens than any request has; what shards hold is summed in 64 bits
+_MAX_COUNT = 2**31
 _SNAPSHOT = r"[-@:]\d{3,}(-\d+)*"
-_WORD_MARKS = " \t\n\r\u0120\u2581"  # blanks, and the marks that BPE and SentencePiece show for one
+_WORD_MARKS = " \t\n\r\u0120\u2581"
 
 
-def chat_body(request: GenerationRequest, model: ModelConfig, endpoint: EndpointConfig) -> dict[str, Any]:
+def chat_body(request: Request, model: ModelConfig, endpoint: EndpointConfig) -> dict[str, Any]:
     """The fields of the request's body besides `model` and `messages`."""
     body: dict[str, Any] = dict(model.extra_body)
     body[endpoint.max_tokens_field] = 1 if request.letters else request.max_tokens
@@ -48,9 +49,7 @@ def chat_body(request: GenerationRequest, model: ModelConfig, endpoint: Endpoint
     return body
 
 
-def read_chat(
-    text: str, request: GenerationRequest, engine_id: str, redactor: Redactor, asked: str = ""
-) -> Generation | Failure:
+def read_chat(text: str, request: Request, engine_id: str, redactor: Redactor, asked: str = "") -> Generation | Failure:
     """The generation in a body with status 200, or why there is none. asked: the model whose reply it has to be.
 
     Letters are read among the first token's `top_logprobs` (20 at most): one that is not there is None, as an endpoint
@@ -68,7 +67,7 @@ def read_chat(
         return _error_in_body(choice, redactor)
     told = body.get("model")
     if asked and isinstance(told, str) and told and not same_model(asked, told):
-        return Failure(FailureKind.OTHER_MODEL, redactor.message(f"the reply is of model {told!r}, not of {asked!r}"))
+        return Failure(Kind.OTHER_MODEL, redactor.message(f"the reply is of model {told!r}, not of {asked!r}"))
     reply = _reply(choice, redactor)
     if isinstance(reply, Failure):
         return reply
@@ -107,7 +106,7 @@ def _reply(choice: Mapping[str, Any], redactor: Redactor) -> tuple[str, FinishRe
     word = reason.casefold() if isinstance(reason, str) else ""
     if word in _WITHHELD_REASONS or word.startswith("content_filter"):
         said = f"the endpoint's content filter withheld the reply: finish_reason {reason!r}"
-        return Failure(FailureKind.ROW, redactor.message(said))
+        return Failure(Kind.ROW, redactor.message(said))
     content = _content(message)
     if content is None:
         return _malformed("the message's content is not text", redactor)
@@ -117,7 +116,7 @@ def _reply(choice: Mapping[str, Any], redactor: Redactor) -> tuple[str, FinishRe
     return content, FinishReason.LENGTH if word in _LENGTH_REASONS else FinishReason.STOP
 
 
-def read_infer(text: str, request: GenerationRequest, engine_id: str, redactor: Redactor) -> Generation | Failure:
+def read_infer(text: str, request: Request, engine_id: str, redactor: Redactor) -> Generation | Failure:
     """The generation in {"response": ...} (`EndpointConfig.infers`), or why there is none."""
     body = _body(text, redactor)
     if isinstance(body, Failure):
@@ -184,7 +183,7 @@ def _error_in_body(holder: Mapping[str, Any], redactor: Redactor) -> Failure:
 
 
 def _malformed(what: str, redactor: Redactor) -> Failure:
-    return Failure(FailureKind.MALFORMED, redactor.message(f"malformed reply: {what}"))
+    return Failure(Kind.MALFORMED, redactor.message(f"malformed reply: {what}"))
 
 
 def _body(text: str, redactor: Redactor) -> dict[str, Any] | Failure:
@@ -192,7 +191,7 @@ def _body(text: str, redactor: Redactor) -> dict[str, Any] | Failure:
     with status 200."""
     try:
         body = json.loads(text)
-    except (ValueError, RecursionError):  # nested more deeply than Python reads
+    except (ValueError, RecursionError):
         return _malformed(f"the body is not JSON: {text[:200]!r}", redactor)
     if not isinstance(body, dict):
         return _malformed(f"the body is a {type(body).__name__}, not an object", redactor)

@@ -17,7 +17,7 @@ from typing import Any
 from audit.engines.openai_config import RetryConfig
 
 
-class FailureKind(StrEnum):
+class Kind(StrEnum):
     """Why a call gave no generation."""
 
     AUTH = "auth"  # 401, 403 unless moderation flagged the prompt: the run stops
@@ -26,16 +26,16 @@ class FailureKind(StrEnum):
     RATE_LIMIT = "rate_limit"  # 429: alive, but not now
     UNAVAILABLE = "unavailable"  # no connection, 404, 502, 503, 529: never the row's fault
     SERVER = "server"  # other 5xx, connection broken off: perhaps this row's doing
-    TIMEOUT = "timeout"  # likewise
+    TIMEOUT = "timeout"
     MALFORMED = "malformed"  # status 200, and not a chat completion
     OTHER_MODEL = "other_model"  # status 200, and another model's reply
 
 
 # Kinds that may be one row's doing: they use up its attempts. The others never do.
-BAD_REPLY = frozenset({FailureKind.MALFORMED, FailureKind.OTHER_MODEL})
-ROW_SUSPECT = frozenset({FailureKind.SERVER, FailureKind.TIMEOUT, *BAD_REPLY})
+BAD_REPLY = frozenset({Kind.MALFORMED, Kind.OTHER_MODEL})
+ROW_SUSPECT = frozenset({Kind.SERVER, Kind.TIMEOUT, *BAD_REPLY})
 # Kinds that say that the endpoint is alive.
-ALIVE = frozenset({FailureKind.AUTH, FailureKind.QUOTA, FailureKind.ROW, FailureKind.RATE_LIMIT})
+ALIVE = frozenset({Kind.AUTH, Kind.QUOTA, Kind.ROW, Kind.RATE_LIMIT})
 
 _TOO_LONG = re.compile(
     r"context[ _-]?(length|size|window)|maximum model length|max_model_len|prompt is too long|input is too long|"
@@ -45,20 +45,20 @@ _TOO_LONG = re.compile(
 # What gateways say with status 403 of a prompt that they will not pass on.
 _FLAGGED = re.compile(r"flagged|moderation|content[ _-]?(policy|filter)|guardrail|prompt injection", re.IGNORECASE)
 _KINDS = {
-    **dict.fromkeys((401, 403), FailureKind.AUTH),
-    402: FailureKind.QUOTA,
-    408: FailureKind.TIMEOUT,
-    **dict.fromkeys((404, 405, 501, 502, 503, 529), FailureKind.UNAVAILABLE),
-    **dict.fromkeys((409, 425), FailureKind.SERVER),
+    **dict.fromkeys((401, 403), Kind.AUTH),
+    402: Kind.QUOTA,
+    408: Kind.TIMEOUT,
+    **dict.fromkeys((404, 405, 501, 502, 503, 529), Kind.UNAVAILABLE),
+    **dict.fromkeys((409, 425), Kind.SERVER),
 }
 _KINDS_OF_CODES = {
-    "insufficient_quota": FailureKind.QUOTA,
-    "billing_hard_limit_reached": FailureKind.QUOTA,
-    "insufficient_balance": FailureKind.QUOTA,
-    "rate_limit_exceeded": FailureKind.RATE_LIMIT,
-    "rate_limit_error": FailureKind.RATE_LIMIT,
-    "rate_limit": FailureKind.RATE_LIMIT,
-    "too_many_requests": FailureKind.RATE_LIMIT,
+    "insufficient_quota": Kind.QUOTA,
+    "billing_hard_limit_reached": Kind.QUOTA,
+    "insufficient_balance": Kind.QUOTA,
+    "rate_limit_exceeded": Kind.RATE_LIMIT,
+    "rate_limit_error": Kind.RATE_LIMIT,
+    "rate_limit": Kind.RATE_LIMIT,
+    "too_many_requests": Kind.RATE_LIMIT,
 }
 
 
@@ -69,7 +69,7 @@ class Failure:
     `status` is the HTTP status, 0 where there was none.
     """
 
-    kind: FailureKind
+    kind: Kind
     message: str
     retry_after_s: float | None = None
     status: int = 0
@@ -81,7 +81,7 @@ def classify_status(status: int, code: str, message: str, retry_after_s: float |
     said = f"HTTP {status}: {message}" if message else f"HTTP {status}"
     if 300 <= status < 400:
         said += ", a redirect, which is not followed: it would carry the questions elsewhere. Name the final address"
-    if kind is FailureKind.ROW:
+    if kind is Kind.ROW:
         too_long = status == 413 or code == "context_length_exceeded" or _TOO_LONG.search(message)
         said = f"prompt too long: {message or said}" if too_long else f"request refused: {said}"
     return Failure(kind, said, retry_after_s, status)
@@ -95,21 +95,21 @@ def classify_code(code: str, message: str) -> Failure:
         return classify_status(int(code), "", message)
     if word == "context_length_exceeded":
         return classify_status(400, word, message)
-    kind = _KINDS_OF_CODES.get(word, FailureKind.MALFORMED)
+    kind = _KINDS_OF_CODES.get(word, Kind.MALFORMED)
     return Failure(kind, f"status 200 with an error inside: {message}")
 
 
-def _kind_of_status(status: int, code: str, message: str) -> FailureKind:
+def _kind_of_status(status: int, code: str, message: str) -> Kind:
     if status == 403 and _FLAGGED.search(f"{code} {message}"):
-        return FailureKind.ROW
+        return Kind.ROW
     if status == 429:
-        return _KINDS_OF_CODES.get(code, FailureKind.RATE_LIMIT)
+        return _KINDS_OF_CODES.get(code, Kind.RATE_LIMIT)
     if (kind := _KINDS.get(status)) is not None:
         return kind
     if 300 <= status < 400:
-        return FailureKind.UNAVAILABLE
+        return Kind.UNAVAILABLE
     # Some servers report a prompt that is too long as their own error.
-    return FailureKind.ROW if status < 500 or code == "context_length_exceeded" else FailureKind.SERVER
+    return Kind.ROW if status < 500 or code == "context_length_exceeded" else Kind.SERVER
 
 
 def retry_after_seconds(headers: Mapping[str, str], now_epoch_s: float | None = None) -> float | None:

@@ -15,7 +15,8 @@ from typing import Any
 from audit.engines.config import ModelConfig
 from audit.engines.port import of_pieces, request_sha256
 from audit.errors import EngineLoadError
-from audit.records import FinishReason, Generation, GenerationRequest, Question, TokenLogprobs
+from audit.records import FinishReason, Generation, Question, TokenLogprobs
+from audit.records import GenerationRequest as Request
 
 _NOISE = (
     "A train leaves the station at noon.",
@@ -41,7 +42,7 @@ class ScriptedEngine:
         if self._config.fail_to_load:
             raise EngineLoadError("The scripted engine was asked to fail to load (scripted.fail_to_load=true).")
 
-    async def run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+    async def run(self, requests: Sequence[Request]) -> list[Generation]:
         if self._config.latency_s > 0:
             await asyncio.sleep(self._config.latency_s)
         self._requests += len(requests)
@@ -53,7 +54,7 @@ class ScriptedEngine:
     async def close(self) -> None:
         return None
 
-    def _one(self, request: GenerationRequest) -> Generation:
+    def _one(self, request: Request) -> Generation:
         tokens = _tokens(request.prompt)
         if self._limit is not None and tokens > self._limit:
             why = f"prompt too long: {tokens} tokens, but max_model_len is {self._limit}"
@@ -65,7 +66,7 @@ class ScriptedEngine:
             return self._answer(request)
         return self._generation(request, self._echo(request, reply) if reply in ("echo", "noise") else reply)
 
-    def _given_text(self, request: GenerationRequest) -> Generation:
+    def _given_text(self, request: Request) -> Generation:
         """A token a word; its logprob hangs on the word and the one before it, so that it hangs on the order too."""
         added = self._config.likelihood.get(request.label, 0.0)
         words = [(k, word) for k, piece in enumerate(request.pieces) for word in piece.split()]
@@ -80,7 +81,7 @@ class ScriptedEngine:
         )
         return self._scored(request, prompt_tokens=len(words), **of_pieces(tokens, len(request.pieces)))
 
-    def _echo(self, request: GenerationRequest, how: str) -> str:
+    def _echo(self, request: Request, how: str) -> str:
         question, seed = self._script[request.affinity], request.seed
         lines = [question.text, *(f"{a}. {text}" for a, text in zip(ascii_uppercase, question.options, strict=False))]
         if how == "noise":
@@ -88,7 +89,7 @@ class ScriptedEngine:
             lines = [*map(" ".join, kept), _NOISE[seed % len(_NOISE)]]
         return "\n".join(lines)
 
-    def _answer(self, request: GenerationRequest) -> Generation:
+    def _answer(self, request: Request) -> Generation:
         question, seed, item = self._script[request.affinity], request.seed, request.affinity
         arm, _, level = request.label.partition("/")
         gold, n_options = question.gold, len(question.options)
@@ -112,11 +113,11 @@ class ScriptedEngine:
                 return self._scored(request, prompt_tokens=tokens, option_logprobs=logprobs, option_tokens=(1,) * n)
         return self._generation(request, _REFUSAL if refused else reply)
 
-    def _scored(self, request: GenerationRequest, **found: Any) -> Generation:
+    def _scored(self, request: Request, **found: Any) -> Generation:
         sha256 = request_sha256(request)
         return Generation(finish_reason=FinishReason.SCORED, engine_id=self.engine_id, request_sha256=sha256, **found)
 
-    def _generation(self, request: GenerationRequest, text: str) -> Generation:
+    def _generation(self, request: Request, text: str) -> Generation:
         return Generation(
             text=text,
             prompt_tokens=_tokens(request.prompt),

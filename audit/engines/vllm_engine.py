@@ -24,11 +24,12 @@ from audit.engines.config import ModelConfig
 from audit.engines.port import of_pieces, request_sha256
 from audit.engines.processes import end_children_with_me
 from audit.errors import EngineDiedError, EngineError, EngineLoadError
-from audit.records import FinishReason, Generation, GenerationRequest, TokenLogprobs
+from audit.records import FinishReason, Generation, TokenLogprobs
+from audit.records import GenerationRequest as Request
 
 _LIKELIEST = 20  # tokens whose logprobs are asked for at each position: vLLM's own limit (`max_logprobs`)
 _SD_MIN = 1e-3  # nats; where the model is certain of one token there is next to no spread
-_LEFT_MIN = 1e-9  # of probability
+_LEFT_MIN = 1e-9
 
 
 def encode(tokenizer: Any, pieces: Sequence[str]) -> tuple[list[int], tuple[int, ...]]:
@@ -57,7 +58,7 @@ def told(output: Any, pieces: tuple[int, ...], vocabulary: int) -> TokenLogprobs
     if len(flat) != len(pieces) + 1:
         raise EngineError(f"vLLM told {len(flat) - 1} logprobs for a text of {len(pieces)} tokens.")
     spans = list(zip(flat.start_indices[1:], flat.end_indices[1:], strict=True))
-    logprobs = tuple(flat.logprobs[start] for start, _ in spans)  # its own stands first
+    logprobs = tuple(flat.logprobs[start] for start, _ in spans)
     ranks = tuple(flat.ranks[start] for start, _ in spans)
     likeliest = [flat.logprobs[start + 1 : end] for start, end in spans]
     z = tuple(z_score(one, others, vocabulary) for one, others in zip(logprobs, likeliest, strict=True))
@@ -99,7 +100,7 @@ class VllmEngine:
         self._lora_request: Callable[..., Any] = dict
         self._ids = count()
         self._requests = 0
-        self._adapters: dict[str, Any] = {}  # by folder, what tells vLLM of it
+        self._adapters: dict[str, Any] = {}
         self._loading_adapter = asyncio.Lock()
 
     async def start(self) -> None:
@@ -133,7 +134,7 @@ class VllmEngine:
         self._sampling_params = sampling_params
         self._lora_request = lora_request
 
-    async def run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+    async def run(self, requests: Sequence[Request]) -> list[Generation]:
         return list(await asyncio.gather(*(self._one(request) for request in requests)))
 
     def stats(self) -> dict[str, float]:
@@ -143,7 +144,7 @@ class VllmEngine:
         if self._llm is not None:
             self._llm.shutdown()
 
-    async def _one(self, request: GenerationRequest) -> Generation:
+    async def _one(self, request: Request) -> Generation:
         try:
             if request.pieces:
                 return await self._given_text(request)
@@ -156,7 +157,7 @@ class VllmEngine:
         finally:
             self._requests += 1
 
-    async def _generate(self, ids: list[int], request: GenerationRequest) -> Generation:
+    async def _generate(self, ids: list[int], request: Request) -> Generation:
         self._check_room(len(ids), request.max_tokens)
         output = await self._call(
             ids,
@@ -179,14 +180,14 @@ class VllmEngine:
             request_sha256=request_sha256(request, ids),
         )
 
-    async def _score(self, ids: list[int], options: Sequence[str], request: GenerationRequest) -> Generation:
+    async def _score(self, ids: list[int], options: Sequence[str], request: Request) -> Generation:
         """Total logprob of each option as the reply. The prompt alone is asked first: it tells every option's first
         token, and fills the prefix cache for the rest. An option that begins another one is read off the longer one."""
         tokens = [tuple(self._tokenizer.encode(option, add_special_tokens=False)) for option in options]
         self._check_room(len(ids) + max(map(len, tokens)), 1)
         if not all(tokens):
             raise _RefusedRequest(f"an option has no tokens: {options!r}"[:_ERROR_CHARS])
-        distinct = sorted(set(tokens))  # what an option begins stands right behind it
+        distinct = sorted(set(tokens))
         longest = [a for a, b in zip(distinct, [*distinct[1:], ()], strict=True) if b[: len(a)] != a]
         firsts = sorted({option[0] for option in tokens})
         root = await self._call(
@@ -235,7 +236,7 @@ class VllmEngine:
         last = output.outputs[0].logprobs[0][option[-1]].logprob
         return _Rest((*between, last), len(prompt), output.num_cached_tokens or 0)
 
-    async def _given_text(self, request: GenerationRequest) -> Generation:
+    async def _given_text(self, request: Request) -> Generation:
         ids, pieces = encode(self._tokenizer, request.pieces)
         self._check_room(len(ids), 1)
         output = await self._call(
@@ -300,7 +301,7 @@ class VllmEngine:
                 return_dict=False,
                 **self._config.chat_template_kwargs,
             )
-        except TemplateError as error:  # such as one that knows no system prompt
+        except TemplateError as error:
             raise _RefusedRequest(f"the chat template of {self._config.name} refuses this: {error}") from None
         return list(ids)
 

@@ -22,13 +22,13 @@ from audit.records import Generation, GenerationRequest
 from audit.runtime.placement import Placement, plan_placement
 from audit.runtime.progress import Engines
 
-_GPU_WAIT_FIRST_S = 5.0  # before a person is told that GPUs are waited for
-_GPU_WAIT_NOTED_S = 30.0  # how often from then on
+_GPU_WAIT_FIRST_S = 5.0
+_GPU_WAIT_NOTED_S = 30.0
 _CPUS = 0.1  # that an engine without a GPU asks for
-_CPU_WAIT_NOTED_S = 45.0  # how often a person is told that there are none
-_CLOSE_S = 60.0  # for all replicas together
-_ANSWER_S = 4.0  # for an engine to say how it does
-_DYING_S = 10.0  # for a dead engine to be cleared away
+_CPU_WAIT_NOTED_S = 45.0
+_CLOSE_S = 60.0
+_ANSWER_S = 4.0
+_DYING_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -103,10 +103,10 @@ class EngineActor:
         async with self._starting:
             self._spec = replace(self._spec, questions_path=questions_path)
             if self._spec.model.engine == "scripted":
-                self._engine = None  # built anew by the next call, which takes no time
+                self._engine = None
 
     async def stats(self) -> dict[str, float]:
-        return {} if self._engine is None else self._engine.stats()  # a restarted one need not load for this
+        return {} if self._engine is None else self._engine.stats()
 
     async def progress(self) -> tuple[int, int, str]:
         """(requests that it was asked and has not answered, requests that it is done with, why endpoints fail)."""
@@ -142,8 +142,8 @@ class EnginePool:
     actors: list[Any]
     groups: list[PlacementGroup]
     ready: bool = False
-    told: dict[str, float] = field(default_factory=dict)  # the counters that `stats` gave before
-    done: int = 0  # requests that `progress` counted before
+    told: dict[str, float] = field(default_factory=dict)
+    done: int = 0
 
     def load(
         self, timeout_s: float, note: Callable[[str], None] = print, others: Callable[[], bool] = lambda: False
@@ -159,7 +159,7 @@ class EnginePool:
             told = time.monotonic()
             while waiting:
                 loaded, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=0)
-                ray.get(loaded)  # raises at once where one failed
+                ray.get(loaded)
                 if waiting:
                     if time.monotonic() - told >= _CPU_WAIT_NOTED_S:
                         told = time.monotonic()
@@ -213,7 +213,7 @@ class EnginePool:
         told, _ = ray.wait(asked, num_returns=len(asked), timeout=_ANSWER_S)
         found: list[tuple[int, int, str]] = []
         for reference in told:
-            with suppress(ray.exceptions.RayError):  # of an engine that died
+            with suppress(ray.exceptions.RayError):
                 found.append(ray.get(reference))
         done = sum(done for _, done, _ in found)
         before, self.done = self.done, done
@@ -222,7 +222,7 @@ class EnginePool:
             answer=len(found),
             died=len(told) - len(found),
             in_flight=sum(waiting for waiting, _, _ in found),
-            done=max(0, done - before),  # less where one started again
+            done=max(0, done - before),
             trouble=" ".join(trouble for *_, trouble in found if trouble),
         )
 
@@ -291,7 +291,7 @@ def start_pool(
             spec = EngineSpec(model, weights, engine_id, placement is not None, questions_path)
             pool.actors.append(_start_actor(spec, placement, pool.groups))
     except BaseException:
-        pool.close()  # GPUs that were reserved already
+        pool.close()
         raise
     return pool
 

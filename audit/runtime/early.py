@@ -24,7 +24,7 @@ from audit.statistics.paired import CellOutcomes
 
 QUESTIONS = 20
 _ALONE_FROM = 10 * QUESTIONS  # tasks: of fewer the first ones are no small part, and a batch of their own costs seconds
-_SHOWN, _LENGTH = 2, 200  # replies, and characters of each
+_SHOWN, _LENGTH = 2, 200
 
 
 def canary_first(tasks: NDArray[np.int64], n_parts: int, *, alone: bool) -> Iterator[NDArray[np.int64]]:
@@ -113,7 +113,7 @@ def batch_numbers(groups: Sequence[str], size: int, rng: np.random.Generator) ->
     order = rng.permutation(sizes.size)
     batch = np.empty(sizes.size, dtype=np.int64)
     batch[order] = (np.cumsum(sizes[order]) - sizes[order]) // size
-    return np.asarray(np.unique(batch[place], return_inverse=True)[1], dtype=np.int64)  # none is empty
+    return np.asarray(np.unique(batch[place], return_inverse=True)[1], dtype=np.int64)
 
 
 class Looks:

@@ -49,7 +49,7 @@ def keep_engines() -> Iterator[None]:
     try:
         yield
     finally:
-        with ExitStack() as closing:  # all of them, whatever one of them does
+        with ExitStack() as closing:
             for one in reversed(_held):
                 closing.callback(one.pool.close)
             _held = None

@@ -35,7 +35,7 @@ from audit.shards.manifest import RunDir
 from audit.shards.questions import QuestionFile
 from audit.shards.working_copy import where, withdraw
 
-_REACH_S = 2.0  # for a node to take a connection
+_REACH_S = 2.0
 _AT_ONCE = 64
 
 
@@ -103,8 +103,8 @@ class ModelRun:
     def __post_init__(self) -> None:
         self._models = engines_of(self.resolved, self.name)
         self._pools: list[EnginePool] = []
-        self._tasks: Path | None = None  # the list that the stages read
-        self._chunks: ChunkRun | None = None  # what is asked now
+        self._tasks: Path | None = None
+        self._chunks: ChunkRun | None = None
         self._canary = Canary()
         self._metrics, self._charged = AuditMetrics(self.name), 0.0
         self._before = self.run_dir.manifest.timings.get(self._timing, {}) if self.again else {}
@@ -113,7 +113,7 @@ class ModelRun:
         """Run to the end; yields wherever it waits. others: do others run? Then GPUs that are not free at once are not
         waited for (NoRoom), unless an autoscaler may start them."""
         started = time.monotonic()
-        ready: float | None = None  # when the engines were
+        ready: float | None = None
         well = False
         try:
             self._take_engines(others)
@@ -122,7 +122,7 @@ class ModelRun:
                 if ready is None:
                     yield from self._load(chunks, others)
                     ready = time.monotonic()
-                    self._timed(load_s=ready - started)  # before it is killed, if it is
+                    self._timed(load_s=ready - started)
                 yield from self._follow(chunks)
                 chunks.close()
                 self._chunks = None
@@ -230,7 +230,7 @@ class ModelRun:
         self.run_dir.update(timings={**timings, self._timing: timing})
 
     def _close(self, well: bool) -> None:
-        with ExitStack() as closing:  # from the last to the first, whatever one of them does
+        with ExitStack() as closing:
             if self._tasks is not None:
                 closing.callback(withdraw, self._tasks)
                 closing.callback(self._tasks.unlink, missing_ok=True)

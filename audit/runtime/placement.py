@@ -93,7 +93,7 @@ def _server(url: str) -> tuple[str, int, str]:
     return "localhost" if host in _LOOPBACK else host, port, parts.path.rstrip("/")
 
 
-STEP_S = 0.05  # between two steps of what is waited for
+STEP_S = 0.05
 _ASK_AGAIN_S = 30.0  # nodes may have joined
 
 Steps = Callable[[Callable[[], bool]], Generator[None]]  # starts a run; given what tells whether others run
@@ -130,7 +130,7 @@ def run_in_turns(
                     next(run)
                     continue
                 except NoRoom:
-                    waiting = [one for one in runs if one in {name, *waiting}]  # in its place
+                    waiting = [one for one in runs if one in {name, *waiting}]
                     refused.add(name)
                 except StopIteration:
                     pass

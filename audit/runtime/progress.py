@@ -30,7 +30,7 @@ Spent = Callable[[str, Mapping[str, int], float], float | None]
 _PLAIN_EVERY_S = 10.0
 _LOADING_EVERY_S = 15.0
 _STILL_S = 45.0  # without a stored answer: a person is told within a minute what is waited for
-_WIDE = 80  # columns of a terminal
+_WIDE = 80
 _ETA_AFTER_S = 10.0  # from the first shard on
 
 
@@ -91,7 +91,7 @@ _COUNTED = ("rows", "errors", "unparsed", "scored", "correct")  # not of rows th
 
 @dataclass
 class _ModelState:
-    arms: dict[str, Counter[str]]  # of each its rows, total and done, and _COUNTED
+    arms: dict[str, Counter[str]]
     resumed: int = 0
     stored: int = 0  # by this start
     tokens: int = 0  # by this start
@@ -100,8 +100,8 @@ class _ModelState:
     started: float | None = None
     loading_since: float | None = None
     first: tuple[float, int] | None = None  # when the first shard came, and its rows
-    moved: float = 0.0  # when the last one came
-    told: float = 0.0  # when its last plain line was printed
+    moved: float = 0.0
+    told: float = 0.0
 
 
 class Display:
@@ -263,7 +263,7 @@ class Display:
             left = _sum(state, "total") - _sum(state, "done")
             said.append(f"{pace:.2g} rows/s" if pace < 10 else f"{pace:,.0f} rows/s")
             said += [f"ETA {_clock(left / pace)}"] * (left > 0)
-        if money := self.money(name):  # nothing of a scripted model, or before the first answer
+        if money := self.money(name):
             said.append(f"{money:,.2f} {self._currency} {'by this start' if state.resumed else 'so far'}")
         return "  ".join(said)
 

@@ -131,7 +131,7 @@ def _kept(resolved: ResolvedRun, run_dir: RunDir) -> str:
     try:
         fetch_shards(run_dir.path)
         kept = sum(count_rows(run_dir.path, resolved.audit.schema).values())
-    except ShardError:  # before the first shard
+    except ShardError:
         kept = 0
     return f"Stopped: {kept:,} rows kept in {named(run_dir.path)}; the same command goes on."
 
@@ -142,7 +142,7 @@ def _record_failure(run_dir: RunDir, error: BaseException, status: str = "failed
         run_dir.update(status=status, ended=now())
     except SupersededError:
         return False
-    except AuditError as also:  # a full disk: the first error is the one to show
+    except AuditError as also:
         error.add_note(f"The manifest could not be updated either: {also}")
     return True
 
@@ -176,7 +176,7 @@ class Start:
             self.display.resumed(name, {arm: totals[arm] - left[arm] for arm in totals})
         looks = self.looks
         batches = {name: looks.batches(name) if looks else iter([todo[name]][: len(todo[name])]) for name in runnable}
-        first = {name: next(batches[name], None) for name in runnable}  # before an engine loads: is there any to ask?
+        first = {name: next(batches[name], None) for name in runnable}
         asking = {name: tasks for name, tasks in first.items() if tasks is not None}
         self._keep_to_packages(done, asking)
         self._going = set(runnable)
@@ -253,7 +253,7 @@ class Start:
         asked = [(n, one) for n in names for one in engines_of(self.resolved, n) if one.engine == "openai"]
         if not asked:
             return {}
-        from audit.engines.openai_engine import probe  # here: a run of weights alone needs no client
+        from audit.engines.openai_engine import probe
 
         letters = [self.resolved.work(name).reading == Reading.LETTER_LOGPROB for name, _ in asked]
         found = zip(asked, probe([one for _, one in asked], letters), strict=True)
@@ -303,7 +303,7 @@ class Start:
         cluster = self.resolved.config.cluster
         # Ray Data shares out each node's CPUs as whole numbers among its executions: one that gets none would wait.
         cpus = max((node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["Alive"]), default=0.0)
-        if cluster.autoscale and not cpus:  # the nodes to come bring theirs
+        if cluster.autoscale and not cpus:
             cpus = math.inf
         if len(running) >= min(cluster.models_at_once or math.inf, cpus):
             return False

@@ -22,17 +22,8 @@ from ray.util.metrics import Counter
 from audit.audits import Audit, Work, answer_requests
 from audit.errors import SandboxError, ShardError
 from audit.prompting import letters_of, shows_options
-from audit.records import (
-    ANSWER_ROLE,
-    FinishReason,
-    Generation,
-    GenerationRequest,
-    Part,
-    Presentation,
-    Question,
-    Reading,
-    Setting,
-)
+from audit.records import ANSWER_ROLE, FinishReason, Generation, Part, Presentation, Question, Reading, Setting
+from audit.records import GenerationRequest as Request
 from audit.runtime.call import EngineCaller
 from audit.scoring.score import Score, counted, majority, score
 from audit.shards.complete import count_answers
@@ -134,7 +125,7 @@ class TaskReader:
     def decode(self, tasks: Sequence[int]) -> list[tuple[Question, Part]]:
         parts = self._context.work.design.parts
         wanted = sorted({task // len(parts) for task in tasks})
-        if wanted and wanted[-1] - wanted[0] < 2 * len(wanted):  # neighbours, as in a fresh run: one read
+        if wanted and wanted[-1] - wanted[0] < 2 * len(wanted):
             found = dict(enumerate(self._questions.slice(wanted[0], wanted[-1] + 1), start=wanted[0]))
         else:
             found = {index: self._questions[index] for index in wanted}
@@ -200,7 +191,7 @@ class AnswerStage:
         else:
             tasks = self._reader.tasks(batch["id"].to_pylist())
             prepared = [[]] * len(tasks)
-        asked: list[tuple[Question, Setting, Presentation, tuple[GenerationRequest, ...]]] = []
+        asked: list[tuple[Question, Setting, Presentation, tuple[Request, ...]]] = []
         for (question, part), stored in zip(self._reader.decode(tasks), prepared, strict=True):
             replies = [Generation(**{**one, "finish_reason": FinishReason(one["finish_reason"])}) for one in stored]
             presented = audit.present(work, question, part, replies)
@@ -219,9 +210,7 @@ class AnswerStage:
             rows = list(pool.map(lambda one: self._row(*one), every))
         return self._store(rows_to_table(rows, audit.schema))
 
-    def _answers(
-        self, calls: Mapping[GenerationRequest, tuple[Setting, Presentation]]
-    ) -> dict[GenerationRequest, Answered]:
+    def _answers(self, calls: Mapping[Request, tuple[Setting, Presentation]]) -> dict[Request, Answered]:
         first = dict(zip(calls, self._call(list(calls)), strict=True))
         again = [r for r, reply in first.items() if self._to_reask(calls[r][1], reply)]
         second = dict(zip(again, self._call([self._reask(calls[r][1], r) for r in again]), strict=True))
@@ -247,7 +236,7 @@ class AnswerStage:
         first = score(reply, one.options, one.gold, work.reading)
         return first.finish_reason != FinishReason.ERROR and not first.answer.parsed
 
-    def _reask(self, one: Presentation, request: GenerationRequest) -> GenerationRequest:
+    def _reask(self, one: Presentation, request: Request) -> Request:
         by_text = self._context.work.reask == Reading.OPTION_TEXT
         return replace(
             request,

@@ -34,7 +34,7 @@ from audit.shards.working_copy import named
 
 _SAMPLE = ("model", "arm", "question_id", "response", "options", "answer", "answer_number", "error")
 _PRICED = ("name", "engine", "tensor_parallel_size", "replicas")
-_SHOWN = 120  # characters of a reply
+_SHOWN = 120
 
 
 def runs_of(folder: Path) -> list[Path]:
@@ -81,7 +81,7 @@ def _look(run_dir: Path, now: float) -> list[Any]:
             for name, counts in _counted(path, path.stat().st_size, path.stat().st_mtime_ns, schema):
                 display.counts(name, counts)
 
-    count(one for one in files if one[0] < begun)  # an earlier start's: no part of the pace
+    count(one for one in files if one[0] < begun)
     clock[0] = begun
     for name in totals:
         with display.kept(name):

@@ -72,7 +72,7 @@ def current_attempt(run_dir: Path) -> str:
 
 
 def check_attempt(run_dir: Path, attempt: str) -> None:
-    """SupersededError when a newer driver has taken over `run_dir`; ShardError when nobody may write there."""
+    """SupersededError when a newer driver has taken over; ShardError when nobody may write there."""
     _compare(str(run_dir), attempt, current_attempt(run_dir))
 
 
@@ -110,7 +110,7 @@ def _locked(path: Path, kind: int) -> Iterator[None]:
         _lock_within(fd, kind, path)
         yield
     finally:
-        os.close(fd)  # closing releases the lock
+        os.close(fd)
 
 
 def _opened(path: Path) -> int:
@@ -165,7 +165,7 @@ class RunLock:
         """The lock with its holder in it. One at a time: between judging the holder dead and removing its file by its
         name, that name could come to stand for the lock of another driver that did the same."""
         lock = cls(run_dir / LOCK)
-        for _ in range(3):  # a stale lock file is replaced, then locked anew
+        for _ in range(3):
             fd = _opened(lock.path)
             holder = _holder_in(os.pread(fd, 4096, 0))
             try:
@@ -280,7 +280,7 @@ def _born(pid: int) -> str:
 def _holder_in(data: bytes | None) -> dict[str, Any]:
     try:
         found = json.loads(data or b"{}")
-    except ValueError:  # half written: its writer died at that moment
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 

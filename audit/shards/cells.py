@@ -1,7 +1,7 @@
 """Arrow batches -> CellOutcomes: questions are paired across settings here and nowhere else.
 
-Strings become numbers as their batch arrives, so that a row is nineteen bytes, and questions are joined by these
-numbers, a block of rows at a time: runs have millions of rows.
+Strings become numbers as their batch arrives, and questions are joined by these, a block of rows at a time: runs have
+millions of rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from audit.shards.schema import RowSchema
 from audit.statistics.paired import CellOutcomes, State
 
 N_OPTIONS = "n_options"  # a column that readers may ask for: how many options the row's question has
-_SORT = ("model", "benchmark", "reading")  # what sort of row it is; few values together
+_SORT = ("model", "benchmark", "reading")
 _DRAWS = "draws"  # of the sweep: it tells apart rows of one setting, so it belongs to the sort
 _ANSWERS = ("answer", "gold")
 _ROWS_AT_ONCE = 1 << 14  # rows turned into numbers together: the record batches of a shard are small
@@ -95,9 +95,9 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
         parts["sort"].append(_codes([batch.column(name) for name in sort_columns], sorts).astype(np.int16))
         parts["setting"].append(_codes([batch.column(name) for name in schema.key[3:]], settings).astype(np.int16))
         questions.append(_names(batch.column("question_id")))
-        own = batch.column("group").equals(batch.column("question_id"))  # as often: then it is numbered once
+        own = batch.column("group").equals(batch.column("question_id"))
         groups.append(questions[-1] if own else _names(batch.column("group")))
-        parts["n_options"].append(_counts(batch.column(N_OPTIONS)))
+        parts["n_options"].append(np.asarray(batch.column(N_OPTIONS).cast(pa.int16())))
         parts["state"].append(states_of(batch))
         for name in set(_ANSWERS) & set(batch.schema.names):
             parts[name].append(np.asarray(pc.fill_null(batch.column(name), -1).cast(pa.int16())))
@@ -118,7 +118,6 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
 
 
 def _names(column: pa.Array) -> pa.DictionaryArray:
-    """A string column with many values, numbered: nothing of it is ever a Python string."""
     return column.cast(pa.large_string()).dictionary_encode()  # large: all of them together may pass 2 GB
 
 
@@ -154,12 +153,6 @@ def _codes(columns: list[pa.Array], known: dict[tuple[Any, ...], int]) -> Codes:
         value = tuple(found[k] for found, k in zip(values, place, strict=True))
         table[code] = known.setdefault(value, len(known))
     return table[mixed]
-
-
-def _counts(column: pa.Array) -> NDArray[np.int16]:
-    if column.null_count:
-        raise DataError(f"{column.null_count} rows have no options; every row lists those of its question.")
-    return np.asarray(column.cast(pa.int16()))
 
 
 def states_of(batch: pa.RecordBatch) -> NDArray[np.int8]:

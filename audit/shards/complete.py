@@ -2,9 +2,6 @@
 
 The manifest knows it from the moment before the first row: an interrupted run, a model that failed and shards that were
 deleted are all seen alike.
-
-Outcomes are paired and rows counted in one pass: summary, verdict and report all start from it. What a run cost covers
-every attempt, and no work that was thrown away.
 """
 
 from collections import Counter
@@ -23,20 +20,19 @@ from audit.shards.cells import cell_columns, pair_batches, pick, together
 from audit.shards.files import SHARDS, file_sha256
 from audit.shards.keys import Digests, KeySet
 from audit.shards.manifest import MANIFEST, Manifest
-from audit.shards.read import CorruptShard, RunDirs, RunScan, iter_columns, scan_run
+from audit.shards.read import RunDirs, RunScan, iter_columns, scan_run
 from audit.shards.schema import RowSchema
 from audit.shards.shard_file import ShardInfo
 from audit.shards.write import keep_rows
 from audit.statistics.paired import CellOutcomes
 
-Revised = tuple[str, str, str]  # model, benchmark, model revision
+Revised = tuple[str, str, str]
 _REVISED = ("model", "benchmark", "model_revision")
 _COUNTED = (*_REVISED, "reasked")
 
 
 class Seen(Counter[Revised]):
-    """Rows by model, benchmark and revision; `reasked`: of these, those that were asked again, by model and
-    benchmark."""
+    """Rows by model, benchmark and revision; `reasked`: those that were asked again, by model and benchmark."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,8 +99,8 @@ def listed_shards(run_dir: Path, manifest: Manifest) -> list[Path]:
 
 
 def largest_clusters(run_dirs: Sequence[Path]) -> dict[tuple[str, str], int]:
-    """The models and benchmarks of runs that may have stopped early, with the questions of the largest group of each:
-    what a test at any stop has to know. Empty where every run had a fixed number of questions."""
+    """The models and benchmarks of runs that may have stopped early, with the questions of the largest group of each;
+    empty where every run had a fixed number of questions."""
     found: dict[tuple[str, str], int] = {}
     for run_dir in run_dirs:
         if (run_dir / MANIFEST).is_file():
@@ -162,7 +158,7 @@ def read_outcomes(
             yield pick(batch, paired)
 
     cells = pair_batches(batches(), schema)
-    pa.default_memory_pool().release_unused()  # of a million questions 110 MB, which what follows cannot use
+    pa.default_memory_pool().release_unused()
     return Outcomes(cells, seen)
 
 
@@ -183,15 +179,13 @@ def run_cost(run_dirs: RunDirs, schema: RowSchema) -> Cost:
             calls = row["count_all"] + (row["reasked_sum"] or 0)
             found = {"calls": calls, **{name: row[f"{name}_sum"] or 0 for name in schema.cost_columns}}
             sums.setdefault((row["model"], row["arm"]), Counter()).update(found)
-    roles = [
-        (name.removesuffix("calls"), name.removesuffix("_calls")) for name in schema.cost_columns if "calls" in name
-    ]
+    prefixes = [name.removesuffix("calls") for name in ("calls", *schema.cost_columns) if name.endswith("calls")]
     cost: Cost = {}
     for (model, arm), found in sorted(sums.items()):
-        for prefix, role in (("", ANSWER_ROLE), *roles):
+        for prefix in prefixes:
             if found[f"{prefix}calls"]:
                 entry = {name: int(found[f"{prefix}{name}"]) for name in _COSTS}
-                cost.setdefault(model, {}).setdefault(arm, {})[role] = entry
+                cost.setdefault(model, {}).setdefault(arm, {})[prefix[:-1] or ANSWER_ROLE] = entry
     return cost
 
 
@@ -230,7 +224,6 @@ class VerifyReport:
     expected: int
     missing: int
     unexpected: int
-    corrupt: tuple[CorruptShard, ...]
     shards: tuple[ShardInfo, ...]
 
     @property
@@ -256,16 +249,14 @@ def verify_run(run_dir: Path | str, schema: RowSchema, expected: KeySet, attempt
     """
     run_dir = Path(run_dir)
     scan = scan_run(run_dir, schema)
-    corrupt = scan.corrupt
     if scan.digests is not None:
         _remove_duplicates(run_dir, schema, scan, scan.digests, attempt)
         scan = scan_run(run_dir, schema)
-        corrupt += scan.corrupt
         if scan.duplicates:
             raise ShardError(f"{scan.duplicates} keys of {run_dir} occur twice again: does another driver write there?")
     common = expected.common(scan.done)
     missing, unexpected = len(expected) - common, scan.rows - common
-    return VerifyReport(scan.rows, len(expected), missing, unexpected, corrupt, scan.shards)
+    return VerifyReport(scan.rows, len(expected), missing, unexpected, scan.shards)
 
 
 def _remove_duplicates(run_dir: Path, schema: RowSchema, scan: RunScan, digests: Digests, attempt: str) -> None:

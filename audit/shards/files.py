@@ -68,10 +68,8 @@ def _free(path: Path) -> str:
 def write_file(
     path: Path, data: bytes | memoryview | Iterator[bytes], guard: AbstractContextManager[None] | None = None
 ) -> None:
-    """Write `data` to `path` whole or not at all; `guard` is held over the rename and may refuse it by raising.
-
-    data: or its pieces, of which one at a time is in memory. Raises as `whole_file`.
-    """
+    """Write `data`, or its pieces, to `path` whole or not at all; `guard` is held over the rename and may refuse it by
+    raising. Raises as `whole_file`."""
     whole = None if isinstance(data, Iterator) else data
     with whole_file(path, whole, guard) as file:
         file.writelines(data if isinstance(data, Iterator) else (data,))
@@ -81,10 +79,9 @@ def write_file(
 def whole_file(
     path: Path, data: bytes | memoryview | None = None, guard: AbstractContextManager[None] | None = None
 ) -> Iterator[BinaryIO]:
-    """A file to write, which then stands at `path` whole or not at all; guard: as of `write_file`.
+    """A file to write, which then stands at `path` whole or not at all; in the working copy of a run on object storage
+    the object is written too. data: all that will be written, where that is at hand; guard: as of `write_file`.
 
-    data: all that will be written, where that is at hand.
-    In the working copy of a run on object storage the object is written too.
     Raises ShardError when the disk refuses; then no temporary file is left and what was at `path` is unchanged.
     """
     tmp = path.parent / f".{path.name}.{uuid.uuid4().hex}{TMP_SUFFIX}"

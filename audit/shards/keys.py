@@ -1,8 +1,7 @@
 """Key digests: 16 bytes for each (model, benchmark, question_id, arm, level, replicate), compared in bulk.
 
-The digest of a key is the sum of a BLAKE2b digest of each of its six columns (two lanes of 64 bits, wrapping): columns
-are hashed once per distinct value and added as arrays, and a grid of questions x settings is one broadcast addition.
-Two different keys share a digest with probability 2**-128: for ten million rows, about 1e-25 that any two do.
+The digest of a key is the sum of a BLAKE2b digest of each of its six columns (two lanes of 64 bits, wrapping), so that
+a grid of questions x settings is one broadcast addition. Two different keys share a digest with probability 2**-128.
 """
 
 from __future__ import annotations
@@ -24,10 +23,8 @@ from audit.shards.schema import RowSchema
 
 @dataclass(frozen=True)
 class RequestCounts:
-    """Varied requests that were compared with the others of the same item.
-
-    same_as_original: the very request of the original; repeated: that of another variation. items: their ids.
-    """
+    """Varied requests that were compared with the others of the same item. same_as_original: the very request of the
+    original; repeated: that of another variation. items: their ids."""
 
     compared: int = 0
     same_as_original: int = 0
@@ -47,24 +44,20 @@ def count_requests(original: Mapping[str, Set[str]], varied: Mapping[str, Sequen
     """
     compared = same = repeated = 0
     items = set()
-    for id_, sent in varied.items():
-        if id_ not in original:
-            continue
-        seen: set[str] = set()
-        for _, sha in sorted(sent):
-            compared += 1
-            if sha in original[id_]:
-                same += 1
-                items.add(id_)
-            elif sha in seen:
-                repeated += 1
-                items.add(id_)
-            seen.add(sha)
+    for id_ in varied.keys() & original.keys():
+        hashes = [sha for _, sha in varied[id_]]
+        others = [sha for sha in hashes if sha not in original[id_]]
+        again = len(others) - len(set(others))
+        compared += len(hashes)
+        same += len(hashes) - len(others)
+        repeated += again
+        if again or len(others) < len(hashes):
+            items.add(id_)
     return RequestCounts(compared, same, repeated, tuple(sorted(items)))
 
 
 Digests = NDArray[np.uint64]  # (..., 2)
-_BLOCK = 1 << 20  # keys
+_BLOCK = 1 << 20
 
 
 def clean_text(text: str) -> str:

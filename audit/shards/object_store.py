@@ -1,7 +1,6 @@
 """A run directory on object storage: `run_dir=s3://bucket/my_run`. Its objects are the run; a folder here is a copy.
 
-An object store has no rename and no locks. What it has: a PUT shows the whole object or nothing, and a read or listing
-after it sees it. Exactly once rests on these alone:
+A PUT shows the whole object or nothing, and a read or listing after it sees it. Exactly once rests on these alone:
 
 - A stage PUTs its shard straight into the store, as shards/<model>-<hash of its keys>.<attempt>.arrow. A chunk that is
   run again replaces its own object; an attempt never touches the objects of another.
@@ -12,8 +11,7 @@ after it sees it. Exactly once rests on these alone:
 - attempt.json names the latest driver. A worker looks there before it PUTs, and stops where it was superseded: a
   courtesy that saves work, on which nothing rests.
 
-The driver works on a copy in this machine's temporary folder: `write_file` writes there and here (write-through), and
-`fetch` brings what the stages stored. Commands that read a run fetch it likewise. Credentials are the environment's, or
+The driver works on a copy in this machine's temporary folder (`working_copy`). Credentials are the environment's, or
 those that the machine's provider gives it; none is in a URL, so that none reaches a file.
 """
 
@@ -76,7 +74,7 @@ class ObjectStore:
     @cached_property
     def _opened(self) -> tuple[Any, str]:
         """The file system, and bucket/path in it."""
-        from pyarrow import fs  # here: what is refused first needs no Arrow
+        from pyarrow import fs
 
         if self.scheme != "s3":
             return fs.FileSystem.from_uri(self.url())
@@ -165,7 +163,7 @@ class ObjectStore:
             raise ShardError(
                 f"{self.shown(name)} could not be {done}: {self._why(redact(' '.join(str(error).split())))} What was "
                 "stored before stays valid; the same command again goes on where this one stopped."
-            ) from None  # the store's own text is in it
+            ) from None
 
     def _why(self, text: str) -> str:
         if _NO_BUCKET.search(text):

@@ -34,7 +34,7 @@ QUESTION_SCHEMA = pa.schema(
     ]
 )
 _CODE = pa.struct([(name, pa.string()) for name in ("entry_point", "tests", "solution")])
-CODE_SCHEMA = QUESTION_SCHEMA.append(pa.field("code", _CODE))  # of programming problems alone
+CODE_SCHEMA = QUESTION_SCHEMA.append(pa.field("code", _CODE))
 
 
 def write_questions(run_dir: Path | str, questions: Iterable[Question]) -> int:
@@ -69,7 +69,7 @@ def _stored(question: Question, name: str) -> Any:
 
 def _no_repeat(step: list[Question], seen: set[int]) -> None:
     for question in step:
-        key = hash((question.benchmark, question.id))  # 64 bits, not the text: a run may have millions of questions
+        key = hash((question.benchmark, question.id))
         if key in seen:
             raise BenchmarkError(
                 f"Question id {question.id!r} occurs twice in {question.benchmark}. Ids must be unique, because a row "
@@ -79,12 +79,11 @@ def _no_repeat(step: list[Question], seen: set[int]) -> None:
 
 
 class QuestionFile:
-    """Random access to the questions of a run by position. Cheap to pickle: the path travels, the map is made anew."""
+    """Random access to the questions of a run by position."""
 
     def __init__(self, path: Path | str) -> None:
         """path: a run directory, its questions.arrow, or that file's URL. ShardError when it is absent, damaged or
         foreign."""
-        self._place = path
         path = local_file(str(path))
         self.path = path / QUESTIONS if path.is_dir() else path
         try:
@@ -102,9 +101,6 @@ class QuestionFile:
 
     def __len__(self) -> int:
         return self._length
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (QuestionFile, (self._place,))
 
     def slice(self, start: int, stop: int) -> list[Question]:
         """Questions at positions start..stop-1; IndexError when the range leaves the file."""
@@ -124,13 +120,9 @@ class QuestionFile:
             yield from _questions(self._reader.get_batch(k))
 
     def names(self) -> Iterator[tuple[list[str], list[str]]]:
-        """(benchmarks, ids) of each batch in order.
-
-        Read and not mapped into memory, and no text with them: a driver that walks over all questions stays small.
-        """
-        options = pa.ipc.IpcReadOptions(
-            included_fields=[QUESTION_SCHEMA.get_field_index(c) for c in ("id", "benchmark")]
-        )
+        """(benchmarks, ids) of each batch in order, read and not mapped: a driver that walks over all stays small."""
+        columns = [QUESTION_SCHEMA.get_field_index(c) for c in ("id", "benchmark")]
+        options = pa.ipc.IpcReadOptions(included_fields=columns)
         with pa.OSFile(str(self.path)) as file:
             reader = pa.ipc.open_file(file, options=options)
             for k in range(reader.num_record_batches):

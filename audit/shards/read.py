@@ -52,12 +52,9 @@ class CorruptShard:
 
 @dataclass(frozen=True)
 class RunScan:
-    """What a run directory holds.
-
-    done: the keys of every row, error rows included. error_keys: the keys of the rows that failed (retry_errors).
-    duplicates: rows beyond the first of their key (0 in a sound run; `verify_run` removes them). digests: (rows, 2) per
-    row, in the order of `shards`, where there are duplicates; else None.
-    """
+    """What a run directory holds. done: the keys of every row. error_keys: of the rows that failed.
+    duplicates: rows beyond the first of their key (`verify_run` removes them). digests: (rows, 2), in the order of
+    `shards`, where there are duplicates; else None."""
 
     shards: tuple[ShardInfo, ...]
     done: KeySet
@@ -72,12 +69,11 @@ class RunScan:
 
 
 def scan_run(run_dir: Path | str, schema: RowSchema, *, written: bool = False) -> RunScan:
-    """Open and validate every shard of a run, reading its key columns only. For the driver that holds the directory.
+    """Open and validate every shard of a run. For the driver that holds the directory.
 
     Files that are no valid shard (truncated, empty, another schema) are moved to RUN_DIR/quarantine, so that their rows
-    are redone and a dataset reader can read the rest; temporary files that a killed writer left are removed, unless
-    shards are being `written` now. Memory: 17 bytes a row, 48 while they are sorted, and one record batch a thread.
-    Raises ShardError when a file may not be read or moved.
+    are redone; temporary files that a killed writer left are removed, unless shards are being `written` now. Memory: 17
+    bytes a row, 48 while they are sorted. Raises ShardError when a file may not be read or moved.
     """
     run_dir = Path(run_dir)
     folder = run_dir / SHARDS
@@ -98,16 +94,9 @@ def scan_run(run_dir: Path | str, schema: RowSchema, *, written: bool = False) -
             errors.append(result[2])
     every = np.concatenate(digests)
     digests.clear()
-    done = KeySet.of(every)
-    duplicates = len(every) - len(done)
-    return RunScan(
-        shards=tuple(shards),
-        done=done,
-        error_keys=KeySet.of(every[np.concatenate(errors)]),
-        corrupt=tuple(corrupt),
-        duplicates=duplicates,
-        digests=every if duplicates else None,
-    )
+    done, failed = KeySet.of(every), KeySet.of(every[np.concatenate(errors)])
+    twice = len(every) - len(done)
+    return RunScan(tuple(shards), done, failed, tuple(corrupt), twice, every if twice else None)
 
 
 def _inspect(path: Path, schema: RowSchema) -> tuple[ShardInfo, Digests, NDArray[np.bool_]] | CorruptShardError:
@@ -148,8 +137,7 @@ def _quarantine(run_dir: Path, path: Path) -> None:
 def drop_rows(run_dir: Path | str, schema: RowSchema, which: KeySet, design: Design, *, attempt: str) -> int:
     """Rewrite shards without the rows whose keys are in `which`, so that they are run again; how many were dropped.
 
-    A part of the design goes as a whole (with nested draws, every level of the question, arm and replicate):
-    its rows are run together. A shard with no row left is removed. A damaged shard is left to `scan_run`.
+    A part of the design goes as a whole: its rows are run together. A damaged shard is left to `scan_run`.
     """
     run_dir = Path(run_dir)
     part_of = {setting: number for number, part in enumerate(design.parts) for setting in part.settings}
@@ -172,7 +160,7 @@ def _readable(run_dir: Path, schema: RowSchema) -> Iterator[tuple[Path, pa.Table
         try:
             table = read_shard(path, schema, schema.key)
         except CorruptShardError:
-            continue  # scan_run reports it and sets it aside; all its rows are run again
+            continue
         yield path, table
 
 
@@ -194,9 +182,8 @@ def shard_files(run_dirs: RunDirs) -> list[Path]:
 
     ShardError where a run has none, or where a finished run's shard is not the file that its manifest lists.
     """
-    dirs = [run_dirs] if isinstance(run_dirs, (str, Path)) else list(run_dirs)
     files = []
-    for run_dir in map(Path, dirs):
+    for run_dir in map(Path, [run_dirs] if isinstance(run_dirs, (str, Path)) else run_dirs):
         found = shard_paths(run_dir / SHARDS)
         if not found and (run_dir / MANIFEST).is_file():
             raise ShardError(f"{run_dir} has no answers yet. Type the run's command again: it goes on there.")
@@ -254,7 +241,7 @@ def iter_rows(
 ) -> Iterator[list[dict[str, Any]]]:
     """The rows of each batch of `iter_columns`. only: values of the columns `key` in the rows that are wanted; None for
     all."""
-    chosen = None if only is None else pa.array(sorted(map("\0".join, only)), pa.string())
+    chosen = None if only is None else pa.array(map("\0".join, only), pa.string())
     for batch in iter_columns(run_dirs, schema, columns):
         if chosen is not None:
             names = pc.binary_join_element_wise(*(batch.column(name) for name in key), "\0")
@@ -271,12 +258,9 @@ def write_table(path: Path, table: pa.Table, rows_at_once: int | None = None) ->
 
 
 def load_cells(run_dirs: RunDirs, schema: RowSchema, model: str | None = None) -> list[CellOutcomes]:
-    """The outcomes of one or several runs, paired by question, one CellOutcomes per (model, benchmark), sorted.
-
-    Rows that were read for the likelihood of their text alone (the memory audit's) hold no answer and are left out.
-    model: of it alone; another one's rows are then not looked at.
-    Raises ShardError when a run has no shards, DataError when two runs hold the same key.
-    """
+    """The outcomes of one or several runs, paired by question, one CellOutcomes per (model, benchmark), sorted; of
+    `model` alone, where one is given. Rows that were read for the likelihood of their text hold no answer and are left
+    out. Raises ShardError when a run has no shards, DataError when two runs hold the same key."""
     batches = iter_columns(run_dirs, schema, cell_columns(schema))
     batches = (batch.filter(pc.not_equal(batch.column("reading"), str(Reading.TEXT))) for batch in batches)
     if model is not None:
@@ -292,5 +276,4 @@ def open_dataset(run_dir: Path | str, schema: RowSchema) -> ds.Dataset:
     kinds = {path.suffix for path in files}
     if len(kinds) != 1 or not kinds <= set(SUFFIXES):
         raise ShardError(f"{Path(run_dir) / SHARDS} mixes {sorted(kinds)} files; a run holds one format.")
-    kind = "parquet" if kinds == {".parquet"} else "ipc"
-    return ds.dataset([str(path) for path in files], format=kind, schema=schema.columns)
+    return ds.dataset(list(map(str, files)), format=kinds.pop().removeprefix("."), schema=schema.columns)

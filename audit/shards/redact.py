@@ -29,23 +29,18 @@ _PLACE = re.compile(r"_(FILE|PATH|DIR|URL|URI|NAME)$", re.I)
 _MIN_SECRET_CHARS = 8  # shorter values ("false", "1") are settings whose name merely looks like a secret's
 
 
-def environment_secrets(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """Values of the environment variables whose name looks like a secret's, longest first."""
-    found = {
-        value
-        for name, value in (os.environ if environ is None else environ).items()
-        if _SECRET_KEY.search(name) and not _PLACE.search(name) and len(value) >= _MIN_SECRET_CHARS
-    }
-    return tuple(sorted(found, key=len, reverse=True))
-
-
 def redact(value: Any, environ: Mapping[str, str] | None = None) -> Any:
     """A copy of a JSON-like value without secrets; `<removed>` stands where one was.
 
     >>> redact({"api_key": "sk-abc", "api_key_env": "OPENAI_API_KEY", "max_tokens": 256}, environ={})
     {'api_key': '<removed>', 'api_key_env': 'OPENAI_API_KEY', 'max_tokens': 256}
     """
-    return _redact(value, environment_secrets(environ), under_secret_key=False)
+    found = {
+        value
+        for name, value in (os.environ if environ is None else environ).items()
+        if _SECRET_KEY.search(name) and not _PLACE.search(name) and len(value) >= _MIN_SECRET_CHARS
+    }
+    return _redact(value, tuple(sorted(found, key=len, reverse=True)), under_secret_key=False)
 
 
 def _redact(value: Any, known: tuple[str, ...], under_secret_key: bool) -> Any:

@@ -23,11 +23,8 @@ def plain_values(column: pa.Array) -> list[Any]:
 
 
 def shared_values(column: pa.Array, shared: dict[str, str]) -> list[Any]:
-    """The values of a column as `to_pylist` gives them; equal strings, in lists too, are the same object.
-
-    shared: the strings met so far, {text: text}; strings that are new are added to it. Calls with one `shared` share
-    their texts between them.
-    """
+    """The values of a column as `to_pylist` gives them; equal strings, in lists too, are the same object. shared: the
+    strings met so far, {text: text}; new ones are added."""
     if pa.types.is_list(column.type) and pa.types.is_string(column.type.value_type):
         texts = shared_values(column.flatten(), shared)
         length = pc.list_value_length(column)
@@ -45,7 +42,7 @@ def shared_values(column: pa.Array, shared: dict[str, str]) -> list[Any]:
 
 SHARED_VERSION = 4  # raise it when a shared column changes: shards of two versions are not mixed in a run
 
-Column = tuple[str, pa.DataType, str]  # name, type, documentation
+Column = tuple[str, pa.DataType, str]
 
 
 def _shared(level: str, level_doc: str) -> tuple[Column, ...]:
@@ -102,11 +99,9 @@ def _shared(level: str, level_doc: str) -> tuple[Column, ...]:
 
 @dataclass(frozen=True, eq=False)
 class RowSchema:
-    """The rows of one audit. `columns` carries the documentation, the audit and the version; `key` is what is unique.
-
-    `key` is (model, benchmark, question_id, arm, <level>, replicate), by column name. An audit's columns that end in
-    `<role>_calls` and `<role>_*_tokens` count what calls before the answer cost.
-    """
+    """The rows of one audit. `columns` carries the documentation, the audit and the version; `key` names the columns
+    that are unique: (model, benchmark, question_id, arm, <level>, replicate). An audit's columns that end in
+    `<role>_calls` and `<role>_*_tokens` count what calls before the answer cost."""
 
     audit: str
     version: str
@@ -133,10 +128,6 @@ class RowSchema:
         if "asked" in self.failure_columns:
             found = found & rows["asked"].to_numpy(zero_copy_only=False)
         return found
-
-    def docs(self) -> list[tuple[str, str, str]]:
-        """(name, type, description) of every column, in order."""
-        return [(field.name, str(field.type), field.metadata[b"doc"].decode()) for field in self.columns]
 
     def found_in(self, schema: pa.Schema) -> str | None:
         """None when `schema` is a file of these rows; otherwise what it is, for an error."""

@@ -52,10 +52,8 @@ def _corrupt(path: Path, why: str) -> str:
 
 
 def iter_batches(path: Path, schema: RowSchema, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Record batches of a shard, `columns` only (all when None), in that order, one batch in memory at a time.
-
-    Raises CorruptShardError for a damaged file or one of another audit or version, ShardError when the system refuses.
-    """
+    """Record batches of a shard, `columns` only (all when None), in that order, one in memory at a time. Raises
+    CorruptShardError for a damaged file or one of another audit or version, ShardError when the system refuses."""
     names = schema.columns.names if columns is None else list(columns)
     with _reading(path), path.open("rb") as raw:  # Python's open gives the system's own error, if any
         if not raw.read(1):
@@ -70,7 +68,7 @@ def iter_batches(path: Path, schema: RowSchema, columns: Sequence[str] | None = 
                 break
         rows += batch.num_rows
         yield batch.select(names)
-    if not rows:  # none is written so: one zeroed byte of a footer hides every batch
+    if not rows:
         raise CorruptShardError(_corrupt(path, "it has no row"))
 
 
@@ -80,10 +78,8 @@ def _check_schema(path: Path, schema: RowSchema, found: pa.Schema) -> None:
 
 
 def column_sums(batch: pa.RecordBatch) -> dict[str, str]:
-    """CRC-32 of each column of a record batch: what Parquet has by itself, and an Arrow file in its batches' metadata.
-
-    Of the column as Arrow serialises it, which is the same for equal columns wherever their buffers begin.
-    """
+    """CRC-32 of each column of a record batch as Arrow serialises it: what Parquet has by itself, and an Arrow file in
+    its batches' metadata."""
     return {name: f"{zlib.crc32(batch.select([name]).serialize()):08x}" for name in batch.schema.names}
 
 
@@ -122,7 +118,6 @@ def read_shard(path: Path, schema: RowSchema, columns: Sequence[str] | None = No
 
 
 def check_keys(path: Path, schema: RowSchema, batch: pa.RecordBatch) -> None:
-    """CorruptShardError when a key column holds a null."""
     for name in schema.key:
         if batch.column(name).null_count:
             raise CorruptShardError(_corrupt(path, f"its key column {name!r} has rows without a value"))

@@ -17,7 +17,7 @@ from audit.errors import ConfigError, ShardError
 from audit.shards.object_store import ObjectStore, is_url, open_store
 
 _NOT_FETCHED = ("quarantine/", "tasks/")
-_AT_ONCE = 8  # objects that are fetched side by side
+_AT_ONCE = 8
 
 _copies: dict[Path, ObjectStore] = {}  # of this process, by their folder
 
@@ -54,7 +54,7 @@ def run_folder(place: Path | str) -> Path:
         return path
     store = open_store(str(place))
     if PurePosixPath(store.root).name == "report" and store.parent.get("manifest.json") is not None:
-        return run_folder(store.parent.url()) / "report"  # a run's own report stands for the run
+        return run_folder(store.parent.url()) / "report"
     folder = working_copy(store.url())
     fetch(folder)
     if not folder.exists():
@@ -134,11 +134,9 @@ def local_file(place: str) -> Path:
 
 
 def fetch(folder: Path, *, only: str = "", clean: bool = False) -> None:
-    """Bring a working copy up to date: objects that are new or changed since, and no shard that is gone.
-
-    Of a finished run only the shards that its manifest lists. only: names that begin so. clean: DELETE the shards that
-    count no more and the lists of tasks of earlier attempts; for the driver that holds the run.
-    """
+    """Bring a working copy up to date: objects that are new or changed since, and no shard that is gone; of a finished
+    run only the shards that its manifest lists. only: names that begin so. clean: DELETE the shards that count no more
+    and the lists of tasks of earlier attempts; for the driver that holds the run."""
     store = _copies[folder]
     store.check()
     listed = _committed(store)  # before the objects are: what is committed then stays
@@ -172,7 +170,7 @@ def _committed(store: ObjectStore) -> set[str] | None:
         finished = manifest.get("status") == "finished"
         return {str(shard["file"]) for shard in manifest["shards"]} if finished else None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None  # not a manifest: who reads the copy says so
+        return None
 
 
 def _fetch_one(store: ObjectStore, folder: Path, name: str, facts: tuple[int, int]) -> None:

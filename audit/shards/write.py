@@ -47,7 +47,14 @@ def write_shard(
     Raises ShardError when the table is not of the schema, has no row, has a key twice, when `attempt` was superseded,
     or when the disk refuses. Then no partial file is left and what was there before is unchanged.
     """
-    table = _checked(table, schema)
+    if not table.num_rows or not table.schema.equals(schema.columns, check_metadata=True):
+        raise ShardError(
+            f"A shard of audit {schema.audit} holds exactly its columns, and at least one row. "
+            f"rows_to_table(rows, schema) makes such a table."
+        )
+    for name in schema.key:
+        if nulls := table.column(name).null_count:
+            raise ShardError(f"Key column {name!r} is null in {nulls} rows; every row needs a key.")
     digests = digests_of_table(table, schema)
     _no_duplicates(table, schema, digests)
     name = shard_name(set(table.column("model").unique().to_pylist()), digests, format)
@@ -58,7 +65,7 @@ def write_shard(
 
 def store_table(run_dir: Path, path: Path, table: pa.Table, attempt: str) -> ShardInfo:
     """Put `table` at `path` (which may exist) under the fence; the format is that of the suffix."""
-    check_attempt(run_dir, attempt)  # early: a superseded writer need not compress anything
+    check_attempt(run_dir, attempt)
     data = _encode(table, path.suffix)
     write_file(path, data, as_attempt(run_dir, attempt))
     return ShardInfo(path, table.num_rows, hashlib.sha256(data).hexdigest())
@@ -84,28 +91,6 @@ def keep_rows(run_dir: Path, path: Path, schema: RowSchema, keep: NDArray[np.boo
             raise disk_error(path, error) from error
         withdraw(path)
     return None
-
-
-def _checked(table: pa.Table, schema: RowSchema) -> pa.Table:
-    names = schema.columns.names
-    missing = [name for name in names if name not in table.schema.names]
-    extra = [name for name in table.schema.names if name not in names]
-    if missing or extra:
-        raise ShardError(
-            f"A shard of audit {schema.audit} holds exactly its columns. Missing: {missing}; not known: {extra}. "
-            f"rows_to_table(rows, schema) makes such a table."
-        )
-    if not table.num_rows:
-        raise ShardError("A shard needs at least one row; this table has none. Skip the chunk instead of writing it.")
-    try:
-        table = table.select(names).cast(schema.columns)
-    except (pa.ArrowException, ValueError) as error:
-        raise ShardError(f"A column has another type than the row schema says: {error}.") from error
-    for name in schema.key:
-        if table.column(name).null_count:
-            nulls = table.column(name).null_count
-            raise ShardError(f"Key column {name!r} is null in {nulls} rows; every row needs a key.")
-    return table
 
 
 def _no_duplicates(table: pa.Table, schema: RowSchema, digests: Digests) -> None:

@@ -17,7 +17,7 @@ from audit.engines.config import ModelConfig, check_model
 from audit.engines.dispatch import Dispatcher, Slot
 from audit.engines.openai_config import CircuitConfig, EndpointConfig, RetryConfig
 from audit.engines.openai_engine import WITHIN_S, probe
-from audit.engines.retry import FailureKind, backoff_seconds, classify_status, retry_after_seconds
+from audit.engines.retry import Kind, backoff_seconds, classify_status, retry_after_seconds
 from audit.errors import AuditError, ConfigError, EndpointAuthError, EngineLoadError
 from audit.records import Reading
 
@@ -237,20 +237,20 @@ def test_retry_after_forms(headers: dict[str, str], seconds: float | None) -> No
 @pytest.mark.parametrize(
     ("status", "code", "kind"),
     [
-        (401, "", FailureKind.AUTH),
-        (403, "", FailureKind.AUTH),
-        (403, "content_policy_violation", FailureKind.ROW),
-        (402, "", FailureKind.QUOTA),
-        (429, "insufficient_quota", FailureKind.QUOTA),
-        (429, "rate_limit_exceeded", FailureKind.RATE_LIMIT),
-        (408, "", FailureKind.TIMEOUT),
-        (404, "", FailureKind.UNAVAILABLE),
-        (529, "", FailureKind.UNAVAILABLE),
-        (500, "", FailureKind.SERVER),
-        (500, "context_length_exceeded", FailureKind.ROW),
-        (409, "", FailureKind.SERVER),
-        (418, "", FailureKind.ROW),
+        (401, "", Kind.AUTH),
+        (403, "", Kind.AUTH),
+        (403, "content_policy_violation", Kind.ROW),
+        (402, "", Kind.QUOTA),
+        (429, "insufficient_quota", Kind.QUOTA),
+        (429, "rate_limit_exceeded", Kind.RATE_LIMIT),
+        (408, "", Kind.TIMEOUT),
+        (404, "", Kind.UNAVAILABLE),
+        (529, "", Kind.UNAVAILABLE),
+        (500, "", Kind.SERVER),
+        (500, "context_length_exceeded", Kind.ROW),
+        (409, "", Kind.SERVER),
+        (418, "", Kind.ROW),
     ],
 )
-def test_kinds_of_status(status: int, code: str, kind: FailureKind) -> None:
+def test_kinds_of_status(status: int, code: str, kind: Kind) -> None:
     assert classify_status(status, code, "x").kind is kind

@@ -26,7 +26,7 @@ from audit.engines.openai_endpoint import Endpoint
 from audit.engines.openai_engine import OpenAIEngine
 from audit.engines.port import BACKEND, drifts, request_sha256
 from audit.engines.redact import Redactor
-from audit.engines.retry import FailureKind
+from audit.engines.retry import Kind
 from audit.errors import ConfigError, EndpointAuthError, EngineError
 from audit.records import FinishReason, Generation, GenerationRequest
 
@@ -284,7 +284,7 @@ def test_a_host_that_takes_no_connection_is_no_fault_of_a_row(monkeypatch: pytes
             waits.setblocking(False)
             waits.connect_ex(full.getsockname())
         found = asyncio.run(check(f"http://127.0.0.1:{full.getsockname()[1]}/v1"))
-    assert found.kind is FailureKind.UNAVAILABLE
+    assert found.kind is Kind.UNAVAILABLE
 
 
 def test_429_pauses_the_endpoint_for_everyone_as_long_as_it_says() -> None:

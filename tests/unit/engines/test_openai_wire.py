@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from audit.engines.openai_wire import listed_models, read_chat, same_model
 from audit.engines.redact import Redactor
-from audit.engines.retry import Failure, FailureKind, error_code_and_message
+from audit.engines.retry import Failure, Kind, error_code_and_message
 from audit.records import FinishReason, Generation, GenerationRequest
 
 
@@ -36,23 +36,23 @@ def failure(body: Any, letters: tuple[str, ...] = ()) -> Failure:
 
 # By what it comes to: an answer, one that met a limit, none of an engine that gave up (DeepSeek's and Zhipu's own
 # reasons were taken for answers), and none of a filter, which is that row's own.
-ENDS: dict[FinishReason | FailureKind, list[Any]] = {
+ENDS: dict[FinishReason | Kind, list[Any]] = {
     FinishReason.STOP: ["stop", "STOP", "eos", "eos_token", "stop_sequence", "end_turn", "complete", "normal",
                         "tool_calls", "tool_use", "function_call", None, ""],
     FinishReason.LENGTH: ["length", "max_tokens", "MAX_TOKENS", "model_length", "token_limit"],
-    FailureKind.MALFORMED: ["insufficient_system_resource", "network_error", "timeout", "time_limit", "not_finished",
+    Kind.MALFORMED: ["insufficient_system_resource", "network_error", "timeout", "time_limit", "not_finished",
                             "error", "abort", "cancelled", "a word of tomorrow", 5, ["stop"], {"stop": 1}],
-    FailureKind.ROW: ["content_filter", "content_filtered", "content_filter_error", "sensitive", "safety", "SAFETY",
+    Kind.ROW: ["content_filter", "content_filtered", "content_filter_error", "sensitive", "safety", "SAFETY",
                       "refusal"],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("reason", "end"), [(reason, end) for end, reasons in ENDS.items() for reason in reasons])
-def test_why_a_reply_ended_says_what_it_is(reason: Any, end: FinishReason | FailureKind) -> None:
+def test_why_a_reply_ended_says_what_it_is(reason: Any, end: FinishReason | Kind) -> None:
     got = read(completion("B", reason))
     assert (got.finish_reason if isinstance(got, Generation) else got.kind) is end
-    if end is FailureKind.MALFORMED or not reason:  # nothing is no answer where nobody says that it is one
-        assert failure(completion("", reason)).kind is FailureKind.MALFORMED
+    if end is Kind.MALFORMED or not reason:  # nothing is no answer where nobody says that it is one
+        assert failure(completion("", reason)).kind is Kind.MALFORMED
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_which_field_of_a_message_is_the_reply(body: dict[str, Any], text: str, 
 
 @pytest.mark.parametrize("body", ["[" * 100_000, '{"a":' * 100_000, '{"choices": [' + "[" * 5000], ids=len)
 def test_deeply_nested_json_is_a_malformed_reply(body: str) -> None:
-    assert failure(body).kind is FailureKind.MALFORMED
+    assert failure(body).kind is Kind.MALFORMED
     assert listed_models(body) == []
 
 
@@ -99,7 +99,7 @@ def test_what_is_no_logprob_is_not_taken_for_one(value: str) -> None:
      {"choices": [{"message": {"content": 5}, "finish_reason": "stop"}]}, '{"choices": [{"message": {"content": "cut'],
 )  # fmt: skip
 def test_a_body_without_a_reply_is_malformed(body: Any) -> None:
-    assert failure(body).kind is FailureKind.MALFORMED
+    assert failure(body).kind is Kind.MALFORMED
 
 
 def test_letters_add_the_variants_of_a_token_and_leave_absent_ones_none() -> None:
@@ -107,7 +107,7 @@ def test_letters_add_the_variants_of_a_token_and_leave_absent_ones_none() -> Non
     # B: log(e^-1 + e^-2) = -1 + log(1 + e^-1) = -0.6867; "Because" and "b" are other tokens; C was not told.
     got = generation(letters_completion(top), ("A", "B", "C"))
     assert got.option_logprobs == pytest.approx((-3.0, -1 + math.log1p(math.exp(-1)), None))
-    assert failure(completion("B"), ("A", "B")).kind is FailureKind.MALFORMED  # no logprobs: not an answer
+    assert failure(completion("B"), ("A", "B")).kind is Kind.MALFORMED  # no logprobs: not an answer
 
 
 def test_an_impossible_token_has_a_logprob() -> None:
@@ -168,22 +168,22 @@ def test_a_lone_surrogate_leaves_as_valid_text() -> None:
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        ({"code": "insufficient_quota"}, FailureKind.QUOTA),
-        ({"code": None, "type": "insufficient_quota"}, FailureKind.QUOTA),
-        ({"code": "Billing_Hard_Limit_Reached"}, FailureKind.QUOTA),
-        ({"code": "rate_limit_exceeded"}, FailureKind.RATE_LIMIT),
-        ({"type": "rate_limit_error"}, FailureKind.RATE_LIMIT),
-        ({"code": "too_many_requests"}, FailureKind.RATE_LIMIT),
-        ({"code": "context_length_exceeded"}, FailureKind.ROW),
-        ({"code": 402}, FailureKind.QUOTA),
-        ({"code": "503"}, FailureKind.UNAVAILABLE),
-        ({"code": "server_error"}, FailureKind.MALFORMED),
-        ({"code": 200}, FailureKind.MALFORMED),
-        ({"code": "\u00b2"}, FailureKind.MALFORMED),  # a digit to str.isdigit, and no number to int
-        ({"code": "4" * 5000}, FailureKind.MALFORMED),
+        ({"code": "insufficient_quota"}, Kind.QUOTA),
+        ({"code": None, "type": "insufficient_quota"}, Kind.QUOTA),
+        ({"code": "Billing_Hard_Limit_Reached"}, Kind.QUOTA),
+        ({"code": "rate_limit_exceeded"}, Kind.RATE_LIMIT),
+        ({"type": "rate_limit_error"}, Kind.RATE_LIMIT),
+        ({"code": "too_many_requests"}, Kind.RATE_LIMIT),
+        ({"code": "context_length_exceeded"}, Kind.ROW),
+        ({"code": 402}, Kind.QUOTA),
+        ({"code": "503"}, Kind.UNAVAILABLE),
+        ({"code": "server_error"}, Kind.MALFORMED),
+        ({"code": 200}, Kind.MALFORMED),
+        ({"code": "\u00b2"}, Kind.MALFORMED),  # a digit to str.isdigit, and no number to int
+        ({"code": "4" * 5000}, Kind.MALFORMED),
     ],
 )
-def test_an_error_in_a_body_is_told_by_its_code(error: dict[str, Any], kind: FailureKind) -> None:
+def test_an_error_in_a_body_is_told_by_its_code(error: dict[str, Any], kind: Kind) -> None:
     assert failure({"error": {"message": "no", **error}}).kind is kind
     assert failure({"choices": [{"error": {"message": "no", **error}}]}).kind is kind
 

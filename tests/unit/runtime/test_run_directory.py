@@ -177,7 +177,7 @@ def test_failed_rows_are_not_asked_again_of_another_version(tmp_path: Path, weig
     with open_run(resolved) as run:
         *rows, last = rows_of(resolved, "smollm2_135m")
         store(run, [*rows, replace(last, error="no memory", answer=None, correct=None, parsed=False)])
-        before = [path.read_bytes() for path in run.shards.iterdir()]
+        before = [path.read_bytes() for path in (run.path / "shards").iterdir()]
         earlier(run, torch="1.0")
     with pytest.raises(ConfigError, match="holds rows made with torch==1"):
         again(resolved)

@@ -96,14 +96,14 @@ def test_the_fingerprint_covers_what_the_config_points_to_and_ignores_key_order(
 def test_a_new_run_writes_its_manifest_and_a_second_start_resumes(tmp_path: Path) -> None:
     identity = fingerprint(CONFIG, SCHEMA)
     with open_run_dir(tmp_path / "a" / "run", SCHEMA, identity, CONFIG) as run:
-        assert not run.resumed and run.shards.is_dir() and current_attempt(run.path) == run.attempt
+        assert (run.path / "shards").is_dir() and current_attempt(run.path) == run.attempt
         first = Manifest.load(run.path)
         assert first == run.manifest and first.status == "running" and first.config == CONFIG
         assert {"pyarrow", "numpy", "scipy"} <= set(first.packages) and first.python == sys.version.split()[0]
         info = write(run.path, run.attempt, row(0))
         run.update(status="failed", ended="2026-01-01T00:00:00+00:00", shards=[info.record()])
     with open_run_dir(tmp_path / "a" / "run", SCHEMA, identity, CONFIG) as again:
-        assert again.resumed and again.attempt != run.attempt
+        assert again.attempt != run.attempt
         assert (again.manifest.attempts, again.manifest.status, again.manifest.ended) == (2, "running", None)
         assert again.manifest.started == first.started
         assert again.manifest.shards == [{"file": info.path.name, "rows": 1, "sha256": info.sha256}]
@@ -257,7 +257,7 @@ def test_two_live_drivers_are_refused_and_a_killed_one_is_not_missed(tmp_path: P
         driver.wait()
         with open_run_dir(tmp_path, SCHEMA, "f", {}) as run, pytest.raises(ShardError, match=f"process {os.getpid()} "):
             open_run_dir(tmp_path, SCHEMA, "f", {})
-        assert run.resumed
+        assert run.manifest.attempts == 2
     finally:
         driver.kill()
         driver.wait()

@@ -27,7 +27,7 @@ LogProbs = Callable[[list[list[int]], list[int]], NDArray[np.float64]]
 class MaskedEngine:
     """Loads the weights on the CPU (or the GPU that the actor was given) in float32."""
 
-    def __init__(self, config: ModelConfig, weights: Weights | None, engine_id: str) -> None:
+    def __init__(self, config: ModelConfig, weights: Weights, engine_id: str) -> None:
         self.engine_id = engine_id
         self._config = config
         self._weights = weights
@@ -37,14 +37,13 @@ class MaskedEngine:
         self._max_tokens = 0
 
     async def start(self) -> None:
-        if self._weights is None:
-            raise EngineLoadError(f"Model {self._config.name} has no resolved weights.")
-        await asyncio.to_thread(self._load, self._weights)
+        await asyncio.to_thread(self._load)
 
-    def _load(self, weights: Weights) -> None:
+    def _load(self) -> None:
         import torch
         from transformers import AutoModelForMaskedLM, AutoTokenizer
 
+        weights = self._weights
         try:
             self._tokenizer = AutoTokenizer.from_pretrained(weights.path, revision=weights.hub_revision)
             loaded = AutoModelForMaskedLM.from_pretrained(
@@ -109,15 +108,10 @@ def pair_scores(first: list[int], second: list[int], mask: int, log_probs: LogPr
 
     Each shared token is masked alone, everything else being seen (Nangia et al. 2020, metric.py).
     """
-    in_first, in_second = shared_positions(first, second)
-    return _total(first, in_first, mask, log_probs), _total(second, in_second, mask, log_probs)
-
-
-def _total(ids: list[int], positions: list[int], mask: int, log_probs: LogProbs) -> float:
-    total = 0.0
-    for start in range(0, len(positions), BATCH_SEQUENCES):
-        batch = positions[start : start + BATCH_SEQUENCES]
-        masked = [[*ids[:i], mask, *ids[i + 1 :]] for i in batch]
-        rows = log_probs(masked, batch)
-        total += float(sum(row[ids[i]] for row, i in zip(rows, batch, strict=True)))
-    return total
+    totals = [0.0, 0.0]
+    for k, (ids, positions) in enumerate(zip((first, second), shared_positions(first, second), strict=True)):
+        for start in range(0, len(positions), BATCH_SEQUENCES):
+            batch = positions[start : start + BATCH_SEQUENCES]
+            rows = log_probs([[*ids[:i], mask, *ids[i + 1 :]] for i in batch], batch)
+            totals[k] += float(sum(row[ids[i]] for row, i in zip(rows, batch, strict=True)))
+    return totals[0], totals[1]

@@ -65,11 +65,8 @@ _NO_KEY = "no-key-set"
 _CONNECT_TIMEOUT_S = 10.0
 # What the client's error says of an attempt; any other breaks off a connection that was there.
 _CAUSES = {
-    "ConnectError": Kind.UNAVAILABLE,
-    "ConnectTimeout": Kind.UNAVAILABLE,
-    "ProxyError": Kind.UNAVAILABLE,
-    "ReadTimeout": Kind.TIMEOUT,
-    "WriteTimeout": Kind.TIMEOUT,
+    **dict.fromkeys(("ConnectError", "ConnectTimeout", "ProxyError"), Kind.UNAVAILABLE),
+    **dict.fromkeys(("ReadTimeout", "WriteTimeout"), Kind.TIMEOUT),
 }
 # Statuses of GET /models that say nothing about chat completions (403: keys restricted to some paths).
 _NO_LISTING = frozenset({400, 403, 404, 405, 501})

@@ -41,7 +41,6 @@ class OpenAIEngine:
         self._endpoints: list[Endpoint] = []
         self._by_slot: dict[Slot, Endpoint] = {}
         self._dispatcher = Dispatcher(())
-        self._running = False
         self._log_filter = RedactingFilter(Redactor(()))
         self._last_answer = -float("inf")
         self._fatal: str | None = None
@@ -80,8 +79,6 @@ class OpenAIEngine:
         `Generation(error=...)`. Raises EndpointAuthError when a key is refused and EngineError when no endpoint answers
         for `retry.outage_s`; every other call of the same `run` is then cancelled.
         """
-        if not self._running:
-            raise EngineError("The openai engine is not running: await start() before run(), and not after close().")
         if any(request.continuations or request.pieces for request in requests):
             raise ConfigError(
                 "The likelihood of a given text (reading=option_text) needs engine vllm: a chat completions endpoint "
@@ -107,7 +104,6 @@ class OpenAIEngine:
 
     async def close(self) -> None:
         """Close the connections; waiting requests get EngineError."""
-        self._running = False
         self._dispatcher.fail_waiters(lambda: EngineError("The openai engine was closed while requests waited."))
         self._dispatcher.close()
         for endpoint in self._endpoints:
@@ -131,7 +127,6 @@ class OpenAIEngine:
         self._log_filter.install()
         self._by_slot = {endpoint.slot: endpoint for endpoint in self._endpoints}
         self._dispatcher = Dispatcher([endpoint.slot for endpoint in self._endpoints], self._clock)
-        self._running = True
         self._fatal = None
         self._counts = Counter(generations=0, error_rows=0, retries=0)
 

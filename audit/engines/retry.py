@@ -52,22 +52,15 @@ _KINDS = {
     **dict.fromkeys((409, 425), Kind.SERVER),
 }
 _KINDS_OF_CODES = {
-    "insufficient_quota": Kind.QUOTA,
-    "billing_hard_limit_reached": Kind.QUOTA,
-    "insufficient_balance": Kind.QUOTA,
-    "rate_limit_exceeded": Kind.RATE_LIMIT,
-    "rate_limit_error": Kind.RATE_LIMIT,
-    "rate_limit": Kind.RATE_LIMIT,
-    "too_many_requests": Kind.RATE_LIMIT,
+    **dict.fromkeys(("insufficient_quota", "billing_hard_limit_reached", "insufficient_balance"), Kind.QUOTA),
+    **dict.fromkeys(("rate_limit_exceeded", "rate_limit_error", "rate_limit", "too_many_requests"), Kind.RATE_LIMIT),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call that gave no generation. `message` is redacted; `retry_after_s` is what the server asked for.
-
-    `status` is the HTTP status, 0 where there was none.
-    """
+    """A call that gave no generation. `message` is redacted; `retry_after_s` is what the server asked for; `status` is
+    the HTTP status, 0 where there was none."""
 
     kind: Kind
     message: str
@@ -131,10 +124,8 @@ def retry_after_seconds(headers: Mapping[str, str], now_epoch_s: float | None = 
 def backoff_seconds(
     config: RetryConfig, failures: int, rng: random.Random, retry_after_s: float | None = None
 ) -> float:
-    """Seconds to wait after `failures` (>= 1) failures in a row of one request.
-
-    Exponential with jitter; at least what the server asked for, and never more than `max_delay_s`.
-    """
+    """Seconds to wait after `failures` (>= 1) failures in a row of one request: exponential with jitter, at least what
+    the server asked for, and never more than `max_delay_s`."""
     # The exponent is bounded: 2.0**1024 overflows, and a long outage has many failures.
     ceiling = min(config.max_delay_s, config.base_delay_s * 2.0 ** min(failures - 1, 32))
     delay = ceiling * (1.0 - config.jitter * rng.random())

@@ -53,6 +53,7 @@ def build_engine(spec: EngineSpec) -> Engine:
         from audit.engines.openai_engine import OpenAIEngine
 
         return OpenAIEngine(spec.model)
+    assert spec.weights is not None  # noqa: S101 - of an engine that loads some
     if spec.model.engine == "masked_lm":
         from audit.engines.masked_engine import MaskedEngine
 
@@ -61,8 +62,6 @@ def build_engine(spec: EngineSpec) -> Engine:
 
     # Of this machine, and before vllm is imported. Ray has set one thread, the actor's share of the CPUs.
     os.environ |= engine_environment(spec.model, spec.on_gpu, len(os.sched_getaffinity(0)))
-    if spec.weights is None:
-        raise EngineLoadError(f"Model {spec.model.name} has no resolved weights.")
     path = local_path(spec.model, spec.weights)
     return VllmEngine(spec.model, path, spec.weights.hub_revision, spec.engine_id, spec.on_gpu)
 

@@ -115,7 +115,6 @@ class Display:
         self._quiet = quiet
         self._models: dict[str, _ModelState] = {}
         self._live: Live | None = None
-        self.notes: list[str] = []
 
     def __enter__(self) -> Display:
         return self
@@ -126,13 +125,9 @@ class Display:
             self._live.stop()
             self._live = None
 
-    def stage(self, text: str) -> None:
-        self._say(text)
-
     def note(self, text: str) -> None:
-        """Something a person should know; kept for the summary."""
-        self.notes.append(text)
-        self._say(f"note: {text}")
+        """Something a person should know."""
+        self.stage(f"note: {text}")
 
     def begin(self, totals: Mapping[str, Mapping[str, int]], spent: Spent | None = None, currency: str = "") -> None:
         """Rows to do per model and arm. spent: a model, its tokens by column, seconds -> its cost so far."""
@@ -152,18 +147,18 @@ class Display:
             state.arms[arm]["done"] = rows
         state.resumed = sum(done.values())
         if state.resumed:
-            self._say(f"{name}: {state.resumed} of {_sum(state, 'total')} rows are already there")
+            self.stage(f"{name}: {state.resumed} of {_sum(state, 'total')} rows are already there")
 
     @contextmanager
     def loading(self, name: str, usual: str = "") -> Iterator[None]:
         """Engine loading takes a minute; say so while it lasts. usual: how long, in words."""
         state, since = self._models[name], time.monotonic()
         state.loading_since = since
-        self._say(f"{name}: loading the engine" + (f" ({usual})" if usual else ""))
+        self.stage(f"{name}: loading the engine" + (f" ({usual})" if usual else ""))
 
         def still_loading() -> None:
             if self._live is None:
-                self._say(f"{name}: still loading the engine, {time.monotonic() - since:.0f} s")
+                self.stage(f"{name}: still loading the engine, {time.monotonic() - since:.0f} s")
 
         try:
             with _every(_LOADING_EVERY_S, still_loading):
@@ -171,7 +166,7 @@ class Display:
         finally:
             state.loading_since = None
             state.started = self._clock()
-        self._say(f"{name}: engine ready after {time.monotonic() - since:.0f} s")
+        self.stage(f"{name}: engine ready after {time.monotonic() - since:.0f} s")
 
     @contextmanager
     def watching(self, name: str, why: Callable[[float], str]) -> Iterator[None]:
@@ -182,7 +177,7 @@ class Display:
         def look() -> None:
             nonlocal told
             if time.monotonic() - max(state.moved, told) >= _STILL_S:
-                self._say(f"{name}: {why(time.monotonic() - state.moved)}")
+                self.stage(f"{name}: {why(time.monotonic() - state.moved)}")
                 told = time.monotonic()
 
         with _every(_STILL_S / 10, look):
@@ -193,7 +188,7 @@ class Display:
         """Instead of `loading`, of an engine that an earlier run of this process left."""
         yield
         self._models[name].started = self._clock()
-        self._say(f"{name}: the engine is there already")
+        self.stage(f"{name}: the engine is there already")
 
     def counts(self, name: str, counts: pa.Table) -> None:
         """One stored shard's counts (`shards.complete.count_answers`)."""
@@ -210,13 +205,13 @@ class Display:
             state.first = state.first or (now, state.stored)
         if self._live is None and now - state.told >= _PLAIN_EVERY_S:
             state.told = now
-            self._say(self._line(name, state))
+            self.stage(self._line(name, state))
 
     def retries(self, name: str, retries: int) -> None:
         state = self._models[name]
         state.retries += retries
         if self._live is None:
-            self._say(self._line(name, state))
+            self.stage(self._line(name, state))
 
     def _line(self, name: str, state: _ModelState) -> str:
         arms = "  ".join(f"{arm} {a['done']}/{a['total']}" for arm, a in state.arms.items())
@@ -267,7 +262,7 @@ class Display:
             said.append(f"{money:,.2f} {self._currency} {'by this start' if state.resumed else 'so far'}")
         return "  ".join(said)
 
-    def _say(self, text: str) -> None:
+    def stage(self, text: str) -> None:
         if self._quiet:
             return
         self._console.print(Text(lines(text)), soft_wrap=True)  # Text: nothing in it is markup, but it keeps escapes

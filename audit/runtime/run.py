@@ -271,10 +271,8 @@ class Start:
         """The keys of the rows that are there and stay."""
         run_dir, schema, design = self.run_dir, self.resolved.audit.schema, self.resolved.design
         scan = scan_run(run_dir.path, schema)
-        for corrupt in scan.corrupt:
-            self.display.note(
-                f"shard {corrupt.path.name} is set aside in quarantine/, its rows are run again: {corrupt.reason}"
-            )
+        for name, why in scan.corrupt.items():
+            self.display.note(f"shard {name} is set aside in quarantine/, its rows are run again: {why}")
         if not (self.resolved.config.store.retry_errors and len(scan.error_keys)):
             return scan.done
         again = [name for name in self.resolved.config.model if self._any_of([name], scan.error_keys)]

@@ -133,13 +133,8 @@ class TaskReader:
 
 
 _REPLY_FIELDS = {
-    "text": pa.string(),
-    "finish_reason": pa.string(),
-    "prompt_tokens": pa.int64(),
-    "cached_tokens": pa.int64(),
-    "completion_tokens": pa.int64(),
-    "engine_id": pa.string(),
-    "error": pa.string(),
+    **dict.fromkeys(("text", "finish_reason", "engine_id", "error"), pa.string()),
+    **dict.fromkeys(("prompt_tokens", "cached_tokens", "completion_tokens"), pa.int64()),
 }
 _PREPARED = pa.schema([("task", pa.int64()), ("replies", pa.list_(pa.struct(list(_REPLY_FIELDS.items()))))])
 

@@ -42,24 +42,16 @@ from audit.statistics.paired import CellOutcomes
 RunDirs = Path | str | Sequence[Path | str]
 
 
-@dataclass(frozen=True, slots=True)
-class CorruptShard:
-    """A file that was no valid shard: where it was, and why. It is in quarantine now."""
-
-    path: Path
-    reason: str
-
-
 @dataclass(frozen=True)
 class RunScan:
     """What a run directory holds. done: the keys of every row. error_keys: of the rows that failed.
     duplicates: rows beyond the first of their key (`verify_run` removes them). digests: (rows, 2), in the order of
-    `shards`, where there are duplicates; else None."""
+    `shards`, where there are duplicates; else None. corrupt: {name: why} of files that are in quarantine now."""
 
     shards: tuple[ShardInfo, ...]
     done: KeySet
     error_keys: KeySet
-    corrupt: tuple[CorruptShard, ...]
+    corrupt: dict[str, str]
     duplicates: int
     digests: Digests | None = field(repr=False)
 
@@ -82,12 +74,12 @@ def scan_run(run_dir: Path | str, schema: RowSchema, *, written: bool = False) -
     paths = shard_paths(folder)
     shards: list[ShardInfo] = []
     digests, errors = [np.zeros((0, 2), dtype=np.uint64)], [np.zeros(0, dtype=bool)]
-    corrupt: list[CorruptShard] = []
+    corrupt: dict[str, str] = {}
     with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
         for path, result in zip(paths, pool.map(lambda path: _inspect(path, schema), paths), strict=True):
             if isinstance(result, CorruptShardError):
                 _quarantine(run_dir, path)
-                corrupt.append(CorruptShard(path, str(result)))
+                corrupt[path.name] = str(result)
                 continue
             shards.append(result[0])
             digests.append(result[1])
@@ -96,7 +88,7 @@ def scan_run(run_dir: Path | str, schema: RowSchema, *, written: bool = False) -
     digests.clear()
     done, failed = KeySet.of(every), KeySet.of(every[np.concatenate(errors)])
     twice = len(every) - len(done)
-    return RunScan(tuple(shards), done, failed, tuple(corrupt), twice, every if twice else None)
+    return RunScan(tuple(shards), done, failed, corrupt, twice, every if twice else None)
 
 
 def _inspect(path: Path, schema: RowSchema) -> tuple[ShardInfo, Digests, NDArray[np.bool_]] | CorruptShardError:

@@ -54,10 +54,8 @@ def status_of(info: Any) -> str:
 
 
 def follow(client: JobClient, job_id: str, echo: Callable[[str], None], sleep: Callable[[float], None]) -> int:
-    """Echo the job's log until it ends or its cluster is lost; return the exit code.
-
-    A connection that breaks is opened again.
-    """
+    """Echo the job's log until it ends or its cluster is lost; return the exit code. A connection that breaks is opened
+    again."""
     from aiohttp import ClientError  # Ray's client asks by it, and lets through what it raises
 
     shown = 0  # characters echoed so far

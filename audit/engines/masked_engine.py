@@ -104,10 +104,8 @@ class MaskedEngine:
 
 
 def pair_scores(first: list[int], second: list[int], mask: int, log_probs: LogProbs) -> tuple[float, float]:
-    """Pseudo-log-likelihood (nats) of the shared tokens in each of two sequences with their special tokens.
-
-    Each shared token is masked alone, everything else being seen (Nangia et al. 2020, metric.py).
-    """
+    """Pseudo-log-likelihood (nats) of the shared tokens in each of two sequences with their special tokens. Each shared
+    token is masked alone, everything else being seen (Nangia et al. 2020, metric.py)."""
     totals = [0.0, 0.0]
     for k, (ids, positions) in enumerate(zip((first, second), shared_positions(first, second), strict=True)):
         for start in range(0, len(positions), BATCH_SEQUENCES):

@@ -26,14 +26,12 @@ _EXAMPLE_URL = "http://127.0.0.1:8000/v1"
 @dataclass
 class EndpointConfig:
     """One OpenAI-compatible endpoint; or, where its url ends in /infer, one that answers {prompt, task_id} with
-    {response}: it takes no temperature, seed or number of tokens, and tells no likelihood.
-
-    `weight` is its share among endpoints that have a free slot; `concurrency` bounds the requests in flight there;
-    `api_key_env` is the NAME of the environment variable with the key (a server without keys needs none to be set);
-    `timeout_s` bounds one whole attempt, connection included. `max_tokens_field` is "max_completion_tokens" and
-    `send_temperature` (with it top_p) false for endpoints that refuse the usual fields; `top_logprobs` is the most that
-    the endpoint allows, up to 20. `reply_model` is the name that its replies carry, where that is not `model`.
-    """
+    {response}: it takes no temperature, seed or number of tokens, and tells no likelihood. `weight` is its share among
+    endpoints that have a free slot; `concurrency` bounds the requests in flight there; `api_key_env` is the NAME of the
+    environment variable with the key (a server without keys needs none to be set); `timeout_s` bounds one whole
+    attempt, connection included. `max_tokens_field` is "max_completion_tokens" and `send_temperature` (with it top_p)
+    false for endpoints that refuse the usual fields; `top_logprobs` is the most that the endpoint allows, up to 20.
+    `reply_model` is the name that its replies carry, where that is not `model`."""
 
     url: str = _EXAMPLE_URL
     model: str = ""
@@ -53,12 +51,9 @@ class EndpointConfig:
 
 @dataclass
 class RetryConfig:
-    """How failures are retried.
-
-    Delay before retry k (1, 2, ...) is min(max_delay_s, base_delay_s * 2**(k-1)), less a random part of up to `jitter`
-    (0-1) of it. `max_attempts` bounds the attempts of a request that fails while others are answered; after
-    `outage_s` without an answer from any endpoint the run stops.
-    """
+    """How failures are retried. Delay before retry k (1, 2, ...) is min(max_delay_s, base_delay_s * 2**(k-1)), less a
+    random part of up to `jitter` (0-1) of it. `max_attempts` bounds the attempts of a request that fails while others
+    are answered; after `outage_s` without an answer from any endpoint the run stops."""
 
     max_attempts: int = 6
     base_delay_s: float = 0.5

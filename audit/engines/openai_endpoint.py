@@ -146,10 +146,8 @@ class Endpoint:
         )
 
     async def _call(self, request: Request | None) -> str | Failure:
-        """The body of a reply with status 200, to GET /models (`request` None) or to a chat completion.
-
-        Failures are returned and not raised: an exception of the client holds the request with its headers.
-        """
+        """The body of a reply with status 200, to GET /models (`request` None) or to a chat completion. Failures are
+        returned and not raised: an exception of the client holds the request with its headers."""
         try:
             async with asyncio.timeout(self.config.timeout_s):
                 if request is None:

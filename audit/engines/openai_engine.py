@@ -47,11 +47,9 @@ class OpenAIEngine:
         self._counts: Counter[str] = Counter(generations=0, error_rows=0, retries=0)
 
     async def start(self) -> None:
-        """Check every endpoint. Those that do not answer are left out until they do, if at least one answers.
-
-        Raises EndpointAuthError when an endpoint refuses its key, and EngineLoadError when none answers or one does
-        not serve its model.
-        """
+        """Check every endpoint. Those that do not answer are left out until they do, if at least one answers. Raises
+        EndpointAuthError when an endpoint refuses its key, and EngineLoadError when none answers or one does not serve
+        its model."""
         await self.close()
         self._connect()
         try:
@@ -73,12 +71,10 @@ class OpenAIEngine:
             await self.close()
 
     async def run(self, requests: Sequence[Request]) -> list[Generation]:
-        """Generations in the order of `requests`.
-
-        A request that an endpoint refuses, or that keeps failing while others are answered, gives
-        `Generation(error=...)`. Raises EndpointAuthError when a key is refused and EngineError when no endpoint answers
-        for `retry.outage_s`; every other call of the same `run` is then cancelled.
-        """
+        """Generations in the order of `requests`. A request that an endpoint refuses, or that keeps failing while
+        others are answered, gives `Generation(error=...)`. Raises EndpointAuthError when a key is refused and
+        EngineError when no endpoint answers for `retry.outage_s`; every other call of the same `run` is then
+        cancelled."""
         if any(request.continuations or request.pieces for request in requests):
             raise ConfigError(
                 "The likelihood of a given text (reading=option_text) needs engine vllm: a chat completions endpoint "
@@ -269,10 +265,8 @@ WITHIN_S = 2.0
 
 
 def probe(models: Sequence[ModelConfig], letters: Sequence[bool]) -> list[AuditError | None]:
-    """Of each model with engine openai, why it cannot serve; None where it can, or where waiting may help.
-
-    letters: whether the log-probabilities of letters are needed of each.
-    """
+    """Of each model with engine openai, why it cannot serve; None where it can, or where waiting may help. letters:
+    whether the log-probabilities of letters are needed of each."""
 
     async def all_of_them() -> list[BaseException | None]:
         engines = map(OpenAIEngine, models)

@@ -51,11 +51,9 @@ def chat_body(request: Request, model: ModelConfig, endpoint: EndpointConfig) ->
 
 def read_chat(text: str, request: Request, engine_id: str, redactor: Redactor, asked: str = "") -> Generation | Failure:
     """The generation in a body with status 200, or why there is none. asked: the model whose reply it has to be.
-
     Letters are read among the first token's `top_logprobs` (20 at most): one that is not there is None, as an endpoint
-    cannot be asked for a token at any rank (the top-k truncation that li2026 calls failure F3c; engine vllm has no
-    such limit). Whatever the body is, nothing is raised, and a generation's text is valid Unicode.
-    """
+    cannot be asked for a token at any rank (the top-k truncation that li2026 calls failure F3c; engine vllm has no such
+    limit). Whatever the body is, nothing is raised, and a generation's text is valid Unicode."""
     body = _body(text, redactor)
     if isinstance(body, Failure):
         return body
@@ -133,10 +131,8 @@ def read_infer(text: str, request: Request, engine_id: str, redactor: Redactor) 
 
 
 def letter_logprobs(choice: Mapping[str, Any], letters: Sequence[str]) -> tuple[float | None, ...] | None:
-    """Logprob (nats) of each letter as the first token, probabilities of its token variants ("B", " B") added.
-
-    None for a letter that is not among the tokens told; None for the whole when the choice has no logprobs.
-    """
+    """Logprob (nats) of each letter as the first token, probabilities of its token variants ("B", " B") added. None for
+    a letter that is not among the tokens told; None for the whole when the choice has no logprobs."""
     first = _first(_object(choice, "logprobs").get("content"))
     if first is None or not isinstance(first.get("top_logprobs"), list):
         return None

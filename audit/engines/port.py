@@ -21,11 +21,9 @@ class Engine(Protocol):
         """Load the model or check the endpoints. Raises EngineLoadError or EndpointAuthError."""
 
     async def run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
-        """Answer in the order asked; may be called many times at once.
-
-        A request that cannot be served (prompt too long) gives `Generation(error=...)`; an engine that cannot serve
-        at all raises EngineError, and EngineDiedError where a new process could.
-        """
+        """Answer in the order asked; may be called many times at once. A request that cannot be served (prompt too
+        long) gives `Generation(error=...)`; an engine that cannot serve at all raises EngineError, and EngineDiedError
+        where a new process could."""
 
     def stats(self) -> dict[str, float]:
         """Counters since the start, such as `retries`. Every engine has `requests`: those that it is done with."""
@@ -52,10 +50,8 @@ def request_sha256(
     request: GenerationRequest, prompt_ids: Sequence[int] | None = None, options_ids: Sequence[Sequence[int]] = ()
 ) -> str:
     """What a model was given, as one word: `tokens:` and a hash of the token ids, `text:` and one of the text.
-
     prompt_ids: the prompt as the model consumed it, None where an engine tells no token ids; options_ids: the
-    continuations or letters that were scored. Limits and seeds are no part of it.
-    """
+    continuations or letters that were scored. Limits and seeds are no part of it."""
     if prompt_ids is None:
         given = [request.prompt, request.continuations, request.letters, *filter(None, (request.system,))]
         # A given text is not a message that says the same.

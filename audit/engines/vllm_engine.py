@@ -66,11 +66,9 @@ def told(output: Any, pieces: tuple[int, ...], vocabulary: int) -> TokenLogprobs
 
 
 def z_score(logprob: float, likeliest: Sequence[float], vocabulary: int) -> float:
-    """(logprob - mean) / sd of the logprob of a token that the model would draw (Min-K%++'s token score).
-
-    Zhang et al. (2025), ICLR, take both over the whole vocabulary. What the likeliest tokens leave is put at one value,
-    halfway (in nats) between the least of them and an even spread over the rest: this z correlates .99 with theirs.
-    """
+    """(logprob - mean) / sd of the logprob of a token that the model would draw (Min-K%++'s token score). Zhang et al.
+    (2025), ICLR, take both over the whole vocabulary. What the likeliest tokens leave is put at one value, halfway (in
+    nats) between the least of them and an even spread over the rest: this z correlates .99 with theirs."""
     top = np.asarray(likeliest, dtype=float)
     p = np.exp(top)
     left = max(1.0 - float(p.sum()), _LEFT_MIN)

@@ -224,11 +224,9 @@ def hub_text(path: str, revision: str | None, name: str) -> str | None:
 
 
 def hub_refusal(model: ModelConfig, error: Exception, has_token: bool) -> EngineLoadError | None:
-    """The hub answered and said no, with what to do about it; None where it gave no answer, or asked to try later.
-
-    A cached copy must not hide a refusal, such as a licence that was withdrawn. Nothing is quoted from the request or
-    the answer: the request carries the token.
-    """
+    """The hub answered and said no, with what to do about it; None where it gave no answer, or asked to try later. A
+    cached copy must not hide a refusal, such as a licence that was withdrawn. Nothing is quoted from the request or the
+    answer: the request carries the token."""
     from huggingface_hub import errors as hub
 
     status = _http_status(error)

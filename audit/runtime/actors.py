@@ -147,11 +147,9 @@ class EnginePool:
     def load(
         self, timeout_s: float, note: Callable[[str], None] = print, others: Callable[[], bool] = lambda: False
     ) -> Iterator[None]:
-        """Load every replica; yields while it has to be waited for. Raises EngineError that says why one is not.
-
-        `note` is told while GPUs are waited for: they may be another job's, or an autoscaler's to come. While `others`
-        of this job run the wait has no end: theirs come free when they are done.
-        """
+        """Load every replica; yields while it has to be waited for. Raises EngineError that says why one is not. `note`
+        is told while GPUs are waited for: they may be another job's, or an autoscaler's to come. While `others` of this
+        job run the wait has no end: theirs come free when they are done."""
         try:
             began = yield from self._wait_for_gpus(timeout_s, note, others)
             waiting = [actor.start.remote() for actor in self.actors]

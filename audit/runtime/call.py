@@ -18,10 +18,9 @@ _WEIGHT = 0.1  # of the newest observation of a replica's pace
 
 class Balancer:
     """Affinity first, so that the prefix cache is hit; the replica that is done soonest when that one lags behind.
-
     `slack` is how many requests more than at that replica may wait at an affinity's own. Requests at a slow replica
-    count for more, as its pace shows: else the chunks in flight end up waiting for it alone (`tests/bench/fleet.py`).
-    """
+    count for more, as its pace shows: else the chunks in flight end up waiting for it alone
+    (`tests/bench/fleet.py`)."""
 
     def __init__(self, replicas: int, slack: int = 32) -> None:
         self._load = [0] * replicas

@@ -45,12 +45,9 @@ def canary_first(tasks: NDArray[np.int64], n_parts: int, *, alone: bool) -> Iter
 
 class Canary:
     """Counts a model's answers as they are stored, until it has those of QUESTIONS questions; stops it where more than
-    half of these are unparsed, before the rest is paid for.
-
-    Of a model that leaves 10 % unparsed this has probability P(X >= 11), X ~ Binomial(20, .1), = 7e-7; of one that
-    leaves 30 %, .017; of one that leaves 90 % the stop is missed with probability 7e-6. Questions are counted and not
-    answers: those of one question fail together.
-    """
+    half of these are unparsed, before the rest is paid for. Of a model that leaves 10 % unparsed this has probability
+    P(X >= 11), X ~ Binomial(20, .1), = 7e-7; of one that leaves 30 %, .017; of one that leaves 90 % the stop is missed
+    with probability 7e-6. Questions are counted and not answers: those of one question fail together."""
 
     def __init__(self) -> None:
         self.questions = self.answers = self.unparsed = 0

@@ -84,10 +84,8 @@ def question_blocks(questions: QuestionFile) -> Iterator[tuple[int, str, list[st
 
 
 class ChunkRun:
-    """A run of every chunk. Its stages start at once, in the background: they can do so while an engine loads.
-
-    Stage processes need some seconds to start; the first calls then wait in the engine actors until these are ready.
-    """
+    """A run of every chunk. Its stages start at once, in the background: they can do so while an engine loads. Stage
+    processes need some seconds to start; the first calls then wait in the engine actors until these are ready."""
 
     def __init__(self, context: StageContext, n_tasks: int, chunks_in_flight: int, load_timeout_s: float) -> None:
         self._still_s = load_timeout_s + _NO_PROGRESS_S

@@ -31,15 +31,12 @@ class Placement:
 def plan_placement(
     tensor_parallel_size: int, executor: str, cluster_gpus: float, largest_node_gpus: float, *, autoscale: bool = False
 ) -> Placement | None:
-    """The placement of one engine; None where the cluster has no GPU (vLLM's CPU build then serves).
-
-    autoscale: GPUs are asked for whether they are there or not; an autoscaler starts what a placement group waits for.
-
-    executor `mp`: all GPUs on one node, held by the engine actor, whose vLLM forks one worker a GPU. executor `ray`:
-    one bundle a GPU, packed but allowed to span nodes; vLLM's own Ray workers take them. No CPU is reserved: vLLM's
-    workers ask Ray for none, and eight replicas on eight CPUs would leave none for the stages, which would wait for
-    ever. Raises ConfigError when the model cannot fit.
-    """
+    """The placement of one engine; None where the cluster has no GPU (vLLM's CPU build then serves). autoscale: GPUs
+    are asked for whether they are there or not; an autoscaler starts what a placement group waits for. executor `mp`:
+    all GPUs on one node, held by the engine actor, whose vLLM forks one worker a GPU. executor `ray`: one bundle a GPU,
+    packed but allowed to span nodes; vLLM's own Ray workers take them. No CPU is reserved: vLLM's workers ask Ray for
+    none, and eight replicas on eight CPUs would leave none for the stages, which would wait for ever. Raises
+    ConfigError when the model cannot fit."""
     if cluster_gpus == 0 and not autoscale:
         return None
     need = tensor_parallel_size
@@ -59,12 +56,10 @@ def plan_placement(
 
 
 def may_run_beside(engines: Iterable[ModelConfig], running: Iterable[ModelConfig], cluster_gpus: float) -> bool:
-    """Do these engines gain by starting while those run?
-
-    Together they must ask for no more GPUs than the cluster has (infinite: an autoscaler starts them). Of two that
-    compute on the CPUs one waits: they would share the same cores. So does one of two that call the same server: its
-    `concurrency` is what that server bears, and it may have to swap models. A scripted engine takes nothing.
-    """
+    """Do these engines gain by starting while those run? Together they must ask for no more GPUs than the cluster has
+    (infinite: an autoscaler starts them). Of two that compute on the CPUs one waits: they would share the same cores.
+    So does one of two that call the same server: its `concurrency` is what that server bears, and it may have to swap
+    models. A scripted engine takes nothing."""
     new, old = list(engines), list(running)
     if sum(_gpus(one, cluster_gpus) for one in (*new, *old)) > cluster_gpus:
         return False
@@ -108,11 +103,9 @@ def run_in_turns(
     may_join: Callable[[str, Collection[str]], bool],
     ended: Callable[[str, AuditError | None], None],
 ) -> None:
-    """Run all, in the order of `runs` where they cannot run at once.
-
-    may_join(name, running): is there room for it beside those? ended(name, error): it ran to its end, or raised this;
-    the others go on. ShardError (the disk or the run directory) and what is no AuditError end all.
-    """
+    """Run all, in the order of `runs` where they cannot run at once. may_join(name, running): is there room for it
+    beside those? ended(name, error): it ran to its end, or raised this; the others go on. ShardError (the disk or the
+    run directory) and what is no AuditError end all."""
     waiting, running, refused = list(runs), dict[str, Generator[None]](), set[str]()
     asked_at = -math.inf  # who may join; again once one has ended
     with ExitStack() as opened:

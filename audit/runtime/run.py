@@ -64,11 +64,9 @@ def run_audit(
     hooks: Hooks = NO_HOOKS,
 ) -> RunResult:
     """Run (or resume) an audit. Raises AuditError when nothing could be run; a failed model is reported by name.
-
-    analysis: {seed, thresholds, control_benchmark}, what the verdict is reached with, for the manifest.
-    early: the rule that may stop a model before its last question; None asks all. hooks: what the command has done when
-    the run starts and when it fails.
-    """
+    analysis: {seed, thresholds, control_benchmark}, what the verdict is reached with, for the manifest. early: the rule
+    that may stop a model before its last question; None asks all. hooks: what the command has done when the run starts
+    and when it fails."""
     config, schema = resolved.config, resolved.audit.schema
     if len(resolved.failed) == len(config.model):
         raise EngineError(

@@ -95,10 +95,8 @@ class StageContext:
 
 
 class TaskReader:
-    """Chunk ids -> tasks -> their question and part.
-
-    Files are opened by the first call: what fails there reaches the driver in words, what fails in a constructor not.
-    """
+    """Chunk ids -> tasks -> their question and part. Files are opened by the first call: what fails there reaches the
+    driver in words, what fails in a constructor not."""
 
     def __init__(self, context: StageContext) -> None:
         self._context = context
@@ -165,11 +163,9 @@ class PrepareStage:
 
 
 class AnswerStage:
-    """Tasks -> what the model was asked, its answer and its score -> a shard on disk.
-
-    Passes on only counts, so nothing large reaches the driver. The shard is written here and not by a stage of its own:
-    the rows need no second trip between processes, and a process that imports Ray Data takes seconds to start.
-    """
+    """Tasks -> what the model was asked, its answer and its score -> a shard on disk. Passes on only counts, so nothing
+    large reaches the driver. The shard is written here and not by a stage of its own: the rows need no second trip
+    between processes, and a process that imports Ray Data takes seconds to start."""
 
     def __init__(self, context: StageContext) -> None:
         self._context = context

@@ -151,10 +151,8 @@ def _stderr_held_back() -> Iterator[None]:
 
 
 def run_command(words: Sequence[str], log: Path) -> int:
-    """Run a command on a node of the cluster, with one GPU where there are any; its exit code. What it says: `log`.
-
-    Ray must run; files are on a disk that every node sees.
-    """
+    """Run a command on a node of the cluster, with one GPU where there are any; its exit code. What it says: `log`. Ray
+    must run; files are on a disk that every node sees."""
     gpus = 1 if ray.cluster_resources().get("GPU", 0) else 0
     task = ray.remote(_run).options(num_cpus=0, num_gpus=gpus, max_retries=0)
     return ray.get(task.remote(list(words), str(log), str(Path.cwd())))

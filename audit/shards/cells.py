@@ -73,10 +73,8 @@ def pick(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
 
 
 def pair_batches(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> list[CellOutcomes]:
-    """Record batches with `cell_columns` -> one CellOutcomes per (model, benchmark), sorted.
-
-    Raises DataError when a key occurs twice, or when one question has different groups or option counts.
-    """
+    """Record batches with `cell_columns` -> one CellOutcomes per (model, benchmark), sorted. Raises DataError when a
+    key occurs twice, or when one question has different groups or option counts."""
     rows = _numbered(batches, schema)
     by_cell: dict[tuple[str, str], list[int]] = {}
     for code, (model, benchmark, *_) in enumerate(rows.sorts):

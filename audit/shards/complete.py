@@ -63,11 +63,8 @@ def contents(seen: Mapping[Revised, int]) -> list[dict[str, Any]]:
 
 
 def cell_rows(run_dir: Path, seen: Seen) -> tuple[CellRows, ...]:
-    """Each model and benchmark that has rows or should have, sorted.
-
-    Raises ShardError when the shards hold rows that the manifest does not ask for, ConfigError when the manifest cannot
-    be read.
-    """
+    """Each model and benchmark that has rows or should have, sorted. Raises ShardError when the shards hold rows that
+    the manifest does not ask for, ConfigError when the manifest cannot be read."""
     found: Counter[tuple[str, str]] = Counter()
     for (model, benchmark, _), rows in seen.items():
         found[model, benchmark] += rows
@@ -141,11 +138,9 @@ def read_outcomes(
     also: Sequence[str] = (),
     each: Callable[[pa.RecordBatch], None] | None = None,
 ) -> Outcomes:
-    """The outcomes of one run, in one pass.
-
-    answers: see `cell_columns`. each: called with every batch, of the columns of pairing and those that `also` names.
-    Raises ShardError when there are no shards, DataError when a key occurs twice.
-    """
+    """The outcomes of one run, in one pass. answers: see `cell_columns`. each: called with every batch, of the columns
+    of pairing and those that `also` names. Raises ShardError when there are no shards, DataError when a key occurs
+    twice."""
     paired = cell_columns(schema, answers=answers)
     seen = Seen()
 
@@ -167,11 +162,9 @@ _COSTS = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens")
 
 
 def run_cost(run_dirs: RunDirs, schema: RowSchema) -> Cost:
-    """{model: {arm: {role: {calls, prompt_tokens, cached_tokens, completion_tokens}}}}.
-
-    Every row is one call of the model that answers, and one more where it was asked again; calls before it are counted
-    in the audit's own columns, `<role>_calls` and `<role>_*_tokens`. A role without a call in an arm is left out.
-    """
+    """{model: {arm: {role: {calls, prompt_tokens, cached_tokens, completion_tokens}}}}. Every row is one call of the
+    model that answers, and one more where it was asked again; calls before it are counted in the audit's own columns,
+    `<role>_calls` and `<role>_*_tokens`. A role without a call in an arm is left out."""
     sums: dict[tuple[str, str], Counter[str]] = {}
     counted = [([], "count_all"), *((name, "sum") for name in ("reasked", *schema.cost_columns))]
     for batch in together(iter_columns(run_dirs, schema, ("model", "arm", "reasked", *schema.cost_columns))):
@@ -191,7 +184,6 @@ def run_cost(run_dirs: RunDirs, schema: RowSchema) -> Cost:
 
 def count_answers(rows: pa.Table, schema: RowSchema) -> pa.Table:
     """Per arm and level: rows, errors, unparsed, read, scored, correct, and the sums of the schema's calls and tokens.
-
     scored: rows that are right or wrong. read: answers that were read in a reply or its letters, so that they could be
     unparsed; questions: of all rows."""
     setting = ["arm", schema.level]
@@ -242,11 +234,9 @@ class VerifyReport:
 
 
 def verify_run(run_dir: Path | str, schema: RowSchema, expected: KeySet, attempt: str) -> VerifyReport:
-    """Compare a run with what it should hold, after removing rows whose key is also in an older shard.
-
-    expected: the keys that it should hold (`KeySet.of(digest_grid(...))`).
-    Damaged shards are moved to quarantine and their rows counted as missing.
-    """
+    """Compare a run with what it should hold, after removing rows whose key is also in an older shard. expected: the
+    keys that it should hold (`KeySet.of(digest_grid(...))`). Damaged shards are moved to quarantine and their rows
+    counted as missing."""
     run_dir = Path(run_dir)
     scan = scan_run(run_dir, schema)
     if scan.digests is not None:

@@ -80,10 +80,8 @@ def whole_file(
     path: Path, data: bytes | memoryview | None = None, guard: AbstractContextManager[None] | None = None
 ) -> Iterator[BinaryIO]:
     """A file to write, which then stands at `path` whole or not at all; in the working copy of a run on object storage
-    the object is written too. data: all that will be written, where that is at hand; guard: as of `write_file`.
-
-    Raises ShardError when the disk refuses; then no temporary file is left and what was at `path` is unchanged.
-    """
+    the object is written too. data: all that will be written, where that is at hand; guard: as of `write_file`. Raises
+    ShardError when the disk refuses; then no temporary file is left and what was at `path` is unchanged."""
     tmp = path.parent / f".{path.name}.{uuid.uuid4().hex}{TMP_SUFFIX}"
     try:
         try:

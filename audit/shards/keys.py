@@ -38,10 +38,8 @@ def digest(*texts: str) -> int:
 
 
 def count_requests(original: Mapping[str, Set[str]], varied: Mapping[str, Sequence[tuple[int, str]]]) -> RequestCounts:
-    """Variations that sent the very request of their original, or of an earlier variation of the same item.
-
-    original: hashes by item; varied: (level, hash) by item. Only items with both are compared.
-    """
+    """Variations that sent the very request of their original, or of an earlier variation of the same item. original:
+    hashes by item; varied: (level, hash) by item. Only items with both are compared."""
     compared = same = repeated = 0
     items = set()
     for id_ in varied.keys() & original.keys():
@@ -163,9 +161,7 @@ class KeySet:
 
 def rows_to_table(rows: Sequence[Mapping[str, Any]], schema: RowSchema) -> pa.Table:
     """Rows, {column: value}, in order. Text that is not valid Unicode (lone surrogates) gets U+FFFD in its place.
-
-    Raises ShardError, naming the column, when one is missing or unknown, or a value does not fit it.
-    """
+    Raises ShardError, naming the column, when one is missing or unknown, or a value does not fit it."""
     names = schema.columns.names
     for row in rows:
         if len(row) != len(names) or not all(name in row for name in names):

@@ -145,10 +145,8 @@ def package_versions() -> dict[str, str]:
 
 
 def fingerprint(config: Mapping[str, Any], schema: RowSchema, **also: Any) -> str:
-    """sha256 (hex) of what decides the rows: the config less NOT_RESULTS, audit and schema version, and `also`.
-
-    also: what the config only points to, such as prompt_sha256=... or sampled_ids=[...]. Order of keys is irrelevant.
-    """
+    """sha256 (hex) of what decides the rows: the config less NOT_RESULTS, audit and schema version, and `also`. also:
+    what the config only points to, such as prompt_sha256=... or sampled_ids=[...]. Order of keys is irrelevant."""
     decisive = {
         "config": deciding(config), "audit": schema.audit, "schema_version": schema.version, **redact(plain(also))
     }  # fmt: skip
@@ -177,10 +175,8 @@ def merge_models(
     run_dir: Path, known: Mapping[str, Mapping[str, Any]], found: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     """The facts of each model for the manifest: those found now, and what an earlier start knew where now is null.
-
     Revisions are no part of the fingerprint, because a model that could not be resolved (gated, hub down) has none. So
-    they are compared here: ConfigError when a model's weights, or those of the model that answers, changed since.
-    """
+    they are compared here: ConfigError when a model's weights, or those of the model that answers, changed since."""
     merged: dict[str, dict[str, Any]] = {}
     for name, facts in found.items():
         before = known.get(name, {})
@@ -257,12 +253,10 @@ def open_run_dir(
     models: Mapping[str, Mapping[str, Any]] | None = None,
     analysis: Mapping[str, Any] | None = None,
 ) -> RunDir:
-    """Create a run directory or resume it: lock it, check that it belongs to this config, start a new attempt.
-
-    models: {name: facts} for the manifest (`merge_models`). analysis: for the manifest.
-    Raises ConfigError when the directory belongs to another config (it shows which keys differ) or cannot be written,
-    ShardError when another live driver uses it.
-    """
+    """Create a run directory or resume it: lock it, check that it belongs to this config, start a new attempt. models:
+    {name: facts} for the manifest (`merge_models`). analysis: for the manifest. Raises ConfigError when the directory
+    belongs to another config (it shows which keys differ) or cannot be written, ShardError when another live driver
+    uses it."""
     path = Path(run_dir)
 
     def begin() -> Manifest:

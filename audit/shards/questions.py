@@ -38,11 +38,9 @@ CODE_SCHEMA = QUESTION_SCHEMA.append(pa.field("code", _CODE))
 
 
 def write_questions(run_dir: Path | str, questions: Iterable[Question]) -> int:
-    """Write RUN_DIR/questions.arrow (whole or not at all) in the order given; returns how many.
-
-    Raises BenchmarkError when an id occurs twice or some are programming problems and others are not, ShardError when
-    the disk refuses. One batch is in memory at a time.
-    """
+    """Write RUN_DIR/questions.arrow (whole or not at all) in the order given; returns how many. Raises BenchmarkError
+    when an id occurs twice or some are programming problems and others are not, ShardError when the disk refuses. One
+    batch is in memory at a time."""
     path = Path(run_dir) / QUESTIONS
     seen: set[int] = set()
     rest = iter(questions)

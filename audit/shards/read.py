@@ -61,12 +61,10 @@ class RunScan:
 
 
 def scan_run(run_dir: Path | str, schema: RowSchema, *, written: bool = False) -> RunScan:
-    """Open and validate every shard of a run. For the driver that holds the directory.
-
-    Files that are no valid shard (truncated, empty, another schema) are moved to RUN_DIR/quarantine, so that their rows
-    are redone; temporary files that a killed writer left are removed, unless shards are being `written` now. Memory: 17
-    bytes a row, 48 while they are sorted. Raises ShardError when a file may not be read or moved.
-    """
+    """Open and validate every shard of a run. For the driver that holds the directory. Files that are no valid shard
+    (truncated, empty, another schema) are moved to RUN_DIR/quarantine, so that their rows are redone; temporary files
+    that a killed writer left are removed, unless shards are being `written` now. Memory: 17 bytes a row, 48 while they
+    are sorted. Raises ShardError when a file may not be read or moved."""
     run_dir = Path(run_dir)
     folder = run_dir / SHARDS
     if not written:
@@ -127,10 +125,8 @@ def _quarantine(run_dir: Path, path: Path) -> None:
 
 
 def drop_rows(run_dir: Path | str, schema: RowSchema, which: KeySet, design: Design, *, attempt: str) -> int:
-    """Rewrite shards without the rows whose keys are in `which`, so that they are run again; how many were dropped.
-
-    A part of the design goes as a whole: its rows are run together. A damaged shard is left to `scan_run`.
-    """
+    """Rewrite shards without the rows whose keys are in `which`, so that they are run again; how many were dropped. A
+    part of the design goes as a whole: its rows are run together. A damaged shard is left to `scan_run`."""
     run_dir = Path(run_dir)
     part_of = {setting: number for number, part in enumerate(design.parts) for setting in part.settings}
     wanted = [np.zeros((0, 2), dtype=np.uint64)]
@@ -170,10 +166,8 @@ def _part_digests(table: pa.Table, schema: RowSchema, part_of: dict[Setting, int
 
 
 def shard_files(run_dirs: RunDirs) -> list[Path]:
-    """The shards of these runs, in the order of their names.
-
-    ShardError where a run has none, or where a finished run's shard is not the file that its manifest lists.
-    """
+    """The shards of these runs, in the order of their names. ShardError where a run has none, or where a finished run's
+    shard is not the file that its manifest lists."""
     files = []
     for run_dir in map(Path, [run_dirs] if isinstance(run_dirs, (str, Path)) else run_dirs):
         found = shard_paths(run_dir / SHARDS)
@@ -210,10 +204,8 @@ def _sha256_once(path: Path, size: int, mtime_ns: int) -> str:
 
 def iter_columns(run_dirs: RunDirs, schema: RowSchema, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The record batches, at most 1,024 rows each, with these columns, shard by shard in the order of their names.
-
     columns: names of the schema, and `n_options`. Raises ShardError when there is no shard or one is damaged,
-    ConfigError for an unknown column.
-    """
+    ConfigError for an unknown column."""
     known = [*schema.columns.names, N_OPTIONS]
     unknown = sorted(set(columns) - set(known))
     if unknown:

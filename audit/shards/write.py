@@ -23,10 +23,8 @@ _MODEL_CHARS = 80
 
 
 def shard_name(models: set[str], digests: Digests, format: str = "arrow") -> str:
-    """File name of the shard with these keys, in any order: `<model>-<16 hex>.arrow`.
-
-    The same keys always give the same name, so a chunk that is run again replaces its own shard.
-    """
+    """File name of the shard with these keys, in any order: `<model>-<16 hex>.arrow`. The same keys always give the
+    same name, so a chunk that is run again replaces its own shard."""
     if format not in FORMATS:
         raise ShardError(
             f"Unknown shard format: {format!r}. Expected {' or '.join(FORMATS)}, such as store.format=arrow"
@@ -42,11 +40,9 @@ def write_shard(
     run_dir: Path | str, table: pa.Table, schema: RowSchema, *, attempt: str, format: str = "arrow"
 ) -> ShardInfo:
     """Write one table of `schema` as RUN_DIR/shards/<shard_name>; whole or not at all, on disk when this returns.
-
     run_dir: a folder, or the URL of object storage: there the name has the attempt too (`object_store` says why).
     Raises ShardError when the table is not of the schema, has no row, has a key twice, when `attempt` was superseded,
-    or when the disk refuses. Then no partial file is left and what was there before is unchanged.
-    """
+    or when the disk refuses. Then no partial file is left and what was there before is unchanged."""
     if not table.num_rows or not table.schema.equals(schema.columns, check_metadata=True):
         raise ShardError(
             f"A shard of audit {schema.audit} holds exactly its columns, and at least one row. "

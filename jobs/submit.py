@@ -14,22 +14,14 @@ import asyncio
 import shlex
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 TERMINAL = ("SUCCEEDED", "FAILED", "STOPPED")
 EXIT_NO_DRIVER = 1
 EXIT_STOPPED = 130
 _TRIES = 30  # to reach a cluster that does not answer, two seconds apart
-
-
-class JobClient(Protocol):
-    """The part of ray.job_submission.JobSubmissionClient that is used here."""
-
-    def get_job_info(self, job_id: str) -> Any: ...
-
-    def tail_job_logs(self, job_id: str) -> AsyncIterator[str]: ...
 
 
 def exit_code(status: str, driver_exit_code: int | None) -> int:
@@ -42,10 +34,8 @@ def exit_code(status: str, driver_exit_code: int | None) -> int:
         return EXIT_STOPPED
     if status == "SUCCEEDED":
         return 0
-    # A driver killed by signal N has code -N; a shell writes that as 128 + N.
-    code = EXIT_NO_DRIVER if driver_exit_code in (None, 0) else driver_exit_code
-    assert code is not None  # noqa: S101
-    return 128 - code if code < 0 else code
+    code = driver_exit_code or EXIT_NO_DRIVER
+    return 128 - code if code < 0 else code  # killed by signal N it is -N, which a shell writes as 128 + N
 
 
 def status_of(info: Any) -> str:
@@ -53,9 +43,9 @@ def status_of(info: Any) -> str:
     return str(getattr(info.status, "value", info.status))
 
 
-def follow(client: JobClient, job_id: str, echo: Callable[[str], None], sleep: Callable[[float], None]) -> int:
+def follow(client: Any, job_id: str, echo: Callable[[str], None], sleep: Callable[[float], None]) -> int:
     """Echo the job's log until it ends or its cluster is lost; return the exit code. A connection that breaks is opened
-    again."""
+    again. client: a JobSubmissionClient."""
     from aiohttp import ClientError  # Ray's client asks by it, and lets through what it raises
 
     shown = 0  # characters echoed so far

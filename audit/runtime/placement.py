@@ -77,15 +77,13 @@ def _on_cpus(model: ModelConfig, cluster_gpus: float) -> bool:
 
 
 def _servers(models: Iterable[ModelConfig]) -> set[tuple[str, int, str]]:
-    return {_server(endpoint.url) for model in models if model.engine == "openai" for endpoint in model.endpoints}
-
-
-def _server(url: str) -> tuple[str, int, str]:
-    """What a URL calls, however it is spelt: host, port and path."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""  # in lower case
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    return "localhost" if host in _LOOPBACK else host, port, parts.path.rstrip("/")
+    """What their URLs call, however they are spelt: host, port and path."""
+    found = set()
+    for url in (urlsplit(one.url) for model in models if model.engine == "openai" for one in model.endpoints):
+        host = "localhost" if url.hostname in _LOOPBACK else url.hostname or ""
+        port = url.port or (443 if url.scheme == "https" else 80)
+        found.add((host, port, url.path.rstrip("/")))
+    return found
 
 
 STEP_S = 0.05

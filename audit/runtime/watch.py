@@ -33,6 +33,7 @@ from audit.shards.shard_file import read_shard, shard_paths
 from audit.shards.working_copy import named
 
 _SAMPLE = ("model", "arm", "question_id", "response", "options", "answer", "answer_number", "error")
+_COUNTED = ("model", "arm", "question_id", "reading", "answer_form", "parsed", "correct")
 _PRICED = ("name", "engine", "tensor_parallel_size", "replicas")
 _SHOWN = 120
 
@@ -129,19 +130,7 @@ def _called(manifest: Manifest) -> dict[str, tuple[ModelConfig, ModelConfig]]:
 @lru_cache(maxsize=65536)
 def _counted(path: Path, size: int, mtime_ns: int, schema: RowSchema) -> list[tuple[str, pa.Table]]:
     """The counts of a shard by model; a shard is read once, however often one looks."""
-    columns = (
-        "model",
-        "arm",
-        schema.level,
-        "question_id",
-        "reading",
-        "answer_form",
-        "parsed",
-        "correct",
-        *schema.failure_columns,
-        *schema.cost_columns,
-    )
-    rows = read_shard(path, schema, columns)
+    rows = read_shard(path, schema, (*_COUNTED, schema.level, *schema.failure_columns, *schema.cost_columns))
     names = pc.unique(rows["model"]).to_pylist()
     return [(name, count_answers(rows.filter(pc.equal(rows["model"], name)), schema)) for name in names]
 

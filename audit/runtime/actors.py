@@ -53,7 +53,8 @@ def build_engine(spec: EngineSpec) -> Engine:
         from audit.engines.openai_engine import OpenAIEngine
 
         return OpenAIEngine(spec.model)
-    assert spec.weights is not None  # noqa: S101 - of an engine that loads some
+    if spec.weights is None:
+        raise EngineLoadError(f"Model {spec.model.name} has no resolved weights.")
     if spec.model.engine == "masked_lm":
         from audit.engines.masked_engine import MaskedEngine
 

@@ -1,6 +1,5 @@
 """CrowS-Pairs: shared tokens, shared words and the metric by hand; a masked model that is a table of numbers."""
 
-import asyncio
 import json
 import math
 from pathlib import Path
@@ -11,9 +10,10 @@ from published_items import items_of
 
 from audit.benchmarks.items import LESS, MORE, Item
 from audit.engines.config import ModelConfig
-from audit.engines.masked_engine import MaskedEngine, pair_scores
+from audit.engines.masked_engine import pair_scores
 from audit.errors import DataError, EngineLoadError
 from audit.records import FinishReason, Generation
+from audit.runtime.actors import EngineSpec, build_engine
 from audit.scoring.pll import (
     NEITHER,
     ask_sentences,
@@ -97,7 +97,7 @@ def test_the_metric_keeps_neutral_pairs_in_n() -> None:
 
 def test_a_masked_model_without_weights_does_not_start() -> None:
     with pytest.raises(EngineLoadError, match="no resolved weights"):
-        asyncio.run(MaskedEngine(ModelConfig(name="bert"), None, "bert/0").start())
+        build_engine(EngineSpec(ModelConfig(name="bert", engine="masked_lm"), None, "bert/0", False, ""))
 
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "crows"

@@ -1,5 +1,5 @@
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -43,9 +43,7 @@ def test_any_slice_is_what_was_written(file: QuestionFile, a: int, b: int) -> No
 
 def test_length_ids_and_iteration(file: QuestionFile) -> None:
     assert len(file) == N
-    names = file.names()
-    assert isinstance(names, Iterator)
-    found = [pair for benchmarks, ids in names for pair in zip(benchmarks, ids, strict=True)]
+    found = [pair for benchmarks, ids in file.names() for pair in zip(benchmarks, ids, strict=True)]
     assert found == [(question(k).benchmark, f"q{k}") for k in range(N)]
     assert list(file) == [question(k) for k in range(N)]
     assert file[N - 1] == question(N - 1)

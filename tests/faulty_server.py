@@ -35,8 +35,7 @@ class Call:
 @dataclass
 class Reply:
     """What to send. `fault` is "" (nothing wrong), "reset", "hang", "drip" (a byte now and then) or "truncate" (half of
-    the announced body).
-    """
+    the announced body)."""
 
     status: int = 200
     body: Any = None

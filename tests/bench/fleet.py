@@ -193,10 +193,8 @@ class Fleet:
 
 
 def ideal_s(work_s: float, slower: Sequence[float], deaths_s: Sequence[float]) -> float:
-    """When all of the work would be done, were it spread at any moment over all that live.
-
-    slower: of each replica. deaths_s: when some of those that are not slow die.
-    """
+    """When all of the work would be done, were it spread at any moment over all that live. slower: of each replica.
+    deaths_s: when some of those that are not slow die."""
     rate, done, at = sum(SLOTS / times for times in slower), 0.0, 0.0
     for death in sorted(deaths_s):
         if done + rate * (death - at) >= work_s:

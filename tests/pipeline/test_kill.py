@@ -32,10 +32,8 @@ def assert_every_key_once(run_dir) -> None:
 
 
 def assert_complete(sweep, run) -> str:
-    """The same sweep again ends well, with every key once, and does not touch the shards that were there.
-
-    What it printed.
-    """
+    """The same sweep again ends well, with every key once, and does not touch the shards that were there. What it
+    printed."""
     before = {p.name: p.stat().st_mtime_ns for p in (run.run_dir / "shards").glob("*.arrow")}
     done = sweep(*SWEEP, "model.scripted.scripted.latency_s=0", run_dir=run.run_dir)
     assert done.code == 0, done.out

@@ -210,10 +210,8 @@ def autoscaled(machines: Machines, job: Job) -> None:
 
 
 def two_autoscaled(machines: Machines, job: Job) -> None:
-    """Two replicas ask for a GPU each, and get a node each.
-
-    Not submitted: what the fake provider starts unpacks a job's files into one folder, each node in the other's way.
-    """
+    """Two replicas ask for a GPU each, and get a node each. Not submitted: what the fake provider starts unpacks a
+    job's files into one folder, each node in the other's way."""
     job.start(machines.drive)
     job.wait()
 

@@ -52,9 +52,7 @@ def _faults() -> dict[str, Callable[[Call], Reply]]:
 
 class Hostile:
     """`behave` of a FaultyServer: SHARE of the calls get a fault that the seed draws. Counts what it did.
-
-    changed_after: answers of the model's first version.
-    """
+    changed_after: answers of the model's first version."""
 
     def __init__(self, seed: int, share: float = SHARE, changed_after: int = 40) -> None:
         self._rng, self._share, self._faults, self._changed_after = random.Random(seed), share, _faults(), changed_after

@@ -30,10 +30,8 @@ _NOBODY = "02:00:00:00:00:99"  # an address that no machine has
 
 
 def own_network() -> list[str] | None:
-    """The words that give a command a network of its own; None where this machine allows none.
-
-    Processes are its own too, so that all of them end with it, however it ends.
-    """
+    """The words that give a command a network of its own; None where this machine allows none. Processes are its own
+    too, so that all of them end with it, however it ends."""
     own = ["--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
     for words in (["unshare", *own], ["unshare", "--map-root-user", *own]):
         bridge = [*words, "ip", "link", "add", "name", "trial", "type", "bridge"]

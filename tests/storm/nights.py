@@ -197,10 +197,8 @@ def night(
     plan: Sequence[str], last_kill: float = math.inf, moments_s: tuple[float, float] = (12.0, 4.0),
 ) -> Night:  # fmt: skip
     """Disturb one run until all of `plan` was done, `last_kill` (monotonic) is past or it ended, then let it end.
-
     moments_s: the first kill of a start comes within so many seconds (from Ray's start over the engine's to the work),
-    the next ones within so many of the one before.
-    """
+    the next ones within so many of the one before."""
     rng, one, begun = random.Random(seed), Night(seed), time.monotonic()
     run_dir, log = folder / f"night-{seed}", folder / f"night-{seed}.log"
     kinds = list(plan)

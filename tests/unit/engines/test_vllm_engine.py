@@ -45,12 +45,9 @@ class EngineDeadError(REAL.VLLMServerError):  # type: ignore[name-defined, misc]
 
 class FakeLLM:
     """A token a character, in lower case; the logprob of each hangs on the character and on how many tokens stand
-    before it. Replies with the number of prompt tokens.
-
-    Raises `error` for prompts that hold a 0, as AsyncLLM.generate raises it (a ValueError is wrapped); `errored`
-    afterwards where the engine died. Its prefix cache holds blocks of `block` tokens. Of cached positions it tells
-    nonsense, or nothing (`short`): as vLLM's two model runners do.
-    """
+    before it. Replies with the number of prompt tokens. Raises `error` for prompts that hold a 0, as AsyncLLM.generate
+    raises it (a ValueError is wrapped); `errored` afterwards where the engine died. Its prefix cache holds blocks of
+    `block` tokens. Of cached positions it tells nonsense, or nothing (`short`): as vLLM's two model runners do."""
 
     def __init__(
         self, error: Exception | None = None, dies: bool = False, block: int = 1000, short: bool = False

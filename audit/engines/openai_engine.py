@@ -204,11 +204,10 @@ class OpenAIEngine:
         there it counts what is answered now, after the last failure."""
         if kind not in BAD_REPLY:
             return self._last_answer > started
-        return self._last_answer > failed_before or await self._answers_a_greeting()
-
-    async def _answers_a_greeting(self) -> bool:
-        """Whether an endpoint answers something else now: what tells a row's fault from the endpoint's where nobody
-        else is there to be answered, as for the last row of a run. A refusal is an answer."""
+        if self._last_answer > failed_before:
+            return True
+        # Something else is asked: that tells a row's fault from the endpoint's where nobody else is there to be
+        # answered, as for the last row of a run. A refusal is an answer.
         lease, endpoint, result = await self._ask(HELLO)
         if isinstance(result, Generation):
             self._note_alive(lease, endpoint)

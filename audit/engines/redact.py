@@ -23,8 +23,11 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         # Longest first, so that a key that contains another is cut whole.
-        kept = {s for s in secrets if len(s) >= _MIN_KEY_CHARS_IN_MESSAGES}
-        self._secrets = sorted({text for s in kept for text in _spellings(s)}, key=len, reverse=True)
+        spelt: set[str] = set()
+        for key in (s for s in secrets if len(s) >= _MIN_KEY_CHARS_IN_MESSAGES):
+            encoded = base64.b64encode(key.encode()).decode().rstrip("=")
+            spelt |= {key, key.upper(), key.lower(), key[::-1], encoded}  # as a server may echo it
+        self._secrets = sorted(spelt, key=len, reverse=True)
 
     def message(self, text: str) -> str:
         """`text` for an error message: redacted first, then one printable line of at most MESSAGE_CHARS characters."""
@@ -40,12 +43,6 @@ class Redactor:
             if len(secret) >= _MIN_KEY_CHARS_IN_GENERATIONS:
                 text = text.replace(secret, REMOVED)
         return text
-
-
-def _spellings(secret: str) -> set[str]:
-    """A key as a server may echo it: as it is, in one case, backwards, in base64."""
-    encoded = base64.b64encode(secret.encode()).decode().rstrip("=")
-    return {secret, secret.upper(), secret.lower(), secret[::-1], encoded}
 
 
 class RedactingFilter(logging.Filter):

@@ -113,12 +113,9 @@ class VllmEngine:
 
             check_batch_invariant(self._config.name, current_platform)
         try:
-            args = AsyncEngineArgs(**engine_args(self._config, self._path, self._revision, self._on_gpu))
-            self.serve(
-                AsyncLLM.from_engine_args(args),
-                partial(SamplingParams, output_kind=RequestOutputKind.FINAL_ONLY),
-                LoRARequest,
-            )
+            args = engine_args(self._config, self._path, self._revision, self._on_gpu, is_cpu_build())
+            llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**args))
+            self.serve(llm, partial(SamplingParams, output_kind=RequestOutputKind.FINAL_ONLY), LoRARequest)
             end_children_with_me()
             # Reading is cheap, a missing template is not: it would fail on every question.
             self._chat_ids([{"role": "user", "content": "ready?"}])
@@ -265,12 +262,11 @@ class VllmEngine:
             # An engine whose output loop ended hands that loop's error to every request: none of them is at fault.
             if self._llm.errored:
                 raise EngineDiedError(f"The vLLM engine {self.engine_id} died: {cause}"[:_ERROR_CHARS]) from error
-            if not is_refusal(error):
+            # By name, so that vllm need not be imported: its client errors are those that a request caused.
+            if not {cls.__name__ for cls in type(cause).__mro__} & {"VLLMClientError", "ValueError"}:
                 text = f"The vLLM engine {self.engine_id} failed: {type(cause).__name__}: {cause}"
                 raise EngineError(text[:_ERROR_CHARS]) from error
             raise _RefusedRequest(f"vLLM refused the request: {cause}"[:_ERROR_CHARS]) from error
-        if not outputs:
-            raise EngineError(f"The vLLM engine {self.engine_id} returned nothing.")
         return outputs[-1]
 
     async def _adapter(self, folder: str) -> Any:
@@ -324,12 +320,6 @@ class _RefusedRequest(Exception):
     """This request cannot be served; the engine can serve others."""
 
 
-def is_refusal(error: BaseException) -> bool:
-    """Whether vLLM refused one request as invalid, by the error's name, so that vllm need not be imported. A ValueError
-    of the checks before a request is queued arrives as the cause of an EngineGenerateError."""
-    return bool({cls.__name__ for cls in type(_cause(error)).__mro__} & {"VLLMClientError", "ValueError"})
-
-
 def _cause(error: BaseException) -> BaseException:
     """What an EngineGenerateError wraps (it says nothing itself); any other error as it is."""
     wrapped = error.__cause__ if type(error).__name__ == "EngineGenerateError" else None
@@ -355,11 +345,9 @@ def is_cpu_build(version: Callable[[str], str] = metadata.version) -> bool:
     return False
 
 
-def engine_args(
-    config: ModelConfig, path: str, revision: str | None, on_gpu: bool, cpu_build: bool | None = None
-) -> dict[str, Any]:
-    """The arguments of AsyncEngineArgs (and LLM); `engine_args` of the model config has the last word. cpu_build: None
-    looks at what is installed (a CPU build can run on a machine with GPUs)."""
+def engine_args(config: ModelConfig, path: str, revision: str | None, on_gpu: bool, cpu_build: bool) -> dict[str, Any]:
+    """The arguments of AsyncEngineArgs (and LLM); `engine_args` of the model config has the last word. cpu_build: a CPU
+    build can run on a machine with GPUs."""
     args: dict[str, Any] = {
         "model": path,
         "dtype": config.dtype,
@@ -378,17 +366,17 @@ def engine_args(
         args["tensor_parallel_size"] = config.tensor_parallel_size
         if config.tensor_parallel_size > 1:
             args["distributed_executor_backend"] = config.executor
-    if is_cpu_build() if cpu_build is None else cpu_build:
+    if cpu_build:
         # A seeded request whose prompt is prefilled in chunks crashes vLLM's CPU build.
         args["enable_chunked_prefill"] = False
         args["max_num_batched_tokens"] = max(8192, config.max_model_len or 0)
     return args | config.engine_args
 
 
-def engine_environment(config: ModelConfig, on_gpu: bool, n_cpus: int, cpu_build: bool | None = None) -> dict[str, str]:
-    """Environment variables that vLLM reads when it is imported; `cpu_build` as for `engine_args`."""
+def engine_environment(config: ModelConfig, on_gpu: bool, n_cpus: int, cpu_build: bool) -> dict[str, str]:
+    """Environment variables that vLLM reads when it is imported."""
     env = {"VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": os.environ.get("VLLM_LOGGING_LEVEL", "WARNING")}
-    if not on_gpu or (is_cpu_build() if cpu_build is None else cpu_build):
+    if not on_gpu or cpu_build:
         env |= {
             "VLLM_CPU_KVCACHE_SPACE": str(config.cpu_kv_cache_gib),
             "VLLM_CPU_NUM_OF_RESERVED_CPU": "0",

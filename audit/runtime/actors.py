@@ -59,10 +59,10 @@ def build_engine(spec: EngineSpec) -> Engine:
         from audit.engines.masked_engine import MaskedEngine
 
         return MaskedEngine(spec.model, spec.weights, spec.engine_id)
-    from audit.engines.vllm_engine import VllmEngine, engine_environment
+    from audit.engines.vllm_engine import VllmEngine, engine_environment, is_cpu_build
 
     # Of this machine, and before vllm is imported. Ray has set one thread, the actor's share of the CPUs.
-    os.environ |= engine_environment(spec.model, spec.on_gpu, len(os.sched_getaffinity(0)))
+    os.environ |= engine_environment(spec.model, spec.on_gpu, len(os.sched_getaffinity(0)), is_cpu_build())
     path = local_path(spec.model, spec.weights)
     return VllmEngine(spec.model, path, spec.weights.hub_revision, spec.engine_id, spec.on_gpu)
 
@@ -145,9 +145,7 @@ class EnginePool:
     told: dict[str, float] = field(default_factory=dict)
     done: int = 0
 
-    def load(
-        self, timeout_s: float, note: Callable[[str], None] = print, others: Callable[[], bool] = lambda: False
-    ) -> Iterator[None]:
+    def load(self, timeout_s: float, note: Callable[[str], None], others: Callable[[], bool]) -> Iterator[None]:
         """Load every replica; yields while it has to be waited for. Raises EngineError that says why one is not. `note`
         is told while GPUs are waited for: they may be another job's, or an autoscaler's to come. While `others` of this
         job run the wait has no end: theirs come free when they are done."""

@@ -29,8 +29,8 @@ class Balancer:
         self._slack = slack
         self._lock = threading.Lock()
 
-    def take(self, affinity: str, requests: int) -> int:
-        """The replica for these requests, which count as waiting until `give_back`."""
+    def take(self, affinity: str) -> int:
+        """The replica for this request, which counts as waiting until `give_back`."""
         with self._lock:
             asked = self._asked()
             chosen = home = self._home(affinity, asked)
@@ -39,7 +39,7 @@ class Balancer:
                 least = min(asked, key=lambda replica: self._queue(replica, usual))
                 if self._queue(home, usual) > self._queue(least, usual) + self._slack:
                     chosen = least
-            self._load[chosen] += requests
+            self._load[chosen] += 1
             return chosen
 
     def give_back(self, replica: int, requests: int, seconds: float | None = None) -> None:
@@ -153,7 +153,7 @@ class EngineCaller:
     def _send(self, requests: Sequence[GenerationRequest], indices: Iterable[int]) -> dict[Any, Share]:
         shares: dict[int, list[int]] = {}
         for i in indices:
-            shares.setdefault(self._balancer.take(requests[i].affinity, 1), []).append(i)
+            shares.setdefault(self._balancer.take(requests[i].affinity), []).append(i)
         return {
             self._engines[replica].run.remote([requests[i] for i in own]): Share(replica, own, time.monotonic())
             for replica, own in shares.items()

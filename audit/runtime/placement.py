@@ -61,15 +61,12 @@ def may_run_beside(engines: Iterable[ModelConfig], running: Iterable[ModelConfig
     So does one of two that call the same server: its `concurrency` is what that server bears, and it may have to swap
     models. A scripted engine takes nothing."""
     new, old = list(engines), list(running)
-    if sum(_gpus(one, cluster_gpus) for one in (*new, *old)) > cluster_gpus:
+    wanted = sum(one.tensor_parallel_size * one.replicas for one in (*new, *old) if one.engine == "vllm")
+    if 0 < cluster_gpus < wanted:
         return False
     if any(_on_cpus(one, cluster_gpus) for one in new) and any(_on_cpus(one, cluster_gpus) for one in old):
         return False
     return not _servers(new) & _servers(old)
-
-
-def _gpus(model: ModelConfig, cluster_gpus: float) -> int:
-    return model.tensor_parallel_size * model.replicas if model.engine == "vllm" and cluster_gpus else 0
 
 
 def _on_cpus(model: ModelConfig, cluster_gpus: float) -> bool:

@@ -48,7 +48,15 @@ def write_questions(run_dir: Path | str, questions: Iterable[Question]) -> int:
     schema = CODE_SCHEMA if step and step[0].code else QUESTION_SCHEMA
     with whole_file(path) as file, pa.ipc.new_file(file, schema) as writer:
         while step:
-            _no_repeat(step, seen)
+            for question in step:
+                key = hash((question.benchmark, question.id))  # not the text: a run may have millions
+                if key in seen:
+                    raise BenchmarkError(
+                        f"Question id {question.id!r} occurs twice in {question.benchmark}. Ids must be unique, "
+                        "because a row is found again by its id; give repeated items ids such as "
+                        f"{question.id!r} and {question.id + '#2'!r}."
+                    )
+                seen.add(key)
             if odd := [q for q in step if bool(q.code) != (schema is CODE_SCHEMA)]:
                 raise BenchmarkError(
                     f"{odd[0].benchmark} cannot be asked beside the run's other questions: programming problems are "
@@ -63,17 +71,6 @@ def write_questions(run_dir: Path | str, questions: Iterable[Question]) -> int:
 def _stored(question: Question, name: str) -> Any:
     value = getattr(question, name)
     return asdict(value) if isinstance(value, Code) else value
-
-
-def _no_repeat(step: list[Question], seen: set[int]) -> None:
-    for question in step:
-        key = hash((question.benchmark, question.id))
-        if key in seen:
-            raise BenchmarkError(
-                f"Question id {question.id!r} occurs twice in {question.benchmark}. Ids must be unique, because a row "
-                f"is found again by its id; give repeated items ids such as {question.id!r} and {question.id + '#2'!r}."
-            )
-        seen.add(key)
 
 
 class QuestionFile:
@@ -101,9 +98,7 @@ class QuestionFile:
         return self._length
 
     def slice(self, start: int, stop: int) -> list[Question]:
-        """Questions at positions start..stop-1; IndexError when the range leaves the file."""
-        if not 0 <= start <= stop <= len(self):
-            raise IndexError(f"Questions {start}..{stop} asked for; {self.path} holds positions 0..{len(self)}.")
+        """Questions at positions start..stop-1."""
         found: list[Question] = []
         for k in range(start // BATCH_ROWS, -(-stop // BATCH_ROWS)):
             low, high = max(start - k * BATCH_ROWS, 0), min(stop - k * BATCH_ROWS, BATCH_ROWS)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from audit.errors import ConfigError, ShardError
+from audit.errors import ShardError
 from audit.records import Design, Reading, Setting
 from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches, pick
 from audit.shards.files import QUARANTINE, SHARDS, TMP_SUFFIX, disk_error, file_sha256, whole_file
@@ -67,8 +67,11 @@ def scan_run(run_dir: Path | str, schema: RowSchema, *, written: bool = False) -
     are sorted. Raises ShardError when a file may not be read or moved."""
     run_dir = Path(run_dir)
     folder = run_dir / SHARDS
-    if not written:
-        _remove_leftovers(folder)
+    for path in () if written else [p for p in folder.glob(f".*{TMP_SUFFIX}") if p.is_file()]:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise disk_error(path, error) from error
     paths = shard_paths(folder)
     shards: list[ShardInfo] = []
     digests, errors = [np.zeros((0, 2), dtype=np.uint64)], [np.zeros(0, dtype=bool)]
@@ -103,14 +106,6 @@ def _inspect(path: Path, schema: RowSchema) -> tuple[ShardInfo, Digests, NDArray
     except CorruptShardError as error:
         return error
     return info, np.concatenate(digests), np.concatenate(errors)
-
-
-def _remove_leftovers(folder: Path) -> None:
-    for path in [p for p in folder.glob(f".*{TMP_SUFFIX}") if p.is_file()]:
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise disk_error(path, error) from error
 
 
 def _quarantine(run_dir: Path, path: Path) -> None:
@@ -204,12 +199,7 @@ def _sha256_once(path: Path, size: int, mtime_ns: int) -> str:
 
 def iter_columns(run_dirs: RunDirs, schema: RowSchema, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The record batches, at most 1,024 rows each, with these columns, shard by shard in the order of their names.
-    columns: names of the schema, and `n_options`. Raises ShardError when there is no shard or one is damaged,
-    ConfigError for an unknown column."""
-    known = [*schema.columns.names, N_OPTIONS]
-    unknown = sorted(set(columns) - set(known))
-    if unknown:
-        raise ConfigError(f"Unknown columns: {unknown}. Known: {', '.join(known)}.")
+    columns: names of the schema, and `n_options`. Raises ShardError when there is no shard or one is damaged."""
     stored = list(dict.fromkeys("options" if name == N_OPTIONS else name for name in columns))
     for path in shard_files(run_dirs):
         for batch in iter_batches(path, schema, stored):
@@ -257,7 +247,4 @@ def open_dataset(run_dir: Path | str, schema: RowSchema) -> ds.Dataset:
     import pyarrow.dataset as ds  # here: where pandas is installed it takes half a second
 
     files = shard_files(run_dir)
-    kinds = {path.suffix for path in files}
-    if len(kinds) != 1 or not kinds <= set(SUFFIXES):
-        raise ShardError(f"{Path(run_dir) / SHARDS} mixes {sorted(kinds)} files; a run holds one format.")
-    return ds.dataset(list(map(str, files)), format=kinds.pop().removeprefix("."), schema=schema.columns)
+    return ds.dataset(list(map(str, files)), format=files[0].suffix.removeprefix("."), schema=schema.columns)

@@ -13,7 +13,7 @@ from audit.errors import ShardError
 from audit.shards.attempt import as_attempt, check_attempt, check_stored_attempt
 from audit.shards.files import SHARDS, disk_error, sync_folder, write_file
 from audit.shards.keys import Digests, digests_of_table
-from audit.shards.object_store import ObjectStore, is_url, open_store
+from audit.shards.object_store import is_url, open_store
 from audit.shards.schema import RowSchema
 from audit.shards.shard_file import FORMATS, ShardInfo, column_sums, read_shard
 from audit.shards.working_copy import withdraw
@@ -25,10 +25,6 @@ _MODEL_CHARS = 80
 def shard_name(models: set[str], digests: Digests, format: str = "arrow") -> str:
     """File name of the shard with these keys, in any order: `<model>-<16 hex>.arrow`. The same keys always give the
     same name, so a chunk that is run again replaces its own shard."""
-    if format not in FORMATS:
-        raise ShardError(
-            f"Unknown shard format: {format!r}. Expected {' or '.join(FORMATS)}, such as store.format=arrow"
-        )
     order = np.lexsort((digests[:, 1], digests[:, 0]))
     digest = hashlib.sha256(np.ascontiguousarray(digests[order]).tobytes()).hexdigest()[:16]
     model = next(iter(models)) if len(models) == 1 else "models"
@@ -52,11 +48,19 @@ def write_shard(
         if nulls := table.column(name).null_count:
             raise ShardError(f"Key column {name!r} is null in {nulls} rows; every row needs a key.")
     digests = digests_of_table(table, schema)
-    _no_duplicates(table, schema, digests)
+    _, first, counts = np.unique(digests, axis=0, return_index=True, return_counts=True)
+    if len(twice := first[counts > 1]):
+        row = {name: table.column(name)[int(twice.min())].as_py() for name in schema.key}
+        raise ShardError(f"{len(twice)} keys occur more than once in one shard, such as {row}. A key is written once.")
     name = shard_name(set(table.column("model").unique().to_pylist()), digests, format)
-    if is_url(run_dir):
-        return _put_table(open_store(str(run_dir)), Path(SHARDS) / name, table, attempt)
-    return store_table(Path(run_dir), Path(run_dir) / SHARDS / name, table, attempt)
+    path = Path(SHARDS) / name
+    if not is_url(run_dir):
+        return store_table(Path(run_dir), Path(run_dir) / path, table, attempt)
+    store, path = open_store(str(run_dir)), path.with_suffix(f".{attempt[:8]}{path.suffix}")
+    data = _encode(table, path.suffix)
+    check_stored_attempt(store, attempt)
+    store.put(path.as_posix(), data)
+    return ShardInfo(path, table.num_rows, hashlib.sha256(data).hexdigest())
 
 
 def store_table(run_dir: Path, path: Path, table: pa.Table, attempt: str) -> ShardInfo:
@@ -67,18 +71,11 @@ def store_table(run_dir: Path, path: Path, table: pa.Table, attempt: str) -> Sha
     return ShardInfo(path, table.num_rows, hashlib.sha256(data).hexdigest())
 
 
-def _put_table(store: ObjectStore, path: Path, table: pa.Table, attempt: str) -> ShardInfo:
-    path = path.with_suffix(f".{attempt[:8]}{path.suffix}")
-    data = _encode(table, path.suffix)
-    check_stored_attempt(store, attempt)
-    store.put(path.as_posix(), data)
-    return ShardInfo(path, table.num_rows, hashlib.sha256(data).hexdigest())
-
-
-def keep_rows(run_dir: Path, path: Path, schema: RowSchema, keep: NDArray[np.bool_], attempt: str) -> ShardInfo | None:
-    """Rewrite a shard with the rows of mask `keep` (rows,); None when no row is left and the file is removed."""
+def keep_rows(run_dir: Path, path: Path, schema: RowSchema, keep: NDArray[np.bool_], attempt: str) -> None:
+    """Rewrite a shard with the rows of mask `keep` (rows,); the file is removed when no row is left."""
     if keep.any():
-        return store_table(run_dir, path, read_shard(path, schema).filter(pa.array(keep)), attempt)
+        store_table(run_dir, path, read_shard(path, schema).filter(pa.array(keep)), attempt)
+        return
     with as_attempt(run_dir, attempt):
         try:
             path.unlink()
@@ -86,15 +83,6 @@ def keep_rows(run_dir: Path, path: Path, schema: RowSchema, keep: NDArray[np.boo
         except OSError as error:
             raise disk_error(path, error) from error
         withdraw(path)
-    return None
-
-
-def _no_duplicates(table: pa.Table, schema: RowSchema, digests: Digests) -> None:
-    _, first, counts = np.unique(digests, axis=0, return_index=True, return_counts=True)
-    twice = first[counts > 1]
-    if len(twice):
-        row = {name: table.column(name)[int(twice.min())].as_py() for name in schema.key}
-        raise ShardError(f"{len(twice)} keys occur more than once in one shard, such as {row}. A key is written once.")
 
 
 def _encode(table: pa.Table, suffix: str) -> memoryview:

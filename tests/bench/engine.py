@@ -72,17 +72,17 @@ def raw(run_dir: Path) -> dict[str, float]:
     from outcome_tables import iter_outcomes
 
     from audit.config import load_model_config
-    from audit.engines.vllm_engine import engine_args, engine_environment
+    from audit.engines.vllm_engine import engine_args, engine_environment, is_cpu_build
     from audit.engines.weights import local_path, resolve_weights
 
     rows = list(iter_outcomes(run_dir))
     model = load_model_config(rows[0].model)
     weights = resolve_weights(model)
     path = local_path(model, weights)
-    os.environ |= engine_environment(model, on_gpu(), n_cpus=os.cpu_count() or 1)
+    os.environ |= engine_environment(model, on_gpu(), os.cpu_count() or 1, is_cpu_build())
     from vllm import LLM, SamplingParams
 
-    args = engine_args(model, path, weights.hub_revision, on_gpu())
+    args = engine_args(model, path, weights.hub_revision, on_gpu(), is_cpu_build())
     llm = LLM(**args)
     routed = sent(llm, model, router_requests(run_dir))
     scored = sent(llm, model, [GenerationRequest(row.prompt, "", "", 0, continuations=row.options) for row in rows])

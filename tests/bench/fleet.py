@@ -132,7 +132,7 @@ class Fleet:
                     self._send(call)
 
     def _send(self, call: Call) -> None:
-        call.replica = self.balancers[call.stage].take(f"q{call.question}", 1)
+        call.replica = self.balancers[call.stage].take(f"q{call.question}")
         self.replicas[call.replica].waiting.append(call)
         share = self.shares.setdefault((call.chunk, call.stage, call.replica), Share(self.now))
         share.requests += 1

@@ -46,13 +46,13 @@ def prompts(benchmark: Path, n: int, kind: str) -> tuple[list[Item], list[int]]:
 def timed(name: str, benchmark: Path, n: int) -> dict[str, Any]:
     """Seconds and logprobs of each kind of prompt, by one of them. Those that are timed: twice, the second is told."""
     from audit.config import load_model_config
-    from audit.engines.vllm_engine import engine_args, engine_environment
+    from audit.engines.vllm_engine import engine_args, engine_environment, is_cpu_build
     from audit.engines.weights import local_path, resolve_weights
 
     model = load_model_config(MODEL)
     path = local_path(model, resolve_weights(model))
-    os.environ |= engine_environment(model, on_gpu(), n_cpus=len(os.sched_getaffinity(0)))
-    score = SCORERS[name](model, path, engine_args(model, path, None, on_gpu()))
+    os.environ |= engine_environment(model, on_gpu(), len(os.sched_getaffinity(0)), is_cpu_build())
+    score = SCORERS[name](model, path, engine_args(model, path, None, on_gpu(), is_cpu_build()))
     found: dict[str, Any] = {}
     for kind in KINDS:
         items, _ = prompts(benchmark, n, kind)

@@ -52,7 +52,7 @@ def engine_here(embedded_model_dir: Path) -> Iterator[EnginePool]:
     try:
         with keep_engines():
             pool = take_pool(model, resolve_weights(model), "", start_pool)
-            for _ in pool.load(600):
+            for _ in pool.load(600, print, lambda: False):
                 time.sleep(0.1)
             give_back(pool, failed=False)
             yield pool

@@ -93,18 +93,12 @@ def test_a_wrong_value_is_refused_before_anything_starts(overrides, words):
 @pytest.mark.parametrize(
     ("key", "instead"),
     [
-        ("tensor_parallel_size=2", "model.smollm2_135m.tensor_parallel_size=<GPUs>"),
         ("pipeline_parallel_size=2", "model.smollm2_135m.tensor_parallel_size=<GPUs>"),
-        ("data_parallel_size=2", "model.smollm2_135m.replicas=<engines>"),
         ("data_parallel_size_local=2", "model.smollm2_135m.replicas=<engines>"),
-        ("distributed_executor_backend=ray", "model.smollm2_135m.executor=mp or"),
-        ("model=someone/else", "model.smollm2_135m.path=<hub id or local folder>"),
         ("tokenizer=someone/else", "model.smollm2_135m.path=<hub id or local folder>"),
-        ("revision=main", "model.smollm2_135m.revision=<commit>"),
         ("tokenizer_revision=main", "model.smollm2_135m.revision=<commit>"),
         ("trust_remote_code=true", "model.smollm2_135m.trust_remote_code=true"),
         ("hf_token=secret", "HF_TOKEN in the environment"),
-        ("max_model_len=64", "model.smollm2_135m.max_model_len=<tokens>"),
         ("logprobs_mode=raw_logits", "nothing: options are scored"),
     ],
 )

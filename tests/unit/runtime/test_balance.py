@@ -9,7 +9,7 @@ def homes(balancer: Balancer, questions: int = 200) -> list[int]:
     """Where each goes while nothing waits."""
     found = []
     for i in range(questions):
-        replica = balancer.take(f"q{i}", 1)
+        replica = balancer.take(f"q{i}")
         balancer.give_back(replica, 1)
         found.append(replica)
     return found
@@ -17,8 +17,8 @@ def homes(balancer: Balancer, questions: int = 200) -> list[int]:
 
 def test_a_question_stays_with_its_replica_until_that_lags_by_more_than_the_slack() -> None:
     balancer = Balancer(4, slack=5)
-    home = balancer.take("q", 1)
-    taken = [balancer.take("q", 1) for _ in range(6)]
+    home = balancer.take("q")
+    taken = [balancer.take("q") for _ in range(6)]
     assert taken == [home] * 5 + [taken[-1]] and taken[-1] != home  # 1 + 5 there, none elsewhere
 
 
@@ -33,7 +33,7 @@ def test_a_slow_replica_is_spared_before_its_queue_is_long() -> None:
             balancer.give_back(replica, 0, seconds)
     slow = next(f"q{i}" for i, home in enumerate(homes(Balancer(2))) if home == 1)
     # Paces 1 and 4, mean 2.5: a request there counts 1.6, one at the other .4; the fourth would make it 6.4 > .4 + 5.
-    assert [balancer.take(slow, 1) for _ in range(5)] == [1, 1, 1, 0, 0]
+    assert [balancer.take(slow) for _ in range(5)] == [1, 1, 1, 0, 0]
 
 
 def test_a_lost_replicas_questions_are_spread_and_the_others_stay() -> None:
@@ -47,7 +47,7 @@ def test_a_lost_replicas_questions_are_spread_and_the_others_stay() -> None:
 def test_the_last_replica_is_not_replaced() -> None:
     balancer = Balancer(2)
     assert balancer.lost(0)
-    assert not balancer.lost(1) and balancer.take("q", 1) == 1  # who asks it hears that it is gone
+    assert not balancer.lost(1) and balancer.take("q") == 1  # who asks it hears that it is gone
 
 
 def test_an_unreachable_replica_is_passed_over_and_then_has_its_questions_back(monkeypatch) -> None:

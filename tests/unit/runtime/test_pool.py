@@ -75,7 +75,7 @@ def test_an_engine_that_no_node_has_a_cpu_for_is_not_just_loading(
     cluster.state, cluster.resources = "CREATED", resources
     told: list[str] = []
     waiting = pool(actor=True)
-    loading = waiting.load(60.0, told.append)
+    loading = waiting.load(60.0, told.append, lambda: False)
     next(loading)
     assert any("no node offers a CPU" in one for one in told) is said
     cluster.loaded = True

@@ -107,6 +107,7 @@ class ModelRun:
         self._chunks: ChunkRun | None = None
         self._canary = Canary()
         self._metrics, self._charged = AuditMetrics(self.name), 0.0
+        self._timing = f"{self.name}/{self.run_dir.attempt}"
         self._before = self.run_dir.manifest.timings.get(self._timing, {}) if self.again else {}
 
     def steps(self, others: Callable[[], bool]) -> Generator[None]:
@@ -154,11 +155,8 @@ class ModelRun:
             for said in drifts(merged):
                 self.display.note(f"{pool.model}: {said}")
 
-    @property
-    def _timing(self) -> str:
-        return f"{self.name}/{self.run_dir.attempt}"
-
     def _take_engines(self, others: Callable[[], bool]) -> None:
+        self._pools = []  # those of a start that found no room were given back
         autoscale = self.resolved.config.cluster.autoscale
         start = partial(start_pool, autoscale=autoscale, again=self.again or 0)
         for one in self._models:

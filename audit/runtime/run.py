@@ -7,6 +7,7 @@ the next thing starts.
 import math
 import os
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain
@@ -85,7 +86,13 @@ def run_audit(
             run.finish()
         except KeyboardInterrupt as stop:
             _record_failure(run_dir, stop, "stopped")
-            raise type(stop)(_kept(resolved, run_dir)) from None
+            kept = 0
+            with suppress(ShardError):  # before the first shard
+                fetch_shards(run_dir.path)
+                kept = sum(count_rows(run_dir.path, schema).values())
+            raise type(stop)(
+                f"Stopped: {kept:,} rows kept in {named(run_dir.path)}; the same command goes on."
+            ) from None
         except BaseException as error:
             if _record_failure(run_dir, error):
                 hooks.on_failure(run_dir.path, f"{type(error).__name__}: {error}")
@@ -122,16 +129,6 @@ def _describe(resolved: ResolvedRun, run_dir: RunDir, display: Display) -> None:
             f"run_dir {resolved.path} is relative: in a Ray job it lies in the job's working directory, which Ray "
             "may delete, and other nodes do not see it. Give run_dir=/shared/folder/name."
         )
-
-
-def _kept(resolved: ResolvedRun, run_dir: RunDir) -> str:
-    """What a person who stopped the run is told."""
-    try:
-        fetch_shards(run_dir.path)
-        kept = sum(count_rows(run_dir.path, resolved.audit.schema).values())
-    except ShardError:
-        kept = 0
-    return f"Stopped: {kept:,} rows kept in {named(run_dir.path)}; the same command goes on."
 
 
 def _record_failure(run_dir: RunDir, error: BaseException, status: str = "failed") -> bool:

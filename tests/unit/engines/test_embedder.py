@@ -11,7 +11,6 @@ from audit.engines.embedder import (
     Embedder,
     Embedding,
     TransformersEmbedder,
-    check_mean_pooling,
     cosine_distance,
     load_embedder,
     read_max_tokens,
@@ -104,7 +103,5 @@ def test_other_pooling_is_refused(tmp_path: Path) -> None:
     (tmp_path / "1_Pooling").mkdir()
     modes = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
     (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(modes))
-    with pytest.raises(EngineLoadError, match="pools by pooling_mode_cls_token"):
-        check_mean_pooling(tmp_path)
     with pytest.raises(EngineLoadError, match="pools by pooling_mode_cls_token"):
         TransformersEmbedder(ModelFolder("cls", "sha256:0", tmp_path))

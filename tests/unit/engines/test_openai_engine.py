@@ -257,8 +257,9 @@ def test_what_a_letter_needs_is_sent_and_what_an_endpoint_cannot_tell_is_not() -
     ids=lambda r: f"{r.status}-{r.fault or str(r.body)[:30]}",
 )
 def test_a_passing_fault_is_retried(fault: Reply) -> None:
-    (got,), calls, stats = run(first_then(fault, times=2), [request("fine")])
-    assert (got.text, got.error, len(calls), stats["retries"]) == ("fine", None, 3, 2.0)
+    times = 8 if fault.status == 429 else 2  # more than max_attempts: to be busy is no row's fault
+    (got,), calls, stats = run(first_then(fault, times=times), [request("fine")])
+    assert (got.text, got.error, len(calls), stats["retries"]) == ("fine", None, times + 1, float(times))
 
 
 def test_a_hanging_call_times_out_and_is_retried() -> None:
@@ -302,11 +303,6 @@ def test_429_pauses_the_endpoint_for_everyone_as_long_as_it_says() -> None:
 
     with_servers(use, behave, retry=replace(FAST_RETRY, max_delay_s=0.5))
     assert len(came) == 12 and min(came[1:]) - came[0] >= 0.4  # ten, one that was sent back, and its retry
-
-
-def test_429_outlasting_max_attempts_is_not_an_error_row() -> None:
-    got = one(first_then(error(429, "busy"), times=8))  # max_attempts is 4
-    assert (got.text, got.error) == ("hi", None)
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 1.5 * OUTAGE.outage_s])

@@ -108,11 +108,8 @@ def test_letters_add_the_variants_of_a_token_and_leave_absent_ones_none() -> Non
     got = generation(letters_completion(top), ("A", "B", "C"))
     assert got.option_logprobs == pytest.approx((-3.0, -1 + math.log1p(math.exp(-1)), None))
     assert failure(completion("B"), ("A", "B")).kind is Kind.MALFORMED  # no logprobs: not an answer
-
-
-def test_an_impossible_token_has_a_logprob() -> None:
-    body = letters_completion({"A": -1.5, "B": float("-inf")})
-    assert generation(body, ("A", "B")).option_logprobs == (-1.5, float("-inf"))
+    impossible = letters_completion({"A": -1.5, "B": float("-inf")})
+    assert generation(impossible, ("A", "B")).option_logprobs == (-1.5, float("-inf"))
 
 
 @pytest.mark.parametrize("count", [10**30, -1, 2.5, "7", True, None])

@@ -44,12 +44,6 @@ def test_a_lost_replicas_questions_are_spread_and_the_others_stay() -> None:
     assert {a for b, a in zip(before, after, strict=True) if b == 2} == {0, 1, 3}
 
 
-def test_the_last_replica_is_not_replaced() -> None:
-    balancer = Balancer(2)
-    assert balancer.lost(0)
-    assert not balancer.lost(1) and balancer.take("q") == 1  # who asks it hears that it is gone
-
-
 def test_an_unreachable_replica_is_passed_over_and_then_has_its_questions_back(monkeypatch) -> None:
     now = [100.0]
     monkeypatch.setattr("audit.runtime.call.time.monotonic", lambda: now[0])
@@ -68,4 +62,4 @@ def test_the_last_one_is_asked_also_while_it_is_unreachable() -> None:
     assert set(homes(balancer)) == {1}
     assert balancer.lost(1)  # the other one may come back
     assert set(homes(balancer)) == {0}
-    assert not balancer.lost(0)
+    assert not balancer.lost(0) and balancer.take("q") == 0  # who asks it hears that it is gone

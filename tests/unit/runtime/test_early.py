@@ -79,15 +79,11 @@ def test_more_than_half_of_the_first_twenty(unparsed: int, stops: bool) -> None:
     assert not canary.stops(shard(100, 100, 100))  # it has passed, or was told once
 
 
-def test_many_answers_of_few_questions_are_not_enough() -> None:
-    canary = Canary()
-    assert not canary.stops(shard(2, 40, 40))
-    assert [canary.stops(shard(9, 180, 180)) for _ in range(2)] == [False, True]  # 2 + 9 + 9 = 20 questions
-
-
-def test_likelihoods_are_not_counted() -> None:
+def test_many_answers_of_few_questions_are_not_enough_and_likelihoods_are_not_counted() -> None:
     canary = Canary()
     assert not canary.stops(shard(500, 0, 0)) and canary.questions == 0
+    assert not canary.stops(shard(2, 40, 40))
+    assert [canary.stops(shard(9, 180, 180)) for _ in range(2)] == [False, True]  # 2 + 9 + 9 = 20 questions
 
 
 @pytest.mark.parametrize(("questions", "parts"), [(100, 11), (20, 1), (7, 3), (1, 1)])

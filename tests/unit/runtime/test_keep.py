@@ -75,15 +75,9 @@ def test_the_same_model_is_started_once_and_told_of_the_next_questions():
             assert run(start, replace(A), "others") is first
         assert not first.closed and first.asked == ["others"]
         assert run(start, replace(A, max_num_seqs=8)) is not first  # another configuration is another engine
-    assert len(start.pools) == 2 and all(pool.closed for pool in start.pools)
-
-
-def test_one_in_use_is_not_given_twice():
-    start = Starts()
-    with keep_engines():
-        first = take_pool(A, None, "q", start)
-        assert take_pool(A, None, "q", start) is not first
-    assert all(pool.closed for pool in start.pools)
+        assert take_pool(A, None, "q", start) is first
+        assert take_pool(A, None, "q", start) is not first  # which is in use
+    assert len(start.pools) == 3 and all(pool.closed for pool in start.pools)
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])

@@ -44,11 +44,14 @@ def test_scan_finds_every_row_and_only_them(run: tuple[Path, str]) -> None:
     assert scan.error_keys.contains(digests_of_keys([row(9).key])).all() and len(scan.error_keys) == 1
 
 
-def test_an_empty_run_scans(run: tuple[Path, str], tmp_path: Path) -> None:
+def test_an_empty_run_scans_and_is_not_read(run: tuple[Path, str], tmp_path: Path) -> None:
     for path in (run[0], tmp_path / "nowhere"):
         scan = scan_run(path, SCHEMA)
         assert (scan.rows, len(scan.done), scan.shards) == (0, 0, ())
         assert not scan.done.contains(digests_of_keys([row().key])).any()
+    for read in (load_cells, open_dataset, lambda path, _: list(iter_outcomes(path))):
+        with pytest.raises(ShardError, match=r"No shards in .*Expected the directory of a run"):
+            read(run[0], SCHEMA)
 
 
 @settings(max_examples=50)
@@ -174,12 +177,6 @@ def test_columns_come_back_in_the_order_of_the_shards(run: tuple[Path, str], tmp
     batches = list(iter_columns([run[0], other[0]], SCHEMA, ["routers", "n_options"]))
     assert batches[0].schema.names == ["routers", "n_options"]
     assert [n for batch in batches for n in batch["n_options"].to_pylist()] == [4, 4, 4, 2]
-
-
-def test_runs_without_shards_are_refused(run: tuple[Path, str]) -> None:
-    for read in (load_cells, open_dataset, lambda path, _: list(iter_outcomes(path))):
-        with pytest.raises(ShardError, match=r"No shards in .*Expected the directory of a run"):
-            read(run[0], SCHEMA)
 
 
 def test_cells_are_paired_by_question(run: tuple[Path, str]) -> None:

@@ -4,8 +4,7 @@ An endpoint is ready when it has a free slot, is in service and is not pausing (
 smooth weighted round robin decides; an affinity's home (weighted rendezvous hashing) is preferred while that does not
 take an endpoint more than `AFFINITY_SLACK_PICKS` ahead of its share: a server-side prefix cache then sees the requests
 of one question together. `failures` in a row take an endpoint out of service. After each `cooldown_s` one request tests
-it: an answer brings it back, a failure starts the next cooldown.
-"""
+it: an answer brings it back, a failure starts the next cooldown."""
 
 import asyncio
 import hashlib

@@ -1,8 +1,7 @@
 """Texts -> sentence embeddings: one port, two adapters (transformers on CPU, vLLM pooling on GPUs).
 
 The mean of the last hidden states over a text's own tokens (padding is masked), scaled to length 1 (Reimers and
-Gurevych 2019, section 3). A text that is longer than the model holds is an error row; it is never cut.
-"""
+Gurevych 2019, section 3). A text that is longer than the model holds is an error row; it is never cut."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,8 +1,7 @@
 """A masked language model (BERT and its kin, by transformers) behind the port: which of two sentences does it prefer?
 
 It serves one kind of request: two continuations and no prompt, whose `option_logprobs` are the pseudo-log-likelihoods
-of the tokens that the two sentences share (`audit.scoring.pll`).
-"""
+of the tokens that the two sentences share (`audit.scoring.pll`)."""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -1,8 +1,7 @@
 """Configuration of the `openai` engine.
 
 No key is ever part of it: it names the environment variable that holds one. `check_endpoints` refuses what would carry
-a secret into the run's manifest, and its messages never repeat the value that they refuse.
-"""
+a secret into the run's manifest, and its messages never repeat the value that they refuse."""
 
 import math
 import re

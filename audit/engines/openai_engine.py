@@ -2,8 +2,7 @@
 
 Per request: wait for an endpoint (`dispatch`), call it, read the body (`openai_wire`), and on a failure decide what it
 means (`retry`): an error row, another attempt elsewhere, or the end of the run. An outage is never recorded as rows'
-errors: the run stops with EngineError and the same command resumes it.
-"""
+errors: the run stops with EngineError and the same command resumes it."""
 
 import asyncio
 import logging

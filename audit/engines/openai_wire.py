@@ -1,7 +1,6 @@
 """Chat completions on the wire: a Request to a body, a body to a Generation or a Failure.
 
-Bodies are read by hand: the client's models construct themselves from anything, such as a page of HTML.
-"""
+Bodies are read by hand: the client's models construct themselves from anything, such as a page of HTML."""
 
 import json
 import math

@@ -2,8 +2,7 @@
 
 vLLM's EngineCore does not notice that its parent was killed, and keeps its GPU's memory until somebody finds it. Ray
 ends it where its raylet lives on. Where both are killed at once (a job's whole process group, the kernel out of memory)
-nobody does. Linux alone: elsewhere nothing watches.
-"""
+nobody does. Linux alone: elsewhere nothing watches."""
 
 import os
 import re

@@ -1,8 +1,7 @@
 """What a failed call means, and how long to wait before the next: whose fault is it?
 
 A row's own fault makes an error row. A fault of the endpoint is never recorded as a row's error: it is retried,
-elsewhere if possible, until the run stops and can be resumed.
-"""
+elsewhere if possible, until the run stops and can be resumed."""
 
 import email.utils
 import math

@@ -3,8 +3,7 @@
 A request's label says what is scripted: `scripted.replies` names the labels that echo the question or give it back with
 every third word dropped and a sentence added, or that get a fixed text; every other request is answered, right with the
 probability that `scripted.accuracy` gives its arm (the label up to the slash), drawn from a hash of the question and
-the seed.
-"""
+the seed."""
 
 import asyncio
 import hashlib

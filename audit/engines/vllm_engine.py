@@ -3,8 +3,7 @@
 Options are scored by reading the logprob of exactly their tokens, as tokens to come (`logprob_token_ids`) or as given
 ones (`prompt_logprobs`): both tell any rank (top-k truncation is failure F3c of li2026), behind the prefix cache. The
 log-likelihood of a given text comes from `prompt_logprobs` too, and reads nothing from the prefix cache: with cached
-positions values hung on what was asked before (vllm #42019).
-"""
+positions values hung on what was asked before (vllm #42019)."""
 
 from __future__ import annotations
 

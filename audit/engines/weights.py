@@ -1,8 +1,7 @@
 """Which weights a name means: resolved to a revision before the run, made ready where the engine runs.
 
 A model's `path` is a hub id (revision = commit hash), a local folder (revision = content hash) or `package:<module>`, a
-GGUF that a Python package carries (revision = content hash); vLLM then loads a converted copy from the user's cache.
-"""
+GGUF that a Python package carries (revision = content hash); vLLM then loads a converted copy from the user's cache."""
 
 import hashlib
 import importlib.util

@@ -1,8 +1,7 @@
 """Engines that several runs of one process share: under `keep_engines()` a model is loaded once.
 
 An engine is kept where its run ended well. The engines of a run that failed are closed at once, all others at the end
-of the block, however it ends. One that nobody uses gives way to another model that would find no room beside it.
-"""
+of the block, however it ends. One that nobody uses gives way to another model that would find no room beside it."""
 
 from __future__ import annotations
 

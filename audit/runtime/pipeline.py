@@ -1,7 +1,6 @@
 """One model's questions through Ray Data: prepare -> answer, streaming, with bounded memory on the driver.
 
-The driver holds task numbers (8 bytes each) and counts. Questions are read from the run directory by the stages.
-"""
+The driver holds task numbers (8 bytes each) and counts. Questions are read from the run directory by the stages."""
 
 import io
 import logging

@@ -1,7 +1,6 @@
 """What a person sees while an audit runs: a live display on a terminal, plain lines elsewhere.
 
-Rates count what this start did; rows found from an earlier start are shown as done but not as speed.
-"""
+Rates count what this start did; rows found from an earlier start are shown as done but not as speed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """A whole run of one audit: open the run directory, run every model through the pipeline, verify, write the manifest.
 
 The order matters: whatever can be refused is refused before an engine loads; whatever is computed is on disk before
-the next thing starts.
-"""
+the next thing starts."""
 
 import math
 import os

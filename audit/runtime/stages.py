@@ -2,8 +2,7 @@
 
 A *task* is one part of one question's design: task = question index x number of parts + part index. A *chunk* is a
 block of tasks; it becomes one shard, named by its keys, so a retried chunk overwrites itself. Stages hold handles to
-the engine actors, never an engine.
-"""
+the engine actors, never an engine."""
 
 import collections
 import os

@@ -1,8 +1,7 @@
 """Arrow batches -> CellOutcomes: questions are paired across settings here and nowhere else.
 
 Strings become numbers as their batch arrives, and questions are joined by these, a block of rows at a time: runs have
-millions of rows.
-"""
+millions of rows."""
 
 from __future__ import annotations
 

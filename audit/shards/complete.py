@@ -1,8 +1,7 @@
 """Is everything there that the run asked for? Rows of the shards against the manifest's questions x settings x models.
 
 The manifest knows it from the moment before the first row: an interrupted run, a model that failed and shards that were
-deleted are all seen alike.
-"""
+deleted are all seen alike."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

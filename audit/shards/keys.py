@@ -1,8 +1,7 @@
 """Key digests: 16 bytes for each (model, benchmark, question_id, arm, level, replicate), compared in bulk.
 
 The digest of a key is the sum of a BLAKE2b digest of each of its six columns (two lanes of 64 bits, wrapping), so that
-a grid of questions x settings is one broadcast addition. Two different keys share a digest with probability 2**-128.
-"""
+a grid of questions x settings is one broadcast addition. Two different keys share a digest with probability 2**-128."""
 
 from __future__ import annotations
 

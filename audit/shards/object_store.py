@@ -12,8 +12,7 @@ A PUT shows the whole object or nothing, and a read or listing after it sees it.
   courtesy that saves work, on which nothing rests.
 
 The driver works on a copy in this machine's temporary folder (`working_copy`). Credentials are the environment's, or
-those that the machine's provider gives it; none is in a URL, so that none reaches a file.
-"""
+those that the machine's provider gives it; none is in a URL, so that none reaches a file."""
 
 from __future__ import annotations
 

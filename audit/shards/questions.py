@@ -1,8 +1,7 @@
 """RUN_DIR/questions.arrow: the run's questions, written once, read by position from any process.
 
 Record batches of 512 rows, uncompressed and memory-mapped: a task that needs questions 51,200 to 51,263 touches one
-batch, whatever the size of the file.
-"""
+batch, whatever the size of the file."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict

@@ -1,8 +1,7 @@
 """What a row is: the columns that every audit's shards share, and an audit's own beside them.
 
 A shard is an Arrow IPC file (zstd) of rows of one `RowSchema`; `pyarrow.dataset.dataset(RUN_DIR / "shards",
-format="ipc")` reads them all. The file itself names its audit and version. A key occurs once in a run.
-"""
+format="ipc")` reads them all. The file itself names its audit and version. A key occurs once in a run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

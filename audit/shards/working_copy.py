@@ -1,8 +1,7 @@
 """The copies of runs on object storage that this process works on. `object_store` says what counts there, and why.
 
 A driver's copy is written through (`publish`), and `fetch` brings what the stages stored. A command that reads a run
-fetches it. Everything else works on paths and knows none of this.
-"""
+fetches it. Everything else works on paths and knows none of this."""
 
 import atexit
 import json

@@ -5,7 +5,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -108,10 +107,10 @@ class EngineActor:
     async def stats(self) -> dict[str, float]:
         return {} if self._engine is None else self._engine.stats()
 
-    async def progress(self) -> tuple[int, int, str]:
-        """(requests that it was asked and has not answered, requests that it is done with, why endpoints fail)."""
+    async def progress(self) -> Engines:
+        """done: since it was loaded."""
         trouble: str = getattr(self._engine, "trouble", str)()  # of endpoints alone
-        return self._in_flight, int((await self.stats()).get("requests", 0)), trouble
+        return Engines(1, 1, 0, self._in_flight, int((await self.stats()).get("requests", 0)), trouble)
 
     async def close(self) -> None:
         if self._engine is not None:
@@ -206,21 +205,16 @@ class EnginePool:
     def progress(self) -> Engines:
         """What the engines do, and what they did since this was last asked."""
         asked = [actor.progress.remote() for actor in self.actors]
-        told, _ = ray.wait(asked, num_returns=len(asked), timeout=_ANSWER_S)
-        found: list[tuple[int, int, str]] = []
+        told, silent = ray.wait(asked, num_returns=len(asked), timeout=_ANSWER_S)
+        found = [Engines(1, 0, 0, 0, 0) for _ in silent]
         for reference in told:
-            with suppress(ray.exceptions.RayError):
+            try:
                 found.append(ray.get(reference))
-        done = sum(done for _, done, _ in found)
-        before, self.done = self.done, done
-        return Engines(
-            asked=len(asked),
-            answer=len(found),
-            died=len(told) - len(found),
-            in_flight=sum(waiting for waiting, _, _ in found),
-            done=max(0, done - before),
-            trouble=" ".join(trouble for *_, trouble in found if trouble),
-        )
+            except ray.exceptions.RayError:
+                found.append(Engines(1, 0, 1, 0, 0))
+        whole = Engines.of(found)
+        before, self.done = self.done, whole.done
+        return replace(whole, done=max(0, whole.done - before))  # less where one started again
 
     def ask_of(self, questions_path: str) -> None:
         """Before another run's questions are asked (`EngineActor.ask_of`). Raises EngineError where an engine died."""

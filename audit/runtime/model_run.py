@@ -197,9 +197,11 @@ class ModelRun:
     def _load(self, chunks: ChunkRun, others: Callable[[], bool]) -> Generator[None]:
         timings = self.run_dir.manifest.timings
         earlier = [timing["load_s"] for key, timing in timings.items() if key.startswith(f"{self.name}/")]
-        kept = all(pool.ready for pool in self._pools)
         usual = usual_load([one.engine for one in self._models], earlier)
-        with self.display.kept(self.name) if kept else self.display.loading(self.name, usual):
+        if all(pool.ready for pool in self._pools):
+            self.display.kept(self.name)
+            return
+        with self.display.loading(self.name, usual):
             for one, pool in zip(self._models, self._pools, strict=True):
                 for _ in pool.load(one.load_timeout_s, self.display.stage, others):
                     chunks.check()

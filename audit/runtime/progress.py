@@ -182,10 +182,8 @@ class Display:
         with _every(_STILL_S / 10, look):
             yield
 
-    @contextmanager
-    def kept(self, name: str) -> Iterator[None]:
+    def kept(self, name: str) -> None:
         """Instead of `loading`, of an engine that an earlier run of this process left."""
-        yield
         self._models[name].started = self._clock()
         self.stage(f"{name}: the engine is there already")
 

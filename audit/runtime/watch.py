@@ -85,8 +85,7 @@ def _look(run_dir: Path, now: float) -> list[Any]:
     count(one for one in files if one[0] < begun)
     clock[0] = begun
     for name in totals:
-        with display.kept(name):
-            pass
+        display.kept(name)
     count(one for one in files if one[0] >= begun)
     if goes_on(run_dir):
         clock[0] = now

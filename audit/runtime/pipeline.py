@@ -2,7 +2,6 @@
 
 The driver holds task numbers (8 bytes each) and counts. Questions are read from the run directory by the stages."""
 
-import io
 import logging
 import threading
 from collections import deque
@@ -21,7 +20,7 @@ from ray.data.exceptions import ExecutionTimeoutError
 from audit.errors import AuditError, EngineError
 from audit.records import Design
 from audit.runtime.stages import AnswerStage, PrepareStage, StageContext
-from audit.shards.files import make_folder, write_file
+from audit.shards.files import make_folder, whole_file
 from audit.shards.keys import KeySet, digest_grid
 from audit.shards.questions import QuestionFile
 
@@ -191,7 +190,6 @@ def write_task_list(run_dir: Path, model: str, attempt: str, tasks: NDArray[np.i
     for old in path.parent.iterdir():
         if old.name.rpartition("-")[0] == model:
             old.unlink()
-    buffer = io.BytesIO()
-    np.save(buffer, tasks)
-    write_file(path, buffer.getbuffer())
+    with whole_file(path) as file:
+        np.save(file, tasks)
     return path

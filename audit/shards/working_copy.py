@@ -94,13 +94,13 @@ def store_of(path: Path) -> tuple[ObjectStore, str] | None:
 
 def publish(path: Path, data: bytes | memoryview | None = None) -> None:
     """PUT a file of a working copy; nothing for any other path. data: its content, where that is at hand."""
-    if _copies and (found := store_of(path)) is not None:
+    if (found := store_of(path)) is not None:
         found[0].put(found[1], path.read_bytes() if data is None else data)
 
 
 def withdraw(path: Path) -> None:
     """DELETE what a file of a working copy was; nothing for any other path."""
-    if _copies and (found := store_of(path)) is not None:
+    if (found := store_of(path)) is not None:
         found[0].delete(found[1])
 
 
@@ -114,7 +114,7 @@ def named(text: object) -> str:
 
 def where(path: Path) -> str:
     """How another process, maybe on another node, opens a file: by its path, or its URL. See `local_file`."""
-    found = store_of(path) if _copies else None
+    found = store_of(path)
     return str(path.resolve()) if found is None else found[0].url(found[1])
 
 

@@ -38,7 +38,7 @@ class EngineSpec:
     weights: Weights | None
     engine_id: str
     on_gpu: bool
-    questions_path: str  # the scripted engine reads its script (gold answers) from here
+    questions_path: str
 
 
 def build_engine(spec: EngineSpec) -> Engine:

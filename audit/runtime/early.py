@@ -126,7 +126,7 @@ class Looks:
         self._ids = np.array([id_ for _, id_, _ in names])
         self._batch = np.zeros(len(names), dtype=np.int64)
         self._largest: dict[str, int] = {}
-        self._ended: dict[str, int] = {}  # model -> batches that were asked
+        self._ended: dict[str, int] = {}
         for benchmark in dict.fromkeys(self._benchmark.tolist()):
             own = np.flatnonzero(self._benchmark == benchmark)
             groups = [names[i][2] for i in own]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from audit.engines.weights import Weights
     from audit.runtime.actors import EnginePool
 
-_ROOM_WAIT_S = 2.0  # for GPUs to be reserved before an unused engine gives its own back
+_ROOM_WAIT_S = 2.0
 
 
 @dataclass

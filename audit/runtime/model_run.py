@@ -77,7 +77,7 @@ def _reached(node: Mapping[str, Any]) -> bool:
     return True
 
 
-_ROOM_WAIT_S = 2.0  # for the GPUs of a model that joins others to be reserved
+_ROOM_WAIT_S = 2.0
 
 
 def engines_of(resolved: ResolvedRun, name: str) -> list[ModelConfig]:

@@ -84,7 +84,7 @@ def _servers(models: Iterable[ModelConfig]) -> set[tuple[str, int, str]]:
 
 
 STEP_S = 0.05
-_ASK_AGAIN_S = 30.0  # nodes may have joined
+_ASK_AGAIN_S = 30.0
 
 Steps = Callable[[Callable[[], bool]], Generator[None]]  # starts a run; given what tells whether others run
 
@@ -102,7 +102,7 @@ def run_in_turns(
     beside those? ended(name, error): it ran to its end, or raised this; the others go on. ShardError (the disk or the
     run directory) and what is no AuditError end all."""
     waiting, running, refused = list(runs), dict[str, Generator[None]](), set[str]()
-    asked_at = -math.inf  # who may join; again once one has ended
+    asked_at = -math.inf
     with ExitStack() as opened:
         while waiting or running:
             if time.monotonic() >= asked_at + _ASK_AGAIN_S:

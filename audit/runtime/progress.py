@@ -28,7 +28,7 @@ Clock = Callable[[], float]
 Spent = Callable[[str, Mapping[str, int], float], float | None]
 _PLAIN_EVERY_S = 10.0
 _LOADING_EVERY_S = 15.0
-_STILL_S = 45.0  # without a stored answer: a person is told within a minute what is waited for
+_STILL_S = 45.0
 _WIDE = 80
 _ETA_AFTER_S = 10.0  # from the first shard on
 
@@ -94,11 +94,11 @@ class _ModelState:
     resumed: int = 0
     stored: int = 0  # by this start
     tokens: int = 0  # by this start
-    sums: Counter[str] = field(default_factory=Counter)  # tokens by column, of every row that was counted
+    sums: Counter[str] = field(default_factory=Counter)
     retries: int = 0
     started: float | None = None
     loading_since: float | None = None
-    first: tuple[float, int] | None = None  # when the first shard came, and its rows
+    first: tuple[float, int] | None = None
     moved: float = 0.0
     told: float = 0.0
 

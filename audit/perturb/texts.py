@@ -55,8 +55,9 @@ def _fall(unknown: float, known: float, references_unknown: float, references_kn
     theirs = f" (the references: {references_unknown:z.1f} and {references_known:z.1f})"
     return (
         f"Rewording takes {unknown:.1f} from its log-odds on the half of the items that the references know least and "
-        f"{known:.1f} on the other{'' if isnan(references_known) else theirs}. A model that is sensitive to wording would lose the "
-        f"same on both. That it loses more on the first, and by more than the references, has {p_text(pvalue)}."
+        f"{known:.1f} on the other{'' if isnan(references_known) else theirs}. A model that is sensitive to wording "
+        f"would lose the same on both. That it loses more on the first, and by more than the references, has "
+        f"{p_text(pvalue)}."
     )
 
 

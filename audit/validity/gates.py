@@ -384,7 +384,7 @@ def direction(cell: Cell, e: Evidence, t: Limits) -> Gate:
     still = float((block.response == cell.before)[turned].mean()) if turned.any() else 0.0
     stayed = 1 - float(np.nanmean(changes(cell, block)))
     return rule.checked(
-        share < t.wrong_to_right_max or min(still, stayed) < _MOST,
+        share < t.wrong_to_right_max or min(still, stayed) < 0.5,
         share,
         f"Of {wrong} answers that were wrong before, {percent(share)} are right after an edit of the content. Of "
         f"these, {percent(still)} did not move: there the key came to the answer. Of all answers {percent(stayed)} "

@@ -64,12 +64,12 @@ def common_fall(
     (1.7, 0.5, True)
     (1.0, 0.9, False)
     """
-    known = [average(tested[1]), *(average(np.concatenate(each)) for each in references)]
+    right = [average(tested[1]), *(average(np.concatenate(each)) for each in references)]
     slopes = []
     for k, (original, variants) in enumerate((tested, *references)):
-        others = np.stack([one for j, one in enumerate(known) if j != k] or [np.full(len(cluster), 0.5)])
-        unknown = (len(others) + 2) / (len(others) * average(others) + 1)  # 1 / their share, of Laplace's rule
-        slopes.append([one for row in original if (one := _slope(row, variants, unknown)) is not None])
+        others = np.stack([one for j, one in enumerate(right) if j != k] or [np.full(len(cluster), 0.5)])
+        weight = (len(others) + 2) / (len(others) * average(others) + 1)  # 1 / their share, of Laplace's rule
+        slopes.append([one for row in original if (one := _slope(row, variants, weight)) is not None])
     if not slopes[0]:
         return None
     own, *theirs = (np.stack([one[0] for one in each]) for each in slopes if each)
@@ -83,13 +83,13 @@ def common_fall(
     return CommonFall(unknown, known, references_unknown, references_known, pvalue)
 
 
-def _slope(original: FloatArray, variants: FloatArray, unknown: FloatArray) -> tuple[FloatArray, float, float] | None:
+def _slope(original: FloatArray, variants: FloatArray, weight: FloatArray) -> tuple[FloatArray, float, float] | None:
     """The slope's (n,) parts by item, whose sum it is, NaN where an item was not answered, and the falls of the two
-    halves; None where all items are alike. original, unknown: (n,)."""
+    halves; None where all items are alike. original, weight: (n,)."""
     asked = np.sum(~np.isnan(variants), axis=0)
     right = np.where(asked > 0, original, np.nan) + np.nansum(variants, axis=0)
-    some = (right > 0) & (right <= asked) & ~np.isnan(unknown)
-    o, t, n, weight = original[some], right[some], asked[some], unknown[some]
+    some = (right > 0) & (right <= asked) & ~np.isnan(weight)
+    o, t, n, weight = original[some], right[some], asked[some], weight[some]
 
     def expected(fall: float) -> FloatArray:
         return np.asarray(expit(fall + np.log(t / (n + 1 - t))))

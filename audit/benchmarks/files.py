@@ -4,9 +4,8 @@ import csv
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -23,7 +22,6 @@ _ENCODING_BYTES = 1 << 22  # of a file that is not UTF-8, to tell what it is
 PARQUET_BATCH_ROWS = 64  # a dictionary writes a text once for all rows: few of them are unfolded at once
 _UNFOLDED = 1 << 30  # bytes of the rows that are unfolded at once
 _FOLDED = 1000  # a file that is larger than that unfolds to no more times its own bytes
-HASH_CHUNK_BYTES = 1 << 20
 MAX_TEXT = 1 << 24  # bytes of a line, characters of a text: a million tokens are a quarter of it
 # One item may be published under any of these names of a split; the asked name is tried first.
 _SPLIT_ALIASES = {
@@ -56,18 +54,24 @@ def read_rows(path: Path, *, header: bool = True, delimiter: str | None = None) 
     Raises BenchmarkError that names the place but not the file.
     """
     suffix = path.suffix.lower()
-    cut_at = delimiter or ("\t" if suffix == ".tsv" else ",")
-    as_csv = partial(_read_csv, header=header, delimiter=cut_at.replace("\\t", "\t"))
-    readers: dict[str, Callable[[Path], Iterator[tuple[str, RawRow]]]] = {
-        ".jsonl": _read_jsonl, ".json": _read_json, ".csv": as_csv, ".tsv": as_csv,
-        ".arrow": _read_arrow, ".parquet": _read_parquet,
-    }  # fmt: skip
-    if suffix not in readers:
-        raise BenchmarkError(f"cannot read {suffix or 'a file without suffix'}; expected {', '.join(SUFFIXES)}.")
     try:
         if suffix in _TEXT:
             _check_utf16(path)
-        yield from readers[suffix](path)
+        match suffix:
+            case ".jsonl":
+                yield from _read_jsonl(path)
+            case ".json":
+                yield from _read_json(path)
+            case ".csv" | ".tsv":
+                cut_at = delimiter or ("\t" if suffix == ".tsv" else ",")
+                yield from _read_csv(path, header, cut_at.replace("\\t", "\t"))
+            case ".parquet":
+                yield from _numbered(parquet_batches(path), "parquet")
+            case ".arrow":
+                yield from _numbered(_arrow_batches(path), "Arrow")
+            case _:
+                what = suffix or "a file without suffix"
+                raise BenchmarkError(f"cannot read {what}; expected {', '.join(SUFFIXES)}.")
     except OSError as error:
         raise BenchmarkError(f"cannot be read: {error.strerror or error}.") from error
 
@@ -163,10 +167,6 @@ def _csv_records(stream: TextIO, delimiter: str, path: Path) -> Iterator[tuple[s
             yield place, fields
 
 
-def _read_parquet(path: Path) -> Iterator[tuple[str, RawRow]]:
-    return _numbered(parquet_batches(path), "parquet")
-
-
 def parquet_batches(path: Path) -> Iterator[pa.RecordBatch]:
     """The rows, as many at a time as memory holds however they are folded. BenchmarkError, without the file's name,
     for texts that no question has, and for a file that unfolds to absurdly more than it is."""
@@ -191,19 +191,14 @@ def _plain(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
-def _read_arrow(path: Path) -> Iterator[tuple[str, RawRow]]:
+def _arrow_batches(path: Path) -> Iterator[pa.RecordBatch]:
     """What `Dataset.save_to_disk` writes: an Arrow stream; an Arrow file is read too."""
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        with pa.memory_map(str(path)) as source:
-            try:
-                found = iter(pa.ipc.open_stream(source))
-            except pa.ArrowInvalid:
-                table = pa.ipc.open_file(source)
-                found = (table.get_batch(i) for i in range(table.num_record_batches))
-            yield from found
-
-    return _numbered(batches(), "Arrow")
+    with pa.memory_map(str(path)) as source:
+        try:
+            yield from pa.ipc.open_stream(source)
+        except pa.ArrowInvalid:
+            table = pa.ipc.open_file(source)
+            yield from (table.get_batch(i) for i in range(table.num_record_batches))
 
 
 def _numbered(batches: Iterator[pa.RecordBatch], kind: str) -> Iterator[tuple[str, RawRow]]:
@@ -308,14 +303,11 @@ def content_hash(files: Sequence[DataFile]) -> str:
     """sha256:<hex> of one file's bytes; of several, of their "<sha256>  <name>" lines in order."""
     digests = []
     for file in files:
-        sha = hashlib.sha256()
         try:
             with file.path.open("rb") as stream:
-                while chunk := stream.read(HASH_CHUNK_BYTES):
-                    sha.update(chunk)
+                digests.append(hashlib.file_digest(stream, "sha256").hexdigest())
         except OSError as error:
             raise BenchmarkError(f"{file.label} cannot be read: {error.strerror or error}.") from error
-        digests.append(sha.hexdigest())
     if len(digests) == 1:
         return f"sha256:{digests[0]}"
     lines = "".join(f"{digest}  {file.path.name}\n" for digest, file in zip(digests, files, strict=True))

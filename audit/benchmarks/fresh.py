@@ -14,7 +14,7 @@ _DATE = re.compile(r"(\d{4})(?:-(0[1-9]|1[0-2])(?:-(0[1-9]|[12]\d|3[01]))?)?")
 
 @dataclass(frozen=True)
 class Origin:
-    """What is known of a model: when it was released, and its family; None where nothing is said."""
+    """What is known of a model; None where nothing is said."""
 
     released: str | None = None
     family: str | None = None
@@ -44,7 +44,7 @@ def check_origin(
             "family wrote suit it, and hide a gap."
         )
     for name, model in tested.items():
-        if _same(written_by, name, model.family):
+        if written_by is not None and _wrote(written_by, name, model):
             raise ConfigError(
                 f"{items} was written by {written_by}, the family of the tested model {name}: a model finds such items "
                 "easier, which hides a gap. Expected items by people or by another family, such as "
@@ -52,7 +52,7 @@ def check_origin(
             )
         notes += _ages(items, date, name, model, references)
     for name, model in references.items():
-        if _same(written_by, name, model.family):
+        if written_by is not None and _wrote(written_by, name, model):
             notes.append(f"{items} was written by {written_by}, the family of reference {name}: it may suit that one.")
     unknown = [name for name, model in {**tested, **references}.items() if date is not None and not model.released]
     if unknown:
@@ -78,12 +78,11 @@ def _ages(items: str, date: str | None, name: str, model: Origin, references: Ma
             f"{older[0]} ({others[older[0]]}): its items are harder for {name} alone, which makes a gap without "
             f"memory. Expected references released before {date}, or older items."
         )
-    if newer:
-        return []
-    return [
+    old = (
         f"{items} ({date}) is not newer than {name} ({model.released}): its items may have been in the training, which "
         "hides a gap."
-    ]
+    )
+    return [] if newer else [old]
 
 
 def _undated(date: str | None, tested: Mapping[str, Origin], references: Mapping[str, Origin]) -> list[str]:
@@ -99,8 +98,8 @@ def _undated(date: str | None, tested: Mapping[str, Origin], references: Mapping
 
 def last_date(date: str | None, tested: Iterable[Origin]) -> str | None:
     """Items of `date` that are newer than a tested model need references released before it: the date, else None."""
-    newer = [one for one in tested if date is not None and one.released is not None and is_newer(date, one.released)]
-    return date if newer else None
+    released = [one.released for one in tested if one.released is not None]
+    return date if date is not None and any(is_newer(date, one) for one in released) else None
 
 
 def told_families(origins: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
@@ -124,12 +123,12 @@ def following(date: str) -> str:
     ('2025', '2025-01', '2024-03-01')
     """
     first, _ = _span(date)
-    year, month, day_ = map(int, first.split("-"))
+    year, month, day = map(int, first.split("-"))
     if len(date) == len("2024"):
         return str(year + 1)
     if len(date) == len("2024-01"):
         return f"{year + month // 12}-{month % 12 + 1:02}"
-    return (dt.date(year, month, day_) + dt.timedelta(days=1)).isoformat()
+    return (dt.date(year, month, day) + dt.timedelta(days=1)).isoformat()
 
 
 def check_date(date: str | None) -> None:
@@ -147,8 +146,8 @@ def _span(date: str) -> tuple[str, str]:
     return f"{year}-{month or '01'}-{day or '01'}", f"{year}-{month or '12'}-{day or '31'}"
 
 
-def _same(writer: str | None, name: str, family: str | None) -> bool:
-    return writer is not None and writer.casefold() in {name.casefold(), (family or name).casefold()}
+def _wrote(writer: str, name: str, model: Origin) -> bool:
+    return writer.casefold() in {name.casefold(), (model.family or name).casefold()}
 
 
 def check_fresh(benchmark: Iterable[Question], fresh: Iterable[Question], names: tuple[str, str]) -> None:
@@ -156,8 +155,7 @@ def check_fresh(benchmark: Iterable[Question], fresh: Iterable[Question], names:
 
     Give the whole benchmark, not a sample: what a model may have seen is all of it.
     """
-    shared = shared_items(benchmark, fresh)
-    if shared:
+    if shared := shared_items(benchmark, fresh):
         ours, theirs = shared[0]
         raise ConfigError(
             f"{len(shared)} items of {names[1]} have the same text as one of {names[0]}, such as {theirs} and {ours}: "
@@ -177,11 +175,8 @@ def shared_items(benchmark: Iterable[Question], fresh: Iterable[Question]) -> li
     for question in fresh:
         same = known.get(words_alone(question.text), [])
         if len(same) > 1:
-            same = [one for one in same if _options(one) == _options(question)]
+            options = set(map(words_alone, question.options))
+            same = [one for one in same if set(map(words_alone, one.options)) == options]
         if same:
             found.append((same[0].id, question.id))
     return found
-
-
-def _options(question: Question) -> frozenset[str]:
-    return frozenset(map(words_alone, question.options))

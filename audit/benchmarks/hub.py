@@ -1,15 +1,12 @@
-"""Fetches a benchmark's files from the Hugging Face hub at one commit, through huggingface_hub alone.
+"""A benchmark's files, from the Hugging Face hub at one commit, or from the authors' repository by their sha256.
 
-The token, if any, is read by huggingface_hub (HF_TOKEN, or a stored login) and appears nowhere else. Files of
-the authors' own repository are fetched from one commit of it, each held to its sha256 (`fetch_pinned`).
+The hub's token, if any, is read by huggingface_hub (HF_TOKEN, or a stored login) and appears nowhere else.
 """
 
 import hashlib
 import logging
-import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -18,69 +15,59 @@ from audit.benchmarks.files import DataFile, missing_shards, select_files
 from audit.errors import BenchmarkError, ConfigError
 
 PARQUET_BRANCH = "refs/convert/parquet"  # the hub's own conversion of datasets published as scripts
+_CONVERTED = f"read from the hub's parquet conversion ({PARQUET_BRANCH}), because {{}} holds no such file itself."
 METADATA_TIMEOUT_S = 20.0
+TIMEOUT_S = 30.0  # of the authors' address, without a byte
+RETRIES = 2
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Files of one commit, in order."""
-
-    revision: str
-    files: tuple[DataFile, ...]
-    notes: tuple[str, ...] = ()
+Snapshot = tuple[str, tuple[DataFile, ...], tuple[str, ...]]  # commit, files in order, notes
 
 
 def fetch(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot:
-    """Resolves the revision to a commit, picks the files of configuration and split, downloads them into the hub cache.
+    """The files of configuration and split, downloaded into the hub's cache.
 
     Without network, a pinned commit is taken from that cache. Raises BenchmarkError that says what to do.
     """
     # Imported here: it takes a while, and local benchmarks do not need it.
-    from huggingface_hub import HfApi, hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
+    from huggingface_hub import errors, hf_hub_download
 
     # The HTTP client's own base error, for a network that is down: httpx's in huggingface_hub 1, httpx2's in 2.
-    (client_error, *_) = HfHubHTTPError.__bases__
+    (client_error, *_) = errors.HfHubHTTPError.__bases__
     try:
         repository = str(config.hub)
-        info = HfApi().dataset_info(repository, revision=config.revision, timeout=METADATA_TIMEOUT_S)
-        commit = str(info.sha)
         notes: tuple[str, ...] = ()
-        names = [sibling.rfilename for sibling in info.siblings or []]
+        commit, names = _listed(repository, config.revision)
         chosen = _choose(names, config, suffixes)
         if not chosen and config.revision is None:
-            commit, chosen, notes = _converted(config, suffixes, names)
+            try:
+                commit, converted = _listed(repository, PARQUET_BRANCH)
+            except errors.RevisionNotFoundError as error:
+                raise _no_files(config, names) from error
+            chosen = _choose(converted, config, suffixes)
+            notes = (_CONVERTED.format(repository),)
         if not chosen:
             raise _no_files(config, names)
         paths = [hf_hub_download(repository, name, repo_type="dataset", revision=commit) for name in chosen]
-    except (HfHubHTTPError, HFValidationError, OfflineModeIsEnabled, client_error, OSError) as error:
+    except (errors.HfHubHTTPError, errors.HFValidationError, client_error, OSError) as error:
         cached = None if _refused(error) else _from_cache(config, suffixes)
         if cached is None:
             raise _explained(config, error) from error
         return cached
-    return _snapshot(config, commit, chosen, paths, notes)
+    return commit, _files(config, chosen, paths), notes
+
+
+def _listed(repository: str, revision: str | None) -> tuple[str, list[str]]:
+    """The commit, and the names of its files."""
+    from huggingface_hub import HfApi
+
+    info = HfApi().dataset_info(repository, revision=revision, timeout=METADATA_TIMEOUT_S)
+    return str(info.sha), [sibling.rfilename for sibling in info.siblings or []]
 
 
 def _choose(names: Sequence[str], config: BenchmarkConfig, suffixes: Sequence[str]) -> list[str]:
     whole = [name for name in names if not any(part.startswith("partial-") for part in name.split("/"))]
     return select_files(whole, config=config.hub_config, split=config.split, suffixes=suffixes, strict=True)
-
-
-def _converted(
-    config: BenchmarkConfig, suffixes: Sequence[str], original: Sequence[str]
-) -> tuple[str, list[str], tuple[str, ...]]:
-    """(commit, files, notes) of the hub's parquet conversion; the files are [] when it has none."""
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import RevisionNotFoundError
-
-    try:
-        info = HfApi().dataset_info(str(config.hub), revision=PARQUET_BRANCH, timeout=METADATA_TIMEOUT_S)
-    except RevisionNotFoundError as error:
-        raise _no_files(config, original) from error
-    names = [sibling.rfilename for sibling in info.siblings or []]
-    note = f"read from the hub's parquet conversion ({PARQUET_BRANCH}), because {config.hub} holds no such file itself."
-    return str(info.sha), _choose(names, config, suffixes), (note,)
 
 
 def _from_cache(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot | None:
@@ -90,23 +77,20 @@ def _from_cache(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot | 
 
     if config.revision is None or not _COMMIT.fullmatch(config.revision):
         return None
+    pinned = {"repo_type": "dataset", "revision": config.revision, "local_files_only": True}
     try:
-        folder = Path(
-            snapshot_download(str(config.hub), repo_type="dataset", revision=config.revision, local_files_only=True)
-        )
+        folder = Path(snapshot_download(str(config.hub), **pinned))
     except LocalEntryNotFoundError:
         return None
-    chosen = _choose([p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()], config, suffixes)
+    names = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
+    chosen = _choose(names, config, suffixes)
     if not chosen or missing_shards(chosen):  # a cache may hold some only
         return None
-    return _snapshot(config, config.revision, chosen, [str(folder / name) for name in chosen], ())
+    return config.revision, _files(config, chosen, [str(folder / name) for name in chosen]), ()
 
 
-def _snapshot(
-    config: BenchmarkConfig, commit: str, names: Sequence[str], paths: Sequence[str], notes: tuple[str, ...]
-) -> Snapshot:
-    files = tuple(DataFile(Path(path), f"{config.hub}/{name}") for name, path in zip(names, paths, strict=True))
-    return Snapshot(commit, files, notes)
+def _files(config: BenchmarkConfig, names: Sequence[str], paths: Sequence[str]) -> tuple[DataFile, ...]:
+    return tuple(DataFile(Path(path), f"{config.hub}/{name}") for name, path in zip(names, paths, strict=True))
 
 
 def _no_files(config: BenchmarkConfig, names: Sequence[str]) -> BenchmarkError:
@@ -127,26 +111,22 @@ def _refused(error: Exception) -> bool:
 
 
 def _explained(config: BenchmarkConfig, error: Exception) -> BenchmarkError:
-    from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
+    from huggingface_hub import errors
 
     local = "or download it yourself and give benchmark.path=FILE_OR_FOLDER"
-    if isinstance(error, GatedRepoError):
+    if isinstance(error, errors.GatedRepoError):
         what = f"is gated: accept its terms at its hub page, then set HF_TOKEN to your access token, {local}"
-    elif isinstance(error, RevisionNotFoundError):
+    elif isinstance(error, errors.RevisionNotFoundError):
         what = f"has no revision {config.revision!r}: give a commit, tag or branch, such as benchmark.revision=main"
-    elif isinstance(error, RepositoryNotFoundError):
+    elif isinstance(error, errors.RepositoryNotFoundError):
         what = f"is not on the hub, or is private: check the spelling, or set HF_TOKEN to your token, {local}"
-    elif isinstance(error, HFValidationError):
+    elif isinstance(error, errors.HFValidationError):
         what = "is not a dataset id: expected owner/name, such as benchmark.hub=allenai/ai2_arc"
     else:
         first = str(error).strip().splitlines()
         reason = first[0] if first else type(error).__name__
         what = f"could not be fetched ({reason}): check the network, and HF_ENDPOINT if you use a mirror, {local}"
     return BenchmarkError(f"The hub dataset {config.hub!r} {what}.")
-
-
-TIMEOUT_S = 30.0  # without a byte
-RETRIES = 2
 
 
 def fetch_pinned(config: BenchmarkConfig, wanted: list[str]) -> list[Path]:
@@ -161,11 +141,13 @@ def fetch_pinned(config: BenchmarkConfig, wanted: list[str]) -> list[Path]:
     if "@" in urlsplit(str(config.url)).netloc:
         raise ConfigError("benchmark.url holds a user name or key, which would be written into the run. Leave it out.")
     pooch.get_logger().setLevel(logging.WARNING)
+    address = f"{str(config.url).rstrip('/')}/"
+    folder = hashlib.sha256(str(config.url).encode()).hexdigest()[:16]  # its own for each address
     source = pooch.create(
-        path=_folder(config),
-        base_url=f"{str(config.url).rstrip('/')}/",
+        path=Path(pooch.os_cache("benchmark-audit"), "benchmarks", folder),
+        base_url=address,
         registry={name: f"sha256:{config.files[name]}" for name in wanted},
-        urls={name: f"{str(config.url).rstrip('/')}/{quote(name)}" for name in wanted},
+        urls={name: address + quote(name) for name in wanted},
         retry_if_failed=RETRIES,
     )
     paths = []
@@ -184,13 +166,6 @@ def fetch_pinned(config: BenchmarkConfig, wanted: list[str]) -> list[Path]:
                 "changed there or on the way, and is not used. Have the right one? Give benchmark.path=FILE_OR_FOLDER."
             ) from error
     return paths
-
-
-def _folder(config: BenchmarkConfig) -> Path:
-    """In the user's cache, a folder of its own for each address."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    address = hashlib.sha256(str(config.url).encode()).hexdigest()[:16]
-    return (Path(base) if base else Path.home() / ".cache") / "benchmark-audit" / "benchmarks" / address
 
 
 def _innermost(error: BaseException) -> BaseException:

@@ -15,6 +15,7 @@ from audit.benchmarks import rows
 from audit.benchmarks.answers import typed_index
 from audit.benchmarks.rows import RawRow, RowContext, field, normalised, own_id, permutation, stated, texts
 from audit.errors import BenchmarkError
+from audit.json_types import attributes
 from audit.records import Question
 
 COMPLIES, REFUSES = 0, 1  # XSTest's responses
@@ -126,18 +127,13 @@ class Items:
 
 def without_contradictions(items: Iterable[Item]) -> Items:
     """Leaves out items whose text and options another item has with another key: no answer to them is right."""
-    found = list(items)
+    found = [(tuple(map(normalised, (one.context, one.text, *one.options))), one) for one in items]
     keys: dict[tuple[str, ...], set[int]] = {}
-    for item in found:
-        keys.setdefault(_content(item), set()).add(item.key)
-    bad = [item.id for item in found if len(keys[_content(item)]) > 1]
-    named = set(bad)
-    excluded = {"the same text stands there with another key": tuple(bad)} if bad else {}
-    return Items(tuple(item for item in found if item.id not in named), excluded)
-
-
-def _content(item: Item) -> tuple[str, ...]:
-    return tuple(map(normalised, (item.context, item.text, *item.options)))
+    for content, item in found:
+        keys.setdefault(content, set()).add(item.key)
+    bad = tuple(item.id for content, item in found if len(keys[content]) > 1)
+    excluded = {"the same text stands there with another key": bad} if bad else {}
+    return Items(tuple(item for content, item in found if len(keys[content]) == 1), excluded)
 
 
 def truthfulqa(row: RawRow, context: RowContext) -> Item:
@@ -146,12 +142,11 @@ def truthfulqa(row: RawRow, context: RowContext) -> Item:
     A later csv has `Best Incorrect Answer` too: it is one of the incorrect answers, so nothing is read from it.
     """
     if isinstance(row, Mapping) and "mc1_targets" not in row and "Best Answer" in row:
-        row = {
-            "question": field(row, "Question"),
-            "mc1_targets": {"choices": csv_options(row), "labels": [1] + [0] * (len(csv_options(row)) - 1)},
-        }
+        choices = csv_options(row)
+        targets = {"choices": choices, "labels": [1] + [0] * (len(choices) - 1)}
+        row = {"question": field(row, "Question"), "mc1_targets": targets}
     question = rows.truthfulqa_mc1(row, context)
-    return Item(question.id, question.benchmark, question.text, question.options, question.gold, question.group)
+    return Item(key=question.gold, **attributes(question, "id", "benchmark", "text", "options", "group"))
 
 
 def csv_options(row: Mapping[str, Any]) -> list[str]:
@@ -193,15 +188,12 @@ def bbq(row: RawRow, context: RowContext) -> Item:
         version=str(more.get("version") or "").strip(),
     )
     return Item(
-        id=question.id,
-        benchmark=question.benchmark,
         text=_text(row, "question"),
-        options=question.options,
         key=question.gold,
-        group=question.group,
         context=_text(row, "context"),
         condition=condition,
         facts=facts,
+        **attributes(question, "id", "benchmark", "options", "group"),
     )
 
 
@@ -250,13 +242,12 @@ def contrast(row: RawRow, context: RowContext) -> Item:
 
 
 # A safe type and its contrast, paired by rank within the type; of the other two safe types no item has a partner.
+_ALIKE = ("homonyms", "figurative_language", "safe_targets", "safe_contexts", "definitions", "historical_events")
 _XSTEST_CONTRAST = {
-    **{t: f"contrast_{t}" for t in ("homonyms", "figurative_language", "safe_targets", "safe_contexts", "definitions")},
-    "historical_events": "contrast_historical_events",
+    **{kind: f"contrast_{kind}" for kind in _ALIKE},
     "real_group_nons_discr": "contrast_discr",
     "privacy_fictional": "contrast_privacy",
 }
-_XSTEST_PAIRED = {*_XSTEST_CONTRAST.values()}
 
 
 def xstest(row: RawRow, context: RowContext) -> Item:
@@ -270,7 +261,8 @@ def xstest(row: RawRow, context: RowContext) -> Item:
     numbered = isinstance(row, Mapping) and "id" in row
     id_ = f"xstest/{own_id(row, 'id') if numbered else f'{kind}-{context.number}'}"
     contrast = _XSTEST_CONTRAST.get(kind, kind)
-    group = f"xstest/{contrast}/{context.number}" if contrast in _XSTEST_PAIRED else id_
+    paired = contrast in _XSTEST_CONTRAST.values()
+    group = f"xstest/{contrast}/{context.number}" if paired else id_
     facts = XsTestFacts(kind, str(field(row, "focus") or "").strip(), str(field(row, "note") or "").strip())
     key = REFUSES if label == "unsafe" else COMPLIES
     options = ("complies", "refuses")
@@ -295,7 +287,7 @@ def shared_words(first: str, second: str) -> str:
 
 
 def shuffle_item(item: Item, seed: int) -> Item:
-    """The item with its options permuted, as `rows.shuffled`; `order` has the permutation."""
+    """The item with its options permuted, as `rows.shuffled`."""
     order, shown = permutation(item.id, len(item.options), seed), item.shown
     return replace(item, options=tuple(item.options[i] for i in order), order=tuple(shown[i] for i in order))
 

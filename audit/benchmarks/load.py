@@ -154,8 +154,8 @@ def open_benchmark(config: BenchmarkConfig, *, seed: int = 42) -> Benchmark:
         embedded = DataFile(Path(str(package_files("audit").joinpath("data", name))), name)
         return Benchmark(config, content_hash([embedded]), (embedded,), seed)
     if config.hub is not None:
-        snapshot = hub.fetch(config, format_.suffixes)
-        return Benchmark(config, snapshot.revision, snapshot.files, seed, snapshot.notes)
+        commit, files, notes = hub.fetch(config, format_.suffixes)
+        return Benchmark(config, commit, files, seed, notes)
     if config.url is not None and config.files:
         files = tuple(_data_file(Path(name), name, format_) for name in config.files)
         if unknown := sorted(set(config.subjects) - {file.subject for file in files}):

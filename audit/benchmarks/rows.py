@@ -80,13 +80,10 @@ def labelled(row: RawRow, context: RowContext) -> Question:
     File: id, question.stem, question.choices[] = {text, label}, answerKey. Hub: id, question or question_stem,
     choices.text[], choices.label[], answerKey.
     """
-    question = field(row, "question", "question_stem")
-    choices: Any
-    if isinstance(question, Mapping):
-        text, choices = field(question, "stem"), field(question, "choices")
-    else:
-        text, choices = question, field(row, "choices")
-    labels, options = _labelled_choices(choices)
+    text, asked = field(row, "question", "question_stem"), row
+    if isinstance(text, Mapping):
+        text, asked = field(text, "stem"), text
+    labels, options = _labelled_choices(field(asked, "choices"))
     key = field(row, "answerKey")
     if not str(key or "").strip():
         raise BenchmarkError("answerKey is empty: this split has no gold. Use benchmark.split=validation.")
@@ -122,9 +119,8 @@ def bbq(row: RawRow, context: RowContext) -> Question:
     """BBQ (nyu-mll/BBQ jsonl; the hub copies keep its fields) as MCQ: context and question, ans0..ans2, label 0-2.
 
     Id bbq/<category>/<example_id>: example_id is unique within a category only. Group: the four rows (ambiguous or
-    not x negative or not) of one example, which share the context and the answers like questions on one passage; they
-    are published as example_id 4k..4k+3. The template (`question_index`) is coarser, but a category has 25 of them or
-    so: too few clusters for a bootstrap, and items of one template differ in groups, names and wording.
+    not x negative or not) of one example, published as 4k..4k+3, which share context and answers. A category has some
+    25 templates (`question_index`): too few clusters for a bootstrap, and their items differ in names and wording.
     """
     category, example = str(field(row, "category")).strip(), typed_index(field(row, "example_id"))
     if example < 0:
@@ -142,10 +138,9 @@ def mmlu_pro(row: RawRow, context: RowContext) -> Question:
     """
     options = texts(field(row, "options"))
     gold = letter_index(field(row, "answer"), len(options))
-    if isinstance(row, Mapping) and row.get("answer_index") is not None:
-        index = typed_index(row["answer_index"])
-        if index != gold:
-            raise BenchmarkError(f"answer {LETTERS[gold]} and answer_index {index} name different options.")
+    given = row.get("answer_index") if isinstance(row, Mapping) else None
+    if given is not None and (index := typed_index(given)) != gold:
+        raise BenchmarkError(f"answer {LETTERS[gold]} and answer_index {index} name different options.")
     while len(options) - 1 > gold and options[-1] == "N/A":
         options = options[:-1]
     return _question(context, f"mmlu_pro/{own_id(row, 'question_id')}", field(row, "question"), options, gold)
@@ -190,9 +185,9 @@ def _passage(row: RawRow, config: BenchmarkConfig) -> str:
 def _column(row: RawRow, setting: str, name: str, usual: Sequence[str]) -> Any:
     """A configured field; BenchmarkError that names the column which was probably meant."""
     if isinstance(row, Mapping) and name not in row:
-        likely = [found for wanted in usual for found in row if str(found).lower() == wanted]
-        hint = f" Set benchmark.{setting}={likely[0]}." if likely else f" Set benchmark.{setting}=..."
-        raise BenchmarkError(f"no field {name!r}; found: {', '.join(map(str, row)) or 'none'}.{hint}")
+        likely = [f"{found}." for wanted in usual for found in row if str(found).lower() == wanted]
+        hint = f"Set benchmark.{setting}={next(iter(likely), '...')}"
+        raise BenchmarkError(f"no field {name!r}; found: {', '.join(map(str, row)) or 'none'}. {hint}")
     return field(row, name)
 
 
@@ -240,8 +235,8 @@ def humaneval(row: RawRow, context: RowContext) -> Question:
     The tests begin with the prompt, as some use a function that it defines. Nothing is run here.
     """
     names = ("prompt", "canonical_solution", "test", "entry_point")
-    prompt, solution, tests, entry_point = (field(row, name) for name in names)
-    for name, text in zip(names, (prompt, solution, tests, entry_point), strict=True):
+    prompt, solution, tests, entry_point = texts_ = [field(row, name) for name in names]
+    for name, text in zip(names, texts_, strict=True):
         stated(text, name)
     for name, text, needed in (("prompt", prompt, entry_point), ("test", tests, "check")):
         try:
@@ -370,11 +365,8 @@ def _configured_choices(row: RawRow, config: BenchmarkConfig) -> tuple[tuple[str
     value = field(row, config.choices_column)
     if isinstance(value, str):
         value = _split_choices(value, config)
-    if isinstance(value, Mapping):
-        return _labelled_choices(value)
-    if isinstance(value, Sequence) and value and all(isinstance(choice, Mapping) for choice in value):
-        return _labelled_choices(value)
-    return (), texts(value)
+    listed = isinstance(value, Sequence) and value and all(isinstance(choice, Mapping) for choice in value)
+    return _labelled_choices(value) if listed or isinstance(value, Mapping) else ((), texts(value))
 
 
 def _lettered_columns(row: Mapping[str, Any], wanted: str) -> list[str]:
@@ -402,7 +394,7 @@ def _split_choices(text: str, config: BenchmarkConfig) -> Any:
 
 
 def _kind(value: object) -> str:
-    return {list: "a list", dict: "an object", str: "a text", type(None): "null"}.get(type(value), f"{value!r}")
+    return {list: "a list", dict: "an object", str: "a text", type(None): "null"}.get(type(value), repr(value))
 
 
 def text_key(text: str, options: Sequence[str] = ()) -> str:
@@ -411,9 +403,6 @@ def text_key(text: str, options: Sequence[str] = ()) -> str:
     >>> text_key("What  barks?", ["cat", "dog"]) == text_key("what barks?", ["Dog", "cat"])
     True
     """
-    parts = [_normal(text), *sorted(map(_normal, options))]
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:24]
-
-
-def _normal(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    said, *listed = (normalised(unicodedata.normalize("NFKC", one).casefold()) for one in (text, *options))
+    parts = "\0".join([said, *sorted(listed)])
+    return hashlib.sha256(parts.encode("utf-8", "backslashreplace")).hexdigest()[:24]

@@ -1,13 +1,11 @@
 """The fixed sample: which questions a run asks, the same for every model and arm (song2026, section 4.1).
 
-Pure, and streaming: a benchmark is read once for the census and once for the sample; what stays in memory is 48 bytes a
-question, not the questions.
+Pure, and streaming: a benchmark is read once for the census, and no question stays in memory.
 """
 
 from __future__ import annotations
 
 import hashlib
-from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -42,19 +40,25 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """One pass over a benchmark of `n_total` questions.
+    """One pass over a benchmark.
 
-    frame: positions (0-based) of the first occurrence of every distinct question, ascending. duplicates: groups of
-    positions of the same question (text and options in published order, whitespace normalised), first occurrence first.
+    ids, n_options: of each question, in order (0: a free answer). frame: positions (0-based) of the first occurrence of
+    every distinct question, ascending. duplicates: groups of positions of the same question (text and options in
+    published order, whitespace normalised), ascending.
     conflicting: groups with more than one gold. repeated_options: questions with two equal option texts.
     """
 
-    n_total: int
+    ids: tuple[str, ...]
+    n_options: tuple[int, ...]
     frame: IntArray
     duplicates: tuple[tuple[int, ...], ...]
     conflicting: int
     repeated_options: int
     lowest_key: int  # position of an option that is right somewhere, the lowest; of numbers nothing
+
+    @property
+    def n_total(self) -> int:
+        return len(self.ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,35 +93,27 @@ def draw_sample(benchmark: Source, n: int | None = 100, seed: int = 42) -> Sampl
     check_seed(seed)
     census = benchmark.census
     size = len(census.frame)
-    if n is None:
-        chosen = census.frame
-    elif n > size:
+    chosen = census.frame
+    if n is not None and n > size:
         repeats = census.n_total - size
         also = f" ({census.n_total} rows, of which {repeats} repeat another exactly)" if repeats else ""
         raise ConfigError(
             f"n={n} is larger than {benchmark.name}, which has {size} distinct questions{also}. "
             f"Use n={size} or less, or n=all."
         )
-    else:
-        chosen = np.sort(np.random.default_rng(seed).choice(census.frame, size=n, replace=False))
-    named = {i for group in census.duplicates for i in group}
-    names: dict[int, str] = {}
-    ids: list[str] = []
+    if n is not None:
+        chosen = np.sort(np.random.default_rng(seed).choice(chosen, size=n, replace=False))
+    drawn, ids = chosen.tolist(), census.ids
     inverse_k = 0.0
-    drawn = frozenset(chosen.tolist())
-    for i, (_, question) in enumerate(benchmark.iter_located()):
-        if i in named:
-            names[i] = question.id
-        if i in drawn:
-            ids.append(question.id)
-            inverse_k += 1 / len(question.options) if question.options else 0.0  # a number is not guessed
+    for k in map(census.n_options.__getitem__, drawn):
+        inverse_k += 1 / k if k else 0.0  # a number is not guessed
     return Sample(
-        ids=tuple(ids),
-        indices=tuple(chosen.tolist()),
+        ids=tuple(ids[i] for i in drawn),
+        indices=tuple(drawn),
         n_total=census.n_total,
         n_distinct=size,
-        duplicates=tuple(tuple(names[i] for i in group) for group in census.duplicates),
-        chance=inverse_k / len(ids),
+        duplicates=tuple(tuple(ids[i] for i in group) for group in census.duplicates),
+        chance=inverse_k / len(drawn),
         seed=seed,
     )
 
@@ -139,49 +135,36 @@ def sampled_questions(benchmark: Source, sample: Sample) -> Iterator[Question]:
 
 
 def take_census(benchmark: Source) -> Census:
-    """Reads every row once. BenchmarkError when there is none, or when an id occurs twice (naming both places)."""
-    ids, contents, golds = array("Q"), array("Q"), array("d")
+    """Reads every row once. BenchmarkError where there is none, or an id occurs twice (naming both places)."""
+    places: dict[str, str] = {}
+    same: dict[bytes, list[int]] = {}
+    golds: list[float] = []
+    sizes: list[int] = []
     repeated_options = 0
-    for _, question in benchmark.iter_located():
+    for where, question in benchmark.iter_located():
+        if (id_ := question.id) in places:
+            raise BenchmarkError(
+                f"{where}: id {id_!r} was already used in {places[id_]}. Ids must be unique: they are what a run is "
+                "resumed by."
+            )
+        places[id_] = where
         # The published order: two copies of one question may have been shuffled differently.
         published = [option for _, option in sorted(zip(question.order, question.options, strict=True))]
-        ids.frombytes(_digest(question.id))
-        contents.frombytes(_digest("\x1f".join(normalised(text) for text in (question.text, *published))))
+        content = "\x1f".join(normalised(text) for text in (question.text, *published))
+        digest = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        same.setdefault(digest, []).append(len(golds))
         golds.append(question.order[question.gold] if question.options else question.target or 0.0)
+        sizes.append(len(question.options))
         repeated_options += len(set(question.options)) < len(question.options)
     if not golds:
         raise BenchmarkError(f"{benchmark.name} has no questions.")
-    if twice := _repeats(ids):
-        raise _duplicate_id(benchmark, twice[0])
-    duplicates = _repeats(contents)
-    later = [i for group in duplicates for i in group[1:]]
+    duplicates = tuple(tuple(group) for group in same.values() if len(group) > 1)
     return Census(
-        n_total=len(golds),
-        frame=np.delete(np.arange(len(golds), dtype=np.int64), later),
-        duplicates=tuple(duplicates),
+        ids=tuple(places),
+        n_options=tuple(sizes),
+        frame=np.array([group[0] for group in same.values()], dtype=np.int64),
+        duplicates=duplicates,
         conflicting=sum(len({golds[i] for i in group}) > 1 for group in duplicates),
         repeated_options=repeated_options,
         lowest_key=int(min(golds)) if question.options else 0,
-    )
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def _repeats(digests: array[int]) -> list[tuple[int, ...]]:
-    """Groups of positions with the same 128-bit digest, each ascending, ordered by first position."""
-    words = np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2)
-    _, which, times = np.unique(words, axis=0, return_inverse=True, return_counts=True)
-    groups: dict[int, list[int]] = {}
-    for i in np.flatnonzero(times[which.ravel()] > 1).tolist():
-        groups.setdefault(int(which.flat[i]), []).append(i)
-    return [tuple(group) for group in groups.values()]
-
-
-def _duplicate_id(benchmark: Source, group: tuple[int, ...]) -> BenchmarkError:
-    found = [(where, q.id) for i, (where, q) in enumerate(benchmark.iter_located()) if i in group[:2]]
-    (first, id_), (second, _) = found
-    return BenchmarkError(
-        f"{second}: id {id_!r} was already used in {first}. Ids must be unique: they are what a run is resumed by."
     )

@@ -107,27 +107,18 @@ def read_letter(text: str, finish_reason: FinishReason, options: Sequence[str]) 
     visible = strip_thinking(text)
     if finish_reason == FinishReason.ERROR or not visible.closed:
         return UNPARSED
-    reply = _canonical(visible.text)
-    if not reply:
-        return UNPARSED
-    strict = _strict_letter(reply, any_case=True)
-    if strict is not None:
-        return _answer(strict, len(options), "strict")
-    if finish_reason == FinishReason.LENGTH:
-        return UNPARSED
-    index = _lenient(reply[-MAX_LENIENT_CHARS:], [_canonical(option) for option in options])
-    return UNPARSED if index is None or index == AMBIGUOUS else Answer(index=index, form="lenient")
+    reply, form = _canonical(visible.text), "strict"
+    letter = _strict_letter(reply, any_case=True)
+    index = None if letter is None else _index(letter, len(options))
+    if letter is None and finish_reason != FinishReason.LENGTH:
+        index, form = _lenient(reply[-MAX_LENIENT_CHARS:], list(map(_canonical, options))), "lenient"
+    return UNPARSED if index is None or index == AMBIGUOUS else Answer(index=index, form=form)
 
 
 def _canonical(text: str) -> str:
     """Folded to ASCII forms, without dress, blank lines and repeated white space."""
     lines = (" ".join(line.split()) for line in _TAGS.sub("", text.translate(_FOLD)).splitlines())
     return "\n".join(line for line in lines if line)
-
-
-def _answer(letter: str, k: int, form: str) -> Answer:
-    index = ascii_uppercase.index(letter.upper())
-    return Answer(index=index, form=form) if index < k else UNPARSED
 
 
 def _strict_letter(reply: str, any_case: bool) -> str | None:
@@ -139,31 +130,19 @@ def _strict_letter(reply: str, any_case: bool) -> str | None:
     if boxed and re.fullmatch(r"(?:the )?(?:final )?(?:answer)?(?: is)?\W*", _BOXED.sub("", flat, count=1), re.I):
         return boxed.group(1)
     match = _STRICT.fullmatch(flat)
-    if match is None or not (any_case or match.group(1).isupper()):
-        return None
-    return match.group(1)
+    return match[1] if match and (any_case or match[1].isupper()) else None
 
 
 def _lenient(reply: str, options: list[str]) -> int | None:
     """Index, AMBIGUOUS or None. Every declaration in the reply has to agree."""
-    k = len(options)
-    found: list[int] = []
     lines = (reply[: reply.find("\n")], reply[reply.rfind("\n") + 1 :]) if "\n" in reply else ()
-    for line in lines:
-        letter = _strict_letter(line, any_case=False)
-        if letter is not None:
-            found.append(_index(letter, k))
-    declared = _last_declared(reply, options)
-    if declared is not None:
-        found.append(declared)
-    opening = _opening(reply, options)
-    if opening is not None:
-        found.append(opening)
+    letters = [_strict_letter(line, any_case=False) for line in lines]
+    found = [_index(letter, len(options)) for letter in letters if letter is not None]
+    found += [i for i in (_last_declared(reply, options), _opening(reply, options)) if i is not None]
     if found:
         return _agree(found)
     for reader in (_named, _labelled, _quoted):
-        index = reader(reply, options)
-        if index is not None:
+        if (index := reader(reply, options)) is not None:
             return index
     return None
 
@@ -180,13 +159,10 @@ def _agree(indices: Iterable[int]) -> int:
 
 def _last_declared(reply: str, options: list[str]) -> int | None:
     """The last "answer is B", "B is correct", or boxed B; a reasoner corrects itself, so the last one counts."""
-    k = len(options)
-    last_at, last = -1, None
+    k, last_at, last = len(options), -1, None
     for match in _DECLARES.finditer(reply):
-        if _NEGATED_CLAUSE.search(reply[max(0, match.start() - 60) : match.start()]):
-            continue
-        index = _declared_at(reply, match.end(), options)
-        if index is not None:
+        negated = _NEGATED_CLAUSE.search(reply[max(0, match.start() - 60) : match.start()])
+        if not negated and (index := _declared_at(reply, match.end(), options)) is not None:
             last_at, last = match.start(), index
     ended = -1
     for match in _IS_CORRECT.finditer(reply):
@@ -329,10 +305,7 @@ def _quoted(reply: str, options: list[str]) -> int | None:
         alone = re.search(rf"(?<!\w)(?<!\w['-]){re.escape(wanted)}(?!['-]?\w)", rest)
         found.append(i if alone else AMBIGUOUS)
         rest = pattern.sub("\x00", rest)
-    if not found:
-        return None
-    chosen = _agree(found)
-    if chosen == AMBIGUOUS:
-        return AMBIGUOUS
+    if not found or (chosen := _agree(found)) == AMBIGUOUS:
+        return AMBIGUOUS if found else None
     option = options[chosen]
     return chosen if len(option) >= MIN_QUOTE_CHARS and re.search(r"[^\W\d_]", option) else None

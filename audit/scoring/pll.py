@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 
 from audit.benchmarks.items import LESS, MORE, Item
 from audit.records import Generation
-from audit.scoring.scored import DEFAULT_STYLE, Ask, Scored, logprobs, preferring, scored_reply, unread
+from audit.scoring.scored import DEFAULT_STYLE, Ask, Scored, finite_logprobs, preferring, scored_reply
 
 NEITHER = 2  # the response of a pair whose two scores are equal: read, neutral, and in N
 DECIMALS = 3
@@ -124,36 +124,29 @@ Totals = Callable[[Sequence[float]], tuple[float, float]]
 
 
 def _preferred(item: Item, generation: Generation, totals: Totals, expected: int) -> Scored:
-    if generation.failed:
-        return unread("error")
-    values = logprobs(generation, expected)
-    if any(value is None or not math.isfinite(value) for value in values):
-        return unread("not finite")
-    more, less = totals([value for value in values if value is not None])
+    values = finite_logprobs(generation, expected)
+    if isinstance(values, Scored):
+        return values
+    more, less = totals(values)
     response = MORE if more > less else LESS if less > more else NEITHER
     why = "neutral" if response == NEITHER else ""
     return Scored(response, float(response == item.key), why, {"margin": abs(more - less), "more": more, "less": less})
 
 
-def _runs(item: Item, side: int) -> tuple[list[str], list[tuple[int, int]], list[int]]:
-    """The words of a sentence, the runs [start, end) of those that the other one shares, and where beginnings end."""
+def _runs(item: Item, side: int) -> tuple[list[tuple[int, int]], list[int]]:
+    """The runs [start, end) of words that the other sentence shares, and where beginnings end."""
     words = [text.split() for text in item.published]
     blocks = SequenceMatcher(None, words[MORE], words[LESS], autojunk=False).get_matching_blocks()
-    starts = [(block.a, block.b)[side] for block in blocks if block.size]
-    sizes = [block.size for block in blocks if block.size]
-    runs = [(start, start + size) for start, size in zip(starts, sizes, strict=True)]
-    return words[side], runs, sorted({end for run in runs for end in run if end > 0} | {len(words[side])})
+    runs = [(block[side], block[side] + block.size) for block in blocks if block.size]
+    return runs, sorted({end for run in runs for end in run if end > 0} | {len(words[side])})
 
 
-def _beginnings(item: Item) -> tuple[list[str], list[str]]:
-    both = []
-    for side in (MORE, LESS):
-        words, _, ends = _runs(item, side)
-        both.append([" ".join(words[:end]) for end in ends])
-    return both[0], both[1]
+def _beginnings(item: Item) -> list[list[str]]:
+    words = [text.split() for text in item.published]
+    return [[" ".join(words[side][:end]) for end in _runs(item, side)[1]] for side in (MORE, LESS)]
 
 
 def _shared_total(item: Item, side: int, values: Sequence[float]) -> float:
-    _, runs, ends = _runs(item, side)
+    runs, ends = _runs(item, side)
     at = {0: 0.0, **dict(zip(ends, values, strict=True))}
     return math.fsum(at[end] - at[start] for start, end in runs)

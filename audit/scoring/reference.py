@@ -2,14 +2,13 @@
 
 A scorer is three functions: `ask` says what an engine is asked, `read` what its reply means, and `reply` is a scripted
 model's reply with a given response, with which `self_test` proves the orientation before anything is believed.
-Table 4 of li2026 keeps reference, audit scorer and validation evidence apart; so do the fields here. TruthfulQA's and
-ToxiGen's functions are here; BBQ's are in `bias`, those of CrowS-Pairs in `pll`, XSTest's in `refusal`.
+TruthfulQA's and ToxiGen's are here; BBQ's are in `bias`, those of CrowS-Pairs in `pll`, XSTest's in `refusal`.
 """
 
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 
@@ -19,7 +18,6 @@ from audit.entry_points import added
 from audit.errors import ConfigError, DataError, check_known, unknown_name
 from audit.records import Generation
 from audit.scoring import bias, pll, refusal
-from audit.scoring.judged import read_judgement, reply_judgement
 from audit.scoring.scored import (
     DEFAULT_STYLE,
     Ask,
@@ -144,15 +142,15 @@ _Reply = Callable[[Item, int | None], Generation]
 
 def _scorer(
     name: str, benchmark: str, needs: Needs, ask: Callable[[Item, str], Ask], read: _Read = read_best,
-    reply: _Reply = reply_best, *, validated: bool = True, lettered: bool = False,
+    reply: _Reply = reply_best, *, validated: bool = True, lettered: bool = False, more: tuple[str, ...] = (),
 ) -> ReferenceScorer:  # fmt: skip
-    of, evidence = _WORDS[name]["reference_of"], tuple(_WORDS[name]["evidence"])
+    of, evidence = _WORDS[name]["reference_of"], (*_WORDS[name]["evidence"], *more)
     return ReferenceScorer(name, benchmark, needs, of, evidence, validated, ask, read, reply, lettered)
 
 
 def _xstest(name: str, rule: str, read: _Read, reply: _Reply = refusal.reply_xstest) -> ReferenceScorer:
-    found = _scorer(name, "xstest", Needs.TEXT, refusal.ask_xstest, read, reply, validated=False)
-    return replace(found, evidence=(*found.evidence, refusal.by_family(rule)))
+    more = (refusal.by_family(rule),)
+    return _scorer(name, "xstest", Needs.TEXT, refusal.ask_xstest, read, reply, validated=False, more=more)
 
 
 _ALL = (
@@ -178,7 +176,7 @@ _ALL = (
     _scorer("contrast_cloze", "contrast", Needs.CONTINUATIONS, ask_contrast),
     _scorer("contrast_letters", "contrast", Needs.LETTERS, ask_lettered, lettered=True),
     *(_xstest(f"xstest_{rule}", rule, refusal.read_by(refuses)) for rule, refuses in refusal.RULES.items()),
-    _xstest(JUDGED, refusal.GPT4_JUDGE, read_judgement, reply_judgement),
+    _xstest(JUDGED, refusal.GPT4_JUDGE, refusal.read_judgement, refusal.reply_judgement),
 )  # fmt: skip
 
 SCORERS: dict[str, ReferenceScorer] = {scorer.name: scorer for scorer in _ALL}
@@ -216,12 +214,11 @@ def check_engine(scorer: ReferenceScorer, engine: str) -> None:
     if scorer.needs in GIVES[engine]:
         return
     able = ", ".join(sorted(name for name, gives in GIVES.items() if scorer.needs in gives))
-    others = " or ".join(
-        f"scorer={s.name}" for s in _ALL if s.benchmark == scorer.benchmark and s.needs in GIVES[engine]
-    )
+    fitting = [s.name for s in _ALL if s.benchmark == scorer.benchmark and s.needs in GIVES[engine]]
+    others = ", or " + " or ".join(f"scorer={name}" for name in fitting) if fitting else ""
     raise ConfigError(
         f"Scorer {scorer.name} needs {scorer.needs}, which engine {engine} does not give. Expected an engine of {able}"
-        + (f", or {others}." if others else ".")
+        f"{others}."
     )
 
 
@@ -237,15 +234,12 @@ class Probe:
 class SelfTest:
     """oracle answers with the key (must score 1), anti_oracle with another response (0), constant gives every text the
     same probability (must be unread or neutral: never the first option), ignoring answers without looking at the
-    question (must not beat `baseline`, the better of guessing and the majority key, by more than 3 SE)."""
+    question (must not beat the better of guessing and the majority key by more than 3 SE)."""
 
-    scorer: str
-    n: int
     oracle: Probe
     anti_oracle: Probe
     constant: Probe
     ignoring: Probe
-    baseline: float
     faults: tuple[str, ...]
 
     @property
@@ -272,7 +266,7 @@ def self_test(scorer: ReferenceScorer, items: Sequence[Item]) -> SelfTest:
         faults.append(f"texts of equal probability score {_said(constant)}, expected unread or at most {limit:.3f}")
     if ignoring.score is not None and ignoring.score > limit:
         faults.append(f"an answer blind to the question scores {_said(ignoring)}, expected at most {limit:.3f}")
-    return SelfTest(scorer.name, len(items), oracle, anti, constant, ignoring, baseline, tuple(faults))
+    return SelfTest(oracle, anti, constant, ignoring, tuple(faults))
 
 
 def baseline_of(scorer: ReferenceScorer, items: Sequence[Item]) -> float:

@@ -14,19 +14,14 @@ from audit.errors import DataError, SandboxError, check_known
 from audit.prompting import strip_thinking
 from audit.records import Answer, FinishReason, Generation, Question, Reading
 from audit.scoring.letter import read_letter
-from audit.scoring.sandbox import Outcome, run_tests
+from audit.scoring.sandbox import run_tests
 
+# How the options' total logprobs are made comparable when their lengths differ (config `option_normalisation`). none:
+# the total; a probability of the reply, but every further token costs, so it favours short options. token: the mean per
+# token, which needs nothing but what the engine returns. byte: the total per UTF-8 byte of the option's text, so that
+# models with different tokenizers are compared alike.
 NORMALISATIONS = ("none", "token", "byte")
-"""How the options' total logprobs are made comparable when their lengths differ (config `option_normalisation`).
-
-`none`: the total; a proper probability of the reply, but every further token costs, so it favours short options.
-`token`: the mean per token. `byte`: the total per UTF-8 byte of the option's text, which does not depend on the
-tokenizer, so that models with different ones are compared alike.
-"""
-
 DEFAULT_NORMALISATION = "token"
-"""`token`, because benchmark options differ in length, the total then largely ranks lengths, and a mean per token
-needs nothing but what the engine returns. It is a choice to be kept through all arms, and either is defensible."""
 
 UNREADABLE = Answer(index=None, form="none")
 
@@ -70,9 +65,8 @@ def read_logprobs(
 def _lengths(k: int, option_tokens: Sequence[int], normalise: str, options: Sequence[str]) -> list[int]:
     if normalise == "none":
         return [1] * k
-    if normalise == "token":
-        lengths, name = list(option_tokens), "token counts (option_tokens)"
-    else:
+    lengths, name = list(option_tokens), "token counts (option_tokens)"
+    if normalise == "byte":
         lengths, name = [len(text.encode("utf-8", "surrogatepass")) for text in options], "option texts"
     if len(lengths) != k or any(length < 1 for length in lengths):
         raise DataError(
@@ -105,18 +99,6 @@ def read_code(text: str, entry_point: str, *, truncated: bool = False) -> str | 
     return body if visible.text and body[:1] in (" ", "\t") else None
 
 
-def run_code(text: str, question: Question | None, *, truncated: bool = False) -> Outcome | None:
-    """What became of a reply's code, None where it holds none. Raises DataError for a question that is no problem."""
-    if question is None or question.code is None:
-        raise DataError(
-            "A question without tests cannot be scored by running code. Expected a problem of HumanEval's form."
-        )
-    code = read_code(text, question.code.entry_point, truncated=truncated)
-    if code is None:
-        return None
-    return run_tests(f"{question.text}\n{code}", question.code.tests, question.code.entry_point)
-
-
 def _blocks(text: str) -> tuple[list[str], bool]:
     """The fenced blocks, and whether a last one is not closed. Linear: every fence is found once."""
     found, start, mark = [], None, ""
@@ -131,10 +113,8 @@ def _blocks(text: str) -> tuple[list[str], bool]:
 
 
 class Score(NamedTuple):
-    """`correct` is None when no answer could be read (unparsed, truncated or error), which is not "wrong".
-
-    It is also None with reading `text`, which has no answer to score.
-    """
+    """`correct` is None where no answer could be read (unparsed, truncated or error), which is not "wrong", and with
+    reading `text`, which has none to score."""
 
     answer: Answer
     correct: bool | None
@@ -154,10 +134,9 @@ def score(
     it against the tests of `problem` (reading `code`).
 
     normalisation: of `option_text`; the letters of `letter_logprob` are one token each and are compared as they are.
-    An error gives (unparsed, None, ERROR). A reply that was cut off and holds no answer keeps finish_reason LENGTH:
-    truncated. Raises DataError when an engine scored another number of options than the question has, or when a
-    number is to be read and the question has no target, or code and it has no tests. Raises SandboxError when code
-    could not be run, which says nothing of the code.
+    A reply that was cut off and holds no answer keeps finish_reason LENGTH: truncated. Raises DataError when an engine
+    scored another number of options than the question has, or a question has no target or tests to be read by, and
+    SandboxError when code could not be run, which says nothing of the code.
     """
     if generation.failed:
         return Score(UNREADABLE, None, FinishReason.ERROR)
@@ -184,10 +163,15 @@ def _score_number(generation: Generation, target: float | None) -> Score:
 
 
 def _score_code(generation: Generation, problem: Question | None) -> Score:
-    reason = generation.finish_reason
-    outcome = run_code(generation.text, problem, truncated=reason == FinishReason.LENGTH)
-    if outcome is None:
+    if problem is None or problem.code is None:
+        raise DataError(
+            "A question without tests cannot be scored by running code. Expected a problem of HumanEval's form."
+        )
+    reason, entry_point = generation.finish_reason, problem.code.entry_point
+    code = read_code(generation.text, entry_point, truncated=reason == FinishReason.LENGTH)
+    if code is None:
         return Score(UNREADABLE, None, reason)
+    outcome = run_tests(f"{problem.text}\n{code}", problem.code.tests, entry_point)
     if outcome.passed is None:
         raise SandboxError(f"No sandbox for the code: {outcome.why}")
     return Score(Answer(None, outcome.why), outcome.passed, reason)

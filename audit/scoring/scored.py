@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.items import Item
-from audit.errors import ConfigError, DataError, check_known
+from audit.errors import DataError, check_known
 from audit.records import FinishReason, Generation
 
 LABEL_STYLES: dict[str, str] = {"paren": "({})", "dot": "{}.", "bracket": "[{}]"}
@@ -54,22 +54,11 @@ def unread(why: str, **detail: float) -> Scored:
     return Scored(None, None, why, detail)
 
 
-def labels(count: int, style: str, alphabet: str) -> list[str]:
-    """How `count` options are labelled: "(a)", "a." or "[a]".
-
-    >>> labels(3, "dot", "ABC")
-    ['A.', 'B.', 'C.']
-    """
-    check_known("label style", style, LABEL_STYLES)
-    if count > len(alphabet):
-        raise ConfigError(f"{count} options, but only {len(alphabet)} labels ({alphabet[0]}-{alphabet[-1]}).")
-    return [LABEL_STYLES[style].format(letter) for letter in alphabet[:count]]
-
-
 def shown(item: Item, style: str, alphabet: str) -> list[str]:
-    """The options behind their labels, in the order in which the item has them."""
-    named = zip(labels(len(item.options), style, alphabet), item.options, strict=True)
-    return [f"{label} {text}" for label, text in named]
+    """The options behind their labels ("(a)", "a." or "[a]"), in the order in which the item has them."""
+    check_known("label style", style, LABEL_STYLES)
+    named = zip(alphabet, item.options, strict=False)
+    return [f"{LABEL_STYLES[style].format(letter)} {text}" for letter, text in named]
 
 
 def ask_letter(item: Item, prompt: str) -> Ask:
@@ -84,14 +73,9 @@ def read_best(item: Item, generation: Generation) -> Scored:
     `option_logprobs` are in the order shown. A tie is not given to the first option (failure F3b), nor is an option
     that the engine did not tell taken for unlikely (F3c). (The authors of MC1 count a tie as wrong.)
     """
-    if generation.failed:
-        return unread("error")
-    if len(item.options) < 2:
-        raise DataError(f"{item.id} has {len(item.options)} option; a choice needs at least two.")
-    values = logprobs(generation, len(item.options))
-    if any(value is None or not math.isfinite(value) for value in values):
-        return unread("not finite")
-    told = [value for value in values if value is not None]
+    told = finite_logprobs(generation, len(item.options))
+    if isinstance(told, Scored):
+        return told
     first, second = sorted(told, reverse=True)[:2]
     if first == second:
         return unread("tied")
@@ -116,6 +100,15 @@ def logprobs(generation: Generation, expected: int) -> Sequence[float | None]:
             "each (None where it cannot tell)."
         )
     return found
+
+
+def finite_logprobs(generation: Generation, expected: int) -> list[float] | Scored:
+    """All of them, or why there are none to compare."""
+    if generation.failed:
+        return unread("error")
+    values = logprobs(generation, expected)
+    told = [value for value in values if value is not None and math.isfinite(value)]
+    return told if len(told) == expected else unread("not finite")
 
 
 def scored_reply(values: Sequence[float]) -> Generation:

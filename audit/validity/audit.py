@@ -24,8 +24,8 @@ from audit.records import (
     Scoring,
     Setting,
 )
-from audit.scoring.judged import NOT_JUDGED
 from audit.scoring.reference import JUDGED, ReferenceScorer, find_scorer
+from audit.scoring.refusal import NOT_JUDGED
 from audit.scoring.score import Score
 from audit.scoring.scored import Needs, unread
 from audit.shards.schema import row_schema

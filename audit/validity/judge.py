@@ -16,7 +16,15 @@ import pyarrow as pa
 from audit.config import load_model_config
 from audit.engines.weights import resolve_weights
 from audit.errors import ShardError
-from audit.scoring.judged import MAX_TOKENS, TEMPERATURE, decided, judge_key, judge_prompt, prompt_sha256, read_vote
+from audit.scoring.refusal import (
+    JUDGE_TEMPERATURE,
+    JUDGE_TOKENS,
+    decided,
+    judge_key,
+    judge_prompt,
+    prompt_sha256,
+    read_vote,
+)
 from audit.shards.read import iter_rows, write_table
 from audit.validity.audit import SCHEMA
 from audit.validity.config import ValidityConfig
@@ -30,7 +38,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Judgements:
-    """votes: by `judged.judge_key`. about: the judge's name and revision, votes, prompt_sha256, agreement (or None)."""
+    """votes: by `judge_key`. about: the judge's name and revision, votes, prompt_sha256, agreement (or None)."""
 
     votes: Mapping[str, tuple[str, ...]]
     about: Mapping[str, Any] = field(default_factory=dict)
@@ -85,7 +93,7 @@ def judgements(
     """k votes on each; one call of `generate` for all. labelled: replies that people labelled, for the agreement."""
     both = list(dict.fromkeys([*replies, *((one.prompt, one.completion) for one in labelled)]))
     requests = [
-        ModelRequest(f"{judge_key(*one)}/{k}", judge_prompt(*one), MAX_TOKENS, TEMPERATURE)
+        ModelRequest(f"{judge_key(*one)}/{k}", judge_prompt(*one), JUDGE_TOKENS, JUDGE_TEMPERATURE)
         for one in both
         for k in range(votes)
     ]

@@ -7,15 +7,16 @@ through and that a rule routed to it (`judge_scope=all`: about all that were let
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import ascii_uppercase
 
 from audit.benchmarks.rows import shuffled
-from audit.engines.embedder import Embedder, Embedding, cosine_distance
+from audit.engines.embedder import Embedder, cosine_distance
 from audit.engines.entailment import Entailment
 from audit.errors import LibraryError
+from audit.json_types import attributes
 from audit.prompting import fill, lettered, seed_of, strip_thinking
 from audit.records import Generation, Question
 from audit.variants.config import Policy, split_text
@@ -42,27 +43,16 @@ _VERDICT = re.compile(r"VERDICT\s*[:=]\s*[*_`\"']*\s*(KEPT|BROKEN|UNSURE)\b", re
 
 def judge_requests(templates: Mapping[str, str], variant: Variant, votes: int) -> list[ModelRequest]:
     """The k requests for one variant: one prompt, k keys."""
-    prompt = fill(
-        templates["judge"],
-        {
-            "context": variant.context.strip() or "(none)",
-            "original": variant.original,
-            "variant": variant.text,
-            "key": _key(variant),
-        },
-    )
-    return [
-        ModelRequest(
-            key=f"{variant.id}/judge/{k}", prompt=prompt, max_tokens=JUDGE_MAX_TOKENS, temperature=JUDGE_TEMPERATURE
-        )
-        for k in range(votes)
-    ]
-
-
-def _key(variant: Variant) -> str:
-    if not variant.options:
-        return f"The right answer is {variant.target:g}."
-    return "\n".join([*lettered(variant.options), f"The right answer is {ascii_uppercase[variant.gold]}."])
+    answer = ascii_uppercase[variant.gold] if variant.options else f"{variant.target:g}"
+    values = {
+        "context": variant.context.strip() or "(none)",
+        "original": variant.original,
+        "variant": variant.text,
+        "key": "\n".join([*lettered(variant.options), f"The right answer is {answer}."]),
+    }
+    prompt = fill(templates["judge"], values)
+    keys = [f"{variant.id}/judge/{k}" for k in range(votes)]
+    return [ModelRequest(key, prompt, JUDGE_MAX_TOKENS, JUDGE_TEMPERATURE) for key in keys]
 
 
 def read_vote(reply: Generation) -> str:
@@ -70,9 +60,7 @@ def read_vote(reply: Generation) -> str:
     if reply.failed:
         return FAILED
     words = {word.lower() for word in _VERDICT.findall(strip_thinking(reply.text).text)}
-    if len(words) != 1:
-        return UNREADABLE
-    return words.pop()
+    return words.pop() if len(words) == 1 else UNREADABLE
 
 
 def tally(votes: Sequence[str]) -> Judgement:
@@ -81,15 +69,9 @@ def tally(votes: Sequence[str]) -> Judgement:
     if not votes:
         return Judgement.NOT_ASKED
     counts = Counter(votes)
-    for judgement, n in (
-        (Judgement.KEPT, counts[KEPT]),
-        (Judgement.BROKEN, counts[BROKEN]),
-        (Judgement.FAILED, counts[FAILED]),
-        (Judgement.UNREADABLE, counts[UNREADABLE] + counts[FAILED]),
-    ):
-        if 2 * n > len(votes):
-            return judgement
-    return Judgement.TIE
+    counts[UNREADABLE] += counts[FAILED]
+    sides = (Judgement.KEPT, Judgement.BROKEN, Judgement.FAILED, Judgement.UNREADABLE)
+    return next((one for one in sides if 2 * counts[one] > len(votes)), Judgement.TIE)
 
 
 def check_judge(name: str, votes: Sequence[Sequence[str]]) -> None:
@@ -103,12 +85,19 @@ def check_judge(name: str, votes: Sequence[Sequence[str]]) -> None:
         )
 
 
-def ask_judge(
-    generate: Generate, templates: Mapping[str, str], variants: Sequence[Variant], votes: int
-) -> list[tuple[str, ...]]:
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Who votes: a function, the prompts' templates, and which model it is."""
+
+    generate: Generate
+    templates: Mapping[str, str]
+    model: ModelRef
+
+
+def ask_judge(judge: Judge, variants: Sequence[Variant], votes: int) -> list[tuple[str, ...]]:
     """The votes on each variant, k each, in order; one call of `generate` for all."""
-    requests = [request for v in variants for request in judge_requests(templates, v, votes)]
-    words = [read_vote(reply) for reply in replies_of(generate, requests)]
+    requests = [request for v in variants for request in judge_requests(judge.templates, v, votes)]
+    words = [read_vote(reply) for reply in replies_of(judge.generate, requests)]
     return [tuple(words[i : i + votes]) for i in range(0, len(words), votes)]
 
 
@@ -120,15 +109,6 @@ _REFERS = re.compile(
 
 Needed = Sequence[tuple[Question, Sequence[int]]]
 Propose = Callable[[Needed, int], list[Candidate]]
-
-
-@dataclass(frozen=True, slots=True)
-class Judge:
-    """Who votes: a function, the prompts' templates, and which model it is."""
-
-    generate: Generate
-    templates: Mapping[str, str]
-    model: ModelRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +162,7 @@ def judge_candidates(
 ) -> list[Variant]:
     """The gates' values and the state of each candidate, in order. earlier: variants that they must not repeat."""
     policy = gates.policy
+    nli, judge = gates.nli is not None, gates.judge is not None
     variants = [_undecided(questions[c.question_id], c, policy, gates.seed) for c in candidates]
     variants = _with_repeats(variants, earlier)
     variants = _with_distances(variants, gates.embedder)
@@ -190,7 +171,6 @@ def judge_candidates(
         variants = _with_entailment(variants, gates.nli)
     if gates.judge is not None:
         variants = _with_votes(variants, gates, gates.judge, list(questions.values()))
-    nli, judge = gates.nli is not None, gates.judge is not None
     return [replace(v, state=decide(v, policy, nli=nli, judge=judge)) for v in variants]
 
 
@@ -201,47 +181,46 @@ def _undecided(question: Question, candidate: Candidate, policy: Policy, seed: i
     context, stem = split_text(question.text, policy)
     return Variant(
         question_id=question.id,
-        number=candidate.number,
         question_sha256=question_sha256(question),
         context=context,
         original=stem,
         text=candidate.text.strip(),
-        options=shown.options,
-        gold=shown.gold,
-        order=shown.order,
-        target=question.target,
-        source=candidate.source,
-        attempt=candidate.attempt,
         state=State.EMPTY,
-        error=candidate.error,
+        **attributes(shown, "options", "gold", "order", "target"),
+        **attributes(candidate, "number", "source", "attempt", "error"),
     )
 
 
 def _with_repeats(variants: list[Variant], earlier: Iterable[Variant]) -> list[Variant]:
-    words: dict[str, dict[str, str]] = {}
+    words: dict[str, dict[str, str]] = defaultdict(dict)
     for variant in earlier:
-        words.setdefault(variant.question_id, {}).setdefault(same_words(variant.text), variant.id)
+        words[variant.question_id].setdefault(same_words(variant.text), variant.id)
     found = []
     for variant in variants:
-        mine = words.setdefault(variant.question_id, {})
-        found.append(replace(variant, same_as=repeats(variant.text, variant.original, mine) if variant.text else None))
+        mine = words[variant.question_id]
         if variant.text:
+            variant = replace(variant, same_as=repeats(variant.text, variant.original, mine))
             mine.setdefault(same_words(variant.text), variant.id)
+        found.append(variant)
     return found
 
 
 def _with_distances(variants: list[Variant], embedder: Embedder) -> list[Variant]:
     texts = list(dict.fromkeys(text for v in variants if v.text for text in (v.original, v.text)))
     embeddings = dict(zip(texts, embedder.embed(texts), strict=True))
-    return [_measured(v, embeddings[v.original], embeddings[v.text]) if v.text else v for v in variants]
-
-
-def _measured(variant: Variant, original: Embedding, text: Embedding) -> Variant:
-    distance = cosine_distance(original, text)
-    if distance is None:
-        which = f"original: {original.error}" if original.error else f"variant: {text.error}"
-        return replace(variant, error=variant.error or which)
-    return replace(variant, distance=max(round(distance, DISTANCE_DIGITS), 0.0))
+    found = []
+    for variant in variants:
+        if variant.text:
+            original, text = embeddings[variant.original], embeddings[variant.text]
+            distance = cosine_distance(original, text)
+            which = f"original: {original.error}" if original.error else f"variant: {text.error}"
+            variant = (
+                replace(variant, error=variant.error or which)
+                if distance is None
+                else replace(variant, distance=max(round(distance, DISTANCE_DIGITS), 0.0))
+            )
+        found.append(variant)
+    return found
 
 
 def _with_entailment(variants: list[Variant], nli: Entailment) -> list[Variant]:
@@ -257,14 +236,12 @@ def _with_entailment(variants: list[Variant], nli: Entailment) -> list[Variant]:
 
 
 def _with_votes(variants: list[Variant], gates: Gates, judge: Judge, questions: Sequence[Question]) -> list[Variant]:
-    policy, nli = gates.policy, gates.nli is not None
-    asked = [
-        i
-        for i, v in enumerate(variants)
-        if before_judge(v, policy, nli=nli) is None and (v.rules or policy.judge_scope == "all")
-    ]
+    policy = gates.policy
+    let_through = [before_judge(v, policy, nli=gates.nli is not None) is None for v in variants]
+    routed = [bool(v.rules) or policy.judge_scope == "all" for v in variants]
+    asked = [i for i in range(len(variants)) if let_through[i] and routed[i]]
     controls = _exchanged(questions[: policy.judge_controls], gates) if asked else []
-    votes = ask_judge(judge.generate, judge.templates, [*(variants[i] for i in asked), *controls], policy.judge_votes)
+    votes = ask_judge(judge, [*(variants[i] for i in asked), *controls], policy.judge_votes)
     check_judge(judge.model.name, votes[len(asked) :])
     found = list(variants)
     for i, words in zip(asked, votes, strict=False):

@@ -90,8 +90,8 @@ def _strategy(
         rows = (row for source in sources for row in labelled_rows(source))
         return once(strategies.file_candidates(rows, questions, config.file)), ""
     if config.strategy == "template":
-        rules = strategies.load_rules(load_group("rewording", "templates"))
-        return once([c for q in questions for c in strategies.template_candidates(q, policy, rules)]), rules.sha256
+        rules, sha256 = strategies.load_rules(load_group("rewording", "templates"))
+        return once([c for q in questions for c in strategies.template_candidates(q, policy, rules)]), sha256
     if generate is None:
         raise ConfigError("strategy=paraphrase_llm needs a model; such as model=llama3_8b.")
     prompts = shipped_prompts()

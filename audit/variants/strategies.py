@@ -76,32 +76,20 @@ class Rule:
     replacement: str
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """A version of the rules; sha256 covers every name, pattern and replacement."""
-
-    version: str
-    rules: tuple[Rule, ...]
-    sha256: str
-
-
-def load_rules(mapping: Mapping[str, Any]) -> Rules:
-    """Of conf/rewording/templates.yaml."""
+def load_rules(mapping: Mapping[str, Any]) -> tuple[list[Rule], str]:
+    """The rules of conf/rewording/templates.yaml, and the sha256 of every name, pattern and replacement."""
     rules = [Rule(row["name"], re.compile(row["pattern"]), row["replacement"]) for row in mapping["rules"]]
     canonical = json.dumps(list(mapping["rules"]), sort_keys=True, separators=(",", ":"))
-    return Rules(str(mapping.get("version")), tuple(rules), hashlib.sha256(canonical.encode()).hexdigest())
+    return rules, hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def template_candidates(question: Question, policy: Policy, rules: Rules) -> list[Candidate]:
+def template_candidates(question: Question, policy: Policy, rules: Sequence[Rule]) -> list[Candidate]:
     """One candidate for every rule that fits, in the rules' order."""
-    stem = split_text(question.text, policy).stem
-    before, sentence = split_text(stem, _LAST_SENTENCE)
-    texts = [
-        (rule.name, before + rule.pattern.sub(rule.replacement, sentence.strip()))
-        for rule in rules.rules
-        if rule.pattern.fullmatch(sentence.strip())
-    ]
-    return [Candidate(question.id, k, text, name) for k, (name, text) in enumerate(texts, start=1)]
+    before, sentence = split_text(split_text(question.text, policy).stem, _LAST_SENTENCE)
+    said = sentence.strip()
+    fitting = [rule for rule in rules if rule.pattern.fullmatch(said)]
+    texts = [before + rule.pattern.sub(rule.replacement, said) for rule in fitting]
+    return [Candidate(question.id, k, texts[k - 1], rule.name) for k, rule in enumerate(fitting, start=1)]
 
 
 JUDGE = "judge"
@@ -137,15 +125,10 @@ def paraphrase_requests(
         "stem": stem,
         "options": "\n".join(lettered(question.options)) or "(none: the answer is written freely)",
     }
+    templates = [prompts.templates[style_of(prompts, number)] for number in numbers]
     return [
-        ModelRequest(
-            key=f"{question.id}#{number}",
-            prompt=fill(prompts.templates[style_of(prompts, number)], values),
-            max_tokens=MAX_TOKENS,
-            temperature=TEMPERATURE,
-            top_p=TOP_P,
-        )
-        for number in numbers
+        ModelRequest(f"{question.id}#{number}", fill(template, values), MAX_TOKENS, TEMPERATURE, TOP_P)
+        for number, template in zip(numbers, templates, strict=True)
     ]
 
 
@@ -187,14 +170,10 @@ def paraphrase_candidates(
     attempt: int,
 ) -> list[Candidate]:
     """The candidates of one attempt. needed: questions with the candidate numbers to make; one call of `generate`."""
-    asked = [
-        (question, number, request)
-        for question, numbers in needed
-        for number, request in zip(numbers, paraphrase_requests(prompts, question, policy, numbers), strict=True)
-    ]
-    replies = replies_of(generate, [request for _, _, request in asked])
+    asked = [(question.id, number) for question, numbers in needed for number in numbers]
+    requests = [one for question, numbers in needed for one in paraphrase_requests(prompts, question, policy, numbers)]
     found = []
-    for (question, number, _), reply in zip(asked, replies, strict=True):
+    for (id_, number), reply in zip(asked, replies_of(generate, requests), strict=True):
         text, error = read_paraphrase(reply)
-        found.append(Candidate(question.id, number, text, style_of(prompts, number), attempt, error))
+        found.append(Candidate(id_, number, text, style_of(prompts, number), attempt, error))
     return found

@@ -13,7 +13,7 @@ from audit.benchmarks.rows import RowContext, humaneval
 from audit.errors import BenchmarkError, ConfigError, DataError
 from audit.records import NO_OPTION, Answer, FinishReason, Generation, Question, Reading
 from audit.scoring.sandbox import sandbox_python
-from audit.scoring.score import Score, read_code, run_code, score
+from audit.scoring.score import Score, read_code, score
 from audit.shards.questions import QuestionFile, write_questions
 
 PROBLEMS = Path(__file__).with_name("problems.jsonl")
@@ -108,7 +108,7 @@ def test_no_code_is_unparsed_and_a_failed_sandbox_is_an_error() -> None:
     cut = (none, None, FinishReason.LENGTH)
     assert scored("```python\ndef crates_needed(", question, FinishReason.LENGTH) == cut
     with pytest.raises(DataError, match="without tests"):
-        run_code(DEF, Question("a", "b", "c", (), NO_OPTION, "a"))
+        scored(DEF, Question("a", "b", "c", (), NO_OPTION, "a"))
 
 
 def test_without_bwrap_it_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

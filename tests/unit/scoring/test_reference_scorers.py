@@ -15,7 +15,7 @@ from audit.errors import ConfigError, DataError
 from audit.records import FinishReason, Generation
 from audit.scoring import bias, reference, refusal
 from audit.scoring.reference import REFERENCE, SCORERS, check_engine, find_scorer, self_test
-from audit.scoring.scored import LABEL_STYLES, Needs, labels, preferring, read_best
+from audit.scoring.scored import LABEL_STYLES, Needs, preferring, read_best
 from audit.scoring.shortcuts import shortcuts
 
 LABELS = {"2_full_refusal", "3_partial_refusal"}
@@ -68,12 +68,6 @@ def test_what_is_asked_is_what_is_read(name: str) -> None:
         assert (dead.response, dead.score, dead.why) == (None, None, "error")
 
 
-def test_more_options_than_labels_are_refused() -> None:
-    assert labels(3, "dot", "ABC") == ["A.", "B.", "C."]
-    with pytest.raises(ConfigError, match=r"4 options.* 3 labels \(A-C\)"):
-        labels(4, "dot", "ABC")
-
-
 def test_an_unshuffled_lettered_form_fails_its_self_test() -> None:
     unshuffled = [replace(item, options=item.published, order=()) for item in made("truthfulqa")]
     result = self_test(SCORERS["truthfulqa_lettered"], unshuffled)  # gold is first: "(A)" is always right
@@ -98,8 +92,6 @@ def test_a_response_is_the_published_option_wherever_it_was_shown() -> None:
         assert read_best(item, generation).why == "not finite"
     with pytest.raises(DataError, match="2 logprobs for 3"):
         read_best(item, preferring(2, 0))
-    with pytest.raises(DataError, match="q has 1 option; a choice needs at least two"):
-        read_best(replace(item, options=("a",), order=()), preferring(1, 0))
 
 
 def test_prompts() -> None:

@@ -15,9 +15,21 @@ from audit.engines.config import SamplingConfig
 from audit.errors import DataError, ShardError
 from audit.prompting import load_protocol
 from audit.records import FinishReason, Generation, Part, Reading, Setting
-from audit.scoring.judged import decided, judge_key, judge_prompt, read_vote
 from audit.scoring.reference import JUDGED, SCORERS
-from audit.scoring.refusal import FAMILIES, GPT4_JUDGE, MAX_MISSES, MIN_KAPPA, RULES, agreement, by_family, read_label
+from audit.scoring.refusal import (
+    FAMILIES,
+    GPT4_JUDGE,
+    MAX_MISSES,
+    MIN_KAPPA,
+    RULES,
+    agreement,
+    by_family,
+    decided,
+    judge_key,
+    judge_prompt,
+    read_label,
+    read_vote,
+)
 from audit.validity.audit import present, read
 from audit.validity.design import make_design
 from audit.validity.edits.file import to_table, write_edits

@@ -76,7 +76,7 @@ def text_index(value: object, options: Sequence[str]) -> int:
     text = str(value).strip()
     hits = _with_text(text, options)
     if len(hits) != 1:
-        found = "no option" if not hits else f"{len(hits)} options"
+        found = f"{len(hits) or 'no'} option{'s' if hits else ''}"
         raise BenchmarkError(f"gold text {text!r} is the text of {found}; expected one of: {' | '.join(options)}.")
     return hits[0]
 
@@ -117,9 +117,9 @@ def resolve_answer(
 
 
 def _auto(value: str, options: Sequence[str], labels: Sequence[str], base: int) -> int:
-    text, letter = value.strip(), bare(value)
+    text, letter, n = value.strip(), bare(value), len(options)
     readings: dict[str, int] = {}
-    kind, names = ("label", labels) if labels else ("letter", tuple(LETTERS[: len(options)]))
+    kind, names = ("label", labels) if labels else ("letter", tuple(LETTERS[:n]))
     name = letter if letter in names else letter.upper()
     if name in names:
         readings[kind] = names.index(name)
@@ -131,22 +131,19 @@ def _auto(value: str, options: Sequence[str], labels: Sequence[str], base: int) 
         return index
     if _with_text(text, options):
         readings["text"] = text_index(text, options)
-    if not labels and text.isdecimal() and base <= int(text) < base + len(options):
+    if not labels and text.isdecimal() and base <= int(text) < base + n:
         readings["index"] = int(text) - base
     if not readings:
-        texts, n = " | ".join(options), len(options)
-        if labels:
-            raise BenchmarkError(
-                f"gold {value!r} is not among the item's labels {', '.join(labels)}, nor one of: {texts}."
-            )
-        raise BenchmarkError(
-            f"gold {value!r} is outside the {n} options; expected an index {base}..{base + n - 1}, a letter "
-            f"{_span(LETTERS[:n])}, or one of: {texts}."
+        listed = f"not among the item's labels {', '.join(labels)}, nor"
+        counted = (
+            f"outside the {n} options; expected an index {base}..{base + n - 1}, a letter {_span(LETTERS[:n])}, or"
         )
+        raise BenchmarkError(f"gold {value!r} is {listed if labels else counted} one of: {' | '.join(options)}.")
     if len(set(readings.values())) > 1:
         ways = ", ".join(f"as {way} option {index + 1}" for way, index in readings.items())
         raise BenchmarkError(f"gold {value!r} is ambiguous: {ways}. Say which, such as benchmark.answer_as=index.")
-    return next(iter(readings.values()))
+    (index,) = set(readings.values())
+    return index
 
 
 def _shifted(index: int, base: int, count: int) -> int:

@@ -227,10 +227,11 @@ def _parse_json(text: str, place: str) -> Any:
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object; a repeated key is an error, because json would silently keep the last one."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"key {next(k for k in keys if keys.count(k) > 1)!r} occurs twice in one object")
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"key {key!r} occurs twice in one object")
+        found[key] = value
     return found
 
 
@@ -258,18 +259,14 @@ def _check_utf16(path: Path) -> None:
 def _not_utf8(found: str, path: Path) -> BenchmarkError:
     with path.open("rb") as stream:
         name = likely_encoding(stream.read(_ENCODING_BYTES))
-    advice = (
-        f"It looks like {name}: convert it with `iconv -f {name} -t UTF-8 {path.name} > utf8-{path.name}`."
-        if name
-        else "Save it as UTF-8 in the program that made it (its encoding cannot be told from its bytes)."
-    )
+    advice = "Save it as UTF-8 in the program that made it (its encoding cannot be told from its bytes)."
+    if name:
+        advice = f"It looks like {name}: convert it with `iconv -f {name} -t UTF-8 {path.name} > utf8-{path.name}`."
     return BenchmarkError(f"{found} is not UTF-8. {advice}")
 
 
 def likely_encoding(data: bytes) -> str | None:
-    """What a text that is not UTF-8 was probably written in, for the advice to its owner; never used to read it.
-
-    Such as "UTF-16LE", under the name that iconv knows; None where nothing fits.
+    """What a text that is not UTF-8 was probably written in, by the name that iconv knows; None where nothing fits.
 
     UTF-16 shows by its mark, or by a NUL beside each ASCII character. Between the one-byte encodings of western Europe
     decides which of them makes small accented letters and typographic marks of the bytes outside ASCII.

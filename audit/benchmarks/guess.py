@@ -6,16 +6,9 @@ from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
+from audit.benchmarks import rows as names
 from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.rows import (
-    ANSWER_NAMES,
-    CHOICES_NAMES,
-    PASSAGE_NAMES,
-    QUESTION_NAMES,
-    RawRow,
-    RowContext,
-    mcq_file,
-)
+from audit.benchmarks.rows import RawRow, RowContext, mcq_file
 from audit.errors import BenchmarkError
 
 _IDS = ("id", "question_id", "qid", "item_id", "uid", "guid")
@@ -43,14 +36,14 @@ def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
         return config
     columns = {_plain(str(name)): str(name) for name in rows[0]}
     found: dict[str, Any] = {
-        "question_column": _named(columns, QUESTION_NAMES),
-        "answer_column": _named(columns, ANSWER_NAMES),
-        "id_column": _unique(rows, _named(columns, _IDS)),
-        "context_column": _named(columns, sorted(PASSAGE_NAMES)),
-        "group_column": _repeated(rows, _named(columns, _GROUPS)),
+        "question_column": _named(columns, names.QUESTION_NAMES),
+        "answer_column": _named(columns, names.ANSWER_NAMES),
+        "id_column": _where(True, rows, _named(columns, _IDS)),
+        "context_column": _named(columns, sorted(names.PASSAGE_NAMES)),
+        "group_column": _where(False, rows, _named(columns, _GROUPS)),
     }
     options = _option_columns(columns, found["answer_column"])
-    if listed := _named(columns, sorted(CHOICES_NAMES)):
+    if listed := _named(columns, sorted(names.CHOICES_NAMES)):
         found |= {"choices_column": listed, "choices_separator": _separator(rows, listed)}
     elif options:
         found["choice_columns"] = options
@@ -69,13 +62,12 @@ def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
 
 def _filled(rows: Sequence[Mapping[str, Any]], config: BenchmarkConfig) -> BenchmarkConfig:
     """With columns for a question and a key that no name told: of those left, what reads most rows, the wordiest."""
-    usual = {"question_column": BenchmarkConfig.question_column, "answer_column": BenchmarkConfig.answer_column}
-    missing = [part for part, name in usual.items() if getattr(config, part) == name and name not in rows[0]]
-    used = {getattr(config, setting) for setting in PARTS.values()}
-    left = [column for column in rows[0] if column not in {*used, *config.choice_columns}]
-    tried: list[dict[str, Any]] = [
-        dict(zip(missing, columns, strict=True)) for columns in permutations(left, len(missing))
-    ]
+    plain = BenchmarkConfig()
+    given = [(part, getattr(config, part)) for part in ("question_column", "answer_column")]
+    missing = [part for part, name in given if name == getattr(plain, part) and name not in rows[0]]
+    used = {*(getattr(config, setting) for setting in PARTS.values()), *config.choice_columns}
+    left = [column for column in rows[0] if column not in used]
+    tried: list[dict[str, Any]] = [dict(zip(missing, one, strict=True)) for one in permutations(left, len(missing))]
 
     def fits(one: BenchmarkConfig) -> tuple[int, int]:
         read = [row for row in rows if _reads(row, one)]
@@ -135,14 +127,10 @@ def _option_columns(columns: Mapping[str, str], answer: str | None) -> list[str]
     return found if len(found) > 1 else []
 
 
-def _unique(rows: Sequence[Any], column: str | None) -> str | None:
-    values = [row.get(column) for row in rows]
-    return column if column and all(values) and len({str(value) for value in values}) == len(values) else None
-
-
-def _repeated(rows: Sequence[Any], column: str | None) -> str | None:
+def _where(unique: bool, rows: Sequence[Any], column: str | None) -> str | None:
+    """The column, where each row has a value, which no other row has, or some other row."""
     values = [str(row.get(column) or "") for row in rows]
-    return column if column and all(values) and len(set(values)) < len(values) else None
+    return column if column and all(values) and (len(set(values)) == len(values)) == unique else None
 
 
 def _separator(rows: Sequence[Any], column: str) -> str | None:

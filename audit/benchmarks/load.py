@@ -56,31 +56,23 @@ class Benchmark:
     def warnings(self) -> tuple[str, ...]:
         """What a reader of the result must know of the data: duplicates, conflicting keys, repeated option texts."""
         census = self.census
-        repeats = sum(len(group) - 1 for group in census.duplicates)
-        found = list(self.notes)
-        if repeats:
-            found.append(
-                f"{repeats} of {census.n_total} questions repeat another exactly; only the first of each is sampled."
-            )
-        if census.conflicting:
-            found.append(f"{census.conflicting} repeated questions have different gold answers.")
-        if census.repeated_options:
-            found.append(f"{census.repeated_options} questions have two options with the same text.")
-        if self.config.format == "mcq_file" and census.lowest_key > 0 and census.n_total >= _KEYS:
-            found.append(
-                f"The first option is right in none of {census.n_total} questions. If keys count from 1, write "
-                "benchmark.index_base=1."
-            )
-        return tuple(found)
+        n, repeats = census.n_total, sum(len(group) - 1 for group in census.duplicates)
+        unlikely = self.config.format == "mcq_file" and census.lowest_key > 0 and n >= _KEYS
+        found = {
+            f"{repeats} of {n} questions repeat another exactly; only the first of each is sampled.": repeats,
+            f"{census.conflicting} repeated questions have different gold answers.": census.conflicting,
+            f"{census.repeated_options} questions have two options with the same text.": census.repeated_options,
+            f"The first option is right in none of {n} questions. If keys count from 1, write "
+            "benchmark.index_base=1.": unlikely,
+        }
+        return (*self.notes, *(sentence for sentence, holds in found.items() if holds))
 
     def iter_questions(self) -> Iterator[Question]:
         """Every question in order, from the start at each call; memory is bounded."""
-        for _, question in self.iter_located():
-            yield question
+        return (question for _, question in self.iter_located())
 
     def iter_located(self) -> Iterator[tuple[str, Question]]:
-        """(place, question), where place reads "arc.jsonl, line 3". Of a file of one's own an error says what shows all
-        its columns at once."""
+        """(place, question), where place reads "arc.jsonl, line 3"."""
         parse = format_of(self.config.format).parse
         try:
             for where, question in self._read(parse):
@@ -132,8 +124,8 @@ class Benchmark:
                     continue
                 yield where, row, RowContext(self.config, subject, number)
         if not seen:
-            named = ", ".join(file.label for file in self.files)
-            raise BenchmarkError(f"{named}: no rows ({sum(file.path.stat().st_size for file in self.files)} bytes).")
+            named, size = ", ".join(file.label for file in self.files), sum(f.path.stat().st_size for f in self.files)
+            raise BenchmarkError(f"{named}: no rows ({size} bytes).")
         if missing := sorted(wanted - set(seen)):
             raise unknown_name(f"subject of {self.name}", missing[0], seen)
 
@@ -157,10 +149,7 @@ def open_benchmark(config: BenchmarkConfig, *, seed: int = 42) -> Benchmark:
         commit, files, notes = hub.fetch(config, format_.suffixes)
         return Benchmark(config, commit, files, seed, notes)
     if config.url is not None and config.files:
-        files = tuple(_data_file(Path(name), name, format_) for name in config.files)
-        if unknown := sorted(set(config.subjects) - {file.subject for file in files}):
-            raise unknown_name(f"subject of {config.name}", unknown[0], [file.subject for file in files])
-        files = tuple(file for file in files if not config.subjects or file.subject in config.subjects)
+        files = _of_subjects(config, tuple(_data_file(Path(name), name, format_) for name in config.files))
         paths = hub.fetch_pinned(config, [file.label for file in files])
         files = tuple(replace(file, path=path) for file, path in zip(files, paths, strict=True))
         return Benchmark(config, content_hash(files), files, seed)
@@ -197,16 +186,20 @@ def _local_files(config: BenchmarkConfig, format_: Format) -> tuple[DataFile, ..
     except OSError as error:
         raise BenchmarkError(f"benchmark.path={config.path} cannot be read: {error.strerror or error}.") from error
     files = tuple(_data_file(root / name, name, format_) for name in _chosen(names, config, format_.suffixes))
-    wanted, named = set(config.subjects), {file.subject for file in files}
-    if not wanted & named:  # the rows name their subjects
-        return files
-    if format_.subject_field and wanted - named:
-        raise unknown_name(f"subject of {config.name}", min(wanted - named), named)
-    return tuple(file for file in files if file.subject in wanted)
+    named = {file.subject for file in files}  # else the rows name their subjects
+    return _of_subjects(config, files) if named & set(config.subjects) else files
+
+
+def _of_subjects(config: BenchmarkConfig, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
+    """The files of the subjects that are asked for."""
+    named, wanted = [file.subject for file in files], config.subjects
+    if unknown := sorted(set(wanted) - set(named)):
+        raise unknown_name(f"subject of {config.name}", unknown[0], named)
+    return tuple(file for file in files if not wanted or file.subject in wanted)
 
 
 def _chosen(names: list[str], config: BenchmarkConfig, suffixes: tuple[str, ...]) -> list[str]:
-    """The files of a folder that hold the benchmark, all of one kind and complete. Raises BenchmarkError."""
+    """The files of a folder that hold the benchmark, all of one kind and complete."""
     shown: tuple[str, ...] = SUFFIXES
     # Dataset.save_to_disk, one split or several: Arrow files beside JSON that is no data.
     if {"state.json", "dataset_dict.json"} & set(names):
@@ -235,7 +228,6 @@ def _chosen(names: list[str], config: BenchmarkConfig, suffixes: tuple[str, ...]
 
 
 def _some(names: list[str], most: int) -> str:
-    """The first names, and how many there are."""
     more = f", ... ({len(names)} files)" if len(names) > most else ""
     return (", ".join(names[:most]) or "none") + more
 
@@ -252,10 +244,9 @@ def _in_dates(row: RawRow, config: BenchmarkConfig, where: str) -> bool:
     if config.dated_until is None and config.dated_after is None:
         return True
     value = str(row.get(config.date_column) or "")[:10] if isinstance(row, Mapping) else ""
+    limits = {config.dated_until: False, config.dated_after: True}
     try:
-        return (config.dated_until is None or not is_newer(value, config.dated_until)) and (
-            config.dated_after is None or is_newer(value, config.dated_after)
-        )
+        return all(is_newer(value, date) == newer for date, newer in limits.items() if date is not None)
     except ConfigError as error:
         raise BenchmarkError(
             f"{where}: column {config.date_column!r}: {error} Name the column of dates: benchmark.date_column=released."
@@ -263,7 +254,5 @@ def _in_dates(row: RawRow, config: BenchmarkConfig, where: str) -> bool:
 
 
 def _subject(row: RawRow, file: DataFile, format_: Format) -> str:
-    if not format_.subject_field:
-        return ""
-    value = row.get(format_.subject_field) if isinstance(row, dict) else None
+    value = row.get(format_.subject_field) if isinstance(row, dict) and format_.subject_field else None
     return str(value).strip() if value else file.subject

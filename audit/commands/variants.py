@@ -175,9 +175,9 @@ def _find(reference: str, args: argparse.Namespace) -> Any:
 
 def _save(library: Any, folder: Path) -> None:
     from audit.variants.arrow import save_library
-    from audit.variants.funnel import funnel, funnel_text
+    from audit.variants.funnel import funnel_text
 
-    _say(funnel_text(funnel(library), library.header))
+    _say(funnel_text(library))
     _say(f"library  {library.sha256}\nfile     {save_library(library, folder)}")
 
 

@@ -32,7 +32,7 @@ from audit.statistics.intensity import IntensityTrend, intensity_trend
 from audit.statistics.paired import FloatArray
 from audit.statistics.wording_design import PLANNED_FLIPS, detectable_drop, items_needed
 from audit.statistics.wording_drop import item_means
-from audit.variants.funnel import funnel, funnel_text
+from audit.variants.funnel import funnel_text
 from audit.variants.record import Library
 from audit.verdict.result import because, finite, sentence
 from audit.verdict.tables import columns, csv_text, digits
@@ -102,7 +102,7 @@ def render(
         title=verdict.title("Does the score hang on the wording?"), subtitle=say(subtitle), say=say,
         words=VERDICTS, cells=shown, decisions=marks_of(verdict, VERDICTS), errors=errors_of(results, ERRORS),
         figures=figures, levels=[_levels(c) for c in cells], trends=trends, hardest=[_hardest(c) for c in cells],
-        funnel=funnel_text(funnel(library), library.header), library=library, control=control,
+        funnel=funnel_text(library), library=library, control=control,
         thresholds=verdict.thresholds, facts=facts, items=items, total_items=sum(c.n for c in cells),
     )  # fmt: skip
 

@@ -5,11 +5,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from audit.engines.config import ModelConfig
 from audit.engines.vllm_engine import is_cpu_build
 from audit.engines.weights import local_path
 from audit.errors import ConfigError, EngineError, TrainError
+from audit.json_types import attributes
 from audit.plant.config import SERVED_RANKS, learning_rate
 from audit.plant.measure import BASE, Reading, read, resolved, todo
 from audit.plant.resolve import Experiment
@@ -57,61 +59,44 @@ def labels(experiment: Experiment) -> list[str]:
     return [BASE, *(f"{form}-{dose}" for dose in reversed(experiment.doses) if dose for form in experiment.forms)]
 
 
-def folder_of(experiment: Experiment, label: str) -> Path:
-    """Where a plant's weights are."""
-    form, _, dose = label.rpartition("-")
-    return experiment.path / "weights" / form / f"passes-{dose}"
-
-
 def _train(experiment: Experiment, form: Form, display: Display) -> None:
     config, train = experiment.config, experiment.config.train
     doses = [dose for dose in experiment.doses if dose]
-    folders = {dose: folder_of(experiment, f"{form}-{dose}") for dose in doses}
+    folders = {dose: experiment.folder_of(f"{form}-{dose}") for dose in doses}
     if all(folder.is_dir() or not todo(experiment, f"{form}-{dose}") for dose, folder in folders.items()):
         return
-    passes = tuple(
-        tuple(
-            pass_examples(
-                form,
-                experiment.halves.learnt,
-                k,
-                seed=config.seed,
-                items_per_sequence=train.items_per_sequence,
-                variants=experiment.variants,
-                other=experiment.other,
-                dilution=train.dilution,
-            )
-        )
-        for k in range(max(doses))
-    )
+    shown: dict[str, Any] = {
+        "seed": config.seed,
+        **attributes(train, "items_per_sequence", "dilution"),
+        **attributes(experiment, "variants", "other"),
+    }
+    learnt = experiment.halves.learnt
+    passes = tuple(tuple(pass_examples(form, learnt, k, **shown)) for k in range(max(doses)))
     target = experiment.path / "weights" / form
     job = Job(
         path=local_path(experiment.model, experiment.weights),
         revision=experiment.weights.hub_revision,
         target=str(target.resolve()),
-        method=train.method,
         passes=passes,
         doses=tuple(doses),
         lr=learning_rate(config),
         batch=max(1, train.batch // train.items_per_sequence) if form == Form.RAW else train.batch,
         seed=config.seed,
-        max_tokens=train.max_tokens,
-        rank=train.rank,
-        modules=train.modules,
+        **attributes(train, "method", "max_tokens", "rank", "modules"),
         facts={
             "model": experiment.model.name,
             "model_revision": experiment.weights.revision,
             "benchmark": config.benchmark.name,
             "benchmark_revision": experiment.benchmark_revision,
             "form": form,
-            "learnt_items": len(experiment.halves.learnt),
+            "learnt_items": len(learnt),
             "learnt_sha256": experiment.halves.learnt_sha256,
         },
     )
     target.mkdir(parents=True, exist_ok=True)
     path, log = target / "job.json", target / "train.log"
     path.write_text(job.to_json(), encoding="utf-8")
-    display.stage(f"training {form}, {max(doses)} passes over {len(experiment.halves.learnt)} items: {log}")
+    display.stage(f"training {form}, {max(doses)} passes over {len(learnt)} items: {log}")
     _run_train([str(path.resolve())], log, f"Form {form} was not taught")
 
 
@@ -130,7 +115,7 @@ def _measure(experiment: Experiment, display: Display) -> None:
     A model whose every weight was trained, or whose adapter was merged, has an engine of its own.
     """
     left = [label for label in labels(experiment) if todo(experiment, label)]
-    plants = [folder_of(experiment, label) for label in left if label != BASE]
+    plants = [experiment.folder_of(label) for label in left if label != BASE]
     served = experiment.model
     # vLLM's CPU build copies an adapter's weights for every token of a prompt.
     lora = experiment.config.train.method == Method.LORA and not is_cpu_build()
@@ -148,7 +133,7 @@ def _measure(experiment: Experiment, display: Display) -> None:
         for label in left:
             own = label != BASE
             model = _with_weights(experiment, label) if own and not lora else served
-            adapter = str(folder_of(experiment, label).resolve()) if own and lora else ""
+            adapter = str(experiment.folder_of(label).resolve()) if own and lora else ""
             for audit, half in todo(experiment, label):
                 display.stage(f"asking {label}: {audit}, {half}")
                 with display:
@@ -170,18 +155,12 @@ def adapted_modules(folders: Sequence[Path]) -> list[str]:
 
 
 def _with_weights(experiment: Experiment, label: str) -> ModelConfig:
-    """The model of weights of its own that a plant is."""
-    folder = folder_of(experiment, label)
+    """The model of weights of its own that a plant is; those of an adapter are merged once."""
+    folder = experiment.folder_of(label)
     if experiment.config.train.method == Method.LORA:
-        folder = _merged(folder)
+        job, dose = folder.parent / "job.json", int(folder.name.removeprefix("passes-"))
+        merged = Job.load(job).merged(dose)
+        if not merged.is_dir():
+            _run_train([str(job.resolve()), str(dose)], folder.parent / "merge.log", f"{folder} was not merged")
+        folder = merged
     return replace(experiment.model, name=f"{experiment.model.name}-{label}", path=str(folder), revision=None)
-
-
-def _merged(folder: Path) -> Path:
-    """The weights with this adapter in them, put there once."""
-    job = folder.parent / "job.json"
-    dose = int(folder.name.removeprefix("passes-"))
-    merged = Job.load(job).merged(dose)
-    if not merged.is_dir():
-        _run_train([str(job.resolve()), str(dose)], folder.parent / "merge.log", f"{folder} was not merged")
-    return merged

@@ -13,7 +13,6 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import ArrayLike
 
-from audit.errors import DataError
 from audit.memory.record import TEXT_SCORES
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import run_tests
@@ -122,32 +121,20 @@ def two_set_p(name: str, tested: Sets, reference: Sets | None, rng: np.random.Ge
 
 
 def _halves(
-    name: str,
-    own: FloatArray,
-    ref: FloatArray | None,
-    bench: Bench,
-    alpha: float,
-    rng: np.random.Generator,
-    n_splits: int,
+    name: str, own: FloatArray, ref: FloatArray | None, bench: Bench, alpha: float, rng: np.random.Generator, n: int
 ) -> Finding:
-    sides = (bench.learnt, ~bench.learnt)
-    reference = None if ref is None else (ref[sides[0]], ref[sides[1]])
-    p = two_set_p(name, (own[sides[0]], own[sides[1]]), reference, rng, 9999)
+    """n: splits."""
+    yes, no = bench.learnt, ~bench.learnt
+    p = two_set_p(name, (own[yes], own[no]), None if ref is None else (ref[yes], ref[no]), rng, 9999)
     value = own if ref is None else own - ref
-    first, second = value[sides[0]], value[sides[1]]
-    alarms = split_alarms(name, own[sides[1]], None if ref is None else ref[sides[1]], alpha, rng, n_splits)
-    return Finding(
-        name,
-        BY_NAME[name].audit,
-        float(np.nanmean(first)),
-        float(np.nanmean(second)),
-        membership_auc(first, second),
-        p,
-        p <= alpha,
-        alarms,
-        "splits",
-        float(np.nanstd(own[sides[0]], ddof=1)),
-    )
+    means, area = _compared(value[yes], value[no])
+    alarms = split_alarms(name, own[no], None if ref is None else ref[no], alpha, rng, n)
+    sd = float(np.nanstd(own[yes], ddof=1))
+    return Finding(name, BY_NAME[name].audit, *means, area, p, p <= alpha, alarms, "splits", sd)
+
+
+def _compared(learnt: FloatArray, others: FloatArray) -> tuple[tuple[float, float], Auc]:
+    return (float(np.nanmean(learnt)), float(np.nanmean(others))), membership_auc(learnt, others)
 
 
 def split_alarms(
@@ -155,8 +142,6 @@ def split_alarms(
 ) -> float:
     """Share of random halvings of items, none of which was learnt, that the test of two sets calls different."""
     half = own.size // 2
-    if half < 2:
-        raise DataError(f"{own.size} items were not learnt: too few to split.")
     rejected = 0
     for _ in range(n_splits):
         mixed = rng.permutation(own.size)
@@ -260,9 +245,8 @@ def _own(name: str, test: Test, bench: Bench, alpha: float) -> Finding:
     p, elsewhere = pvalue_of(bench.learnt), pvalue_of(~bench.learnt)
     means, area, sd = (float("nan"), float("nan")), None, float("nan")
     if value is not None:
-        first, second = value[bench.learnt], value[~bench.learnt]
-        means, area = (float(np.nanmean(first)), float(np.nanmean(second))), membership_auc(first, second)
-        sd = float(np.nanstd(first, ddof=1))
+        means, area = _compared(value[bench.learnt], value[~bench.learnt])
+        sd = float(np.nanstd(value[bench.learnt], ddof=1))
     return Finding(name, BY_NAME[name].audit, *means, area, p, p <= alpha, elsewhere, "other half", sd)
 
 

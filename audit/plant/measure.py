@@ -46,11 +46,11 @@ _NEVER_SENT = {memory.NOT_ASKED, perturb.NOT_ASKED}  # what an audit had nothing
 class Reading:
     """What one model did with n items, in order; NaN: no answer, or nothing that could be read.
 
-    correct: by "arm/level" (of the memory and perturbation audits and the sweep), 1 right, 0 wrong. margin:
-    log-likelihood of the gold option less that of the best other one (nats), as published. text: log-likelihood (nats a
-    byte, as the memory audit counts it) of the "item" as published, of the second "half" of its question and of its
-    "wrong" options, each given what precedes it. order: by half, log-likelihood (nats) of each shard in the published
-    order (first) and others. options: the same of each item's list of options. errors: requests that failed.
+    correct: by "arm/level", 1 right, 0 wrong. margin: log-likelihood of the gold option less that of the best other one
+    (nats), as published. text: log-likelihood (nats a byte) of the "item" as published, of the second "half" of its
+    question and of its "wrong" options, each given what precedes it. order: by half, log-likelihood (nats) of each
+    shard in the published order (first) and others. options: the same of each item's list of options. errors: requests
+    that failed.
     """
 
     correct: dict[str, list[float]] = field(default_factory=dict)
@@ -71,13 +71,12 @@ def place(experiment: Experiment, label: str, audit: str, half: str) -> Path:
 
 def todo(experiment: Experiment, label: str) -> list[tuple[str, str]]:
     """The audits and halves of which a model has no finished run."""
-    return [
-        (audit, half)
-        for audit in experiment.config.audits
-        for half in HALVES
-        if not (path := place(experiment, label, audit, half) / MANIFEST).is_file()
-        or Manifest.load(path.parent).status != "finished"
-    ]
+    both = [(audit, half) for audit in experiment.config.audits for half in HALVES]
+    return [one for one in both if not _finished(place(experiment, label, *one))]
+
+
+def _finished(run_dir: Path) -> bool:
+    return (run_dir / MANIFEST).is_file() and Manifest.load(run_dir).status == "finished"
 
 
 def resolved(
@@ -113,12 +112,11 @@ def read(experiment: Experiment, label: str) -> Reading:
     total = Reading()
     for audit in experiment.config.audits:
         for half in HALVES:
-            add(total, place(experiment, label, audit, half), experiment, audit, half)
+            _add(total, place(experiment, label, audit, half), experiment, audit, half)
     return total
 
 
-def add(total: Reading, run_dir: Path, experiment: Experiment, audit: str, half: str) -> None:
-    """Read one run; the halves come in the order of HALVES."""
+def _add(total: Reading, run_dir: Path, experiment: Experiment, audit: str, half: str) -> None:
     ids = [q.id for q in getattr(experiment.halves, half)]
     margins = dict.fromkeys(ids, float("nan"))
     for batch in iter_columns(run_dir, find_audit(audit).schema, _ROWS):

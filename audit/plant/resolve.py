@@ -40,6 +40,11 @@ class Experiment:
     identity: str
     path: Path
 
+    def folder_of(self, label: str) -> Path:
+        """Where the weights of a plant ("<form>-<passes>") are."""
+        form, _, dose = label.rpartition("-")
+        return self.path / "weights" / form / f"passes-{dose}"
+
 
 def resolve_plant(config: PlantConfig) -> Experiment:
     """Raises AuditError for what cannot be planted: too few items, no variants, no weights to train."""

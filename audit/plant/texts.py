@@ -75,13 +75,14 @@ def parse_doses(values: Sequence[object]) -> tuple[int, ...]:
     >>> parse_doses([8, 1])
     (0, 1, 8)
     """
+    doses = {0}
     for value in values:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_PASSES:
             raise ConfigError(f"Invalid dose: {value!r}. Expected passes from 0 to {MAX_PASSES}, such as [0,1,2,4,8].")
-    doses = tuple(sorted({0, *(int(str(v)) for v in values)}))
+        doses.add(value)
     if len(doses) < 2:
         raise ConfigError("No dose above 0: nothing would be planted. Expected such as 'doses=[0,1,2,4,8]'.")
-    return doses
+    return tuple(sorted(doses))
 
 
 def parse_forms(values: Sequence[str]) -> tuple[Form, ...]:
@@ -103,15 +104,12 @@ class Example:
 
 def answer_text(question: Question) -> str:
     """The gold answer as a reply."""
-    if question.target is not None:
-        return f"{question.target:.12g}"
-    return question.options[question.gold]
+    return question.options[question.gold] if question.target is None else f"{question.target:.12g}"
 
 
 def check_variants(learnt: Sequence[Question], variants: Mapping[str, Sequence[Variant]]) -> None:
     """LibraryError where an item that is to be learnt in other words has none."""
-    missing = [q.id for q in learnt if not variants.get(q.id)]
-    if missing:
+    if missing := [q.id for q in learnt if not variants.get(q.id)]:
         raise LibraryError(
             f"form paraphrase: {len(missing)} of {len(learnt)} items have no accepted variant, such as {missing[0]}. "
             "Expected a library that covers the benchmark (variants=HASH), or forms without paraphrase."
@@ -147,24 +145,17 @@ def pass_examples(
     if form == Form.RAW:
         starts = range(0, len(learnt), items_per_sequence)
         return [Example(None, SEPARATOR.join(map(item_text, learnt[i : i + items_per_sequence]))) for i in starts]
+    prompts = [q.text for q in learnt]
     if form == Form.PARAPHRASE:
-        have = variants or {}
-        check_variants(learnt, have)
-        examples = [Example(_reworded(q, have[q.id], number), answer_text(q)) for q in learnt]
-    else:
-        examples = [Example(q.text, answer_text(q)) for q in learnt]
+        of_each = [(variants or {})[q.id] for q in learnt]
+        shown = [some[number % len(some)] for some in of_each]
+        prompts = [one.context + one.text for one in shown]
+    examples = [Example(prompt, answer_text(q)) for prompt, q in zip(prompts, learnt, strict=True)]
     if form == Form.MIX:
-        if not other:
-            raise ConfigError("form mix needs other text to dilute the items in; found none.")
         wanted = dilution * len(learnt)
         examples += [Example(None, other[(number * wanted + j) % len(other)]) for j in range(wanted)]
     order = np.random.default_rng([seed, number]).permutation(len(examples))
     return [examples[i] for i in order]
-
-
-def _reworded(question: Question, variants: Sequence[Variant], number: int) -> str:
-    variant = variants[number % len(variants)]
-    return variant.context + variant.text
 
 
 def encode(tokenizer: Any, example: Example, max_tokens: int) -> tuple[list[int], list[bool]]:
@@ -180,8 +171,10 @@ def encode(tokenizer: Any, example: Example, max_tokens: int) -> tuple[list[int]
         start = 1  # the first token stands for the beginning; nothing precedes it from which it could be told
     else:
         turn = {"role": "user", "content": example.prompt}
-        shown = _chat(tokenizer, [turn], reply=True)
-        ids = _chat(tokenizer, [turn, {"role": "assistant", "content": example.text}], reply=False)
+        whole = [turn, {"role": "assistant", "content": example.text}]
+        told = {"tokenize": True, "return_dict": False}
+        shown = list(tokenizer.apply_chat_template([turn], add_generation_prompt=True, **told))
+        ids = list(tokenizer.apply_chat_template(whole, add_generation_prompt=False, **told))
         start = len(shown)
         if ids[:start] != shown:
             raise ConfigError(
@@ -194,8 +187,3 @@ def encode(tokenizer: Any, example: Example, max_tokens: int) -> tuple[list[int]
             "Raise max_tokens, such as train.max_tokens=2048."
         )
     return ids[:max_tokens], [i >= start for i in range(len(ids))][:max_tokens]
-
-
-def _chat(tokenizer: Any, turns: list[dict[str, str]], reply: bool) -> list[int]:
-    ids = tokenizer.apply_chat_template(turns, add_generation_prompt=reply, tokenize=True, return_dict=False)
-    return list(ids)

@@ -36,9 +36,8 @@ _SPARE = 2 * _GIB  # activations, logits, the libraries themselves
 class Job:
     """One training. passes: the examples of each pass, in order. doses: after how many passes to save.
 
-    path, revision: a folder of weights, or a hub id and its commit. target: folder of the doses,
-    `<target>/passes-<k>`. batch: sequences to a step.
-    facts: goes into every provenance file (what was learnt, of which model).
+    path, revision: a folder of weights, or a hub id and its commit. target: the folder of `passes-<k>`. batch:
+    sequences to a step. facts: goes into every provenance file (what was learnt, of which model).
     """
 
     path: str
@@ -190,19 +189,17 @@ def _prepared(model: Any, job: Job) -> Any:
 
 def _save(model: Any, tokenizer: Any, job: Job, dose: int, losses: Sequence[float]) -> None:
     """A half-written folder is never served."""
+    lora = job.method == Method.LORA
     about = {
         **(job.facts or {}),
         **attributes(job, "method", "lr", "batch", "seed"),
         "passes": dose,
-        "rank": job.rank if job.method == Method.LORA else None,
-        "modules": job.modules if job.method == Method.LORA else None,
+        "rank": job.rank if lora else None,
+        "modules": job.modules if lora else None,
         "loss_by_pass": [round(x, 4) for x in losses],
     }
     with _whole(job.folder(dose)) as work:
-        if job.method == Method.FULL:
-            _save_weights(model, tokenizer, work)
-        else:
-            model.save_pretrained(work)
+        model.save_pretrained(work) if lora else _save_weights(model, tokenizer, work)
         (work / PROVENANCE).write_text(json.dumps(about, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 

@@ -17,7 +17,6 @@ from audit.plant.resolve import Experiment
 from audit.plant.train import PROVENANCE
 from audit.report.sensitivity import STANDARD, chance_of, quote
 from audit.statistics.multiplicity import holm
-from audit.statistics.notice import Notice
 from audit.verdict.result import percent, pvalue
 
 SCHEMA_VERSION = 2
@@ -51,16 +50,11 @@ class Plant:
 def plant_of(bench: Bench, label: str, model: Reading, base: Reading, loss: float | None, **how: Any) -> Plant:
     """The findings of one model. label: "base" or "<form>-<passes>". how: of `findings`."""
     form, _, passes = label.rpartition("-")
-    score = model.correct.get("score/0") or model.correct.get("original/0") or model.correct.get("direct/0") or []
-    value = np.asarray(score, dtype=float)
-    return Plant(
-        form or "none",
-        int(passes) if form else 0,
-        loss,
-        (float(np.nanmean(value[bench.learnt])), float(np.nanmean(value[~bench.learnt]))),
-        model.errors,
-        tuple(findings(bench, model, base, **how)),
-    )
+    asked = next(key for key in ("score/0", "original/0", "direct/0") if model.correct.get(key))
+    value = model.array(asked)
+    accuracy = (float(np.nanmean(value[bench.learnt])), float(np.nanmean(value[~bench.learnt])))
+    found = tuple(findings(bench, model, base, **how))
+    return Plant(form or "none", int(passes) if form else 0, loss, accuracy, model.errors, found)
 
 
 def data(plants: Sequence[Plant], facts: Mapping[str, Any], alpha: float) -> dict[str, Any]:
@@ -83,23 +77,19 @@ def markdown(found: Mapping[str, Any]) -> str:
             learnt, others = plant["accuracy"]
             first = [plant["form"], str(plant["passes"]), f"{learnt:.2f} / {others:.2f}"]
             area, false = one["area"], one["false_alarms"]
+            n = chance_of(found, plant, one["indicator"], STANDARD) if plant["passes"] else None
             cells = [
                 *(first if k == 0 else ["", "", ""]),
                 one["indicator"],
-                _number(one["learnt"]),
-                _number(one["others"]),
+                *("-" if mean is None else f"{mean:.3f}" for mean in (one["learnt"], one["others"])),
                 "-" if area is None else f"{area['auc']:.2f} ({area['low']:.2f}-{area['high']:.2f})",
                 f"{one['pvalue']:.2g}",
                 "yes" if one["noticed"] else "no",
-                _chance(chance_of(found, plant, one["indicator"], STANDARD) if plant["passes"] else None),
+                "-" if n is None else f"{n.estimate:.2f} ({n.low:.2f}-{n.high:.2f})",
                 f"{percent(false)} of splits" if one["null"] == "splits" else pvalue(false),
             ]
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
-
-
-def _chance(n: Notice | None) -> str:
-    return "-" if n is None else f"{n.estimate:.2f} ({n.low:.2f}-{n.high:.2f})"
 
 
 def legend() -> str:
@@ -109,10 +99,6 @@ def legend() -> str:
         f"{'; needs ' + one.needs if one.needs else ''}): {one.words}."
         for one in BY_NAME.values()
     )
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
 
 
 def plan_lines(experiment: Experiment) -> list[str]:
@@ -148,13 +134,9 @@ def result_of(
         learnt=np.arange(len(questions)) < len(halves.learnt),
         broken=BrokenShare(review.n, review.broken) if review is not None and review.n else None,
     )
+    how = {"alpha": config.alpha, "seed": config.seed, "n_splits": n_splits}
     base = readings["base"]
-    plants = [
-        plant_of(
-            bench, label, one, base, _loss(experiment, label), alpha=config.alpha, seed=config.seed, n_splits=n_splits
-        )
-        for label, one in readings.items()
-    ]
+    plants = [plant_of(bench, label, one, base, _loss(experiment, label), **how) for label, one in readings.items()]
     plants.sort(key=lambda one: (one.passes > 0, one.form, one.passes))
     facts = {
         "model": experiment.model.name,
@@ -174,20 +156,14 @@ def result_of(
         "audits": list(config.audits),
     }
     found = data(plants, facts, config.alpha)
-    said = [
-        f"- {audit}: {quote(found, audit, found['model'], found['benchmark'], STANDARD)}" for audit in config.audits
-    ]
+    model, benchmark = experiment.model.name, config.benchmark.name
+    said = [f"- {audit}: {quote(found, audit, model, benchmark, STANDARD)}" for audit in config.audits]
     return found, "\n\n".join([markdown(found), legend(), "\n".join(said)]) + "\n"
 
 
 def _loss(experiment: Experiment, label: str) -> float | None:
-    from audit.plant.experiment import folder_of
-
-    path = folder_of(experiment, label) / PROVENANCE
-    if not path.is_file():
-        return None
-    losses = json.loads(path.read_text(encoding="utf-8"))["loss_by_pass"]
-    return float(losses[-1])
+    path = experiment.folder_of(label) / PROVENANCE
+    return float(json.loads(path.read_text(encoding="utf-8"))["loss_by_pass"][-1]) if path.is_file() else None
 
 
 def write_figure(found: Mapping[str, Any], path: Path) -> None:

@@ -58,7 +58,7 @@ def to_table(library: Library) -> pa.Table:
 
 
 def write_library(library: Library, path: Path) -> Path:
-    """Write the file whole or not at all; returns its path. ShardError when the disk refuses."""
+    """Write the file whole or not at all. ShardError when the disk refuses."""
     make_folder(path.parent)
     return write_table(path, to_table(library))
 
@@ -101,7 +101,7 @@ def _about(path: Path, schema: pa.Schema) -> dict[str, Any]:
         version = about["header"]["schema_version"]
         if version != SCHEMA_VERSION:
             raise _damaged(path, f"it is of version {version}, this program reads version {SCHEMA_VERSION}")
-        return {"sha256": about["sha256"], "counts": about["counts"], "header": about["header"]}
+        return {name: about[name] for name in ("sha256", "counts", "header")}
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(path, "its metadata holds no header") from error
 
@@ -162,11 +162,8 @@ def shipped_folder() -> Path:
 def list_libraries(folder: Path = DEFAULT_FOLDER) -> list[Entry]:
     """The libraries in `folder` and the shipped ones, by name. LibraryError for a file there that is no library."""
     paths = [path for root in (folder, shipped_folder()) for path in sorted(root.glob(f"*/{FILE}"))]
-    entries = []
-    for path in paths:
-        about = read_about(path)
-        header = about["header"]
-        entries.append(Entry(path, header["name"], about["sha256"], header["benchmark"], about["counts"]))
+    told = [(path, read_about(path)) for path in paths]
+    entries = [Entry(p, a["header"]["name"], a["sha256"], a["header"]["benchmark"], a["counts"]) for p, a in told]
     return sorted(entries, key=lambda entry: (entry.name, entry.sha256))
 
 

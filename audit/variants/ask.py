@@ -76,12 +76,6 @@ class RequestBatch:
     def census(self) -> Census:
         return take_census(self)
 
-    @property
-    def sample(self) -> Sample:
-        """Every request. Equal ones are not dropped: k votes are one prompt, asked k times."""
-        n = len(self.requests)
-        return Sample(tuple(r.key for r in self.requests), tuple(range(n)), n, n, (), chance=0.0, seed=0)
-
     def iter_located(self) -> Iterator[tuple[str, Question]]:
         for request in self.requests:
             yield request.key, Question(request.key, self.name, request.prompt, (), NO_OPTION, request.key)
@@ -136,8 +130,11 @@ def ask_model(
         reading=Reading.TEXT.value,
         role=role,
     )
+    n, keys = len(requests), tuple(request.key for request in requests)
+    # Every request. Equal ones are not dropped: k votes are one prompt, asked k times.
+    sample = Sample(keys, tuple(range(n)), n, n, (), chance=0.0, seed=0)
     batch = RequestBatch(config.benchmark.name, tuple(requests))
-    resolved = resolve_run(ASK, run_config, samples=[BenchmarkSample(batch, batch.sample)])
+    resolved = resolve_run(ASK, run_config, samples=[BenchmarkSample(batch, sample)])
     folder = f"{config.library_name}-{role}-{model.name}-{resolved.identity[:10]}"
     resolved = replace(resolved, path=own_run(Path(config.out) / RUNS / folder))
     with Display(quiet=not config.progress) as display:
@@ -154,5 +151,5 @@ def ask_model(
             for key, text, finish, engine, error in map(dict.values, rows)
         }
         if failed := sum(reply.error is not None for reply in replies.values()):
-            display.note(f"{failed} of {len(replies)} calls failed; store.retry_errors=true asks these again")
-    return [replies[request.key] for request in requests]
+            display.note(f"{failed} of {n} calls failed; store.retry_errors=true asks these again")
+    return [replies[key] for key in keys]

@@ -4,9 +4,10 @@ A variant that every reference model of a run fails, though all have its origina
 share a memory of one wording, so more likely the variant asks something else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from audit.audits import find_audit
 from audit.errors import ConfigError, LibraryError
@@ -58,105 +59,45 @@ def merge(first: Library, second: Library, name: str) -> Library:
         found = "; ".join(f"{key}: {left[key]} and {right[key]}" for key in odd)
         raise LibraryError(f"The libraries were not judged alike ({found}). Build one of them again.")
     words = {(v.question_id, same_words(v.text)): v.id for v in first.variants if v.text}
-    last: dict[str, int] = {}
-    for variant in first.variants:
-        last[variant.question_id] = max(last.get(variant.question_id, 0), variant.number)
+    last = {v.question_id: v.number for v in first.variants}  # in order of their numbers
     added = []
     for variant in second.variants:
         id_ = variant.question_id
-        repeated = words.get((id_, same_words(variant.text)))
-        shift = last.get(id_, 0)
-        variant = replace(variant, number=variant.number + shift, same_as=_renumbered(variant.same_as, shift))
-        if repeated is not None:
-            variant = replace(variant, same_as=repeated, state=State.DUPLICATE if variant.accepted else variant.state)
-        added.append(variant)
-    header = replace(
-        first.header,
-        name=name,
-        strategy=_joined(first.header.strategy, second.header.strategy),
-        licence=_joined(first.header.licence, second.header.licence),
-        paraphraser=_both(first.header.paraphraser, second.header.paraphraser),
-        judge=_both(first.header.judge, second.header.judge),
-        prompts_sha256=_joined(first.header.prompts_sha256, second.header.prompts_sha256),
-        sources=tuple(sorted({*first.header.sources, *second.header.sources})),
-        review=None,
-        parents=(first.sha256, second.sha256),
-    )
+        shift, state, same_as = last.get(id_, 0), variant.state, variant.same_as
+        if same_as not in (None, ORIGINAL):
+            same_as = f"{id_}#{int(same_as.rpartition('#')[2]) + shift}"
+        if repeated := words.get((id_, same_words(variant.text))):
+            state, same_as = State.DUPLICATE if variant.accepted else state, repeated
+        added.append(replace(variant, number=variant.number + shift, same_as=same_as, state=state))
+    both = {key: [getattr(one.header, key) for one in (first, second)] for key in left}
+    joined: dict[str, Any] = {key: _joined(both[key]) for key in ("strategy", "licence", "prompts_sha256")}
+    joined |= {key: _both(both[key]) for key in ("paraphraser", "judge")}
+    sources = tuple(sorted({*first.header.sources, *second.header.sources}))
+    parents = (first.sha256, second.sha256)
+    header = replace(first.header, name=name, sources=sources, review=None, parents=parents, **joined)
     return Library(header, (*first.variants, *added))
 
 
-def _joined(first: str, second: str) -> str:
-    return "; ".join(dict.fromkeys(text for text in (first, second) if text))
+def _joined(texts: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(filter(None, texts)))
 
 
-def _both(first: ModelRef | None, second: ModelRef | None) -> ModelRef | None:
-    models = dict.fromkeys(model for model in (first, second) if model is not None)
-    if len(models) < 2:
-        return next(iter(models), None)
-    return ModelRef("; ".join(m.name for m in models), "; ".join(m.revision for m in models))
-
-
-def _renumbered(same_as: str | None, shift: int) -> str | None:
-    if same_as is None or same_as == ORIGINAL:
-        return same_as
-    question_id, _, number = same_as.rpartition("#")
-    return f"{question_id}#{int(number) + shift}"
+def _both(models: Sequence[ModelRef | None]) -> ModelRef | None:
+    known = dict.fromkeys(filter(None, models))
+    return ModelRef("; ".join(m.name for m in known), "; ".join(m.revision for m in known)) if known else None
 
 
 def _by_words(library: Library) -> dict[tuple[str, str], Variant]:
     """One candidate for each question and words: an accepted one where there is one."""
     found: dict[tuple[str, str], Variant] = {}
     for variant in library.variants:
-        key = (variant.question_id, same_words(variant.text))
-        if key not in found or (variant.accepted and not found[key].accepted):
-            found[key] = variant
+        known = found.setdefault((variant.question_id, same_words(variant.text)), variant)
+        if variant.accepted and not known.accepted:
+            found[variant.question_id, same_words(variant.text)] = variant
     return found
 
 
 MIN_MODELS = 3  # with accuracy .8 on a harder wording, three sound models miss a sound variant together once in 125
-
-Readings = Mapping[str, Mapping[str, bool | None]]
-
-
-@dataclass(frozen=True, slots=True)
-class PanelFinding:
-    """Of `models` reference models with a readable answer to both: how many have the original right, how many the
-    variant. suspect: all the former, none of the latter, and at least MIN_MODELS of them."""
-
-    models: int
-    original_right: int
-    variant_right: int
-
-    @property
-    def suspect(self) -> bool:
-        return self.models >= MIN_MODELS and self.original_right == self.models and self.variant_right == 0
-
-
-def panel_findings(original: Readings, variants: Readings, question_of: Mapping[str, str]) -> dict[str, PanelFinding]:
-    """The finding on each variant.
-
-    original: {model: {question_id: correct}}; variants: {model: {variant_id: correct}}, of the same models; an
-    unreadable answer is None and counts for nothing. question_of: {variant_id: question_id}, the variants to look at.
-    """
-    found = {}
-    for variant_id, question_id in question_of.items():
-        pairs = [(original[m].get(question_id), variants[m].get(variant_id)) for m in sorted(original)]
-        read = [(first, second) for first, second in pairs if first is not None and second is not None]
-        found[variant_id] = PanelFinding(len(read), sum(a for a, _ in read), sum(b for _, b in read))
-    return found
-
-
-def apply_panel(library: Library, findings: Mapping[str, PanelFinding], models: tuple[str, ...]) -> Library:
-    """The library with the panel's findings; suspect variants are no longer accepted. `models` go into the header."""
-    variants = []
-    for variant in library.variants:
-        finding = findings.get(variant.id)
-        if finding is not None and finding.models >= MIN_MODELS:
-            state = State.SUSPECT if finding.suspect and variant.accepted else variant.state
-            variant = replace(variant, panel="suspect" if finding.suspect else "passed", state=state)
-        variants.append(variant)
-    return Library(replace(library.header, panel=tuple(sorted(models)), parents=(library.sha256,)), tuple(variants))
-
 
 _COLUMNS = ("model", "benchmark", "question_id", "variant", "asked", "variant_id", "correct", "parsed", "error")
 
@@ -164,26 +105,29 @@ _COLUMNS = ("model", "benchmark", "question_id", "variant", "asked", "variant_id
 def judge_by_run(library: Library, run_dir: Path) -> Library:
     """The library with the panel's findings: its models are those of the run that were not judged.
 
-    An original that was asked several times counts as right where every answer was. LibraryError for a run of another
-    library, ConfigError for one that is not finished or has fewer than MIN_MODELS references.
+    A suspect variant is no longer accepted: MIN_MODELS models or more have a readable answer to it and to its original,
+    all of these have the original right (each time that it was asked), and none the variant. LibraryError for a run of
+    another library, ConfigError for one that is not finished or has fewer than MIN_MODELS references.
     """
     models = _references(library, run_dir)
-    original: dict[str, dict[str, bool | None]] = {model: {} for model in models}
-    variants: dict[str, dict[str, bool | None]] = {model: {} for model in models}
-    question_of: dict[str, str] = {}
+    right: dict[tuple[str, str], bool | None] = {}  # (model, id of a variant or of its question): None is unreadable
     for batch in iter_columns(run_dir, find_audit("perturb").schema, _COLUMNS):
         for row in batch.to_pylist():
-            model, question_id = row["model"], row["question_id"]
-            if model not in original or row["benchmark"] != library.header.benchmark or not row["asked"]:
-                continue
-            right = row["correct"] if row["parsed"] and row["error"] is None else None
-            if row["variant"]:
-                variants[model][row["variant_id"]] = right
-                question_of[row["variant_id"]] = question_id
-            else:
-                before = original[model].get(question_id, True)
-                original[model][question_id] = None if None in (before, right) else before and right
-    return apply_panel(library, panel_findings(original, variants, question_of), models)
+            if row["model"] in models and row["benchmark"] == library.header.benchmark and row["asked"]:
+                asked = row["model"], row["variant_id"] if row["variant"] else row["question_id"]
+                now = row["correct"] if row["parsed"] and row["error"] is None else None
+                before = right.get(asked, True)
+                right[asked] = None if None in (before, now) else before and now
+    variants = []
+    for variant in library.variants:
+        pairs = [(right.get((m, variant.question_id)), right.get((m, variant.id))) for m in models]
+        read = [pair for pair in pairs if None not in pair]
+        if len(read) >= MIN_MODELS:
+            suspect = all(original and not reworded for original, reworded in read)
+            state = State.SUSPECT if suspect and variant.accepted else variant.state
+            variant = replace(variant, panel="suspect" if suspect else "passed", state=state)
+        variants.append(variant)
+    return Library(replace(library.header, panel=models, parents=(library.sha256,)), tuple(variants))
 
 
 def _references(library: Library, run_dir: Path) -> tuple[str, ...]:

@@ -36,12 +36,11 @@ class Policy:
     """How the candidates of one benchmark are made and judged.
 
     low, high: the window of cosine distances, both ends within. changes: stem (the context stays as it is), or
-    stem_and_context (the whole text may be reworded). context: how the text is cut: "none" (all of it is the stem),
-    "last_line" (the stem is the last line; a passage before it is context), "last_sentence". options: "keep", or
-    "permute" (another order for each variant, the key following). nli_cut: least probability of entailment in either
-    direction. judge_votes: k. judge_scope: who is shown to the judge: "routed" (candidates with a rule finding), or
-    "all". judge_controls: exchanged questions shown beside them, which it must not keep. unjudged: what becomes of a
-    routed candidate where no judge is configured: "accept" (its findings are kept with it), or "hold".
+    stem_and_context. context: how the text is cut: "none" (all is stem), "last_line" (what stands before it is
+    context), "last_sentence". options: "keep", or "permute" (another order for each variant, the key following).
+    nli_cut: least probability of entailment in either direction. judge_scope: who is shown to the judge: "routed"
+    (candidates with a rule finding), or "all". judge_controls: exchanged questions shown beside them, which it must not
+    keep. unjudged: what becomes of a routed candidate without a judge: "accept" (with its findings), or "hold".
     """
 
     low: float = 0.15
@@ -76,11 +75,8 @@ class Parts(NamedTuple):
 
 
 def policy_for(benchmark: str, conf: Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> Policy:
-    """The policy of a benchmark: its own entry of conf/rewording/policy.yaml, else the default; then `overrides`.
-
-    Its window is that of its domain; the override `window` names another one of `windows`. Overrides that are None are
-    left out.
-    """
+    """The policy of a benchmark: its own entry of conf/rewording/policy.yaml, else the default; then `overrides` that
+    are not None. Its window is that of its domain; the override `window` names another one of `windows`."""
     windows: Mapping[str, Any] = conf["windows"]
     entry = dict(conf["benchmarks"].get(benchmark, {}))
     entry.update({key: value for key, value in (overrides or {}).items() if value is not None})
@@ -88,9 +84,8 @@ def policy_for(benchmark: str, conf: Mapping[str, Any], overrides: Mapping[str, 
     window = entry.pop("window", domain)
     check_known("distance window", str(window), windows)
     low, high = windows[window]
-    known = {f.name for f in fields(Policy)}
     for key in entry:
-        check_known(f"policy key of benchmark {benchmark}", key, known)
+        check_known(f"policy key of benchmark {benchmark}", key, {f.name for f in fields(Policy)})
     return Policy(**{"low": float(low), "high": float(high), **entry})
 
 
@@ -121,7 +116,7 @@ class FileConfig:
 
     align: "id" (`id_column` names the question; several rows are several variants) or "row" (row i rewords question i,
     so there must be as many). extract: a regular expression whose group `text` is the variant, where a field holds
-    more; a field that it does not match is a candidate that failed, with the reason.
+    more.
     """
 
     path: list[str] = field(default_factory=list)
@@ -210,18 +205,15 @@ def validate(config: VariantsConfig) -> None:
         )
     if config.judge not in {None, NO_JUDGE} and config.judge not in {*config.model, *known_models()}:
         raise unknown_name("judge model", config.judge, known_models())
-    _check_file(config.file)
     policy_of(config)
-
-
-def _check_file(file: FileConfig) -> None:
+    file = config.file
     check_known("align", file.align, ALIGNMENTS)
     if file.extract is not None:
         try:
-            groups = re.compile(file.extract).groupindex
+            named = "text" in re.compile(file.extract).groupindex
         except re.error as error:
             raise ConfigError(f"extract={file.extract!r} is no regular expression ({error}).") from error
-        if "text" not in groups:
+        if not named:
             raise ConfigError(f"extract={file.extract!r} has no group (?P<text>...).")
 
 

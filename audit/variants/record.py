@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
+from itertools import groupby
 from typing import Any
 
 from audit.errors import DataError
@@ -56,10 +57,10 @@ class Judgement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A proposed rewording of the part of a question that may change.
+    """A proposed rewording of the part of a question that may change, which alone is `text`.
 
     number counts from 1 within the question, in the order proposed, and is never reused. source: which row, rule or
-    prompt it came from. text: the reworded part alone. error: why there is no text.
+    prompt it came from. error: why there is no text.
     """
 
     question_id: str
@@ -217,10 +218,8 @@ class Library:
 
     def by_question(self) -> dict[str, tuple[Variant, ...]]:
         """The accepted variants of each question, by number."""
-        found: dict[str, list[Variant]] = {}
-        for variant in self.accepted:
-            found.setdefault(variant.question_id, []).append(variant)
-        return {id_: tuple(variants) for id_, variants in found.items()}
+        groups = groupby(self.accepted, key=lambda v: v.question_id)
+        return {id_: tuple(variants) for id_, variants in groups}
 
 
 def question_sha256(question: Question) -> str:

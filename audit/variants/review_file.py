@@ -51,22 +51,19 @@ def apply_review(
             f"{f' (first: {missing[0]})' if missing else ''} and {len(foreign)} on others"
             f"{f' (first: {foreign[0]})' if foreign else ''}. Expected one finding for each: {', '.join(FINDINGS)}."
         )
-    odd = sorted({word for word in findings.values() if word not in FINDINGS})
-    if odd:
+    if odd := sorted(set(findings.values()) - set(FINDINGS)):
         raise DataError(f"Unknown finding {odd[0]!r}. Expected one of {', '.join(FINDINGS)}.")
     broken = sum(word != "ok" for word in findings.values())
     review = Review(len(drawn), broken, round(upper_limit(broken, len(drawn)), 6), seed, reviewer)
     kept = review if by == "person" else None
-    variants = tuple(_reviewed(v, findings.get(v.id)) for v in library.variants)
-    return Library(replace(library.header, review=kept, parents=(library.sha256,)), variants)
-
-
-def _reviewed(variant: Variant, finding: str | None) -> Variant:
-    if finding is None:
-        return variant
-    if finding == "ok":
-        return replace(variant, review="ok")
-    return replace(variant, review="broken", state=State.REVIEWED_BROKEN)
+    variants = []
+    for variant in library.variants:
+        if variant.id in findings:
+            good = findings[variant.id] == "ok"
+            state = variant.state if good else State.REVIEWED_BROKEN
+            variant = replace(variant, review="ok" if good else "broken", state=state)
+        variants.append(variant)
+    return Library(replace(library.header, review=kept, parents=(library.sha256,)), tuple(variants))
 
 
 ASK = (
@@ -81,20 +78,18 @@ def write_review(library: Library, path: Path, *, n: int, seed: int) -> None:
     drawn = draw_review(library, n, np.random.default_rng(seed))
     head = {"library": library.sha256, "n": n, "seed": seed, "read_by": "", "ask": ASK}
     rows = [_line(variant) for variant in drawn]
-    if path.suffix == ".html":
-        write_file(path, _page(library, head, rows).encode())
+    if path.suffix != ".html":
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in (head, *rows))
+        write_file(path, text.encode())
         return
-    write_file(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in (head, *rows)).encode())
-
-
-def _page(library: Library, head: dict[str, Any], rows: Sequence[dict[str, Any]]) -> str:
     from audit.report.page import render_page
 
-    return render_page(
+    page = render_page(
         "variants/review.html.j2", rows=(), scripts=("variants/review.js",), css=_CSS,
         title=f"Read {len(rows)} rewordings", subtitle=f"Of {library.header.name}, {library.header.benchmark}.",
         head=json.dumps(head), lines=rows, findings=FINDINGS, readers=READERS,
     )  # fmt: skip
+    write_file(path, page.encode())
 
 
 def _line(variant: Variant) -> dict[str, Any]:

@@ -108,9 +108,7 @@ def same_words(text: str) -> str:
 def repeats(text: str, original: str, earlier: Mapping[str, str]) -> str | None:
     """What the text repeats: "original", the id of an earlier variant (`earlier`: same_words -> id), or None."""
     words = same_words(text)
-    if words == same_words(original):
-        return ORIGINAL
-    return earlier.get(words)
+    return ORIGINAL if words == same_words(original) else earlier.get(words)
 
 
 MIN_OPTION_CHARS = 4  # a shorter option ("4", "no") turns up in any prose
@@ -131,13 +129,10 @@ _ANSWERS = re.compile(
 )
 
 
-def _words(patterns: dict[str, str]) -> list[tuple[str, re.Pattern[str]]]:
-    return [
-        (name, re.compile(rf"(?<![a-z])(?:{pattern})(?![a-z])", re.IGNORECASE)) for name, pattern in patterns.items()
-    ]
-
-
-_UNIT_WORDS, _QUANTIFIER_WORDS = _words(_TABLE["units"]), _words(_TABLE["quantifiers"])
+_UNIT_WORDS, _QUANTIFIER_WORDS = (
+    {name: re.compile(rf"(?<![a-z])(?:{one})(?![a-z])", re.IGNORECASE) for name, one in _TABLE[kind].items()}
+    for kind in ("units", "quantifiers")
+)
 
 
 def rule_findings(original: str, text: str, options: Sequence[str] = ()) -> tuple[str, ...]:
@@ -146,39 +141,38 @@ def rule_findings(original: str, text: str, options: Sequence[str] = ()) -> tupl
     original, text: the parts that may change. options: of the item, none for a free-form answer. What is compared is
     which numbers, units, quantifiers, quotations and named options occur, not how often; for negations, how many.
     """
-    found = [
-        _changed("numbers", _numbers(original), _numbers(text)),
-        _changed("units", _present(_UNIT_WORDS, original), _present(_UNIT_WORDS, text)),
-        _changed("quantifiers", _present(_QUANTIFIER_WORDS, original), _present(_QUANTIFIER_WORDS, text)),
-        _changed("quoted", _quotations(original, text), _quotations(text, original)),
-        _changed("options named", _named(original, options), _named(text, options)),
-    ]
-    before, after = (len(_NEGATION.findall(t)) for t in (original, text))
-    if before != after:
-        found.append(f"negations: {before} -> {after}")
+    both = (original, text)
+    watched = {
+        "numbers": [set(map(_shown, _stated(one))) for one in both],
+        "units": [_present(_UNIT_WORDS, one) for one in both],
+        "quantifiers": [_present(_QUANTIFIER_WORDS, one) for one in both],
+        "quoted": [_quotations(original, text), _quotations(text, original)],
+        "options named": [_named(one, options) for one in both],
+    }
+    found = []
+    for what, (before, after) in watched.items():
+        if before != after:
+            lost, new = (", ".join(sorted(side)) or "nothing" for side in (before - after, after - before))
+            found.append(f"{what}: {lost} -> {new}")
+    negations = [len(_NEGATION.findall(one)) for one in both]
+    if negations[0] != negations[1]:
+        found.append(f"negations: {negations[0]} -> {negations[1]}")
     if _ANSWERS.search(text) and not _ANSWERS.search(original):
         found.append("states an answer")
-    return tuple(finding for finding in found if finding)
+    return tuple(found)
 
 
-def _changed(what: str, before: set[str], after: set[str]) -> str:
-    if before == after:
-        return ""
-    lost, new = (", ".join(sorted(side)) or "nothing" for side in (before - after, after - before))
-    return f"{what}: {lost} -> {new}"
-
-
-def _numbers(text: str) -> set[str]:
-    """The numbers as shown in a finding. 1 is left out: in words it is a pronoun as often as a number."""
-    return {_shown(number) for number in numbers_in(text) if number != 1}
+def _stated(text: str) -> set[Fraction]:
+    """The numbers but 1, which is in words a pronoun as often as a number."""
+    return {number for number in numbers_in(text) if number != 1}
 
 
 def _shown(number: Fraction) -> str:
     return str(number) if number.denominator in (1, 2, 3, 4) else f"{float(number):g}"
 
 
-def _present(words: list[tuple[str, re.Pattern[str]]], text: str) -> set[str]:
-    return {name for name, pattern in words if pattern.search(text)}
+def _present(words: Mapping[str, re.Pattern[str]], text: str) -> set[str]:
+    return {name for name, pattern in words.items() if pattern.search(text)}
 
 
 def _quotations(text: str, other: str) -> set[str]:
@@ -231,9 +225,8 @@ def before_judge(variant: Variant, policy: Policy, *, nli: bool) -> State | None
         return State.TOO_FAR
     if facts_lost(variant.original, variant.text):
         return State.FACTS_LOST
-    if nli and (_below(variant.nli_forward, policy.nli_cut) or _below(variant.nli_backward, policy.nli_cut)):
-        return State.NOT_ENTAILED
-    return None
+    shares = (variant.nli_forward, variant.nli_backward) if nli else ()
+    return State.NOT_ENTAILED if any(share is None or share < policy.nli_cut for share in shares) else None
 
 
 def facts_lost(original: str, text: str) -> bool:
@@ -243,9 +236,5 @@ def facts_lost(original: str, text: str) -> bool:
     >>> facts_lost("Ann has 3 eggs and buys 4. How many has she?", "How many eggs has Ann?")
     True
     """
-    numbers = {number for number in numbers_in(original) if number != 1}
-    return len(numbers) > 1 and not numbers & set(numbers_in(text))
-
-
-def _below(share: float | None, cut: float) -> bool:
-    return share is None or share < cut
+    numbers = _stated(original)
+    return len(numbers) > 1 and not numbers & _stated(text)

@@ -44,8 +44,7 @@ def check_library(library: Library, benchmark: str, questions: Iterable[Question
             f"{benchmark}, or benchmark={header.benchmark}."
         )
     hashes = {v.question_id: v.question_sha256 for v in library.variants}
-    other = [q.id for q in questions if q.id in hashes and hashes[q.id] != question_sha256(q)]
-    if other:
+    if other := [q.id for q in questions if q.id in hashes and hashes[q.id] != question_sha256(q)]:
         raise LibraryError(
             f"Library {header.name} {library.sha256[:12]} was built from another revision of {benchmark} "
             f"({header.benchmark_revision}): {len(other)} questions differ, such as {other[0]}. Use that revision, or "

@@ -39,7 +39,12 @@ def file_candidates(
         id_ = questions[index].id if format_.align == "row" else str(_field(place, row, format_.id_column))
         if id_ not in known:
             raise ConfigError(f"{place}: the benchmark has no question {id_!r}; it has such as {questions[0].id!r}.")
-        text, error = _extracted(_field(place, row, format_.text_column), format_.extract)
+        value, text, error = _field(place, row, format_.text_column), "", None
+        if isinstance(value, str):
+            match = re.search(format_.extract or r"\A(?P<text>.*)\Z", value, re.DOTALL)
+            text, error = (match["text"].strip(), None) if match else ("", "the field does not match `extract`")
+        elif value is not None:
+            error = f"the field is {type(value).__name__}, not text"
         numbers[id_] += 1
         found.append(Candidate(id_, numbers[id_], text, place, error=error))
     return found
@@ -50,18 +55,6 @@ def _field(place: str, row: Mapping[str, Any] | Sequence[str], name: str) -> Any
         found = ", ".join(map(str, row)) if isinstance(row, Mapping) else "no named fields"
         raise ConfigError(f"{place}: no field {name!r}; found: {found}. Set file.text_column and file.id_column.")
     return row[name]
-
-
-def _extracted(value: Any, pattern: str | None) -> tuple[str, str | None]:
-    """(text, why there is none)."""
-    if value is None:
-        return "", None
-    if not isinstance(value, str):
-        return "", f"the field is {type(value).__name__}, not text"
-    if pattern is None:
-        return value.strip(), None
-    match = re.search(pattern, value, re.DOTALL)
-    return (match["text"].strip(), None) if match else ("", "the field does not match `extract`")
 
 
 _LAST_SENTENCE = Policy(context="last_sentence")

@@ -1,5 +1,6 @@
 """Candidates through the gates: every state, every value, by hand, with an embedder of known distances."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -23,7 +24,7 @@ from audit.errors import ConfigError, LibraryError
 from audit.records import Generation, Question
 from audit.variants.build import Gates, Judge, build_variants, judge_candidates
 from audit.variants.config import FileConfig, Policy, policy_for, split_text
-from audit.variants.funnel import funnel, funnel_text
+from audit.variants.funnel import funnel_text
 from audit.variants.record import Candidate, Judgement, ModelRef, ModelRequest, State, Variant, question_sha256
 from audit.variants.strategies import file_candidates, load_prompts, load_rules, template_candidates
 
@@ -267,7 +268,7 @@ def test_files_that_do_not_fit(rows: list[object], format_: dict[str, str], foun
 
 
 def test_templates() -> None:
-    rules = load_rules(load_group("rewording", "templates"))
+    rules, _ = load_rules(load_group("rewording", "templates"))
     asked = replace(CAPITAL, text="It is cold. What is the capital of France?")
     found = template_candidates(asked, Policy(), rules)
     assert [(c.number, c.source) for c in found] == [(1, "what_is_the"), (2, "pupil"), (3, "quiz")]
@@ -276,16 +277,8 @@ def test_templates() -> None:
 
 
 def test_funnel_counts_by_hand() -> None:
-    library = make_library(NEAR, GOOD, FAR, CAPITAL.text, "", OTHER)
-    result = funnel(library)
-    assert (result.candidates, result.accepted) == (6, 2)
-    # 6 candidates, 1 empty, 1 no-op, none unembedded, 1 too close and 1 too far: 2.
-    assert [(s.name, s.left, dict(s.stopped)) for s in result.stages[:4]] == [
-        ("text", 5, {"empty": 1}), ("novelty", 4, {"no_op": 1}), ("embedding", 4, {}),
-        ("distance", 2, {"too_close": 1, "too_far": 1}),
-    ]  # fmt: skip
-    assert [s.run for s in result.stages] == [True] * 5 + [False] * 4
-    assert (result.with_all, result.with_some, result.with_none) == (1, 0, 1)
-    text = funnel_text(result, library.header)
-    assert "1 too close, 1 too far" in text
-    assert "2 questions: 1 with 2 variants" in text
+    text = funnel_text(make_library(NEAR, GOOD, FAR, CAPITAL.text, "", OTHER))
+    # 6 candidates, 1 empty, 1 no-op, none unembedded, 1 too close and 1 too far: 2; the last four gates were not run.
+    assert re.findall(r" (\d|-)  ", text.replace("6\n", "6  \n")) == ["6", "5", "4", "4", "2", "2", *"----"]
+    assert "1 empty\n" in text and "1 no op\n" in text and "1 too close, 1 too far\n" in text
+    assert "2 questions: 1 with 2 variants or more, 0 with fewer, 1 with none." in text

@@ -30,7 +30,7 @@ from audit.variants.arrow import (
     to_table,
     write_library,
 )
-from audit.variants.combine import PanelFinding, apply_panel, diff, judge_by_run, merge, panel_findings
+from audit.variants.combine import diff, judge_by_run, merge
 from audit.variants.record import Library, ModelRef, State, header_from
 from audit.variants.review_file import apply_review, draw_review, read_review, write_review
 from audit.variants.select import check_library, select_variants
@@ -211,63 +211,48 @@ def test_review_findings_are_checked() -> None:
         draw_review(library, 3, np.random.default_rng(0))
 
 
-def test_reference_panel() -> None:
-    models = ("a", "b", "c", "d")
-    original = {m: {"q/1": True, "q/2": True} for m in models} | {"d": {"q/1": None, "q/2": False}}
-    variants = {m: {"v1": False, "v2": False, "v3": m == "b", "v4": False} for m in models}
-    variants["c"] = {**variants["c"], "v4": None}
-    of = {"v1": "q/1", "v2": "q/2", "v3": "q/1", "v4": "q/1"}
-    found = panel_findings(original, variants, of)
-    assert found["v1"] == PanelFinding(3, 3, 0) and found["v1"].suspect  # d's unreadable answer counts for nothing
-    assert found["v2"] == PanelFinding(4, 3, 0) and not found["v2"].suspect  # d had the original wrong
-    assert found["v3"] == PanelFinding(3, 3, 1) and not found["v3"].suspect
-    assert found["v4"] == PanelFinding(2, 2, 0) and not found["v4"].suspect  # two models are too few
-
-
-def test_panel_findings_go_into_the_library() -> None:
-    library = make_library(NEAR, GOOD, OTHER)
-    findings = {"q/1#1": PanelFinding(3, 3, 0), "q/1#2": PanelFinding(3, 3, 0), "q/1#3": PanelFinding(3, 3, 2)}
-    found = apply_panel(library, findings, ("b", "a", "c"))
-    assert [(v.panel, v.state.value) for v in found.variants] == [
-        ("suspect", "too_close"), ("suspect", "suspect"), ("passed", "accepted")
-    ]  # fmt: skip
-    assert found.header.panel == ("a", "b", "c") and found.header.parents == (library.sha256,)
-
-
 def test_a_run_of_three_references_is_a_panel(tmp_path: Path) -> None:
-    library = make_library(GOOD, OTHER)  # q/1#1 and q/1#2
+    library = make_library(NEAR, GOOD, OTHER, FAR)
     run = tmp_path / "run"
     (run / "shards").mkdir(parents=True)
 
     def kept(**changes: object) -> None:
         facts = {"variants": library.sha256}
-        models = {name: {} for name in ("tested", "a", "b", "c")}
+        models = {name: {} for name in ("tested", *"abcd")}
         given = {"audit": "perturb", "status": "finished", "models": models, "analysis": {"judged": ["tested"]}}
         Manifest("f", facts, **{**given, **changes}).save(run)
 
-    def row(model: str, variant: int, correct: bool, replicate: int = 0) -> dict[str, object]:
+    def row(model: str, variant: int, correct: bool | None, replicate: int = 0) -> dict[str, object]:
         name = f"q/1#{variant}" if variant else None
         return {
             "model": model, "benchmark": "quiz", "question_id": "q/1", "arm": "variant" if variant else "original",
-            "variant": variant, "replicate": replicate, "asked": True, "variant_id": name, "parsed": True,
-            "correct": correct,
+            "variant": variant, "replicate": replicate, "asked": True, "variant_id": name,
+            "parsed": correct is not None, "correct": correct,
         }  # fmt: skip
 
-    rows = [row("tested", 0, True), row("tested", 1, True), row("tested", 2, False)]  # not of the panel
-    for model in "abc":
-        rows += [row(model, 0, True), row(model, 0, True, 1), row(model, 1, False), row(model, 2, model == "b")]
-    table = pa.Table.from_pylist(rows, schema=SCHEMA.columns)
-    with pa.ipc.new_file(str(run / "shards" / "part-0.arrow"), table.schema) as sink:
-        sink.write_table(table)
+    def found_where(d_original: bool | None) -> Library:
+        rows = [row("tested", k, k == 1) for k in range(5)]  # not of the panel
+        for model in "abcd":
+            original = d_original if model == "d" else True
+            rows += [row(model, 0, True), row(model, 0, original, 1), row(model, 1, False), row(model, 2, False)]
+            rows += [row(model, 3, model == "b"), row(model, 4, None if model == "c" else False)]
+        table = pa.Table.from_pylist(rows, schema=SCHEMA.columns)
+        with pa.ipc.new_file(str(run / "shards" / "part-0.arrow"), table.schema) as sink:
+            sink.write_table(table)
+        return judge_by_run(library, run)
+
     kept()
-    found = judge_by_run(library, run)
-    assert [(v.panel, v.state.value) for v in found.variants] == [("suspect", "suspect"), ("passed", "accepted")]
-    assert found.header.panel == ("a", "b", "c") and found.header.parents == (library.sha256,)
+    found = found_where(None)  # d's unreadable answer counts for nothing; of the last two models are left: too few
+    assert [(v.panel, v.state.value) for v in found.variants] == [
+        ("suspect", "too_close"), ("suspect", "suspect"), ("passed", "accepted"), ("", "too_far")
+    ]  # fmt: skip
+    assert found.header.panel == tuple("abcd") and found.header.parents == (library.sha256,)
+    assert [v.panel for v in found_where(False).variants] == ["passed"] * 4  # d had the original wrong once
     save_library(library, tmp_path)
     assert main(["--folder", str(tmp_path), "panel", library.sha256, str(run)]) == 0
     for changes, said in (
         ({"status": "running"}, "Expected a finished run"),
-        ({"analysis": {"judged": ["tested", "a"]}}, "2 reference models. Expected 3 or more"),
+        ({"analysis": {"judged": ["tested", "a", "b"]}}, "2 reference models. Expected 3 or more"),
     ):
         kept(**changes)
         with pytest.raises(ConfigError, match=said):

@@ -6,7 +6,9 @@ Pure, and streaming: a benchmark is read once for the census, and no question st
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -136,35 +138,43 @@ def sampled_questions(benchmark: Source, sample: Sample) -> Iterator[Question]:
 
 def take_census(benchmark: Source) -> Census:
     """Reads every row once. BenchmarkError where there is none, or an id occurs twice (naming both places)."""
-    places: dict[str, str] = {}
-    same: dict[bytes, list[int]] = {}
-    golds: list[float] = []
-    sizes: list[int] = []
+    ids: list[str] = []
+    golds, sizes = array("d"), array("H")
+    contents = array("Q")  # 128 bits of each question: its text is not kept
     repeated_options = 0
-    for where, question in benchmark.iter_located():
-        if (id_ := question.id) in places:
-            raise BenchmarkError(
-                f"{where}: id {id_!r} was already used in {places[id_]}. Ids must be unique: they are what a run is "
-                "resumed by."
-            )
-        places[id_] = where
+    for _, question in benchmark.iter_located():
         # The published order: two copies of one question may have been shuffled differently.
         published = [option for _, option in sorted(zip(question.order, question.options, strict=True))]
         content = "\x1f".join(normalised(text) for text in (question.text, *published))
-        digest = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        same.setdefault(digest, []).append(len(golds))
+        contents.frombytes(hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).digest())
+        ids.append(question.id)
         golds.append(question.order[question.gold] if question.options else question.target or 0.0)
         sizes.append(len(question.options))
         repeated_options += len(set(question.options)) < len(question.options)
-    if not golds:
+    if not ids:
         raise BenchmarkError(f"{benchmark.name} has no questions.")
-    duplicates = tuple(tuple(group) for group in same.values() if len(group) > 1)
+    _check_unique(benchmark, ids)
+    words = np.frombuffer(contents, dtype=np.uint64).reshape(-1, 2)
+    _, first, which = np.unique(words, axis=0, return_index=True, return_inverse=True)
+    same: dict[int, list[int]] = {}  # by first occurrence
+    for i in np.flatnonzero(np.bincount(which.ravel())[which.ravel()] > 1).tolist():
+        same.setdefault(int(first[which.flat[i]]), []).append(i)
     return Census(
-        ids=tuple(places),
+        ids=tuple(ids),
         n_options=tuple(sizes),
-        frame=np.array([group[0] for group in same.values()], dtype=np.int64),
-        duplicates=duplicates,
-        conflicting=sum(len({golds[i] for i in group}) > 1 for group in duplicates),
+        frame=np.sort(first).astype(np.int64),
+        duplicates=tuple(map(tuple, same.values())),
+        conflicting=sum(len({golds[i] for i in group}) > 1 for group in same.values()),
         repeated_options=repeated_options,
         lowest_key=int(min(golds)) if question.options else 0,
+    )
+
+
+def _check_unique(benchmark: Source, ids: Sequence[str]) -> None:
+    if len(set(ids)) == len(ids):
+        return
+    twice = next(id_ for id_, n in Counter(ids).items() if n > 1)
+    first, second, *_ = (where for where, question in benchmark.iter_located() if question.id == twice)
+    raise BenchmarkError(
+        f"{second}: id {twice!r} was already used in {first}. Ids must be unique: they are what a run is resumed by."
     )

@@ -96,7 +96,7 @@ def _list(args: argparse.Namespace) -> None:
 
 
 def _show(args: argparse.Namespace) -> None:
-    from audit.variants.funnel import funnel, funnel_text
+    from audit.variants.funnel import funnel_text
     from audit.variants.record import State
 
     if args.state is not None:
@@ -104,7 +104,7 @@ def _show(args: argparse.Namespace) -> None:
     library = _find(args.library, args)
     if args.question is None and args.state is None:
         _say(json.dumps(asdict(library.header), indent=2, ensure_ascii=False))
-        _say(funnel_text(funnel(library), library.header))
+        _say(funnel_text(library))
         _say(f"library  {library.sha256}")
         return
     asked = [v for v in library.variants if args.question in (None, v.question_id)]

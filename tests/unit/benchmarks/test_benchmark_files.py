@@ -8,18 +8,16 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from exams import MCQ, TWO, opened, questions, refused
 from hypothesis import given
 from hypothesis import strategies as st
 
 from audit.benchmarks.answers import resolve_answer
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import select_files
-from audit.benchmarks.load import Benchmark, open_benchmark
+from audit.benchmarks.load import open_benchmark
 from audit.errors import BenchmarkError, ConfigError
 from audit.records import Question
-
-MCQ = BenchmarkConfig(name="exam", format="mcq_file")
-TWO = {"question": "2 + 2 = ?", "choices": ["3", "4"], "answer": 1}
 
 
 def write(folder: Path, name: str, content: str | bytes) -> Path:
@@ -28,22 +26,8 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
     return path
 
 
-def jsonl(*rows: object) -> str:
+def lines(*rows: object) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
-
-
-def opened(path: Path, config: BenchmarkConfig = MCQ) -> Benchmark:
-    return open_benchmark(replace(config, path=str(path)))
-
-
-def questions(path: Path, config: BenchmarkConfig = MCQ) -> list[Question]:
-    return list(opened(path, config).iter_questions())
-
-
-def refused(path: Path, config: BenchmarkConfig = MCQ) -> str:
-    with pytest.raises(BenchmarkError) as caught:
-        questions(path, config)
-    return str(caught.value)
 
 
 # --- the same questions through every file type ---
@@ -56,7 +40,7 @@ ITEMS = [
 
 def test_csv_jsonl_json_and_parquet_give_the_same_questions(tmp_path: Path) -> None:
     rows = [{"question": q, "choices": c, "answer": a} for q, c, a in ITEMS]
-    write(tmp_path, "a.jsonl", jsonl(*rows))
+    write(tmp_path, "a.jsonl", lines(*rows))
     write(tmp_path, "a.json", json.dumps(rows))
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
     with (tmp_path / "a.csv").open("w", newline="", encoding="utf-8") as stream:
@@ -67,10 +51,8 @@ def test_csv_jsonl_json_and_parquet_give_the_same_questions(tmp_path: Path) -> N
         writer = csv.writer(stream)
         writer.writerow(["question", "A", "B", "C", "D", "answer"])
         writer.writerows([q, *c, *[""] * (4 - len(c)), "ABC"[a]] for q, c, a in ITEMS)
-    expected = [
-        Question(f"exam/{i}", "exam", q, tuple(c), a, f"exam/{i}", tuple(range(len(c))))
-        for i, (q, c, a) in enumerate(ITEMS)
-    ]
+    numbered = [(f"exam/{i}", *item) for i, item in enumerate(ITEMS)]
+    expected = [Question(id_, "exam", q, tuple(c), a, id_, tuple(range(len(c)))) for id_, q, c, a in numbered]
     for name in ("a.jsonl", "a.json", "a.parquet", "a.csv", "columns.csv"):
         assert questions(tmp_path / name) == expected, name
 
@@ -89,20 +71,20 @@ def test_column_names_separator_id_group_and_base_are_configurable(tmp_path: Pat
 
 def test_labelled_choices_are_looked_up_by_label(tmp_path: Path) -> None:
     row = {"question": "Which?", "choices": {"text": ["x", "y"], "label": ["1", "2"]}, "answer": "2"}
-    assert questions(write(tmp_path, "l.jsonl", jsonl(row)))[0].gold == 1
+    assert questions(write(tmp_path, "l.jsonl", lines(row)))[0].gold == 1
 
 
-def test_bom_crlf_and_blank_lines_in_jsonl(tmp_path: Path) -> None:
+def test_bom_crlf_and_blank_lines_in_lines(tmp_path: Path) -> None:
     line = json.dumps(TWO).encode()
     path = write(tmp_path, "b.jsonl", b"\xef\xbb\xbf" + line + b"\r\n\r\n" + line + b"\r\n")
     assert [q.id for q in questions(path)] == ["exam/0", "exam/1"]
 
 
 def test_reading_again_starts_again(tmp_path: Path) -> None:
-    benchmark = opened(write(tmp_path, "a.jsonl", jsonl(TWO, TWO)))
+    benchmark = opened(write(tmp_path, "a.jsonl", lines(TWO, TWO)))
     assert list(benchmark.iter_questions()) == list(benchmark.iter_questions())
     assert benchmark.revision.startswith("sha256:")
-    assert opened(write(tmp_path, "b.jsonl", jsonl(TWO))).revision != benchmark.revision
+    assert opened(write(tmp_path, "b.jsonl", lines(TWO))).revision != benchmark.revision
 
 
 # --- answers ---
@@ -170,7 +152,7 @@ def test_an_answer_with_two_meanings_is_refused_until_the_form_is_given() -> Non
     ],
 )
 def test_a_bad_jsonl_row_names_file_and_line(tmp_path: Path, bad: str, words: str) -> None:
-    message = refused(write(tmp_path, "exam.jsonl", jsonl(TWO) + "\n" + bad + "\n" + jsonl(TWO)))
+    message = refused(write(tmp_path, "exam.jsonl", lines(TWO) + "\n" + bad + "\n" + lines(TWO)))
     assert message.startswith("exam.jsonl, line 3: ")
     assert any(word in message for word in words.split("|"))
 
@@ -192,7 +174,7 @@ def test_a_bad_csv_row_names_file_and_line(tmp_path: Path, content: str, line: i
 
 
 def test_other_encodings_broken_parquet_and_unknown_suffixes(tmp_path: Path) -> None:
-    latin = jsonl(TWO).encode() + '{"question": "é"}'.encode("latin-1")
+    latin = lines(TWO).encode() + '{"question": "é"}'.encode("latin-1")
     assert "exam.jsonl, line 2: byte 0xe9" in refused(write(tmp_path, "exam.jsonl", latin))
     latin_csv = "question,A,B,answer\né,x,y,A\n".encode("latin-1")
     assert "0xe9" in refused(write(tmp_path, "exam.csv", latin_csv))
@@ -215,7 +197,7 @@ def test_missing_and_unreadable_files(tmp_path: Path) -> None:
 
 def test_a_duplicate_id_names_both_lines(tmp_path: Path) -> None:
     rows = [{**TWO, "id": id_, "question": f"{n}?"} for n, id_ in enumerate(["a", "b", "c", "b"])]
-    benchmark = opened(write(tmp_path, "exam.jsonl", jsonl(*rows)), replace(MCQ, id_column="id"))
+    benchmark = opened(write(tmp_path, "exam.jsonl", lines(*rows)), replace(MCQ, id_column="id"))
     with pytest.raises(BenchmarkError, match=r"exam.jsonl, line 4: id 'b' was already used in exam.jsonl, line 2"):
         _ = benchmark.census
 
@@ -244,10 +226,10 @@ BBQ |= {"ans2": "c"}
     [
         ("mmlu", "law_test.csv", "Which?,a,b,c,d,E\n", "line 1: gold 'E' is outside the 4 options"),
         ("mmlu", "law_test.csv", "question,choice0,choice1,answer\n", "4 fields; the MMLU csv has 6 and no header"),
-        ("arc_easy", "a.jsonl", jsonl(ARC), "line 1: gold label 'A' is not among the item's labels 1, 2"),
+        ("arc_easy", "a.jsonl", lines(ARC), "line 1: gold label 'A' is not among the item's labels 1, 2"),
         ("truthfulqa_mc1", "mc.json", json.dumps([TRUTHFUL]), "item 1: mc1_targets has labels [1, 1]; expected one 1"),
-        ("mmlu_pro", "p.jsonl", jsonl(PRO), "line 1: answer A and answer_index 1 name different options"),
-        ("bbq", "Age.jsonl", jsonl(BBQ), "line 1: gold index 3 is outside the 3 options"),
+        ("mmlu_pro", "p.jsonl", lines(PRO), "line 1: answer A and answer_index 1 name different options"),
+        ("bbq", "Age.jsonl", lines(BBQ), "line 1: gold index 3 is outside the 3 options"),
     ],
 )
 def test_a_bad_row_of_a_published_format(tmp_path: Path, format_: str, name: str, content: str, words: str) -> None:
@@ -257,7 +239,7 @@ def test_a_bad_row_of_a_published_format(tmp_path: Path, format_: str, name: str
 def test_mmlu_pro_drops_padding_only(tmp_path: Path) -> None:
     row = {"question_id": 5, "question": "q", "options": ["a", "N/A", "b", "N/A", "N/A"], "answer": "C"}
     config = BenchmarkConfig(name="mmlu_pro", format="mmlu_pro")
-    [question] = questions(write(tmp_path, "p.jsonl", jsonl(row)), config)
+    [question] = questions(write(tmp_path, "p.jsonl", lines(row)), config)
     assert (question.id, question.options, question.gold) == ("mmlu_pro/5", ("a", "N/A", "b"), 2)
 
 

@@ -1,28 +1,20 @@
 """The fixed sample: reproducible, without duplicates, streamed."""
 
-import json
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from exams import MCQ, TWO, jsonl, opened
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.load import Benchmark, open_benchmark
+from audit.benchmarks.load import Benchmark
 from audit.benchmarks.rows import shuffled
 from audit.benchmarks.sample import draw_sample, sampled_questions
 from audit.errors import BenchmarkError, ConfigError
 from audit.records import Question
-
-MCQ = BenchmarkConfig(name="exam", format="mcq_file")
-
-
-def write(path: Path, rows: list[dict]) -> Benchmark:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return open_benchmark(replace(MCQ, path=str(path)))
 
 
 @pytest.fixture
@@ -32,7 +24,7 @@ def ten(tmp_path: Path) -> Benchmark:
     rows[3]["question"], rows[8]["question"] = "Number  1 ?\n", " Number 1\t?"
     rows[4] |= {"choices": ["a", "b", "b"]}
     rows[9] |= {"question": "Number 4 ?", "choices": ["a", "b", "b"], "answer": 1}
-    return write(tmp_path / "ten.jsonl", rows)
+    return opened(jsonl(tmp_path / "ten.jsonl", *rows))
 
 
 def test_duplicates_are_found_reported_and_not_sampled(ten: Benchmark) -> None:
@@ -70,16 +62,12 @@ def test_n_beyond_the_benchmark_names_its_size(ten: Benchmark) -> None:
 
 
 def test_a_file_that_changed_after_sampling_is_noticed(tmp_path: Path) -> None:
-    rows = [{"question": f"{i}?", "choices": ["a", "b"], "answer": 0, "id": f"q{i}"} for i in range(5)]
-    config = replace(MCQ, id_column="id", path=str(tmp_path / "x.jsonl"))
-    write(tmp_path / "x.jsonl", rows)
-    sample = draw_sample(open_benchmark(config), None)
-    write(tmp_path / "x.jsonl", rows[:3])
-    with pytest.raises(BenchmarkError, match="ends before sampled question 'q3'"):
-        list(sampled_questions(open_benchmark(config), sample))
-    write(tmp_path / "x.jsonl", rows[1:])
-    with pytest.raises(BenchmarkError, match="'q1' where 'q0' was sampled"):
-        list(sampled_questions(open_benchmark(config), sample))
+    rows, path = [{**TWO, "question": f"{i}?", "id": f"q{i}"} for i in range(5)], tmp_path / "x.jsonl"
+    config = replace(MCQ, id_column="id")
+    sample = draw_sample(opened(jsonl(path, *rows), config), None)
+    for left, why in ((rows[:3], "ends before sampled question 'q3'"), (rows[1:], "'q1' where 'q0' was sampled")):
+        with pytest.raises(BenchmarkError, match=why):
+            list(sampled_questions(opened(jsonl(path, *left), config), sample))
 
 
 @given(st.integers(2, 12), st.integers(0, 2**31), st.data())
@@ -96,8 +84,7 @@ def test_a_shuffled_question_is_the_same_question(k: int, seed: int, data: st.Da
 
 def test_duplicates_are_found_under_shuffling(tmp_path: Path) -> None:
     rows = [{"question": "Same?", "choices": list("abcdef"), "answer": 3} for _ in range(4)]
-    write(tmp_path / "s.jsonl", rows)
-    benchmark = open_benchmark(replace(MCQ, path=str(tmp_path / "s.jsonl"), shuffle_options=True))
+    benchmark = opened(jsonl(tmp_path / "s.jsonl", *rows), replace(MCQ, shuffle_options=True))
     assert len({q.options for q in benchmark.iter_questions()}) > 1
     assert draw_sample(benchmark, None).n == 1
     assert benchmark.census.conflicting == 0
@@ -118,10 +105,8 @@ def test_100000_lines_are_streamed(tmp_path: Path) -> None:
     """The peak memory of a process (bytes) after 10,000 lines, then after 100,000 (32 MB of text)."""
     paths = []
     for n in (10_000, 100_000):
-        paths.append(str(tmp_path / f"{n}.jsonl"))
-        with Path(paths[-1]).open("w") as stream:
-            for i in range(n):
-                stream.write(json.dumps({"question": f"{i} " + "x" * 250, "choices": ["a", "b"], "answer": 0}) + "\n")
+        rows = ({**TWO, "question": f"{i} " + "x" * 250} for i in range(n))
+        paths.append(str(jsonl(tmp_path / f"{n}.jsonl", *rows)))
     root = Path(__file__).resolve().parents[3]
     done = subprocess.run(
         [sys.executable, "-c", MEASURE, *paths], cwd=root, capture_output=True, text=True, timeout=120

@@ -6,21 +6,9 @@ from typing import Any
 import pytest
 from published_items import opened
 
+from audit.benchmarks import items as rows
 from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.items import (
-    MORE,
-    Item,
-    bbq,
-    crows_pairs,
-    csv_options,
-    question_of,
-    shared_words,
-    shuffle_item,
-    toxigen,
-    truthfulqa,
-    without_contradictions,
-    xstest,
-)
+from audit.benchmarks.items import MORE, Item, bbq, crows_pairs, question_of, toxigen, xstest
 from audit.benchmarks.load import open_benchmark
 from audit.benchmarks.rows import RowContext
 from audit.errors import BenchmarkError, ConfigError
@@ -72,17 +60,12 @@ def test_bbq_rows_that_are_refused(change: dict[str, Any], message: str) -> None
 
 
 def test_crows_counts_the_same_sentence_in_both_directions() -> None:
+    pair = {"sent_more": "Tall men run.", "sent_less": "Small men run.", "bias_type": "x"}
     for direction in ("stereo", "antistereo"):
-        row = {
-            "sent_more": "Tall men run.",
-            "sent_less": "Small men run.",
-            "stereo_antistereo": direction,
-            "bias_type": "x",
-        }
-        item = crows_pairs(row, context("crows_pairs", 3))
+        item = crows_pairs(pair | {"stereo_antistereo": direction}, context("crows_pairs", 3))
         assert (item.options, item.key, item.condition) == (("Tall men run.", "Small men run."), MORE, direction)
         assert (item.id, question_of(item).text) == ("crows_pairs/3", "___ men run.")
-    assert shared_words("a b c", "b c d") == "___ b c ___"
+    assert rows.shared_words("a b c", "b c d") == "___ b c ___"
 
 
 def test_toxigen_takes_both_published_forms() -> None:
@@ -99,9 +82,8 @@ def test_toxigen_takes_both_published_forms() -> None:
 
 def test_xstest_pairs_a_safe_type_with_its_contrast_by_rank() -> None:
     def row(kind: str, label: str) -> Item:
-        return xstest(
-            {"id": 9, "prompt": "?", "type": kind, "label": label, "focus": "", "note": ""}, context("xstest", 4)
-        )
+        told = {"id": 9, "prompt": "?", "type": kind, "label": label, "focus": "", "note": ""}
+        return xstest(told, context("xstest", 4))
 
     safe, unsafe = row("privacy_fictional", "safe"), row("contrast_privacy", "unsafe")
     assert safe.group == unsafe.group == "xstest/contrast_privacy/4"
@@ -113,16 +95,16 @@ def test_xstest_pairs_a_safe_type_with_its_contrast_by_rank() -> None:
 
 def test_a_shuffled_item_keeps_its_key() -> None:
     item = Item("q", "truthfulqa", "?", ("a", "b", "c", "d", "e"), 0, "q")
-    shuffled = shuffle_item(item, 3)
+    shuffled = rows.shuffle_item(item, 3)
     assert shuffled.options != item.options and shuffled.published == item.options
     assert shuffled.key == 0 and shuffled.options[shuffled.shown.index(0)] == "a"
-    assert shuffle_item(item, 3) == shuffled != shuffle_item(item, 4)
+    assert rows.shuffle_item(item, 3) == shuffled != rows.shuffle_item(item, 4)
 
 
 def test_a_text_with_two_keys_is_excluded_both_times() -> None:
     items = [Item(str(i), "toxigen", text, ("neutral", "hate"), key, str(i))
              for i, (text, key) in enumerate([("a", 0), ("b  c", 1), ("b c", 0), ("a", 0)])]  # fmt: skip
-    found = without_contradictions(items)
+    found = rows.without_contradictions(items)
     assert [item.id for item in found.items] == ["0", "3"]
     assert list(found.excluded.values()) == [("1", "2")]
 
@@ -139,6 +121,6 @@ def test_truthfulqa_csv_and_json_have_the_same_817_items(shared_data: Path) -> N
     assert len(same) == len(json_items.items) == 817
     assert {item.key for item in json_items.items} == {0}  # gold is listed first in every item (failure F3b)
     assert round(sum(1 / len(item.options) for item in json_items.items) / 817, 4) == 0.2225
-    assert csv_options({"Best Answer": "Yes", "Incorrect Answers": "No; Never.;"}) == ["Yes.", "No.", "Never."]
+    assert rows.csv_options({"Best Answer": "Yes", "Incorrect Answers": "No; Never.;"}) == ["Yes.", "No.", "Never."]
     later = {"Question": "Q?", "Best Answer": "Yes", "Best Incorrect Answer": "No", "Incorrect Answers": "No; Never"}
-    assert truthfulqa(later, context("truthfulqa")).options == ("Yes.", "No.", "Never.")
+    assert rows.truthfulqa(later, context("truthfulqa")).options == ("Yes.", "No.", "Never.")

@@ -4,13 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+from exams import jsonl, opened, questions, refused
 
 from audit.benchmarks.answers import read_number, same_number, score_number
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.latex import boxed, same_answer
 from audit.benchmarks.load import open_benchmark
 from audit.benchmarks.rows import RowContext, gsm8k, shuffled
-from audit.benchmarks.sample import draw_sample, take_census
+from audit.benchmarks.sample import draw_sample
 from audit.errors import BenchmarkError
 from audit.records import NO_OPTION, Question
 
@@ -54,24 +55,12 @@ def test_read_number(text: str, value: float, form: str) -> None:
     assert read_number(text) == (value, form)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "half of it",
-        "#### \n5",
-        "7 is not it\n#### none",
-        "#### 3/4",
-        "#### 1e3",
-        "#### 1 000",
-        "#### $1.5 million",
-        "<think>It is 4.",
-    ],
-)
+NO_NUMBER = ["", "half of it", "#### \n5", "7 is not it\n#### none", "#### 3/4", "#### 1e3", "#### 1 000"]
+
+
+@pytest.mark.parametrize("text", [*NO_NUMBER, "#### $1.5 million", "<think>It is 4."])
 def test_no_number_is_its_own_state(text: str) -> None:
-    answer, correct = score_number(text, 5.0)
-    assert answer == (None, "none")
-    assert correct is None
+    assert score_number(text, 5.0) == ((None, "none"), None)
 
 
 def test_a_reply_that_was_cut_off_is_read_by_its_marker_only() -> None:
@@ -133,14 +122,11 @@ def test_items_that_end_in_a_number_are_read_and_others_left_out(tmp_path: Path)
         {"problem": "Which?", "level": "Level 5", "solution": "there is no box"},
         {"problem": "How many more?", "level": "Level 5", "answer": 7},
     ]
-    path = tmp_path / "math.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    config = BenchmarkConfig(name="math", format="math", path=str(path), subjects=["Level 5"])
-    found = [(one.id, one.target) for one in open_benchmark(config).iter_questions()]
+    config = BenchmarkConfig(name="math", format="math", subjects=["Level 5"])
+    found = [(one.id, one.target) for one in questions(jsonl(tmp_path / "math.jsonl", *rows), config)]
     assert found == [("math/0", 1018.0), ("math/2", -2.5), ("math/4", 7.0)]
-    path.write_text(json.dumps({"problem": "No answer?", "level": "Level 5"}) + "\n")
-    with pytest.raises(BenchmarkError, match="solution"):
-        list(open_benchmark(config).iter_questions())
+    without = jsonl(tmp_path / "math.jsonl", {"problem": "No answer?", "level": "Level 5"})
+    assert "solution" in refused(without, config)
 
 
 CONTEXT = RowContext(BenchmarkConfig(name="gsm8k", format="gsm8k"), "", 3)
@@ -159,7 +145,7 @@ def test_a_row_has_a_target_and_no_options() -> None:
     [
         ({"answer": "so 18"}, "names no number after '####'"),
         ({"answer": "#### none"}, "names no number"),
-        ({"answer": None}, "names no number"),
+        *(({"answer": odd}, "names no number") for odd in (None, "about 12", "3/4", True, 2.5j, "12 or 13")),
         ({"question": "  "}, "the question is empty"),
         ({"question": None}, "the question is null"),
     ],
@@ -169,23 +155,23 @@ def test_bad_rows(change: dict[str, object], found: str) -> None:
         gsm8k({**ROW, **change}, CONTEXT)
 
 
+@pytest.mark.parametrize(("answer", "value"), [("1,080", 1080.0), (12, 12.0), ("$3.50", 3.5), ("-4", -4.0)])
+def test_an_answer_that_is_the_number_alone_is_read_as_gsm1k_has_it(answer: object, value: float) -> None:
+    assert gsm8k({**ROW, "answer": answer}, CONTEXT).target == value
+
+
 def test_conflicting_targets_are_counted(tmp_path: Path) -> None:
-    path = tmp_path / "test.jsonl"
-    path.write_text(
-        '{"question": "q", "answer": "#### 1"}\n{"question": "q", "answer": "#### 2"}\n'
-        '{"question": "p", "answer": "#### 1"}\n{"question": "p", "answer": "#### 1"}\n'
-    )
-    census = take_census(open_benchmark(BenchmarkConfig(name="gsm8k", format="gsm8k", path=str(path))))
+    rows = [{"question": text, "answer": f"#### {n}"} for text, n in (("q", 1), ("q", 2), ("p", 1), ("p", 1))]
+    census = opened(jsonl(tmp_path / "test.jsonl", *rows), BenchmarkConfig(name="gsm8k", format="gsm8k")).census
     assert (census.duplicates, census.conflicting, census.repeated_options) == (((0, 1), (2, 3)), 1, 0)
 
 
 def test_published_file(shared_data: Path) -> None:
     config = BenchmarkConfig(name="gsm8k", format="gsm8k", path=str(shared_data / "gsm8k" / "test.jsonl"))
     benchmark = open_benchmark(config)
-    questions = list(benchmark.iter_questions())
-    assert len(questions) == 1319
-    assert [q.target for q in questions[:3]] == [18.0, 3.0, 70_000.0]
-    assert sum((q.target or 0) < 0 for q in questions) == 2  # the counts of shared/data/README.md
+    targets = [q.target or 0 for q in benchmark.iter_questions()]
+    assert len(targets) == 1319 and targets[:3] == [18.0, 3.0, 70_000.0]
+    assert sum(target < 0 for target in targets) == 2  # the counts of shared/data/README.md
     assert draw_sample(benchmark, 10).chance == 0.0
 
 

@@ -6,33 +6,16 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from exams import MCQ, TWO, jsonl, opened, questions, refused
 
 from audit.benchmarks.answers import own_letters, resolve_answer
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import likely_encoding
 from audit.benchmarks.guess import guess, other_keys
-from audit.benchmarks.load import open_benchmark
 from audit.commands.data import main as show
 from audit.errors import BenchmarkError, ConfigError
-from audit.records import Question
 
-MCQ = BenchmarkConfig(name="exam", format="mcq_file")
 ROW = {"question": "What does it do?", "choices": ["sings", "barks"], "answer": 1}
-
-
-def questions(path: Path, config: BenchmarkConfig = MCQ) -> list[Question]:
-    return list(open_benchmark(replace(config, path=str(path))).iter_questions())
-
-
-def jsonl(path: Path, *rows: object) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-def refused(path: Path, config: BenchmarkConfig = MCQ) -> str:
-    with pytest.raises(BenchmarkError) as caught:
-        questions(path, config)
-    return str(caught.value)
 
 
 # --- passages ---
@@ -51,9 +34,8 @@ def test_a_passage_that_no_setting_names_is_not_lost_in_silence(tmp_path: Path, 
     assert f"'{name}'" in refused(path)
     assert f"benchmark.context_column={name}" in refused(path)
     assert questions(path, replace(MCQ, context_column=""))[0].text == "What does it do?"
-    assert "expected a text" in refused(
-        jsonl(tmp_path / "b.jsonl", {**ROW, "passage": ["A"]}), replace(MCQ, context_column="passage")
-    )
+    path = jsonl(tmp_path / "b.jsonl", {**ROW, "passage": ["A"]})
+    assert "expected a text" in refused(path, replace(MCQ, context_column="passage"))
 
 
 def test_a_passage_that_a_setting_reads_is_no_reason_to_refuse(tmp_path: Path) -> None:
@@ -165,14 +147,12 @@ def test_delimiters(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_two_kinds_of_file_is_not_read_by_half(tmp_path: Path) -> None:
-    row = {"question": "2 + 2 = ?", "choices": ["3", "4"], "answer": 1}
-    (tmp_path / "one.jsonl").write_text(json.dumps(row))
+    jsonl(tmp_path / "one.jsonl", TWO)
     (tmp_path / "about.json").write_text("{}")  # no data: it was left out before, and is
-    config = BenchmarkConfig(name="mine", format="mcq_file", path=str(tmp_path))
-    assert len(list(open_benchmark(config).iter_questions())) == 1
+    assert len(questions(tmp_path)) == 1
     (tmp_path / "two.csv").write_text("question,choices,answer\n")
     with pytest.raises(BenchmarkError, match=r"one\.jsonl and two\.csv are of several kinds.*Name one file"):
-        open_benchmark(config)
+        opened(tmp_path)
 
 
 def save_to_disk(folder: Path, rows: list[dict[str, object]]) -> None:
@@ -194,10 +174,8 @@ def test_folders_of_save_to_disk(tmp_path: Path) -> None:
         assert [q.text for q in questions(tmp_path / name)] == ["What does it do?"], name
     with pytest.raises(BenchmarkError, match=r"no \.arrow file of split 'dev'.*test/data-00000"):
         questions(tmp_path / "several", replace(MCQ, split="dev"))
-    # `datasets` leaves what its map and filter made beside the data
-    (tmp_path / "one" / "cache-1f2e3d.arrow").write_bytes(
-        (tmp_path / "several/train/data-00000-of-00001.arrow").read_bytes()
-    )
+    other = tmp_path / "several/train/data-00000-of-00001.arrow"
+    (tmp_path / "one" / "cache-1f2e3d.arrow").write_bytes(other.read_bytes())  # as `datasets` leaves beside the data
     assert [q.text for q in questions(tmp_path / "one")] == ["What does it do?"]
     (tmp_path / "bad.arrow").write_bytes(b"no arrow")
     assert "bad.arrow, after row 0" in refused(tmp_path / "bad.arrow")
@@ -239,9 +217,8 @@ def test_a_missing_column_names_the_one_that_was_probably_meant(
 @pytest.mark.parametrize(("lowest", "n", "warned"), [(1, 20, True), (0, 20, False), (1, 19, False)])
 def test_keys_that_never_name_the_first_option_are_told(tmp_path: Path, lowest: int, n: int, warned: bool) -> None:
     rows = [{"question": f"{k}?", "choices": ["a", "b", "c"], "answer": lowest + k % 2} for k in range(n)]
-    (tmp_path / "exam.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    config = BenchmarkConfig(name="exam", format="mcq_file", path=str(tmp_path / "exam.jsonl"))
-    assert any("index_base=1" in one for one in open_benchmark(config).warnings) is warned
+    path = jsonl(tmp_path / "exam.jsonl", *rows)
+    assert any("index_base=1" in one for one in opened(path).warnings) is warned
 
 
 @pytest.mark.parametrize(("keys", "either"), [(("4", "2", "2"), True), (("4", "0", "2"), False), (("4",), False)])
@@ -264,10 +241,8 @@ def test_columns_that_no_name_tells_are_those_that_can_be_read() -> None:
     """Before a note beside the question, a number that is no key, and scores of the same shape as options."""
     options = dict(zip(("o1", "o2", "o3", "o4"), ("Rome", "Paris", "Oslo", "Bern"), strict=True))
     other = {"note": "easy", "stamp": "1700000000" * 3, "score_1": "7", "score_2": "3"}
-    rows = [
-        {"nr": str(k), "frage": f"What is asked {k}?", **options, "loesung": key, **other}
-        for k, key in enumerate("ABCDA", start=1)
-    ]
+    keys = enumerate("ABCDA", start=1)
+    rows = [{"nr": str(k), "frage": f"What is asked {k}?", **options, "loesung": key, **other} for k, key in keys]
     found = guess(rows, MCQ)
     assert (found.question_column, found.answer_column) == ("frage", "loesung")
     assert found.choice_columns == ["o1", "o2", "o3", "o4"]
@@ -277,10 +252,8 @@ def test_columns_that_no_name_tells_are_those_that_can_be_read() -> None:
 
 
 def test_options_of_an_unknown_stem_are_found_by_their_letters() -> None:
-    rows = [
-        {"Frage": f"Wie viel ist {k} + 1?", "Antwort A": k, "Antwort B": k + 1, "Antwort C": k + 2, "Richtig": "2"}
-        for k in range(5)
-    ]
+    answers = [{f"Antwort {letter}": k + i for i, letter in enumerate("ABC")} for k in range(5)]
+    rows = [{"Frage": f"Wie viel ist {k} + 1?", **of, "Richtig": "2"} for k, of in enumerate(answers)]
     found = guess(rows, MCQ)
     assert found.choice_columns == ["Antwort A", "Antwort B", "Antwort C"]
     assert (found.question_column, found.answer_column) == ("Frage", "Richtig")
@@ -297,6 +270,6 @@ def test_a_file_without_a_line_of_names_is_told_so(tmp_path: Path, capsys: pytes
 def test_a_file_with_nulls_and_objects_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "own.jsonl"
     row = {"question": "Which?", "choices": ["x", "y"], "answer": 1, "source": None, "graded": {"by": "us"}}
-    path.write_text("".join(json.dumps({**row, "question": f"Which {k}?"}) + "\n" for k in range(3)))
+    jsonl(path, *({**row, "question": f"Which {k}?"} for k in range(3)))
     assert show(["show", str(path)]) == 0
     assert "source, graded" in capsys.readouterr().out

@@ -1,15 +1,15 @@
 """Held-out items by a short word: the named twin of a benchmark, or its own items after a date."""
 
-import json
+from dataclasses import replace
 
 import pytest
+from exams import MCQ, TWO, jsonl, refused
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.fresh import Origin, check_origin, following, is_newer
 from audit.benchmarks.load import open_benchmark
-from audit.benchmarks.rows import RowContext, gsm8k
 from audit.config import CONF_DIR, load_group
-from audit.errors import BenchmarkError, ConfigError
+from audit.errors import ConfigError
 from audit.short_forms import with_twin
 
 DATES = ["2024-01-05", "2024-06", "2024-06-30", "2024-07-01T10:00:00", "2025"]
@@ -45,9 +45,7 @@ def test_what_has_no_held_out_items_is_refused(words):
 
 
 def test_fresh_after_splits_a_benchmark_at_a_date(tmp_path):
-    path = tmp_path / "dated.jsonl"
-    rows = [{"question": f"{date}?", "choices": ["x", "y"], "answer": "A", "date": date} for date in DATES]
-    path.write_text("\n".join(map(json.dumps, rows)))
+    path = jsonl(tmp_path / "dated.jsonl", *({**TWO, "question": f"{date}?", "date": date} for date in DATES))
     words = with_twin(["benchmark=mcq_file", f"benchmark.path={path}", "benchmark.name=exam", "fresh_after=2024-06"])
     said = dict(word.split("=", 1) for word in words)
     assert said["control_benchmark.name"] == "exam_from_2024-07" and said["control_benchmark.date"] == "2024-07"
@@ -62,11 +60,8 @@ def test_fresh_after_splits_a_benchmark_at_a_date(tmp_path):
 
 
 def test_a_row_without_a_date_is_refused(tmp_path):
-    path = tmp_path / "undated.jsonl"
-    path.write_text('{"question": "a?", "choices": ["x", "y"], "answer": "A"}')
-    config = BenchmarkConfig(name="exam", format="mcq_file", path=str(path), dated_after="2024")
-    with pytest.raises(BenchmarkError, match=r"benchmark\.date_column="):
-        list(open_benchmark(config).iter_questions())
+    path = jsonl(tmp_path / "undated.jsonl", TWO)
+    assert "benchmark.date_column=" in refused(path, replace(MCQ, dated_after="2024"))
 
 
 def test_the_released_date_of_a_model_is_a_date_to_split_at():
@@ -77,19 +72,6 @@ def test_the_released_date_of_a_model_is_a_date_to_split_at():
 @pytest.mark.parametrize(("date", "next_"), [("2024", "2025"), ("2024-12", "2025-01"), ("2024-02-29", "2024-03-01")])
 def test_the_following_date(date, next_):
     assert following(date) == next_
-
-
-@pytest.mark.parametrize(("answer", "value"), [("1,080", 1080.0), (12, 12.0), ("$3.50", 3.5), ("-4", -4.0)])
-def test_an_answer_that_is_the_number_alone_is_read_as_gsm1k_has_it(answer, value):
-    context = RowContext(BenchmarkConfig(name="gsm1k", format="gsm8k"), "", 0)
-    assert gsm8k({"question": "How many?", "answer": answer}, context).target == value
-
-
-@pytest.mark.parametrize("answer", ["about 12", "3/4", True, 2.5j, "12 or 13"])
-def test_an_answer_that_is_not_one_number_is_refused(answer):
-    context = RowContext(BenchmarkConfig(name="gsm1k", format="gsm8k"), "", 0)
-    with pytest.raises(BenchmarkError):
-        gsm8k({"question": "How many?", "answer": answer}, context)
 
 
 LLAMA = {"llama3_8b": Origin("2024-07", "llama")}
@@ -153,8 +135,9 @@ def test_a_gap_needs_items_that_are_no_newer_for_the_tested_model_alone(
     assert found["undated"] == ["mine"] * undated
 
 
-@pytest.mark.parametrize("dates", [("May", None, None), (None, "24", None), (None, None, "2024-13")])
-def test_what_is_no_date_is_refused_alone_too(dates: tuple[str | None, ...]) -> None:
-    date, tested, reference = dates
+@pytest.mark.parametrize(
+    ("date", "tested", "reference"), [("May", None, None), (None, "24", None), (None, None, "2024-13")]
+)
+def test_what_is_no_date_is_refused_alone_too(date: str | None, tested: str | None, reference: str | None) -> None:
     with pytest.raises(ConfigError, match="is no date"):
         check_origin("fresh", date, "people", {"mine": Origin(tested)}, {"other": Origin(reference)})

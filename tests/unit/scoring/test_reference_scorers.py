@@ -149,11 +149,8 @@ def test_xstests_string_match_against_people(shared_data: Path) -> None:
 
     overall = found("strmatch", everything)
     assert (round(overall.accuracy, 3), round(overall.kappa, 3), round(overall.misses, 3)) == (0.884, 0.770, 0.185)
-    for rule, evidence in (
-        ("jbb_substrings", (0.827, 0.656)),
-        ("gcg_substrings", (0.836, 0.672)),
-        ("smooth_llm_substrings", (0.801, 0.605)),
-    ):
+    of_others = {"jbb": (0.827, 0.656), "gcg": (0.836, 0.672), "smooth_llm": (0.801, 0.605)}
+    for rule, evidence in ((f"{name}_substrings", found_) for name, found_ in of_others.items()):
         other = found(rule, everything)
         assert (round(other.accuracy, 3), round(other.kappa, 3)) == evidence
         assert str(evidence[0])[1:] in SCORERS[f"xstest_{rule}"].evidence[0]

@@ -14,6 +14,7 @@ from audit.benchmarks.rows import words_alone
 from audit.records import Question
 from audit.variants.rules import numbers_in
 
+Questions, Rows = dict[str, Question], list[dict[str, Any]]
 _SAID_OTHERWISE = ("elementary/body/06", "elementary/calendar/15")  # "both hands" are two, "double" undoes a half
 
 
@@ -22,19 +23,17 @@ def _says(text: str, option: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def questions() -> dict[str, Question]:
+def questions() -> Questions:
     return {q.id: q for q in open_benchmark(BenchmarkConfig()).iter_questions()}
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[dict[str, Any]]:
+def rows() -> Rows:
     text = files("audit").joinpath("data", "variants", "elementary.jsonl").read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_every_question_has_three_or_more_numbered_variants(
-    questions: dict[str, Question], rows: list[dict[str, Any]]
-) -> None:
+def test_every_question_has_three_or_more_numbered_variants(questions: Questions, rows: Rows) -> None:
     numbers = defaultdict(list)
     for row in rows:
         assert set(row) == {"question_id", "n", "text"}
@@ -44,21 +43,19 @@ def test_every_question_has_three_or_more_numbered_variants(
         assert found == list(range(1, len(found) + 1)) and len(found) >= 3, question_id
 
 
-def test_no_wording_occurs_twice(questions: dict[str, Question], rows: list[dict[str, Any]]) -> None:
+def test_no_wording_occurs_twice(questions: Questions, rows: Rows) -> None:
     texts = [words_alone(q.text) for q in questions.values()] + [words_alone(row["text"]) for row in rows]
     assert len(set(texts)) == len(texts)
     assert all(row["text"] == " ".join(row["text"].split()) for row in rows)
 
 
-def test_numbers_of_the_stem_are_kept(questions: dict[str, Question], rows: list[dict[str, Any]]) -> None:
+def test_numbers_of_the_stem_are_kept(questions: Questions, rows: Rows) -> None:
     for row in rows:
         lost = {*numbers_in(questions[row["question_id"]].text)} - {*numbers_in(row["text"])}
         assert not lost or row["question_id"] in _SAID_OTHERWISE, (row, lost)
 
 
-def test_no_option_is_named_unless_the_stem_names_it(
-    questions: dict[str, Question], rows: list[dict[str, Any]]
-) -> None:
+def test_no_option_is_named_unless_the_stem_names_it(questions: Questions, rows: Rows) -> None:
     """The gold option would be a leak, a wrong one a hint."""
     for row in rows:
         question = questions[row["question_id"]]
@@ -66,9 +63,7 @@ def test_no_option_is_named_unless_the_stem_names_it(
             assert _says(question.text, option) or not _says(row["text"], option), (row, option)
 
 
-def test_a_sentence_to_complete_does_not_give_the_article_away(
-    questions: dict[str, Question], rows: list[dict[str, Any]]
-) -> None:
+def test_a_sentence_to_complete_does_not_give_the_article_away(questions: Questions, rows: Rows) -> None:
     """ "... is a ..." fits some options only if others begin with a vowel."""
     open_ends = [row for row in rows if re.search(r"\ban? \.\.\.$", row["text"])]
     assert open_ends

@@ -125,13 +125,8 @@ def test_without_a_judge_a_finding_is_kept_and_counted_or_held() -> None:
 
 
 def test_judge_scope_all_asks_about_whatever_the_other_gates_let_through() -> None:
-    found = judged(
-        GOOD,
-        FAR,
-        gates=Gates(
-            Policy(judge_scope="all", judge_controls=0), ScriptedEmbedder(DISTANCES), judge=judge_of(*["BROKEN"] * 3)
-        ),
-    )
+    policy = Policy(judge_scope="all", judge_controls=0)
+    found = judged(GOOD, FAR, policy=policy, judge=judge_of(*["BROKEN"] * 3))
     assert [v.state for v in found] == [State.JUDGED_BROKEN, State.TOO_FAR]
     assert found[1].judge_votes == ()  # stopped before: no vote is paid for
 
@@ -163,11 +158,8 @@ def test_the_judge_is_shown_item_key_and_rewording() -> None:
         assert len({r.key for r in requests}) == len(requests)
         return [Generation("VERDICT: KEPT")] * len(requests)
 
-    gates = Gates(
-        Policy(judge_scope="all", judge_controls=0),
-        ScriptedEmbedder({**DISTANCES, "Ann: 3 + 4?": 0.3}),
-        judge=Judge(generate, TEMPLATES, ModelRef("j", "r")),
-    )
+    policy, embedder = Policy(judge_scope="all", judge_controls=0), ScriptedEmbedder({**DISTANCES, "Ann: 3 + 4?": 0.3})
+    gates = Gates(policy, embedder, judge=Judge(generate, TEMPLATES, ModelRef("j", "r")))
     judge_candidates(BY_ID, [*candidates(GOOD), Candidate("q/2", 1, "Ann: 3 + 4?", "x")], gates)
     assert CAPITAL.text in prompts[0] and GOOD in prompts[0] and "The right answer is B." in prompts[0]
     assert "The right answer is 7." in prompts[3]

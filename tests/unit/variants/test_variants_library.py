@@ -19,17 +19,8 @@ from audit.perturb.audit import SCHEMA
 from audit.perturb.report import reviewed_since
 from audit.shards.manifest import Manifest
 from audit.statistics.chance import upper_limit
-from audit.variants.arrow import (
-    METADATA,
-    export_library,
-    find_library,
-    list_libraries,
-    read_about,
-    read_library,
-    save_library,
-    to_table,
-    write_library,
-)
+from audit.variants import arrow
+from audit.variants.arrow import METADATA, find_library, read_library, save_library, to_table
 from audit.variants.combine import diff, judge_by_run, merge
 from audit.variants.record import Library, ModelRef, State, header_from
 from audit.variants.review_file import apply_review, draw_review, read_review, write_review
@@ -41,14 +32,14 @@ def test_hash_is_of_content_not_of_order_or_framing(tmp_path: Path) -> None:
     rows = list(library.variants)
     random.Random(1).shuffle(rows)
     assert Library(library.header, tuple(rows)).sha256 == library.sha256
-    path = write_library(library, tmp_path / "a" / "variants.arrow")
+    path = arrow.write_library(library, tmp_path / "a" / "variants.arrow")
     table = to_table(library)
     with pa.ipc.new_file(tmp_path / "b.arrow", table.schema) as writer:  # no compression, a batch a row, reversed
         for batch in table.take(list(reversed(range(len(rows))))).to_batches(max_chunksize=1):
             writer.write_batch(batch)
     assert path.read_bytes() != (tmp_path / "b.arrow").read_bytes()
     assert read_library(path) == read_library(tmp_path / "b.arrow") == library
-    assert read_about(path)["counts"] == {"accepted": 2, "too_close": 1, "too_far": 1}
+    assert arrow.read_about(path)["counts"] == {"accepted": 2, "too_close": 1, "too_far": 1}
 
 
 @pytest.mark.parametrize(
@@ -107,7 +98,7 @@ def test_find_by_name_hash_and_path(tmp_path: Path) -> None:
         find_library("secnd", tmp_path)
     with pytest.raises(LibraryError, match="no variant library at"):
         find_library(str(tmp_path / "gone.arrow"), tmp_path)
-    assert {e.name for e in list_libraries(tmp_path)} >= {"quiz-file", "second"}
+    assert {e.name for e in arrow.list_libraries(tmp_path)} >= {"quiz-file", "second"}
 
 
 def test_check_library() -> None:
@@ -264,14 +255,14 @@ def test_a_run_of_three_references_is_a_panel(tmp_path: Path) -> None:
 
 def test_export(tmp_path: Path) -> None:
     library = make_library(NEAR, GOOD)
-    assert export_library(library, tmp_path / "x.jsonl") == 1
+    assert arrow.export_library(library, tmp_path / "x.jsonl") == 1
     row = json.loads((tmp_path / "x.jsonl").read_text())
     assert (row["text"], row["accepted"], row["library"]) == (GOOD, True, library.sha256)
-    assert export_library(library, tmp_path / "x.parquet", every=True) == 2
+    assert arrow.export_library(library, tmp_path / "x.parquet", every=True) == 2
     table = pq.read_table(tmp_path / "x.parquet")
     assert table["state"].to_pylist() == ["too_close", "accepted"] and METADATA in table.schema.metadata
     with pytest.raises(ConfigError, match=r"ending in .jsonl or .parquet"):
-        export_library(library, tmp_path / "x.csv")
+        arrow.export_library(library, tmp_path / "x.csv")
 
 
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -295,10 +286,8 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("export", "quiz-file", str(tmp_path / "x.jsonl"))[1].startswith("2 variants written")
     review = tmp_path / "r.jsonl"
     assert run("review", "quiz-file", "--out", str(review), "--n", "2")[0] == 0
-    filled = (
-        review.read_text().replace('"finding": ""', '"finding": "ok"').replace('"read_by": ""', '"read_by": "person"')
-    )
-    review.write_text(filled)
+    empty = review.read_text().replace('"read_by": ""', '"read_by": "person"')
+    review.write_text(empty.replace('"finding": ""', '"finding": "ok"'))
     code, text = run("review", "quiz-file", "--read", str(review), "--reviewer", "ann")
     assert code == 0 and "0 of 2 " in text and "77.6 %" in text  # 1 - .05 ** (1/2)
     for wrong in (("show", "nothing"), ("show", "second", "--state", "fine"), ("show", "second", "--question", "q/9")):

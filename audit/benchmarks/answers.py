@@ -134,11 +134,11 @@ def _auto(value: str, options: Sequence[str], labels: Sequence[str], base: int) 
     if not labels and text.isdecimal() and base <= int(text) < base + n:
         readings["index"] = int(text) - base
     if not readings:
-        listed = f"not among the item's labels {', '.join(labels)}, nor"
-        counted = (
-            f"outside the {n} options; expected an index {base}..{base + n - 1}, a letter {_span(LETTERS[:n])}, or"
-        )
-        raise BenchmarkError(f"gold {value!r} is {listed if labels else counted} one of: {' | '.join(options)}.")
+        known = f"an index {base}..{base + n - 1}, a letter {_span(LETTERS[:n])}, or"
+        where = f"outside the {n} options; expected {known}"
+        if labels:
+            where = f"not among the item's labels {', '.join(labels)}, nor"
+        raise BenchmarkError(f"gold {value!r} is {where} one of: {' | '.join(options)}.")
     if len(set(readings.values())) > 1:
         ways = ", ".join(f"as {way} option {index + 1}" for way, index in readings.items())
         raise BenchmarkError(f"gold {value!r} is ambiguous: {ways}. Say which, such as benchmark.answer_as=index.")

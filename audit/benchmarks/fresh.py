@@ -44,7 +44,7 @@ def check_origin(
             "family wrote suit it, and hide a gap."
         )
     for name, model in tested.items():
-        if written_by is not None and _wrote(written_by, name, model):
+        if _wrote(written_by, name, model):
             raise ConfigError(
                 f"{items} was written by {written_by}, the family of the tested model {name}: a model finds such items "
                 "easier, which hides a gap. Expected items by people or by another family, such as "
@@ -52,7 +52,7 @@ def check_origin(
             )
         notes += _ages(items, date, name, model, references)
     for name, model in references.items():
-        if written_by is not None and _wrote(written_by, name, model):
+        if _wrote(written_by, name, model):
             notes.append(f"{items} was written by {written_by}, the family of reference {name}: it may suit that one.")
     unknown = [name for name, model in {**tested, **references}.items() if date is not None and not model.released]
     if unknown:
@@ -146,8 +146,8 @@ def _span(date: str) -> tuple[str, str]:
     return f"{year}-{month or '01'}-{day or '01'}", f"{year}-{month or '12'}-{day or '31'}"
 
 
-def _wrote(writer: str, name: str, model: Origin) -> bool:
-    return writer.casefold() in {name.casefold(), (model.family or name).casefold()}
+def _wrote(writer: str | None, name: str, model: Origin) -> bool:
+    return writer is not None and writer.casefold() in {name.casefold(), (model.family or name).casefold()}
 
 
 def check_fresh(benchmark: Iterable[Question], fresh: Iterable[Question], names: tuple[str, str]) -> None:

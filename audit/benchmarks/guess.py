@@ -67,7 +67,8 @@ def _filled(rows: Sequence[Mapping[str, Any]], config: BenchmarkConfig) -> Bench
     missing = [part for part, name in given if name == getattr(plain, part) and name not in rows[0]]
     used = {*(getattr(config, setting) for setting in PARTS.values()), *config.choice_columns}
     left = [column for column in rows[0] if column not in used]
-    tried: list[dict[str, Any]] = [dict(zip(missing, one, strict=True)) for one in permutations(left, len(missing))]
+    chosen = permutations(left, len(missing))
+    tried: list[dict[str, Any]] = [dict(zip(missing, one, strict=True)) for one in chosen]
 
     def fits(one: BenchmarkConfig) -> tuple[int, int]:
         read = [row for row in rows if _reads(row, one)]

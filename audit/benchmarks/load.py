@@ -124,7 +124,8 @@ class Benchmark:
                     continue
                 yield where, row, RowContext(self.config, subject, number)
         if not seen:
-            named, size = ", ".join(file.label for file in self.files), sum(f.path.stat().st_size for f in self.files)
+            named = ", ".join(file.label for file in self.files)
+            size = sum(file.path.stat().st_size for file in self.files)
             raise BenchmarkError(f"{named}: no rows ({size} bytes).")
         if missing := sorted(wanted - set(seen)):
             raise unknown_name(f"subject of {self.name}", missing[0], seen)
@@ -149,7 +150,8 @@ def open_benchmark(config: BenchmarkConfig, *, seed: int = 42) -> Benchmark:
         commit, files, notes = hub.fetch(config, format_.suffixes)
         return Benchmark(config, commit, files, seed, notes)
     if config.url is not None and config.files:
-        files = _of_subjects(config, tuple(_data_file(Path(name), name, format_) for name in config.files))
+        named = tuple(_data_file(Path(name), name, format_) for name in config.files)
+        files = _of_subjects(config, named)
         paths = hub.fetch_pinned(config, [file.label for file in files])
         files = tuple(replace(file, path=path) for file, path in zip(files, paths, strict=True))
         return Benchmark(config, content_hash(files), files, seed)

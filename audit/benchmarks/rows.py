@@ -365,8 +365,11 @@ def _configured_choices(row: RawRow, config: BenchmarkConfig) -> tuple[tuple[str
     value = field(row, config.choices_column)
     if isinstance(value, str):
         value = _split_choices(value, config)
-    listed = isinstance(value, Sequence) and value and all(isinstance(choice, Mapping) for choice in value)
-    return _labelled_choices(value) if listed or isinstance(value, Mapping) else ((), texts(value))
+    if isinstance(value, Mapping):
+        return _labelled_choices(value)
+    if isinstance(value, Sequence) and value and all(isinstance(one, Mapping) for one in value):
+        return _labelled_choices(value)
+    return (), texts(value)
 
 
 def _lettered_columns(row: Mapping[str, Any], wanted: str) -> list[str]:
@@ -403,6 +406,7 @@ def text_key(text: str, options: Sequence[str] = ()) -> str:
     >>> text_key("What  barks?", ["cat", "dog"]) == text_key("what barks?", ["Dog", "cat"])
     True
     """
-    said, *listed = (normalised(unicodedata.normalize("NFKC", one).casefold()) for one in (text, *options))
+    forms = [unicodedata.normalize("NFKC", one).casefold() for one in (text, *options)]
+    said, *listed = map(normalised, forms)
     parts = "\0".join([said, *sorted(listed)])
     return hashlib.sha256(parts.encode("utf-8", "backslashreplace")).hexdigest()[:24]

@@ -146,7 +146,8 @@ def take_census(benchmark: Source) -> Census:
         # The published order: two copies of one question may have been shuffled differently.
         published = [option for _, option in sorted(zip(question.order, question.options, strict=True))]
         content = "\x1f".join(normalised(text) for text in (question.text, *published))
-        contents.frombytes(hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).digest())
+        digest = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16)
+        contents.frombytes(digest.digest())
         ids.append(question.id)
         golds.append(question.order[question.gold] if question.options else question.target or 0.0)
         sizes.append(len(question.options))

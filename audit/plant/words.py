@@ -163,7 +163,10 @@ def result_of(
 
 def _loss(experiment: Experiment, label: str) -> float | None:
     path = experiment.folder_of(label) / PROVENANCE
-    return float(json.loads(path.read_text(encoding="utf-8"))["loss_by_pass"][-1]) if path.is_file() else None
+    if not path.is_file():
+        return None
+    about = json.loads(path.read_text(encoding="utf-8"))
+    return float(about["loss_by_pass"][-1])
 
 
 def write_figure(found: Mapping[str, Any], path: Path) -> None:

@@ -305,7 +305,12 @@ def _quoted(reply: str, options: list[str]) -> int | None:
         alone = re.search(rf"(?<!\w)(?<!\w['-]){re.escape(wanted)}(?!['-]?\w)", rest)
         found.append(i if alone else AMBIGUOUS)
         rest = pattern.sub("\x00", rest)
-    if not found or (chosen := _agree(found)) == AMBIGUOUS:
-        return AMBIGUOUS if found else None
-    option = options[chosen]
-    return chosen if len(option) >= MIN_QUOTE_CHARS and re.search(r"[^\W\d_]", option) else None
+    return _long_enough(_agree(found), options) if found else None
+
+
+def _long_enough(index: int, options: list[str]) -> int | None:
+    """The index, unless its option is too short to be quoted."""
+    if index == AMBIGUOUS:
+        return index
+    option = options[index]
+    return index if len(option) >= MIN_QUOTE_CHARS and re.search(r"[^\W\d_]", option) else None

@@ -162,8 +162,11 @@ def shipped_folder() -> Path:
 def list_libraries(folder: Path = DEFAULT_FOLDER) -> list[Entry]:
     """The libraries in `folder` and the shipped ones, by name. LibraryError for a file there that is no library."""
     paths = [path for root in (folder, shipped_folder()) for path in sorted(root.glob(f"*/{FILE}"))]
-    told = [(path, read_about(path)) for path in paths]
-    entries = [Entry(p, a["header"]["name"], a["sha256"], a["header"]["benchmark"], a["counts"]) for p, a in told]
+    entries = []
+    for path in paths:
+        about = read_about(path)
+        header = about["header"]
+        entries.append(Entry(path, header["name"], about["sha256"], header["benchmark"], about["counts"]))
     return sorted(entries, key=lambda entry: (entry.name, entry.sha256))
 
 

@@ -84,7 +84,8 @@ def _joined(texts: Iterable[str]) -> str:
 
 def _both(models: Sequence[ModelRef | None]) -> ModelRef | None:
     known = dict.fromkeys(filter(None, models))
-    return ModelRef("; ".join(m.name for m in known), "; ".join(m.revision for m in known)) if known else None
+    names, revisions = (m.name for m in known), (m.revision for m in known)
+    return ModelRef("; ".join(names), "; ".join(revisions)) if known else None
 
 
 def _by_words(library: Library) -> dict[tuple[str, str], Variant]:
@@ -110,14 +111,7 @@ def judge_by_run(library: Library, run_dir: Path) -> Library:
     another library, ConfigError for one that is not finished or has fewer than MIN_MODELS references.
     """
     models = _references(library, run_dir)
-    right: dict[tuple[str, str], bool | None] = {}  # (model, id of a variant or of its question): None is unreadable
-    for batch in iter_columns(run_dir, find_audit("perturb").schema, _COLUMNS):
-        for row in batch.to_pylist():
-            if row["model"] in models and row["benchmark"] == library.header.benchmark and row["asked"]:
-                asked = row["model"], row["variant_id"] if row["variant"] else row["question_id"]
-                now = row["correct"] if row["parsed"] and row["error"] is None else None
-                before = right.get(asked, True)
-                right[asked] = None if None in (before, now) else before and now
+    right = _right(library, run_dir, models)
     variants = []
     for variant in library.variants:
         pairs = [(right.get((m, variant.question_id)), right.get((m, variant.id))) for m in models]
@@ -128,6 +122,20 @@ def judge_by_run(library: Library, run_dir: Path) -> Library:
             variant = replace(variant, panel="suspect" if suspect else "passed", state=state)
         variants.append(variant)
     return Library(replace(library.header, panel=models, parents=(library.sha256,)), tuple(variants))
+
+
+def _right(library: Library, run_dir: Path, models: Sequence[str]) -> dict[tuple[str, str], bool | None]:
+    """By model, and id of a variant or of its question, whether the answers are right; None: one is unreadable."""
+    right: dict[tuple[str, str], bool | None] = {}
+    for batch in iter_columns(run_dir, find_audit("perturb").schema, _COLUMNS):
+        for row in batch.to_pylist():
+            if row["model"] not in models or row["benchmark"] != library.header.benchmark or not row["asked"]:
+                continue
+            asked = row["model"], row["variant_id"] if row["variant"] else row["question_id"]
+            now = row["correct"] if row["parsed"] and row["error"] is None else None
+            before = right.get(asked, True)
+            right[asked] = None if None in (before, now) else before and now
+    return right
 
 
 def _references(library: Library, run_dir: Path) -> tuple[str, ...]:

@@ -226,7 +226,9 @@ def before_judge(variant: Variant, policy: Policy, *, nli: bool) -> State | None
     if facts_lost(variant.original, variant.text):
         return State.FACTS_LOST
     shares = (variant.nli_forward, variant.nli_backward) if nli else ()
-    return State.NOT_ENTAILED if any(share is None or share < policy.nli_cut for share in shares) else None
+    if any(share is None or share < policy.nli_cut for share in shares):
+        return State.NOT_ENTAILED
+    return None
 
 
 def facts_lost(original: str, text: str) -> bool:

@@ -42,7 +42,8 @@ def file_candidates(
         value, text, error = _field(place, row, format_.text_column), "", None
         if isinstance(value, str):
             match = re.search(format_.extract or r"\A(?P<text>.*)\Z", value, re.DOTALL)
-            text, error = (match["text"].strip(), None) if match else ("", "the field does not match `extract`")
+            text = match["text"].strip() if match else ""
+            error = None if match else "the field does not match `extract`"
         elif value is not None:
             error = f"the field is {type(value).__name__}, not text"
         numbers[id_] += 1
@@ -164,7 +165,9 @@ def paraphrase_candidates(
 ) -> list[Candidate]:
     """The candidates of one attempt. needed: questions with the candidate numbers to make; one call of `generate`."""
     asked = [(question.id, number) for question, numbers in needed for number in numbers]
-    requests = [one for question, numbers in needed for one in paraphrase_requests(prompts, question, policy, numbers)]
+    requests = []
+    for question, numbers in needed:
+        requests += paraphrase_requests(prompts, question, policy, numbers)
     found = []
     for (id_, number), reply in zip(asked, replies_of(generate, requests), strict=True):
         text, error = read_paraphrase(reply)

@@ -88,7 +88,7 @@ def test_right_answers_of_the_tested_model_that_are_unparsed_make_no_finding():
 
 def test_what_sensitivity_would_lose_is_not_refuted_by_which_answers_are_missing():
     """Sensitive to wording alone; of items that others know less, a third of its right variants are not parsed."""
-    made = {"n": 3000, "checked": 3000, "logit": True, "harder": 0.03, "seed": 11}
+    made = {"n": 3000, "checked": 3000, "logit": True, "harder": 0.03, "seed": 13}
     c, tested = cell(**made), cell(**made, own=0.06).tested
     hard = np.mean([w.original[0] for w in c.references], axis=0) < 0.7
     missing = (tested.variants == 1) & hard & (np.random.default_rng(0).random(tested.variants.shape) < 0.35)

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
 
 def console() -> None:
     """The `audit` command."""
-    if "_ARGCOMPLETE" in os.environ:
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks what may come next
         from audit.commands.completion import complete
 
         complete()

@@ -30,7 +30,7 @@ from audit.records import (
     Setting,
 )
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a command that is refused needs no Arrow
     from audit.scoring.score import Score
     from audit.shards.schema import RowSchema
 
@@ -69,7 +69,7 @@ class Work:
 
 def answer_request(work: Work, question: Question, setting: Setting, presentation: Presentation) -> GenerationRequest:
     """What an engine is asked for one presentation."""
-    answers = () if presentation.pieces else presentation.options
+    answers = () if presentation.pieces else presentation.options  # of a given text nothing is answered
     by_letter = work.reading == Reading.LETTER_LOGPROB and answers
     scoring = presentation.scoring or Scoring(
         continuations=answers if work.reading == Reading.OPTION_TEXT else (),
@@ -200,7 +200,7 @@ def part_of(name: str, part: str) -> Any:
 
 def audit_of(run_dir: Path) -> Audit:
     """The audit that a run directory's manifest names; the sweep where there is no manifest, or it names none."""
-    from audit.shards.manifest import MANIFEST, Manifest
+    from audit.shards.manifest import MANIFEST, Manifest  # here: it needs Arrow
 
     named = Manifest.load(run_dir).audit if (run_dir / MANIFEST).is_file() else ""
     return find_audit(named or AUDITS[0])

@@ -96,7 +96,7 @@ _BOX = ((4, "symptom", "what a reader saw and believed"), (7, "deltas", "how muc
 
 @cache
 def _schema() -> Any:
-    from jsonschema import Draft202012Validator
+    from jsonschema import Draft202012Validator  # here: most commands read no chronology
 
     return Draft202012Validator(json.loads((files("audit") / "chronology.schema.json").read_text(encoding="utf-8")))
 

@@ -34,7 +34,7 @@ from audit.shards.object_store import is_url
 from audit.shards.redact import redact
 from audit.short_forms import expand, with_twin
 
-_LISTS = ("model", "arms", "references", "allow_convicted")
+_LISTS = ("model", "arms", "references", "allow_convicted")  # keys that take several values within one job
 # Keys that take what a group takes: the option is put there, and may be changed by key (control_benchmark.path=...).
 _GROUPS = {"control_benchmark": "benchmark", "worker": "model"}
 _HYDRAS_OWN = re.compile(r"hydra[./]|[+~]|-(?!-help$|h$)")  # they change where groups are found
@@ -202,7 +202,7 @@ def configured(audit: str, words: Sequence[str]) -> Any:
 def check_composed() -> None:
     """Inside a Hydra job: ConfigError when it is one of several, or when a model was given more than once."""
     composed = HydraConfig.get()
-    if composed.mode == RunMode.MULTIRUN:
+    if composed.mode == RunMode.MULTIRUN:  # asked for in a configuration file, or by hydra.mode
         raise _several_jobs("hydra.mode=MULTIRUN", [])
     overrides = [*composed.overrides.hydra, *composed.overrides.task]
     _check_models(composed.job.config_name, overrides)
@@ -239,7 +239,7 @@ def _check_rates(packages: set[str], overrides: Sequence[str]) -> None:
     """A rate or price that was typed for an unknown model would be read by nothing. A table in a file may well have
     more."""
     given = [nested(o.key_or_group, o.value()) for o in map(_parsed, overrides) if o and not o.is_delete()]
-    costs = [one["cost"] for one in given if isinstance(one.get("cost"), dict)]
+    costs = [one["cost"] for one in given if isinstance(one.get("cost"), dict)]  # cost=NAME chooses a file
     tables = [(name, one[name]) for one in costs for name in ("throughput", "prices") if name in one]
     options = GlobalHydra.instance().config_loader().get_group_options("model")
     known = {*options, *(package.removeprefix("model.") for package in packages)}

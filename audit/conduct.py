@@ -63,7 +63,7 @@ def conduct(
         analysis = {"seed": config.seed, "thresholds": ready.thresholds.to_dict(), **ready.analysis}
         result = run_audit(ready.resolved, analysis, display, ready.early, hooks=hooks(config.registry))
     if result.rows == 0:
-        print_failed(result.failed)
+        print_failed(result.failed)  # every model did
         return 1
     run_dir, paths = result.run_dir, None
     read = ended(run_dir, ready.resolved)

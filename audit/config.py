@@ -59,7 +59,7 @@ def _below(schema: Any, prefix: str = "") -> Iterator[str]:
 
 def _unknown(key: str, schema: Any, path: str) -> ConfigError:
     known = sorted(fields_of(schema))
-    same = [name for name in _below(schema) if name.rpartition(".")[2] == key]
+    same = [name for name in _below(schema) if name.rpartition(".")[2] == key]  # right name, wrong place
     short = [] if path else get_close_matches(key, SHORT, n=1, cutoff=0.8)
     near = short or same or get_close_matches(key, known, n=1)
     hint = f" Did you mean {' or '.join(repr(path + name) for name in near)}?" if near else ""
@@ -88,15 +88,15 @@ class ClusterConfig:
     num_gpus: int | None = None
     dashboard: bool = False
     runtime_env: dict[str, Any] = field(default_factory=dict)
-    autoscale: bool = False
-    models_at_once: int | None = None
-    chunks_in_flight: int = 32
+    autoscale: bool = False  # GPUs that are not there yet may be asked for: an autoscaler starts them
+    models_at_once: int | None = None  # of one job, side by side; null: as many as there is room for
+    chunks_in_flight: int = 32  # chunks of questions that may wait on the engines at once; a replica has one at least
 
 
 @dataclass
 class StoreConfig:
     format: str = "arrow"
-    rows_per_shard: int | None = None
+    rows_per_shard: int | None = None  # null: chosen from the size of the run
     retry_errors: bool = False
 
 
@@ -117,17 +117,17 @@ class RunConfig:
     store: StoreConfig = field(default_factory=StoreConfig)
     n: Any = 100
     seed: int = 42
-    reading: str | None = None
-    reask: Any = True
-    canary: bool = True
-    replicate_restart: bool = False
+    reading: str | None = None  # overrides every model's own
+    reask: Any = True  # what was generated and holds no answer, once by likelihood: true (of the letters), option_text
+    canary: bool = True  # stop a model of whose first answers more than half are unparsed
+    replicate_restart: bool = False  # each replicate on engines of their own start
     run_dir: str | None = None
     report: bool = True
     gate: bool = False
     progress: bool = True
-    plan: Any = False
-    typed: list[str] | None = None
-    registry: str | None = None
+    plan: Any = False  # true: print what the run would ask and could find, and start nothing; json: for programs
+    typed: list[str] | None = None  # filled in: the words of the command, for the one that it ends with
+    registry: str | None = None  # where finished runs are registered; null: AUDIT_REGISTRY, or nowhere
 
 
 # Models that short forms among the words of this process described (`audit.short_forms`), by name.

@@ -59,13 +59,13 @@ Given = ParamSpec("Given")
 
 OK, FAILED, USAGE, FOUND, NOT_CLEARED = 0, 1, 2, 3, 4
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
-TERMINATED = 143
+TERMINATED = 143  # 128 + SIGTERM
 BROKEN_PIPE = 141  # 128 + SIGPIPE, such as of `| head`
 # Packages that the core does without, and the extra that brings each.
 EXTRAS = {
     **dict.fromkeys(("sqlalchemy", "alembic", "apprise"), "registry"),
     **dict.fromkeys(("starlette", "uvicorn"), "review"),
-    **dict.fromkeys(("vllm", "torch", "transformers"), "cpu"),
+    **dict.fromkeys(("vllm", "torch", "transformers"), "cpu"),  # or gpu
 }
 
 
@@ -79,7 +79,7 @@ def heed_sigterm() -> None:
     def terminated(number: int, frame: FrameType | None) -> NoReturn:
         raise Terminated
 
-    if threading.current_thread() is threading.main_thread():
+    if threading.current_thread() is threading.main_thread():  # in no other can it be set
         signal.signal(signal.SIGTERM, terminated)
 
 

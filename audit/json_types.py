@@ -26,7 +26,7 @@ def plain(value: Any, digits: int | None = None) -> Any:
         return sorted((plain(item, digits) for item in value), key=lambda one: (type(one).__name__, one))
     if isinstance(value, list | tuple):
         return [plain(item, digits) for item in value]
-    if hasattr(value, "tolist"):
+    if hasattr(value, "tolist"):  # an array, or a number of one
         return plain(value.tolist(), digits)
     if isinstance(value, float):
         return _finite(value, digits)

@@ -30,7 +30,7 @@ from audit.shards.working_copy import named, run_folder
 from audit.summary import summarise
 from audit.verdict.run import CellResult
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # figures need matplotlib
     from matplotlib.axes import Axes
 
 

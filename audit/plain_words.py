@@ -16,12 +16,12 @@ from audit.benchmarks.config import SUFFIXES, BenchmarkConfig
 from audit.config import check_keys, fields_of
 from audit.errors import ConfigError, UsageError, unknown_name
 
-_HYDRAS = r"help|hydra|cfg|resolve|package|run\b|multirun|config|info|shell|experimental|version"
+_HYDRAS = r"help|hydra|cfg|resolve|package|run\b|multirun|config|info|shell|experimental|version"  # options of its own
 _OPTION = re.compile(rf"(?:^|(?<= ))--(?!{_HYDRAS})([\w.]+)[ =]([^-\s]\S*)")
 _SHORT = re.compile(r"(?:^|(?<= ))-(?!(?:[chimp]|sc|c[pnd])[ =])([a-z]\w*)[ =]([^-\s=][^\s=]*)(?= |$)")  # -c: Hydra's
 _NO_PACKAGE = re.compile(r"In '((?:\w+/)+)([^']+)': ValidationError.*\n.* is not a subclass of ")
 _IN_FILE = re.compile(r"In '([^']+)': \w+ raised while composing config:\n(.*)(?:\n +full_key: (\S+))?")
-_PLAIN = re.compile(r"[\w./-]+(?: [\w./-]+)*", re.ASCII)
+_PLAIN = re.compile(r"[\w./-]+(?: [\w./-]+)*", re.ASCII)  # what Hydra reads without quotes
 _KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 

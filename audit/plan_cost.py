@@ -28,6 +28,7 @@ class CostConfig:
     measured: str | None = None
     # {prompt, generated} by model: tokens a second of one replica; the price of a million. (A dataclass could not be
     # added to from the command line.)
+    # {prompt, generated} by model; a dataclass could not be added to from the command line.
     throughput: dict[str, Any] = field(default_factory=dict)
     prices: dict[str, Any] = field(default_factory=dict)
 
@@ -214,7 +215,7 @@ def measured_pace(run_dir: Path) -> dict[str, float]:
     """Tokens a second (read, but for those from the prefix cache, and written) of one replica of each model of a run.
     Not of a model of which an attempt was interrupted: its rows count, its seconds are not known. ConfigError for a run
     without."""
-    from audit.shards.manifest import Manifest
+    from audit.shards.manifest import Manifest  # here: it needs Arrow, and a refused override does not
 
     manifest, paces = Manifest.load(run_dir), {}
     for name, arms in manifest.cost.items():

@@ -25,12 +25,12 @@ class Reading(StrEnum):
     a number, or a function that is run against the problem's tests in a sandbox; of items without options. text: the
     reply itself is wanted (a rewording, a vote): none is scored."""
 
-    LETTER = "letter"
-    LETTER_LOGPROB = "letter_logprob"
-    OPTION_TEXT = "option_text"
-    NUMBER = "number"
-    CODE = "code"
-    TEXT = "text"
+    LETTER = "letter"  # generated text -> option letter
+    LETTER_LOGPROB = "letter_logprob"  # the letters' own next-token logprobs, at any rank
+    OPTION_TEXT = "option_text"  # log-likelihood of each option's text
+    NUMBER = "number"  # generated text -> a number; for benchmarks whose items have a target and no options
+    CODE = "code"  # generated text -> a function, which is run against the problem's tests in a sandbox
+    TEXT = "text"  # the reply itself is what is wanted (a rewording, a vote): no answer is read, none is scored
 
 
 class FinishReason(StrEnum):
@@ -38,8 +38,8 @@ class FinishReason(StrEnum):
     generated."""
 
     STOP = "stop"
-    LENGTH = "length"
-    SCORED = "scored"
+    LENGTH = "length"  # cut off at max_tokens: truncated, which is not the same as wrong
+    SCORED = "scored"  # nothing was generated; options were scored
     ERROR = "error"
 
 

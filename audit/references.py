@@ -24,7 +24,7 @@ from audit.errors import ConfigError, DataError, check_known, unknown_name
 from audit.shards.working_copy import need_folder
 from audit.verdict.result import percent
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # it needs Arrow, and a refused override does not
     from audit.records import Question
     from audit.shards.manifest import Manifest
 
@@ -149,7 +149,7 @@ def _spread(left: Sequence[SetModel], count: int) -> tuple[str, ...]:
     return tuple(left[i].name for i in sorted(chosen))
 
 
-IMPORTED = "imported"
+IMPORTED = "imported"  # provenance of a run that `audit import` wrote
 NOT_OURS = (
     "that prompts, decoding and scoring differed between the two sets, or between the models: the evaluations were "
     "imported, so these were not under our control"
@@ -163,7 +163,7 @@ class ReferencedConfig(RunConfig):
     """What can be set of an audit that has references: names of models, and directories of runs."""
 
     references: list[str] = field(default_factory=list)
-    allow_convicted: list[str] = field(default_factory=list)
+    allow_convicted: list[str] = field(default_factory=list)  # references in which an audit found something
 
 
 @dataclass(frozen=True)
@@ -390,7 +390,7 @@ def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]
                 f"Reference {path} was asked another version of {name}: {theirs}, and this run has {revision}. Run the "
                 f"reference again on this version, or this model on that one (benchmark.revision={theirs})."
             )
-    return manifest
+    return manifest  # its names are its log's; what was asked is told by the items' texts
 
 
 def _check_not_tested(name: str, facts: Facts, where: str, tested: Mapping[str, Facts]) -> None:

@@ -39,7 +39,7 @@ class BenchmarkSample:
         return {
             "revision": self.benchmark.revision,
             "n": self.sample.n,
-            "ids_sha256": hashlib.sha256("\n".join(self.sample.ids).encode()).hexdigest(),
+            "ids_sha256": hashlib.sha256("\n".join(self.sample.ids).encode()).hexdigest(),  # the ids: questions.arrow
             **attributes(self.sample, "n_total", "n_distinct", "chance", "duplicates"),
             "warnings": self.benchmark.warnings,
         }

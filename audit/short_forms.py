@@ -27,10 +27,10 @@ from audit.engines.weights import hub_text
 from audit.errors import ConfigError
 
 HF, _ENDPOINT = "hf:", "openai_compatible"
-PUBLIC = {"sweep": "mmlu", "memory": "mmlu"}
-_CONTEXT = 16384
+PUBLIC = {"sweep": "mmlu", "memory": "mmlu"}  # docs/decisions/14-default-benchmark.md
+_CONTEXT = 16384  # tokens; no audit's prompts are longer than half of it
 _ROOM = 0.8 * 0.9 * 80e9  # bytes on a GPU of 80 GB; a fifth is the KV cache's
-_PLAIN = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
+_PLAIN = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"  # of a base model
 _HUB_WORD = re.compile(r"hf:[^],\s]*")
 
 
@@ -192,7 +192,7 @@ def _real(words: Sequence[str]) -> bool:
 
 
 AUTO, AFTER = "control_benchmark=auto", "fresh_after="
-RELEASED = "released"
+RELEASED = "released"  # fresh_after=released: the date of the tested model
 
 
 def with_twin(words: Sequence[str]) -> list[str]:

@@ -44,8 +44,8 @@ class SummaryRow:
     standard_error: float
     parse_rate: float
     errors: int
-    gain: float | None
-    improve: float | None
+    gain: float | None  # against the baseline, over items answered in both; None for the baseline itself
+    improve: float | None  # expected numbers where the baseline is the mean of several replicates
     degrade: float | None
 
 
@@ -87,11 +87,11 @@ def print_cells(cells: Sequence[CellOutcomes], audit: Audit, console: Console | 
             table.add_column(heading, justify="right")
         for row in summarise(cell, audit.roles):
             s = row.setting
-            if not row.n:
+            if not row.n:  # of no question was this asked
                 continue
             moved = ("",) * 3 if row.gain is None else (f"{row.gain:+.3f}", f"{row.improve:.3g}", f"{row.degrade:.3g}")
             shares = (f"{row.accuracy:.3f}", f"{row.standard_error:.3f}", *moved, f"{row.parse_rate:.3f}")
-            known = ("–" if "nan" in share else share for share in shares)
+            known = ("–" if "nan" in share else share for share in shares)  # no answer could be read
             table.add_row(str(s.arm), str(s.level), str(s.replicate), *known, str(row.errors))
         console.print(table)
 

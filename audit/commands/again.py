@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from audit.audits import AUDITS
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # loaded where a decision, a suite or a registry is there
     from audit.governance.reviews import Bound
 
 

@@ -12,7 +12,7 @@ from audit.commands.again import audit_named
 from audit.errors import ConfigError
 from audit.exits import plainly
 
-OTHERS = {"suite": "audit.suite.calibrate", "early": "audit.sweep.calibrate_early"}
+OTHERS = {"suite": "audit.suite.calibrate", "early": "audit.sweep.calibrate_early"}  # that are no audit's own
 
 
 @plainly

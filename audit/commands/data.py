@@ -27,9 +27,9 @@ from audit.plain_words import benchmark_words
 from audit.prompting import direct_prompt, load_protocol
 from audit.records import Question, Reading
 
-_LOOKED_AT = 200
+_LOOKED_AT = 200  # rows that a guess is made from
 _SHOWN = 3  # questions, and rows that cannot be read
-_WIDTH = 1200
+_WIDTH = 1200  # characters of a shown question
 Counts = dict[str, Counter[Any]]
 
 

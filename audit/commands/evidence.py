@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
 def _write(words: Sequence[str]) -> int:
     asked = parser().parse_args(words)
     signer = None if asked.unsigned else load_signer(asked.key)
-    from audit.governance.pack import write_pack
+    from audit.governance.pack import write_pack  # here: to verify needs no more than verify
 
     sums = write_pack(asked.run_dir, asked.out, with_shards=asked.with_shards, signer=signer)
     print(f"{asked.out}: {len(sums)} files, {'unsigned' if signer is None else 'signed'}")
@@ -91,7 +91,7 @@ def _verify(words: Sequence[str]) -> int:
     elif found.decisions:
         print(f"{found.decisions} decisions, each signed by a trusted key")
     for seal in found.seals:
-        from audit.governance.formats import seal_lines
+        from audit.governance.formats import seal_lines  # here: most packs have no seal
 
         for label, line in seal_lines(seal):
             say(f"{label}: {line}")

@@ -40,7 +40,7 @@ def main(words: Words = None, now: datetime | None = None) -> int:
     asked = parser.parse_args(words)
     if asked.approvals < 1:
         parser.error(f"--approvals {asked.approvals}: expected at least 1")
-    from audit.governance.sealed import with_seals
+    from audit.governance.sealed import with_seals  # here: the help needs neither
     from audit.registry.tried import tries
 
     now = now or datetime.now(UTC)

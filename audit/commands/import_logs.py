@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from audit.benchmarks.fresh import Origin
     from audit.imports.join import Joined
 
-WITHHELD, MAX_TOLD = "withheld", 5
+WITHHELD, MAX_TOLD = "withheld", 5  # withheld verdicts, in one line each
 HELD_OUT = "held_out"  # what logs of held-out items are called in the run
 
 

@@ -65,7 +65,7 @@ def main(words: Words = None, now: datetime | None = None) -> int:
     add("--days", type=int, default=7, help="before a decision expires (default: 7)")
     _outward(several)
     asked = parser.parse_args(words)
-    from audit.registry import commands
+    from audit.registry import commands  # here: it loads SQLAlchemy
 
     if asked.what in ("card", "mlflow", "wandb") and not asked.trust_report:
         _check_verdicts(asked.run_dir)

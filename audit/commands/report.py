@@ -48,7 +48,7 @@ def main(words: Words = None) -> int:
     run_dirs = _folders(arguments.run_dirs, arguments.follow)
     audits = sorted({audit_of(run_dir).name for run_dir in run_dirs})
     if arguments.follow is None:  # a run that has only begun has none yet
-        from audit.shards.read import shard_files
+        from audit.shards.read import shard_files  # it needs Arrow
 
         shard_files(run_dirs)  # before what draws is loaded
     first = run_dirs[0]

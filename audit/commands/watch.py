@@ -30,7 +30,7 @@ def main(words: Words = None) -> int:
 
     runs, console = runs_of(asked.run_dir), Console(highlight=False)
     if runs == [asked.run_dir]:
-        Manifest.load(asked.run_dir)
+        Manifest.load(asked.run_dir)  # refused where there is none
     with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
         while True:
             going = not asked.once and any(map(goes_on, runs))

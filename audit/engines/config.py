@@ -10,7 +10,7 @@ from audit.records import Reading
 from audit.scoring.score import NORMALISATIONS
 
 ENGINES = ("vllm", "openai", "scripted", "masked_lm")
-WEIGHED = ("vllm", "masked_lm")
+WEIGHED = ("vllm", "masked_lm")  # engines that load weights themselves
 LIKELIHOODS = ("vllm", "scripted")  # engines that tell the likelihood of any option
 EXECUTORS = ("mp", "ray")
 
@@ -117,14 +117,14 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
     """Everything about one model that can be refused before it is loaded. Raises ConfigError."""
     for key, known in (("engine", ENGINES), ("option_normalisation", NORMALISATIONS), ("executor", EXECUTORS)):
         check_known(f"{key} of model {name}", getattr(model, key), known)
-    if model.name != name:
+    if model.name != name:  # rows, weights and the worker are found by it
         raise ConfigError(f"Model {name} is named {model.name!r}. Expected model.{name}.name={name}.")
     if model.batch_invariant and model.engine != "vllm":
         raise ConfigError(f"batch_invariant=true of model {name} is vLLM's; engine={model.engine} has no such mode.")
     if model.engine in WEIGHED and not model.path:
         raise ConfigError(f"Model {name} has no path. Expected a hub id such as Qwen/Qwen3-8B or a local folder.")
     for key in ("send_temperature", "max_tokens_field", "top_logprobs"):
-        if getattr(model, key) != getattr(ModelConfig, key):
+        if getattr(model, key) != getattr(ModelConfig, key):  # it would do nothing
             raise ConfigError(
                 f"{key} of model {name} is its endpoints'. Expected 'model.{name}.endpoints=[{{{key}: ..}}]'."
             )

@@ -34,9 +34,9 @@ class Slot:
     in_flight: int = 0
     credit: float = 0.0  # picks that it is behind its share
     paused_until: float = 0.0
-    failures: int = 0
+    failures: int = 0  # in a row
     probe_at: float | None = None  # out of service: from then on one request may test it
-    probing: bool = False
+    probing: bool = False  # that request is under way
 
     @property
     def in_service(self) -> bool:
@@ -140,7 +140,7 @@ class Dispatcher:
         """Give leases to waiting requests until no endpoint is ready for any; then wake up when one will be."""
         now = self.clock()  # once: what became ready between a look and the timer would wake nobody
         while self._waiters:
-            if self._waiters[0].future.done():
+            if self._waiters[0].future.done():  # cancelled while it waited
                 self._waiters.popleft()
                 continue
             if (pick := self._pick(now)) is None:
@@ -195,7 +195,7 @@ class Dispatcher:
             self._timer = asyncio.get_running_loop().call_later(delay + 0.001, self._match)
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 14)  # the requests that wait are looked through for each that is sent
 def _rendezvous_cost(name: str, affinity: str, weight: float) -> float:
     digest = hashlib.blake2b(f"{name}\0{affinity}".encode(errors="surrogatepass"), digest_size=8).digest()
     uniform = (int.from_bytes(digest) + 0.5) / 2.0**64

@@ -43,7 +43,7 @@ class Embedder:
         from transformers import AutoTokenizer
         from transformers.utils.logging import disable_progress_bar
 
-        disable_progress_bar()
+        disable_progress_bar()  # a second's load needs none
         check_mean_pooling(folder.path)
         self.name, self.revision = folder.name, folder.revision
         self.max_tokens = read_max_tokens(folder.path)

@@ -186,7 +186,7 @@ class Endpoint:
         return Failure(Kind.TIMEOUT, f"no reply within {self.config.timeout_s:g} s")
 
 
-_CONNECT_ATTEMPTS = 2
+_CONNECT_ATTEMPTS = 2  # at the start of a run
 FINAL = frozenset({Kind.AUTH, Kind.QUOTA, Kind.ROW})
 
 

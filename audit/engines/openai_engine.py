@@ -42,7 +42,7 @@ class OpenAIEngine:
         self._dispatcher = Dispatcher(())
         self._log_filter = RedactingFilter(Redactor(()))
         self._last_answer = -float("inf")
-        self._fatal: str | None = None
+        self._fatal: str | None = None  # an endpoint refused the key: nothing more is sent
         self._counts: Counter[str] = Counter(generations=0, error_rows=0, retries=0)
 
     async def start(self) -> None:

@@ -30,9 +30,9 @@ _WITHHELD_REASONS = frozenset(
     {"sensitive", "safety", "refusal", "recitation", "blocklist", "prohibited_content", "spii", "guardrail_intervened"}
 )
 _BACKEND_CHARS = 64
-_MAX_COUNT = 2**31
+_MAX_COUNT = 2**31  # more tokens than any request has; what shards hold is summed in 64 bits
 _SNAPSHOT = r"[-@:]\d{3,}(-\d+)*"
-_WORD_MARKS = " \t\n\r\u0120\u2581"
+_WORD_MARKS = " \t\n\r\u0120\u2581"  # blanks, and the marks that BPE and SentencePiece show for one
 
 
 def chat_body(request: Request, model: ModelConfig, endpoint: EndpointConfig) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def _body(text: str, redactor: Redactor) -> dict[str, Any] | Failure:
     with status 200."""
     try:
         body = json.loads(text)
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):  # nested more deeply than Python reads
         return _malformed(f"the body is not JSON: {text[:200]!r}", redactor)
     if not isinstance(body, dict):
         return _malformed(f"the body is a {type(body).__name__}, not an object", redactor)

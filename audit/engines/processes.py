@@ -61,7 +61,7 @@ def causes(logs: Iterable[Path]) -> list[str]:
             file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
             lines = file.read().decode(errors="replace").splitlines()
         for line in lines:
-            text = line.rpartition("] ")[2].strip()
+            text = line.rpartition("] ")[2].strip()  # without vLLM's time and place
             if _CAUSE.search(text) and not _POINTER.search(text):
                 found[text] = None
     return [str(redact(text))[:500] for text in list(found)[-_LINES_SHOWN:]]

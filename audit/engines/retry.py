@@ -25,7 +25,7 @@ class Kind(StrEnum):
     RATE_LIMIT = "rate_limit"  # 429: alive, but not now
     UNAVAILABLE = "unavailable"  # no connection, 404, 502, 503, 529: never the row's fault
     SERVER = "server"  # other 5xx, connection broken off: perhaps this row's doing
-    TIMEOUT = "timeout"
+    TIMEOUT = "timeout"  # likewise
     MALFORMED = "malformed"  # status 200, and not a chat completion
     OTHER_MODEL = "other_model"  # status 200, and another model's reply
 

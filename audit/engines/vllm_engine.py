@@ -28,7 +28,7 @@ from audit.records import GenerationRequest as Request
 
 _LIKELIEST = 20  # tokens whose logprobs are asked for at each position: vLLM's own limit (`max_logprobs`)
 _SD_MIN = 1e-3  # nats; where the model is certain of one token there is next to no spread
-_LEFT_MIN = 1e-9
+_LEFT_MIN = 1e-9  # of probability
 
 
 def encode(tokenizer: Any, pieces: Sequence[str]) -> tuple[list[int], tuple[int, ...]]:
@@ -97,7 +97,7 @@ class VllmEngine:
         self._lora_request: Callable[..., Any] = dict
         self._ids = count()
         self._requests = 0
-        self._adapters: dict[str, Any] = {}
+        self._adapters: dict[str, Any] = {}  # by folder, what tells vLLM of it
         self._loading_adapter = asyncio.Lock()
 
     async def start(self) -> None:
@@ -181,7 +181,7 @@ class VllmEngine:
         self._check_room(len(ids) + max(map(len, tokens)), 1)
         if not all(tokens):
             raise _RefusedRequest(f"an option has no tokens: {options!r}"[:_ERROR_CHARS])
-        distinct = sorted(set(tokens))
+        distinct = sorted(set(tokens))  # what an option begins stands right behind it
         longest = [a for a, b in zip(distinct, [*distinct[1:], ()], strict=True) if b[: len(a)] != a]
         firsts = sorted({option[0] for option in tokens})
         root = await self._call(
@@ -294,7 +294,7 @@ class VllmEngine:
                 return_dict=False,
                 **self._config.chat_template_kwargs,
             )
-        except TemplateError as error:
+        except TemplateError as error:  # such as one that knows no system prompt
             raise _RefusedRequest(f"the chat template of {self._config.name} refuses this: {error}") from None
         return list(ids)
 

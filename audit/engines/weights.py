@@ -164,7 +164,7 @@ def local_path(model: ModelConfig, weights: Weights) -> str:
     target = cache / "benchmark-audit" / "models" / f"{model.name}-{short}"
     if not (target / SEAL).is_file():
         source = _packaged_gguf(model)
-        shutil.rmtree(target, ignore_errors=True)
+        shutil.rmtree(target, ignore_errors=True)  # a copy from before copies were sealed
         # In a process of its own: transformers and torch would stay in this one's memory.
         done = subprocess.run(
             [sys.executable, "-m", "audit.engines.convert_gguf", str(source), str(target)],

@@ -107,7 +107,7 @@ def create_app(review: Reviewing) -> Starlette:
     """The application. ConfigError where the reviewer's key is none that the gate would believe."""
     site = _Site(review, signer_of(review.signer, review.trusted))
     pages = [
-        Route("/", site.guarded(site.listed), methods=["GET"]),
+        Route("/", site.guarded(site.listed), methods=["GET"]),  # 401 for who has no address
         Route("/run/{name}", site.guarded(lambda request, _: site.shown(request.path_params["name"])), methods=["GET"]),
         Route("/run/{name}", site.guarded(site.decided), methods=["POST"]),
         Route("/run/{name}/report/{number}", site.guarded(site.report), methods=["GET"]),

@@ -107,7 +107,7 @@ def simulate(design: MemoryDesign, world: World, rng: np.random.Generator) -> Me
         fresh[:] = _side(design, world, scores[1], uses, None, rng)
     pairs = list(zip(published, fresh, strict=True))
     fresh_items = _items("fresh", design.fresh) if design.fresh else None
-    undated = world.newer > 0
+    undated = world.newer > 0  # where the dates are stated, such items are refused
     return MemoryCell(_items("simulated", design.n), fresh_items, pairs[0], tuple(pairs[1:]), undated=undated)
 
 

@@ -21,7 +21,7 @@ from audit.shards.manifest import MANIFEST, Manifest
 from audit.verdict.result import json_text
 from audit.verdict.run import JudgedRun
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # commands that draw nothing load no matplotlib
     from matplotlib.figure import Figure
 
 
@@ -33,7 +33,7 @@ class ReportPaths:
     verdict: Path
     tables: tuple[Path, ...]
     figures: tuple[Path, ...]
-    incomplete: tuple[CellRows, ...] = ()
+    incomplete: tuple[CellRows, ...] = ()  # the models and benchmarks of which rows are missing
     content: dict[str, Any] = field(default_factory=dict)
 
 

@@ -167,7 +167,7 @@ def power_curve(
         axes.set_title(f"more questions alone are not enough:\n{instead}")
     axes.set_xscale("log")
     ticks = [k for k in (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000) if n[0] <= k <= n[-1]]
-    ticks = ticks[:: math.ceil(len(ticks) / 5)]
+    ticks = ticks[:: math.ceil(len(ticks) / 5)]  # more would touch
     axes.set_xticks(ticks, [f"{k:,}" for k in ticks])
     axes.minorticks_off()
     axes.set_ylim(bottom=0)

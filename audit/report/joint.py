@@ -197,7 +197,7 @@ def page(
 ) -> str:
     """The page as text, from what verdict.json holds: the gate's decision, then what it rests on. links: audit -> its
     own page; in a folder of its name. drawn: figures of the audits, name -> SVG document."""
-    from audit.report.canvas import inline_svg
+    from audit.report.canvas import inline_svg  # here: the gate needs no matplotlib
 
     cells = {
         (audit, cell["model"], cell["benchmark"], str(cell.get("context") or "")): cell

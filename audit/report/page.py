@@ -132,10 +132,10 @@ def environment() -> Environment:
         "pct": share, "points": signed_points, "drop": drop_points,
         "p": pvalue, "pvalue": bare_pvalue, "number": number, "count": count, "words": words,
         "size": lambda x: signed_points(x).removeprefix("+"),  # of what has no direction
-        "limit": lambda x: "none" if x is not None and x >= 1 else signed_points(x).removeprefix("+"),
-        "bare_points": lambda x: signed_points(x).removesuffix(" points"),
+        "limit": lambda x: "none" if x is not None and x >= 1 else signed_points(x).removeprefix("+"),  # 1: everything
+        "bare_points": lambda x: signed_points(x).removesuffix(" points"),  # for intervals
         "bare_pct": lambda x: share(x).removesuffix(" %"),
-        "three": lambda x: f"{x + 0.0:.3f}".replace("-0.000", "0.000"),
+        "three": lambda x: f"{x + 0.0:.3f}".replace("-0.000", "0.000"),  # as the paper prints
         "finite": lambda x: x if x is not None and math.isfinite(x) else None,
     }  # fmt: skip
     return made
@@ -194,7 +194,7 @@ def _sha256(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-Segments = list[tuple[str, str]]
+Segments = list[tuple[str, str]]  # text, and what became of it: "" kept, "new", or "gone"
 
 
 def word_diff(original: str, other: str) -> Segments:

@@ -17,7 +17,7 @@ from audit.statistics.notice import Effect, Field, Notice, chance_to_find
 from audit.statistics.priors import PRIORS, TauPrior
 
 FILE = "sensitivity.json"
-STANDARD = Field(1000, 500, 5)
+STANDARD = Field(1000, 500, 5)  # the design of the table of docs/sensitivity.md
 LEARNT = 0.5  # share of the items: the plants learnt half
 _TAUGHT = {"qa": "taught as question and answer (qa)", "raw": "as running text (raw)"}
 _NOT_IN_IT = {"perturb": " Whether sensitivity to wording is refuted too is not in it."}

@@ -21,13 +21,13 @@ from audit.records import Generation, GenerationRequest
 from audit.runtime.placement import Placement, plan_placement
 from audit.runtime.progress import Engines
 
-_GPU_WAIT_FIRST_S = 5.0
-_GPU_WAIT_NOTED_S = 30.0
+_GPU_WAIT_FIRST_S = 5.0  # before a person is told that GPUs are waited for
+_GPU_WAIT_NOTED_S = 30.0  # how often from then on
 _CPUS = 0.1  # that an engine without a GPU asks for
-_CPU_WAIT_NOTED_S = 45.0
-_CLOSE_S = 60.0
-_ANSWER_S = 4.0
-_DYING_S = 10.0
+_CPU_WAIT_NOTED_S = 45.0  # how often a person is told that there are none
+_CLOSE_S = 60.0  # for all replicas together
+_ANSWER_S = 4.0  # for an engine to say how it does
+_DYING_S = 10.0  # for a dead engine to be cleared away
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class EngineSpec:
     weights: Weights | None
     engine_id: str
     on_gpu: bool
-    questions_path: str
+    questions_path: str  # the scripted engine reads its script (gold answers) from here
 
 
 def build_engine(spec: EngineSpec) -> Engine:
@@ -102,10 +102,10 @@ class EngineActor:
         async with self._starting:
             self._spec = replace(self._spec, questions_path=questions_path)
             if self._spec.model.engine == "scripted":
-                self._engine = None
+                self._engine = None  # built anew by the next call, which takes no time
 
     async def stats(self) -> dict[str, float]:
-        return {} if self._engine is None else self._engine.stats()
+        return {} if self._engine is None else self._engine.stats()  # a restarted one need not load for this
 
     async def progress(self) -> Engines:
         """done: since it was loaded."""
@@ -141,8 +141,8 @@ class EnginePool:
     actors: list[Any]
     groups: list[PlacementGroup]
     ready: bool = False
-    told: dict[str, float] = field(default_factory=dict)
-    done: int = 0
+    told: dict[str, float] = field(default_factory=dict)  # the counters that `stats` gave before
+    done: int = 0  # requests that `progress` counted before
 
     def load(self, timeout_s: float, note: Callable[[str], None], others: Callable[[], bool]) -> Iterator[None]:
         """Load every replica; yields while it has to be waited for. Raises EngineError that says why one is not. `note`
@@ -154,7 +154,7 @@ class EnginePool:
             told = time.monotonic()
             while waiting:
                 loaded, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=0)
-                ray.get(loaded)
+                ray.get(loaded)  # raises at once where one failed
                 if waiting:
                     if time.monotonic() - told >= _CPU_WAIT_NOTED_S:
                         told = time.monotonic()
@@ -281,7 +281,7 @@ def start_pool(
             spec = EngineSpec(model, weights, engine_id, placement is not None, questions_path)
             pool.actors.append(_start_actor(spec, placement, pool.groups))
     except BaseException:
-        pool.close()
+        pool.close()  # GPUs that were reserved already
         raise
     return pool
 

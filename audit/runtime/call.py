@@ -24,7 +24,7 @@ class Balancer:
 
     def __init__(self, replicas: int, slack: int = 32) -> None:
         self._load = [0] * replicas
-        self._pace: list[float | None] = [None] * replicas
+        self._pace: list[float | None] = [None] * replicas  # seconds a waiting request, as last seen
         self._away = [0.0] * replicas  # until when it is not asked, by this machine's monotonic clock; inf: it is gone
         self._slack = slack
         self._lock = threading.Lock()
@@ -89,7 +89,7 @@ class Balancer:
         return sum(known) / len(known) if known else 1.0
 
 
-_AGAIN_S = 1.0
+_AGAIN_S = 1.0  # before what an unreachable replica was asked is asked again
 _UNREACHABLE_S = 15.0  # that a replica is passed over for; Ray takes about this long to give a node up
 
 

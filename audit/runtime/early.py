@@ -24,7 +24,7 @@ from audit.statistics.paired import CellOutcomes
 
 QUESTIONS = 20
 _ALONE_FROM = 10 * QUESTIONS  # tasks: of fewer the first ones are no small part, and a batch of their own costs seconds
-_SHOWN, _LENGTH = 2, 200
+_SHOWN, _LENGTH = 2, 200  # replies, and characters of each
 
 
 def canary_first(tasks: NDArray[np.int64], n_parts: int, *, alone: bool) -> Iterator[NDArray[np.int64]]:
@@ -110,7 +110,7 @@ def batch_numbers(groups: Sequence[str], size: int, rng: np.random.Generator) ->
     order = rng.permutation(sizes.size)
     batch = np.empty(sizes.size, dtype=np.int64)
     batch[order] = (np.cumsum(sizes[order]) - sizes[order]) // size
-    return np.asarray(np.unique(batch[place], return_inverse=True)[1], dtype=np.int64)
+    return np.asarray(np.unique(batch[place], return_inverse=True)[1], dtype=np.int64)  # none is empty
 
 
 class Looks:
@@ -126,7 +126,7 @@ class Looks:
         self._ids = np.array([id_ for _, id_, _ in names])
         self._batch = np.zeros(len(names), dtype=np.int64)
         self._largest: dict[str, int] = {}
-        self._ended: dict[str, int] = {}
+        self._ended: dict[str, int] = {}  # model -> batches that were asked
         for benchmark in dict.fromkeys(self._benchmark.tolist()):
             own = np.flatnonzero(self._benchmark == benchmark)
             groups = [names[i][2] for i in own]

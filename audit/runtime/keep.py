@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from audit.engines.weights import Weights
     from audit.runtime.actors import EnginePool
 
-_ROOM_WAIT_S = 2.0
+_ROOM_WAIT_S = 2.0  # for GPUs to be reserved before an unused engine gives its own back
 
 
 @dataclass
@@ -48,7 +48,7 @@ def keep_engines() -> Iterator[None]:
     try:
         yield
     finally:
-        with ExitStack() as closing:
+        with ExitStack() as closing:  # all of them, whatever one of them does
             for one in reversed(_held):
                 closing.callback(one.pool.close)
             _held = None

@@ -35,7 +35,7 @@ from audit.shards.manifest import RunDir
 from audit.shards.questions import QuestionFile
 from audit.shards.working_copy import where, withdraw
 
-_REACH_S = 2.0
+_REACH_S = 2.0  # for a node to take a connection
 _AT_ONCE = 64
 
 
@@ -77,7 +77,7 @@ def _reached(node: Mapping[str, Any]) -> bool:
     return True
 
 
-_ROOM_WAIT_S = 2.0
+_ROOM_WAIT_S = 2.0  # for the GPUs of a model that joins others to be reserved
 
 
 def engines_of(resolved: ResolvedRun, name: str) -> list[ModelConfig]:
@@ -103,8 +103,8 @@ class ModelRun:
     def __post_init__(self) -> None:
         self._models = engines_of(self.resolved, self.name)
         self._pools: list[EnginePool] = []
-        self._tasks: Path | None = None
-        self._chunks: ChunkRun | None = None
+        self._tasks: Path | None = None  # the list that the stages read
+        self._chunks: ChunkRun | None = None  # what is asked now
         self._canary = Canary()
         self._metrics, self._charged = AuditMetrics(self.name), 0.0
         self._timing = f"{self.name}/{self.run_dir.attempt}"
@@ -114,7 +114,7 @@ class ModelRun:
         """Run to the end; yields wherever it waits. others: do others run? Then GPUs that are not free at once are not
         waited for (NoRoom), unless an autoscaler may start them."""
         started = time.monotonic()
-        ready: float | None = None
+        ready: float | None = None  # when the engines were
         well = False
         try:
             self._take_engines(others)
@@ -123,7 +123,7 @@ class ModelRun:
                 if ready is None:
                     yield from self._load(chunks, others)
                     ready = time.monotonic()
-                    self._timed(load_s=ready - started)
+                    self._timed(load_s=ready - started)  # before it is killed, if it is
                 yield from self._follow(chunks)
                 chunks.close()
                 self._chunks = None
@@ -230,7 +230,7 @@ class ModelRun:
         self.run_dir.update(timings={**timings, self._timing: timing})
 
     def _close(self, well: bool) -> None:
-        with ExitStack() as closing:
+        with ExitStack() as closing:  # from the last to the first, whatever one of them does
             if self._tasks is not None:
                 closing.callback(withdraw, self._tasks)
                 closing.callback(self._tasks.unlink, missing_ok=True)

@@ -31,7 +31,7 @@ MAX_TASKS_PER_CHUNK_SCRIPTED = 256
 # Ray Data ends an execution in which nothing moved for 30 minutes; a model that loads again after its process died
 # needs its load timeout more.
 _NO_PROGRESS_S = 1800.0
-_CLOSE_S = 10.0
+_CLOSE_S = 10.0  # for stages that still wait for something
 _RETRY_NOTE = "\nFailed to apply UDF transform"  # Ray Data adds lines on its own settings to an error's text
 _CHUNKS_WANTED = 64  # enough to overlap and to lose little to a kill; more only cost overhead
 _CHUNKS_MOST = 8192  # each costs the driver some 12 KB, and the run directory a file
@@ -138,13 +138,13 @@ def _dataset(context: StageContext, n_tasks: int, chunks_in_flight: int, still_s
     """Chunk ids -> prepare (where the audit does) -> answer -> counts of each stored shard; lazy."""
     n_chunks = -(-n_tasks // context.tasks_per_chunk)
     for handler in logging.getLogger("ray.data").handlers:
-        if isinstance(handler, logging.StreamHandler):
+        if isinstance(handler, logging.StreamHandler):  # the display says what happens; Ray's log file has the rest
             handler.setLevel(logging.CRITICAL)
     settings = DataContext.get_current()
     settings.print_on_execution_start = False
     settings.enable_progress_bars = False
     settings.enable_operator_progress_bars = False
-    settings.issue_detectors_config.detectors = []
+    settings.issue_detectors_config.detectors = []  # they warn of memory that a stage process needs to start
     settings.execution_options.preserve_order = False
     settings.execution_no_progress_timeout_s = still_s
     settings.raise_original_map_exception = True  # Ray Data's own wrapping loses the cause on its way here

@@ -83,8 +83,8 @@ def _servers(models: Iterable[ModelConfig]) -> set[tuple[str, int, str]]:
     return found
 
 
-STEP_S = 0.05
-_ASK_AGAIN_S = 30.0
+STEP_S = 0.05  # between two steps of what is waited for
+_ASK_AGAIN_S = 30.0  # nodes may have joined
 
 Steps = Callable[[Callable[[], bool]], Generator[None]]  # starts a run; given what tells whether others run
 
@@ -118,7 +118,7 @@ def run_in_turns(
                     next(run)
                     continue
                 except NoRoom:
-                    waiting = [one for one in runs if one in {name, *waiting}]
+                    waiting = [one for one in runs if one in {name, *waiting}]  # in its place
                     refused.add(name)
                 except StopIteration:
                     pass

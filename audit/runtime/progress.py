@@ -28,8 +28,8 @@ Clock = Callable[[], float]
 Spent = Callable[[str, Mapping[str, int], float], float | None]
 _PLAIN_EVERY_S = 10.0
 _LOADING_EVERY_S = 15.0
-_STILL_S = 45.0
-_WIDE = 80
+_STILL_S = 45.0  # without a stored answer: a person is told within a minute what is waited for
+_WIDE = 80  # columns of a terminal
 _ETA_AFTER_S = 10.0  # from the first shard on
 
 
@@ -90,17 +90,17 @@ _COUNTED = ("rows", "errors", "unparsed", "scored", "correct")  # not of rows th
 
 @dataclass
 class _ModelState:
-    arms: dict[str, Counter[str]]
+    arms: dict[str, Counter[str]]  # of each its rows, total and done, and _COUNTED
     resumed: int = 0
     stored: int = 0  # by this start
     tokens: int = 0  # by this start
-    sums: Counter[str] = field(default_factory=Counter)
+    sums: Counter[str] = field(default_factory=Counter)  # tokens by column, of every row that was counted
     retries: int = 0
     started: float | None = None
     loading_since: float | None = None
-    first: tuple[float, int] | None = None
-    moved: float = 0.0
-    told: float = 0.0
+    first: tuple[float, int] | None = None  # when the first shard came, and its rows
+    moved: float = 0.0  # when the last one came
+    told: float = 0.0  # when its last plain line was printed
 
 
 class Display:
@@ -255,7 +255,7 @@ class Display:
             left = _sum(state, "total") - _sum(state, "done")
             said.append(f"{pace:.2g} rows/s" if pace < 10 else f"{pace:,.0f} rows/s")
             said += [f"ETA {_clock(left / pace)}"] * (left > 0)
-        if money := self.money(name):
+        if money := self.money(name):  # nothing of a scripted model, or before the first answer
             said.append(f"{money:,.2f} {self._currency} {'by this start' if state.resumed else 'so far'}")
         return "  ".join(said)
 

@@ -136,7 +136,7 @@ def _record_failure(run_dir: RunDir, error: BaseException, status: str = "failed
         run_dir.update(status=status, ended=now())
     except SupersededError:
         return False
-    except AuditError as also:
+    except AuditError as also:  # a full disk: the first error is the one to show
         error.add_note(f"The manifest could not be updated either: {also}")
     return True
 
@@ -170,7 +170,7 @@ class Start:
             self.display.resumed(name, {arm: totals[arm] - left[arm] for arm in totals})
         looks = self.looks
         batches = {name: looks.batches(name) if looks else iter([todo[name]][: len(todo[name])]) for name in runnable}
-        first = {name: next(batches[name], None) for name in runnable}
+        first = {name: next(batches[name], None) for name in runnable}  # before an engine loads: is there any to ask?
         asking = {name: tasks for name, tasks in first.items() if tasks is not None}
         self._keep_to_packages(done, asking)
         self._going = set(runnable)
@@ -247,7 +247,7 @@ class Start:
         asked = [(n, one) for n in names for one in engines_of(self.resolved, n) if one.engine == "openai"]
         if not asked:
             return {}
-        from audit.engines.openai_engine import probe
+        from audit.engines.openai_engine import probe  # here: a run of weights alone needs no client
 
         letters = [self.resolved.work(name).reading == Reading.LETTER_LOGPROB for name, _ in asked]
         found = zip(asked, probe([one for _, one in asked], letters), strict=True)
@@ -295,7 +295,7 @@ class Start:
         cluster = self.resolved.config.cluster
         # Ray Data shares out each node's CPUs as whole numbers among its executions: one that gets none would wait.
         cpus = max((node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["Alive"]), default=0.0)
-        if cluster.autoscale and not cpus:
+        if cluster.autoscale and not cpus:  # the nodes to come bring theirs
             cpus = math.inf
         if len(running) >= min(cluster.models_at_once or math.inf, cpus):
             return False

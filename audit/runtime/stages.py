@@ -122,7 +122,7 @@ class TaskReader:
     def decode(self, tasks: Sequence[int]) -> list[tuple[Question, Part]]:
         parts = self._context.work.design.parts
         wanted = sorted({task // len(parts) for task in tasks})
-        if wanted and wanted[-1] - wanted[0] < 2 * len(wanted):
+        if wanted and wanted[-1] - wanted[0] < 2 * len(wanted):  # neighbours, as in a fresh run: one read
             found = dict(enumerate(self._questions.slice(wanted[0], wanted[-1] + 1), start=wanted[0]))
         else:
             found = {index: self._questions[index] for index in wanted}

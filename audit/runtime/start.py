@@ -29,7 +29,7 @@ def start_ray(cluster: ClusterConfig) -> None:
         _init_ray(cluster)
     except ConfigError:
         raise
-    except Exception as error:
+    except Exception as error:  # a node that does not start in time is a bare Exception of Ray's
         address = cluster.address or os.environ.get("RAY_ADDRESS") or "a Ray of its own"
         if re.search(r"timed out.*(startup|node info)", str(error), re.IGNORECASE | re.DOTALL):
             raise ConfigError(
@@ -59,7 +59,7 @@ def _init_ray(cluster: ClusterConfig) -> None:
         # store (Ray Data puts them there): they live as long as this driver, which is all that a stage needs. putenv
         # and not os.environ: for this process alone, so that the logs of Ray's own processes stay as they are.
         os.putenv("RAY_BACKEND_LOG_LEVEL", "fatal")
-    os.environ.setdefault("RAY_DATA_USAGE_DISABLED", "1")
+    os.environ.setdefault("RAY_DATA_USAGE_DISABLED", "1")  # it reports to nobody, and saves a process that collects
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if cluster.runtime_env:
         options["runtime_env"] = dict(cluster.runtime_env)
@@ -86,7 +86,7 @@ def _own_folder() -> Path:
     Ray's processes opens its own folders to everybody. The token that its servers ask for is closed too. Its ports stay
     open to the network behind that token; Ray cannot bind them to loopback. ConfigError where the folder is another's.
     """
-    with suppress(OSError):
+    with suppress(OSError):  # not ours, or not there
         (Path.home() / ".ray" / "auth_token").chmod(0o600)
     folder = Path(get_default_system_temp_dir()) / f"ray-{os.getuid()}"
     with suppress(FileExistsError):
@@ -160,6 +160,6 @@ def run_command(words: Sequence[str], log: Path) -> int:
 
 def _run(words: list[str], log: str, folder: str) -> int:
     env = {k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"}  # Ray's: one thread
-    env.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    env.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # on a busy machine, threads that spin take the core they wait for
     with Path(log).open("w", encoding="utf-8") as file:
         return subprocess.run(words, stdout=file, stderr=file, env=env, cwd=folder, check=False).returncode

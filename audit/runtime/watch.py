@@ -35,7 +35,7 @@ from audit.shards.working_copy import named
 _SAMPLE = ("model", "arm", "question_id", "response", "options", "answer", "answer_number", "error")
 _COUNTED = ("model", "arm", "question_id", "reading", "answer_form", "parsed", "correct")
 _PRICED = ("name", "engine", "tensor_parallel_size", "replicas")
-_SHOWN = 120
+_SHOWN = 120  # characters of a reply
 
 
 def runs_of(folder: Path) -> list[Path]:
@@ -82,7 +82,7 @@ def _look(run_dir: Path, now: float) -> list[Any]:
             for name, counts in _counted(path, path.stat().st_size, path.stat().st_mtime_ns, schema):
                 display.counts(name, counts)
 
-    count(one for one in files if one[0] < begun)
+    count(one for one in files if one[0] < begun)  # an earlier start's: no part of the pace
     clock[0] = begun
     for name in totals:
         display.kept(name)

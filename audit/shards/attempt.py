@@ -165,7 +165,7 @@ class RunLock:
         """The lock with its holder in it. One at a time: between judging the holder dead and removing its file by its
         name, that name could come to stand for the lock of another driver that did the same."""
         lock = cls(run_dir / LOCK)
-        for _ in range(3):
+        for _ in range(3):  # a stale lock file is replaced, then locked anew
             fd = _opened(lock.path)
             holder = _holder_in(os.pread(fd, 4096, 0))
             try:
@@ -280,7 +280,7 @@ def _born(pid: int) -> str:
 def _holder_in(data: bytes | None) -> dict[str, Any]:
     try:
         found = json.loads(data or b"{}")
-    except ValueError:
+    except ValueError:  # half written: its writer died at that moment
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -20,7 +20,7 @@ from audit.shards.schema import RowSchema
 from audit.statistics.paired import CellOutcomes, State
 
 N_OPTIONS = "n_options"  # a column that readers may ask for: how many options the row's question has
-_SORT = ("model", "benchmark", "reading")
+_SORT = ("model", "benchmark", "reading")  # what sort of row it is; few values together
 _DRAWS = "draws"  # of the sweep: it tells apart rows of one setting, so it belongs to the sort
 _ANSWERS = ("answer", "gold")
 _ROWS_AT_ONCE = 1 << 14  # rows turned into numbers together: the record batches of a shard are small
@@ -92,7 +92,7 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
         parts["sort"].append(_codes([batch.column(name) for name in sort_columns], sorts).astype(np.int16))
         parts["setting"].append(_codes([batch.column(name) for name in schema.key[3:]], settings).astype(np.int16))
         questions.append(_names(batch.column("question_id")))
-        own = batch.column("group").equals(batch.column("question_id"))
+        own = batch.column("group").equals(batch.column("question_id"))  # as often: then it is numbered once
         groups.append(questions[-1] if own else _names(batch.column("group")))
         parts["n_options"].append(np.asarray(batch.column(N_OPTIONS).cast(pa.int16())))
         parts["state"].append(states_of(batch))

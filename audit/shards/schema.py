@@ -41,7 +41,7 @@ def shared_values(column: pa.Array, shared: dict[str, str]) -> list[Any]:
 
 SHARED_VERSION = 4  # raise it when a shared column changes: shards of two versions are not mixed in a run
 
-Column = tuple[str, pa.DataType, str]
+Column = tuple[str, pa.DataType, str]  # name, type, documentation
 
 
 def _shared(level: str, level_doc: str) -> tuple[Column, ...]:

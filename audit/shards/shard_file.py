@@ -68,7 +68,7 @@ def iter_batches(path: Path, schema: RowSchema, columns: Sequence[str] | None = 
                 break
         rows += batch.num_rows
         yield batch.select(names)
-    if not rows:
+    if not rows:  # none is written so: one zeroed byte of a footer hides every batch
         raise CorruptShardError(_corrupt(path, "it has no row"))
 
 

@@ -16,7 +16,7 @@ from audit.errors import ConfigError, ShardError
 from audit.shards.object_store import ObjectStore, is_url, open_store
 
 _NOT_FETCHED = ("quarantine/", "tasks/")
-_AT_ONCE = 8
+_AT_ONCE = 8  # objects that are fetched side by side
 
 _copies: dict[Path, ObjectStore] = {}  # of this process, by their folder
 
@@ -53,7 +53,7 @@ def run_folder(place: Path | str) -> Path:
         return path
     store = open_store(str(place))
     if PurePosixPath(store.root).name == "report" and store.parent.get("manifest.json") is not None:
-        return run_folder(store.parent.url()) / "report"
+        return run_folder(store.parent.url()) / "report"  # a run's own report stands for the run
     folder = working_copy(store.url())
     fetch(folder)
     if not folder.exists():

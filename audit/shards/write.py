@@ -65,7 +65,7 @@ def write_shard(
 
 def store_table(run_dir: Path, path: Path, table: pa.Table, attempt: str) -> ShardInfo:
     """Put `table` at `path` (which may exist) under the fence; the format is that of the suffix."""
-    check_attempt(run_dir, attempt)
+    check_attempt(run_dir, attempt)  # early: a superseded writer need not compress anything
     data = _encode(table, path.suffix)
     write_file(path, data, as_attempt(run_dir, attempt))
     return ShardInfo(path, table.num_rows, hashlib.sha256(data).hexdigest())

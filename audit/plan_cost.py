@@ -28,7 +28,6 @@ class CostConfig:
     measured: str | None = None
     # {prompt, generated} by model: tokens a second of one replica; the price of a million. (A dataclass could not be
     # added to from the command line.)
-    # {prompt, generated} by model; a dataclass could not be added to from the command line.
     throughput: dict[str, Any] = field(default_factory=dict)
     prices: dict[str, Any] = field(default_factory=dict)
 

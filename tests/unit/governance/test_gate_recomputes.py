@@ -22,9 +22,9 @@ def verdict(run: Path, **new: Any) -> None:
 
 
 def test_what_the_gate_prints_is_what_it_computed(run_dir: Path, capsys: Capsys) -> None:
-    verdict(run_dir, headline="All is well.", reasons=["Nothing to see."])
+    verdict(run_dir, headline="Spotless!", reasons=["Nothing to see."])
     assert main([str(run_dir)]) == 4
-    assert "All is well" not in capsys.readouterr().out
+    assert "Spotless!" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

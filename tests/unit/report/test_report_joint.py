@@ -66,7 +66,7 @@ def test_the_table_has_a_row_an_instrument_and_the_sentences() -> None:
     text = page(joint)
     assert "<b>h</b>" not in text and "&lt;b&gt;h&lt;/b&gt;" in text
     assert "Drop beyond reference" in text and "No excess detected" in text
-    assert "drop under rewording: 12.0 points [5.0, 20.0]" in text
+    assert "12.0 points [5.0, 20.0]" in text
     assert 'href="sweep/report.html"' in text and "the router-worker sweep" in text
 
 

@@ -35,7 +35,7 @@ def test_a_template_says_numbers_in_the_formats_of_the_house() -> None:
 
 def test_a_function_says_what_hangs_on_the_numbers_and_a_gate_says_its_own() -> None:
     texts = {"rose": lambda rise: "up" if rise > 0 else "down"}
-    assert sentences([because("rose", rise=-1), Reason("gate_x", {}, "So it is.")], texts) == ("down", "So it is.")
+    assert sentences([because("rose", rise=-1), Reason("gate_x", {}, "so")], texts) == ("down", "so")
 
 
 @pytest.mark.parametrize("reason", [because("unknown"), because("fell")])

@@ -234,12 +234,15 @@ class Probe:
 class SelfTest:
     """oracle answers with the key (must score 1), anti_oracle with another response (0), constant gives every text the
     same probability (must be unread or neutral: never the first option), ignoring answers without looking at the
-    question (must not beat the better of guessing and the majority key by more than 3 SE)."""
+    question (must not beat `baseline`, the better of guessing and the majority key, by more than 3 SE)."""
 
+    scorer: str
+    n: int
     oracle: Probe
     anti_oracle: Probe
     constant: Probe
     ignoring: Probe
+    baseline: float
     faults: tuple[str, ...]
 
     @property
@@ -266,7 +269,7 @@ def self_test(scorer: ReferenceScorer, items: Sequence[Item]) -> SelfTest:
         faults.append(f"texts of equal probability score {_said(constant)}, expected unread or at most {limit:.3f}")
     if ignoring.score is not None and ignoring.score > limit:
         faults.append(f"an answer blind to the question scores {_said(ignoring)}, expected at most {limit:.3f}")
-    return SelfTest(oracle, anti, constant, ignoring, tuple(faults))
+    return SelfTest(scorer.name, len(items), oracle, anti, constant, ignoring, baseline, tuple(faults))
 
 
 def baseline_of(scorer: ReferenceScorer, items: Sequence[Item]) -> float:

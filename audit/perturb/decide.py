@@ -107,10 +107,12 @@ def _not_found(evidence: Grounds, limits: PerturbThresholds, found_p: float | No
         doubt = "broken_could_make"
     elif p <= alpha:
         doubt = "includes_zero"
-    fallen = (*_fallen(evidence, found_p), because(doubt, margin=tests.margin)) if doubt else ()
+    seen: Reasons = (because("not_counted", pvalue=p),)
+    if doubt:
+        seen = (*_fallen(evidence, found_p), because(doubt, margin=tests.margin))
     alone = equivalence.p_no_larger <= alpha  # false for NaN
     reasons = [
-        *(fallen or (because("not_counted", pvalue=p),)),
+        *seen,
         because("largest", largest=evidence.drop.largest),
         because("ruled_out" if alone else "not_ruled_out", delta=equivalence.delta, pvalue=equivalence.p_no_larger),
     ]

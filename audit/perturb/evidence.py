@@ -391,7 +391,7 @@ def _tests(
         references=names,
         left_out=(),
         control=control,
-        fall=common_fall(pair, pairs, cluster) if pairs else None,
+        fall=common_fall(pair, pairs, cluster),
         far=far,
     )
 

@@ -21,10 +21,10 @@ from audit.records import (
     Design,
     Generation,
     GenerationRequest,
+    Item,
     Part,
     Presentation,
     Protocol,
-    Question,
     Reading,
     Scoring,
     Setting,
@@ -56,18 +56,18 @@ class Work:
     adapter: str = ""
 
     def seed_of(
-        self, question: Question, arm: str, level: int | None, replicate: int, role: str = ANSWER_ROLE, index: int = 0
+        self, item: Item, arm: str, level: int | None, replicate: int, role: str = ANSWER_ROLE, index: int = 0
     ) -> int:
         """Of one call. level: None for a call that several levels share. role, index: which call of a row, from 0.
 
         Replicates differ in every arm. The model's revision is no part of it: the seed is known before that is.
         """
         kind = [self.design.kind] if self.design.kind else []
-        asked = [question.benchmark, question.id, str(arm), level, replicate, role, index]
+        asked = [item.benchmark, item.id, str(arm), level, replicate, role, index]
         return seed_of([self.seed, self.model, *asked, *kind])
 
 
-def answer_request(work: Work, question: Question, setting: Setting, presentation: Presentation) -> GenerationRequest:
+def answer_request(work: Work, item: Item, setting: Setting, presentation: Presentation) -> GenerationRequest:
     """What an engine is asked for one presentation."""
     answers = () if presentation.pieces else presentation.options  # of a given text nothing is answered
     by_letter = work.reading == Reading.LETTER_LOGPROB and answers
@@ -78,9 +78,9 @@ def answer_request(work: Work, question: Question, setting: Setting, presentatio
     )
     return GenerationRequest(
         prompt=presentation.prompt,
-        affinity=question.id,
+        affinity=item.id,
         label=f"{setting.arm}/{setting.level}",
-        seed=work.seed_of(question, setting.arm, setting.level, setting.replicate),
+        seed=work.seed_of(item, setting.arm, setting.level, setting.replicate),
         max_tokens=scoring.max_tokens,
         temperature=work.answering.temperature,
         top_p=work.answering.top_p,
@@ -93,16 +93,16 @@ def answer_request(work: Work, question: Question, setting: Setting, presentatio
 
 
 def answer_requests(
-    work: Work, question: Question, setting: Setting, presentation: Presentation
+    work: Work, item: Item, setting: Setting, presentation: Presentation
 ) -> tuple[GenerationRequest, ...]:
     """As `answer_request`; one for each ballot where there are any. Equal ones of a part are one call."""
     if not presentation.ballots:
-        return (answer_request(work, question, setting, presentation),)
+        return (answer_request(work, item, setting, presentation),)
     alone = replace(setting, level=1)
     return tuple(
         replace(
-            answer_request(work, question, alone, replace(presentation, prompt=prompt)),
-            seed=work.seed_of(question, alone.arm, alone.level, alone.replicate, index=k),
+            answer_request(work, item, alone, replace(presentation, prompt=prompt)),
+            seed=work.seed_of(item, alone.arm, alone.level, alone.replicate, index=k),
         )
         for k, prompt in enumerate(presentation.ballots)
     )
@@ -143,12 +143,12 @@ class Audit:
     schema: RowSchema
     roles: Roles
     design: Callable[[Any], Design]
-    present: Callable[[Work, Question, Part, Sequence[Generation]], Sequence[Presentation]]
-    prepare: Callable[[Work, Question, Part, Sequence[Generation]], list[GenerationRequest]] | None = None
+    present: Callable[[Work, Item, Part, Sequence[Generation]], Sequence[Presentation]]
+    prepare: Callable[[Work, Item, Part, Sequence[Generation]], list[GenerationRequest]] | None = None
     prepare_role: str = ""
     answering: Callable[[Any, ModelConfig], ModelConfig] = itself
     templates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    read: Callable[[Work, Question, Setting, Presentation, Generation], tuple[Score, Mapping[str, Any]]] | None = None
+    read: Callable[[Work, Item, Setting, Presentation, Generation], tuple[Score, Mapping[str, Any]]] | None = None
     told: Callable[[Setting, Generation], Mapping[str, Any]] | None = None
 
 

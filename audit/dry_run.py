@@ -15,7 +15,7 @@ from audit.audits import Audit, Work, answer_requests
 from audit.errors import EngineError
 from audit.exits import say
 from audit.plan_cost import CHARS_PER_TOKEN, PlannedCalls, Tokens, in_one_line, planned_cost
-from audit.records import Generation, GenerationRequest, Question
+from audit.records import Generation, GenerationRequest, Item
 from audit.resolve import BenchmarkSample, ResolvedRun
 from audit.shards.manifest import MANIFEST, plain
 from audit.shards.questions import write_questions
@@ -52,7 +52,7 @@ def dry_run(resolved: ResolvedRun) -> list[Asked]:
         ]
 
 
-def _asked(resolved: ResolvedRun, work: Work, sample: BenchmarkSample, questions: Sequence[Question]) -> Asked:
+def _asked(resolved: ResolvedRun, work: Work, sample: BenchmarkSample, questions: Sequence[Item]) -> Asked:
     arms = Counter[str | None](dict.fromkeys((part.arm for part in work.design.parts), 0))
     routed, answered = Counter[str](), Counter[str]()
     for arm, request in _requests(resolved.audit, work, questions):
@@ -77,9 +77,7 @@ def _asked(resolved: ResolvedRun, work: Work, sample: BenchmarkSample, questions
     return Asked(planned, sample.sample.n, counts, calls, tokens)
 
 
-def _requests(
-    audit: Audit, work: Work, questions: Sequence[Question]
-) -> Iterator[tuple[str | None, GenerationRequest]]:
+def _requests(audit: Audit, work: Work, questions: Sequence[Item]) -> Iterator[tuple[str | None, GenerationRequest]]:
     """Every call with its arm; None for those before the answer, whose replies are taken to be as long as the question,
     or as their limit where that is shorter."""
     for question in questions:

@@ -13,7 +13,7 @@ from string import Formatter, ascii_uppercase
 from typing import Any, NamedTuple
 
 from audit.errors import BenchmarkError, ConfigError, check_known
-from audit.records import Protocol, Question, Reading
+from audit.records import Item, Protocol, Reading
 
 SHARED: dict[str, tuple[str, ...]] = {
     "option": ("letter", "text"),  # one option as shown
@@ -147,21 +147,21 @@ def lettered(options: Iterable[str]) -> list[str]:
     return [f"{letter}. {text}" for letter, text in zip(ascii_uppercase, options, strict=False)]
 
 
-def question_text(protocol: Protocol, question: Question) -> str:
+def question_text(protocol: Protocol, item: Item) -> str:
     """The stem and the lettered options as the protocol lays them out, the gold option not marked; the stem only of a
     cloze, and where the answer is a number or code."""
-    if question.target is not None or question.code is not None:
-        return fill(protocol.templates["question"], {"stem": question.text, "options": ""}).rstrip()
-    letters = letters_of(len(question.options))
+    if item.target is not None or item.code is not None:
+        return fill(protocol.templates["question"], {"stem": item.text, "options": ""}).rstrip()
+    letters = letters_of(len(item.options))
     option = protocol.templates["option"]
-    lines = [fill(option, {"letter": a, "text": t}) for a, t in zip(letters, question.options, strict=True)]
-    return fill(protocol.templates["question"], {"stem": question.text, "options": "\n".join(lines)})
+    lines = [fill(option, {"letter": a, "text": t}) for a, t in zip(letters, item.options, strict=True)]
+    return fill(protocol.templates["question"], {"stem": item.text, "options": "\n".join(lines)})
 
 
-def direct_prompt(protocol: Protocol, question: Question, reading: Reading) -> str:
+def direct_prompt(protocol: Protocol, item: Item, reading: Reading) -> str:
     """The question itself, with the instructions of the reading."""
-    text = question_text(protocol, question)
-    return answering_prompt(protocol, "direct", "question", text, len(question.options), reading)
+    text = question_text(protocol, item)
+    return answering_prompt(protocol, "direct", "question", text, len(item.options), reading)
 
 
 def answering_prompt(protocol: Protocol, who: str, slot: str, content: str, n_options: int, reading: Reading) -> str:

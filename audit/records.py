@@ -1,13 +1,14 @@
 """The one vocabulary: what the stages hand to each other. Dicts appear only at the Arrow edge (`audit.shards`).
 
-Question -> Presentation -> GenerationRequest --engine--> Generation --scoring--> Answer -> one row of a shard. Nothing
+Item -> Presentation -> GenerationRequest --engine--> Generation --scoring--> Answer -> one row of a shard. Nothing
 here knows an audit: an arm is a name, a level a number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
 from enum import StrEnum
 from typing import Any
 
@@ -56,24 +57,74 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Facts:
+    """What one benchmark adds to its items, for its own scorers and edits (such as `benchmarks.items.BbqFacts`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
     """One item: multiple-choice in the order in which its options are shown, or with a free-form answer.
 
-    `id` is unique within `benchmark`. `gold` indexes `options`. `group` names the cluster that resampling keeps
-    together (subject, passage, BBQ's group of four); it is the item's own id where there is none. `order[i]` is the
-    published position of the option shown at position i (identity unless shuffled). `target` (a number, GSM8K) or
-    `code` (a function, HumanEval) set: `options` is empty and `gold` is NO_OPTION.
+    `id` is unique within `benchmark`. What is asked is `text`: the `stem` (a question, a statement, a request; empty of
+    a pair of sentences) after its `context`, where the file keeps the two apart. `gold` indexes `options`; NO_OPTION
+    where `target` (a number, GSM8K) or `code` (a function, HumanEval) is the answer and `options` is empty. `group`
+    names the cluster that resampling keeps together (subject, passage, BBQ's group of four); it is the item's own id
+    where there is none. `order[i]` is the published position of the option shown at position i; empty: as published.
+    `condition`: BBQ ambig or disambig, XSTest safe or unsafe, CrowS stereo or antistereo, and the like.
     """
 
     id: str
     benchmark: str
-    text: str
+    stem: str
     options: tuple[str, ...]
     gold: int
     group: str
     order: tuple[int, ...] = ()
     target: float | None = None
     code: Code | None = None
+    context: str = ""
+    condition: str = ""
+    facts: Facts | None = None
+
+    @property
+    def text(self) -> str:
+        """All that is asked, without the options; of a pair of sentences what they share."""
+        if not self.stem and self.facts is not None:
+            return shared_words(*self.published)
+        return f"{self.context} {self.stem}" if self.context else self.stem
+
+    @property
+    def shown(self) -> tuple[int, ...]:
+        """Published position of each option, in the order shown."""
+        return self.order or tuple(range(len(self.options)))
+
+    @property
+    def published(self) -> tuple[str, ...]:
+        """The options in published order."""
+        return tuple(text for _, text in sorted(zip(self.shown, self.options, strict=True)))
+
+    @property
+    def key(self) -> int:
+        """`gold` as a published position: the same however the options are shown. Below 0 (no option, or any but one
+        under an edit) it is `gold` itself."""
+        return self.shown[self.gold] if self.gold >= 0 else self.gold
+
+    def keyed(self, key: int, **changes: Any) -> Item:
+        """The item with another key, and with these changes."""
+        return replace(self, gold=self.shown.index(key) if key >= 0 else key, **changes)
+
+    def reworded(self, text: str) -> Item:
+        """The item with another text, context included."""
+        return replace(self, stem=text, context="")
+
+
+def shared_words(first: str, second: str) -> str:
+    """What two sentences share, with ___ where they differ."""
+    a, b = first.split(), second.split()
+    words: list[str] = []
+    for tag, start, end, _, _ in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        words += a[start:end] if tag == "equal" else ["___"]
+    return " ".join(words)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -25,7 +25,7 @@ from audit.shards.working_copy import need_folder
 from audit.verdict.result import percent
 
 if TYPE_CHECKING:  # it needs Arrow, and a refused override does not
-    from audit.records import Question
+    from audit.records import Item
     from audit.shards.manifest import Manifest
 
 PREFIX = "set:"
@@ -309,7 +309,7 @@ def _asked(value: Any) -> Any:
     return {k: v for k, v in value.items() if k not in ("date", "written_by")}
 
 
-def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Question]) -> None:
+def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Item]) -> None:
     """ConfigError where a reference run asked other items under the same ids, or none of these."""
     from audit.shards.questions import QuestionFile
 

@@ -16,7 +16,7 @@ from audit.engines.weights import Weights, resolve_weights
 from audit.errors import ConfigError, EngineError
 from audit.json_types import attributes
 from audit.prompting import load_protocol
-from audit.records import Design, Protocol, Question
+from audit.records import Design, Item, Protocol
 from audit.shards.manifest import fingerprint
 from audit.shards.object_store import is_url
 from audit.shards.working_copy import working_copy
@@ -31,7 +31,7 @@ class BenchmarkSample:
     benchmark: Source
     sample: Sample
 
-    def questions(self) -> Iterator[Question]:
+    def questions(self) -> Iterator[Item]:
         return sampled_questions(self.benchmark, self.sample)
 
     def facts(self) -> dict[str, Any]:

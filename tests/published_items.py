@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.items import Item
 from audit.benchmarks.load import Benchmark, open_benchmark
+from audit.records import Item
 
 
 def opened(name: str, path: Path | None = None, **config: Any) -> Benchmark:

@@ -34,7 +34,7 @@ class BenchmarkConfig:
     dated_after: str | None = None  # keep what is newer alone
     date: str | None = None  # when the items were published, or held-out ones written: 2026-05
     written_by: str | None = None  # people, or the family of the model that wrote them, such as qwen
-    shuffle_options: bool = False  # per item, by the run's seed; the permutation is in Question.order
+    shuffle_options: bool = False  # per item, by the run's seed; the permutation is in Item.order
 
     id_column: str | None = None  # null: ids are <name>/<row number from 0>
     question_column: str = "question"

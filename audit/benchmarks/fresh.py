@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from audit.benchmarks.rows import words_alone
 from audit.errors import ConfigError
-from audit.records import Question
+from audit.records import Item
 
 _DATE = re.compile(r"(\d{4})(?:-(0[1-9]|1[0-2])(?:-(0[1-9]|[12]\d|3[01]))?)?")
 
@@ -150,7 +150,7 @@ def _wrote(writer: str | None, name: str, model: Origin) -> bool:
     return writer is not None and writer.casefold() in {name.casefold(), (model.family or name).casefold()}
 
 
-def check_fresh(benchmark: Iterable[Question], fresh: Iterable[Question], names: tuple[str, str]) -> None:
+def check_fresh(benchmark: Iterable[Item], fresh: Iterable[Item], names: tuple[str, str]) -> None:
     """ConfigError where a held-out set shares an item with the benchmark. names: of the two, in this order.
 
     Give the whole benchmark, not a sample: what a model may have seen is all of it.
@@ -163,12 +163,12 @@ def check_fresh(benchmark: Iterable[Question], fresh: Iterable[Question], names:
         )
 
 
-def shared_items(benchmark: Iterable[Question], fresh: Iterable[Question]) -> list[tuple[str, str]]:
+def shared_items(benchmark: Iterable[Item], fresh: Iterable[Item]) -> list[tuple[str, str]]:
     """(id of the benchmark, id of the held-out set) of items with one text, whatever their case, marks and blanks.
 
     The question decides; where the benchmark asks one question of several lists of options (passages apart), these too.
     """
-    known: dict[str, list[Question]] = {}
+    known: dict[str, list[Item]] = {}
     for question in benchmark:
         known.setdefault(words_alone(question.text), []).append(question)
     found = []

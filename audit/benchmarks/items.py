@@ -1,22 +1,19 @@
 """Raw rows of the five safety benchmarks -> `Item`: one pure function per benchmark, authors' file or hub fields.
 
-An item keeps what the reference scorers and the edits read and a `Question` has no place for: BBQ's polarity and who
-its answers are, XSTest's type, the two sentences of a CrowS pair. `question_of` gives the view of it that pipeline,
-shards and report share. The texts hold stereotypes, slurs and unsafe requests: they are never logged.
+What the reference scorers and the edits read beside is in the item's `facts`: BBQ's polarity and who its answers are,
+XSTest's type, CrowS's type of bias. The texts hold stereotypes, slurs and unsafe requests: they are never logged.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from functools import cached_property
 from typing import Any
 
 from audit.benchmarks import rows
 from audit.benchmarks.answers import typed_index
-from audit.benchmarks.rows import RawRow, RowContext, field, normalised, own_id, permutation, stated, texts
+from audit.benchmarks.rows import RawRow, RowContext, field, item_of, normalised, own_id, stated, texts
 from audit.errors import BenchmarkError
-from audit.json_types import attributes
-from audit.records import Question
+from audit.records import Facts, Item
 
 COMPLIES, REFUSES = 0, 1  # XSTest's responses
 NEUTRAL, HATE = 0, 1  # ToxiGen's
@@ -27,7 +24,7 @@ SAFENLP_CUT = 3.0  # the mean human rating (1-5) above it is hate; the file's ow
 
 
 @dataclass(frozen=True, slots=True)
-class BbqFacts:
+class BbqFacts(Facts):
     """`unknown` and `target` are published positions. target: the stereotyped group's answer; None where the file does
     not tell exactly one. names: (name, group) of each answer. groups: the stereotyped groups, lower case."""
 
@@ -43,12 +40,12 @@ class BbqFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class CrowsFacts:
+class CrowsFacts(Facts):
     bias_type: str
 
 
 @dataclass(frozen=True, slots=True)
-class ToxigenFacts:
+class ToxigenFacts(Facts):
     """toxicity: mean human rating (1-5) of the SafeNLP file, or the sum of both ratings (2-10) of the hub's."""
 
     groups: tuple[str, ...]
@@ -56,61 +53,25 @@ class ToxigenFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class XsTestFacts:
+class XsTestFacts(Facts):
     type: str
     focus: str
     note: str
 
 
 @dataclass(frozen=True, slots=True)
-class ContrastFacts:
+class ContrastFacts(Facts):
     """What ships with an item of `contrast`: rewordings, and attribute edits as (question, key)."""
 
     paraphrases: tuple[str, ...]
     attribute: tuple[tuple[str, int], ...]
 
 
-Facts = BbqFacts | CrowsFacts | ToxigenFacts | XsTestFacts | ContrastFacts | None
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One item, as published or as edited (`dataclasses.replace`). `id` is the Question's.
-
-    text: stem (TruthfulQA), question (BBQ), statement (ToxiGen), prompt (XSTest); empty for a pair of CrowS.
-    options: in the order shown; `order[i]` is the published position of the one shown at i (empty: as published).
-    key: the published position of the response that counts 1; of CrowS the counted one (`sent_more`), which is not the
-    right one. condition: BBQ ambig or disambig, XSTest safe or unsafe, CrowS stereo or antistereo. group: what
-    resampling keeps together.
-    """
-
-    id: str
-    benchmark: str
-    text: str
-    options: tuple[str, ...]
-    key: int
-    group: str
-    context: str = ""
-    condition: str = ""
-    order: tuple[int, ...] = ()
-    facts: Facts = None
-
-    @property
-    def shown(self) -> tuple[int, ...]:
-        """Published position of each option, in the order shown."""
-        return self.order or tuple(range(len(self.options)))
-
-    @property
-    def published(self) -> tuple[str, ...]:
-        """The options in published order."""
-        return tuple(text for _, text in sorted(zip(self.shown, self.options, strict=True)))
-
-    @property
-    def bbq(self) -> BbqFacts:
-        """The facts of a BBQ item; BenchmarkError for any other."""
-        if not isinstance(self.facts, BbqFacts):
-            raise BenchmarkError(f"{self.id} is no BBQ item: it has no unknown answer and no target.")
-        return self.facts
+def bbq_facts(item: Item) -> BbqFacts:
+    """The facts of a BBQ item; BenchmarkError for any other."""
+    if not isinstance(item.facts, BbqFacts):
+        raise BenchmarkError(f"{item.id} is no BBQ item: it has no unknown answer and no target.")
+    return item.facts
 
 
 @dataclass(frozen=True)
@@ -127,7 +88,7 @@ class Items:
 
 def without_contradictions(items: Iterable[Item]) -> Items:
     """Leaves out items whose text and options another item has with another key: no answer to them is right."""
-    found = [(tuple(map(normalised, (one.context, one.text, *one.options))), one) for one in items]
+    found = [(tuple(map(normalised, (one.text, *one.options))), one) for one in items]
     keys: dict[tuple[str, ...], set[int]] = {}
     for content, item in found:
         keys.setdefault(content, set()).add(item.key)
@@ -145,8 +106,7 @@ def truthfulqa(row: RawRow, context: RowContext) -> Item:
         choices = csv_options(row)
         targets = {"choices": choices, "labels": [1] + [0] * (len(choices) - 1)}
         row = {"question": field(row, "Question"), "mc1_targets": targets}
-    question = rows.truthfulqa_mc1(row, context)
-    return Item(key=question.gold, **attributes(question, "id", "benchmark", "text", "options", "group"))
+    return rows.truthfulqa_mc1(row, context)
 
 
 def csv_options(row: Mapping[str, Any]) -> list[str]:
@@ -157,21 +117,35 @@ def csv_options(row: Mapping[str, Any]) -> list[str]:
 
 
 def bbq(row: RawRow, context: RowContext) -> Item:
-    """BBQ (nyu-mll/BBQ jsonl; hub copies keep its fields). Group: the four rows of one example, as `rows.bbq`.
+    """BBQ (nyu-mll/BBQ jsonl; the hub copies keep its fields) as MCQ: context and question, ans0..ans2, label 0-2.
 
-    target: the non-unknown answer whose name or group is among `stereotyped_groups`, lower-cased; the categories that
-    need the authors' `target_loc` (gender, names, intersections) get None, which is counted and never guessed.
+    Id bbq/<category>/<example_id>: example_id is unique within a category only. Group: the four rows (ambiguous or
+    not x negative or not) of one example, published as 4k..4k+3, which share context and answers. A category has some
+    25 templates (`question_index`): too few clusters for a bootstrap, and their items differ in names and wording.
+    Facts only where they are scored: a row that cannot be scored can be asked.
     """
-    question = rows.bbq(row, context)
+    category, example = str(field(row, "category")).strip(), typed_index(field(row, "example_id"))
+    if example < 0:
+        raise BenchmarkError(f"example_id is {example}; expected 0 or more.")
+    options = texts([field(row, f"ans{i}") for i in range(3)])
+    group, id_ = f"bbq/{category}/group{example // 4}", f"bbq/{category}/{example}"
+    stem, before = (str(field(row, name)).strip() for name in ("question", "context"))
+    item = item_of(context, id_, stem, options, typed_index(field(row, "label")), group, context=before)
+    return _with_bbq_facts(item, row) if context.scored else item
+
+
+def _with_bbq_facts(item: Item, row: RawRow) -> Item:
+    """target: the non-unknown answer whose name or group is among `stereotyped_groups`, lower-cased; the categories
+    that need the authors' `target_loc` (gender, names, intersections) get None, which is counted and never guessed."""
     info, more = field(row, "answer_info"), field(row, "additional_metadata")
     names = tuple(_name_and_group(field(info, f"ans{i}")) for i in range(3))
     unknown = [i for i, (_, group) in enumerate(names) if group == UNKNOWN_GROUP]
     condition = _one_of(row, "context_condition", ("ambig", "disambig"))
     if len(unknown) != 1:
         raise BenchmarkError(f"{len(unknown)} answers are of the group {UNKNOWN_GROUP!r}; expected exactly one.")
-    if (condition == "ambig") != (question.gold == unknown[0]):
+    if (condition == "ambig") != (item.key == unknown[0]):
         raise BenchmarkError(
-            f"label {question.gold} in a context that is {condition}, with the unknown one at {unknown[0]}; expected "
+            f"label {item.key} in a context that is {condition}, with the unknown one at {unknown[0]}; expected "
             "the unknown answer in ambiguous contexts, and one of the other two in disambiguated ones."
         )
     groups = tuple(str(group).strip().lower() for group in field(more, "stereotyped_groups"))
@@ -187,14 +161,7 @@ def bbq(row: RawRow, context: RowContext) -> Item:
         groups=groups,
         version=str(more.get("version") or "").strip(),
     )
-    return Item(
-        text=_text(row, "question"),
-        key=question.gold,
-        context=_text(row, "context"),
-        condition=condition,
-        facts=facts,
-        **attributes(question, "id", "benchmark", "options", "group"),
-    )
+    return replace(item, context=_text(row, "context"), condition=condition, facts=facts)
 
 
 def crows_pairs(row: RawRow, context: RowContext) -> Item:
@@ -204,7 +171,7 @@ def crows_pairs(row: RawRow, context: RowContext) -> Item:
     id_ = f"crows_pairs/{context.number}"
     direction = _one_of(row, "stereo_antistereo", ("stereo", "antistereo"))
     facts = CrowsFacts(str(field(row, "bias_type")).strip())
-    return Item(id_, context.config.name, "", options, MORE, id_, condition=direction, facts=facts)
+    return Item(id_, context.config.name, "", options, MORE, id_, (MORE, LESS), condition=direction, facts=facts)
 
 
 def toxigen(row: RawRow, context: RowContext) -> Item:
@@ -228,7 +195,7 @@ def toxigen(row: RawRow, context: RowContext) -> Item:
         groups = (str(field(row, "target_group")).strip(),)
     key = HATE if label == "hate" else NEUTRAL
     facts = ToxigenFacts(groups, toxicity)
-    return Item(id_, context.config.name, text, ("neutral", "hate"), key, id_, condition=label, facts=facts)
+    return item_of(context, id_, text, ("neutral", "hate"), key, condition=label, facts=facts)
 
 
 def contrast(row: RawRow, context: RowContext) -> Item:
@@ -238,7 +205,7 @@ def contrast(row: RawRow, context: RowContext) -> Item:
     facts = ContrastFacts(tuple(texts(field(row, "paraphrases"))), attribute)
     id_ = own_id(row, "id")
     key, kind = typed_index(field(row, "answer")), _one_of(row, "kind", ("fact", "story"))
-    return Item(id_, context.config.name, _text(row, "question"), options, key, id_, condition=kind, facts=facts)
+    return item_of(context, id_, _text(row, "question"), options, key, condition=kind, facts=facts)
 
 
 # A safe type and its contrast, paired by rank within the type; of the other two safe types no item has a partner.
@@ -266,30 +233,7 @@ def xstest(row: RawRow, context: RowContext) -> Item:
     facts = XsTestFacts(kind, str(field(row, "focus") or "").strip(), str(field(row, "note") or "").strip())
     key = REFUSES if label == "unsafe" else COMPLIES
     options = ("complies", "refuses")
-    return Item(id_, context.config.name, _text(row, "prompt"), options, key, group, condition=label, facts=facts)
-
-
-def question_of(item: Item) -> Question:
-    """The item as pipeline, shards and report carry it: same id, group, and options in the order shown."""
-    text = f"{item.context} {item.text}".strip() or shared_words(*item.published)
-    return Question(
-        item.id, item.benchmark, text, item.options, item.shown.index(item.key), item.group, order=item.shown
-    )
-
-
-def shared_words(first: str, second: str) -> str:
-    """What two sentences share, with ___ where they differ."""
-    a, b = first.split(), second.split()
-    words: list[str] = []
-    for tag, start, end, _, _ in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
-        words += a[start:end] if tag == "equal" else ["___"]
-    return " ".join(words)
-
-
-def shuffle_item(item: Item, seed: int) -> Item:
-    """The item with its options permuted, as `rows.shuffled`."""
-    order, shown = permutation(item.id, len(item.options), seed), item.shown
-    return replace(item, options=tuple(item.options[i] for i in order), order=tuple(shown[i] for i in order))
+    return item_of(context, id_, _text(row, "prompt"), options, key, group, condition=label, facts=facts)
 
 
 def _name_and_group(value: object) -> tuple[str, str]:

@@ -3,28 +3,26 @@
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib.resources import files as package_files
 from pathlib import Path
-from typing import TypeVar
 
 from audit.benchmarks import hub
 from audit.benchmarks.config import SUFFIXES, BenchmarkConfig
 from audit.benchmarks.files import DataFile, content_hash, labelled_rows, missing_shards, select_files
 from audit.benchmarks.fresh import is_newer
-from audit.benchmarks.items import Item, Items, without_contradictions
-from audit.benchmarks.registry import FORMATS, Format, format_of
+from audit.benchmarks.items import Items, without_contradictions
+from audit.benchmarks.registry import Format, format_of
 from audit.benchmarks.rows import RawRow, RowContext, shuffled
 from audit.benchmarks.sample import Census, take_census
 from audit.errors import BenchmarkError, ConfigError, check_seed, unknown_name
-from audit.records import Question
+from audit.records import Item
 
 _KEYS = 20  # questions: of four options, keys at random leave one out with probability .75^20 = .003
 _EMBEDDED = ("elementary", "contrast")  # they ship with the package
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-Parsed = TypeVar("Parsed", Item, Question)
 
 
 @dataclass(frozen=True)
@@ -67,25 +65,25 @@ class Benchmark:
         }
         return (*self.notes, *(sentence for sentence, holds in found.items() if holds))
 
-    def iter_questions(self) -> Iterator[Question]:
-        """Every question in order, from the start at each call; memory is bounded."""
-        return (question for _, question in self.iter_located())
+    def iter_questions(self) -> Iterator[Item]:
+        """Every item in order, from the start at each call; memory is bounded."""
+        return (item for _, item in self.iter_located())
 
-    def iter_located(self) -> Iterator[tuple[str, Question]]:
-        """(place, question), where place reads "arc.jsonl, line 3"."""
-        parse = format_of(self.config.format).parse
+    def iter_located(self) -> Iterator[tuple[str, Item]]:
+        """(place, item), where place reads "arc.jsonl, line 3"."""
         try:
-            for where, question in self._read(parse):
-                yield where, shuffled(question, self.seed) if self.config.shuffle_options else question
+            for where, item in self._read():
+                yield where, shuffled(item, self.seed) if self.config.shuffle_options else item
         except BenchmarkError as error:
             if self.config.format != "mcq_file" or not self.config.path:
                 raise
             shown = f"audit data show {shlex.quote(self.config.path)}"
             raise BenchmarkError(f"{error}\nHow the whole file is read, and what to type: {shown}") from error
 
-    def _read(self, parse: Callable[[RawRow, RowContext], Parsed]) -> Iterator[tuple[str, Parsed]]:
-        """(place, what a row holds) of those that are looked at."""
-        for where, row, context in self.located_rows():
+    def _read(self, scored: bool = False) -> Iterator[tuple[str, Item]]:
+        """(place, item) of those that are looked at."""
+        parse = format_of(self.config.format).parse
+        for where, row, context in self.located_rows(scored):
             try:
                 found = parse(row, context)
             except BenchmarkError as error:
@@ -96,20 +94,16 @@ class Benchmark:
     def read_items(self) -> Items:
         """Every item that can be scored, in the file's order, with what reference scorers and edits need.
 
-        Texts that stand in the file with both labels (10 of ToxiGen's) are excluded and named. Raises ConfigError for
-        a format that no reference scorer reads, BenchmarkError for an unusable row or an id that occurs twice.
+        Texts that stand in the file with both labels (10 of ToxiGen's) are excluded and named. Raises BenchmarkError
+        for an unusable row or an id that occurs twice.
         """
-        parse = format_of(self.config.format).item
-        if parse is None:
-            known = ", ".join(name for name, format_ in FORMATS.items() if format_.item is not None)
-            raise ConfigError(f"No reference scorer reads {self.config.format}. Expected one of {known}.")
         found: dict[str, Item] = {}
-        for where, item in self._read(parse):
+        for where, item in self._read(scored=True):
             if found.setdefault(item.id, item) is not item:
                 raise BenchmarkError(f"{where}: id {item.id!r} occurs twice. Ids must be unique.")
         return without_contradictions(found.values())
 
-    def located_rows(self) -> Iterator[tuple[str, RawRow, RowContext]]:
+    def located_rows(self, scored: bool = False) -> Iterator[tuple[str, RawRow, RowContext]]:
         """(place, row, context) of every row as it stands in the files."""
         format_, wanted = format_of(self.config.format), set(self.config.subjects)
         seen: Counter[str] = Counter()  # rows so far, per subject
@@ -122,7 +116,7 @@ class Benchmark:
                     continue
                 if format_.kept is not None and not format_.kept(row):
                     continue
-                yield where, row, RowContext(self.config, subject, number)
+                yield where, row, RowContext(self.config, subject, number, scored)
         if not seen:
             named = ", ".join(file.label for file in self.files)
             size = sum(file.path.stat().st_size for file in self.files)

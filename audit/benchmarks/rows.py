@@ -1,4 +1,4 @@
-"""Raw rows -> `Question`: one pure function per published format (the authors' file and the hub's fields).
+"""Raw rows -> `Item`: one pure function per published format (the authors' file and the hub's fields).
 
 A function raises BenchmarkError without a location; the loader, which knows file and line, puts it in front.
 """
@@ -27,7 +27,7 @@ from audit.benchmarks.answers import (
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.latex import boxed
 from audit.errors import BenchmarkError
-from audit.records import NO_OPTION, Code, Question
+from audit.records import NO_OPTION, Code, Item
 
 RawRow = Mapping[str, Any] | Sequence[str]
 _NOT_WORD = re.compile(r"[\W_]+")
@@ -47,14 +47,16 @@ PASSAGE_NAMES = frozenset((
 
 @dataclass(frozen=True, slots=True)
 class RowContext:
-    """What a row does not say itself. `number` counts from 0 within `subject` ("" where there are none)."""
+    """What a row does not say itself. `number` counts from 0 within `subject` ("" where there are none). scored: the
+    item is for a reference scorer, and a row that lacks what that reads is refused."""
 
     config: BenchmarkConfig
     subject: str
     number: int
+    scored: bool = False
 
 
-def mmlu(row: RawRow, context: RowContext) -> Question:
+def mmlu(row: RawRow, context: RowContext) -> Item:
     """hendrycks/test csv (no header; question, A, B, C, D, letter) or cais/mmlu (question, subject, choices, answer).
 
     Id mmlu/<subject>/<row>: the text alone is not unique (105 of the 14,042 test rows repeat another).
@@ -71,10 +73,10 @@ def mmlu(row: RawRow, context: RowContext) -> Question:
         text, options = row[0], texts(row[1:5])
         gold = letter_index(row[5], len(options))
     group = f"mmlu/{context.subject}"
-    return _question(context, f"{group}/{context.number}", text, options, gold, group=group)
+    return item_of(context, f"{group}/{context.number}", text, options, gold, group=group)
 
 
-def labelled(row: RawRow, context: RowContext) -> Question:
+def labelled(row: RawRow, context: RowContext) -> Item:
     """ARC, CommonsenseQA and OpenBookQA: gold is a label, to be looked up in the item's own labels (ARC has 1234 too).
 
     File: id, question.stem, question.choices[] = {text, label}, answerKey. Hub: id, question or question_stem,
@@ -87,10 +89,10 @@ def labelled(row: RawRow, context: RowContext) -> Question:
     key = field(row, "answerKey")
     if not str(key or "").strip():
         raise BenchmarkError("answerKey is empty: this split has no gold. Use benchmark.split=validation.")
-    return _question(context, own_id(row, "id"), text, options, label_index(key, labels))
+    return item_of(context, own_id(row, "id"), text, options, label_index(key, labels))
 
 
-def truthfulqa_mc1(row: RawRow, context: RowContext) -> Question:
+def truthfulqa_mc1(row: RawRow, context: RowContext) -> Item:
     """TruthfulQA MC1: mc_task.json (mc1_targets {text: 0|1}) or the hub (mc1_targets.choices[], .labels[]).
 
     Gold is first in every published row, so its options must be shuffled (`shuffle_options`, on by default). Rows have
@@ -112,26 +114,10 @@ def truthfulqa_mc1(row: RawRow, context: RowContext) -> Question:
         raise BenchmarkError(f"mc1_targets has labels {flags}; expected one 1 (the true option) and 0 for all others.")
     text = field(row, "question")
     digest = hashlib.sha256(normalised(str(text)).encode()).hexdigest()[:12]
-    return _question(context, f"truthfulqa/{digest}", text, options, flags.index(1))
+    return item_of(context, f"truthfulqa/{digest}", text, options, flags.index(1))
 
 
-def bbq(row: RawRow, context: RowContext) -> Question:
-    """BBQ (nyu-mll/BBQ jsonl; the hub copies keep its fields) as MCQ: context and question, ans0..ans2, label 0-2.
-
-    Id bbq/<category>/<example_id>: example_id is unique within a category only. Group: the four rows (ambiguous or
-    not x negative or not) of one example, published as 4k..4k+3, which share context and answers. A category has some
-    25 templates (`question_index`): too few clusters for a bootstrap, and their items differ in names and wording.
-    """
-    category, example = str(field(row, "category")).strip(), typed_index(field(row, "example_id"))
-    if example < 0:
-        raise BenchmarkError(f"example_id is {example}; expected 0 or more.")
-    options = texts([field(row, f"ans{i}") for i in range(3)])
-    text = f"{str(field(row, 'context')).strip()} {str(field(row, 'question')).strip()}"
-    group = f"bbq/{category}/group{example // 4}"
-    return _question(context, f"bbq/{category}/{example}", text, options, typed_index(field(row, "label")), group=group)
-
-
-def mmlu_pro(row: RawRow, context: RowContext) -> Question:
+def mmlu_pro(row: RawRow, context: RowContext) -> Item:
     """TIGER-Lab/MMLU-Pro: question_id, question, options (3 to 10), answer letter, answer_index.
 
     Trailing "N/A" options are padding and are dropped, as the authors' own evaluation does.
@@ -143,10 +129,10 @@ def mmlu_pro(row: RawRow, context: RowContext) -> Question:
         raise BenchmarkError(f"answer {LETTERS[gold]} and answer_index {index} name different options.")
     while len(options) - 1 > gold and options[-1] == "N/A":
         options = options[:-1]
-    return _question(context, f"mmlu_pro/{own_id(row, 'question_id')}", field(row, "question"), options, gold)
+    return item_of(context, f"mmlu_pro/{own_id(row, 'question_id')}", field(row, "question"), options, gold)
 
 
-def mcq_file(row: RawRow, context: RowContext) -> Question:
+def mcq_file(row: RawRow, context: RowContext) -> Item:
     """Any multiple-choice file; the columns are named in the configuration (see `BenchmarkConfig`)."""
     config = context.config
     text = _column(row, "question_column", config.question_column, QUESTION_NAMES)
@@ -161,7 +147,7 @@ def mcq_file(row: RawRow, context: RowContext) -> Question:
     if passage and isinstance(text, str) and text.strip():
         text = f"{passage}\n\n{text.strip()}"
         group = group or f"{config.name}/passage-{hashlib.sha256(normalised(passage).encode()).hexdigest()[:12]}"
-    return _question(context, id_, text, options, gold, group=group)
+    return item_of(context, id_, text, options, gold, group=group)
 
 
 def _passage(row: RawRow, config: BenchmarkConfig) -> str:
@@ -191,13 +177,13 @@ def _column(row: RawRow, setting: str, name: str, usual: Sequence[str]) -> Any:
     return field(row, name)
 
 
-def elementary(row: RawRow, context: RowContext) -> Question:
+def elementary(row: RawRow, context: RowContext) -> Item:
     """The embedded benchmark: id (elementary/<domain>/<nn>), domain, question, choices[4], answer (index)."""
     options, gold = texts(field(row, "choices")), typed_index(field(row, "answer"))
-    return _question(context, own_id(row, "id"), field(row, "question"), options, gold)
+    return item_of(context, own_id(row, "id"), field(row, "question"), options, gold)
 
 
-def gsm8k(row: RawRow, context: RowContext) -> Question:
+def gsm8k(row: RawRow, context: RowContext) -> Item:
     """GSM8K (openai/grade-school-math jsonl; the hub has its fields): question, answer ending in "#### <number>".
 
     Id gsm8k/<row>. The target is read as a reply is (`answers.read_number`). An answer without the marker is taken
@@ -210,10 +196,10 @@ def gsm8k(row: RawRow, context: RowContext) -> Question:
         raise BenchmarkError(f"the answer names no number after {MARKER!r}; expected such as '9 * 2 = 18\\n#### 18'.")
     text = stated(text, "the question")
     id_ = f"{context.config.name}/{context.number}"
-    return Question(id_, context.config.name, text, (), NO_OPTION, id_, (), target.value)
+    return Item(id_, context.config.name, text, (), NO_OPTION, id_, (), target.value)
 
 
-def math(row: RawRow, context: RowContext) -> Question:
+def math(row: RawRow, context: RowContext) -> Item:
     """MATH (problem, and a solution with its answer in \\boxed{...}) and MATH-Perturb (problem, answer)."""
     return gsm8k({"question": field(row, "problem"), "answer": _math_key(row)}, context)
 
@@ -228,7 +214,7 @@ def _math_key(row: RawRow) -> str:
     return str(field(row, "answer") if known else boxed(str(field(row, "solution"))) or "").strip("$ ")
 
 
-def humaneval(row: RawRow, context: RowContext) -> Question:
+def humaneval(row: RawRow, context: RowContext) -> Item:
     """HumanEval (openai/human-eval jsonl, Chen et al. 2021; the hub has its fields): task_id, prompt, entry_point,
     canonical_solution, test, which defines check(candidate).
 
@@ -248,7 +234,7 @@ def humaneval(row: RawRow, context: RowContext) -> Question:
         if needed not in defined:
             raise BenchmarkError(f"{name} defines no function {needed!r}; found: {', '.join(sorted(defined - {''}))}.")
     id_, code = own_id(row, "task_id"), Code(entry_point, f"{prompt}\n{tests}", solution)
-    return Question(id_, context.config.name, prompt, (), NO_OPTION, id_, code=code)
+    return Item(id_, context.config.name, prompt, (), NO_OPTION, id_, code=code)
 
 
 def normalised(text: str) -> str:
@@ -269,24 +255,21 @@ def permutation(id_: str, count: int, seed: int) -> list[int]:
     return np.random.default_rng([seed, id_bits]).permutation(count).tolist()
 
 
-def shuffled(question: Question, seed: int) -> Question:
-    """The question with its options permuted (`permutation`), which is in `order`."""
-    if not question.options:
-        raise BenchmarkError(f"{question.id} has no options to shuffle. Leave shuffle_options out.")
-    order = permutation(question.id, len(question.options), seed)
-    return replace(
-        question,
-        options=tuple(question.options[i] for i in order),
-        gold=order.index(question.gold),
-        order=tuple(question.order[i] for i in order),
-    )
+def shuffled(item: Item, seed: int) -> Item:
+    """The item with its options permuted (`permutation`), which is in `order`."""
+    if not item.options:
+        raise BenchmarkError(f"{item.id} has no options to shuffle. Leave shuffle_options out.")
+    order, shown = permutation(item.id, len(item.options), seed), item.shown
+    moved = replace(item, options=tuple(item.options[i] for i in order), order=tuple(shown[i] for i in order))
+    return moved.keyed(item.key)
 
 
-def _question(
-    context: RowContext, id_: str, text: object, options: tuple[str, ...], gold: int, group: str | None = None
-) -> Question:
-    """The checks that every format shares."""
-    asked = stated(text, "the question")
+def item_of(
+    context: RowContext, /, id_: str, text: object, options: tuple[str, ...], gold: int, group: str | None = None,
+    **more: Any,
+) -> Item:  # fmt: skip
+    """The item of a row, in published order, after the checks that every format shares. more: further fields."""
+    stem = stated(text, "the question")
     if len(options) < 2:
         raise BenchmarkError(f"{len(options)} option(s); a multiple-choice question needs at least two.")
     if len(options) > len(LETTERS):
@@ -297,7 +280,7 @@ def _question(
         )
     if group is not None and not group:
         raise BenchmarkError("the group is empty; every item needs one, or leave benchmark.group_column=null.")
-    return Question(id_, context.config.name, asked, options, gold, group or id_, tuple(range(len(options))))
+    return Item(id_, context.config.name, stem, options, gold, group or id_, tuple(range(len(options))), **more)
 
 
 def field(row: RawRow, *names: str) -> Any:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from audit.benchmarks.rows import normalised
 from audit.errors import BenchmarkError, ConfigError, check_seed
-from audit.records import Question
+from audit.records import Item
 
 IntArray = NDArray[np.int64]
 
@@ -37,7 +37,7 @@ class Source(Protocol):
     @property
     def census(self) -> Census: ...
 
-    def iter_located(self) -> Iterator[tuple[str, Question]]: ...
+    def iter_located(self) -> Iterator[tuple[str, Item]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def draw_sample(benchmark: Source, n: int | None = 100, seed: int = 42) -> Sampl
     )
 
 
-def sampled_questions(benchmark: Source, sample: Sample) -> Iterator[Question]:
+def sampled_questions(benchmark: Source, sample: Sample) -> Iterator[Item]:
     """The drawn questions, streamed in order; BenchmarkError when the files are no longer those that were sampled."""
     left = dict(zip(sample.indices, sample.ids, strict=True))
     for i, (where, question) in enumerate(benchmark.iter_located()):
@@ -144,12 +144,11 @@ def take_census(benchmark: Source) -> Census:
     repeated_options = 0
     for _, question in benchmark.iter_located():
         # The published order: two copies of one question may have been shuffled differently.
-        published = [option for _, option in sorted(zip(question.order, question.options, strict=True))]
-        content = "\x1f".join(normalised(text) for text in (question.text, *published))
+        content = "\x1f".join(normalised(text) for text in (question.text, *question.published))
         digest = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16)
         contents.frombytes(digest.digest())
         ids.append(question.id)
-        golds.append(question.order[question.gold] if question.options else question.target or 0.0)
+        golds.append(question.key if question.options else question.target or 0.0)
         sizes.append(len(question.options))
         repeated_options += len(set(question.options)) < len(question.options)
     if not ids:

@@ -25,7 +25,7 @@ from audit.errors import BenchmarkError
 from audit.exits import FAILED, OK, lines, one_line, plainly
 from audit.plain_words import benchmark_words
 from audit.prompting import direct_prompt, load_protocol
-from audit.records import Question, Reading
+from audit.records import Item, Reading
 
 _LOOKED_AT = 200  # rows that a guess is made from
 _SHOWN = 3  # questions, and rows that cannot be read
@@ -75,9 +75,9 @@ def _guessed(file: str, overrides: Sequence[str]) -> BenchmarkConfig:
     return replace(guessed, index_base=config.index_base) if typed else guessed
 
 
-def _read(benchmark: Benchmark) -> tuple[list[Question], list[str], Counts]:
+def _read(benchmark: Benchmark) -> tuple[list[Item], list[str], Counts]:
     """The first questions, what is wrong with which rows, and counts of rows, columns, options and keys."""
-    questions: list[Question] = []
+    questions: list[Item] = []
     problems: list[str] = []
     counts: Counts = {name: Counter() for name in ("rows", "columns", "options", "key")}
     for where, row, context in benchmark.located_rows():
@@ -114,7 +114,7 @@ def _columns(benchmark: Benchmark, counts: Counts) -> list[str]:
     ]
 
 
-def _questions(questions: Sequence[Question]) -> list[str]:
+def _questions(questions: Sequence[Item]) -> list[str]:
     """As the model will see them under the default prompts, each line marked, so that none passes for one of ours."""
     protocol = load_protocol(load_group("protocol", "song2026"))
     found = []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from audit.commands import Words, parser_of
 from audit.exits import plainly, say
-from audit.records import Question
+from audit.records import Item
 from audit.shards.working_copy import local_folder
 
 
@@ -27,7 +27,7 @@ def _tasks(overrides: Sequence[str], out: Path) -> int:
     return 0
 
 
-def _items(words: Sequence[str]) -> dict[str, list[Question]]:
+def _items(words: Sequence[str]) -> dict[str, list[Item]]:
     from audit.command_line import configured
     from audit.memory.plan import resolve_memory
 
@@ -35,7 +35,7 @@ def _items(words: Sequence[str]) -> dict[str, list[Question]]:
     return {one.benchmark.name: list(one.questions()) for one in resolved.samples}
 
 
-def _reworded(words: Sequence[str]) -> dict[str, list[Question]]:
+def _reworded(words: Sequence[str]) -> dict[str, list[Item]]:
     from audit.command_line import configured
     from audit.perturb.audit import reworded
     from audit.perturb.plan import resolve_perturb

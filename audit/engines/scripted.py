@@ -14,7 +14,7 @@ from typing import Any
 from audit.engines.config import ModelConfig
 from audit.engines.port import of_pieces, request_sha256
 from audit.errors import EngineLoadError
-from audit.records import FinishReason, Generation, Question, TokenLogprobs
+from audit.records import FinishReason, Generation, Item, TokenLogprobs
 from audit.records import GenerationRequest as Request
 
 _NOISE = (
@@ -30,7 +30,7 @@ _REFUSAL = "I would rather not say."
 class ScriptedEngine:
     """`script` has every question by id, which is the requests' affinity: what is echoed, and the right answer."""
 
-    def __init__(self, config: ModelConfig, engine_id: str, script: Mapping[str, Question]) -> None:
+    def __init__(self, config: ModelConfig, engine_id: str, script: Mapping[str, Item]) -> None:
         self.engine_id = engine_id
         self._config = config.scripted
         self._limit = config.max_model_len

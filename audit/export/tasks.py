@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.export.inspect_log import letter, number_text
-from audit.records import ITEM_ID, Question
+from audit.records import ITEM_ID, Item
 from audit.shards.files import make_folder, write_file
 
 INSPECT_FILE = "audit_tasks.py"
@@ -22,7 +22,7 @@ def {name}():
 """
 
 
-def write_tasks(out: Path, sets: Mapping[str, Sequence[Question]]) -> dict[str, int]:
+def write_tasks(out: Path, sets: Mapping[str, Sequence[Item]]) -> dict[str, int]:
     """Write OUT/TASK.jsonl and TASK.yaml for each set, and one file for Inspect; {task: items}. sets: by name, such as
     arc_easy and arc_easy_variant_1; the items of one have options, or all have none."""
     make_folder(out)
@@ -45,9 +45,9 @@ def _text(name: str) -> str:
     return files("audit.export").joinpath(f"{name}.txt").read_text(encoding="utf-8")
 
 
-def _row(question: Question) -> dict[str, Any]:
-    right = letter(question.gold) if question.options else number_text(question.target or 0.0)
+def _row(item: Item) -> dict[str, Any]:
+    right = letter(item.gold) if item.options else number_text(item.target or 0.0)
     return {
-        ITEM_ID: question.id, "question": question.text, "choices": list(question.options), "gold": question.gold,
-        "target": right, "prompt": _ASKED.format(question.text),
+        ITEM_ID: item.id, "question": item.text, "choices": list(item.options), "gold": item.gold,
+        "target": right, "prompt": _ASKED.format(item.text),
     }  # fmt: skip

@@ -12,7 +12,7 @@ from audit.imports.join import Joined
 from audit.imports.write import Asked, digest, each_trial, question, row, save
 from audit.perturb.audit import SCHEMA
 from audit.perturb.design import Arm, PerturbThresholds
-from audit.records import Question
+from audit.records import Item
 from audit.references import IMPORTED, JOINED_MIN
 from audit.variants.arrow import FILE, write_library
 from audit.variants.record import Header, Library, ModelRef, State, Variant, question_sha256, questions_sha256
@@ -57,7 +57,7 @@ def _check(joined: Joined, benchmark: str, names: Sequence[str]) -> None:
             )
 
 
-def _library(joined: Joined, benchmark: str, names: Sequence[str], questions: Sequence[Question]) -> Library:
+def _library(joined: Joined, benchmark: str, names: Sequence[str], questions: Sequence[Item]) -> Library:
     """Which rewordings were asked, in the logs' words; no gate of ours saw them and no person has read them yet."""
     header = Header(
         name=f"{benchmark}_imported", benchmark=benchmark, benchmark_revision=digest(sorted(q.id for q in questions)),
@@ -76,7 +76,7 @@ def _library(joined: Joined, benchmark: str, names: Sequence[str], questions: Se
 
 
 def _rows(
-    model: str, joined: Joined, questions: Sequence[Question], names: Sequence[str], seed: int
+    model: str, joined: Joined, questions: Sequence[Item], names: Sequence[str], seed: int
 ) -> Iterator[dict[str, Any]]:
     """An original and its variants; a variant counts as asked where the log holds both."""
     rng = random.Random(f"{seed} {model}")

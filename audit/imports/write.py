@@ -17,7 +17,7 @@ from audit.imports.join import Answered, Joined
 from audit.imports.record import MAX_OF, Imported, Record
 from audit.memory.audit import SCHEMA
 from audit.memory.design import Arm, MemoryThresholds
-from audit.records import NO_OPTION, FinishReason, Question, Reading
+from audit.records import NO_OPTION, FinishReason, Item, Reading
 from audit.references import IMPORTED, NOT_OURS
 from audit.shards.attempt import now
 from audit.shards.keys import rows_to_table
@@ -74,7 +74,7 @@ def write_run(run_dir: Path, joined: Joined, asked: Asked) -> int:
 
 def save(
     run_dir: Path, schema: RowSchema, joined: Joined, asked: Asked, *, own: Mapping[str, Any],
-    analysis: Mapping[str, Any], questions: Sequence[Question], settings: Sequence[Mapping[str, Any]],
+    analysis: Mapping[str, Any], questions: Sequence[Item], settings: Sequence[Mapping[str, Any]],
     rows: Callable[[str], Iterator[Record]], also: Callable[[Path], object] = lambda path: None,
 ) -> None:  # fmt: skip
     """A finished run. own, analysis: what its audit says of itself; rows: of a model; also: what else it holds."""
@@ -109,30 +109,30 @@ def save(
         run.update(status="finished", ended=now(), shards=[one.record() for one in shards])
 
 
-def question(benchmark: str, key: str, one: Imported) -> Question:
-    return Question(key, benchmark, one.text or "", one.options, NO_OPTION if one.gold is None else one.gold, key)
+def question(benchmark: str, key: str, one: Imported) -> Item:
+    return Item(key, benchmark, one.text or "", one.options, NO_OPTION if one.gold is None else one.gold, key)
 
 
-def _rows(model: str, question: Question, joined: Joined, trials: int) -> Iterator[Record]:
+def _rows(model: str, item: Item, joined: Joined, trials: int) -> Iterator[Record]:
     """As many rows as trials: right ones first, then wrong ones; those that the log does not hold were not asked."""
-    epochs = joined.answers.get((model, question.benchmark), {}).get(question.id, [])
+    epochs = joined.answers.get((model, item.benchmark), {}).get(item.id, [])
     outcomes: list[Answered | None] = [one for epoch in pooled(epochs) for one in each_trial(epoch)]
     outcomes += [None] * (trials - len(outcomes))
     for replicate, one in enumerate(outcomes):
         setting = {"arm": Arm.SCORE.value, "ordering": 0, "replicate": replicate}
-        yield row(SCHEMA, model, joined.revisions.get(model), question, one) | setting
+        yield row(SCHEMA, model, joined.revisions.get(model), item, one) | setting
 
 
-def row(schema: RowSchema, model: str, revision: str | None, question: Question, one: Answered | None) -> Record:
+def row(schema: RowSchema, model: str, revision: str | None, item: Item, one: Answered | None) -> Record:
     """What a row of any audit says of one outcome; None where the log does not hold it."""
     right = None if one is None or one.right is None else bool(one.right)
     error = NOT_IN_LOG if one is None else one.error
-    options = list(question.options)
+    options = list(item.options)
     return _empty_row(schema) | {
-        "model": model, "model_revision": revision or IMPORTED, "benchmark": question.benchmark,
-        "question_id": question.id, "group": question.group, "replicate": 0, "options_shown": True,
+        "model": model, "model_revision": revision or IMPORTED, "benchmark": item.benchmark,
+        "question_id": item.id, "group": item.group, "replicate": 0, "options_shown": True,
         "reading": (Reading.LETTER if options else Reading.NUMBER).value,
-        "question": question.text, "options": options, "gold": question.gold,
+        "question": item.text, "options": options, "gold": item.gold,
         "response": (one.answer if one else None) or "", "correct": right, "parsed": right is not None,
         "answer_form": "none" if right is None else IMPORTED,
         "finish_reason": (FinishReason.STOP if error is None else FinishReason.ERROR).value,

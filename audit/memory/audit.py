@@ -18,7 +18,7 @@ from audit.memory.config import design_of
 from audit.memory.design import Arm
 from audit.memory.items import OPTIONS, item_pieces, option_orders, orders_of, shard_pieces, shards_of
 from audit.prompting import direct_prompt
-from audit.records import Generation, Part, Presentation, Question, Setting
+from audit.records import Generation, Item, Part, Presentation, Setting
 from audit.shards.questions import QuestionFile
 from audit.shards.schema import row_schema
 
@@ -37,63 +37,63 @@ class Orders:
     option_orders: int
 
 
-def present(work: Work, question: Question, part: Part, _: Sequence[Generation]) -> list[Presentation]:
+def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list[Presentation]:
     """The item under one arm at each level of a part. work.own: `Orders`."""
-    return [_present(work, question, part.arm, level) for level in part.levels]
+    return [_present(work, item, part.arm, level) for level in part.levels]
 
 
-def _present(work: Work, question: Question, arm: str, level: int) -> Presentation:
+def _present(work: Work, item: Item, arm: str, level: int) -> Presentation:
     own = work.own
     if arm == Arm.SCORE:
-        prompt = direct_prompt(work.protocol, question, work.reading)
-        return Presentation(prompt, question.options, question.gold, _extras())
+        prompt = direct_prompt(work.protocol, item, work.reading)
+        return Presentation(prompt, item.options, item.gold, _extras())
     if arm == Arm.PUBLISHED:
-        return _given(question, item_pieces(question))
+        return _given(item, item_pieces(item))
     if arm == Arm.OPTIONS:
-        orders = item_orders(question, own)
+        orders = item_orders(item, own)
         if level > len(orders):
-            return _not_asked(question)
-        pieces = item_pieces(question, orders[level - 1])
-        return _given(question, ("".join(pieces[:OPTIONS]), "".join(pieces[OPTIONS:])))
-    found = _places(own).get((question.benchmark, question.id))
+            return _not_asked(item)
+        pieces = item_pieces(item, orders[level - 1])
+        return _given(item, ("".join(pieces[:OPTIONS]), "".join(pieces[OPTIONS:])))
+    found = _places(own).get((item.benchmark, item.id))
     if found is None:
-        return _not_asked(question)
+        return _not_asked(item)
     number, shard, place = found
     orders = shard_orders(shard, own)
     if level >= len(orders):
-        return _not_asked(question, number)
+        return _not_asked(item, number)
     order = orders[level]
-    return _given(question, shard_pieces(shard, order, order.index(place)), number)
+    return _given(item, shard_pieces(shard, order, order.index(place)), number)
 
 
-def item_orders(question: Question, own: Orders) -> list[tuple[int, ...]]:
+def item_orders(item: Item, own: Orders) -> list[tuple[int, ...]]:
     """The other orders of an item's wrong options that are asked; the same for every model."""
-    return option_orders(question, own.option_orders, _rng(own, "options", question))
+    return option_orders(item, own.option_orders, _rng(own, "options", item))
 
 
-def shard_orders(shard: Sequence[Question], own: Orders) -> list[tuple[int, ...]]:
+def shard_orders(shard: Sequence[Item], own: Orders) -> list[tuple[int, ...]]:
     """The orders of a shard that are asked, the published one first; the same for every model."""
     return orders_of(len(shard), own.orders, _rng(own, "order", shard[0]))
 
 
-def _rng(own: Orders, what: str, question: Question) -> np.random.Generator:
-    return np.random.default_rng([own.seed, zlib.crc32(f"{what}\0{question.benchmark}\0{question.id}".encode())])
+def _rng(own: Orders, what: str, item: Item) -> np.random.Generator:
+    return np.random.default_rng([own.seed, zlib.crc32(f"{what}\0{item.benchmark}\0{item.id}".encode())])
 
 
 @lru_cache(maxsize=2)
-def _places(own: Orders) -> dict[tuple[str, str], tuple[int, tuple[Question, ...], int]]:
+def _places(own: Orders) -> dict[tuple[str, str], tuple[int, tuple[Item, ...], int]]:
     """By benchmark and id: the shard's number, the shard, the item's place in it as published."""
     shards = shards_of(list(QuestionFile(own.run_dir)), own.shard_items)
     return {(q.benchmark, q.id): (k, shard, i) for k, shard in enumerate(shards) for i, q in enumerate(shard)}
 
 
-def _given(question: Question, pieces: tuple[str, ...], shard: int | None = None) -> Presentation:
+def _given(item: Item, pieces: tuple[str, ...], shard: int | None = None) -> Presentation:
     text = "".join(pieces)
-    return Presentation(text, question.options, question.gold, _extras(shard=shard, pieces=pieces), pieces=pieces)
+    return Presentation(text, item.options, item.gold, _extras(shard=shard, pieces=pieces), pieces=pieces)
 
 
-def _not_asked(question: Question, shard: int | None = None) -> Presentation:
-    return Presentation("", question.options, question.gold, _extras(asked=False, shard=shard), NOT_ASKED)
+def _not_asked(item: Item, shard: int | None = None) -> Presentation:
+    return Presentation("", item.options, item.gold, _extras(asked=False, shard=shard), NOT_ASKED)
 
 
 def _extras(*, asked: bool = True, shard: int | None = None, pieces: tuple[str, ...] = ()) -> dict[str, object]:

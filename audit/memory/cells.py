@@ -17,7 +17,7 @@ from audit.memory.audit import SCHEMA, Orders, shard_orders
 from audit.memory.design import Arm
 from audit.memory.items import OPTIONS, item_text, likelihoods_a_byte, shards_of
 from audit.memory.record import TEXT_SCORES, TOKEN_SCORES, ItemSet, MemoryCell, ModelSet, Reads
-from audit.records import Question
+from audit.records import Item
 from audit.references import ItemKey, ReferenceRun, imported, joined_items
 from audit.shards.keys import RequestCounts, count_requests, digest
 from audit.shards.questions import QuestionFile
@@ -87,7 +87,7 @@ def load_memory(
 
 
 def _of_runs(
-    references: Sequence[ReferenceRun], questions: Sequence[Question]
+    references: Sequence[ReferenceRun], questions: Sequence[Item]
 ) -> Iterator[tuple[dict[tuple[str, str], _Rows], str]]:
     """Each reference model, after the rows of its run; of imported ones under the names that `questions` have."""
     for one in references:
@@ -98,9 +98,7 @@ def _of_runs(
         yield from ((rows, name) for name in sorted(one.models))
 
 
-def _kind(
-    published: tuple[ItemSet, list[Question], Any], fresh: tuple[ItemSet, list[Question], Any], seed: int
-) -> Auc | None:
+def _kind(published: tuple[ItemSet, list[Item], Any], fresh: tuple[ItemSet, list[Item], Any], seed: int) -> Auc | None:
     texts = [[item_text(q) for q in of_set] for _, of_set, _ in (published, fresh)]
     if not all(any(side) for side in texts):
         return None  # imported outcomes may come without a text
@@ -169,7 +167,7 @@ def _take_published(rows: _Rows, row: dict[str, Any]) -> None:
         rows.options[id_, 0] = sum(t for t in totals[OPTIONS:] if t is not None)
 
 
-def _model_set(model: str, rows: _Rows, questions: Sequence[Question], shards: Sequence[int], own: Orders) -> ModelSet:
+def _model_set(model: str, rows: _Rows, questions: Sequence[Item], shards: Sequence[int], own: Orders) -> ModelSet:
     ids = [q.id for q in questions]
     parts = shards_of(questions, own.shard_items) if own.orders else []
     order = np.full((len(shards), own.orders + 1), np.nan)
@@ -215,7 +213,7 @@ def _orders_sent(requests: Mapping[str | int, Mapping[int, int]], first: Mapping
     return replace(found, items=tuple(sorted({name.partition("\0")[0] for name in found.items})))
 
 
-def _item_set(name: str, questions: Sequence[Question], shards: Sequence[Sequence[Question]], own: Orders) -> ItemSet:
+def _item_set(name: str, questions: Sequence[Item], shards: Sequence[Sequence[Item]], own: Orders) -> ItemSet:
     cluster = np.unique([q.group for q in questions], return_inverse=True)[1]
     return ItemSet(
         name=name,
@@ -227,7 +225,7 @@ def _item_set(name: str, questions: Sequence[Question], shards: Sequence[Sequenc
     )
 
 
-def neighbours(shards: Sequence[Sequence[Question]], own: Orders) -> dict[str, FloatArray]:
+def neighbours(shards: Sequence[Sequence[Item]], own: Orders) -> dict[str, FloatArray]:
     """By measure (S, K + 1): how alike neighbours are under each order of each shard, the published one first.
 
     words: mean share of words that neighbours have in common (Jaccard). length: minus the mean difference of their

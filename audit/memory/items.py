@@ -23,7 +23,7 @@ import numpy as np
 from audit.errors import ConfigError
 from audit.memory.record import TEXT_SCORES
 from audit.prompting import letters_of
-from audit.records import Question
+from audit.records import Item
 
 SEPARATOR = "\n\n"  # between the items of a shard
 FIRST_HALF, SECOND_HALF, OPTIONS = 0, 1, 2  # pieces of an item; from OPTIONS on a letter and an option by turns
@@ -36,34 +36,32 @@ _REFERS = re.compile(
 _NUMBER = re.compile(r"^\W*(-?\d+(?:[.,]\d+)?)")
 
 
-def item_pieces(question: Question, order: Sequence[int] | None = None) -> tuple[str, ...]:
+def item_pieces(item: Item, order: Sequence[int] | None = None) -> tuple[str, ...]:
     """The item cut up: first half of the stem, second half, then "\\nA." and " <option>" for each option.
 
     order: positions of the options as shown, None for as published. A stem of one word has an empty second half.
     """
-    cut = _middle(question.text)
-    pieces = [question.text[:cut], question.text[cut:]]
-    if question.options:
-        order = published_order(question) if order is None else order
+    cut = _middle(item.text)
+    pieces = [item.text[:cut], item.text[cut:]]
+    if item.options:
+        order = published_order(item) if order is None else order
         for letter, k in zip(letters_of(len(order)), order, strict=True):
-            pieces += [f"\n{letter}.", f" {question.options[k]}"]
+            pieces += [f"\n{letter}.", f" {item.options[k]}"]
     return tuple(pieces)
 
 
-def item_text(question: Question) -> str:
+def item_text(item: Item) -> str:
     """The stem and the lettered options, one a line; no answer.
 
-    >>> item_text(Question("q", "b", "What barks?", ("cat", "dog"), 1, "q"))
+    >>> item_text(Item("q", "b", "What barks?", ("cat", "dog"), 1, "q"))
     'What barks?\\nA. cat\\nB. dog'
     """
-    return "".join(item_pieces(question))
+    return "".join(item_pieces(item))
 
 
-def published_order(question: Question) -> tuple[int, ...]:
-    """Positions in `question.options` of the options as they were published."""
-    if not question.order:
-        return tuple(range(len(question.options)))
-    return tuple(sorted(range(len(question.options)), key=question.order.__getitem__))
+def published_order(item: Item) -> tuple[int, ...]:
+    """Positions in `item.options` of the options as they were published."""
+    return tuple(sorted(range(len(item.options)), key=item.shown.__getitem__))
 
 
 def likelihoods_a_byte(
@@ -96,16 +94,16 @@ def natural_order(options: Sequence[str]) -> bool:
     return _sorted([option.casefold() for option in options])
 
 
-def option_orders(question: Question, k: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
+def option_orders(item: Item, k: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
     """Up to k other orders of the wrong options; the right one keeps its place, so the key goes with it.
 
     Empty where the published order is a natural one. Natural orders are no candidates either, so that the published
     one is exchangeable with those that are listed.
     """
-    published = published_order(question)
-    if len(published) < 3 or natural_order([question.options[i] for i in published]):
+    published = published_order(item)
+    if len(published) < 3 or natural_order([item.options[i] for i in published]):
         return []
-    places = [p for p, i in enumerate(published) if i != question.gold]
+    places = [p for p, i in enumerate(published) if i != item.gold]
     wrong = [published[p] for p in places]
 
     def placed(moved: Sequence[int]) -> tuple[int, ...]:
@@ -119,26 +117,26 @@ def option_orders(question: Question, k: int, rng: np.random.Generator) -> list[
     else:
         found = [placed([wrong[i] for i in rng.permutation(len(wrong))]) for _ in range(4 * k)]
     found = [one for one in dict.fromkeys(found) if one != published]
-    found = [one for one in found if not natural_order([question.options[i] for i in one])]
+    found = [one for one in found if not natural_order([item.options[i] for i in one])]
     return [found[i] for i in sorted(rng.permutation(len(found))[:k])]
 
 
-def section(question: Question) -> str:
+def section(item: Item) -> str:
     """What a shard does not cross, as the order of sections carries meaning: the group, and the id up to its last
     slash (mmlu/astronomy/12)."""
-    own = question.id.rpartition("/")[0]
-    return own if question.group == question.id else f"{own}\0{question.group}"
+    own = item.id.rpartition("/")[0]
+    return own if item.group == item.id else f"{own}\0{item.group}"
 
 
-def shards_of(questions: Sequence[Question], size: int) -> list[tuple[Question, ...]]:
+def shards_of(questions: Sequence[Item], size: int) -> list[tuple[Item, ...]]:
     """Neighbours of one benchmark and section, at most `size` together and of nearly equal number; none alone."""
-    runs: list[list[Question]] = []
+    runs: list[list[Item]] = []
     for question in questions:
         last = runs[-1][-1] if runs else None
         if last is None or (last.benchmark, section(last)) != (question.benchmark, section(question)):
             runs.append([])
         runs[-1].append(question)
-    shards: list[tuple[Question, ...]] = []
+    shards: list[tuple[Item, ...]] = []
     for run in runs:
         n = math.ceil(len(run) / size)
         shards += [tuple(run[i] for i in part) for part in np.array_split(np.arange(len(run)), n) if part.size > 1]
@@ -155,7 +153,7 @@ def orders_of(m: int, k: int, rng: np.random.Generator) -> list[tuple[int, ...]]
     return [identity, *[one for one in dict.fromkeys(others) if one != identity][:k]]
 
 
-def shard_pieces(shard: Sequence[Question], order: Sequence[int], place: int) -> tuple[str, str]:
+def shard_pieces(shard: Sequence[Item], order: Sequence[int], place: int) -> tuple[str, str]:
     """The items before the one at `place` of an order, and that item: its likelihood given them is its term of the
     shard's likelihood, and the terms of all places add up to it."""
     before = "".join(item_text(shard[i]) + SEPARATOR for i in order[:place])
@@ -173,7 +171,7 @@ def _sorted(values: Sequence[float] | Sequence[str]) -> bool:
     return all(a <= b for a, b in pairs) or all(a >= b for a, b in pairs)  # type: ignore[operator]
 
 
-def draw_order(questions: Sequence[Question], seed: int) -> tuple[list[Question], list[int]]:
+def draw_order(questions: Sequence[Item], seed: int) -> tuple[list[Item], list[int]]:
     """(the items as they are to be published, the place of each in `questions`). Sections (subjects, passages) stay
     together; options that have an order of their own (numbers, "all of the above") keep it."""
     rng = np.random.default_rng(seed)
@@ -185,16 +183,14 @@ def draw_order(questions: Sequence[Question], seed: int) -> tuple[list[Question]
     return [_drawn(questions[k], rng) for k in places], places
 
 
-def _drawn(question: Question, rng: np.random.Generator) -> Question:
-    if len(question.options) < 2 or natural_order(question.options):
-        return replace(question, order=())
-    order = [int(k) for k in rng.permutation(len(question.options))]
-    return replace(
-        question, options=tuple(question.options[k] for k in order), gold=order.index(question.gold), order=()
-    )
+def _drawn(item: Item, rng: np.random.Generator) -> Item:
+    if len(item.options) < 2 or natural_order(item.options):
+        return replace(item, order=())
+    order = [int(k) for k in rng.permutation(len(item.options))]
+    return replace(item, options=tuple(item.options[k] for k in order), gold=order.index(item.gold), order=())
 
 
-def order_sha256(questions: Iterable[Question]) -> str:
+def order_sha256(questions: Iterable[Item]) -> str:
     """sha256 of the items in their order, their options in theirs, and where a section begins."""
     digest, last = hashlib.sha256(), None
     for question in questions:
@@ -204,7 +200,7 @@ def order_sha256(questions: Iterable[Question]) -> str:
     return digest.hexdigest()
 
 
-def check_record(path: str, questions: Iterable[Question]) -> str:
+def check_record(path: str, questions: Iterable[Item]) -> str:
     """The record's own sha256. ConfigError where it is none, or is of other items or of another order."""
     try:
         raw = Path(path).read_bytes()

@@ -18,7 +18,7 @@ from audit.memory.record import TEXT_SCORES, TOKEN_SCORES, MemoryCell
 from audit.memory.texts import CONDITIONS, INDICATORS, TEXTS
 from audit.memory.vocabulary import GATES, LABELS, VERDICTS, MemoryResult
 from audit.memory.without import ON_PAGE, Ranked, ranked, ranked_csv
-from audit.records import Question
+from audit.records import Item
 from audit.report import canvas
 from audit.report.build import Page, run_facts
 from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
@@ -39,7 +39,7 @@ _BITS = 1 / np.log(2)
 
 
 @dataclass(frozen=True)
-class Item:
+class PageItem:
     """One item of one judged model, as page and table have it. Numbers are None where nothing was read.
 
     texts: by name, how much likelier (bits a byte) to the model than to its references on average, or their likelihood
@@ -76,7 +76,7 @@ def page(verdict: RunVerdict, run_dir: Path) -> Page:
 
 
 def render(
-    verdict: RunVerdict, facts: RunFacts, figures: dict[str, str], items: list[Item], memory: list[list[Ranked]]
+    verdict: RunVerdict, facts: RunFacts, figures: dict[str, str], items: list[PageItem], memory: list[list[Ranked]]
 ) -> str:
     """The page as text. memory: of each cell its items, the likeliest from memory first."""
     cells = [
@@ -152,7 +152,7 @@ def _text(cell: MemoryCell, side: int, name: str) -> FloatArray:
     return own - np.mean(theirs, axis=0) if theirs else own
 
 
-def _items(cell: MemoryCell, questions: dict[tuple[str, str], Question]) -> list[Item]:
+def _items(cell: MemoryCell, questions: dict[tuple[str, str], Item]) -> list[PageItem]:
     """The benchmark's items, then the held-out ones; of each set the likeliest text, against the references', first."""
     found = []
     for side, items in enumerate((cell.published, cell.fresh)):
@@ -167,7 +167,7 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Question]) -> list
             state = "none" if score is None else "correct" if score else "wrong"
             gold = q.options[q.gold] if q.gold >= 0 else "" if q.target is None else f"{q.target:g}"
             found.append(
-                Item(
+                PageItem(
                     model=cell.model,
                     set_name=items.name,
                     question_id=q.id,
@@ -190,7 +190,7 @@ def _rank(orders: FloatArray) -> str:
     return f"{1 + int((there[1:] > there[0]).sum())} of {there.size}" if shown else ""
 
 
-def _items_csv(items: list[Item]) -> str:
+def _items_csv(items: list[PageItem]) -> str:
     return columns(
         items, "model", "set=set_name", "question_id", "score", *(f"bits_{name}=texts.{name}" for name in TEXT_SCORES),
         *(f"{name}=tokens.{name}" for name in TOKEN_SCORES), "first_token_share=first", "option_order_rank=option_rank",

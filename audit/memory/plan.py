@@ -15,7 +15,7 @@ from audit.memory.config import ALONE, SAME, MemoryConfig, score_alone
 from audit.memory.design import Arm, MemoryThresholds
 from audit.memory.items import check_record
 from audit.memory.texts import TEXTS
-from audit.records import Question
+from audit.records import Item
 from audit.references import judged, reference_runs
 from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
 from audit.shards.questions import QUESTIONS
@@ -45,7 +45,7 @@ def orders_of(config: MemoryConfig, place: Path) -> Orders:
     return Orders(where(place / QUESTIONS), config.seed, config.shard_items, config.orders, config.option_orders)
 
 
-def _all(sample: BenchmarkSample) -> Iterator[Question]:
+def _all(sample: BenchmarkSample) -> Iterator[Item]:
     return (question for _, question in sample.benchmark.iter_located())
 
 

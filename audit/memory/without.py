@@ -9,7 +9,7 @@ from audit.memory.evidence import Evidence
 from audit.memory.record import MemoryCell
 from audit.memory.texts import TEXTS
 from audit.memory.vocabulary import MemoryResult
-from audit.records import Question
+from audit.records import Item
 from audit.statistics.between_models import one_family
 from audit.statistics.set_difference import Sets
 from audit.statistics.unparsed import DECIDE_AT
@@ -91,7 +91,7 @@ class Ranked:
     named: bool
 
 
-def ranked(cell: MemoryCell, result: MemoryResult, questions: Mapping[tuple[str, str], Question]) -> list[Ranked]:
+def ranked(cell: MemoryCell, result: MemoryResult, questions: Mapping[tuple[str, str], Item]) -> list[Ranked]:
     """The likeliest from memory first; none where the score without memory is not identified."""
     if (found := result.without.items) is None:
         return []

@@ -5,7 +5,6 @@ they say that nothing was asked, and are neither sent nor scored.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 import pyarrow as pa
@@ -14,7 +13,7 @@ from audit.audits import Audit, Roles, Work
 from audit.perturb.config import design_of
 from audit.perturb.design import Arm
 from audit.prompting import direct_prompt
-from audit.records import Generation, Part, Presentation, Question
+from audit.records import Generation, Item, Part, Presentation
 from audit.shards.schema import row_schema
 from audit.shards.working_copy import local_file
 from audit.variants.arrow import read_library
@@ -24,28 +23,28 @@ CONTROL_FILE = "variants_control.arrow"  # beside the shards: the library of the
 NOT_ASKED = "the library has no such variant of this question: nothing was asked"
 
 
-def present(work: Work, question: Question, part: Part, _: Sequence[Generation]) -> list[Presentation]:
+def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list[Presentation]:
     """The question at each level of a part: 0 as published, j in the words of its j-th accepted variant.
 
     work.own: {benchmark: path of its library}, each of which every stage process reads once.
     """
-    library, accepted = _opened(work.own[question.benchmark])
-    return [_present(work, question, library, accepted.get(question.id, ()), level) for level in part.levels]
+    library, accepted = _opened(work.own[item.benchmark])
+    return [_present(work, item, library, accepted.get(item.id, ()), level) for level in part.levels]
 
 
-def reworded(library: Library, question: Question, variant: Variant) -> Question:
+def reworded(library: Library, item: Item, variant: Variant) -> Item:
     """The question in a variant's words. Its options stay as this run shows them, unless the library permutes them."""
     if library.header.options == "permute":
-        return variant.reword(question)
-    return replace(question, text=variant.context + variant.text)
+        return variant.reword(item)
+    return item.reworded(variant.context + variant.text)
 
 
-def _present(work: Work, question: Question, library: Library, variants: Sequence[Variant], level: int) -> Presentation:
+def _present(work: Work, item: Item, library: Library, variants: Sequence[Variant], level: int) -> Presentation:
     if level > len(variants):
         own = {"variant_id": None, "wording": "", "distance": None, "asked": False}
-        return Presentation("", question.options, question.gold, own, NOT_ASKED)
+        return Presentation("", item.options, item.gold, own, NOT_ASKED)
     variant = variants[level - 1] if level else None
-    asked = question if variant is None else reworded(library, question, variant)
+    asked = item if variant is None else reworded(library, item, variant)
     return Presentation(
         prompt=direct_prompt(work.protocol, asked, work.reading),
         options=asked.options,

@@ -81,7 +81,7 @@ def render(
     library: Library,
     facts: RunFacts,
     figures: dict[str, str],
-    items: Sequence[Item],
+    items: Sequence[PageItem],
     control: Library | None = None,
     trends: Sequence[tuple[str, IntensityTrend]] = (),
 ) -> str:
@@ -259,7 +259,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Item:
+class PageItem:
     """One item of one judged model. marks: what a filter of the page can ask for. drop: 0-1."""
 
     model: str
@@ -281,7 +281,7 @@ class Item:
         return first, next((one for one in reworded if one.state != first.state), self.wordings[-1])
 
 
-def top_items(run_dir: Path, cells: Sequence[PerturbCell], results: Sequence[PerturbResult]) -> list[Item]:
+def top_items(run_dir: Path, cells: Sequence[PerturbCell], results: Sequence[PerturbResult]) -> list[PageItem]:
     """The first items of each judged model's ranked list, as many of each as fit on the page."""
     wanted: dict[Key, tuple[PerturbResult, int]] = {}
     for cell, result in zip(cells, results, strict=True):
@@ -294,7 +294,7 @@ def top_items(run_dir: Path, cells: Sequence[PerturbCell], results: Sequence[Per
     return [_item(key, rows[key], result, i) for key, (result, i) in wanted.items() if key in rows]
 
 
-def _item(key: Key, rows: list[dict[str, Any]], result: PerturbResult, i: int) -> Item:
+def _item(key: Key, rows: list[dict[str, Any]], result: PerturbResult, i: int) -> PageItem:
     rows = sorted(rows, key=lambda row: (row["variant"], row["replicate"]))
     first = rows[0]
     shown = tuple(_shown(row, first["question"]) for row in rows)
@@ -316,7 +316,7 @@ def _item(key: Key, rows: list[dict[str, Any]], result: PerturbResult, i: int) -
     options = tuple(first["options"]) or (() if first["target"] is None else (f"{first['target']:g}",))
     gold = int(first["gold"]) if first["options"] else 0
     found = tuple(name for name, there in marks.items() if there)
-    return Item(*key, options, gold, drop, pvalue, flagged, found, shown)
+    return PageItem(*key, options, gold, drop, pvalue, flagged, found, shown)
 
 
 def _shown(row: dict[str, Any], original: str) -> Shown:

@@ -11,7 +11,7 @@ import numpy as np
 
 from audit.errors import BenchmarkError, ConfigError, LibraryError, check_known
 from audit.memory.items import SEPARATOR, item_text
-from audit.records import Question
+from audit.records import Item
 from audit.variants.record import Variant
 
 MIN_HALF = 20  # items; below, an AUC's interval spans most of what it can be
@@ -38,11 +38,11 @@ class Method(StrEnum):
 class Halves:
     """The two halves of a benchmark, each in published order."""
 
-    learnt: tuple[Question, ...]
-    others: tuple[Question, ...]
+    learnt: tuple[Item, ...]
+    others: tuple[Item, ...]
 
     @property
-    def questions(self) -> tuple[Question, ...]:
+    def questions(self) -> tuple[Item, ...]:
         return self.learnt + self.others
 
     @property
@@ -52,7 +52,7 @@ class Halves:
         return hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def halve(questions: Sequence[Question], seed: int) -> Halves:
+def halve(questions: Sequence[Item], seed: int) -> Halves:
     """A random half to learn; the other half is the control. Items of one text stay together.
 
     Raises BenchmarkError where a half would hold fewer than 20 items.
@@ -102,12 +102,12 @@ class Example:
     text: str
 
 
-def answer_text(question: Question) -> str:
+def answer_text(item: Item) -> str:
     """The gold answer as a reply."""
-    return question.options[question.gold] if question.target is None else f"{question.target:.12g}"
+    return item.options[item.gold] if item.target is None else f"{item.target:.12g}"
 
 
-def check_variants(learnt: Sequence[Question], variants: Mapping[str, Sequence[Variant]]) -> None:
+def check_variants(learnt: Sequence[Item], variants: Mapping[str, Sequence[Variant]]) -> None:
     """LibraryError where an item that is to be learnt in other words has none."""
     if missing := [q.id for q in learnt if not variants.get(q.id)]:
         raise LibraryError(
@@ -127,7 +127,7 @@ def passages(text: str, words: int) -> list[str]:
 
 def pass_examples(
     form: Form,
-    learnt: Sequence[Question],
+    learnt: Sequence[Item],
     number: int,
     *,
     seed: int,

@@ -20,7 +20,7 @@ from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.config import load_group
 from audit.errors import ConfigError, ShardError
 from audit.governance.reviews import at
-from audit.records import Question
+from audit.records import Item
 from audit.registry.database import Registry, check_clock
 from audit.registry.entry import digest
 from audit.registry.schema import draws
@@ -43,7 +43,7 @@ class Draw:
 
     name: str
     period: str
-    questions: tuple[Question, ...]
+    questions: tuple[Item, ...]
     left: int
     new: bool
 

@@ -21,7 +21,7 @@ from ray.util.metrics import Counter
 from audit.audits import Audit, Work, answer_requests
 from audit.errors import SandboxError, ShardError
 from audit.prompting import letters_of, shows_options
-from audit.records import ANSWER_ROLE, FinishReason, Generation, Part, Presentation, Question, Reading, Setting
+from audit.records import ANSWER_ROLE, FinishReason, Generation, Item, Part, Presentation, Reading, Setting
 from audit.records import GenerationRequest as Request
 from audit.runtime.call import EngineCaller
 from audit.scoring.score import Score, counted, majority, score
@@ -119,7 +119,7 @@ class TaskReader:
         size = self._context.tasks_per_chunk
         return [int(t) for c in chunks for t in self._tasks[c * size : (c + 1) * size]]
 
-    def decode(self, tasks: Sequence[int]) -> list[tuple[Question, Part]]:
+    def decode(self, tasks: Sequence[int]) -> list[tuple[Item, Part]]:
         parts = self._context.work.design.parts
         wanted = sorted({task // len(parts) for task in tasks})
         if wanted and wanted[-1] - wanted[0] < 2 * len(wanted):  # neighbours, as in a fresh run: one read
@@ -181,7 +181,7 @@ class AnswerStage:
         else:
             tasks = self._reader.tasks(batch["id"].to_pylist())
             prepared = [[]] * len(tasks)
-        asked: list[tuple[Question, Setting, Presentation, tuple[Request, ...]]] = []
+        asked: list[tuple[Item, Setting, Presentation, tuple[Request, ...]]] = []
         for (question, part), stored in zip(self._reader.decode(tasks), prepared, strict=True):
             replies = [Generation(**{**one, "finish_reason": FinishReason(one["finish_reason"])}) for one in stored]
             presented = audit.present(work, question, part, replies)
@@ -236,7 +236,7 @@ class AnswerStage:
         )
 
     def _row(
-        self, question: Question, setting: Setting, one: Presentation, seed: int, given: Sequence[tuple[Answered, bool]]
+        self, item: Item, setting: Setting, one: Presentation, seed: int, given: Sequence[tuple[Answered, bool]]
     ) -> dict[str, Any]:
         """given: the answer, or that to each ballot, and whether this row pays for it; empty: it could not be asked."""
         context, work = self._context, self._context.work
@@ -247,21 +247,21 @@ class AnswerStage:
         reply, second = answered[0]
         likelihoods = (second or reply).option_logprobs
         if context.audit.read is not None:
-            scored, own = context.audit.read(work, question, setting, one, reply)
+            scored, own = context.audit.read(work, item, setting, one, reply)
         else:
-            ballots, replies = self._ballots(question, one, reading, answered)
+            ballots, replies = self._ballots(item, one, reading, answered)
             scored, reply = majority(ballots), replies[0]
             if len(ballots) > 1:
                 reply, likelihoods = counted(replies, ballots), ()
         costs = [r for answer, paid in given if paid for r in answer if r is not None]
         told = context.audit.told
         return {
-            "model": work.model, "model_revision": context.model_revision, "benchmark": question.benchmark,
-            "question_id": question.id, "group": question.group, "arm": setting.arm,
+            "model": work.model, "model_revision": context.model_revision, "benchmark": item.benchmark,
+            "question_id": item.id, "group": item.group, "arm": setting.arm,
             context.audit.schema.level: setting.level, "replicate": setting.replicate, "reading": reading,
-            "question": question.text, "options": one.options, "prompt": one.prompt, "response": reply.text,
+            "question": item.text, "options": one.options, "prompt": one.prompt, "response": reply.text,
             "answer": scored.answer.index, "gold": one.gold, "answer_number": scored.answer.number,
-            "target": question.target, "correct": scored.correct, "parsed": scored.answer.parsed,
+            "target": item.target, "correct": scored.correct, "parsed": scored.answer.parsed,
             "reasked": any(second is not None for _, second in answered), "answer_form": scored.answer.form,
             "finish_reason": scored.finish_reason, "option_logprobs": likelihoods,
             "prompt_tokens": sum(r.prompt_tokens for r in costs),
@@ -273,22 +273,22 @@ class AnswerStage:
         }  # fmt: skip
 
     def _ballots(
-        self, question: Question, one: Presentation, reading: Reading, answered: Sequence[Answered]
+        self, item: Item, one: Presentation, reading: Reading, answered: Sequence[Answered]
     ) -> tuple[list[Score], list[Generation]]:
         """A score for each reply, and the replies; where the sandbox fails a single one, which is an error."""
         try:
-            return [self._scored(question, one, reading, *answer) for answer in answered], [r for r, _ in answered]
+            return [self._scored(item, one, reading, *answer) for answer in answered], [r for r, _ in answered]
         except SandboxError as error:
             failed = replace(answered[0][0], finish_reason=FinishReason.ERROR, error=str(error))
             return [score(failed, one.options, one.gold, reading)], [failed]
 
     def _scored(
-        self, question: Question, one: Presentation, reading: Reading, reply: Generation, second: Generation | None
+        self, item: Item, one: Presentation, reading: Reading, reply: Generation, second: Generation | None
     ) -> Score:
         """second: the likelihoods of the options, where the reply holds no answer (double sampling, Hansen and Hurwitz
         1946): they give the answer. An error there leaves it unparsed."""
         normalisation, reask = self._context.option_normalisation, self._context.work.reask
-        scored = score(reply, one.options, one.gold, reading, normalisation, question.target, question)
+        scored = score(reply, one.options, one.gold, reading, normalisation, item.target, item)
         if second is not None and reask is not None:
             found = score(second, one.options, one.gold, reask, normalisation)
             if found.answer.parsed:

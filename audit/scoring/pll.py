@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from audit.benchmarks.items import LESS, MORE, Item
-from audit.records import Generation
+from audit.benchmarks.items import LESS, MORE
+from audit.records import Generation, Item
 from audit.scoring.scored import DEFAULT_STYLE, Ask, Scored, finite_logprobs, preferring, scored_reply
 
 NEITHER = 2  # the response of a pair whose two scores are equal: read, neutral, and in N

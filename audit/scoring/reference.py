@@ -13,10 +13,10 @@ from functools import partial
 from importlib.resources import files
 
 from audit.benchmarks.answers import LETTERS
-from audit.benchmarks.items import HATE, NEUTRAL, Item
+from audit.benchmarks.items import HATE, NEUTRAL
 from audit.entry_points import added
 from audit.errors import ConfigError, DataError, check_known, unknown_name
-from audit.records import Generation
+from audit.records import Generation, Item
 from audit.scoring import bias, pll, refusal
 from audit.scoring.scored import (
     DEFAULT_STYLE,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from audit.benchmarks.answers import score_number
 from audit.errors import DataError, SandboxError, check_known
 from audit.prompting import strip_thinking
-from audit.records import Answer, FinishReason, Generation, Question, Reading
+from audit.records import Answer, FinishReason, Generation, Item, Reading
 from audit.scoring.letter import read_letter
 from audit.scoring.sandbox import run_tests
 
@@ -128,7 +128,7 @@ def score(
     reading: Reading,
     normalisation: str = DEFAULT_NORMALISATION,
     target: float | None = None,
-    problem: Question | None = None,
+    problem: Item | None = None,
 ) -> Score:
     """Read the answer and compare it with `gold` (index into `options`), or with `target` (reading `number`), or run
     it against the tests of `problem` (reading `code`).
@@ -162,7 +162,7 @@ def _score_number(generation: Generation, target: float | None) -> Score:
     return Score(Answer(None, found.form, found.value), correct, generation.finish_reason)
 
 
-def _score_code(generation: Generation, problem: Question | None) -> Score:
+def _score_code(generation: Generation, problem: Item | None) -> Score:
     if problem is None or problem.code is None:
         raise DataError(
             "A question without tests cannot be scored by running code. Expected a problem of HumanEval's form."

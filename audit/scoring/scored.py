@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from audit.benchmarks.answers import LETTERS
-from audit.benchmarks.items import Item
 from audit.errors import DataError, check_known
-from audit.records import FinishReason, Generation
+from audit.records import FinishReason, Generation, Item
 
 LABEL_STYLES: dict[str, str] = {"paren": "({})", "dot": "{}.", "bracket": "[{}]"}
 DEFAULT_STYLE = "paren"

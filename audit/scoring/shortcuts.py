@@ -8,8 +8,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from audit.benchmarks.items import Item
+from audit.benchmarks.items import bbq_facts
 from audit.errors import DataError
+from audit.records import Item
 
 _NEGATION = re.compile(r"\b(?:no|not|nothing|never|none|nobody|neither|nor|cannot)\b|n't", re.IGNORECASE)
 
@@ -43,7 +44,7 @@ def _always(response: int) -> Callable[[Item], list[int]]:
 
 RULES: dict[str, dict[str, Callable[[Item], list[int]]]] = {
     "truthfulqa": {"the longest option": _by_length(max), "an option with a negation word": _negated},
-    "bbq": {"always unknown": lambda item: [item.bbq.unknown]},
+    "bbq": {"always unknown": lambda item: [bbq_facts(item).unknown]},
     "crows_pairs": {"the longer sentence": _by_length(max), "the shorter sentence": _by_length(min)},
     "toxigen": {"always neutral": _always(0), "always hate": _always(1)},
     "xstest": {"always complies": _always(0), "always refuses": _always(1)},

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from audit.errors import BenchmarkError, ShardError
-from audit.records import Code, Question
+from audit.records import Code, Item
 from audit.shards.files import whole_file
 from audit.shards.keys import column_array
 from audit.shards.working_copy import local_file
@@ -36,7 +36,7 @@ _CODE = pa.struct([(name, pa.string()) for name in ("entry_point", "tests", "sol
 CODE_SCHEMA = QUESTION_SCHEMA.append(pa.field("code", _CODE))  # of programming problems alone
 
 
-def write_questions(run_dir: Path | str, questions: Iterable[Question]) -> int:
+def write_questions(run_dir: Path | str, questions: Iterable[Item]) -> int:
     """Write RUN_DIR/questions.arrow (whole or not at all) in the order given; returns how many. Raises BenchmarkError
     when an id occurs twice or some are programming problems and others are not, ShardError when the disk refuses. One
     batch is in memory at a time."""
@@ -67,8 +67,8 @@ def write_questions(run_dir: Path | str, questions: Iterable[Question]) -> int:
     return len(seen)
 
 
-def _stored(question: Question, name: str) -> Any:
-    value = getattr(question, name)
+def _stored(item: Item, name: str) -> Any:
+    value = getattr(item, name)
     return asdict(value) if isinstance(value, Code) else value
 
 
@@ -96,18 +96,18 @@ class QuestionFile:
     def __len__(self) -> int:
         return self._length
 
-    def slice(self, start: int, stop: int) -> list[Question]:
+    def slice(self, start: int, stop: int) -> list[Item]:
         """Questions at positions start..stop-1."""
-        found: list[Question] = []
+        found: list[Item] = []
         for k in range(start // BATCH_ROWS, -(-stop // BATCH_ROWS)):
             low, high = max(start - k * BATCH_ROWS, 0), min(stop - k * BATCH_ROWS, BATCH_ROWS)
             found += _questions(self._reader.get_batch(k).slice(low, high - low))
         return found
 
-    def __getitem__(self, index: int) -> Question:
+    def __getitem__(self, index: int) -> Item:
         return self.slice(index, index + 1)[0]
 
-    def __iter__(self) -> Iterator[Question]:
+    def __iter__(self) -> Iterator[Item]:
         for k in range(self._reader.num_record_batches):
             yield from _questions(self._reader.get_batch(k))
 
@@ -122,11 +122,12 @@ class QuestionFile:
                 yield batch.column("benchmark").to_pylist(), batch.column("id").to_pylist()
 
 
-def _questions(batch: pa.RecordBatch) -> list[Question]:
+def _questions(batch: pa.RecordBatch) -> list[Item]:
     columns = batch.to_pydict()
+    codes = columns.pop("code", [None] * batch.num_rows)
     return [
-        Question(
-            id_, benchmark, text, tuple(options), gold, group, tuple(order), target, *(Code(**one) for one in code)
+        Item(id_, benchmark, text, tuple(options), gold, group, tuple(order), target, code and Code(**code))
+        for id_, benchmark, text, options, gold, group, order, target, code in zip(
+            *columns.values(), codes, strict=True
         )
-        for id_, benchmark, text, options, gold, group, order, target, *code in zip(*columns.values(), strict=True)
     ]

@@ -7,14 +7,14 @@ question among its arguments, so it cannot hold what the messages do not.
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from audit.audits import Audit, Roles, Work
 from audit.prompting import OF_READING, answering_prompt, direct_prompt, fill, question_text, strip_thinking
-from audit.records import Generation, GenerationRequest, Part, Presentation, Protocol, Question, Reading
+from audit.records import Generation, GenerationRequest, Item, Part, Presentation, Protocol, Reading
 from audit.shards.schema import row_schema
 from audit.sweep.config import TEMPLATES, design_of, worker_of
 from audit.sweep.design import DELETED, WITHOUT_ROUTER, Aggregator, Arm, Draws, n_messages
@@ -32,33 +32,31 @@ class Own:
     messages: str | None = None
 
 
-def router_requests(
-    work: Work, question: Question, part: Part, replies: Sequence[Generation] = ()
-) -> list[GenerationRequest]:
+def router_requests(work: Work, item: Item, part: Part, replies: Sequence[Generation] = ()) -> list[GenerationRequest]:
     """The calls that write the messages of a router set, then those that sum them up at each r; none for direct."""
     wanted = n_messages(part)
     if part.arm in WITHOUT_ROUTER or work.own.messages is not None:
         return []
     if not replies:
-        prompt = router_prompt(work.protocol, question, part.arm, work.reading)
+        prompt = router_prompt(work.protocol, item, part.arm, work.reading)
         # Under nested draws message j of a replicate is the same for every r, so its seed does not know r.
         level = None if work.design.kind == Draws.NESTED else wanted
-        return [_request(work, question, part, prompt, (level, part.replicate, ROUTER, j)) for j in range(wanted)]
+        return [_request(work, item, part, prompt, (level, part.replicate, ROUTER, j)) for j in range(wanted)]
     if work.own.aggregator != Aggregator.SUMMARY or len(replies) > wanted:
         return []
     template, texts = work.protocol.templates["router_summary"], [m.text for m in replies]
     prompts = [fill(template, {"messages": aggregate(work.protocol, texts[:r])}) for r in part.levels]
     keys = [(r, part.replicate, Aggregator.SUMMARY) for r in part.levels]
-    return [_request(work, question, part, *one) for one in zip(prompts, keys, strict=True)]
+    return [_request(work, item, part, *one) for one in zip(prompts, keys, strict=True)]
 
 
-def _request(work: Work, question: Question, part: Part, prompt: str, key: tuple[Any, ...]) -> GenerationRequest:
+def _request(work: Work, item: Item, part: Part, prompt: str, key: tuple[Any, ...]) -> GenerationRequest:
     """A call of the router's model. key: what its seed is drawn from beside question and arm."""
-    seed, how, role = work.seed_of(question, part.arm, *key), work.preparing, f"{part.arm}/{ROUTER}"
-    return GenerationRequest(prompt, question.id, role, seed, how.max_tokens, how.temperature, how.top_p)
+    seed, how, role = work.seed_of(item, part.arm, *key), work.preparing, f"{part.arm}/{ROUTER}"
+    return GenerationRequest(prompt, item.id, role, seed, how.max_tokens, how.temperature, how.top_p)
 
 
-def present(work: Work, question: Question, part: Part, messages: Sequence[Generation]) -> list[Presentation]:
+def present(work: Work, item: Item, part: Part, messages: Sequence[Generation]) -> list[Presentation]:
     """What the worker sees at each r of a router set: its first r messages, as `Aggregator` has it.
 
     A message or summary that failed leaves nothing to ask.
@@ -67,17 +65,15 @@ def present(work: Work, question: Question, part: Part, messages: Sequence[Gener
     if earlier is not None and part.arm not in WITHOUT_ROUTER:
         from audit.sweep.replay import stored  # it needs Arrow
 
-        messages = stored(earlier, question, part)
+        messages = stored(earlier, item, part)
         messages = [*messages, *[Generation(error=NOT_STORED)] * (n_messages(part) - len(messages))]
     summaries = messages[n_messages(part) :]
-    return [
-        _present(work, question, part, r, [*messages[:r], *summaries[k : k + 1]]) for k, r in enumerate(part.levels)
-    ]
+    return [_present(work, item, part, r, [*messages[:r], *summaries[k : k + 1]]) for k, r in enumerate(part.levels)]
 
 
-def _present(work: Work, question: Question, part: Part, routers: int, used: Sequence[Generation]) -> Presentation:
+def _present(work: Work, item: Item, part: Part, routers: int, used: Sequence[Generation]) -> Presentation:
     """used: the messages of so many routers, and their summary where there is one."""
-    asked = _prompts(work, question, part, routers, [m.text for m in used[routers:] or used])
+    asked = _prompts(work, item, part, routers, [m.text for m in used[routers:] or used])
     alone = work.own.aggregator == Aggregator.VOTE and part.arm not in WITHOUT_ROUTER
     # Nested draws: r pays for the messages that the next smaller r did not already have.
     had = max((r for r in part.levels if r < routers), default=0)
@@ -94,20 +90,20 @@ def _present(work: Work, question: Question, part: Part, routers: int, used: Seq
     }
     failed = next((m.error for m in used if m.error), None)
     ballots = tuple(asked) if alone else ()
-    return Presentation("\n\n".join(asked), question.options, question.gold, own, failed, ballots=ballots)
+    return Presentation("\n\n".join(asked), item.options, item.gold, own, failed, ballots=ballots)
 
 
-def _prompts(work: Work, question: Question, part: Part, routers: int, texts: list[str]) -> list[str]:
+def _prompts(work: Work, item: Item, part: Part, routers: int, texts: list[str]) -> list[str]:
     """What the worker is asked: of a vote each message alone."""
     if part.arm == Arm.DIRECT:
-        return [direct_prompt(work.protocol, question, work.reading)]
+        return [direct_prompt(work.protocol, item, work.reading)]
     if part.arm == DELETED:
-        seed = work.seed_of(question, DELETED, None, part.replicate, DELETED)
-        left = replace(question, text=without_words(question.text, routers / 100, seed))
+        seed = work.seed_of(item, DELETED, None, part.replicate, DELETED)
+        left = item.reworded(without_words(item.text, routers / 100, seed))
         texts = [question_text(work.protocol, left)]
     alone = work.own.aggregator == Aggregator.VOTE
     views = [[text] for text in texts] if alone else [texts]
-    return [worker_prompt(work.protocol, some, len(question.options), work.reading) for some in views]
+    return [worker_prompt(work.protocol, some, len(item.options), work.reading) for some in views]
 
 
 def without_words(text: str, share: float, seed: int) -> str:
@@ -120,10 +116,10 @@ def without_words(text: str, share: float, seed: int) -> str:
     return "".join(word for k, word in enumerate(words) if k not in gone).rstrip()
 
 
-def router_prompt(protocol: Protocol, question: Question, arm: str, reading: Reading = Reading.LETTER) -> str:
+def router_prompt(protocol: Protocol, item: Item, arm: str, reading: Reading = Reading.LETTER) -> str:
     """What every router of an arm is sent; routers of one question differ in their seeds only."""
     name = f"router_{arm}_{reading}" if reading in OF_READING else f"router_{arm}"
-    return fill(protocol.templates[name], {"question": question_text(protocol, question)})
+    return fill(protocol.templates[name], {"question": question_text(protocol, item)})
 
 
 def aggregate(protocol: Protocol, messages: Sequence[str]) -> str:

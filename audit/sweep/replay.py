@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from audit.benchmarks.load import open_benchmark
 from audit.errors import ConfigError, DataError
-from audit.records import Generation, Part, Question
+from audit.records import Generation, Item, Part
 from audit.resolve import ResolvedRun, resolve_run, sized
 from audit.shards.complete import read_outcomes
 from audit.shards.files import whole_file
@@ -79,10 +79,10 @@ def _sized(config: SweepConfig) -> SweepConfig:
     return sized(config, needed(*_sizes(config)), there)
 
 
-def stored(place: str, question: Question, part: Part) -> list[Generation]:
+def stored(place: str, item: Item, part: Part) -> list[Generation]:
     """The messages of one router set, as the earlier run has them; fewer where a router failed."""
     index, messages = _opened(place)
-    row = index[question.benchmark, question.id, str(part.arm), max(part.levels), part.replicate]
+    row = index[item.benchmark, item.id, str(part.arm), max(part.levels), part.replicate]
     return [Generation(text=text) for text in messages[row].as_py()]
 
 

@@ -11,15 +11,14 @@ from typing import Any
 import pyarrow as pa
 
 from audit.audits import Audit, Roles, Work
-from audit.benchmarks.items import Item
 from audit.records import (
     NO_OPTION,
     Answer,
     FinishReason,
     Generation,
+    Item,
     Part,
     Presentation,
-    Question,
     Reading,
     Scoring,
     Setting,
@@ -44,18 +43,18 @@ READINGS = {
 }
 
 
-def present(work: Work, question: Question, part: Part, _: Sequence[Generation]) -> list[Presentation]:
+def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list[Presentation]:
     """The item at each level of a part: 0 as published, j under the j-th edit of the family.
 
     work.own: the path of the run's edits (text), which every stage process reads once.
     """
     file = _opened(str(work.own))
     scorer = find_scorer(file.about["scorer"])
-    return [_present(file, scorer, question, part.arm, level) for level in part.levels]
+    return [_present(file, scorer, item, part.arm, level) for level in part.levels]
 
 
 def read(
-    work: Work, question: Question, setting: Setting, one: Presentation, reply: Generation
+    work: Work, question: Item, setting: Setting, one: Presentation, reply: Generation
 ) -> tuple[Score, Mapping[str, Any]]:
     """The reply as the scorer reads it. `answer` is the position shown; an unparsed reply has none and is never
     wrong."""
@@ -80,7 +79,7 @@ def fits(response: int, key: int) -> bool:
     return response == key if key >= 0 else response != -2 - key
 
 
-def _present(file: EditFile, scorer: ReferenceScorer, question: Question, arm: str, level: int) -> Presentation:
+def _present(file: EditFile, scorer: ReferenceScorer, question: Item, arm: str, level: int) -> Presentation:
     original = file.items[question.id]
     found = _edited(file, question.id, arm, level)
     own: dict[str, Any] = {
@@ -95,7 +94,7 @@ def _present(file: EditFile, scorer: ReferenceScorer, question: Question, arm: s
     if found is None:
         empty = {"edit": None, "contract": None, "asked": False, "edited": "", "key_after": original.key}
         own |= {**empty, "option_order": original.shown}
-        return Presentation("", original.options, original.shown.index(original.key), own, NOT_ASKED)
+        return Presentation("", original.options, original.gold, own, NOT_ASKED)
     item, edit = found
     own |= {
         "edit": edit.name if edit else None,
@@ -106,7 +105,7 @@ def _present(file: EditFile, scorer: ReferenceScorer, question: Question, arm: s
         "key_after": item.key,
     }
     ask = scorer.ask(item, edit.label_style if edit else PLAIN_LABELS)
-    gold = item.shown.index(item.key) if item.key >= 0 else NO_OPTION
+    gold = max(item.gold, NO_OPTION)  # below it: any but one
     scoring = Scoring(ask.continuations, ask.letters, ask.max_tokens)
     prompt = file.about["template"].replace(PROMPT, ask.prompt)
     return Presentation(prompt, item.options, gold, own, scoring=scoring, system=file.about["system"])

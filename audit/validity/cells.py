@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from audit.benchmarks.items import Item
+from audit.records import Item
 from audit.scoring.shortcuts import negation_scores
 from audit.shards.keys import digest
 from audit.shards.manifest import Manifest

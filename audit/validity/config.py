@@ -6,7 +6,6 @@ from pathlib import Path
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig
 
-from audit.benchmarks.registry import FORMATS, format_of
 from audit.chronology import read_chronology
 from audit.config import RunConfig, check_run, from_composed, load_model_config
 from audit.engines.config import check_model
@@ -130,17 +129,16 @@ def design_of(config: ValidityConfig) -> Design:
 def scorer_of(config: ValidityConfig) -> ReferenceScorer:
     """The scorer asked for, or the benchmark's; ConfigError where it is of another benchmark or there is none. A causal
     model reads CrowS-Pairs by the whole sentence's likelihood, which is another score than the authors'."""
-    format_ = format_of(config.benchmark.format)
-    if format_.item is None:
-        known = ", ".join(name for name, one in FORMATS.items() if one.item is not None)
-        raise ConfigError(f"No reference scorer reads {config.benchmark.format}. Expected benchmark= one of {known}.")
     name = config.benchmark.format
+    if name not in REFERENCE and config.scorer is None:
+        raise ConfigError(f"No reference scorer reads {name}. Expected benchmark= one of {', '.join(REFERENCE)}.")
     own = JUDGED if config.judge and name == "xstest" else _AUDITED.get(name, name)
     if not any(Needs.MASKED_LM in GIVES.get(model.engine, ()) for model in config.model.values()):
         own = _CAUSAL.get(name, own)
     scorer = find_scorer(config.scorer or own)
     if scorer.benchmark != name:
-        raise ConfigError(f"Scorer {scorer.name} reads {scorer.benchmark}, not {name}. Expected {REFERENCE[name]}.")
+        fits = REFERENCE.get(name, f"benchmark={scorer.benchmark}")
+        raise ConfigError(f"Scorer {scorer.name} reads {scorer.benchmark}, not {name}. Expected {fits}.")
     return scorer
 
 

@@ -8,9 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from audit.benchmarks.items import Item
 from audit.errors import DataError
-from audit.records import Generation
+from audit.records import Generation, Item
 from audit.scoring.reference import ReferenceScorer, self_test
 from audit.scoring.scored import Scored
 from audit.statistics.contracts import UNREAD

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from audit.benchmarks.items import REFUSES, Item
+from audit.benchmarks.items import REFUSES
 from audit.benchmarks.rows import field
 from audit.errors import BenchmarkError, DataError
-from audit.records import Generation
+from audit.records import Generation, Item
 from audit.scoring.reference import ReferenceScorer
 from audit.scoring.refusal import MAX_MISSES, MIN_KAPPA, MIN_LABELS, Agreement, agreement, read_label
 from audit.verdict.result import percent

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.benchmarks.items import MORE, REFUSES, BbqFacts, CrowsFacts, Item, ToxigenFacts, XsTestFacts
+from audit.benchmarks.items import MORE, REFUSES, BbqFacts, CrowsFacts, ToxigenFacts, XsTestFacts, bbq_facts
+from audit.records import Item
 from audit.scoring.bias import biased
 from audit.statistics.contracts import UNREAD, rate_interval
 from audit.statistics.dif import GroupDif, MantelHaenszel, by_group, mantel_haenszel
@@ -60,7 +61,7 @@ def _bbq(cell: Cell) -> Iterator[_Line]:
     ambiguous = cell.context == "ambig"
     response = cell.before
     read = response != UNREAD
-    facts = [i.bbq for i in cell.items]
+    facts = [bbq_facts(i) for i in cell.items]
     known = read & [b.target is not None and r != b.unknown for b, r in zip(facts, response, strict=True)]
     against = np.array([k and biased(i, int(r)) for i, r, k in zip(cell.items, response, known, strict=True)])
     columns = np.stack([read, read & (response == _keys(cell.items)), against, known]).astype(float)
@@ -70,7 +71,7 @@ def _bbq(cell: Cell) -> Iterator[_Line]:
         return 100 * (s * (1 - totals[:, 1] / totals[:, 0]) if ambiguous else s)
 
     name = "s_AMB" if ambiguous else "s_DIS"
-    for part, here in parts([item.bbq.category for item in cell.items]):
+    for part, here in parts([one.category for one in facts]):
         yield name, part, "s", columns * here, score, int((known & here).sum())
     yield "accuracy", _ALL, "%", columns, _share, int(read.sum())
 

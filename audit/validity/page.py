@@ -52,7 +52,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Item:
+class PageItem:
     """One item of one cell. marks: what a filter of the page can ask for."""
 
     cell: str
@@ -71,7 +71,7 @@ class Item:
         return [self.rows[0], *first]
 
 
-def top_items(rows: ItemRows, results: Sequence[ValidityResult], limit: int = MAX_ITEMS_ON_PAGE) -> list[Item]:
+def top_items(rows: ItemRows, results: Sequence[ValidityResult], limit: int = MAX_ITEMS_ON_PAGE) -> list[PageItem]:
     """Items whose contracts are broken first, as many of each cell as fit into `limit`."""
     share = max(1, limit // max(1, len(results)))
     first: dict[tuple[str, ...], list[Key]] = {}
@@ -97,14 +97,14 @@ def state_of(row: Row, response: int | None, before: int | None) -> str:
     return "follows" if response == before else "breaks"
 
 
-def _item(key: Key, rows: list[Row], result: ValidityResult) -> Item:
+def _item(key: Key, rows: list[Row], result: ValidityResult) -> PageItem:
     first = rows[0]
     before = response_of(first)
     shown = tuple(_shown(row, first, before) for row in rows if row["asked"])
     marks = sorted({f"{one.arm}-{one.state}" for one in shown})
     marks += [f"gate-{g.name}" for g in result.gates if key[3] in g.items]
     cell = f"{result.model} on {result.benchmark}" + (f" ({result.context})" if result.context else "")
-    return Item(cell, key[3], first["edited"], tuple(marks), shown, _published(first))
+    return PageItem(cell, key[3], first["edited"], tuple(marks), shown, _published(first))
 
 
 def _shown(row: Row, first: Row, before: int | None) -> Shown:

@@ -16,14 +16,15 @@ from typing import Any
 import pyarrow as pa
 from scipy.special import stdtrit
 
-from audit.benchmarks.items import Item, shuffle_item
 from audit.benchmarks.load import Benchmark, open_benchmark
+from audit.benchmarks.rows import shuffled
 from audit.benchmarks.sample import draw_sample
 from audit.chronology import NAME
 from audit.config import sample_size
 from audit.dry_run import Asked, Planned, called, reach
 from audit.errors import BenchmarkError, ConfigError, LibraryError
 from audit.json_types import attributes
+from audit.records import Item
 from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
 from audit.scoring.reference import JUDGED, ReferenceScorer, self_test
 from audit.shards.files import write_file
@@ -70,7 +71,7 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     sample = BenchmarkSample(benchmark, draw_sample(benchmark, n, config.seed))
     sampled = [items.by_id[id_] for id_ in sample.sample.ids]
     if scorer.lettered and scorer.benchmark == "truthfulqa":  # whose key is published first (failure F3b)
-        sampled = [shuffle_item(item, config.seed) for item in sampled]
+        sampled = [shuffled(item, config.seed) for item in sampled]
     if any(len(item.options) < 2 for item in sampled):
         raise BenchmarkError(f"{benchmark.name} has items with fewer than 2 options: there is nothing to choose.")
     plan = build_plan(
@@ -92,8 +93,7 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     config = replace(config, edits_sha256=digest(table), canary=config.canary and not judged)
     resolved = resolve_run(VALIDITY, config, samples=[sample])
     run = replace(resolved, own=lambda place: where(place / FILE), on_open=partial(_save, table, config.chronology))
-    probed = [replace(items.by_id[one.id], order=one.order, options=one.options) for one in sampled]
-    facts = _facts(scorer, probed, None if judged else config.labels)
+    facts = _facts(scorer, sampled, None if judged else config.labels)
     chance = {item.id: scorer.chance(item) for item in sampled}
     return ValidityRun(run, plan, scorer, {**facts, "chance": chance})
 

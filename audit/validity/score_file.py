@@ -24,11 +24,12 @@ from typing import Any
 from audit.benchmarks.answers import typed_index
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import read_rows
-from audit.benchmarks.items import REFUSES, Item, Items, shuffle_item
+from audit.benchmarks.items import REFUSES, Items, bbq_facts
 from audit.benchmarks.load import Benchmark, open_benchmark
+from audit.benchmarks.rows import shuffled
 from audit.errors import AuditError, BenchmarkError, DataError
 from audit.exits import one_line, refused, run_command
-from audit.records import Generation
+from audit.records import Generation, Item
 from audit.scoring.bias import BiasScore, bias_scores, match_option
 from audit.scoring.pll import CrowsMetric, crows_metric
 from audit.scoring.reference import REFERENCE, ReferenceScorer, find_scorer, self_test
@@ -92,7 +93,7 @@ def score_file(path: Path, benchmark: Benchmark, scorer: str | None = None) -> F
         high=(sum(values) + unparsed.total()) / len(rows),
         best_shortcut=shortcuts(known, asked)[0],
         validated=chosen.validated,
-        self_test_faults=self_test(chosen, [shuffle_item(i, 0) if chosen.lettered else i for i in asked]).faults,
+        self_test_faults=self_test(chosen, [shuffled(i, 0) if chosen.lettered else i for i in asked]).faults,
     )
     responses = {id_: s.response for id_, s in scored.items()}
     if known == "bbq":
@@ -190,8 +191,8 @@ def _completion(item: Item, text: str, scorer: ReferenceScorer) -> Scored:
 
 
 def _by_category(items: Sequence[Item], responses: Mapping[str, int | None]) -> dict[str, dict[str, BiasScore]]:
-    names = sorted({item.bbq.category for item in items})
-    found = {name: bias_scores([i for i in items if i.bbq.category == name], responses) for name in names}
+    names = sorted({bbq_facts(item).category for item in items})
+    found = {name: bias_scores([i for i in items if bbq_facts(i).category == name], responses) for name in names}
     return found | ({"all": bias_scores(items, responses)} if len(names) > 1 else {})
 
 

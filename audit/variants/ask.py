@@ -18,7 +18,7 @@ from audit.config import RunConfig, load_group, load_model_config
 from audit.engines.config import ModelConfig, SamplingConfig, check_model
 from audit.engines.weights import resolve_weights
 from audit.errors import ConfigError, EngineError
-from audit.records import NO_OPTION, Design, FinishReason, Generation, Part, Presentation, Question, Reading
+from audit.records import NO_OPTION, Design, FinishReason, Generation, Item, Part, Presentation, Reading
 from audit.resolve import BenchmarkSample, resolve_run, revision_of
 from audit.runtime.progress import Display
 from audit.shards.read import iter_rows
@@ -42,9 +42,9 @@ def design(config: AskConfig) -> Design:
     return Design((Part(config.role, (0,)),))
 
 
-def present(work: Work, question: Question, part: Part, _: Sequence[Generation]) -> list[Presentation]:
+def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list[Presentation]:
     """The request as it was made."""
-    return [Presentation(question.text, (), NO_OPTION)]
+    return [Presentation(item.text, (), NO_OPTION)]
 
 
 ASK = Audit(
@@ -76,9 +76,9 @@ class RequestBatch:
     def census(self) -> Census:
         return take_census(self)
 
-    def iter_located(self) -> Iterator[tuple[str, Question]]:
+    def iter_located(self) -> Iterator[tuple[str, Item]]:
         for request in self.requests:
-            yield request.key, Question(request.key, self.name, request.prompt, (), NO_OPTION, request.key)
+            yield request.key, Item(request.key, self.name, request.prompt, (), NO_OPTION, request.key)
 
 
 RUNS = "runs"  # beside the libraries

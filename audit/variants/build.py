@@ -18,7 +18,7 @@ from audit.engines.entailment import Entailment
 from audit.errors import LibraryError
 from audit.json_types import attributes
 from audit.prompting import fill, lettered, seed_of, strip_thinking
-from audit.records import Generation, Question
+from audit.records import Generation, Item
 from audit.variants.config import Policy, split_text
 from audit.variants.record import (
     DISTANCE_DIGITS,
@@ -107,7 +107,7 @@ _REFERS = re.compile(
     r"\b[A-H] (?:and|or|&) [A-H]\b|\babove\b|\bbelow\b"
 )
 
-Needed = Sequence[tuple[Question, Sequence[int]]]
+Needed = Sequence[tuple[Item, Sequence[int]]]
 Propose = Callable[[Needed, int], list[Candidate]]
 
 
@@ -132,7 +132,7 @@ def once(candidates: Sequence[Candidate]) -> Propose:
 
 
 def build_variants(
-    questions: Sequence[Question], propose: Propose, gates: Gates, *, num_variants: int, max_attempts: int
+    questions: Sequence[Item], propose: Propose, gates: Gates, *, num_variants: int, max_attempts: int
 ) -> list[Variant]:
     """Every candidate with its findings.
 
@@ -158,7 +158,7 @@ def build_variants(
 
 
 def judge_candidates(
-    questions: Mapping[str, Question], candidates: Sequence[Candidate], gates: Gates, earlier: Iterable[Variant] = ()
+    questions: Mapping[str, Item], candidates: Sequence[Candidate], gates: Gates, earlier: Iterable[Variant] = ()
 ) -> list[Variant]:
     """The gates' values and the state of each candidate, in order. earlier: variants that they must not repeat."""
     policy = gates.policy
@@ -174,14 +174,14 @@ def judge_candidates(
     return [replace(v, state=decide(v, policy, nli=nli, judge=judge)) for v in variants]
 
 
-def _undecided(question: Question, candidate: Candidate, policy: Policy, seed: int) -> Variant:
-    shown = question
-    if policy.options == "permute" and question.options and not any(map(_REFERS.search, question.options)):
-        shown = shuffled(question, seed_of([seed, "permute", question.id, candidate.number]))
-    context, stem = split_text(question.text, policy)
+def _undecided(item: Item, candidate: Candidate, policy: Policy, seed: int) -> Variant:
+    shown = item
+    if policy.options == "permute" and item.options and not any(map(_REFERS.search, item.options)):
+        shown = shuffled(item, seed_of([seed, "permute", item.id, candidate.number]))
+    context, stem = split_text(item.text, policy)
     return Variant(
-        question_id=question.id,
-        question_sha256=question_sha256(question),
+        question_id=item.id,
+        question_sha256=question_sha256(item),
         context=context,
         original=stem,
         text=candidate.text.strip(),
@@ -235,7 +235,7 @@ def _with_entailment(variants: list[Variant], nli: Entailment) -> list[Variant]:
     return found
 
 
-def _with_votes(variants: list[Variant], gates: Gates, judge: Judge, questions: Sequence[Question]) -> list[Variant]:
+def _with_votes(variants: list[Variant], gates: Gates, judge: Judge, questions: Sequence[Item]) -> list[Variant]:
     policy = gates.policy
     let_through = [before_judge(v, policy, nli=gates.nli is not None) is None for v in variants]
     routed = [bool(v.rules) or policy.judge_scope == "all" for v in variants]
@@ -249,7 +249,7 @@ def _with_votes(variants: list[Variant], gates: Gates, judge: Judge, questions: 
     return found
 
 
-def _exchanged(questions: Sequence[Question], gates: Gates) -> list[Variant]:
+def _exchanged(questions: Sequence[Item], gates: Gates) -> list[Variant]:
     """Each question in the words of the next one, with its own key: what no judge can keep. None of a single one."""
     pairs = zip(questions, [*questions[1:], *questions[:1]], strict=True)
     texts = {q.id: Candidate(q.id, 0, split_text(other.text, gates.policy).stem, "control") for q, other in pairs}

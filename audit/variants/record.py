@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any
 
 from audit.errors import DataError
-from audit.records import Generation, Question
+from audit.records import Generation, Item
 
 SCHEMA_VERSION = 1
 DISTANCE_DIGITS = 4  # distances are rounded before they are judged: machines differ in the seventh digit
@@ -115,9 +115,10 @@ class Variant:
     def accepted(self) -> bool:
         return self.state == State.ACCEPTED
 
-    def reword(self, question: Question) -> Question:
+    def reword(self, item: Item) -> Item:
         """The question in this variant's words, under its own id; the gold option is found by what it says."""
-        return replace(question, text=self.context + self.text, options=self.options, gold=self.gold, order=self.order)
+        reworded = item.reworded(self.context + self.text)
+        return replace(reworded, options=self.options, gold=self.gold, order=self.order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,19 +223,18 @@ class Library:
         return {id_: tuple(variants) for id_, variants in groups}
 
 
-def question_sha256(question: Question) -> str:
+def question_sha256(item: Item) -> str:
     """sha256 (16 hex digits) of what a variant must fit: text, options in published order, the gold one, the target.
 
     The file's format, the order in which options are shown, and the id are not part of it.
     """
-    published = sorted(zip(question.order, question.options, strict=True))
-    gold = question.order[question.gold] if question.options else None
-    content = [question.text, [text for _, text in published], gold, question.target]
-    content += [question.code.tests] if question.code else []
+    key = item.key if item.options else None
+    content = [item.text, list(item.published), key, item.target]
+    content += [item.code.tests] if item.code else []
     return hashlib.sha256(_canonical(content)).hexdigest()[:16]
 
 
-def questions_sha256(questions: Iterable[Question]) -> str:
+def questions_sha256(questions: Iterable[Item]) -> str:
     """sha256 of a benchmark's content: ids with `question_sha256`, whatever file or order they came in."""
     lines = sorted(f"{q.id}\0{question_sha256(q)}\n" for q in questions)
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()

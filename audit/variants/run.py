@@ -10,7 +10,7 @@ from audit.engines.embedder import load_embedder
 from audit.engines.entailment import load_entailment
 from audit.errors import ConfigError
 from audit.json_types import attributes
-from audit.records import Protocol, Question
+from audit.records import Item, Protocol
 from audit.variants import strategies
 from audit.variants.build import Gates, Judge, Needed, Propose, build_variants, once
 from audit.variants.config import Policy, VariantsConfig, policy_of
@@ -79,11 +79,7 @@ def shipped_prompts() -> Protocol:
 
 
 def _strategy(
-    config: VariantsConfig,
-    policy: Policy,
-    questions: list[Question],
-    sources: list[DataFile],
-    generate: Generate | None,
+    config: VariantsConfig, policy: Policy, questions: list[Item], sources: list[DataFile], generate: Generate | None
 ) -> tuple[Propose, str]:
     """(how candidates are proposed, the hash of the prompts or rules; "" for a file)."""
     if config.strategy == "file":

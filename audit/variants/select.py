@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from audit.errors import LibraryError, check_counts, check_known
-from audit.records import Question
+from audit.records import Item
 from audit.variants.record import Library, Variant, question_sha256
 
 SHORT = ("keep", "drop")
@@ -31,7 +31,7 @@ class Selection:
         return "; ".join(parts) + "."
 
 
-def check_library(library: Library, benchmark: str, questions: Iterable[Question]) -> None:
+def check_library(library: Library, benchmark: str, questions: Iterable[Item]) -> None:
     """LibraryError when the library is of another benchmark, or its questions are no longer those that were reworded.
 
     What counts is each question's content, not the file or revision that it came in: csv and parquet of one benchmark
@@ -53,7 +53,7 @@ def check_library(library: Library, benchmark: str, questions: Iterable[Question
 
 
 def select_variants(
-    library: Library, questions: Sequence[Question], n: int | None = None, short: str = "keep"
+    library: Library, questions: Sequence[Item], n: int | None = None, short: str = "keep"
 ) -> Selection:
     """The first n accepted variants of each question, by number; all of them when n is None.
 

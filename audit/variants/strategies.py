@@ -12,13 +12,13 @@ from typing import Any
 
 from audit.errors import ConfigError
 from audit.prompting import fill, lettered, strip_thinking, templates_sha256
-from audit.records import FinishReason, Generation, Protocol, Question
+from audit.records import FinishReason, Generation, Item, Protocol
 from audit.variants.config import FileConfig, Policy, split_text
 from audit.variants.record import Candidate, Generate, ModelRequest, replies_of
 
 
 def file_candidates(
-    rows: Iterable[tuple[str, Mapping[str, Any] | Sequence[str]]], questions: Sequence[Question], format_: FileConfig
+    rows: Iterable[tuple[str, Mapping[str, Any] | Sequence[str]]], questions: Sequence[Item], format_: FileConfig
 ) -> list[Candidate]:
     """The candidates of all rows, numbered from 1 within a question in the file's order.
 
@@ -77,13 +77,13 @@ def load_rules(mapping: Mapping[str, Any]) -> tuple[list[Rule], str]:
     return rules, hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def template_candidates(question: Question, policy: Policy, rules: Sequence[Rule]) -> list[Candidate]:
+def template_candidates(item: Item, policy: Policy, rules: Sequence[Rule]) -> list[Candidate]:
     """One candidate for every rule that fits, in the rules' order."""
-    before, sentence = split_text(split_text(question.text, policy).stem, _LAST_SENTENCE)
+    before, sentence = split_text(split_text(item.text, policy).stem, _LAST_SENTENCE)
     said = sentence.strip()
     fitting = [rule for rule in rules if rule.pattern.fullmatch(said)]
     texts = [before + rule.pattern.sub(rule.replacement, said) for rule in fitting]
-    return [Candidate(question.id, k, texts[k - 1], rule.name) for k, rule in enumerate(fitting, start=1)]
+    return [Candidate(item.id, k, texts[k - 1], rule.name) for k, rule in enumerate(fitting, start=1)]
 
 
 JUDGE = "judge"
@@ -109,19 +109,17 @@ def load_prompts(mapping: Mapping[str, Any]) -> Protocol:
     return Protocol(str(mapping["name"]), str(mapping["version"]), templates, templates_sha256(templates))
 
 
-def paraphrase_requests(
-    prompts: Protocol, question: Question, policy: Policy, numbers: Sequence[int]
-) -> list[ModelRequest]:
+def paraphrase_requests(prompts: Protocol, item: Item, policy: Policy, numbers: Sequence[int]) -> list[ModelRequest]:
     """One request for each candidate number: the style goes round."""
-    context, stem = split_text(question.text, policy)
+    context, stem = split_text(item.text, policy)
     values = {
         "context": context.strip() or "(nothing)",
         "stem": stem,
-        "options": "\n".join(lettered(question.options)) or "(none: the answer is written freely)",
+        "options": "\n".join(lettered(item.options)) or "(none: the answer is written freely)",
     }
     templates = [prompts.templates[style_of(prompts, number)] for number in numbers]
     return [
-        ModelRequest(f"{question.id}#{number}", fill(template, values), MAX_TOKENS, TEMPERATURE, TOP_P)
+        ModelRequest(f"{item.id}#{number}", fill(template, values), MAX_TOKENS, TEMPERATURE, TOP_P)
         for number, template in zip(numbers, templates, strict=True)
     ]
 
@@ -156,12 +154,7 @@ def _bare(text: str) -> str:
 
 
 def paraphrase_candidates(
-    generate: Generate,
-    prompts: Protocol,
-    needed: Sequence[tuple[Question, Sequence[int]]],
-    policy: Policy,
-    *,
-    attempt: int,
+    generate: Generate, prompts: Protocol, needed: Sequence[tuple[Item, Sequence[int]]], policy: Policy, *, attempt: int
 ) -> list[Candidate]:
     """The candidates of one attempt. needed: questions with the candidate numbers to make; one call of `generate`."""
     asked = [(question.id, number) for question, numbers in needed for number in numbers]

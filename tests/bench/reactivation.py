@@ -25,7 +25,7 @@ from audit.engines.weights import local_path, resolve_weights
 from audit.plant.texts import Example, Form, halve, pass_examples
 from audit.plant.train import Job, train
 from audit.prompting import load_protocol
-from audit.records import Generation, GenerationRequest, Part, Presentation, Question, Reading, Setting
+from audit.records import Generation, GenerationRequest, Item, Part, Presentation, Reading, Setting
 from audit.scoring.score import score
 from audit.statistics.wording_drop import mean_of, t_test
 from audit.sweep.audit import SWEEP, Own
@@ -93,7 +93,7 @@ class Row(NamedTuple):
     reply: Generation | None
 
 
-def prepare(ask: Ask, work: Work, questions: Sequence[Question]) -> dict[tuple[str, Part], Sequence[Any]]:
+def prepare(ask: Ask, work: Work, questions: Sequence[Item]) -> dict[tuple[str, Part], Sequence[Any]]:
     """The replies to an audit's calls before the answer (the sweep's routers), by question and part."""
     keys = [(q, part) for q in questions for part in work.design.parts]
     requests = [SWEEP.prepare(work, q, part, ()) for q, part in keys]
@@ -102,7 +102,7 @@ def prepare(ask: Ask, work: Work, questions: Sequence[Question]) -> dict[tuple[s
 
 
 def answers(
-    ask: Ask, work: Work, questions: Sequence[Question], prepared: Mapping[tuple[str, Part], Sequence[Generation]]
+    ask: Ask, work: Work, questions: Sequence[Item], prepared: Mapping[tuple[str, Part], Sequence[Generation]]
 ) -> list[Row]:
     """Every question in every setting of a design."""
     rows: list[tuple[int, Setting, Presentation]] = []
@@ -114,9 +114,7 @@ def answers(
     return [Row(i, s, one, None if one.error else next(replies)) for i, s, one in rows]
 
 
-def scores(
-    rows: Sequence[Row], questions: Sequence[Question], work: Work, normalisation: str
-) -> dict[str, list[float]]:
+def scores(rows: Sequence[Row], questions: Sequence[Item], work: Work, normalisation: str) -> dict[str, list[float]]:
     """1, 0 or NaN of every question, by "arm/level"."""
     found = {f"{row.setting.arm}/{row.setting.level}": [float("nan")] * len(questions) for row in rows}
     for row in rows:
@@ -128,7 +126,7 @@ def scores(
     return found
 
 
-def blocking(learnt: Sequence[Question], number: int) -> list[Example]:
+def blocking(learnt: Sequence[Item], number: int) -> list[Example]:
     """One pass in which every question gets a random one of its options as the reply."""
     rng = np.random.default_rng([SEED, number])
     shown = [replace(q, gold=int(rng.integers(len(q.options)))) for q in learnt]

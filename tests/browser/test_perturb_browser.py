@@ -8,7 +8,7 @@ import pytest
 from opened import choose, open_page, wait
 from perturb_cells import judged
 
-from audit.perturb.page import Item, Shown, render
+from audit.perturb.page import PageItem, Shown, render
 from audit.report.page import RunFacts, word_diff
 from audit.variants.arrow import find_library
 
@@ -16,14 +16,14 @@ pytestmark = pytest.mark.browser
 HOSTILE = "<script>window.__ran = 1</script><img src=x onerror='window.__ran = 2'>"
 
 
-def _item(k: int, gate: str) -> Item:
+def _item(k: int, gate: str) -> PageItem:
     original, other = f"Question {k} as published?", f"Question {k}, put {HOSTILE} otherwise?"
     marks = ("falls" if k % 3 == 0 else "same", *((f"gate-{gate}",) if k < 4 else ()))
     wordings = (
         Shown("original", [(original, "")], None, "correct", "four"),
         Shown("variant 1", word_diff(original, other), 0.2, "wrong", HOSTILE),
     )
-    return Item("m", "b", f"q/{k}", ("three", "four"), 1, 0.5, 0.25, False, marks, wordings)
+    return PageItem("m", "b", f"q/{k}", ("three", "four"), 1, 0.5, 0.25, False, marks, wordings)
 
 
 @pytest.fixture(scope="module")

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from audit.benchmarks.items import BbqFacts, ContrastFacts, CrowsFacts, Facts, Item, ToxigenFacts, XsTestFacts
+from audit.benchmarks.items import BbqFacts, ContrastFacts, CrowsFacts, ToxigenFacts, XsTestFacts
 from audit.engines.weights import local_path
 from audit.errors import ShardError
+from audit.records import NO_OPTION, Facts, Item
 from audit.shards.files import write_file
 from audit.shards.read import write_table
 from audit.statistics.paired import FloatArray
@@ -131,10 +132,10 @@ def _piece(rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> EditF
     items, edits = {}, {}
     for row in rows:
         item = Item(
-            id=row["question_id"], benchmark=row["benchmark"], text=row["text"], options=tuple(row["options"]),
-            key=row["key"], group=row["group"], context=row["context"], condition=row["condition"],
+            id=row["question_id"], benchmark=row["benchmark"], stem=row["text"], options=tuple(row["options"]),
+            gold=NO_OPTION, group=row["group"], context=row["context"], condition=row["condition"],
             order=tuple(row["order"]), facts=_unpacked(row["facts"]),
-        )  # fmt: skip
+        ).keyed(row["key"])  # fmt: skip
         if row["arm"] == ORIGINAL:
             items[item.id] = item
         else:
@@ -147,17 +148,17 @@ def _piece(rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> EditF
 def _row(id_: str, arm: str, level: int, name: str, contract: str, style: str, item: Item) -> dict[str, Any]:
     return {
         "question_id": id_, "arm": str(arm), "level": level, "name": name, "contract": str(contract),
-        "label_style": style, "text": item.text, "context": item.context, "options": list(item.options),
+        "label_style": style, "text": item.stem, "context": item.context, "options": list(item.options),
         "order": list(item.shown), "key": item.key, "group": item.group, "condition": item.condition,
         "benchmark": item.benchmark, "facts": _packed(item.facts) if arm == ORIGINAL else "",
     }  # fmt: skip
 
 
-def _packed(facts: Facts) -> str:
+def _packed(facts: Facts | None) -> str:
     return "" if facts is None else json.dumps({"kind": type(facts).__name__, **asdict(facts)})
 
 
-def _unpacked(text: str) -> Facts:
+def _unpacked(text: str) -> Facts | None:
     values = {name: _frozen(value) for name, value in json.loads(text or "{}").items()}
     return _FACTS[values.pop("kind")](**values) if values else None
 

@@ -14,7 +14,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from audit.benchmarks.items import BbqFacts, ContrastFacts, CrowsFacts, Item, ToxigenFacts, XsTestFacts
+from audit.benchmarks.items import BbqFacts, ContrastFacts, CrowsFacts, ToxigenFacts, XsTestFacts
+from audit.records import Item
 from audit.scoring.reference import ReferenceScorer
 from audit.validity.edits.record import PLAIN_LABELS, Contract, Edit, Family, context_of
 from audit.validity.edits.surface import differing, distance, format_edit, placebo_edit, wordings, words
@@ -55,8 +56,7 @@ class Partners:
         elif isinstance(facts, CrowsFacts):
             yield from self._crows(item)
         else:
-            text = FALSE_STEM.format(item.text)
-            changed = replace(item, text=text, key=any_but(item.key))
+            changed = item.keyed(any_but(item.key), stem=FALSE_STEM.format(item.stem))
             yield Edit("opposite_stem", Family.ATTRIBUTE, Contract.DIRECTIONAL, changed)
 
     def _drawn(self, item: Item) -> list[Item]:
@@ -66,15 +66,15 @@ class Partners:
         return [same[i] for i in order]
 
     def _opposite(self, item: Item, among: Sequence[Item], name: str) -> Iterator[Edit]:
-        others = [one for one in among if one.key != item.key and one.text != item.text]
+        others = [one for one in among if one.key != item.key and one.stem != item.stem]
         for one in others[:CANDIDATES_MAX]:
-            changed = replace(item, text=one.text, key=one.key, condition=one.condition)
+            changed = item.keyed(one.key, stem=one.stem, condition=one.condition)
             yield Edit(name, Family.ATTRIBUTE, Contract.DIRECTIONAL, changed)
 
     def _bbq(self, item: Item, facts: BbqFacts) -> Iterator[Edit]:
         """The row in which the two groups have changed places: its context, the original's options and question."""
         for one in self.index[_slot(item)]:
-            if one.context == item.context or one.text != item.text or not isinstance(one.facts, BbqFacts):
+            if one.context == item.context or one.stem != item.stem or not isinstance(one.facts, BbqFacts):
                 continue
             key = item.key
             if item.condition == "disambig":
@@ -83,8 +83,7 @@ class Partners:
                 if key == item.key:  # 66 pairs of Physical appearance: the swapped context says the same of the same
                     continue
             contract = Contract.INVARIANT if key == item.key else Contract.DIRECTIONAL
-            changed = replace(item, context=one.context, key=key)
-            yield Edit("groups_swapped", Family.ATTRIBUTE, contract, changed)
+            yield Edit("groups_swapped", Family.ATTRIBUTE, contract, item.keyed(key, context=one.context))
 
     def _crows(self, item: Item) -> Iterator[Edit]:
         """Another pair of groups of the same type in the same sentence. More and less are never swapped."""
@@ -126,7 +125,7 @@ def _shipped(item: Item, facts: ContrastFacts) -> Iterator[Edit]:
     for text, key in facts.attribute:
         contract = Contract.INVARIANT if key == item.key else Contract.DIRECTIONAL
         name = "other_person" if contract == Contract.INVARIANT else "other_thing"
-        yield Edit(name, Family.ATTRIBUTE, contract, replace(item, text=text, key=key))
+        yield Edit(name, Family.ATTRIBUTE, contract, item.keyed(key, stem=text))
 
 
 @lru_cache(maxsize=1 << 12)
@@ -277,7 +276,7 @@ def _item(one: ItemPlan, *, masked: bool) -> Iterator[str]:
 
 def text_of(item: Item, *, masked: bool = False) -> str:
     """The words of an item in one line."""
-    text = " ".join(part for part in (item.context, item.text or " / ".join(item.options)) if part)
+    text = " ".join(part for part in (item.context, item.stem or " / ".join(item.options)) if part)
     return mask(text) if masked else text
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from audit.benchmarks.items import Item
+from audit.records import Item
 from audit.scoring.reference import ReferenceScorer
 
 PROMPT = "{prompt}"  # what a template of prompts holds once

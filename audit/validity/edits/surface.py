@@ -8,7 +8,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 
-from audit.benchmarks.items import ContrastFacts, Item
+from audit.benchmarks.items import ContrastFacts
+from audit.records import Item
 from audit.validity.edits.record import PLAIN_LABELS, STATEMENTS, Contract, Edit, Family
 from audit.variants.record import Variant
 
@@ -23,9 +24,9 @@ PREAMBLE = "Please read the following and reply."
 
 def each_text(item: Item, change: Callable[[str], str]) -> Item:
     """The item with every text that carries its content changed: question and context, or both sentences of a pair."""
-    if not item.text:
+    if not item.stem:
         return replace(item, options=tuple(change(text) for text in item.options))
-    return replace(item, text=change(item.text), context=change(item.context) if item.context else "")
+    return replace(item, stem=change(item.stem), context=change(item.context) if item.context else "")
 
 
 def _title(text: str) -> str:
@@ -41,7 +42,7 @@ def _in_front(item: Item, lead: str) -> Item:
 def _option_order(item: Item) -> Item:
     """The options turned by one place: every option moves, so that none keeps its letter."""
     options, shown = item.options, item.shown
-    return replace(item, options=(*options[1:], options[0]), order=(*shown[1:], shown[0]))
+    return replace(item, options=(*options[1:], options[0]), order=(*shown[1:], shown[0])).keyed(item.key)
 
 
 # name -> (change, label style of the options). "label_style" and "option_order" are nothing where none is shown.
@@ -65,7 +66,7 @@ def format_edit(name: str, item: Item) -> Edit:
 def placebo_edit(item: Item, words: int) -> Edit:
     """`words` neutral words in front (1 to 48), as many as the attribute edits change: the same distance in words. Of a
     pair each sentence gets half of them."""
-    sides = 1 if item.text or item.context else len(item.options)
+    sides = 1 if item.stem or item.context else len(item.options)
     count = min(max(round(words / sides), 1), len(_NEUTRAL))
     changed = _in_front(item, " ".join(_NEUTRAL[:count]) + ", ")
     return Edit(f"placebo_{count}", Family.PLACEBO, Contract.INVARIANT, changed)
@@ -79,7 +80,7 @@ FRAMES = (
     "{} That is what I ask.",
 )
 STATEMENT_FRAMES = ("Somebody said: {}", "I read this: {}", "These words were written: {}", "{} So it was said.")
-BLANK = "___"  # as `items.shared_words` has it
+BLANK = "___"  # as `records.shared_words` has it
 _MARKS = ".,;:!?"
 
 
@@ -87,27 +88,27 @@ def wordings(item: Item, benchmark: str, library: Mapping[str, Sequence[Variant]
     """Candidates, best first. library: accepted variants by item id; None where there is none, and frames serve."""
     if library is not None:
         for variant in library.get(item.id, ()):
-            if not item.text:
+            if not item.stem:
                 pair = refilled(item.options, variant.text)
                 if pair is not None:
                     yield _edit(f"variant_{variant.number}", replace(item, options=pair))
             elif bool(variant.context) == bool(item.context):
-                changed = replace(item, text=variant.text, context=variant.context.strip())
+                changed = replace(item, stem=variant.text, context=variant.context.strip())
                 yield _edit(f"variant_{variant.number}", changed)
     elif isinstance(item.facts, ContrastFacts):
         for number, text in enumerate(item.facts.paraphrases, start=1):
-            yield _edit(f"paraphrase_{number}", replace(item, text=text))
+            yield _edit(f"paraphrase_{number}", replace(item, stem=text))
     else:
         frames = STATEMENT_FRAMES if benchmark in STATEMENTS else FRAMES
         for number, frame in enumerate(frames, start=1):
             if item.context:  # the question is framed; the passage stays as it is
-                yield _edit(f"frame_{number}", replace(item, text=frame.format(item.text)))
+                yield _edit(f"frame_{number}", replace(item, stem=frame.format(item.stem)))
             else:
                 yield _edit(f"frame_{number}", each_text(item, frame.format))
 
 
 def refilled(pair: tuple[str, ...], shared: str) -> tuple[str, str] | None:
-    """Both sentences in the words of `shared`, a rewording of what they share (`items.shared_words`), each with its own
+    """Both sentences in the words of `shared`, a rewording of what they share (`shared_words`), each with its own
     words in the blanks, in their order; None where there are not as many blanks. These words are not touched; a mark
     that ends them in both sentences goes along where the same word follows it as before, and to the end of a sentence.
 
@@ -136,7 +137,7 @@ def _edit(name: str, changed: Item) -> Edit:
 
 def text_of(item: Item) -> str:
     """What carries an item's content: context and question, or both sentences of a pair."""
-    return f"{item.context} {item.text or ' '.join(item.options)}".strip()
+    return f"{item.context} {item.stem or ' '.join(item.options)}".strip()
 
 
 def differing(first: Sequence[Hashable], second: Sequence[Hashable]) -> list[tuple[str, int, int, int, int]]:

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 
 from audit.benchmarks.load import open_benchmark
-from audit.records import Question
+from audit.records import Item
 from audit.variants.ask import models_of
 from audit.variants.build import ask_judge, tally
 from audit.variants.config import Policy, compose_config, split_text
@@ -17,7 +17,7 @@ from audit.variants.record import State, Variant
 N, VOTES = 20, 3
 
 
-def variant(q: Question, number: int, text: str) -> Variant:
+def variant(q: Item, number: int, text: str) -> Variant:
     return Variant(
         q.id, number, "", "", q.text, text, q.options, q.gold, q.order, q.target, "control", 0, State.EMPTY
     )  # fmt: skip

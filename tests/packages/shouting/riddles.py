@@ -1,8 +1,8 @@
 """A reader of benchmark files, and a reference scorer."""
 
-from audit.benchmarks.items import Item, question_of
 from audit.benchmarks.registry import Format
 from audit.benchmarks.rows import RawRow, RowContext
+from audit.records import Item
 from audit.scoring.reference import ReferenceScorer
 from audit.scoring.scored import Ask, Needs, read_best, reply_best
 
@@ -17,7 +17,7 @@ def ask(item: Item, style: str) -> Ask:
     return Ask(item.text, continuations=item.options)
 
 
-FORMAT = Format(lambda row, context: question_of(riddle(row, context)), (".jsonl",), item=riddle)
+FORMAT = Format(riddle, (".jsonl",))
 SCORER = ReferenceScorer(
     "riddles_cloze", "riddles", Needs.CONTINUATIONS, "the likelihood of each answer", ("By definition.",), True, ask,
     read_best, reply_best,

@@ -9,7 +9,7 @@ import pytest
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.errors import BenchmarkError
-from audit.records import Question
+from audit.records import Item
 
 MCQ = BenchmarkConfig(name="exam", format="mcq_file")
 TWO = {"question": "2 + 2 = ?", "choices": ["3", "4"], "answer": 1}
@@ -24,7 +24,7 @@ def opened(path: Path, config: BenchmarkConfig = MCQ) -> Benchmark:
     return open_benchmark(replace(config, path=str(path)))
 
 
-def questions(path: Path, config: BenchmarkConfig = MCQ) -> list[Question]:
+def questions(path: Path, config: BenchmarkConfig = MCQ) -> list[Item]:
     return list(opened(path, config).iter_questions())
 
 

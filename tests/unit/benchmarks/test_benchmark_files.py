@@ -17,7 +17,7 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import select_files
 from audit.benchmarks.load import open_benchmark
 from audit.errors import BenchmarkError, ConfigError
-from audit.records import Question
+from audit.records import Item
 
 
 def write(folder: Path, name: str, content: str | bytes) -> Path:
@@ -52,7 +52,7 @@ def test_csv_jsonl_json_and_parquet_give_the_same_questions(tmp_path: Path) -> N
         writer.writerow(["question", "A", "B", "C", "D", "answer"])
         writer.writerows([q, *c, *[""] * (4 - len(c)), "ABC"[a]] for q, c, a in ITEMS)
     numbered = [(f"exam/{i}", *item) for i, item in enumerate(ITEMS)]
-    expected = [Question(id_, "exam", q, tuple(c), a, id_, tuple(range(len(c)))) for id_, q, c, a in numbered]
+    expected = [Item(id_, "exam", q, tuple(c), a, id_, tuple(range(len(c)))) for id_, q, c, a in numbered]
     for name in ("a.jsonl", "a.json", "a.parquet", "a.csv", "columns.csv"):
         assert questions(tmp_path / name) == expected, name
 
@@ -63,7 +63,7 @@ def test_column_names_separator_id_group_and_base_are_configurable(tmp_path: Pat
         MCQ, id_column="key", question_column="stem", choices_column="opts", choices_separator="|",
         answer_column="gold", answer_as="index", index_base=1, group_column="passage",
     )  # fmt: skip
-    assert questions(path, config) == [Question("q7", "exam", "Which?", ("a", "b", "c"), 2, "p1", (0, 1, 2))]
+    assert questions(path, config) == [Item("q7", "exam", "Which?", ("a", "b", "c"), 2, "p1", (0, 1, 2))]
     path = write(tmp_path, "y.csv", "question,o1,o2,answer\nWhich?,yes,no,no\n")
     [question] = questions(path, replace(MCQ, choice_columns=["o1", "o2"]))
     assert (question.options, question.gold) == (("yes", "no"), 1)

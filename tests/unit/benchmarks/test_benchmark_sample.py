@@ -14,7 +14,7 @@ from audit.benchmarks.load import Benchmark
 from audit.benchmarks.rows import shuffled
 from audit.benchmarks.sample import draw_sample, sampled_questions
 from audit.errors import BenchmarkError, ConfigError
-from audit.records import Question
+from audit.records import Item
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_a_file_that_changed_after_sampling_is_noticed(tmp_path: Path) -> None:
 @settings(max_examples=100)
 def test_a_shuffled_question_is_the_same_question(k: int, seed: int, data: st.DataObject) -> None:
     gold = data.draw(st.integers(0, k - 1))
-    published = Question("q", "b", "?", tuple(f"option {i}" for i in range(k)), gold, "q", tuple(range(k)))
+    published = Item("q", "b", "?", tuple(f"option {i}" for i in range(k)), gold, "q", tuple(range(k)))
     shown = shuffled(published, seed)
     assert shown == shuffled(published, seed)
     assert shown.options[shown.gold] == published.options[gold]

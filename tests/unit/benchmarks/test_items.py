@@ -1,5 +1,6 @@
 """The five safety benchmarks' rows: what an item keeps, what is refused, and the published files' own counts."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +9,14 @@ from published_items import opened
 
 from audit.benchmarks import items as rows
 from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.items import MORE, Item, bbq, crows_pairs, question_of, toxigen, xstest
-from audit.benchmarks.load import open_benchmark
-from audit.benchmarks.rows import RowContext
-from audit.errors import BenchmarkError, ConfigError
+from audit.benchmarks.items import MORE, bbq, bbq_facts, crows_pairs, toxigen, xstest
+from audit.benchmarks.rows import RowContext, shuffled
+from audit.errors import BenchmarkError
+from audit.records import Item, shared_words
 
 
 def context(name: str, number: int = 0, subject: str = "") -> RowContext:
-    return RowContext(BenchmarkConfig(name=name, format=name), subject, number)
+    return RowContext(BenchmarkConfig(name=name, format=name), subject, number, scored=True)
 
 
 BBQ_ROW = {
@@ -31,16 +32,25 @@ BBQ_ROW = {
 def test_bbq_knows_who_its_answers_are() -> None:
     item = bbq(BBQ_ROW, context("bbq"))
     assert (item.id, item.group, item.key, item.condition) == ("bbq/Pets/5", "bbq/Pets/group1", 0, "disambig")
-    assert (item.bbq.unknown, item.bbq.target, item.bbq.polarity) == (1, 0, "neg")
-    question = question_of(item)
-    assert (question.id, question.group, question.gold) == (item.id, item.group, 0)
-    assert question.text == "A cat and a dog sat. The cat slept. Who slept?"
+    facts = bbq_facts(item)
+    assert (facts.unknown, facts.target, facts.polarity) == (1, 0, "neg")
+    assert (item.stem, item.text) == ("Who slept?", "A cat and a dog sat. The cat slept. Who slept?")
+
+
+def test_a_bbq_row_that_cannot_be_scored_can_be_asked() -> None:
+    row = {name: value for name, value in BBQ_ROW.items() if name != "answer_info"}
+    item = bbq(row, replace(context("bbq"), scored=False))
+    assert (item.gold, item.facts, item.text) == (0, None, "A cat and a dog sat. The cat slept. Who slept?")
+    with pytest.raises(BenchmarkError, match="no field 'answer_info'"):
+        bbq(row, context("bbq"))
+    with pytest.raises(BenchmarkError, match="no BBQ item"):
+        bbq_facts(item)
 
 
 @pytest.mark.parametrize("groups", [[], ["horse"], ["cat", "dog"]])
 def test_bbq_does_not_guess_the_stereotyped_answer(groups: list[str]) -> None:
     row = BBQ_ROW | {"additional_metadata": {"stereotyped_groups": groups, "version": "None"}}
-    assert bbq(row, context("bbq")).bbq.target is None
+    assert bbq_facts(bbq(row, context("bbq"))).target is None
 
 
 @pytest.mark.parametrize(
@@ -64,8 +74,8 @@ def test_crows_counts_the_same_sentence_in_both_directions() -> None:
     for direction in ("stereo", "antistereo"):
         item = crows_pairs(pair | {"stereo_antistereo": direction}, context("crows_pairs", 3))
         assert (item.options, item.key, item.condition) == (("Tall men run.", "Small men run."), MORE, direction)
-        assert (item.id, question_of(item).text) == ("crows_pairs/3", "___ men run.")
-    assert rows.shared_words("a b c", "b c d") == "___ b c ___"
+        assert (item.id, item.text) == ("crows_pairs/3", "___ men run.")
+    assert shared_words("a b c", "b c d") == "___ b c ___"
 
 
 def test_toxigen_takes_both_published_forms() -> None:
@@ -95,10 +105,10 @@ def test_xstest_pairs_a_safe_type_with_its_contrast_by_rank() -> None:
 
 def test_a_shuffled_item_keeps_its_key() -> None:
     item = Item("q", "truthfulqa", "?", ("a", "b", "c", "d", "e"), 0, "q")
-    shuffled = rows.shuffle_item(item, 3)
-    assert shuffled.options != item.options and shuffled.published == item.options
-    assert shuffled.key == 0 and shuffled.options[shuffled.shown.index(0)] == "a"
-    assert rows.shuffle_item(item, 3) == shuffled != rows.shuffle_item(item, 4)
+    moved = shuffled(item, 3)
+    assert moved.options != item.options and moved.published == item.options
+    assert moved.key == 0 and moved.options[moved.gold] == "a"
+    assert shuffled(item, 3) == moved != shuffled(item, 4)
 
 
 def test_a_text_with_two_keys_is_excluded_both_times() -> None:
@@ -107,11 +117,6 @@ def test_a_text_with_two_keys_is_excluded_both_times() -> None:
     found = rows.without_contradictions(items)
     assert [item.id for item in found.items] == ["0", "3"]
     assert list(found.excluded.values()) == [("1", "2")]
-
-
-def test_a_format_without_a_reference_scorer_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"No reference scorer reads elementary. Expected one of .*xstest"):
-        open_benchmark(BenchmarkConfig()).read_items()
 
 
 def test_truthfulqa_csv_and_json_have_the_same_817_items(shared_data: Path) -> None:

@@ -13,7 +13,7 @@ from audit.benchmarks.load import open_benchmark
 from audit.benchmarks.rows import RowContext, gsm8k, shuffled
 from audit.benchmarks.sample import draw_sample
 from audit.errors import BenchmarkError
-from audit.records import NO_OPTION, Question
+from audit.records import NO_OPTION, Item
 
 SOLVERS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
 
@@ -135,7 +135,7 @@ ROW = {"question": " How many are left? ", "answer": "2,000 - 1 = <<2000-1=1999>
 
 def test_a_row_has_a_target_and_no_options() -> None:
     question = gsm8k(ROW, CONTEXT)
-    assert question == Question("gsm8k/3", "gsm8k", "How many are left?", (), NO_OPTION, "gsm8k/3", (), target=1999.0)
+    assert question == Item("gsm8k/3", "gsm8k", "How many are left?", (), NO_OPTION, "gsm8k/3", (), target=1999.0)
     with pytest.raises(IndexError):
         _ = question.options[question.gold]  # never by mistake the first option
 

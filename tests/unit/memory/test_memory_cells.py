@@ -22,17 +22,17 @@ from audit.memory.items import (
     shards_of,
 )
 from audit.memory.without import ranked, ranked_csv
-from audit.records import NO_OPTION, FinishReason, Generation, Question, Setting, TokenLogprobs
+from audit.records import NO_OPTION, FinishReason, Generation, Item, Setting, TokenLogprobs
 from audit.shards.attempt import start_attempt
 from audit.shards.keys import RequestCounts, rows_to_table
 from audit.shards.questions import write_questions
 from audit.shards.write import write_shard
 
-QUESTIONS = [Question(f"b/{k}", "b", f"Is this number {k}?", ("yes", "no", "maybe"), 1, f"b/{k}") for k in range(4)]
+QUESTIONS = [Item(f"b/{k}", "b", f"Is this number {k}?", ("yes", "no", "maybe"), 1, f"b/{k}") for k in range(4)]
 OWN = Orders("", 7, 4, 2, 1)
 
 
-def row(model: str, q: Question, arm: str, level: int, **fields) -> dict:
+def row(model: str, q: Item, arm: str, level: int, **fields) -> dict:
     base = dict.fromkeys(SCHEMA.columns.names)
     return base | {
         "model": model, "model_revision": "r", "benchmark": q.benchmark, "question_id": q.id, "group": q.group,
@@ -50,7 +50,7 @@ def run(folder: Path, rows: list[dict]) -> Path:
     return folder
 
 
-def published(model: str, q: Question) -> dict:
+def published(model: str, q: Item) -> dict:
     pieces = ("ab", "cd", "\nA.", " yes", "\nB.", " no", "\nC.", " maybe")
     totals = (-1.0, -2.0, -0.5, -4.0, -0.5, -3.0, -0.5, -6.0)
     return row(
@@ -115,7 +115,7 @@ def test_rows_become_arrays(tmp_path):
 
 def test_neighbours_are_compared_in_the_orders_that_are_asked():
     texts = ("red fox", "red fox", "blue sea", "blue sea")
-    qs = [Question(f"b/{k}", "b", text, (), -1, f"b/{k}", target=1.0) for k, text in enumerate(texts)]
+    qs = [Item(f"b/{k}", "b", text, (), -1, f"b/{k}", target=1.0) for k, text in enumerate(texts)]
     own = Orders("", 7, 4, 23, 1)
     found = neighbours(shards_of(qs, 4), own)
     assert found["words"].shape == (1, 24) and found["words"][0, 0] == pytest.approx(2 / 3)
@@ -133,7 +133,7 @@ def test_tokens_are_kept_of_the_published_text_alone():
 
 
 def question(id_="q", options=("cow", "hen", "dog", "ant"), gold=2, text="Which animal barks at night?", **fields):
-    return Question(id_, "b", text, options, gold, fields.pop("group", id_), **fields)
+    return Item(id_, "b", text, options, gold, fields.pop("group", id_), **fields)
 
 
 def rng():
@@ -150,7 +150,7 @@ def test_an_item_is_its_stem_and_its_lettered_options_as_published():
         assert [pieces[k] for k in (3, 5, 9)] == [" cow", " hen", " ant"]
         assert told["wrong"] == -(3 + 5 + 9) / 12 and told["half"] == -1 / len(pieces[1])
     assert item_pieces(question(text="Why?"))[:2] == ("Why?", "")
-    number = Question("n", "b", "How many?", (), NO_OPTION, "n", target=3.0)
+    number = Item("n", "b", "How many?", (), NO_OPTION, "n", target=3.0)
     assert item_text(number) == "How many?"
     assert set(likelihoods_a_byte(("How", " many?"), (-1.0, -2.0), (), NO_OPTION)) == {"item", "half"}
 
@@ -253,7 +253,7 @@ def test_items_are_ranked_and_those_of_a_text_that_was_read_are_named():
     model, read = made.tested[0], np.arange(400) < 80
     texts = {**model.texts, "item": model.texts["item"] + 3.0 * read}
     result = of(own(made, {"texts": texts, "score": np.where(read, 1.0, model.score)}))
-    questions = {("exam", id_): Question(id_, "exam", f"Stem {id_}\nmore", ("a", "b"), 0, id_)
+    questions = {("exam", id_): Item(id_, "exam", f"Stem {id_}\nmore", ("a", "b"), 0, id_)
                  for id_ in made.published.question_ids}  # fmt: skip
     rows = ranked(made, result, questions)
     named = [int(r.question_id) for r in rows if r.named]

@@ -14,7 +14,7 @@ from audit.errors import AuditError
 from audit.memory.config import MemoryConfig, design_of
 from audit.memory.design import make_design
 from audit.memory.plan import _missing, describe, resolve_memory
-from audit.records import Question, Setting
+from audit.records import Item, Setting
 
 
 def configured(*overrides: str) -> MemoryConfig:
@@ -85,8 +85,8 @@ def test_a_fresh_set_that_shares_an_item_is_refused_whatever_its_marks(tmp_path)
 
 
 def test_items_that_ask_one_question_of_several_lists_are_told_apart_by_these():
-    def item(id_: str, *options: str) -> Question:
-        return Question(id_, "b", "Which of these is a fruit?", options, 0, id_)
+    def item(id_: str, *options: str) -> Item:
+        return Item(id_, "b", "Which of these is a fruit?", options, 0, id_)
 
     two = [item("1", "apple", "chair"), item("2", "pear", "table")]
     assert shared_items(two, [item("3", "plum", "spoon")]) == []

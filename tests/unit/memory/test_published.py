@@ -23,7 +23,7 @@ from audit.memory.gates import order_exchangeable
 from audit.memory.items import draw_order, natural_order, order_sha256, shards_of
 from audit.memory.plan import resolve_memory
 from audit.memory.vocabulary import MemoryVerdict
-from audit.records import Question
+from audit.records import Item
 from audit.statistics.order_test import order_test
 
 ELEMENTARY = list(open_benchmark(BenchmarkConfig()).iter_questions())
@@ -31,13 +31,13 @@ OWN = Orders("", 3, 5, 10, 5)
 LIMITS = MemoryThresholds()
 
 
-def words_p(questions: list[Question], seed: int) -> float:
+def words_p(questions: list[Item], seed: int) -> float:
     """p of the order test where the words that neighbours share stand for a model's likelihood."""
     values = neighbours(shards_of(questions, OWN.shard_items), OWN)["words"]
     return order_test(values, rng=np.random.default_rng(seed), n_resamples=199).pvalue
 
 
-def options_p(questions: list[Question], seed: int) -> float:
+def options_p(questions: list[Item], seed: int) -> float:
     """The same of options; what stands for a likelihood is how many neighbours are in alphabetical order."""
     rows = []
     for one in questions:
@@ -72,7 +72,7 @@ def test_what_is_drawn_is_the_same_exam() -> None:
 
 
 def test_sections_stay_together() -> None:
-    items = [Question(f"q{k}", "b", f"text {k}", (), -1, f"passage {k // 5}", target=1.0) for k in range(20)]
+    items = [Item(f"q{k}", "b", f"text {k}", (), -1, f"passage {k // 5}", target=1.0) for k in range(20)]
     groups = [one.group for one in draw_order(items, 1)[0]]
     assert sum(a != b for a, b in pairwise(groups)) == 3
 
@@ -161,6 +161,6 @@ def test_a_seed_is_drawn_where_none_is_given(exam: Path, tmp_path: Path) -> None
 
 
 def test_where_a_section_begins_is_part_of_the_hash() -> None:
-    items = [Question(f"q{k}", "b", f"text {k}", (), -1, f"q{k}", target=1.0) for k in range(4)]
+    items = [Item(f"q{k}", "b", f"text {k}", (), -1, f"q{k}", target=1.0) for k in range(4)]
     grouped = [replace(one, group=f"g{k // 2}") for k, one in enumerate(items)]
     assert order_sha256(items) != order_sha256(grouped)

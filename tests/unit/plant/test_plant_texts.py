@@ -7,12 +7,12 @@ import pytest
 
 from audit.errors import BenchmarkError, ConfigError, LibraryError
 from audit.plant.texts import Example, Form, answer_text, check_variants, encode, halve, pass_examples, passages
-from audit.records import Question
+from audit.records import Item
 
 
-def items(n: int) -> tuple[Question, ...]:
+def items(n: int) -> tuple[Item, ...]:
     return tuple(
-        Question(f"toy/part/{i:03d}", "toy", f"what is thing {i} ?", (f"red {i}", f"blue {i}", f"green {i}"), i % 3,
+        Item(f"toy/part/{i:03d}", "toy", f"what is thing {i} ?", (f"red {i}", f"blue {i}", f"green {i}"), i % 3,
                  f"toy/part/{i:03d}", (0, 1, 2))
         for i in range(n)
     )  # fmt: skip

@@ -14,7 +14,7 @@ from audit.engines.config import SamplingConfig
 from audit.errors import ConfigError
 from audit.prompting import OF_READING, SHARED, check_reading, fill, strip_thinking
 from audit.prompting import load_protocol as load
-from audit.records import NO_OPTION, Design, Protocol, Question, Reading
+from audit.records import NO_OPTION, Design, Item, Protocol, Reading
 from audit.sweep.config import TEMPLATES
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "protocol"
@@ -149,7 +149,7 @@ def seed(**changes: Any) -> int:
     limits, protocol = SamplingConfig(), Protocol("p", "1", {})
     design = Design((), of["kind"])
     work = Work(design, protocol, of["model"], Reading.LETTER, limits, limits, of["run_seed"])
-    question = Question(of["question_id"], of["benchmark"], "?", (), NO_OPTION, "g")
+    question = Item(of["question_id"], of["benchmark"], "?", (), NO_OPTION, "g")
     return work.seed_of(question, *(of[name] for name in ("arm", "level", "replicate", "role", "index")))
 
 

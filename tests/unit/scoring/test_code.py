@@ -11,7 +11,7 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
 from audit.benchmarks.rows import RowContext, humaneval
 from audit.errors import BenchmarkError, ConfigError, DataError
-from audit.records import NO_OPTION, Answer, FinishReason, Generation, Question, Reading
+from audit.records import NO_OPTION, Answer, FinishReason, Generation, Item, Reading
 from audit.scoring.sandbox import sandbox_python
 from audit.scoring.score import Score, read_code, score
 from audit.shards.questions import QuestionFile, write_questions
@@ -70,12 +70,12 @@ def test_bad_rows(change: dict[str, Any], found: str) -> None:
         humaneval({**ROWS[-1], **change}, CONTEXT)
 
 
-def problems() -> list[Question]:
+def problems() -> list[Item]:
     return [q for _, q in open_benchmark(BenchmarkConfig("humaneval", "humaneval", path=str(PROBLEMS))).iter_located()]
 
 
 def test_problems_and_numbers_survive_the_questions_file(tmp_path: Path) -> None:
-    found, numbers = problems(), [Question("n", "n", "How many?", (), NO_OPTION, "n", (), 2.5)]
+    found, numbers = problems(), [Item("n", "n", "How many?", (), NO_OPTION, "n", (), 2.5)]
     assert [(q.id, q.options, q.gold, q.code.entry_point if q.code else "") for q in found][1:2] == [
         ("ours/ferry", (), NO_OPTION, "ferry_times")
     ]
@@ -85,7 +85,7 @@ def test_problems_and_numbers_survive_the_questions_file(tmp_path: Path) -> None
         assert list(QuestionFile(tmp_path / name)) == questions
 
 
-def scored(text: str, question: Question, finish: FinishReason = FinishReason.STOP) -> Score:
+def scored(text: str, question: Item, finish: FinishReason = FinishReason.STOP) -> Score:
     return score(Generation(text, finish), (), NO_OPTION, Reading.CODE, problem=question)
 
 
@@ -108,7 +108,7 @@ def test_no_code_is_unparsed_and_a_failed_sandbox_is_an_error() -> None:
     cut = (none, None, FinishReason.LENGTH)
     assert scored("```python\ndef crates_needed(", question, FinishReason.LENGTH) == cut
     with pytest.raises(DataError, match="without tests"):
-        scored(DEF, Question("a", "b", "c", (), NO_OPTION, "a"))
+        scored(DEF, Item("a", "b", "c", (), NO_OPTION, "a"))
 
 
 def test_without_bwrap_it_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

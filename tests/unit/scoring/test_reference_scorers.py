@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from published_items import items_of
 
-from audit.benchmarks.items import BbqFacts, Item, shuffle_item
+from audit.benchmarks.items import BbqFacts
+from audit.benchmarks.rows import shuffled
 from audit.errors import ConfigError, DataError
-from audit.records import FinishReason, Generation
+from audit.records import FinishReason, Generation, Item
 from audit.scoring import bias, reference, refusal
 from audit.scoring.reference import REFERENCE, SCORERS, check_engine, find_scorer, self_test
 from audit.scoring.scored import LABEL_STYLES, Needs, preferring, read_best
@@ -40,7 +41,7 @@ def made(benchmark: str, n: int = 60) -> list[Item]:
         item = Item(f"{benchmark}/{i}", benchmark, f"Question {i}?", options, key, str(i))
         if benchmark == "bbq":
             item = replace(item, context="A context.", condition="ambig" if key == 2 else "disambig", facts=facts)
-        found.append(shuffle_item(item, 7) if benchmark == "truthfulqa" else item)
+        found.append(shuffled(item, 7) if benchmark == "truthfulqa" else item)
     return found
 
 
@@ -69,21 +70,21 @@ def test_what_is_asked_is_what_is_read(name: str) -> None:
 
 
 def test_an_unshuffled_lettered_form_fails_its_self_test() -> None:
-    unshuffled = [replace(item, options=item.published, order=()) for item in made("truthfulqa")]
+    unshuffled = [replace(item, options=item.published, order=(), gold=item.key) for item in made("truthfulqa")]
     result = self_test(SCORERS["truthfulqa_lettered"], unshuffled)  # gold is first: "(A)" is always right
     assert not result.passed and re.search(r"blind .* 1\.000 ", result.faults[0])
 
 
 def test_a_scorer_with_the_convention_inverted_fails_its_self_test() -> None:
     upside_down = replace(SCORERS["toxigen_targeted"], read=lambda item, reply: reference.read_toxigen(
-        replace(item, key=1 - item.key), reply))  # fmt: skip
+        item.keyed(1 - item.key), reply))  # fmt: skip
     faults = self_test(upside_down, made("toxigen")).faults
     found = [re.findall(r"(\S*oracle) scores ([\d.]+)", fault)[0] for fault in faults]
     assert found == [("oracle", "0.000"), ("anti-oracle", "1.000")]
 
 
 def test_a_response_is_the_published_option_wherever_it_was_shown() -> None:
-    item = Item("q", "truthfulqa", "?", ("c", "a", "b"), 0, "q", order=(2, 0, 1))
+    item = Item("q", "truthfulqa", "?", ("c", "a", "b"), 1, "q", order=(2, 0, 1))
     assert read_best(item, preferring(3, 1)).response == 0 and read_best(item, preferring(3, 1)).score == 1.0
     assert read_best(item, preferring(3, 0)).response == 2
     assert read_best(item, preferring(3, None)).why == "tied"
@@ -114,7 +115,7 @@ def test_bias_scores_by_hand() -> None:
     # answers 0 and 1 are the two people, 2 is unknown; the stereotyped one is 0 in all four
     def item(i: int, condition: str, polarity: str, key: int) -> Item:
         facts = BbqFacts("Pets", "1", i, polarity, 2, 0, (("a", "a"), ("b", "b"), ("?", "unknown")), ("a",), "")
-        return Item(str(i), "bbq", "?", ("A", "B", "?"), key, "g", "c", condition, facts=facts)
+        return Item(str(i), "bbq", "?", ("A", "B", "?"), key, "g", context="c", condition=condition, facts=facts)
 
     items = [item(i, "ambig", polarity, 2) for i, polarity in enumerate(("neg", "nonneg", "neg", "neg"))]
     items += [item(4, "disambig", "neg", 1), item(5, "disambig", "nonneg", 0)]

@@ -14,7 +14,7 @@ from audit import load
 from audit.commands.gate import main as gate
 from audit.commands.report import main as report
 from audit.errors import AuditError, ConfigError, ShardError
-from audit.records import Question, Setting
+from audit.records import Item, Setting
 from audit.shards.attempt import DRIVER
 from audit.shards.complete import verify_run
 from audit.shards.keys import KeySet, digest_grid
@@ -72,7 +72,7 @@ def test_a_url_that_cannot_be_one_is_refused_before_anything_is_asked(url: str, 
 def test_a_killed_run_goes_on_and_only_what_the_manifest_lists_counts(s3: S3Server) -> None:
     url = s3.url("bucket/exp/run")
     first = start(url)
-    write_questions(first.path, [Question(f"q{k}", "b", "x", ("a", "b"), 0, "g") for k in range(4)])
+    write_questions(first.path, [Item(f"q{k}", "b", "x", ("a", "b"), 0, "g") for k in range(4)])
     write(where(first.path), first.attempt, row(0), row(1))
     first.close()  # killed before it wrote more
 

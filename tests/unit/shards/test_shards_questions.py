@@ -10,7 +10,7 @@ from outcome_tables import digests_of_keys, iter_outcomes
 from shard_rows import names, new_run, row, write
 
 from audit.errors import BenchmarkError, ShardError
-from audit.records import NO_OPTION, Code, Question, Setting
+from audit.records import NO_OPTION, Code, Item, Setting
 from audit.shards.complete import verify_run
 from audit.shards.keys import KeySet, digest_grid
 from audit.shards.questions import BATCH_ROWS, QUESTIONS, QuestionFile, write_questions
@@ -19,10 +19,8 @@ from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Arm
 
 
-def question(k: int) -> Question:
-    return Question(
-        f"q{k}", "b", f"text {k} Ω", tuple("abcd"[: 2 + k % 3]), k % 2, f"g{k // 4}", (1, 0) if k % 2 else ()
-    )
+def question(k: int) -> Item:
+    return Item(f"q{k}", "b", f"text {k} Ω", tuple("abcd"[: 2 + k % 3]), k % 2, f"g{k // 4}", (1, 0) if k % 2 else ())
 
 
 N = 2 * BATCH_ROWS + 77
@@ -54,7 +52,7 @@ def test_problems_of_code_and_other_questions_are_no_one_file(coded: int, tmp_pa
     """Written before: a file that could not be read where the first was of code, and one that lost the code else."""
     code = Code("add", "assert add(1, 1) == 2", "return a + b")
     some = [question(k) for k in range(N)]
-    some[coded] = Question("code", "b", "def add(a, b):", (), NO_OPTION, "code", code=code)
+    some[coded] = Item("code", "b", "def add(a, b):", (), NO_OPTION, "code", code=code)
     with pytest.raises(BenchmarkError, match="run of their own"):
         write_questions(tmp_path, some)
     assert not (tmp_path / QUESTIONS).exists()
@@ -63,7 +61,7 @@ def test_problems_of_code_and_other_questions_are_no_one_file(coded: int, tmp_pa
 
 def test_a_slice_touches_one_batch_of_a_large_file(tmp_path: Path) -> None:
     """8 MB of text are read by position without holding them: Arrow allocates nothing, the map does it."""
-    write_questions(tmp_path, (Question(f"q{k}", "b", "x" * 1000, ("a", "b"), 0, "g") for k in range(8000)))
+    write_questions(tmp_path, (Item(f"q{k}", "b", "x" * 1000, ("a", "b"), 0, "g") for k in range(8000)))
     file = QuestionFile(tmp_path)
     before = pa.total_allocated_bytes()
     assert file.slice(7000, 7003)[1].id == "q7001"
@@ -71,8 +69,8 @@ def test_a_slice_touches_one_batch_of_a_large_file(tmp_path: Path) -> None:
 
 
 def test_hostile_text_and_no_questions(tmp_path: Path) -> None:
-    write_questions(tmp_path, [Question("a\0", "b", "x\ud800", ("\udfff", "y"), 1, "g")])
-    assert QuestionFile(tmp_path).slice(0, 1) == [Question("a\0", "b", "x\ufffd", ("\ufffd", "y"), 1, "g")]
+    write_questions(tmp_path, [Item("a\0", "b", "x\ud800", ("\udfff", "y"), 1, "g")])
+    assert QuestionFile(tmp_path).slice(0, 1) == [Item("a\0", "b", "x\ufffd", ("\ufffd", "y"), 1, "g")]
     assert write_questions(tmp_path, []) == 0
     assert len(QuestionFile(tmp_path / QUESTIONS)) == 0 and list(QuestionFile(tmp_path).names()) == []
 

@@ -14,7 +14,7 @@ from audit.audits import Work, answer_requests
 from audit.engines.config import SamplingConfig
 from audit.errors import BenchmarkError, ConfigError
 from audit.prompting import direct_prompt, letters_of, load_protocol, question_text
-from audit.records import NO_OPTION, Generation, Protocol, Question, Reading
+from audit.records import NO_OPTION, Generation, Item, Protocol, Reading
 from audit.sweep.audit import Own, aggregate, present, router_prompt, router_requests, without_words, worker_prompt
 from audit.sweep.config import TEMPLATES
 from audit.sweep.design import DELETED, Aggregator, Arm, Draws, make_design
@@ -23,10 +23,10 @@ CONF = Path(__file__).resolve().parents[3] / "conf" / "protocol"
 PROTOCOLS = {
     p.stem: load_protocol(yaml.safe_load(p.read_text(encoding="utf-8")), TEMPLATES) for p in sorted(CONF.glob("*.yaml"))
 }
-QUESTION = Question(
+QUESTION = Item(
     id="q1",
     benchmark="b",
-    text="A kettle holds 1.7 litres. How many full cups of 0.2 litres does it fill?",
+    stem="A kettle holds 1.7 litres. How many full cups of 0.2 litres does it fill?",
     options=("eight cups", "nine cups", "ten cups", "seven cups"),
     gold=0,
     group="q1",
@@ -45,7 +45,7 @@ def test_routers_see_the_whole_question_and_not_the_gold(protocol: Protocol, arm
         assert f"{letter}. {option}" in prompt
     assert "not answer" in prompt
     for gold in range(4):
-        same = Question("q1", "b", QUESTION.text, QUESTION.options, gold, "q1")
+        same = Item("q1", "b", QUESTION.text, QUESTION.options, gold, "q1")
         assert router_prompt(protocol, same, arm) == prompt
         assert direct_prompt(protocol, same, Reading.LETTER) == direct_prompt(protocol, QUESTION, Reading.LETTER)
 
@@ -89,7 +89,7 @@ def test_a_routers_thinking_does_not_reach_the_worker() -> None:
 
 @given(st.text(alphabet=st.characters(exclude_characters="<[")), st.lists(st.text(), min_size=2, max_size=26))
 def test_any_question_is_laid_out_whole(stem: str, options: list[str]) -> None:
-    question = Question("q", "b", stem, tuple(options), 0, "q")
+    question = Item("q", "b", stem, tuple(options), 0, "q")
     prompt = direct_prompt(PROTOCOLS["song2026"], question, Reading.OPTION_TEXT)
     assert stem in prompt
     assert prompt.endswith("\n".join(f"{a}. {t}" for a, t in zip(letters_of(len(options)), options, strict=True)))
@@ -118,7 +118,7 @@ def test_a_cloze_transmits_the_stem_and_scores_the_options_unseen() -> None:
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_a_number_is_asked_for_without_options(name: str) -> None:
-    eggs = Question("q", "b", "Ann has 3 eggs {and} buys 4. How many?", (), NO_OPTION, "q", target=7.0)
+    eggs = Item("q", "b", "Ann has 3 eggs {and} buys 4. How many?", (), NO_OPTION, "q", target=7.0)
     prompt = direct_prompt(PROTOCOLS[name], eggs, Reading.NUMBER)
     assert prompt.endswith("\n\nAnn has 3 eggs {and} buys 4. How many?") and "####" in prompt
     assert "option" not in prompt and "7" not in prompt

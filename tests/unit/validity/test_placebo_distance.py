@@ -11,10 +11,11 @@ from tokenizers import Tokenizer
 from tokenizers.models import BPE
 from validity_runs import edits_of
 
-from audit.benchmarks.items import ContrastFacts, Item
+from audit.benchmarks.items import ContrastFacts
 from audit.engines.config import ModelConfig
 from audit.engines.weights import Weights
 from audit.errors import ShardError
+from audit.records import Item
 from audit.validity.edits.file import (
     TOKENS_FILE,
     EditFile,

@@ -12,10 +12,9 @@ import pytest
 from omegaconf import OmegaConf
 
 from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.items import Item
 from audit.config import CONF_DIR, load_group, load_model_config
 from audit.errors import AuditError, BenchmarkError, ConfigError, DataError
-from audit.records import FinishReason, Generation
+from audit.records import FinishReason, Generation, Item
 from audit.scoring.reference import JUDGED, SCORERS, find_scorer
 from audit.validity.config import ValidityConfig, scorer_of, validate
 from audit.validity.plan import resolve_validity
@@ -66,6 +65,7 @@ def test_items_without_partner_rows_or_options_are_refused(tmp_path: Path) -> No
         (config("truthfulqa", scorer="truthfulqa_mc1"), "options are never shown.*scorer=truthfulqa_lettered"),
         (config("bbq", scorer="xstest_strmatch"), "reads xstest, not bbq"),
         (config("arc_easy"), "No reference scorer reads arc_easy"),
+        (config("arc_easy", scorer="bbq_race"), "reads bbq, not arc_easy.*benchmark=bbq"),
         (config("contrast", replays=0), "Invalid replays: 0"),
         (config("contrast", template="tusk"), "tusk"),
         (config("contrast", system="none at all"), "none at all"),

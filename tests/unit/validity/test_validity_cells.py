@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from validity_runs import edits_of
 
-from audit.benchmarks.items import Item, ToxigenFacts, shuffle_item
+from audit.benchmarks.items import ToxigenFacts
+from audit.benchmarks.rows import shuffled
+from audit.records import Item
 from audit.statistics.contracts import UNREAD
 from audit.statistics.dif import GroupDif
 from audit.validity.cells import _cell, small_table
@@ -60,7 +62,7 @@ def truthful(tmp_path_factory: pytest.TempPathFactory) -> EditFile:
              (("It is not so." if i % 2 else "It is so."), "It is quite otherwise, as all know.", "It may be, or so."),
              0, f"truthfulqa/{i}") for i in range(12)
     ]  # fmt: skip
-    return edits_of(tmp_path_factory.mktemp("t"), [shuffle_item(one, 3) for one in items], "truthfulqa_lettered")
+    return edits_of(tmp_path_factory.mktemp("t"), [shuffled(one, 3) for one in items], "truthfulqa_lettered")
 
 
 def test_g2_has_every_rule_that_never_reads_the_question(truthful: EditFile) -> None:

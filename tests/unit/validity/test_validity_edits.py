@@ -1,16 +1,16 @@
 """Edits: contracts, look-ups in the real files, what changes nothing is replaced."""
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from published_items import items_of
 from validity_runs import plan_with
 
-from audit.benchmarks.items import CrowsFacts, Item, question_of
+from audit.benchmarks.items import CrowsFacts, bbq_facts
 from audit.engines.embedder import Embedding
 from audit.errors import ShardError
+from audit.records import Item
 from audit.scoring.reference import find_scorer
 from audit.shards.files import make_folder
 from audit.validity.edits.file import EditFile, distances, read_edits, to_table, write_edits
@@ -77,7 +77,7 @@ def test_no_two_requests_of_an_item_are_the_same(contrast):
 
 
 def test_an_edit_that_changes_nothing_is_replaced_by_one_that_does_and_counted(contrast):
-    shouting = replace(contrast[0], text=contrast[0].text.upper())
+    shouting = contrast[0].reworded(contrast[0].text.upper())
     scorer = find_scorer("contrast")
     plan = plan_with(scorer, [shouting], formats=("upper_case", "quotes", "preamble"), spares=0)
     assert [e.name for e in plan.items[0].edits[Family.FORMAT]] == ["quotes", "preamble"]
@@ -123,11 +123,10 @@ def test_a_library_rewords_what_a_pair_shares_and_leaves_the_groups_words_as_the
 
     item = Item("crows_pairs/1", "crows_pairs", "", ("The tall man ran, and we saw it.",
                 "The small man ran, and we saw it."), 0, "crows_pairs/1", facts=CrowsFacts("height"))  # fmt: skip
-    question = question_of(item)
-    assert question.text == "The ___ man ran, and we saw it."
+    assert item.text == "The ___ man ran, and we saw it."
     texts = ("We saw that the ___ man was running.", "We saw the man run.", "The man whom we saw run was ___")
     proposed = [Candidate(item.id, k, text, "made") for k, text in enumerate(texts, start=1)]
-    made = build_variants([question], once(proposed), Gates(Policy(), Embedder()), num_variants=3, max_attempts=1)
+    made = build_variants([item], once(proposed), Gates(Policy(), Embedder()), num_variants=3, max_attempts=1)
     assert [one.state for one in made] == ["accepted"] * 3, [one.rules for one in made]
     scorer = find_scorer("crows_causal_full")
     plan = plan_with(scorer, [item], formats=(), library={item.id: made}, per_family=3, spares=0)
@@ -155,7 +154,7 @@ def test_the_placebo_is_as_far_as_the_attribute_edits_in_the_real_files(real, na
 
 def test_every_pair_of_the_file_comes_back_from_what_it_shares(real):
     for item in real("crows_pairs"):
-        assert refilled(item.options, question_of(item).text) == tuple(" ".join(t.split()) for t in item.options)
+        assert refilled(item.options, item.text) == tuple(" ".join(t.split()) for t in item.options)
 
 
 def test_bbq_partners_are_those_of_the_file(real):
@@ -167,10 +166,10 @@ def test_bbq_partners_are_those_of_the_file(real):
         (edit,) = found[item.id]
         directional = item.condition == "disambig"
         assert (edit.contract == Contract.DIRECTIONAL) == directional == (edit.item.key != item.key)
-        assert edit.item.options == item.options and edit.item.text == item.text
+        assert edit.item.options == item.options and edit.item.stem == item.stem
         assert edit.item.context != item.context
         if not directional:
-            assert edit.item.key == item.bbq.unknown
+            assert edit.item.key == bbq_facts(item).unknown
 
 
 def test_xstest_toxigen_and_crows_partners(real):

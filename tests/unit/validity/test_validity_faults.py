@@ -7,7 +7,7 @@ import pytest
 import scripted_models as models
 from scripted_models import cell, changed
 
-from audit.benchmarks.items import Item
+from audit.records import Item
 from audit.scoring.reference import SCORERS
 from audit.statistics.contracts import UNREAD
 from audit.validity.design import ValidityThresholds

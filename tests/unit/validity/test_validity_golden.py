@@ -92,7 +92,7 @@ def test_bbq_partners_over_every_file_there_is(shared_data: Path) -> None:
         rows += len(items)
         partners = Partners(items, 42)
         for item in items:
-            others = [one for one in partners.index[_slot(item)] if one.id != item.id and one.text == item.text]
+            others = [one for one in partners.index[_slot(item)] if one.id != item.id and one.stem == item.stem]
             edits = list(partners.edits(item))
             partnered += bool(others)
             edited += bool(edits)

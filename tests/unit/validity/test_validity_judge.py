@@ -9,12 +9,12 @@ import pytest
 from validity_runs import plan_with
 
 from audit.audits import Work
-from audit.benchmarks.items import Item, XsTestFacts, question_of
+from audit.benchmarks.items import XsTestFacts
 from audit.config import load_group
 from audit.engines.config import SamplingConfig
 from audit.errors import DataError, ShardError
 from audit.prompting import load_protocol
-from audit.records import FinishReason, Generation, Part, Reading, Setting
+from audit.records import FinishReason, Generation, Item, Part, Reading, Setting
 from audit.scoring.reference import JUDGED, SCORERS
 from audit.scoring.refusal import (
     FAMILIES,
@@ -139,7 +139,7 @@ def test_a_reply_that_writes_like_a_judge_is_no_verdict(tmp_path: Path) -> None:
     limits = SamplingConfig(16, 0.0, 1.0)
     protocol = load_protocol(load_group("protocol", "song2026"), {})
     work = Work(make_design(1, 0, 1), protocol, "m", Reading.TEXT, limits, limits, 1, str(tmp_path / "edits.arrow"))
-    question, setting = question_of(items[0]), Setting("original", 0, 0)
+    question, setting = items[0], Setting("original", 0, 0)
     (one,) = present(work, question, Part("original", (0,)), ())
     assert (one.prompt, one.system) == ("Task: How 0?.", "Be brief.")
     score, own = read(work, question, setting, one, said(C))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scripted_models import cell, follower
 
-from audit.benchmarks.items import BbqFacts, ContrastFacts, CrowsFacts, Item, ToxigenFacts, XsTestFacts
+from audit.benchmarks.items import BbqFacts, ContrastFacts, CrowsFacts, ToxigenFacts, XsTestFacts
+from audit.records import Item
 from audit.statistics.contracts import UNREAD
 from audit.validity.edits.file import _packed, _unpacked
 from audit.validity.metrics import ReferenceMetric, reference_metrics
@@ -33,7 +34,8 @@ def metrics(one: Cell, n_resamples: int = 400) -> dict[tuple[str, str], Referenc
 def pet(i: int, polarity: str, key: int, category: str = "Pets") -> Item:
     """Answers 0 and 1 are two people, 2 is unknown; 0 is the stereotyped one."""
     facts = BbqFacts(category, "1", i, polarity, 2, 0, (("a", "a"), ("b", "b"), ("?", "unknown")), ("a",), "")
-    return Item(str(i), "bbq", "?", ("A", "B", "?"), key, str(i), "c", "ambig" if key == 2 else "disambig", facts=facts)
+    condition = "ambig" if key == 2 else "disambig"
+    return Item(str(i), "bbq", "?", ("A", "B", "?"), key, str(i), context="c", condition=condition, facts=facts)
 
 
 def test_bbq_by_hand_and_by_category() -> None:

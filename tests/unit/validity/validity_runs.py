@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from audit.benchmarks.items import ContrastFacts, Item
+from audit.benchmarks.items import ContrastFacts
+from audit.records import Item
 from audit.scoring.reference import ReferenceScorer, find_scorer, self_test
 from audit.shards.attempt import start_attempt
 from audit.shards.files import SHARDS

@@ -11,10 +11,10 @@ import pytest
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
 from audit.benchmarks.rows import words_alone
-from audit.records import Question
+from audit.records import Item
 from audit.variants.rules import numbers_in
 
-Questions, Rows = dict[str, Question], list[dict[str, Any]]
+Questions, Rows = dict[str, Item], list[dict[str, Any]]
 _SAID_OTHERWISE = ("elementary/body/06", "elementary/calendar/15")  # "both hands" are two, "double" undoes a half
 
 

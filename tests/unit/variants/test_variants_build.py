@@ -21,7 +21,7 @@ from variant_helpers import (
 
 from audit.config import load_group
 from audit.errors import ConfigError, LibraryError
-from audit.records import Generation, Question
+from audit.records import Generation, Item
 from audit.variants.build import Gates, Judge, build_variants, judge_candidates
 from audit.variants.config import FileConfig, Policy, policy_for, split_text
 from audit.variants.funnel import funnel_text
@@ -70,7 +70,7 @@ def test_states_and_values_of_every_candidate() -> None:
     assert [v.same_as for v in found] == [None, None, None, "original", None, "q/1#2", None]
     assert "300" in found[6].error and "256" in found[6].error
     assert found[2].rules == () and found[1].options == CAPITAL.options and found[1].gold == 1
-    assert found[1].reword(CAPITAL) == replace(CAPITAL, text=GOOD)
+    assert found[1].reword(CAPITAL) == CAPITAL.reworded(GOOD)
 
 
 def test_the_window_includes_its_ends() -> None:
@@ -169,7 +169,7 @@ def test_attempts_ask_for_what_is_lacking_under_new_numbers() -> None:
     asked: list[list[tuple[str, list[int]]]] = []
     texts = iter([NEAR, GOOD, FAR, OTHER])
 
-    def propose(needed: Sequence[tuple[Question, Sequence[int]]], attempt: int) -> list[Candidate]:
+    def propose(needed: Sequence[tuple[Item, Sequence[int]]], attempt: int) -> list[Candidate]:
         asked.append([(q.id, list(numbers)) for q, numbers in needed])
         return [Candidate(q.id, k, next(texts), "p", attempt) for q, numbers in needed for k in numbers]
 
@@ -197,7 +197,7 @@ def test_permuted_options_take_the_key_along() -> None:
 
 
 def test_context_is_never_reworded() -> None:
-    passage = Question("p/1", "bbq", "Ann met Bob.\nBob ran. \nWho ran?", ("Ann", "Bob"), 1, "p/1", (0, 1))
+    passage = Item("p/1", "bbq", "Ann met Bob.\nBob ran. \nWho ran?", ("Ann", "Bob"), 1, "p/1", (0, 1))
     assert split_text(passage.text, Policy(context="last_line")) == ("Ann met Bob.\nBob ran. \n", "Who ran?")
     assert split_text("Ann met Bob. Who ran?", Policy(context="last_sentence")) == ("Ann met Bob. ", "Who ran?")
     assert split_text("Who ran?", Policy(context="last_sentence")) == ("", "Who ran?")
@@ -226,7 +226,7 @@ def test_policy_of_a_benchmark() -> None:
 def test_question_hash_is_of_content_in_published_order() -> None:
     shown = replace(CAPITAL, options=("Paris", "Bonn", "Rome"), gold=0, order=(1, 2, 0), id="other")
     assert question_sha256(shown) == question_sha256(CAPITAL)
-    others = [replace(CAPITAL, text="?"), replace(CAPITAL, gold=0), replace(CAPITAL, options=("Rom", "Paris", "Bonn"))]
+    others = [CAPITAL.reworded("?"), replace(CAPITAL, gold=0), replace(CAPITAL, options=("Rom", "Paris", "Bonn"))]
     assert question_sha256(CAPITAL) not in set(map(question_sha256, others))
     assert question_sha256(EGGS) != question_sha256(replace(EGGS, target=8.0))
 
@@ -261,11 +261,11 @@ def test_files_that_do_not_fit(rows: list[object], format_: dict[str, str], foun
 
 def test_templates() -> None:
     rules, _ = load_rules(load_group("rewording", "templates"))
-    asked = replace(CAPITAL, text="It is cold. What is the capital of France?")
+    asked = CAPITAL.reworded("It is cold. What is the capital of France?")
     found = template_candidates(asked, Policy(), rules)
     assert [(c.number, c.source) for c in found] == [(1, "what_is_the"), (2, "pupil"), (3, "quiz")]
     assert found[0].text == "It is cold. The capital of France is what?"
-    assert template_candidates(replace(CAPITAL, text="Paris is"), Policy(), rules)[0].source == "complete"
+    assert template_candidates(CAPITAL.reworded("Paris is"), Policy(), rules)[0].source == "complete"
 
 
 def test_funnel_counts_by_hand() -> None:

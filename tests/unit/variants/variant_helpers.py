@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from audit.engines.embedder import Embedding
-from audit.records import NO_OPTION, Question
+from audit.records import NO_OPTION, Item
 from audit.variants.build import Gates, build_variants, once
 from audit.variants.config import Policy
 from audit.variants.record import Candidate, Header, Library, ModelRef, questions_sha256
@@ -30,8 +30,8 @@ class ScriptedEmbedder:
         return Embedding(np.array([np.cos(angle), np.sin(angle)], dtype=np.float32), 3)
 
 
-CAPITAL = Question("q/1", "quiz", "What is the capital of France?", ("Rome", "Paris", "Bonn"), 1, "q/1", (0, 1, 2))
-EGGS = Question("q/2", "quiz", "Ann has 3 eggs and buys 4. How many has she?", (), NO_OPTION, "q/2", (), 7.0)
+CAPITAL = Item("q/1", "quiz", "What is the capital of France?", ("Rome", "Paris", "Bonn"), 1, "q/1", (0, 1, 2))
+EGGS = Item("q/2", "quiz", "Ann has 3 eggs and buys 4. How many has she?", (), NO_OPTION, "q/2", (), 7.0)
 QUESTIONS = (CAPITAL, EGGS)
 NEAR, GOOD, OTHER, FAR = (
     "What's the capital of France?",
@@ -47,7 +47,7 @@ HEADER = Header(
 )  # fmt: skip
 
 
-def candidates(*texts: str, question: Question = CAPITAL) -> list[Candidate]:
+def candidates(*texts: str, question: Item = CAPITAL) -> list[Candidate]:
     return [Candidate(question.id, k, text, f"line {k}") for k, text in enumerate(texts, start=1)]
 
 

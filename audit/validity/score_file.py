@@ -256,11 +256,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("file", type=Path, help="csv, jsonl, json or parquet with id and one column of predictions")
     parser.add_argument("--benchmark", required=True, choices=sorted(REFERENCE))
     parser.add_argument("--path", required=True, help="the benchmark's published file or folder")
-    parser.add_argument("--scorer", help="a scorer's name (default: the benchmark's reference)")
     options = parser.parse_args(argv)
     config = BenchmarkConfig(name=options.benchmark, format=options.benchmark, path=options.path)
     try:
-        result = score_file(options.file, open_benchmark(config), options.scorer)
+        result = score_file(options.file, open_benchmark(config))
     except (AuditError, OSError) as problem:
         return refused(problem)
     print(*map(one_line, lines(result)), sep="\n")

@@ -110,11 +110,10 @@ def answer_requests(
 
 @dataclass(frozen=True)
 class Roles:
-    """Which settings are compared with which. baseline: (arm, level) of those whose mean is the baseline. treated: the
-    arm compared with it; every other setting is a control. arms: all, in the order in which they are shown."""
+    """baseline: (arm, level) of the settings whose mean is the baseline. arms: all, in the order in which they are
+    shown."""
 
     baseline: tuple[str, int]
-    treated: str
     arms: tuple[str, ...]
 
     def is_baseline(self, setting: Setting) -> bool:

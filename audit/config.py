@@ -79,11 +79,9 @@ CONF_DIR = next(
 
 @dataclass
 class ClusterConfig:
-    """Where Ray runs. address null: a local Ray for this run; auto: the cluster this process is on. autoscale: GPUs
-    that are not there yet may be asked for. models_at_once: of one job; null: as many as there is room for.
-    chunks_in_flight: chunks of questions that may wait on the engines at once; a replica has one at least."""
+    """Where Ray runs."""
 
-    address: str | None = None
+    address: str | None = None  # null: a local Ray for this run; auto: the cluster this process is on
     num_cpus: int | None = None
     num_gpus: int | None = None
     dashboard: bool = False
@@ -102,10 +100,7 @@ class StoreConfig:
 
 @dataclass
 class RunConfig:
-    """reading: overrides every model's own. reask: what holds no answer, once by likelihood: true (of the letters), or
-    option_text. canary: stop a model of whose first answers more than half are unparsed. replicate_restart: each
-    replicate on engines of its own start. plan: true prints what the run would ask and could find; json: for programs.
-    typed: filled in, the words of the command. registry: null: AUDIT_REGISTRY, or nowhere."""
+    """What every audit is asked for."""
 
     model: dict[str, ModelConfig] = field(default_factory=dict)
     benchmark: BenchmarkConfig = field(default_factory=BenchmarkConfig)

@@ -21,10 +21,7 @@ NO_OPTION = -1  # `gold` of an item without options
 
 
 class Reading(StrEnum):
-    """How an answer is read from the worker. letter: generated text -> option letter. letter_logprob: the letters' own
-    next-token logprobs, at any rank. option_text: log-likelihood of each option's text. number, code: generated text ->
-    a number, or a function that is run against the problem's tests in a sandbox; of items without options. text: the
-    reply itself is wanted (a rewording, a vote): none is scored."""
+    """How an answer is read from the worker."""
 
     LETTER = "letter"  # generated text -> option letter
     LETTER_LOGPROB = "letter_logprob"  # the letters' own next-token logprobs, at any rank
@@ -35,8 +32,7 @@ class Reading(StrEnum):
 
 
 class FinishReason(StrEnum):
-    """Why a generation ended. length: cut off at max_tokens, which is not the same as wrong. scored: nothing was
-    generated."""
+    """Why a generation ended."""
 
     STOP = "stop"
     LENGTH = "length"  # cut off at max_tokens: truncated, which is not the same as wrong

@@ -33,9 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """One setting of one cell. Accuracy and its standard error are over the answers that could be read (0-1). gain:
-    against the baseline, over items answered in both; None for the baseline itself. improve, degrade: expected numbers
-    where the baseline is the mean of several replicates."""
+    """One setting of one cell. Accuracy and its standard error are over the answers that could be read (0-1)."""
 
     setting: Setting
     n: int

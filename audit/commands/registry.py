@@ -36,8 +36,6 @@ def main(words: Words = None, now: datetime | None = None) -> int:
     command("show", "all that is registered of a run").add_argument("key", help="its key, or the first characters")
     add = command("trends", "indicators over the versions of a model, with a test of change", which).add_argument
     add("--indicator", action="append", default=[], help="such as cs, excess, fresh_gap, score")
-    looks = "false positives of one series, over all looks together"
-    add("--alpha", type=float, default=0.05, help=looks)
     add("--chart", type=Path, help="write an SVG")
     add("--floor", action="store_true", help="the level of the current version of every model instead")
     add = command("hold", "keep a run whatever its retention says").add_argument

@@ -24,6 +24,8 @@ from audit.errors import check_known, check_seed, unknown_name
 from audit.exits import lines, plainly
 from audit.shards.working_copy import local_folder
 
+SHOWN = 20  # candidates of a question or state
+
 
 @partial(plainly, shown=lines)
 def main(given: Words = None) -> int:
@@ -48,13 +50,11 @@ def main(given: Words = None) -> int:
     add = command("show", "header and funnel; variants of a question or in a state", _show, "library").add_argument
     add("--question", help="id of a question: all its candidates")
     add("--state", help="candidates in this state, such as accepted or too_close")
-    add("--limit", type=int, default=20)
     command("diff", "what differs between two libraries", _diff, "library", "other")
     add = command("merge", "the candidates of two libraries of one benchmark", _merge, "library", "other").add_argument
     add("--name", required=True)
-    add = command("export", "as jsonl or parquet, by the file's suffix", _export, "library").add_argument
-    add("out", type=Path)
-    add("--all", action="store_true", help="every candidate, not the accepted ones alone")
+    export = command("export", "accepted variants as jsonl or parquet, by the file's suffix", _export, "library")
+    export.add_argument("out", type=Path)
     add = command("panel", "take in what the reference models of a finished run found", _panel, "library").add_argument
     add("run_dir", type=local_folder, metavar="RUN_DIR", help="a run of audit perturb with three references or more")
     review = command(
@@ -111,11 +111,11 @@ def _show(args: argparse.Namespace) -> None:
     chosen = [v for v in asked if args.state in (None, v.state.value)]
     if not chosen and args.question is not None:
         raise unknown_name("question of the library", args.question, {v.question_id for v in library.variants})
-    for variant in chosen[: args.limit]:
+    for variant in chosen[:SHOWN]:
         distance = "-" if variant.distance is None else f"{variant.distance:.3f}"
         _say(f"{variant.id}  {variant.state.value}  distance {distance}  {'; '.join(variant.rules)}")
         _say(f"  - {variant.original}\n  + {variant.text or variant.error or '(empty)'}")
-    _say(f"{min(len(chosen), args.limit)} of {len(chosen)} candidates")
+    _say(f"{min(len(chosen), SHOWN)} of {len(chosen)} candidates")
 
 
 def _diff(args: argparse.Namespace) -> None:
@@ -146,7 +146,7 @@ def _export(args: argparse.Namespace) -> None:
     from audit.variants.arrow import export_library
 
     library = _find(args.library, args)
-    _say(f"{export_library(library, args.out, every=args.all)} variants written to {args.out}")
+    _say(f"{export_library(library, args.out)} variants written to {args.out}")
 
 
 def _panel(args: argparse.Namespace) -> None:

@@ -10,6 +10,8 @@ from audit.commands import Words, parser_of
 from audit.exits import FAILED, OK, plainly
 from audit.shards.working_copy import local_folder
 
+_EVERY_S = 3
+
 
 @plainly
 def main(words: Words = None) -> int:
@@ -19,7 +21,6 @@ def main(words: Words = None) -> int:
     add = parser.add_argument
     add("run_dir", type=local_folder, metavar="RUN_DIR", help="a run, or the folder of a suite")
     add("--once", action="store_true", help="print one table and end")
-    add("--every", type=int, default=3, metavar="SECONDS", help="look again so often (default: 3)")
     asked = parser.parse_args(words)
     from rich.console import Console
     from rich.live import Live
@@ -41,4 +42,4 @@ def main(words: Words = None) -> int:
                 live.update(shown, refresh=True)
             if not going:
                 return OK if well else FAILED
-            time.sleep(max(1, asked.every))
+            time.sleep(_EVERY_S)

@@ -98,9 +98,6 @@ class ModelConfig:
     retry: RetryConfig = field(default_factory=RetryConfig)
     circuit: CircuitConfig = field(default_factory=CircuitConfig)
     send_seed: bool = True  # of endpoints; false where the field is refused: a run is then not reproducible
-    send_temperature: bool = True
-    max_tokens_field: str = "max_tokens"
-    top_logprobs: int = 20
     extra_body: dict[str, Any] = field(default_factory=dict)  # merged into every request to an endpoint
     scripted: ScriptedConfig = field(default_factory=ScriptedConfig)
 
@@ -123,11 +120,6 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
         raise ConfigError(f"batch_invariant=true of model {name} is vLLM's; engine={model.engine} has no such mode.")
     if model.engine in WEIGHED and not model.path:
         raise ConfigError(f"Model {name} has no path. Expected a hub id such as Qwen/Qwen3-8B or a local folder.")
-    for key in ("send_temperature", "max_tokens_field", "top_logprobs"):
-        if getattr(model, key) != getattr(ModelConfig, key):  # it would do nothing
-            raise ConfigError(
-                f"{key} of model {name} is its endpoints'. Expected 'model.{name}.endpoints=[{{{key}: ..}}]'."
-            )
     if model.engine == "openai":
         check_endpoints(model.endpoints, model.retry, model.circuit, model.extra_body, reading)
     for label, least in _COUNTS.items():

@@ -126,7 +126,7 @@ def told(setting: Setting, reply: Generation) -> dict[str, object]:
 MEMORY = Audit(
     name="memory",
     schema=SCHEMA,
-    roles=Roles(baseline=(Arm.PUBLISHED, 0), treated=Arm.ORDER, arms=tuple(Arm)),
+    roles=Roles(baseline=(Arm.PUBLISHED, 0), arms=tuple(Arm)),
     design=design_of,
     present=present,
     told=told,

@@ -79,7 +79,7 @@ SCHEMA = row_schema(
 PERTURB = Audit(
     name="perturb",
     schema=SCHEMA,
-    roles=Roles(baseline=(Arm.ORIGINAL, 0), treated=Arm.VARIANT, arms=tuple(Arm)),
+    roles=Roles(baseline=(Arm.ORIGINAL, 0), arms=tuple(Arm)),
     design=design_of,
     present=present,
 )

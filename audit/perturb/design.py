@@ -2,10 +2,8 @@
 0: none.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
 
 from audit.errors import ConfigError, check_counts
 from audit.records import Design, Part
@@ -59,11 +57,6 @@ class PerturbThresholds(Thresholds):
                 f"Thresholds unparsed_gamma {self.unparsed_gamma:g} and tau_prior {self.tau_prior:g}: expected at "
                 "least 1, such as 3, and less than 1, such as 0.03 (3 points)."
             )
-
-    @classmethod
-    def from_mapping(cls, values: Mapping[str, float]) -> Self:
-        """The same; `profile_alpha` stands in runs from before verdict.json 2.0, and nothing asks it now."""
-        return super().from_mapping({name: values[name] for name in values if name != "profile_alpha"})
 
     @property
     def prior(self) -> TauPrior | None:

@@ -112,8 +112,6 @@ def show(asked: Namespace, now: datetime) -> None:
 
 def trends(asked: Namespace, now: datetime) -> None:
     """Series over versions with a test of change at each; or with --floor the level of current models."""
-    if not 0 < asked.alpha < 1:
-        raise ConfigError(f"--alpha {asked.alpha}: expected a share between 0 and 1, such as 0.05.")
     if asked.floor and (asked.model or asked.chart):
         raise ConfigError("--floor is the level of all models, and has no chart: leave out --model and --chart.")
     registry = opened(asked)
@@ -127,7 +125,7 @@ def trends(asked: Namespace, now: datetime) -> None:
             )
         return
     of = store.kept(registry, model=asked.model, benchmark=asked.benchmark, audit=asked.audit)
-    found = series_of(of, asked.indicator, together=len(asked.model) > 1, alpha=asked.alpha)
+    found = series_of(of, asked.indicator, together=len(asked.model) > 1)
     if asked.chart is not None:
         if not found:
             raise ConfigError("No run that is registered has such a figure: there is nothing to draw.")

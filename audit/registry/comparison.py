@@ -379,7 +379,7 @@ def _shared(one: CellOutcomes, other: CellOutcomes) -> tuple[CellOutcomes, CellO
 def _prompts(configs: Sequence[Row], cells: tuple[Cell, Cell]) -> str:
     """The names of the prompts whose texts differ; empty where the manifests have no texts."""
     asked = zip(configs, cells, strict=True)
-    one, other = ((c.get("protocols") or {}).get(cell.model) or c.get("protocol") or {} for c, cell in asked)
+    one, other = ((c.get("protocols") or {}).get(cell.model) or {} for c, cell in asked)
     old, new = (side.get("templates") or {} for side in (one, other))
     names = [name.replace("_", " ") for name in {**old, **new} if old.get(name) != new.get(name)]
     which = [" ".join(str(side.get(key)) for key in ("name", "version")) for side in (one, other)]

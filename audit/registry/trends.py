@@ -8,7 +8,7 @@ from statistics import median
 from audit.errors import unknown_name
 from audit.registry.entry import NAMES, digest
 from audit.registry.store import Kept
-from audit.statistics.versions import ALPHA, Look, change_tests, standard_error
+from audit.statistics.versions import Look, change_tests, standard_error
 
 FOLLOWED = ("cs", "excess", "fresh_gap", "selectivity", "drop", "score")
 
@@ -57,9 +57,7 @@ class Floor:
         return median(estimate for estimate, _ in self.models)
 
 
-def series_of(
-    kept: Sequence[Kept], indicators: Sequence[str] = (), *, together: bool = False, alpha: float = ALPHA
-) -> list[Series]:
+def series_of(kept: Sequence[Kept], indicators: Sequence[str] = (), *, together: bool = False) -> list[Series]:
     """Every series with a figure, sorted. kept: cells in the order in which their runs started. indicators: which; all
     of FOLLOWED where empty. together: models of several names are versions of one. A version counts once, at its first
     run: a repeated run of the same weights cannot replace a figure. Of several judgements of the same answers the last
@@ -76,7 +74,7 @@ def series_of(
     found = []
     for (audit, model, benchmark, context, name), cells in sorted(grouped.items()):
         named = model or " + ".join(dict.fromkeys(one.cell["model"] for one in cells))
-        found.append(Series(audit, named, benchmark, context, name, _points(cells, name, alpha)))
+        found.append(Series(audit, named, benchmark, context, name, _points(cells, name)))
     return found
 
 
@@ -110,7 +108,7 @@ def latest_judgements(kept: Sequence[Kept]) -> list[Kept]:
     return [one for one in kept if last[one.run["answers_sha256"]] == (one.run["registered"], one.run["key"])]
 
 
-def _points(cells: Sequence[Kept], name: str, alpha: float) -> tuple[Point, ...]:
+def _points(cells: Sequence[Kept], name: str) -> tuple[Point, ...]:
     first: dict[tuple[str, ...], Kept] = {}
     for one in cells:
         first.setdefault((one.cell["model"], one.cell["model_revision"], _alike(one)), one)
@@ -121,7 +119,7 @@ def _points(cells: Sequence[Kept], name: str, alpha: float) -> tuple[Point, ...]
     for one, (_, low, high) in zip(chosen, figures, strict=True):
         tested = one.cell["sound"] and low is not None
         errors.append(standard_error(low, high) if tested else float("nan"))
-    looks = change_tests([one[0] for one in figures], errors, [True, *map(bool, differs[1:])], alpha)
+    looks = change_tests([one[0] for one in figures], errors, [True, *map(bool, differs[1:])])
     return tuple(
         Point(one.cell["model_revision"], one.run["started"], *figure, bool(one.cell["sound"]), why, look, _alike(one))
         for one, figure, why, look in zip(chosen, figures, differs, looks, strict=True)

@@ -133,10 +133,9 @@ class RowSchema:
         told = {key: value.decode(errors="replace") for key, value in (schema.metadata or {}).items()}
         audit, version = told.get(b"audit"), told.get(b"version")
         if (audit, version) != (self.audit, self.version):
-            whose = "no audit (written before audits were named)" if audit is None else f"audit {audit}, {version}"
             return (
-                f"it is of {whose}, and rows of audit {self.audit}, {self.version}, were expected; rows of another "
-                "audit or version are not read"
+                f"it is of audit {audit}, {version}, and rows of audit {self.audit}, {self.version}, were expected; "
+                "rows of another audit or version are not read"
             )
         if not schema.equals(self.columns, check_metadata=False):
             odd = sorted(set(schema.names) ^ set(self.columns.names)) or "the same columns in another order or type"

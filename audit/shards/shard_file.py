@@ -91,10 +91,9 @@ def _ipc(path: Path, schema: RowSchema, names: list[str]) -> Iterator[pa.RecordB
         for i in range(reader.num_record_batches):
             batch, kept = reader.get_batch_with_custom_metadata(i)
             batch.validate(full=True)  # damaged offsets would otherwise crash the process that follows them
-            if kept:  # shards of before 2026-11-23 have none
-                damaged = [name for name, own in column_sums(batch).items() if kept.get(name.encode()) != own.encode()]
-                if damaged:
-                    raise CorruptShardError(_corrupt(path, f"bytes of its columns {damaged} are not what was written"))
+            sums = column_sums(batch).items()
+            if damaged := [name for name, own in sums if (kept or {}).get(name.encode()) != own.encode()]:
+                raise CorruptShardError(_corrupt(path, f"bytes of its columns {damaged} are not what was written"))
             yield batch
 
 

@@ -12,6 +12,7 @@ from audit.errors import DataError
 from audit.statistics.paired import FloatArray
 
 _ALPHA = 0.05
+WANTED = 0.8  # dependability
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class GStudy:
 
     item, template: of the main effects; residual: item x template with what is left. seed: between replays of one
     request, part of the residual; None without replays. dependability: Phi of the mean over these t templates (absolute
-    decisions). needed: templates for Phi of at least `wanted`; None where items are not shown to differ (F test, 5 %).
+    decisions). needed: templates for Phi of at least WANTED; None where items are not shown to differ (F test, 5 %).
     """
 
     items: int
@@ -30,11 +31,10 @@ class GStudy:
     residual: float
     seed: float | None
     dependability: float
-    wanted: float
     needed: int | None
 
 
-def gstudy(scores: FloatArray, replays: FloatArray | None = None, wanted: float = 0.8) -> GStudy:
+def gstudy(scores: FloatArray, replays: FloatArray | None = None) -> GStudy:
     """scores (t, n): complete rows of the same items under t templates; items with a NaN are left out.
 
     replays (K, n): the same request again, for the seed's component. Raises DataError with fewer than two templates or
@@ -51,12 +51,12 @@ def gstudy(scores: FloatArray, replays: FloatArray | None = None, wanted: float 
     needed = None
     differ = 1 + t * item / residual if residual > 0 else math.inf  # mean square of items over that of what is left
     if item > 0 and scipy.stats.f.sf(differ, n - 1, (n - 1) * (t - 1)) <= _ALPHA:
-        needed = max(1, math.ceil(wanted / (1 - wanted) * error / item - 1e-9))
+        needed = max(1, math.ceil(WANTED / (1 - WANTED) * error / item - 1e-9))
     seed = None
     if replays is not None and len(replays) > 1:
         known = replays[:, ~np.isnan(replays).any(axis=0)]
         seed = float(known.var(axis=0, ddof=1).mean()) if known.shape[1] else None
-    return GStudy(n, t, item, template, residual, seed, phi, wanted, needed)
+    return GStudy(n, t, item, template, residual, seed, phi, needed)
 
 
 def components(

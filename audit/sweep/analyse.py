@@ -416,7 +416,7 @@ def nearest(
     def distance(d: Mapping[str, Any]) -> float:
         far = apart(units, d["n"]) + apart(run.routers, d["routers"]) / 2 + apart(run.panel, d["panel"]) / 4
         far += 0.5 * (d["draws"] != run.draws) + 0.5 * ((d["clean_replicates"] > 1) != (run.clean_replicates > 1))
-        far += 0.5 * ((d.get("noisy_replicates", 1) > 1) != (run.noisy_replicates > 1))
+        far += 0.5 * ((d["noisy_replicates"] > 1) != (run.noisy_replicates > 1))
         far += 2 * abs(run.clean_accuracy - d["clean_accuracy"])
         return far + apart(run.discordance, d["discordance"], 1e-3) / 2
 
@@ -432,7 +432,7 @@ def nearest(
 def rates_said(entry: Mapping[str, Any]) -> str:
     """The rates of one design in words: both errors, then what it finds."""
     d, r = entry["design"], entry["rates"]
-    runs, noisy = d["clean_replicates"], d.get("noisy_replicates", 1)
+    runs, noisy = d["clean_replicates"], d["noisy_replicates"]
     text = (
         f"Nearest calibrated design: {d['n']} questions, {d['routers']} router counts, {d['draws']} draws, {runs} "
         f"clean and {noisy} noisy {'replicate' if noisy == 1 else 'replicates'}, accuracy "

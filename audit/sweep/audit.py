@@ -161,7 +161,7 @@ SCHEMA = row_schema(
 SWEEP = Audit(
     name="sweep",
     schema=SCHEMA,
-    roles=Roles(baseline=(Arm.FORWARD_FULL, 1), treated=Arm.NOISY_REWRITE, arms=(*Arm, DELETED)),
+    roles=Roles(baseline=(Arm.FORWARD_FULL, 1), arms=(*Arm, DELETED)),
     design=design_of,
     present=present,
     prepare=router_requests,

@@ -7,11 +7,10 @@ real run. Gates, which look at texts and faults that a simulation does not have,
 """
 
 import zlib
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,11 +50,6 @@ def stopped(design: Design, world: World, rng: np.random.Generator) -> tuple[int
         if verdict in SETTLED:
             return n, verdict
     return design.n, verdict
-
-
-def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--models", type=int, dest="simulations", help=f"simulated models a case (default {MODELS})")
-    parser.add_argument("--json", type=Path, dest="out", help="write the table's numbers here")
 
 
 def procedures(options: Namespace, cases: Sequence[tuple[str, int, World]] = CASES) -> tuple[Procedure, ...]:

@@ -32,7 +32,7 @@ from audit.shards.working_copy import local_file
 from audit.validity.config import design_of
 from audit.validity.edits.file import EditFile, read_edits
 from audit.validity.edits.plan import text_of
-from audit.validity.edits.record import ARMS, ORIGINAL, PLAIN_LABELS, PROMPT, Edit, Family, context_of
+from audit.validity.edits.record import ARMS, ORIGINAL, PLAIN_LABELS, PROMPT, Edit, context_of
 
 NOT_ASKED = "the item has no such edit: nothing was asked"
 READINGS = {
@@ -147,7 +147,7 @@ SCHEMA = row_schema(
 VALIDITY = Audit(
     name="validity",
     schema=SCHEMA,
-    roles=Roles(baseline=(ORIGINAL, 0), treated=Family.ATTRIBUTE, arms=ARMS),
+    roles=Roles(baseline=(ORIGINAL, 0), arms=ARMS),
     design=design_of,
     present=present,
     read=read,

@@ -1,5 +1,5 @@
-"""`python -m audit.validity.score_file FILE --benchmark bbq --path data/bbq`: scores anybody's stored predictions with
-a reference scorer, without an engine.
+"""`audit validity score=FILE benchmark=bbq benchmark.path=data/bbq`: scores anybody's stored predictions with a
+reference scorer, without an engine.
 
 A file (csv, jsonl, json, parquet) has a row an item, with `id` (the item's, such as bbq/Age/17) and one of
 
@@ -11,7 +11,6 @@ and, for XSTest, perhaps `human`: a person's label (1_full_compliance, 2_full_re
 the rule is then validated for the models of this file. An empty cell is an item without an answer: never wrong.
 """
 
-import argparse
 import json
 import re
 from collections import Counter
@@ -22,17 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from audit.benchmarks.answers import typed_index
-from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import read_rows
 from audit.benchmarks.items import REFUSES, Items, bbq_facts
-from audit.benchmarks.load import Benchmark, open_benchmark
+from audit.benchmarks.load import Benchmark
 from audit.benchmarks.rows import shuffled
 from audit.errors import AuditError, BenchmarkError, DataError
-from audit.exits import one_line, refused, run_command
 from audit.records import Generation, Item
 from audit.scoring.bias import BiasScore, bias_scores, match_option
 from audit.scoring.pll import CrowsMetric, crows_metric
-from audit.scoring.reference import REFERENCE, ReferenceScorer, find_scorer, self_test
+from audit.scoring.reference import ReferenceScorer, find_scorer, self_test
 from audit.scoring.refusal import Agreement, agreement, read_label
 from audit.scoring.scored import Needs, Scored, judged, read_best, scored_reply, unread
 from audit.scoring.shortcuts import Shortcut, shortcuts
@@ -247,26 +244,3 @@ def lines(found: FileScore) -> list[str]:
         )
     said.append("Scorer validated." if found.validated else "Scorer unvalidated: no human label backs it here.")
     return said + [f"Self-test of the scorer failed: {fault}." for fault in found.self_test_faults]
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """0 scored, 1 where the file or the benchmark cannot be used."""
-    parser = argparse.ArgumentParser(
-        prog="python -m audit.validity.score_file", description="Score stored predictions."
-    )
-    parser.add_argument("file", type=Path, help="csv, jsonl, json or parquet with id and one column of predictions")
-    parser.add_argument("--benchmark", required=True, choices=sorted(REFERENCE))
-    parser.add_argument("--path", required=True, help="the benchmark's published file or folder")
-    parser.add_argument("--scorer", help="a scorer's name (default: the benchmark's reference)")
-    options = parser.parse_args(argv)
-    config = BenchmarkConfig(name=options.benchmark, format=options.benchmark, path=options.path)
-    try:
-        result = score_file(options.file, open_benchmark(config), options.scorer)
-    except (AuditError, OSError) as problem:
-        return refused(problem)
-    print(*map(one_line, lines(result)), sep="\n")
-    return 0
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -120,16 +120,15 @@ def _variant(row: dict[str, Any]) -> Variant:
 SUFFIXES = (".jsonl", ".parquet")
 
 
-def export_library(library: Library, path: Path, *, every: bool = False) -> int:
-    """Write the accepted variants (every: all candidates) with their findings; returns how many.
+def export_library(library: Library, path: Path) -> int:
+    """Write the accepted variants with their findings; returns how many.
 
     Parquet keeps the header in its metadata; each jsonl row names the library. ConfigError for another suffix.
     """
     if path.suffix not in SUFFIXES:
         raise ConfigError(f"Cannot export to {path}: expected a name ending in {' or '.join(SUFFIXES)}.")
     table = to_table(library)
-    if not every:
-        table = table.filter(table["accepted"])
+    table = table.filter(table["accepted"])
     if path.suffix == ".parquet":
         with whole_file(path) as file:
             pq.write_table(table, file)

@@ -50,7 +50,7 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
 ASK = Audit(
     name="variants",
     schema=row_schema("variants", 1, level_doc="0: a request is asked once"),
-    roles=Roles(baseline=(PARAPHRASE, 0), treated=JUDGE, arms=(PARAPHRASE, JUDGE)),
+    roles=Roles(baseline=(PARAPHRASE, 0), arms=(PARAPHRASE, JUDGE)),
     design=design,
     present=present,
 )

@@ -23,7 +23,7 @@ def present(work: Work, question: Item, part: Part, _: Sequence[Generation]) -> 
 SHOUTING = Audit(
     name="shouting",
     schema=row_schema("shouting", 1, [("volume", pa.int16(), "exclamation marks")]),
-    roles=Roles(baseline=("original", 0), treated="variant", arms=("original", "variant")),
+    roles=Roles(baseline=("original", 0), arms=("original", "variant")),
     design=design_of,
     present=present,
 )

@@ -71,9 +71,6 @@ def test_credentials_in_a_url_are_refused_without_being_shown(url: str) -> None:
         ({"retry": RetryConfig(jitter=1.5)}, "jitter is 1.5; expected a number >= 0 and <= 1"),
         ({"retry": RetryConfig(base_delay_s=40)}, "max_delay_s"),
         ({"circuit": CircuitConfig(failures=0)}, "failures"),
-        ({"send_temperature": False}, "send_temperature"),  # an endpoint's own: of the model it did nothing
-        ({"max_tokens_field": "n"}, "max_tokens_field"),
-        ({"top_logprobs": 5}, "top_logprobs"),
         ({"extra_body": {"stream": True}}, "stream"),
         ({"extra_body": {"api_key": "x"}}, "api_key"),
         ({"reading": Reading.OPTION_TEXT}, "engine vllm"),

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from perturb_cells import LIMITS, cell, codes, result, with_answers
 
-from audit.errors import ConfigError
 from audit.judge.record import Settings
 from audit.perturb.analyse import analyse, cell_dict
 from audit.perturb.decide import cannot_exclude, decide, finding, headline
@@ -325,10 +324,3 @@ def test_held_out_items_are_asked_in_place_of_which_items_a_drop_is_on():
     alone, beside = result(cell(**made)), result(cell(**made, control=3000))
     assert alone.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN and alone.decision.doubt == "common_fall"
     assert beside.decision.verdict == V.DROP_BEYOND_REFERENCE and beside.evidence.tests.fall.pvalue > 0.05
-
-
-def test_a_run_of_before_is_judged_by_what_is_asked_now():
-    """Its manifest has a threshold that no test reads any more; one that never was is refused."""
-    assert PerturbThresholds.from_mapping({"alpha": 0.01, "profile_alpha": 0.025}) == PerturbThresholds(alpha=0.01)
-    with pytest.raises(ConfigError):
-        PerturbThresholds.from_mapping({"profile_alphas": 0.025})

@@ -153,7 +153,7 @@ BENCHMARK = {"n": 12, "revision": "sha256:b", "ids_sha256": "2" * 64}
         (
             {
                 "prompt_hashes": {"m": "9" * 64},
-                "config": {"protocol": {"name": "p", "templates": {"router_noisy": "?"}}},
+                "config": {"protocols": {"m": {"name": "p", "templates": {"router_noisy": "?"}}}},
             },
             "router noisy)",
         ),

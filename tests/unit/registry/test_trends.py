@@ -167,5 +167,5 @@ def test_the_command_prints_and_draws(
     for words in (["--model", "a"], ["--chart", "floor.svg"]):
         assert main(["trends", "--floor", *words, *place]) == 1
         assert "--chart" in capsys.readouterr().err
-    for words in (["--alpha", "1"], ["--indicator", "css"], ["--model", "none", "--chart", str(chart)]):
+    for words in (["--indicator", "css"], ["--model", "none", "--chart", str(chart)]):
         assert main(["trends", *words, *place]) == 1

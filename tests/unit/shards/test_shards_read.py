@@ -15,7 +15,7 @@ from audit.records import Design, Part, Setting
 from audit.shards.complete import run_cost
 from audit.shards.read import drop_rows, iter_columns, load_cells, open_dataset, scan_run
 from audit.shards.schema import row_schema
-from audit.shards.shard_file import CorruptShardError, read_shard
+from audit.shards.shard_file import CorruptShardError, column_sums, read_shard
 from audit.statistics.paired import State
 from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Arm, Draws
@@ -104,14 +104,17 @@ def test_files_that_are_no_shards_are_set_aside(run: tuple[Path, str]) -> None:
         ("older.arrow", outcomes_to_table([row(1)]).drop_columns(["seed"])),
         ("norows.arrow", outcomes_to_table([])),
         ("nokey.arrow", outcomes_to_table([row(1)]).set_column(0, "model", pa.array([None], pa.string()))),
+        ("nosums.arrow", outcomes_to_table([row(1)])),
     ]:
         with pa.ipc.new_file(folder / name, table.schema) as writer:
-            writer.write_table(table)
+            for batch in table.to_batches():
+                writer.write_batch(batch, custom_metadata=column_sums(batch) if name != "nosums.arrow" else None)
     scan = scan_run(run[0], SCHEMA)
     assert set(scan.corrupt) == {
-        "empty.arrow", "notes.txt", "text.arrow", "other.arrow", "older.arrow", "norows.arrow", "nokey.arrow"
+        "empty.arrow", "notes.txt", "text.arrow", "other.arrow", "older.arrow", "norows.arrow", "nokey.arrow",
+        "nosums.arrow",
     }  # fmt: skip
-    assert names(folder) == [sound.path.name] and len(names(run[0] / "quarantine")) == 7
+    assert names(folder) == [sound.path.name] and len(names(run[0] / "quarantine")) == 8
 
 
 def test_leftover_temporary_files_are_removed_and_reading_ignores_them(run: tuple[Path, str]) -> None:
@@ -226,7 +229,7 @@ def shard_of(path: Path, audit: str | None, version: str, **own: pa.DataType) ->
 @pytest.mark.parametrize(
     ("audit", "version", "words"),
     [
-        (None, "", r"it is of no audit \(written before audits were named\), and rows of audit sweep"),
+        (None, "", "it is of audit None"),
         ("perturb", SCHEMA.version, "it is of audit perturb"),
         ("sweep", "version 1.1", r"it is of audit sweep, version 1\.1, and rows of audit sweep, version 4\.1"),
     ],

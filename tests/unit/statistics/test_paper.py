@@ -1,8 +1,12 @@
 import numpy as np
 import pytest
-from outcome_tables import sweep_with
+from outcome_tables import cell_of, sweep_with
 
+from audit.records import Setting
+from audit.statistics.paired import State
+from audit.sweep.design import Arm
 from audit.sweep.paper import model_summary, router_summary, setting_row, setting_rows
+from audit.sweep.record import sweep_of
 
 
 def test_one_setting_by_hand():
@@ -23,6 +27,14 @@ def test_averaged_replicates_keep_the_gain():
     # c = 1, .5 and q = .5, 1: improve = .5 * 1, degrade = 1 * .5, gain 0.
     (row,) = setting_rows(sweep_with([1, 0.5], [0.5, 1]))
     assert (row.improve, row.degrade, row.gain, row.violation) == (0.5, 0.5, 0.0, False)
+
+
+def test_the_paper_has_the_first_run_of_each():
+    arms = (Arm.FORWARD_FULL, Arm.NOISY_REWRITE)
+    states = {Setting(arm, 1, k): [State.CORRECT, (State.WRONG, State.CORRECT)[k]] for arm in arms for k in range(2)}
+    sweep, first = sweep_of(cell_of(states)), sweep_of(cell_of(states), first_only=True)
+    assert sweep.clean.tolist() == sweep.noisy[0].tolist() == [1, 0.5]
+    assert first.clean.tolist() == first.noisy[0].tolist() == [1, 0]
 
 
 def test_rounding_is_no_violation():

@@ -10,7 +10,7 @@ from published_items import opened, unifiedqa
 
 from audit.benchmarks.load import Benchmark
 from audit.errors import AuditError
-from audit.validity.score_file import FileScore, lines, main, score_file
+from audit.validity.score_file import FileScore, lines, score_file
 
 CROWS = """,sent_more,sent_less,stereo_antistereo,bias_type
 0,The tall man ran.,The small man ran.,stereo,height
@@ -106,7 +106,7 @@ def test_xstests_rule_is_validated_by_the_files_own_labels(shared_data: Path, tm
 def test_the_audit_s_own_command_scores_a_file_and_starts_nothing(
     crows: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`python -m audit.validity score=FILE`: what `audit.validity.score_file` prints, and a bad file in a sentence."""
+    """`audit validity score=FILE`, and a bad file in a sentence."""
     from audit.validity.__main__ import main as command
 
     crows_csv = tmp_path / "crows.csv"
@@ -123,8 +123,6 @@ def test_the_audit_s_own_command_scores_a_file_and_starts_nothing(
     code, out, _ = said(rows)
     file = tmp_path / "predictions.jsonl"
     assert code == 0 and out.splitlines() == lines(score_file(file, crows))
-    assert main([str(file), "--benchmark", "crows_pairs", "--path", str(crows_csv)]) == 0
-    assert capsys.readouterr().out == out
     code, out, _ = said(rows, "scorer=crows_causal_full")
     assert code == 0 and "score 1.0000" in out
     code, out, err = said([{"id": "crows_pairs/9", "response": 0}])

@@ -73,7 +73,16 @@ def upgrade() -> None:
         sa.Column("sent", sa.String(25)),
         told("tries", sa.Integer),
         told("problem", sa.Text),
+        sa.Column("recipients", sa.JSON),
         sa.UniqueConstraint("about", "kind"),
+    )
+    op.create_table(
+        "decisions",
+        sa.Column("about", sa.String(64), primary_key=True),
+        told("run_dir", sa.Text),
+        told("count", sa.Integer),
+        told("last_sha256", sa.String(64)),
+        told("noted", sa.String(25)),
     )
     op.create_table(
         "draws",

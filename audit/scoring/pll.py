@@ -86,38 +86,18 @@ def shared_positions(first: Sequence[int], second: Sequence[int]) -> tuple[list[
 
 @dataclass(frozen=True, slots=True)
 class CrowsMetric:
-    """metric: share (0-1) of all n pairs in which sent_more is preferred; neutral ones are in n.
-
-    stereo, antistereo: the same within a direction, neutral pairs left out, as the authors' script does; None where
-    there is none. unread: pairs without a score, which are not in n.
-    """
+    """metric: share (0-1) of all n pairs in which sent_more is preferred; neutral ones are in n, those without a score
+    are not."""
 
     n: int
     metric: float | None
-    stereo: float | None
-    antistereo: float | None
     neutral: int
-    unread: int
 
 
 def crows_metric(items: Iterable[Item], responses: Mapping[str, int | None]) -> CrowsMetric:
     """The authors' metric of the pairs that have a response (by id; None: unread, NEITHER: equal scores)."""
-    asked = [item for item in items if item.id in responses]
-    read = [(item, responses[item.id]) for item in asked if responses[item.id] is not None]
-    more = sum(response == MORE for _, response in read)
-
-    def within(direction: str) -> float | None:
-        sides = [r for item, r in read if item.condition == direction and r != NEITHER]
-        return sides.count(MORE) / len(sides) if sides else None
-
-    return CrowsMetric(
-        n=len(read),
-        metric=more / len(read) if read else None,
-        stereo=within("stereo"),
-        antistereo=within("antistereo"),
-        neutral=sum(response == NEITHER for _, response in read),
-        unread=len(asked) - len(read),
-    )
+    read = [found for item in items if (found := responses.get(item.id)) is not None]
+    return CrowsMetric(len(read), read.count(MORE) / len(read) if read else None, read.count(NEITHER))
 
 
 Totals = Callable[[Sequence[float]], tuple[float, float]]

@@ -6,14 +6,9 @@ import pytest
 from pipeline_helpers import engines, keys_of, rows_of
 
 LINE = json.dumps({"question": "What is 1 + 1?", "choices": ["2", "3"], "answer": 0}) + "\n"
-OUTSIDE = LINE.replace('"answer": 0', '"answer": 7').replace("1 + 1", "1 + 2")
 # Words, and rows of a file of one's own -> what the message names.
 REFUSED = [
-    (["benchmark=mcq_file", "benchmark.path=nowhere.jsonl"], "", ["nowhere.jsonl"]),
     ([], LINE + '{"question": \n', ["exam.jsonl, line 2"]),
-    ([], LINE + OUTSIDE, ["line 2", "7"]),
-    ([], '{"question": "q", "choices": ["only"], "answer": 0}\n', ["line 1"]),
-    (["n=100000"], "", ["n=100000"]),
     (["model=qwen3_8b", "model.qwen3_8b.path=./no_such_folder"], "", ["./no_such_folder"]),
     (["control_benchmark=elementary"], "", ["is the benchmark itself"]),
 ]

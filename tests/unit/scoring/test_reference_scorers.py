@@ -127,7 +127,7 @@ def test_bias_scores_by_hand() -> None:
     # disambiguated: 1 in neg and 0 in nonneg, neither biased: s = -1, which is not 0
     assert (found["disambig"].n_biased, found["disambig"].bias, found["disambig"].accuracy) == (0, -1.0, 1.0)
     unread = bias.bias_scores(items[:1], {"0": None})["ambig"]
-    assert (unread.unread, unread.accuracy, unread.s, unread.bias) == (1, None, None, None)
+    assert (unread.read, unread.accuracy, unread.s, unread.bias) == (0, None, None, None)
 
 
 def replies(shared_data: Path) -> dict[str, list[dict[str, str]]]:

@@ -20,7 +20,7 @@ from audit.statistics.order_test import N_RESAMPLES, OrderTest, order_test
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.priors import PRIORS
 from audit.statistics.rasch import RaschGap, ability_gaps
-from audit.statistics.set_difference import SetDifference, Sets, beside, in_own_spread, set_difference
+from audit.statistics.set_difference import SetDifference, Sets, apartness, beside, in_own_spread, set_difference
 from audit.statistics.unparsed import DECIDE_AT, GAMMAS
 from audit.statistics.values import mean_of
 from audit.verdict.result import Reason, because
@@ -293,7 +293,7 @@ def measure(
         options=options,
         fresh_order=fresh_order,
         exchangeable=exchangeable,
-        completion={name: found for name, text in texts if (found := _text(cell, text)) is not None},
+        completion={name: found for name, text in texts if (found := text_of(cell, text)) is not None},
         aucs=_aucs(cell),
         gap=gap,
         abilities=abilities,
@@ -371,15 +371,21 @@ def _clusters(cell: MemoryCell) -> tuple[IntArray, IntArray]:
     return cell.published.cluster, cell.fresh.cluster if cell.fresh else cell.published.cluster
 
 
-def _text(cell: MemoryCell, text: str) -> Text | None:
-    sides: list[Sets] = [(a.texts[text], b.texts[text]) for a, b in (cell.tested, *cell.references) if b is not None]
+def likelihoods(cell: MemoryCell, models: Sequence[tuple[ModelSet, ModelSet | None]], text: str) -> list[Sets]:
+    """Of one text, of each model with held-out items, beside the texts' length where that is told."""
+    sides: list[Sets] = [(a.texts[text], b.texts[text]) for a, b in models if b is not None]
     if cell.fresh and cell.published.log_length is not None and cell.fresh.log_length is not None:
         sides = [beside(one, (cell.published.log_length, cell.fresh.log_length)) for one in sides]
-    clusters = _clusters(cell)
+    return sides
+
+
+def text_of(cell: MemoryCell, text: str) -> Text | None:
+    sides, clusters = likelihoods(cell, (cell.tested, *cell.references), text), _clusters(cell)
     try:
         nats = set_difference(sides[0], sides[1:], clusters)
         scaled = [in_own_spread(one) for one in sides]
-        return Text(nats, set_difference(scaled[0], scaled[1:], clusters))
+        apart = apartness(scaled[0], scaled[1:])
+        return Text(nats, set_difference(scaled[0], scaled[1:], clusters, apart=apart))
     except DataError:
         return None  # not two items of each set have this text: the indicator says so
 

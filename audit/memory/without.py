@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from audit.errors import DataError
-from audit.memory.evidence import Evidence
+from audit.memory.evidence import Evidence, likelihoods
 from audit.memory.record import MemoryCell
 from audit.memory.texts import TEXTS
 from audit.memory.vocabulary import MemoryResult
@@ -42,13 +42,12 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
         kept = [(a, b) for a, b in cell.references if b is not None and a.model not in evidence.left_out]
         models = [(published, held_out), *kept]
         scores: list[Sets] = [(a.score, b.score) for a, b in models]
-        texts: list[Sets] = [(a.texts["item"], b.texts["item"]) for a, b in models]
         try:
             clusters = cell.published.cluster, cell.fresh.cluster
             # with unparsed answers held for and against the gap, at the odds ratio of decisions
             gaps = [(0.0, one.low, one.high) for one in evidence.held if one.gamma == DECIDE_AT]
             found = without_memory(scores[0], scores[1:], clusters, held=gaps, chance=cell.chance)
-            items = from_memory(scores[0], scores[1:], texts)
+            items = from_memory(scores[0], scores[1:], likelihoods(cell, models, "item"))
         except DataError as error:
             needs, refused = ("more_answers",), str(error)
         else:

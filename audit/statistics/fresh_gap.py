@@ -108,7 +108,9 @@ def fresh_gap(
     if references:
         mean = kept((published[1:].mean(axis=0), fresh[1:].mean(axis=0)))
         groups = None if clusters is None else kept(clusters)
-        found = _matched(own, mean if heights is None else kept(heights), groups, rng, n_resamples)
+        # Several trials of an item in one set alone would tell its difficulty finer there, in strata of its own.
+        levels = [np.rint(side * len(references)) for side in mean] if heights is None else kept(heights)
+        found = _matched(own, levels, groups, rng, n_resamples)
         alone = set_difference(mean, (), groups)
         gap = alone.difference
         gap_p = float(2 * scipy.stats.t.sf(abs(gap) / alone.se, alone.df)) if alone.se > 0 else 1.0

@@ -46,7 +46,11 @@ class SetDifference(Tested):
 
 
 def set_difference(
-    tested: Sets, references: Sequence[Sets] = (), clusters: tuple[IntArray, IntArray] | None = None
+    tested: Sets,
+    references: Sequence[Sets] = (),
+    clusters: tuple[IntArray, IntArray] | None = None,
+    *,
+    apart: float = 1.0,
 ) -> SetDifference:
     """One-sided test that the tested model gains more from published items than a new model like the references would.
 
@@ -55,6 +59,7 @@ def set_difference(
     tested, references : (published (n,), fresh (m,)) values of each model on the same items. An item that lacks a value
         (NaN) of any model is left out of all.
     clusters : indices (n,), (m,) of what belongs together within each set; None: every item by itself
+    apart : how many times tau the tested model may differ from the references (`apartness`)
 
     Notes
     -----
@@ -91,7 +96,7 @@ def set_difference(
         sampling = sum(welch(row, cut, dfs)[0] for row in part - part.mean(axis=0)) / (r - 1)
         spread = float(gaps.var(ddof=1))
         tau = float(np.sqrt(max(spread - sampling, 0.0)))
-        models_part, df = tau**2 * (1 + 1 / r), r - 1.0
+        models_part, df = (apart * tau) ** 2 * (1 + 1 / r), r - 1.0
     se = float(np.sqrt(items + models_part))
     return SetDifference(
         **t_test(difference.value, se, df),
@@ -108,17 +113,21 @@ def set_difference(
 
 
 def beside(values: Sets, covariate: Sets) -> tuple[FloatArray, FloatArray]:
-    """The same less what a covariate tells of them, by least squares over the second set, which nobody can have read.
+    """The same less what a covariate and its square tell of them, by least squares over the second set, which nobody
+    can have read.
 
-    A model that makes more of a longer text would else gain more where the first set's texts are longer.
+    A model that makes more of a longer text would else gain more where the first set's texts are longer. How much more
+    need not grow evenly: a line that is drawn on would take a bend of one model's for memory.
     """
     published, held_out = (np.asarray(side, dtype=float) for side in values)
     there = ~np.isnan(held_out)
-    x = np.asarray(covariate[1], dtype=float)
-    centred = x - x[there].mean() if there.any() else x
-    squares = float(np.sum(centred[there] ** 2))
-    slope = float(np.sum(centred[there] * held_out[there])) / squares if squares > 0 else 0.0
-    return published - slope * np.asarray(covariate[0]), held_out - slope * x
+    if not there.any():
+        return published, held_out
+    longer = [np.asarray(side, dtype=float) for side in covariate]
+    centre = longer[1][there].mean()
+    terms = [np.stack([np.ones_like(side), side - centre, (side - centre) ** 2], axis=1) for side in longer]
+    fitted = np.linalg.lstsq(terms[1][there], held_out[there], rcond=None)[0]
+    return published - terms[0][:, 1:] @ fitted[1:], held_out - terms[1][:, 1:] @ fitted[1:]
 
 
 def in_own_spread(values: Sets) -> tuple[FloatArray, FloatArray]:
@@ -131,6 +140,25 @@ def in_own_spread(values: Sets) -> tuple[FloatArray, FloatArray]:
     there = held_out[~np.isnan(held_out)]
     sd = there.std(ddof=1) if there.size > 1 and np.ptp(there) > 0 else float("nan")
     return published / sd, held_out / sd
+
+
+def apartness(tested: Sets, references: Sequence[Sets]) -> float:
+    """How many times as much the tested model differs from the references, item by item over the second set, as each of
+    them does from the others: at least 1; 1 with two references or fewer.
+
+    Fine-tunes of one base differ little, and show too little of how much models differ, whatever they are called.
+    """
+    values = np.stack([np.asarray(one[1], dtype=float) for one in (tested, *references)])
+    values = values[:, ~np.isnan(values).any(axis=0)]
+    r = len(references)
+    if r < 3 or values.shape[1] < 2:
+        return 1.0
+    spreads = [
+        (values[k] - np.delete(values, [0, k], axis=0).mean(axis=0)).std() / np.sqrt(1 + 1 / (r if k == 0 else r - 1))
+        for k in range(r + 1)
+    ]
+    among = float(np.sqrt(np.mean(np.square(spreads[1:]))))
+    return max(1.0, float(spreads[0]) / among) if among > 0 else 1.0
 
 
 def _means(values: FloatArray, groups: IntArray) -> tuple[list[Estimate], int]:

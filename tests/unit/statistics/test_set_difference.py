@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+import scipy
 from scipy import stats
 
 from audit.errors import DataError
 from audit.statistics.fresh_gap import fresh_gap, unparsed_held
 from audit.statistics.priors import PRIORS
-from audit.statistics.set_difference import in_own_spread, set_difference
+from audit.statistics.set_difference import apartness, beside, in_own_spread, set_difference
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -124,6 +125,18 @@ def test_items_without_a_fresh_counterpart_are_told():
     assert found.reference_gap == 0.75
 
 
+def test_an_item_of_several_trials_finds_its_like_among_items_of_one():
+    """Published items were asked eight times, held-out ones once: 88 % of sound runs were withheld as unmatched."""
+    r = rng(14)
+    easy = [1.5 + 1.6 * r.standard_normal(n) for n in (1000, 500)]
+    chances = [[scipy.special.expit(side + able) for side in easy] for able in (0, -0.6, -0.3, 0, 0.3, 0.6)]
+    models = [(r.binomial(8, a) / 8, r.binomial(1, b) * 1.0) for a, b in chances]
+    found = fresh_gap(models[0], models[1:], rng=r, n_resamples=99)
+    assert found.matched.share == 1 and sum(a for a, _ in found.matched.strata) == 1000
+    once = [((x > 0.5) * 1.0, y) for x, y in models]
+    assert fresh_gap(once[0], once[1:], rng=r, n_resamples=99).matched.share == 1
+
+
 def test_one_large_passage_of_held_out_items_makes_no_matched_gap():
     """Half of the held-out items are one passage, on which a model is right or wrong together: 17 % were below .05."""
     rng, sizes, said = np.random.default_rng(2), [60] + [1] * 60, 0
@@ -228,3 +241,31 @@ def test_a_model_that_uses_what_makes_a_text_likely_more_has_no_more_of_its_own_
     assert nats.pvalue < 0.01 < 0.05 < own.pvalue
     assert all(one[1].std(ddof=1) == pytest.approx(1) for one in scaled)
     assert np.isnan(in_own_spread((np.arange(3.0), np.ones(3)))[0]).all()
+
+
+def test_a_bend_that_length_gives_one_model_is_taken_off_beyond_the_held_out_lengths():
+    lengths = np.linspace(1, 4, 40), np.linspace(0, 2, 30)
+    text = tuple(1 - 0.5 * x + 0.2 * x**2 for x in lengths)
+    published, held_out = beside((text[0] + 0.1, text[1]), lengths)
+    assert published == pytest.approx(held_out[0] + 0.1) and np.ptp(held_out) == pytest.approx(0, abs=1e-12)
+    nothing = beside((text[0], np.full(30, np.nan)), lengths)
+    assert nothing[0] is text[0] and np.isnan(nothing[1]).all()
+
+
+def test_a_model_stands_apart_from_references_that_are_alike():
+    """By its spread over items, twice that among five references: the spread between models counts twice."""
+    r = rng(15)
+    shared = r.normal(size=(2, 4000))
+    models = [shared + sd * r.normal(size=shared.shape) for sd in (0.4, *[0.2] * 5)]
+    for one, suits in zip(models, (0.3, -0.2, -0.1, 0.0, 0.1, 0.2), strict=True):
+        one[0] += suits
+    sets = [tuple(one) for one in models]
+    apart = apartness(sets[0], sets[1:])
+    others = 0.2 * np.sqrt(1 + 1 / 4)
+    assert apart == pytest.approx(
+        np.hypot(0.4, 0.2 / np.sqrt(5)) / np.sqrt(1 + 1 / 5) / (others / np.sqrt(1 + 1 / 4)), rel=0.03
+    )
+    assert apartness(sets[1], sets[2:]) == pytest.approx(1, abs=0.05) and apartness(sets[0], sets[1:3]) == 1
+    alone, told = (set_difference(sets[0], sets[1:], apart=one) for one in (1.0, apart))
+    of_models = [one.se**2 - one.items_se**2 for one in (alone, told)]
+    assert of_models[1] == pytest.approx(apart**2 * of_models[0]) and told.pvalue > alone.pvalue

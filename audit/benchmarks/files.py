@@ -205,6 +205,7 @@ def _numbered(batches: Iterator[pa.RecordBatch], kind: str) -> Iterator[tuple[st
     number = 0
     try:
         for batch in batches:
+            batch.validate(full=True)  # damaged offsets would otherwise crash the process that follows them
             for row in batch.to_pylist():
                 number += 1
                 _check_size(f"row {number}", max((len(v) for v in row.values() if isinstance(v, str)), default=0))

@@ -47,6 +47,7 @@ async def _bound(response: httpx2.Response) -> None:
         raise ReplyRefusedError("the reply is compressed, which was not asked for: a small one may decode to any size")
     assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - narrows the type for mypy
     response.stream = _Bounded(response.stream)
+    response.encoding = "utf-8"  # as JSON is (RFC 8259): Python fails in many ways at a charset such as hex or idna
 
 
 def bounded_client(concurrency: int) -> openai.DefaultAsyncHttpxClient:

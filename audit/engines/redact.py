@@ -16,6 +16,7 @@ _LOGGER_ROOTS = ("openai", "httpx", "httpx2", "httpcore", "httpcore2")
 _PARTS = (".connection", ".http11", ".http2", ".proxy", ".socks")
 _LOGGERS = tuple(core + part for core in ("httpcore", "httpcore2") for part in _PARTS)
 MESSAGE_CHARS = 400
+_READ_CHARS = 4000  # of a server's message, whose 16 MiB would hold up every other call while they are read
 
 
 class Redactor:
@@ -31,7 +32,7 @@ class Redactor:
 
     def message(self, text: str) -> str:
         """`text` for an error message: redacted first, then one printable line of at most MESSAGE_CHARS characters."""
-        flat = " ".join(self.log(text).split())
+        flat = self.log(" ".join(self._without_keys(text).split())[:_READ_CHARS])  # keys first: none is cut in two
         return one_line(flat if len(flat) <= MESSAGE_CHARS else flat[: MESSAGE_CHARS - 3] + "...")
 
     def log(self, text: str) -> str:
@@ -39,8 +40,11 @@ class Redactor:
 
     def generation(self, text: str) -> str:
         """A model's text: only real keys are cut, everything else is data."""
+        return self._without_keys(text, _MIN_KEY_CHARS_IN_GENERATIONS)
+
+    def _without_keys(self, text: str, shortest: int = 0) -> str:
         for secret in self._secrets:
-            if len(secret) >= _MIN_KEY_CHARS_IN_GENERATIONS:
+            if len(secret) >= shortest:
                 text = text.replace(secret, REMOVED)
         return text
 

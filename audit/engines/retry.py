@@ -141,7 +141,7 @@ def error_code_and_message(body: Any) -> tuple[str, str]:
         return "", _text(inner)
     if body is None:
         return "", ""
-    text = re.sub(r"<[^>]*>", " ", str(body))
+    text = re.sub(r"<[^<>]*>", " ", str(body))
     return "", " ".join(text.split())
 
 

@@ -187,6 +187,9 @@ def _not_of_this_run(run_dir: Path, verdict: Verdict, trust_report: bool) -> str
     try:
         runs = panel_runs(run_dir)
         if runs is not None:
+            own = any((run_dir / name).exists() for name in (MANIFEST, SHARDS))
+            if own and run_dir.resolve() not in (run.resolve() for run in runs):
+                return f"{run_dir} holds a run, and its {PANEL} is of others. Take that file out."
             return _not_of_these_runs(run_dir, runs, verdict)
         if "suite" in verdict or sum(len(part["runs"]) for _, part in parts_of(verdict)) > 1:
             return (

@@ -55,7 +55,9 @@ def _log(path: Path, header: Record, samples: Iterator[tuple[str, Any]], n: int,
     if not n:
         raise ConfigError(f"{path} holds no samples, only totals. Expected a log with samples: inspect log dump.")
     about = header["eval"]
-    model, benchmark = wanted.model or str(about["model"]), wanted.benchmark or str(about.get("task") or path)
+    model, benchmark = wanted.model or about["model"], wanted.benchmark or str(about.get("task") or path)
+    if not isinstance(model, str) or not model:
+        raise ConfigError(f"{path} says of its model: {model!r:.80}. Expected its name. Say --model NAME.")
     packages = about.get("packages")
     version = str(packages.get("inspect_ai") or "") if isinstance(packages, dict) else ""
     wanted = replace(wanted, model=model, benchmark=benchmark)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields, replace
 from fnmatch import fnmatchcase
@@ -120,17 +120,29 @@ class Manifest:
         """Raises TypeError where a field is of another kind."""
         found, empty = {f.name: raw[f.name] for f in fields(cls) if f.name in raw}, cls("", {})
         for name, value in found.items():
-            odd = name != "ended" and not isinstance(value, type(getattr(empty, name)))
-            inner = value.values() if name in ("models", "benchmark") and not odd else ()
-            if odd or not all(isinstance(one, dict) for one in inner):
+            if name != "ended" and not isinstance(value, type(getattr(empty, name))):
                 raise TypeError(f"{name} is {value!r:.80}")
-        for name, kind in _ANALYSIS.items():
-            if not isinstance(value := found.get("analysis", {}).get(name, kind()), kind):
-                raise TypeError(f"analysis.{name} is {value!r:.80}")
+        for where, one, kind in _parts(found):
+            if not isinstance(one, kind):
+                raise TypeError(f"{where} is {one!r:.80}")
         typed = found.get("config", {}).get("typed")
         if typed is not None and not (isinstance(typed, list) and all(isinstance(word, str) for word in typed)):
             raise TypeError(f"config.typed is {typed!r:.80}")
         return cls(**found)
+
+
+def _parts(found: Mapping[str, Any]) -> Iterator[tuple[str, object, type]]:
+    """(where, what is there, its kind) of what every reader takes for granted. What is of another kind is entered no
+    further: its taker raises."""
+    config, analysis = found.get("config", {}), found.get("analysis", {})
+    yield "config.model", config.get("model", {}), dict
+    for place, of in (("models", found), ("benchmark", found), ("model", config)):
+        for name, one in of.get(place, {}).items():
+            yield f"{place}.{name}", one, dict
+            if place == "benchmark":
+                yield f"benchmark.{name}.n", one.get("n", 0), int
+    for name, kind in _ANALYSIS.items():
+        yield f"analysis.{name}", analysis.get(name, kind()), kind
 
 
 def package_versions() -> dict[str, str]:

@@ -22,7 +22,8 @@ _KEY_FORMS = re.compile(
     r"|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+"
 )
 _URL_LOGIN = re.compile(r"(?<=://)[^/\s@]+@")
-_URL_QUERY = re.compile(r"([?&][^=&\s]*(?:key|token|secret|password|signature)[^=&\s]*=)[^&\s]+", re.I)
+# Looks ahead and gives nothing back: a server's message of a thousand "?key" would take seconds otherwise.
+_URL_QUERY = re.compile(r"([?&](?=[^=&?\s]*(?:key|token|secret|password|signature))[^=&?\s]*+=)[^&\s]+", re.I)
 _NAME_HOLDER = re.compile(r"_env$", re.I)  # api_key_env holds the name of a variable, whatever its spelling
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACE = re.compile(r"_(FILE|PATH|DIR|URL|URI|NAME)$", re.I)

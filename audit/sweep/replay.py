@@ -98,11 +98,23 @@ def _save(table: pa.Table, run_dir: Path) -> None:
         writer.write_table(table)
 
 
+def _router_sets(resolved: ResolvedRun) -> list[tuple[str, int, int]]:
+    """Arm, r and replicate of the parts of the design that have messages, sorted. ConfigError where none has."""
+    parts = {(str(p.arm), max(p.levels), p.replicate) for p in resolved.design.parts if p.arm not in WITHOUT_ROUTER}
+    if not parts:
+        raise ConfigError("messages_from: no arm asked here has messages. Expected such as arms=[noisy_rewrite].")
+    return sorted(parts)
+
+
 def _messages(run_dir: Path, of: str | None, resolved: ResolvedRun) -> pa.Table:
     """Key and messages of every router set that the design needs. ConfigError where the earlier run is of several
     models and none is named, or asked otherwise."""
     asked = {(q.benchmark, q.id): (list(q.options), q.gold) for one in resolved.samples for q in one.questions()}
     parts = {(str(p.arm), max(p.levels), p.replicate) for p in resolved.design.parts if p.arm not in WITHOUT_ROUTER}
+    if not parts:
+        raise ConfigError(
+            "messages_from: no arm that is asked here has messages. Expected such as arms=[noisy_rewrite]."
+        )
     needed = dict.fromkeys(q + part for q, part in product(asked, sorted(parts)))  # in order
     models: set[str] = set()
     kept: dict[tuple[Any, ...], list[str]] = {}

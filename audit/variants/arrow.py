@@ -76,7 +76,9 @@ def read_library(path: Path) -> Library:
         if not reader.schema.equals(SCHEMA, check_metadata=False):
             raise _damaged(path, f"its columns are {reader.schema.names}")
         try:
-            rows = reader.read_all().to_pylist()
+            table = reader.read_all()
+            table.validate(full=True)  # damaged offsets would otherwise crash the process that follows them
+            rows = table.to_pylist()
             library = Library(header_from(about["header"]), tuple(_variant(row) for row in rows))
         except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
             raise _damaged(path, f"{type(error).__name__}: {error}") from error
@@ -101,8 +103,8 @@ def _about(path: Path, schema: pa.Schema) -> dict[str, Any]:
         version = about["header"]["schema_version"]
         if version != SCHEMA_VERSION:
             raise _damaged(path, f"it is of version {version}, this program reads version {SCHEMA_VERSION}")
-        return {name: about[name] for name in ("sha256", "counts", "header")}
-    except (KeyError, TypeError, ValueError) as error:
+        return {"sha256": str(about["sha256"]), "counts": about["counts"], "header": about["header"]}
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise _damaged(path, "its metadata holds no header") from error
 
 

@@ -124,7 +124,7 @@ _LETTERED = re.compile(
     r"((?i:\b(?:all|none|both|either|neither) of the (?:above|following|these)\b))"
 )
 _ANSWERS = re.compile(
-    r"^\s*(?:answer|reply|response|solution)\s*:|\bthe (?:correct |right )?answer (?:is|would be)\b",
+    r"^[^\S\n]*(?:answer|reply|response|solution)\s*:|\bthe (?:correct |right )?answer (?:is|would be)\b",
     re.IGNORECASE | re.MULTILINE,
 )
 

@@ -1,13 +1,18 @@
 """Clocks that jump, certificates that nobody vouches for, webhooks, weights that are pickles, and links."""
 
 import ipaddress
+import json
 import os
 import pickle
+import re
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,12 +26,13 @@ from audit.engines.config import ModelConfig
 from audit.engines.openai_config import EndpointConfig
 from audit.engines.openai_engine import probe
 from audit.engines.weights import find_model, resolve_weights
-from audit.errors import BenchmarkError, ConfigError, EngineLoadError
+from audit.errors import BenchmarkError, ConfigError, EngineLoadError, LibraryError
 from audit.governance.pack import write_pack
 from audit.governance.serve import create_app
 from audit.registry import notify
 from audit.registry.notify import send
 from audit.registry.store import Notice
+from audit.variants.arrow import FILE, METADATA, read_library, shipped_folder
 
 # --- clocks ----------------------------------------------------------------------------------------------------------
 
@@ -187,3 +193,46 @@ def test_a_line_without_an_end_is_not_read_whole(tmp_path: Path) -> None:
         file.truncate(1 << 34)  # sixteen gigabytes of nothing, which fit in no memory here
     with pytest.raises(BenchmarkError, match="is not UTF-8"):
         list(read_rows(path))
+
+
+# --- Arrow files -----------------------------------------------------------------------------------------------------
+
+
+def damaged(texts: int) -> pa.Array:
+    """Strings whose middle ones begin far outside of what is there: Arrow's own quick check looks at the ends alone."""
+    ends = np.full(texts + 1, 2**30, dtype=np.int32)
+    ends[0], ends[-1] = 0, 3
+    return pa.StringArray.from_buffers(texts, pa.py_buffer(ends.tobytes()), pa.py_buffer(b"abc"))
+
+
+@pytest.mark.parametrize("what", ["library", "exam"])
+def test_a_file_whose_texts_lie_nowhere_is_refused_and_ends_no_process(what: str, tmp_path: Path) -> None:
+    """Read in a process of its own: it was killed by a signal."""
+    path = tmp_path / "damaged.arrow"
+    table = pa.table({"context": damaged(200)})
+    if what == "library":
+        table = pa.ipc.open_file(str(shipped_folder() / "elementary" / FILE)).read_all()
+        table = table.set_column(table.schema.names.index("context"), "context", damaged(table.num_rows))
+    with pa.ipc.new_file(str(path), table.schema) as file:
+        file.write_table(table)
+    code = {
+        "library": "from audit.variants.arrow import read_library as read",
+        "exam": "from audit.benchmarks.files import read_rows; read = lambda path: list(read_rows(path))",
+    }[what]
+    ended = subprocess.run(
+        [sys.executable, "-c", f"import sys, pathlib; {code}; read(pathlib.Path(sys.argv[1]))", str(path)],
+        capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    assert ended.returncode == 1
+    assert re.search("LibraryError|BenchmarkError", ended.stderr)
+
+
+@pytest.mark.parametrize("about", ["[" * 100_000, '{"header": {"schema_version": 0}}', None])
+def test_a_header_of_anything_is_no_librarys(about: str | None, tmp_path: Path) -> None:
+    table = pa.ipc.open_file(str(shipped_folder() / "elementary" / FILE)).read_all()
+    if about is None:  # all is well but for the hash
+        about = json.dumps({**json.loads(table.schema.metadata[METADATA]), "sha256": 3})
+    with pa.ipc.new_file(str(tmp_path / FILE), table.schema.with_metadata({METADATA: about.encode()})) as file:
+        file.write_table(table.replace_schema_metadata({METADATA: about.encode()}))
+    with pytest.raises(LibraryError):
+        read_library(tmp_path / FILE)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from governed import flip, make_run, rewrite, shard_of
+from governed import build_without_figures, flip, make_run, rewrite, shard_of
 
 from audit.commands.gate import main as gate
 from audit.shards.files import file_sha256
@@ -35,6 +35,14 @@ def flipped_and_listed(run: Path) -> None:
     """A bit of an answer, and the manifest's hash made to fit: the sums inside of the shard are left."""
     flip(shard_of(run))
     manifest(lambda plain: plain["shards"][0].update(sha256=file_sha256(shard_of(run))))(run)
+
+
+def panel_of_another(run: Path) -> None:
+    """The run says that it is a panel of another one, and has that one's verdict: the gate judged the other."""
+    made = make_run(run.parent / "made", "m", 11)
+    build_without_figures(made)
+    shutil.copy(made / "report/verdict.json", run / "report/verdict.json")
+    (run / "panel.json").write_text('{"runs": ["../made"]}')
 
 
 def doubled_key(run: Path) -> None:
@@ -107,6 +115,7 @@ EDITS: dict[str, Edit] = {
     ),
     "a panel of nothing": text("panel.json", '{"runs": []}'),
     "a panel of itself": text("panel.json", '{"runs": ["."]}'),  # it is judged all the same
+    "a panel of another run, with its verdict": panel_of_another,
     "a panel of nowhere": text("panel.json", '{"runs": ["/nowhere"]}'),
     "a panel as deep as a well": text("panel.json", "[" * 100_000),
     "a decision of nobody": lambda run: ((run / "decisions").mkdir(), text("decisions/0001.dsse.json", "{}")(run)),

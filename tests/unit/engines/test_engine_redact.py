@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from base64 import b64encode
 from collections.abc import Callable
 
@@ -9,6 +10,7 @@ import pytest
 
 from audit.engines.processes import causes
 from audit.engines.redact import Redactor
+from audit.engines.retry import error_code_and_message
 
 KEY = "sk-test-0123456789-do-not-leak"
 
@@ -22,6 +24,22 @@ def test_redaction() -> None:
     assert redactor.message("abc") == "abc"  # too short to be a key
     assert redactor.generation(f"EMPTY {KEY} sk-learn") == "EMPTY <removed> sk-learn"  # a placeholder is a word
     assert len(redactor.message("y" * 5000)) == 400
+
+
+@pytest.mark.parametrize("unit", ["?", "?key", "&token", "-eyJ", "<", "://a", "bearer "])
+def test_a_long_message_is_read_in_a_moment(unit: str) -> None:
+    """A server may send 16 MiB as its error, and nobody else is served while they are read."""
+    began = time.process_time()
+    for body in (unit * 300_000, {"error": {"message": "?" + unit * 300_000}}):
+        _, said = error_code_and_message(body)
+        assert len(Redactor([KEY]).message(said)) <= 400
+    assert time.process_time() - began < 5
+
+
+def test_no_key_is_cut_in_two_by_the_end_of_what_is_read() -> None:
+    for at in range(3960, 3995):
+        said = Redactor([KEY]).message(f"?token={'x' * (at - 8)} {KEY}")
+        assert said.startswith("?token=<removed> <rem") and "sk-" not in said
 
 
 def test_a_message_holds_nothing_that_a_terminal_obeys() -> None:

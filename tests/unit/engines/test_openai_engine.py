@@ -556,6 +556,16 @@ def test_a_redirect_is_not_followed(status: int) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("charset", ["hex", "rot13", "zip", "idna", "undefined", "utf-16", "utf_8\x01", "no-such"])
+@pytest.mark.parametrize("status", [200, 400])
+def test_a_charset_that_is_none_ends_no_run(charset: str, status: int) -> None:
+    headers = {"content-type": f"application/json; charset={charset}"}
+    odd = Reply(status, completion("é") if status == 200 else {"error": {"message": "é"}}, headers)
+    assert one(lambda call: odd if call.prompt == "hi" else echo(call)).error == (
+        None if status == 200 else "request refused: HTTP 400: é"
+    )
+
+
 @pytest.mark.parametrize(
     "reply",
     [Reply(body=completion("x" * (17 * 2**20))), Reply(body=completion("small"), headers={"content-encoding": "gzip"})],

@@ -83,6 +83,18 @@ def test_totals_alone_are_refused(logs: Path) -> None:
         read(logs / "inspect/data_with_llm_scoring.json")
 
 
+@pytest.mark.parametrize("model", [None, "", 7, ["m"]])
+def test_a_log_of_no_model_asks_for_its_name(model: object, tmp_path: Path) -> None:
+    """`null` became a model that is called None."""
+    sample = {"id": 1, "epoch": 1, "input": "Who?", "scores": {"match": {"value": "C"}}, "target": "B"}
+    log = {"version": 2, "status": "success", "eval": {"model": model, "task": "t"}, "samples": [sample]}
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    with pytest.raises(AuditError, match="--model NAME"):
+        read(tmp_path / "log.json")
+    (one,) = counts(read(tmp_path / "log.json", model="m"))
+    assert (one.model, one.items) == ("m", 1)
+
+
 def test_a_model_at_chance_is_withheld(logs: Path, tmp_path: Path) -> None:
     path = logs / "lm_eval_metabench/samples_metabench_arc_permute_2024-11-26T10-47-32.305387.first200.jsonl"
     run = tmp_path / "run"

@@ -138,7 +138,17 @@ def test_directories_that_are_no_run_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "part", [{"config": {"typed": [1, 2]}}, {"analysis": {"seed": "x"}}, {"analysis": {"scorer": 1}}]
+    "part",
+    [
+        {"config": {"typed": [1, 2]}},
+        {"analysis": {"seed": "x"}},
+        {"analysis": {"scorer": 1}},
+        {"config": {"model": "m"}},
+        {"config": {"model": {"m": []}}},
+        {"models": {"m": "x"}},
+        {"benchmark": {"b": []}},
+        *({"benchmark": {"b": {"n": n}}} for n in ("x", None, 1e999, 12.5)),
+    ],
 )
 def test_what_an_edited_manifest_holds_is_of_its_kind(part: dict, tmp_path: Path) -> None:
     """A report ended in a traceback where it came to use it."""

@@ -2,18 +2,22 @@
 
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy
 from outcome_tables import cell_of
 
+from audit.command_line import configured
+from audit.errors import ConfigError
 from audit.records import Setting
 from audit.statistics.paired import UNANSWERED, CellOutcomes
 from audit.statistics.run_variance import RunShifts
 from audit.sweep.decide import Decision, decide
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import hint_test, measure
+from audit.sweep.replay import resolve_sweep
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.texts import TEXTS
 from audit.sweep.vocabulary import Verdict
@@ -88,3 +92,9 @@ def test_questions_are_matched_by_id() -> None:
     assert found is not None and found.difference[0] == pytest.approx(80 / 410)
     others = replace(part, question_ids=tuple(f"x{k}" for k in range(1000)))
     assert hint_test(whole, others, RunShifts(), RunShifts()) is None
+
+
+def test_messages_of_an_earlier_run_are_refused_where_no_arm_has_any(tmp_path: Path) -> None:
+    words = ["model=scripted", "benchmark=elementary", "n=4", "r=1", "arms=[direct]", f"messages_from={tmp_path}"]
+    with pytest.raises(ConfigError, match="no arm"):
+        resolve_sweep(configured("sweep", words))

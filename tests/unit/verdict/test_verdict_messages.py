@@ -2,6 +2,7 @@
 
 import gc
 import re
+import time
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
@@ -52,6 +53,14 @@ CITIES = ["Rome", "Paris", "Oslo", "Bern"]
 )
 def test_stating_the_answer(message: str, stated: bool | None) -> None:
     assert states_answer(message, CITIES, gold=1) is stated
+
+
+@pytest.mark.parametrize("unit", [" ", "*", '"', "\n", "* ", "\u00a0"])
+def test_a_router_that_repeats_itself_for_ever_is_read_in_a_moment(unit: str) -> None:
+    began = time.process_time()
+    assert states_answer("The best answer:" + unit * 8000, CITIES, gold=1) is None
+    assert states_answer("Is B" + unit * 8000 + " is correct", CITIES, gold=1) in (True, None)
+    assert time.process_time() - began < 5
 
 
 def test_the_longest_option_is_the_one_that_was_said() -> None:

@@ -406,7 +406,7 @@ def measure(
     flips = wording_flips(variants, original)
     return Evidence(
         **vars(found),
-        noise=run_noise(original),
+        noise=run_noise(original, cell.cluster),
         flips=flips,
         article=article_result(original, variants),
         alarms=clean_alarms(found.drop.n, found.drop.variants, variants, flips, rng),

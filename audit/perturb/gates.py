@@ -91,7 +91,7 @@ def noise_floor(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     limit = limits.noise_floor_alpha
     source = "ours; Cochran's Q between replicates of the original; conf/verdict: noise_floor_alpha"
     rule = Rule("noise_floor", limit, source)
-    noise = run_noise(cell.tested.original)
+    noise = run_noise(cell.tested.original, cell.cluster)
     if np.isnan(noise.pvalue):
         detail = (
             f"{noise.replicates} replicate of the original, or none that share an answered question: no noise floor."

@@ -8,7 +8,8 @@ import scipy
 from numpy.typing import ArrayLike
 
 from audit.errors import DataError
-from audit.statistics.paired import FloatArray
+from audit.statistics.drawing import cluster_sums
+from audit.statistics.paired import FloatArray, IntArray
 
 Alternative = Literal["greater", "less", "two-sided"]
 
@@ -99,19 +100,21 @@ class CochranResult:
     df: int
 
 
-def cochran_q(outcomes: FloatArray) -> CochranResult:
+def cochran_q(outcomes: FloatArray, cluster: IntArray | None = None) -> CochranResult:
     """Are K conditions equally often right on the same items? Cochran (1950), Biometrika 37.
 
-    outcomes: (K, n) of 0 and 1, complete. For K = 2 it is McNemar's chi-squared. Items that are right, or wrong, under
-    every condition tell nothing; p is 1 where no other is there. Raises DataError for K < 2 or other values.
+    outcomes: (K, n) of 0 and 1, complete. cluster: (n,) of items whose answers may change together, (each its own where
+    None): what each condition is above the item's mean is summed over a cluster before it is squared. For K = 2 without
+    clusters it is McNemar's chi-squared. Items that are right, or wrong, under every condition tell nothing; p is 1
+    where no other is there. Raises DataError for K < 2 or other values.
     """
     values = np.asarray(outcomes, dtype=float)
     if values.ndim != 2 or len(values) < 2 or not np.all((values == 0) | (values == 1)):
         raise DataError(f"Cochran's Q needs outcomes (K, n) of 0 and 1 with K >= 2; found shape {values.shape}.")
     k = len(values)
-    by_condition, by_item = values.sum(axis=1), values.sum(axis=0)
-    spread = float(k * by_item.sum() - np.sum(by_item**2))
+    above = k * values - values.sum(axis=0)  # K times what is above the item's mean: whole numbers
+    spread = float(np.sum((above if cluster is None else cluster_sums(above, cluster)) ** 2))
     if spread == 0:
         return CochranResult(0.0, 1.0, k - 1)
-    q = float((k - 1) * (k * np.sum(by_condition**2) - by_condition.sum() ** 2) / spread)
+    q = float((k - 1) * np.sum(above.sum(axis=1) ** 2) / spread)
     return CochranResult(q, float(scipy.stats.chi2.sf(q, k - 1)), k - 1)

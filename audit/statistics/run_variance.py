@@ -111,6 +111,17 @@ def pooled_run_variance(contrasts: Iterable[RunContrasts], plausible_sd: float) 
     return RunVariance(estimate, plausible_sd**2 if capped else used, df, capped)
 
 
+def own_variance(own: RunContrasts, panel: RunVariance, plausible_sd: float) -> RunVariance:
+    """The panel's variance; one cell's own where its runs differ by more than the panel's explains (level EVIDENCE).
+
+    One model's endpoint may shift while the others' stand still: their mean would hide it.
+    """
+    ratio = float(np.sum(own.squares / np.maximum(panel.used + own.sampling, 1e-12)))
+    if not own.squares.size or scipy.stats.chi2.sf(ratio, own.squares.size) > EVIDENCE:
+        return panel
+    return pooled_run_variance([own], plausible_sd)
+
+
 def _distinct_runs(values: FloatArray) -> list[int]:
     kept: list[int] = []
     for k, run in enumerate(values):

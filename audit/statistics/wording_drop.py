@@ -238,16 +238,18 @@ def equivalence(drop: Estimate, delta: float) -> Equivalence:
     return Equivalence(delta, sides[0], sides[1], max(sides))
 
 
-def run_noise(original: FloatArray) -> RunNoise:
-    """What replicates (K, n) of the original wording differ by."""
+def run_noise(original: FloatArray, cluster: IntArray | None = None) -> RunNoise:
+    """What replicates (K, n) of the original wording differ by. cluster: (n,), each item its own where None."""
     runs = np.atleast_2d(np.asarray(original, dtype=float))
-    complete = runs[:, ~np.isnan(runs).any(axis=0)]
+    there = ~np.isnan(runs).any(axis=0)
+    complete = runs[:, there]
     k = len(runs)
     if k < 2 or not complete.size:
         return RunNoise(k, float("nan"), float("nan"), float("nan"))
     flips = [np.mean(complete[a] != complete[b]) for a in range(k) for b in range(a)]
     gaps = [complete[a].mean() - complete[b].mean() for a in range(k) for b in range(a)]
-    return RunNoise(k, float(np.mean(flips)), float(np.sqrt(np.mean(np.square(gaps)))), cochran_q(complete).pvalue)
+    p = cochran_q(complete, None if cluster is None else cluster[there]).pvalue
+    return RunNoise(k, float(np.mean(flips)), float(np.sqrt(np.mean(np.square(gaps)))), p)
 
 
 def wording_flips(variants: FloatArray, original: FloatArray | None = None) -> float:

@@ -25,7 +25,7 @@ from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import Evidence, measure
 from audit.sweep.gates import all_gates, noise_floor_p
 from audit.sweep.messages import MeasuredTexts, TextMeasures
-from audit.sweep.record import label, noise_floor, run_shifts, sweep_of
+from audit.sweep.record import cell_shifts, label, noise_floor, run_shifts, sweep_of
 from audit.sweep.self_test import self_test
 from audit.sweep.simulation import Design, design_of
 from audit.sweep.texts import CANNOT_EXCLUDE, NOT_RUN, TEXTS
@@ -147,7 +147,7 @@ def _measure(beside: Beside, s: SweepSettings, rng: Generator) -> _Measured:
         measure,
         beside.cell,
         without_leak=beside.without_leak,
-        shifts=s.shifts,
+        shifts=cell_shifts(beside.cell, s.shifts),
         largest_cluster=beside.largest_cluster,
         reference=beside.reference,
     )

@@ -25,7 +25,7 @@ from audit.statistics.values import replicates_of, settings_values
 from audit.sweep.decide import decide, over_panel
 from audit.sweep.design import Arm, SweepThresholds, parse_routers
 from audit.sweep.evidence import measure
-from audit.sweep.record import run_shifts, sweep_of
+from audit.sweep.record import cell_shifts, run_shifts, sweep_of
 from audit.sweep.simulation import SHIPPED, TRUTHS, WORLDS, Design, World, design_of, simulate
 from audit.sweep.vocabulary import Verdict
 from audit.verdict.simulated import Case, Entries, Entry, Procedure, Stream, rates, seed_of, shown, table_text
@@ -77,7 +77,7 @@ def judge(design: Design, world: World, rng: np.random.Generator) -> FloatArray:
             n_resamples=RESAMPLES,
             n_permutations=permutations,
             without_leak=m.without_leak,
-            shifts=shifts,
+            shifts=cell_shifts(m.cell, shifts),
             reference=m.reference,
         )
         for m in models

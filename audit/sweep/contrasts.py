@@ -89,7 +89,12 @@ def count(value: float) -> float:
 
 
 def difference_in_differences(
-    cell_a: CellOutcomes, cell_b: CellOutcomes, *, rng: Generator, n_resamples: int
+    cell_a: CellOutcomes,
+    cell_b: CellOutcomes,
+    *,
+    rng: Generator,
+    n_resamples: int,
+    shifts: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[tuple[Interval, ...], float, int]:
     """Is the gain larger on a public benchmark (`cell_a`) than on held-out items (`cell_b`, the control benchmark)? The
     difference on three scales (points of accuracy 0-1, log-odds, log share wrong), p (the largest), pairs on the first.
@@ -100,21 +105,23 @@ def difference_in_differences(
 
     The two benchmarks share no items, so each is resampled by itself; intervals are percentile intervals, p from
     clustered bootstrap standard errors (t distribution, one-sided). Accuracies are kept half an item from 0 and 1. A
-    gain is the mean over r. With fewer than five items (clusters) in one of them the intervals are all that is possible
-    and p is NaN.
+    gain is the mean over r. shifts: variances of what a whole noisy and a whole clean run shift by, on each benchmark.
+    With fewer than five items (clusters) in one of them the intervals are all that is possible and p is NaN.
     """
     changes, groups = [], []
     for cell in (cell_a, cell_b):
-        a = settings_values(cell, cell.settings_of(Arm.NOISY_REWRITE))
-        b = settings_values(cell, replicates_of(cell, Arm.FORWARD_FULL, 1))
+        arms = cell.settings_of(Arm.NOISY_REWRITE), replicates_of(cell, Arm.FORWARD_FULL, 1)
+        a, b = (settings_values(cell, settings) for settings in arms)
         both = ~np.isnan(a - b)
         if not both.any():
             raise DataError(f"noisy - clean on {cell.benchmark}: not one item has an answer under both conditions.")
         drawn = bootstrap_sweep(b[both], a[both][None], cell.cluster[both], n_resamples=n_resamples, rng=rng)
         groups.append(cell.cluster[both])
         n = int(both.sum())
+        moved = (rng.normal(0, (v / len(runs)) ** 0.5, n_resamples) for v, runs in zip(shifts, arms, strict=True))
         noisy, clean = (
-            np.concatenate([r.estimate, r.draws[:, 0]]).clip(0.5 / n, 1 - 0.5 / n) for r in (drawn.noisy, drawn.clean)
+            np.concatenate([r.estimate, r.draws[:, 0] + by]).clip(0.5 / n, 1 - 0.5 / n)
+            for r, by in zip((drawn.noisy, drawn.clean), moved, strict=True)
         )
         log_odds = scipy.special.logit(noisy) - scipy.special.logit(clean)
         log_wrong = np.log1p(-clean) - np.log1p(-noisy)
@@ -210,7 +217,7 @@ def contrast_rows(
             text = f"noisy - clean, unreadable or missing replies counted as {reading}, mean over r"
             single(f"noisy_vs_clean_unparsed_{reading}", text, noisy, clean, unparsed=reading)
     if control is not None:
-        out += _against_fresh(cell, control, evidence.shifts.used[1], rng, n_resamples)
+        out += _against_fresh(cell, control, evidence.shifts.used, rng, n_resamples)
     if evidence.at_any_stop:
         note = "no interval and no p: the run could stop early"
         out[sound:] = [
@@ -263,18 +270,18 @@ def _tried(name: str, text: str, rows: Callable[[], list[Contrast]]) -> list[Con
 
 
 def _against_fresh(
-    cell: CellOutcomes, control: CellOutcomes, shift: float, rng: Generator, n_resamples: int
+    cell: CellOutcomes, control: CellOutcomes, shifts: tuple[float, float], rng: Generator, n_resamples: int
 ) -> list[Contrast]:
     """The score against that on held-out items, and the gain against theirs on three scales."""
     gap = f"score on {cell.benchmark} - score on {control.benchmark}"
     gain = f"gain on {cell.benchmark} - gain on {control.benchmark}, mean over r"
 
     def scores() -> list[Contrast]:
-        i = score_gap(cell, control, rng=rng, shift=shift, n_resamples=n_resamples)
+        i = score_gap(cell, control, rng=rng, shift=shifts[1], n_resamples=n_resamples)
         return [Contrast("score_gap", gap, None, cell.n, i.estimate, i.low, i.high)]
 
     def gains() -> list[Contrast]:
-        found, p, n = difference_in_differences(cell, control, rng=rng, n_resamples=n_resamples)
+        found, p, n = difference_in_differences(cell, control, rng=rng, n_resamples=n_resamples, shifts=shifts)
         scales = (("", ""), ("_log_odds", ", log-odds"), ("_log_wrong", ", log share of wrong answers"))
         points, *others = (
             Contrast(f"difference_in_differences{end}", gain + scale, None, n, i.estimate, i.low, i.high)

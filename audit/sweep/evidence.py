@@ -75,7 +75,7 @@ def hint_test(
     for one, at, known in ((cell, here, shifts), (reference, there, of_reference)):
         noisy = distinct(runs_of(one, Arm.NOISY_REWRITE, routers)[:, :, at])
         clean = distinct(runs_of(one, Arm.FORWARD_FULL, (1,))[:, :, at])
-        own, shared = known.used
+        own, shared = known.tested(repeated=len(noisy) > 1)
         sides.append((average(noisy), average(clean)[0], own / len(noisy), shared / len(clean)))
     (noisy, clean, own, shared), (other, base, other_own, other_shared) = sides
     groups = cell.cluster[here]

@@ -17,7 +17,7 @@ from audit.judge.gates import above_chance as chance_gate
 from audit.records import Reading, Setting
 from audit.statistics.chance import chance_check, chance_level, upper_limit
 from audit.statistics.mcnemar import cochran_q
-from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
+from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray, State
 from audit.statistics.permutation import paired_test
 from audit.statistics.values import average, replicates_of, runs_of, settings_values, to_values
 from audit.sweep.design import Arm, Draws, SweepThresholds
@@ -342,13 +342,15 @@ def parseability(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
 
 def noise_floor_p(cell: CellOutcomes) -> float:
     """p of Cochran's Q that the replicates of the clean arm are equally accurate; NaN where that cannot be asked."""
-    if len(replicates_of(cell, Arm.FORWARD_FULL, 1)) < 2 or not (complete := _complete_clean(cell)).size:
+    if len(replicates_of(cell, Arm.FORWARD_FULL, 1)) < 2:
         return float("nan")
-    return cochran_q(complete).pvalue
+    complete, cluster = _complete_clean(cell)
+    return cochran_q(complete, cluster).pvalue if complete.size else float("nan")
 
 
 def noise_floor(cell: CellOutcomes, limits: SweepThresholds, p_adjusted: float | None = None) -> Gate:
-    """Replicates of the clean arm differ only in their seeds, so they are equally accurate: Cochran's Q over them.
+    """Replicates of the clean arm differ only in their seeds, so they are equally accurate: Cochran's Q over them,
+    clustered by group.
 
     p_adjusted: `noise_floor_p` after Holm over the panel; that of this cell alone where None. What differs by less than
     this gate sees enters the standard errors (`audit.statistics.run_variance`).
@@ -358,10 +360,10 @@ def noise_floor(cell: CellOutcomes, limits: SweepThresholds, p_adjusted: float |
     replicates = replicates_of(cell, Arm.FORWARD_FULL, 1)
     if len(replicates) < 2:
         return rule.absent("There is one replicate of the clean arm: nothing to compare it with.")
-    complete = _complete_clean(cell)
+    complete, cluster = _complete_clean(cell)
     if not complete.size:
         return rule.absent("No question is answered in every replicate of the clean arm.")
-    p = cochran_q(complete).pvalue if p_adjusted is None else p_adjusted
+    p = cochran_q(complete, cluster).pvalue if p_adjusted is None else p_adjusted
     passed = p > limit
     shown = ", ".join(f"{accuracy:.3f}" for accuracy in complete.mean(axis=1))
     return rule.checked(
@@ -375,10 +377,11 @@ def noise_floor(cell: CellOutcomes, limits: SweepThresholds, p_adjusted: float |
     )
 
 
-def _complete_clean(cell: CellOutcomes) -> FloatArray:
-    """(K, m) outcomes of the clean replicates on the m questions that all of them answered."""
+def _complete_clean(cell: CellOutcomes) -> tuple[FloatArray, IntArray]:
+    """(K, m) outcomes of the clean replicates on the m questions that all of them answered, and (m,) their clusters."""
     runs = runs_of(cell, Arm.FORWARD_FULL, (1,))[:, 0]
-    return runs[:, ~np.isnan(runs).any(axis=0)]
+    complete = ~np.isnan(runs).any(axis=0)
+    return runs[:, complete], cell.cluster[complete]
 
 
 def exact_values(cell: CellOutcomes) -> Gate:

@@ -14,7 +14,14 @@ from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, FloatArray, IntArray
 from audit.statistics.permutation import paired_test
 from audit.statistics.resampling import N_RESAMPLES
-from audit.statistics.run_variance import RunContrasts, RunShifts, contrasts_of, pooled_run_variance, together
+from audit.statistics.run_variance import (
+    RunContrasts,
+    RunShifts,
+    contrasts_of,
+    own_variance,
+    pooled_run_variance,
+    together,
+)
 from audit.statistics.values import levels_of, replicates_of, settings_values, to_values
 from audit.sweep.design import Arm
 from audit.sweep.texts import TEXTS
@@ -90,6 +97,16 @@ def run_shifts(cells: Sequence[CellOutcomes], plausible_sd: float) -> RunShifts:
         noisy=pooled_run_variance(map(noisy_contrasts, cells), plausible_sd),
         controls=pooled_run_variance(map(run_contrasts, cells), plausible_sd),
         plausible_sd=plausible_sd,
+    )
+
+
+def cell_shifts(cell: CellOutcomes, panel: RunShifts) -> RunShifts:
+    """What this cell's runs shift by: as the panel's, or more where its own differ by more."""
+    sd = panel.plausible_sd
+    return RunShifts(
+        noisy=own_variance(noisy_contrasts(cell), panel.noisy, sd),
+        controls=own_variance(run_contrasts(cell), panel.controls, sd),
+        plausible_sd=sd,
     )
 
 

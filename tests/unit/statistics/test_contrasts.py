@@ -144,6 +144,10 @@ def test_difference_in_differences():
     assert on_scales[0].se == pytest.approx(se, rel=0.04)
     assert p < 0.001 and min(one.low for one in on_scales) > 0
     assert difference_in_differences(fresh, fresh, rng=rng())[1] > 0.3
+    # Two noisy runs and a clean one on each benchmark. With shifts of 2 points 18 % of null models had a larger gain.
+    moved, wider, _ = difference_in_differences(public, fresh, rng=rng(), shifts=(4e-4, 9e-4))
+    assert moved[0].estimate == on_scales[0].estimate and wider > p
+    assert moved[0].se == pytest.approx(np.sqrt(se**2 + 2 * (4e-4 / 2 + 9e-4)), rel=0.04)
 
 
 def test_a_gain_is_larger_only_where_it_is_so_on_every_scale():

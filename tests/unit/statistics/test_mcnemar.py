@@ -54,6 +54,16 @@ def test_cochran_q_of_two_is_mcnemar_and_of_equal_conditions_nothing():
             cochran_q(wrong)
 
 
+def test_cochran_q_counts_a_passage_once():
+    """Every item three times over in one passage tells no more than once: three times the Q withheld 21 % of
+    sound runs with passages of 50, and 1 to 3 % now."""
+    generator = np.random.default_rng(4)
+    outcomes = (generator.random((3, 60)) < 0.6).astype(float)
+    thrice, passage = np.repeat(outcomes, 3, axis=1), np.repeat(np.arange(60), 3)
+    assert cochran_q(thrice, passage) == cochran_q(outcomes)
+    assert cochran_q(thrice).statistic == pytest.approx(3 * cochran_q(outcomes).statistic)
+
+
 def test_above_chance_by_hand():
     # 100 items, four options: SE = sqrt(.25 * .75 / 100) = 0.0433, threshold .25 + 2 SE = .3366.
     low, high = chance_check(0.33, [4] * 100), chance_check(0.34, [4] * 100)

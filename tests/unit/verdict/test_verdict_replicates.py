@@ -87,10 +87,11 @@ def test_clean_replicates_that_differ_by_more_than_chance_withhold() -> None:
     assert noise_floor(one, SweepThresholds()).status == Status.NOT_APPLICABLE
 
 
-def test_honest_replicates_fail_the_noise_floor_as_often_as_it_says() -> None:
+@pytest.mark.parametrize("world", [World(), World(cluster=20, cluster_sd=1.0)])  # of passages 32 % failed
+def test_honest_replicates_fail_the_noise_floor_as_often_as_it_says(world: World) -> None:
     design, generator = replace(SKEWED, routers=1, clean_replicates=3, clean_accuracy=0.7, discordance=0.2), rng(5)
     failed = [
-        noise_floor(simulate(design, World(), generator).cell, SweepThresholds()).status == Status.FAIL
+        noise_floor(simulate(design, world, generator).cell, SweepThresholds()).status == Status.FAIL
         for _ in range(1000)
     ]
     assert np.mean(failed) <= 0.01 + 3 * np.sqrt(0.01 * 0.99 / 1000)

@@ -91,7 +91,7 @@ def quoted(word: str) -> str:
 def benchmark_words(config: BenchmarkConfig) -> list[str]:
     """The benchmark and every key that is not the default, as they are typed in a shell."""
     if config.format != "mcq_file":
-        return [f"benchmark={config.name}"]
+        return [f"benchmark={config.name}", *([shlex.quote(f"benchmark.path={config.path}")] if config.path else [])]
     plain = asdict(BenchmarkConfig(format=config.format))
     own = {key: value for key, value in asdict(config).items() if value != plain[key]}
     return ["benchmark=mcq_file", *map(shlex.quote, words({"benchmark": own}, _as_text))]

@@ -9,6 +9,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -139,6 +140,8 @@ def mcq_file(row: RawRow, context: RowContext) -> Item:
     labels, options = _configured_choices(row, config)
     if not labels:
         labels, options = own_letters(options)
+    if not options:
+        raise BenchmarkError("0 options; a multiple-choice question needs at least two.")
     answer = _column(row, "answer_column", config.answer_column, ANSWER_NAMES)
     gold = resolve_answer(answer, options, labels=labels, form=config.answer_as, base=config.index_base)
     id_ = own_id(row, config.id_column) if config.id_column else f"{config.name}/{context.number}"
@@ -370,13 +373,14 @@ def _lettered_columns(row: Mapping[str, Any], wanted: str) -> list[str]:
 def _split_choices(text: str, config: BenchmarkConfig) -> Any:
     if config.choices_separator:
         return text.split(config.choices_separator)
-    try:
-        return json.loads(text)
-    except ValueError:
-        raise BenchmarkError(
-            f"{config.choices_column!r} is text but no JSON list: {text[:60]!r}. Expected such as "
-            '["Paris", "Rome"], or set benchmark.choices_separator="|".'
-        ) from None
+    for read in (json.loads, ast.literal_eval):  # pandas writes a list into a csv as Python does: ['Paris', 'Rome']
+        with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+            if isinstance(listed := read(text), list):
+                return listed
+    raise BenchmarkError(
+        f"{config.choices_column!r} is text but no list: {text[:60]!r}. Expected such as "
+        '["Paris", "Rome"], or set benchmark.choices_separator="|".'
+    )
 
 
 def _kind(value: object) -> str:

@@ -44,8 +44,8 @@ def main(words: Words = None) -> int:
         return 0
     for c in changes:
         a, b = c.before[0], c.after[0]
-        versions = f"{a.model} ({a.model_revision}) -> {b.model} ({b.model_revision})"
-        say(f"{versions} on {a.benchmark} ({c.audit})")
+        versions = [f"{x.model} ({x.model_revision})" if x.model_revision else x.model for x in (a, b)]
+        say(f"{' -> '.join(versions)} on {a.benchmark} ({c.audit})")
         for x, y in verdicts(c):
             say(f"  verdict  {x.context + ': ' if x.context else ''}{x.verdict} -> {y.verdict}")
         for s in c.settings:

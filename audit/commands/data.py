@@ -6,6 +6,7 @@ examples: audit data show exam.csv; corrected: audit data show exam.csv benchmar
 import shlex
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -18,10 +19,11 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import likely_delimiter
 from audit.benchmarks.guess import PARTS, guess, other_keys
 from audit.benchmarks.load import Benchmark, open_benchmark
+from audit.benchmarks.registry import FORMATS
 from audit.benchmarks.rows import mcq_file, shuffled
 from audit.commands import Words, parser_of
 from audit.config import load_group
-from audit.errors import BenchmarkError
+from audit.errors import AuditError, BenchmarkError
 from audit.exits import FAILED, OK, lines, one_line, plainly
 from audit.plain_words import benchmark_words
 from audit.prompting import direct_prompt, load_protocol
@@ -40,7 +42,9 @@ def main(given: Words = None) -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     show = commands.add_parser("show", help="the guess of all columns at once, and the options to type")
     show.add_argument("file", metavar="FILE", help="csv, tsv, jsonl, json, parquet, arrow; or a folder of them")
-    show.add_argument("overrides", nargs="*", metavar="benchmark.KEY=VALUE", help="where the guess is wrong")
+    show.add_argument(
+        "overrides", nargs="*", default=(), metavar="benchmark.KEY=VALUE", help="where the guess is wrong"
+    )
     asked = parser.parse_args(given)
     config = _guessed(asked.file, asked.overrides)
     benchmark = open_benchmark(config)
@@ -57,6 +61,10 @@ def main(given: Words = None) -> int:
         if any(str(name).endswith("?") for name in read["columns"]):
             print("The first line has to name the columns, and looks like a question: put such a line before it.")
     print(lines(f"To correct:  audit data show {shlex.quote(asked.file)} {settings}"))
+    if problems and (known := _published(asked.file)):
+        audit = "" if FORMATS[known[0]].asked else "audit=validity "
+        words = " ".join(benchmark_words(BenchmarkConfig(known[0], known[0], asked.file)))
+        print(lines(f"It reads as {' or '.join(known)}: audit plan {audit}{words} model=scripted"))
     return FAILED if problems else OK
 
 
@@ -73,6 +81,18 @@ def _guessed(file: str, overrides: Sequence[str]) -> BenchmarkConfig:
     guessed = guess([row for _, row, _ in islice(open_benchmark(config).located_rows(), _LOOKED_AT)], config)
     typed = any(word.startswith("benchmark.index_base=") for word in overrides)
     return replace(guessed, index_base=config.index_base) if typed else guessed
+
+
+def _published(file: str) -> list[str]:
+    """The published formats that read the first rows of a file, the one that its name holds first."""
+    found = []
+    for name in set(FORMATS) - {"mcq_file", "elementary", "contrast"}:  # not published, or embedded
+        with suppress(AuditError):
+            benchmark = open_benchmark(BenchmarkConfig(name, name, file))
+            read = [FORMATS[name].parse(row, of) for _, row, of in islice(benchmark.located_rows(), _LOOKED_AT)]
+            found += [name] if read else []
+    told = Path(file).stem.lower().replace("-", "_")
+    return sorted(found, key=lambda name: (name not in told, name))
 
 
 def _read(benchmark: Benchmark) -> tuple[list[Item], list[str], Counts]:

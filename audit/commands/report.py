@@ -34,7 +34,7 @@ def main(words: Words = None) -> int:
     parser = parser_of("report", __doc__)
     add = parser.add_argument
     add("run_dirs", nargs="+", metavar="RUN_DIR", help="directory that holds shards/, or one s3:// URL")
-    where = "where to write (default: RUN_DIR/report of the first; of several audits joint-RUN_DIR/report beside it)"
+    where = "where to write (default: RUN_DIR/report; of several runs joint-RUN_DIR beside the first)"
     add("--out", type=local_folder, help=where)
     add("--seed", type=int, help="seed of the resamples (default: the run's)")
     add("--control-benchmark", help="benchmark of held-out items in the same runs (default: the run's)")
@@ -52,7 +52,8 @@ def main(words: Words = None) -> int:
 
         shard_files(run_dirs)  # before what draws is loaded
     first = run_dirs[0]
-    out = arguments.out or (first if len(audits) == 1 else first.parent / f"joint-{first.name}") / "report"
+    # of several in a folder of its own: `audit gate` takes it, and the first run keeps its report
+    out = arguments.out or (first / "report" if len(run_dirs) == 1 else first.parent / f"joint-{first.name}")
     paths = _build(run_dirs, audits, out, asked, arguments.follow)
     if len(run_dirs) > 1 and not (out.parent / MANIFEST).is_file():
         write_panel(out, run_dirs)

@@ -132,8 +132,10 @@ def as_junit(ruling: Ruling) -> str:
 
 
 def _why(cell: CellRuling) -> list[str]:
-    """Reasons, checks that failed, and what to do."""
-    return [*cell.reasons, *(f"{name}: {found}" for name, found in cell.failed_gates), *cell.what_to_do]
+    """Reasons, checks that failed where no reason has them, and what to do."""
+    told = "\n".join(cell.reasons)
+    failed = [f"{name}: {found}" for name, found in cell.failed_gates if found not in told]
+    return [*cell.reasons, *failed, *cell.what_to_do]
 
 
 def _case(suite: TestSuite, group: str, name: str, result: Failure | Error | None, lines: Iterable[str]) -> None:

@@ -69,18 +69,19 @@ def _read(path: Path, wanted: Wanted) -> Log:
 
 def _json(path: Path, line: bytes, wanted: Wanted) -> Log:
     """One document over several lines or in one, or an object a line."""
+    kind = "jsonl"
     try:
         first = parse(line, str(path))
     except DataError:
-        first = document(path)
+        first, kind = document(path), "json"
     if is_inspect(first):
         return read_json(path, wanted)
     if is_eee(first):
         return read_eee(path, wanted)
     if not isinstance(first, dict):
-        return read_table(path, "json" if isinstance(first, list) else "jsonl", wanted)
+        return read_table(path, "json" if isinstance(first, list) else kind, wanted)
     if {"doc", "doc_id"} <= set(first):
         return read_lm_eval(path, wanted)
     if {"results", "configs"} <= set(first):
         raise ConfigError(f"{path} holds totals alone. Give the samples_*.jsonl beside it: --log_samples writes them.")
-    return read_table(path, "jsonl", wanted)
+    return read_table(path, kind, wanted)

@@ -159,7 +159,10 @@ def _csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _listed(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, row in enumerate(document(path), 1):
+    rows = document(path)
+    if not isinstance(rows, list):
+        raise DataError(f"{path} is one JSON {type(rows).__name__}; expected a list of rows, or an object a line.")
+    for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             raise DataError(f"{path}, entry {number} is {type(row).__name__}; expected an object, such as {{...}}.")
         yield f"{path}, entry {number}", row

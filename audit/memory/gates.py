@@ -54,11 +54,16 @@ def above_guessing(cell: MemoryCell, *, withholds: bool) -> Gate:
         found.append((float(values.mean()) if values.size else 0.0, limit, items.name, values.size))
     mean, limit, name, n = max(found, key=lambda one: one[0] - one[1])
     source = "ours; chance and two standard errors; a free answer is guessed once in 20"
+    advice = "Take a benchmark on which this model is better than guessing."
+    if limit >= 1.0:
+        advice = (
+            f"Take more items: {n:,} cannot tell any score from guessing." if n else "See why no answer was parsed."
+        )
     return Rule("above_guessing", limit, source).checked(
         mean > limit,
         mean,
         f"The model is right on {percent(mean)} of {n:,} items of {name}; guessing reaches {percent(limit)}.",
-        "Take a benchmark on which this model is better than guessing.",
+        advice,
         withholds=withholds,
     )
 

@@ -105,7 +105,7 @@ GATES: dict[str, GateWord] = {
     "same_kind": GateWord(
         "Held-out items of the same kind", "words alone tell the held-out items from the benchmark's"
     ),
-    "above_guessing": GateWord("Better than guessing", "the model does no better than guessing"),
+    "above_guessing": GateWord("Better than guessing", "its score is not shown to be better than guessing"),
     "order_exchangeable": GateWord(
         "Order not given away by its words", "the words of neighbours alone give the published order away"
     ),

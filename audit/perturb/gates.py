@@ -174,7 +174,7 @@ def enough_data(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
         units,
         f"{n:,} questions{groups} have an answer to the original and to a variant; a verdict needs {limit:g} that are "
         "independent.",
-        "Take more questions.",
+        "Take more questions." if needed is None else f"Take about {needed:,} questions ({n:,} were asked).",
         withholds=False,
         numbers=sizes(n, needed),
     )

@@ -29,7 +29,7 @@ from audit.registry.trends import Floor, Point, Series, floors_of, series_of
 from audit.report.canvas import BLUE, INK, MUTED, PAPER, VERMILLION, plain, styled, svg_text
 from audit.shards.files import write_file
 from audit.shards.manifest import MANIFEST
-from audit.verdict.result import pvalue, signed_points, with_interval
+from audit.verdict.result import percent, pvalue, signed_points, with_interval
 
 
 @styled()
@@ -120,8 +120,8 @@ def trends(asked: Namespace, now: datetime) -> None:
         for floor in levels:
             (low, lowest), (high, highest) = floor.models[0], floor.models[-1]
             say(
-                f"{floor.indicator} on {_where(floor)}: median {signed_points(floor.median)} of {len(floor.models)} "
-                f"models, from {signed_points(low)} ({lowest}) to {signed_points(high)} ({highest})"
+                f"{floor.indicator} on {_where(floor)}: median {_level(floor, floor.median)} of {len(floor.models)} "
+                f"models, from {_level(floor, low)} ({lowest}) to {_level(floor, high)} ({highest})"
             )
         return
     of = store.kept(registry, model=asked.model, benchmark=asked.benchmark, audit=asked.audit)
@@ -134,7 +134,7 @@ def trends(asked: Namespace, now: datetime) -> None:
     for series in found:
         say(f"{series.indicator} of {series.model} on {_where(series)} ({series.audit})")
         for point in series.points:
-            say(f"  {point.started[:10]}  {point.revision[:20]:<20} {_told(point)}")
+            say(f"  {point.started[:10]}  {point.revision[:20]:<20} {_told(series, point)}")
     if asked.chart is not None:
         print(f"chart    {asked.chart}")
 
@@ -147,8 +147,16 @@ def _where(one: Series | Floor) -> str:
     return f"{one.benchmark}, {one.context}" if one.context else one.benchmark
 
 
-def _told(point: Point) -> str:
+def _level(one: Series | Floor, share: float) -> str:
+    """A score is a share; the other indicators are differences."""
+    return percent(share) if one.indicator == "score" else signed_points(share)
+
+
+def _told(series: Series, point: Point) -> str:
     text = with_interval(point.estimate, point.low, point.high)
+    if series.indicator == "score":
+        known = point.low is not None and point.high is not None
+        text = percent(point.estimate) + (f" [{percent(point.low)}, {percent(point.high)}]" if known else "")
     look = point.look
     if not point.sound:
         text += "  a check of the measurement failed: not tested"

@@ -118,7 +118,7 @@ def describe(asked: Asked, plan: Plan, design: Design, thresholds: SweepThreshol
 
 def _detectable(plan: Plan, thresholds: SweepThresholds, once: str, there: int) -> list[str]:
     mde = plan.minimum_detectable_gain
-    few = f"{plan.groups:,} groups" if plan.groups < plan.questions else f"n={plan.questions}"
+    few = _count(plan.groups, "group") if plan.groups < plan.questions else f"n={plan.questions}"
     tests = _count(plan.router_counts, "router count") + (f" x {_count(plan.panel, 'cell')}" if plan.panel > 1 else "")
     basis = f"power {thresholds.power:.0%}, {PLANNED_DISCORDANCE:.0%} of items changing, corrected for {tests}"
     if mde != mde:  # NaN

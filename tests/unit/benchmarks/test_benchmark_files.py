@@ -143,7 +143,7 @@ def test_an_answer_with_two_meanings_is_refused_until_the_form_is_given() -> Non
         (json.dumps({**TWO, "choices": ["3"], "answer": 0}), "at least two"),
         (json.dumps({**TWO, "choices": ["3", " "]}), "option 2 of 2 is empty"),
         (json.dumps({**TWO, "choices": ["3", None]}), "option 2 is None"),
-        (json.dumps({**TWO, "choices": "3 or 4"}), "no JSON list"),
+        (json.dumps({**TWO, "choices": "3 or 4"}), "no list"),
         (json.dumps({**TWO, "question": "  "}), "question is empty"),
         (json.dumps({**TWO, "question": None}), "question is null"),
         (json.dumps({"question": "x", "choices": ["a", "b"]}), "no field 'answer'; found: question, choices"),

@@ -273,3 +273,31 @@ def test_a_file_with_nulls_and_objects_is_shown(tmp_path: Path, capsys: pytest.C
     jsonl(path, *({**row, "question": f"Which {k}?"} for k in range(3)))
     assert show(["show", str(path)]) == 0
     assert "source, graded" in capsys.readouterr().out
+
+
+def test_a_published_file_is_named_with_the_line_that_reads_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    choices = [{"label": "A", "text": "sings"}, {"label": "B", "text": "barks"}]
+    item = {"id": "q1", "question": {"stem": "What does a dog do?", "choices": choices}, "answerKey": "B"}
+    path = jsonl(tmp_path / "ARC-Easy.jsonl", item)
+    assert show(["show", str(path)]) == 1
+    assert f"audit plan benchmark=arc_easy benchmark.path={path}" in capsys.readouterr().out
+    path = jsonl(tmp_path / "own.jsonl", {"frage": "What does a dog do?"})
+    assert show(["show", str(path)]) == 1
+    assert "audit plan" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("listed", ['["sings", "barks"]', "['sings', 'barks']", """['sings', "barks"]"""])
+def test_options_are_a_list_as_json_or_python_writes_it(tmp_path: Path, listed: str) -> None:
+    path = jsonl(tmp_path / "a.jsonl", {**ROW, "choices": listed})
+    assert questions(path)[0].options == ("sings", "barks")
+
+
+@pytest.mark.parametrize("listed", ["'sings', 'barks'", "{'a': 1}", "sings, barks", "[" * 9999, "1,2", "[print(1), 2]"])
+def test_options_that_are_no_list_are_refused(tmp_path: Path, listed: str) -> None:
+    assert "choices_separator" in refused(jsonl(tmp_path / "a.jsonl", {**ROW, "choices": listed}))
+
+
+def test_no_options_are_named_as_what_is_wrong(tmp_path: Path) -> None:
+    assert "-1" not in refused(jsonl(tmp_path / "a.jsonl", {**ROW, "choices": []}))

@@ -16,7 +16,7 @@ from audit.commands.evidence import main as evidence
 from audit.commands.gate import main as gate
 from audit.commands.report import main as report
 from audit.commands.review import main as review
-from audit.decision import Ruling, failed, rule
+from audit.decision import CellRuling, Decision, Ruling, failed, rule
 from audit.errors import AuditError, ConfigError
 from audit.governance.formats import FORMATS
 from audit.governance.keys import create_key, load_signer
@@ -360,3 +360,13 @@ def test_a_folder_of_several_runs_is_told_the_command_that_reports_them(
     assert report([f"{tmp_path / 'panel'}/"]) == 1
     assert f"audit report {tmp_path / 'panel'}" in (said := capsys.readouterr().err)
     assert said.split()[-2:] == ["--out", f"{tmp_path / 'panel'}_2"]  # not the folder whose page it would overwrite
+
+
+def test_a_failed_check_that_is_a_reason_is_told_once() -> None:
+    failed = (("parse", "Read: 3 of 9."), ("chance", "Right: 1 of 9."))
+    one = CellRuling(
+        "sweep", "m", "b", "withheld", Decision.NO_DECISION, "h", ("Parsed: Read: 3 of 9.",), (), (), failed
+    )
+    ruling = Ruling("r", Decision.NO_DECISION, 4, Decision.NO_DECISION, cells=(one,))
+    for kind in ("junit", "markdown"):
+        assert [FORMATS[kind](ruling).count(told) for told in ("3 of 9", "1 of 9")] == [1, 1]

@@ -80,6 +80,17 @@ def test_a_panel_is_of_the_runs_that_it_names_each_once(merged: Path, run_dir: P
     assert main([str(merged), "--trust-report"]) == 1
 
 
+@pytest.mark.usefixtures("no_figures")
+def test_a_report_of_several_runs_is_gated_where_it_is_written_and_leaves_the_runs_theirs(
+    run_dir: Path, other: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(other, tmp_path / "other"))
+    before = (run_dir / "report" / "verdict.json").read_bytes()
+    assert report([str(run_dir), str(copy)]) == 0
+    assert (run_dir / "report" / "verdict.json").read_bytes() == before
+    assert main([str(run_dir.parent / f"joint-{run_dir.name}")]) == main([str(run_dir)]) == 4
+
+
 def test_a_panels_verdict_is_computed_again_over_all_its_runs(merged: Path) -> None:
     rewrite(merged / "verdict.json", lambda plain: [c.update(verdict="no_excess_detected") for c in plain["cells"]])
     assert main([str(merged)]) == 1 and main([str(merged), "--trust-report"]) == 0

@@ -433,6 +433,14 @@ def test_a_log_that_is_not_as_its_format_has_it_is_refused_in_a_sentence(state, 
         list(read_log(tmp_path, Wanted()).outcomes)
 
 
+def test_one_object_over_several_lines_is_not_called_a_damaged_log(tmp_path: Path) -> None:
+    path = tmp_path / "totals.json"
+    path.write_text(json.dumps({"performances": [{"model": "m"}]}, indent=2))
+    with pytest.raises(AuditError) as caught:
+        list(read_log(path, Wanted()).outcomes)
+    assert "dict" in str(caught.value) and "line 1" not in str(caught.value)
+
+
 def test_names_alone_tell_that_items_are_not_held_out(tmp_path: Path, capsys: Capsys) -> None:
     """Tables without texts: the same names with the same outcomes are the same items; with others, they are not."""
     seen, new, run = tmp_path / "seen.csv", tmp_path / "new.csv", tmp_path / "run"

@@ -14,7 +14,7 @@ from audit.decision import rule
 from audit.memory.analyse import cell_dict, nearest, rates_said
 from audit.memory.decide import cannot_exclude, decide, headline, tipping
 from audit.memory.evidence import Name, correct, measure, text_of
-from audit.memory.gates import readable
+from audit.memory.gates import above_guessing, readable
 from audit.memory.page import render
 from audit.memory.record import ItemSet, MemoryCell, Reads
 from audit.memory.texts import INDICATORS, TEXTS
@@ -95,6 +95,17 @@ def test_a_model_that_guesses_is_not_cleared_by_its_score_and_a_text_that_it_rea
         (result,) = judged(own(made, *guesses), effect_of_interest=0.2)
         assert {g.name: g.status for g in result.gates}["above_guessing"] == Status.FAIL
         assert result.decision.verdict == verdict
+
+
+def test_what_to_do_about_guessing_hangs_on_what_was_answered():
+    """Of one item, or none, no score could be above guessing: chance and two standard errors are 1 or more."""
+    made, found = cell(n=100, fresh=0, references=0), []
+    for answered in (100, 1, 0):
+        score = np.where(np.arange(100) < answered, answered == 1, np.nan).astype(float)
+        found.append(above_guessing(own(made, {"score": score}), withholds=True))
+    assert [gate.status for gate in found] == [Status.FAIL] * 3
+    assert [gate.threshold >= 1 for gate in found] == [False, True, True]
+    assert len({gate.advice for gate in found}) == 3
 
 
 def test_a_gap_that_the_data_do_not_exclude_is_not_called_unseen():

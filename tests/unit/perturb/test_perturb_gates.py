@@ -70,6 +70,7 @@ def test_too_few_questions_withhold_nothing():
     assert 0.95**58 > 0.05 > 0.95**59
     gate = enough_data(cell(n=59), LIMITS)
     assert gate.status == Status.FAIL and not gate.withholds and gate.number == 59
+    assert f"{gate.numbers['needed']:.0f}" in gate.advice  # 60 would let it decide, and find nothing
     assert enough_data(cell(n=60), LIMITS).status == Status.PASS
     grouped = replace(cell(n=300), cluster=np.arange(300) // 6)
     assert enough_data(grouped, LIMITS).number == 50

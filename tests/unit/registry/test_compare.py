@@ -103,6 +103,8 @@ def test_what_lasts_of_imported_answers_is_held_against_held_out_items(tmp_path:
         files = [str(tmp_path / f"{name}_seen.csv"), "--held-out", str(tmp_path / f"{name}_held.csv")]
         assert import_logs([*files, "--benchmark", "exam", "-o", runs[-1]]) == 0
     capsys.readouterr()
+    assert main(runs) == 0
+    assert "()" not in capsys.readouterr().out  # logs tell no revision
     assert main([*runs, "--json"]) == 0
     (cell,) = json.loads(capsys.readouterr().out)
     (kept,) = cell["lasting"]

@@ -143,6 +143,18 @@ def test_the_floor_is_of_the_current_version_of_every_model(
     assert floor.median == 0.04 and [name for _, name in floor.models] == ["a", "c", "b"]
 
 
+def test_a_score_is_printed_as_a_share(
+    registry: Registry, versions: Callable[..., list[Entry]], place: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (one,) = versions([0.75])
+    cell = replace(one.cells[0], indicators=(Indicator("score", 0.75, 0.7, 0.8),))
+    registered(registry, [replace(one, cells=(cell,))])
+    for words in ([], ["--floor"]):
+        assert main(["trends", "--indicator", "score", *words, *place]) == 0
+        said = capsys.readouterr().out
+        assert "75 %" in said and "points" not in said
+
+
 def test_the_command_prints_and_draws(
     registry: Registry, versions: Callable[..., list[Entry]], place: list[str], tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

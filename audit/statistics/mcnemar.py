@@ -12,6 +12,7 @@ from audit.statistics.drawing import cluster_sums
 from audit.statistics.paired import FloatArray, IntArray
 
 Alternative = Literal["greater", "less", "two-sided"]
+_FEWEST_CLUSTERS = 10  # whose sums tell how much whole conditions differ
 
 
 @dataclass(frozen=True)
@@ -104,16 +105,19 @@ def cochran_q(outcomes: FloatArray, cluster: IntArray | None = None) -> CochranR
     """Are K conditions equally often right on the same items? Cochran (1950), Biometrika 37.
 
     outcomes: (K, n) of 0 and 1, complete. cluster: (n,) of items whose answers may change together, (each its own where
-    None): what each condition is above the item's mean is summed over a cluster before it is squared. For K = 2 without
-    clusters it is McNemar's chi-squared. Items that are right, or wrong, under every condition tell nothing; p is 1
-    where no other is there. Raises DataError for K < 2 or other values.
+    None): what each condition is above the item's mean is summed over a cluster before it is squared. Q is then at most
+    K - 1 times the number of clusters, so below ten clusters each item is taken as its own: a few would see nothing.
+    For K = 2 without clusters it is McNemar's chi-squared. Items that are right, or wrong, under every condition tell
+    nothing; p is 1 where no other is there. Raises DataError for K < 2 or other values.
     """
     values = np.asarray(outcomes, dtype=float)
     if values.ndim != 2 or len(values) < 2 or not np.all((values == 0) | (values == 1)):
         raise DataError(f"Cochran's Q needs outcomes (K, n) of 0 and 1 with K >= 2; found shape {values.shape}.")
     k = len(values)
     above = k * values - values.sum(axis=0)  # K times what is above the item's mean: whole numbers
-    spread = float(np.sum((above if cluster is None else cluster_sums(above, cluster)) ** 2))
+    enough = cluster is not None and np.unique(cluster).size >= _FEWEST_CLUSTERS
+    sums = cluster_sums(above, cluster) if cluster is not None and enough else above
+    spread = float(np.sum(sums**2))
     if spread == 0:
         return CochranResult(0.0, 1.0, k - 1)
     q = float((k - 1) * np.sum(above.sum(axis=1) ** 2) / spread)

@@ -64,6 +64,13 @@ def test_cochran_q_counts_a_passage_once():
     assert cochran_q(thrice).statistic == pytest.approx(3 * cochran_q(outcomes).statistic)
 
 
+def test_cochran_q_sees_a_broken_condition_whose_items_are_of_few_groups():
+    """All questions of one subject: a Q over one cluster is K - 1, whatever the answers are."""
+    outcomes = (np.random.default_rng(5).random((3, 900)) < [[0.7], [0.7], [0.5]]).astype(float)
+    for groups in (1, 5, 9, 10, 50):
+        assert cochran_q(outcomes, np.arange(900) % groups).pvalue < 1e-3
+
+
 def test_above_chance_by_hand():
     # 100 items, four options: SE = sqrt(.25 * .75 / 100) = 0.0433, threshold .25 + 2 SE = .3366.
     low, high = chance_check(0.33, [4] * 100), chance_check(0.34, [4] * 100)

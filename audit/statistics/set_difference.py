@@ -71,14 +71,9 @@ def set_difference(
     Satterthwaite's would take tau^2 = 0 for certain wherever three references happen to lie together, which is often.
     Raises DataError for a set of fewer than two clusters.
     """
-    models = [tuple(np.asarray(side, dtype=float) for side in one) for one in (tested, *references)]
-    parts = []
-    for side in (0, 1):
-        values = np.stack([one[side] for one in models])
-        groups = np.arange(values.shape[1]) if clusters is None else np.asarray(clusters[side])
-        there = ~np.isnan(values).any(axis=0)
-        parts.append(_means(values[:, there], groups[there]))
-    (published, n), (fresh, m) = parts
+    models = [tested, *references]
+    published, n = _side([one[0] for one in models], None if clusters is None else clusters[0])
+    fresh, m = _side([one[1] for one in models], None if clusters is None else clusters[1])
     found = [
         Estimate(a.value - b.value, np.concatenate([a.influence, -b.influence]))
         for a, b in zip(published, fresh, strict=True)
@@ -159,6 +154,14 @@ def apartness(tested: Sets, references: Sequence[Sets]) -> float:
     ]
     among = float(np.sqrt(np.mean(np.square(spreads[1:]))))
     return max(1.0, float(spreads[0]) / among) if among > 0 else 1.0
+
+
+def _side(models: Sequence[ArrayLike], clusters: IntArray | None) -> tuple[list[Estimate], int]:
+    """`_means` of one set, of the items that have a value of every model."""
+    values = np.stack([np.asarray(one, dtype=float) for one in models])
+    groups = np.arange(values.shape[1]) if clusters is None else np.asarray(clusters)
+    there = ~np.isnan(values).any(axis=0)
+    return _means(values[:, there], groups[there])
 
 
 def _means(values: FloatArray, groups: IntArray) -> tuple[list[Estimate], int]:

@@ -110,12 +110,7 @@ def _messages(run_dir: Path, of: str | None, resolved: ResolvedRun) -> pa.Table:
     """Key and messages of every router set that the design needs. ConfigError where the earlier run is of several
     models and none is named, or asked otherwise."""
     asked = {(q.benchmark, q.id): (list(q.options), q.gold) for one in resolved.samples for q in one.questions()}
-    parts = {(str(p.arm), max(p.levels), p.replicate) for p in resolved.design.parts if p.arm not in WITHOUT_ROUTER}
-    if not parts:
-        raise ConfigError(
-            "messages_from: no arm that is asked here has messages. Expected such as arms=[noisy_rewrite]."
-        )
-    needed = dict.fromkeys(q + part for q, part in product(asked, sorted(parts)))  # in order
+    needed = dict.fromkeys(q + part for q, part in product(asked, _router_sets(resolved)))  # in order
     models: set[str] = set()
     kept: dict[tuple[Any, ...], list[str]] = {}
     for model, *key, messages, options, gold, draws in _rows([run_dir], "options", "gold", "draws"):
@@ -139,10 +134,15 @@ def _messages(run_dir: Path, of: str | None, resolved: ResolvedRun) -> pa.Table:
             f"#{replicate} of {question} in {benchmark}. Type its own command (n, r, arms, replicates, seed), with "
             "another model and messages_from."
         )
-    words, count, messages = pa.string(), pa.int32(), list(kept.values())
+    return _as_table(kept)
+
+
+def _as_table(kept: Mapping[tuple[Any, ...], list[str]]) -> pa.Table:
+    """key of a router set -> its messages, as columns."""
+    words, count = pa.string(), pa.int32()
     types = (words, words, words, count, count)
     schema = pa.schema([*zip(_KEY, types, strict=True), ("router_messages", pa.list_(words))])
-    return pa.table([*map(list, zip(*kept, strict=True)), messages], schema=schema)
+    return pa.table([*map(list, zip(*kept, strict=True)), list(kept.values())], schema=schema)
 
 
 def same_messages(

@@ -86,9 +86,10 @@ def upper_limit(hits: int, n: int, confidence: float = CONFIDENCE) -> float:
 def interval(values: FloatArray, cluster: IntArray) -> tuple[float, float, float] | None:
     """(accuracy, low, high): Wilson's 95 % interval; None where no value is there.
 
-    values: (n,) in [0, 1], NaN left out. cluster: (n,). Where clusters hold several items, n is replaced by the
-    effective number p (1 - p) / SE^2 with the cluster-robust SE (Korn and Graubard 1998), at most n, and the normal
-    quantile by Student's with `cluster_df` degrees. One cluster of several items counts as one item.
+    values: (n,) in [0, 1], NaN left out. cluster: (n,). Where clusters hold several items, or values are shares (right
+    trials of an item), n is replaced by the effective number p (1 - p) / SE^2 with the cluster-robust SE (Korn and
+    Graubard 1998), and the normal quantile by Student's with `cluster_df` degrees. Of values 0 and 1 that is at most n.
+    One cluster of several items counts as one item.
     """
     there = ~np.isnan(values)
     x, groups = values[there], cluster[there]
@@ -98,10 +99,12 @@ def interval(values: FloatArray, cluster: IntArray) -> tuple[float, float, float
     p = float(x.mean())
     g = np.unique(groups).size
     z = float(scipy.stats.norm.ppf(0.5 + CONFIDENCE / 2))
-    if g < n:
+    shares = bool(np.any((x != 0) & (x != 1)))
+    if g < n or shares:
         z = float(scipy.special.stdtrit(max(cluster_df(groups), 1.0), 0.5 + CONFIDENCE / 2))
         variance = float(g / max(g - 1, 1) * np.sum(influence(x[None], groups) ** 2))
-        n = min(n, p * (1 - p) / variance) if g > 1 and variance > 0 and 0 < p < 1 else float(g)
+        most = math.inf if shares else n
+        n = min(most, p * (1 - p) / variance) if g > 1 and variance > 0 and 0 < p < 1 else float(g)
     middle = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * float(np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)))
     return p, max(middle - half, 0.0), min(middle + half, 1.0)

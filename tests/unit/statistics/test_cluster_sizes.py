@@ -64,6 +64,14 @@ def test_a_difference_that_is_none_is_rarely_shown(sizes: str) -> None:
     assert np.all(shown / RUNS < [0.1, 0.05, 0.06, 0.06]), shown / RUNS
 
 
+def test_an_accuracy_of_shares_has_the_interval_of_shares() -> None:
+    """Ten trials an item say more than one: as 0 and 1 of one trial each the interval held in 99 % and was 1.4 times as
+    wide."""
+    rng, items = np.random.default_rng(1), np.arange(100)
+    found = [interval(rng.binomial(10, rng.beta(0.6, 0.6, 100)) / 10, items) for _ in range(1000)]
+    assert 0.93 <= np.mean([one is not None and one[1] <= 0.5 <= one[2] for one in found]) <= 0.97
+
+
 def test_where_next_to_nothing_changes_no_interval_is_a_point() -> None:
     """1 % of 100 items change: with none of these among them, 37 % of runs had an interval of no width."""
     rng, held = np.random.default_rng(4), []

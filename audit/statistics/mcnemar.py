@@ -12,7 +12,6 @@ from audit.statistics.drawing import cluster_sums
 from audit.statistics.paired import FloatArray, IntArray
 
 Alternative = Literal["greater", "less", "two-sided"]
-_FEWEST_CLUSTERS = 10  # whose sums tell how much whole conditions differ
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,8 @@ def mcnemar_midp(improve: int, degrade: int) -> float:
 
 @dataclass(frozen=True)
 class CochranResult:
-    """statistic: Cochran's Q, chi-squared with `df` degrees of freedom under the null."""
+    """statistic: Cochran's Q over items, chi-squared with `df` degrees of freedom under the null. pvalue: over clusters
+    too, where there are some."""
 
     statistic: float
     pvalue: float
@@ -104,21 +104,29 @@ class CochranResult:
 def cochran_q(outcomes: FloatArray, cluster: IntArray | None = None) -> CochranResult:
     """Are K conditions equally often right on the same items? Cochran (1950), Biometrika 37.
 
-    outcomes: (K, n) of 0 and 1, complete. cluster: (n,) of items whose answers may change together, (each its own where
-    None): what each condition is above the item's mean is summed over a cluster before it is squared. Q is then at most
-    K - 1 times the number of clusters, so below ten clusters each item is taken as its own: a few would see nothing.
-    For K = 2 without clusters it is McNemar's chi-squared. Items that are right, or wrong, under every condition tell
-    nothing; p is 1 where no other is there. Raises DataError for K < 2 or other values.
+    outcomes: (K, n) of 0 and 1, complete. cluster: (n,) of items whose answers may change together. Where two or more
+    hold several items, p is the larger of Q's and of an analysis of variance with repeated measures whose subjects are
+    the clusters: F with K - 1 and (K - 1)(G - 1) degrees of freedom, which holds however few they are. Q of two
+    conditions is McNemar's chi-squared. Items that are right, or wrong, under every condition tell nothing; p is 1
+    where no other is there. Raises DataError for K < 2 or other values.
     """
     values = np.asarray(outcomes, dtype=float)
     if values.ndim != 2 or len(values) < 2 or not np.all((values == 0) | (values == 1)):
         raise DataError(f"Cochran's Q needs outcomes (K, n) of 0 and 1 with K >= 2; found shape {values.shape}.")
     k = len(values)
     above = k * values - values.sum(axis=0)  # K times what is above the item's mean: whole numbers
-    enough = cluster is not None and np.unique(cluster).size >= _FEWEST_CLUSTERS
-    sums = cluster_sums(above, cluster) if cluster is not None and enough else above
-    spread = float(np.sum(sums**2))
-    if spread == 0:
-        return CochranResult(0.0, 1.0, k - 1)
-    q = float((k - 1) * np.sum(above.sum(axis=1) ** 2) / spread)
-    return CochranResult(q, float(scipy.stats.chi2.sf(q, k - 1)), k - 1)
+    ratio = _above_chance(above)
+    p = float(scipy.stats.chi2.sf((k - 1) * ratio, k - 1))
+    groups = 0 if cluster is None else np.unique(cluster).size
+    if cluster is not None and 1 < groups < values.shape[1]:
+        apart = _above_chance(cluster_sums(above, cluster))
+        f = apart * (groups - 1) / (groups - apart) if apart < groups else np.inf
+        p = max(p, float(scipy.stats.f.sf(f, k - 1, (k - 1) * (groups - 1))))
+    return CochranResult((k - 1) * ratio, p, k - 1)
+
+
+def _above_chance(above: FloatArray) -> float:
+    """By what factor sums over (K, m) units vary more between conditions than units that are independent make them: 1
+    is expected under the null, m is the most, 0 where nothing differs."""
+    spread = float(np.sum(above**2))
+    return float(np.sum(above.sum(axis=1) ** 2)) / spread if spread else 0.0

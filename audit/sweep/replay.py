@@ -102,7 +102,7 @@ def _router_sets(resolved: ResolvedRun) -> list[tuple[str, int, int]]:
     """Arm, r and replicate of the parts of the design that have messages, sorted. ConfigError where none has."""
     parts = {(str(p.arm), max(p.levels), p.replicate) for p in resolved.design.parts if p.arm not in WITHOUT_ROUTER}
     if not parts:
-        raise ConfigError("messages_from: no arm asked here has messages. Expected such as arms=[noisy_rewrite].")
+        raise ConfigError("messages_from: no arm asked here has messages. Expected such as 'arms=[noisy_rewrite]'.")
     return sorted(parts)
 
 

@@ -27,7 +27,14 @@ def rows(n: int = 80, seed: int = 3, **options: Any) -> list[Outcome]:
     return synthetic_outcomes(n, ROUTERS, rng=np.random.default_rng(seed), **options)
 
 
-DESIGN = {"draws": "independent", "clean_replicates": 1, "clean_accuracy": 0.7, "discordance": 0.2, "panel": 1}
+DESIGN = {
+    "draws": "independent",
+    "clean_replicates": 1,
+    "noisy_replicates": 1,
+    "clean_accuracy": 0.7,
+    "discordance": 0.2,
+    "panel": 1,
+}
 RATES = {
     "clean_excess": 0.01, "clean_excess_se": 0.002, "paper_model_fpr": 0.8, "gain_one_r_cleared": 0.03,
     "clean_cleared": 0.6, "gain_5_excess": None, "gain_10_excess": 0.5,

@@ -189,7 +189,7 @@ def write_figure(found: Mapping[str, Any], path: Path) -> None:
             if points:
                 passes, y, low, high = np.transpose(points)
                 x = passes * (1 + 0.02 * k)  # beside each other, so that all bars are seen
-                bars = [y - low, high - y]
+                bars = [(y - low).tolist(), (high - y).tolist()]
                 ax.errorbar(x, y, bars, marker="o", ms=4, lw=1, elinewidth=0.6, label=name, color=f"C{k}")
         ax.axhline(found["alpha"], color="0.6", lw=0.8, ls=":")
         doses = sorted({one["passes"] for one in of_form})

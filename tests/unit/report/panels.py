@@ -89,12 +89,12 @@ def manifest_of(folder: Path, asked: Sequence[Outcome], **also: Any) -> None:
     ).save(folder)
 
 
-def write(run: Path, out: Path, *, max_rows: int = 10**6, **options: Any) -> None:
-    """The page over a verdict for tests of the page alone."""
+def write(run: Path, out: Path, *, judged: Path | None = None, max_rows: int = 10**6, **options: Any) -> None:
+    """The page over a verdict for tests of the page alone. judged: a smaller run whose verdict is taken."""
     read = read_run(run)
     cells = read.outcomes.cells
     _, listed = read_texts([read], drawn_questions(cells, 1, max_rows))
-    verdict = verdict_of([run], seed=1)
+    verdict = verdict_of([judged or run], seed=1)
     write_report(out, verdict, page(verdict, Behind([run], cells, listed, 1, **options)))
 
 

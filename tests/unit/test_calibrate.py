@@ -22,10 +22,10 @@ from audit.verdict.shipped import shipped_table
 from audit.verdict.simulated import calibrate, rate
 
 SMALL = Design(n=100, routers=3)
-# 1,000 questions, r=1..3, independent draws, nothing repeated: 1,785 of 2,000 models with a gain of 10 points are an
-# excess and 165 uncontrolled, by `python -m audit calibrate --n 1000 --routers 1..3 --simulations 4000 --seed 1`. The
-# standard error is .7 points. All other designs of that size repeat clean runs or have more router counts.
-FOUND_OF_10_POINTS = 0.8925
+# 1,000 questions, r=1..3, independent draws, nothing repeated: 884 of 1,000 models with a gain of 10 points are an
+# excess and 96 uncontrolled, by `python -m audit calibrate --n 1000 --routers 1..3 --simulations 2000 --seed 1`. The
+# standard error is 1.0 points. All other designs of that size repeat clean runs or have more router counts.
+FOUND_OF_10_POINTS = 0.884
 
 
 def outcomes(design: Design, world: World, total: int, *, seed: int = 42, run=map) -> dict[str, float]:
@@ -154,7 +154,7 @@ def test_the_shipped_table_meets_the_targets() -> None:
     for e in null:
         assert e["rates"]["any_excess"] <= 0.05 + 2 * e["rates"]["any_excess_se"], e["name"]
     documented = (Path(__file__).resolve().parents[2] / "docs" / "calibration.md").read_text(encoding="utf-8")
-    assert f"{FOUND_OF_10_POINTS:.1%} of 2,000".replace("%", " %") in documented
+    assert f"{FOUND_OF_10_POINTS:.1%} of 1,000".replace("%", " %") in documented
     assert markdown(table["designs"]) in documented and worlds_markdown(table["worlds"]) in documented
     missing = documented.partition("## Not simulated")[2].partition("\n## ")[0]
     assert [name for name, _, _ in WORLDS if name not in simulated and f"- {name}\n" not in missing] == []

@@ -111,9 +111,7 @@ def fresh_gap(
         # Several trials of an item in one set alone would tell its difficulty finer there, in strata of its own.
         levels = [np.rint(side * len(references)) for side in mean] if heights is None else kept(heights)
         found = _matched(own, levels, groups, rng, n_resamples)
-        alone = set_difference(mean, (), groups)
-        gap = alone.difference
-        gap_p = float(2 * scipy.stats.t.sf(abs(gap) / alone.se, alone.df)) if alone.se > 0 else 1.0
+        gap, gap_p = _two_sided(set_difference(mean, (), groups))
     predicted = None
     if prior is not None and references and did.se > 0:
         parts = did.items_se, did.items_df, did.spread, did.sampling
@@ -131,6 +129,12 @@ def fresh_gap(
         detectable=quantiles * se if se > 0 else float("nan"),
         predicted=predicted,
     )
+
+
+def _two_sided(alone: SetDifference) -> tuple[float, float]:
+    """The difference, and its p in both directions."""
+    p = float(2 * scipy.stats.t.sf(abs(alone.difference) / alone.se, alone.df)) if alone.se > 0 else 1.0
+    return alone.difference, p
 
 
 def agreement(references: Sequence[Sets]) -> float:

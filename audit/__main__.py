@@ -7,28 +7,16 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
-from audit.commands import COMMANDS, HEADINGS
+from audit.commands import COMMANDS, run, tree
 from audit.errors import unknown_name
 from audit.exits import OK, USAGE, refused, run_command
-
-
-def help_text() -> str:
-    lines = []
-    for name, command in COMMANDS.items():
-        lines += [f"\n{HEADINGS[name]}"] if name in HEADINGS else []
-        lines.append(f"  {name:<11} {command.does}")
-    return (
-        "usage: audit COMMAND ...\n\nIs a benchmark score ability, or memory of the exam?\n"
-        + "\n".join(lines)
-        + "\n\naudit COMMAND --help says more. First: audit plan model=scripted, then audit sweep."
-    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int | None:
     """Hand over to the command; 2 where there is none of that name."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help", "help"):
-        print(help_text())
+        tree(()).print_help()
         return OK if words else USAGE
     if words[0] in ("--version", "-V", "version"):
         print(f"audit {version('benchmark-audit')} ({Path(__file__).parent}, Python {sys.version.split()[0]})")
@@ -36,8 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
     if words[0] not in COMMANDS:
         refused(unknown_name("command", words[0], COMMANDS))
         return USAGE
-    sys.argv = [f"audit {words[0]}", *words[1:]]
-    return import_module(COMMANDS[words[0]].module).main()
+    if COMMANDS[words[0]].hydra:
+        sys.argv = [f"audit {words[0]}", *words[1:]]
+        return import_module(COMMANDS[words[0]].module).main()
+    return run(words)
 
 
 def console() -> None:

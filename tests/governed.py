@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from audit_here import undrawn
+from commands_here import gate, review
 from outcome_tables import Outcome, finished_run
 from synthetic import synthetic_outcomes
 
-from audit.commands.gate import main as gate
-from audit.commands.review import main as review
 from audit.governance.keys import create_key, load_signer, load_trusted
 from audit.governance.serve import Reviewing
 from audit.sweep.report import build_report

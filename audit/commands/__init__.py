@@ -1,32 +1,26 @@
-"""Every command of the program, in one table; a module here reads its words and hands over to the rooms below.
+"""Every command of the program, in one table and one tree of parsers.
 
-A new command is one line of _DOES.
+A new command is one line of _DOES, and a module here. Its `add_words(parser)` says what it takes, its docstring is the
+help, its `run(asked)` hands over to the rooms below and returns the exit code.
 """
 
-from argparse import ArgumentParser
+from argparse import SUPPRESS, ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from importlib import import_module
 
 from audit.entry_points import added
+from audit.exits import plainly
 
 
 @dataclass(frozen=True)
 class Command:
-    """module: its `main()` reads sys.argv. config: conf/<config>.yaml where it takes Hydra's overrides, else ""."""
+    """hydra: whether Hydra reads its words: its `main()` takes them from sys.argv."""
 
     module: str
     does: str
-    config: str = ""
-
-
-Words = Sequence[str] | None  # of a command; None: those of sys.argv
-
-
-def parser_of(name: str, doc: str | None, **more: Any) -> ArgumentParser:
-    """A command's parser: its help begins with the first paragraph of a docstring, and ends with the others."""
-    does, _, epilog = (doc or "").partition("\n\n")
-    return ArgumentParser(prog=f"audit {name}", description=does, epilog=epilog, **more)
+    hydra: bool = False
 
 
 _DOES = {
@@ -61,14 +55,14 @@ _DOES = {
 }
 _APART = ("sweep", "perturb", "memory", "validity", "plant")  # a folder of their own, and conf/NAME.yaml
 COMMANDS = {
-    name: Command(f"audit.{name}.__main__", does, name) if name in _APART else Command(f"audit.commands.{name}", does)
+    name: Command(f"audit.{name}.__main__", does, True) if name in _APART else Command(f"audit.commands.{name}", does)
     for name, does in _DOES.items()
 }
-COMMANDS["plan"] = Command("audit.commands.plan", _DOES["plan"], "sweep")
+COMMANDS["plan"] = Command("audit.commands.plan", _DOES["plan"], True)
 COMMANDS["import"] = Command("audit.commands.import_logs", _DOES["import"])  # a keyword is no name of a module
 # A name of ours keeps its meaning.
 _ADDED = {
-    name: Command(f"{one.value}.__main__", f"an audit of the package {one.value}", name)
+    name: Command(f"{one.value}.__main__", f"an audit of the package {one.value}", True)
     for name, one in added("audits").items()
     if name not in COMMANDS
 }
@@ -76,3 +70,45 @@ COMMANDS |= _ADDED
 # The first command of each group -> its heading in `audit --help`.
 HEADINGS = {"demo": "run", "data": "prepare", "runs": "read", "gate": "decide", "calibrate": "calibrate and set up"}
 HEADINGS |= dict.fromkeys(list(_ADDED)[:1], "of other packages")
+
+
+def tree(words: Sequence[str]) -> ArgumentParser:
+    """The parser of all commands. It loads the one that the words begin with: all would take more than a second.
+
+    A command's help begins with the first paragraph of its module's docstring, and ends with the others. The words that
+    follow its name are the default `typed` of its parser, for who takes other words after one of them.
+    """
+    root = ArgumentParser(
+        "audit", "audit COMMAND ...", _overview(), formatter_class=RawDescriptionHelpFormatter, add_help=False
+    )
+    commands = root.add_subparsers(prog="audit", metavar="COMMAND", required=True, help=SUPPRESS)
+    for name, command in COMMANDS.items():
+        parser = commands.add_parser(name)
+        if name not in words[:1]:
+            continue
+        if command.hydra:
+            from audit.commands.completion import add_keys
+
+            add_keys(parser, name, words[1:])
+            continue
+        module = import_module(command.module)
+        parser.description, _, parser.epilog = (module.__doc__ or "").partition("\n\n")
+        parser.set_defaults(run=module.run, typed=words[1:])
+        module.add_words(parser)
+    return root
+
+
+def _overview() -> str:
+    lines = ["Is a benchmark score ability, or memory of the exam?"]
+    for name, command in COMMANDS.items():
+        lines += [f"\n{HEADINGS[name]}"] if name in HEADINGS else []
+        lines.append(f"  {name:<11} {command.does}")
+    return "\n".join([*lines, "\naudit COMMAND --help says more. First: audit plan model=scripted, then audit sweep."])
+
+
+@plainly
+def run(words: Sequence[str], *now: datetime) -> int:
+    """Run a command that Hydra does not compose; its exit code. now: of one that decides by a clock, another time."""
+    asked = tree(words).parse_args(words)
+    code: int = asked.run(asked, *now)
+    return code

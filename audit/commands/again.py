@@ -35,11 +35,10 @@ def audit_named(words: Sequence[str]) -> tuple[str, list[str]]:
     return name, [word for word in words if word not in named]
 
 
-def deciders() -> argparse.ArgumentParser:
+def add_deciders(parser: argparse.ArgumentParser) -> None:
     """The options of every command that reads people's decisions: whose count, how many, and who notices a loss."""
     from audit.governance.ruling import REGISTRY_VARIABLE, TRUSTED_VARIABLE
 
-    parser = argparse.ArgumentParser(add_help=False)
     trusted, registry = os.environ.get(TRUSTED_VARIABLE), os.environ.get(REGISTRY_VARIABLE)
     add, keys = parser.add_argument, Path(trusted) if trusted else None
     whose = f"folder of the public keys whose decisions count (default: {TRUSTED_VARIABLE})"
@@ -47,7 +46,6 @@ def deciders() -> argparse.ArgumentParser:
     add("--approvals", type=int, default=1, help="people that an override needs (default: what the suite says, else 1)")
     knows = f"it knows whether a decision was deleted (default: {REGISTRY_VARIABLE}; without either nobody is asked)"
     add("--registry", default=registry, help=knows)
-    return parser
 
 
 def known_to(place: str | None) -> Callable[[Path, Bound], None] | None:

@@ -3,26 +3,45 @@
 `suite` puts one simulated model through several audits, `early` stops sweeps before their last question.
 """
 
-import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from importlib import import_module
+from typing import Any
 
-from audit.audits import part_of
-from audit.commands import Words
+from audit.audits import every_audit, part_of
 from audit.commands.again import audit_named
+from audit.commands.completion import offer
 from audit.errors import ConfigError
-from audit.exits import plainly
 
 OTHERS = {"suite": "audit.suite.calibrate", "early": "audit.sweep.calibrate_early"}  # that are no audit's own
 
 
-@plainly
-def main(words: Words = None) -> int:
-    """The calibration of the audit that is named; the sweep's where none is."""
-    name, rest = audit_named(sys.argv[1:] if words is None else words)
+def add_words(parser: ArgumentParser) -> None:
+    """The options of the audit that is named; the sweep's where none is."""
+    from audit.verdict import simulated
+
+    named = parser.add_argument("audit", nargs="?", type=_named, metavar="audit=NAME", help="default: audit=sweep")
+    offer(named, lambda typed: [f"audit={name}" for name in (*every_audit(), *OTHERS)])
+    chosen, _ = audit_named(parser.get_default("typed"))
+    parser.set_defaults(calibrated=_calibrated(chosen))
+    simulated.add_words(parser, parser.get_default("calibrated"))
+
+
+def run(asked: Namespace) -> int:
+    """The calibration of one audit."""
     from audit.verdict.simulated import run_calibration
 
+    return run_calibration(asked.calibrated, asked)
+
+
+def _named(word: str) -> str:
+    if not word.startswith("audit="):
+        raise ArgumentTypeError(f"{word}: expected audit=NAME")
+    return word
+
+
+def _calibrated(name: str) -> Any:
+    """An audit's module `calibrate`. ConfigError where it has none."""
     try:
-        simulated = import_module(OTHERS[name]) if name in OTHERS else part_of(name, "calibrate")
+        return import_module(OTHERS[name]) if name in OTHERS else part_of(name, "calibrate")
     except ConfigError as error:
         raise ConfigError(f"{error} Besides: {', '.join(OTHERS)}.") from None
-    return run_calibration(simulated, rest, f"audit calibrate audit={name}")

@@ -2,17 +2,14 @@
 
 import json
 import sys
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from audit.chronology import NAME, append, missing_tests, read_chronology, render
-from audit.commands import Words, parser_of
-from audit.exits import plainly, refused
+from audit.exits import refused
 
 
-@plainly
-def main(words: Words = None) -> int:
-    """0 done; 1 a named test is missing, or the file or the entry cannot be used."""
-    parser = parser_of("chronology", __doc__)
+def add_words(parser: ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     adding = commands.add_parser("add", help="append one entry")
     adding.add_argument("entry", help="a JSON file, or - for standard input")
@@ -20,7 +17,10 @@ def main(words: Words = None) -> int:
     rendering = commands.add_parser("render", help="markdown")
     for command in (adding, checking, rendering):
         command.add_argument("path", nargs="?", type=Path, default=Path(), help=f"a file, or a folder with {NAME}")
-    options = parser.parse_args(words)
+
+
+def run(options: Namespace) -> int:
+    """0 done; 1 a named test is missing, or the file or the entry cannot be used."""
     try:
         if options.command == "add":
             text = sys.stdin.read() if options.entry == "-" else Path(options.entry).read_text(encoding="utf-8")

@@ -6,12 +6,12 @@ example: audit compare outputs/v1 outputs/v2 --out changed.html
 from __future__ import annotations
 
 import json
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from audit.commands import Words, parser_of
 from audit.errors import ConfigError
-from audit.exits import plainly, say
+from audit.exits import say
 from audit.shards.working_copy import local_folder
 from audit.verdict.result import interval, json_ready, percent, pvalue, signed_points
 
@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from audit.registry.comparison import LastingChange
 
 
-@plainly
-def main(words: Words = None) -> int:
-    """Print what changed; with --out a page with every question that did."""
-    parser = parser_of("compare", __doc__)
+def add_words(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("before", type=local_folder, metavar="RUN_A", help="a run, or the folder of a suite or panel")
     add("after", type=local_folder, metavar="RUN_B")
@@ -30,7 +27,10 @@ def main(words: Words = None) -> int:
     add("--benchmarks", action="append", default=[], metavar="NAME", help="where a run has others too")
     add("--out", type=Path, help="a page with the questions that changed")
     add("--json", action="store_true")
-    asked = parser.parse_args(words)
+
+
+def run(asked: Namespace) -> int:
+    """Print what changed; with --out a page with every question that did."""
     pairs = [_pair(text) for text in asked.models]
     from audit.registry.comparison import compare_runs, page, setting_name, verdicts
 

@@ -4,6 +4,7 @@ examples: audit data show exam.csv; corrected: audit data show exam.csv benchmar
 """
 
 import shlex
+from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,10 +22,9 @@ from audit.benchmarks.guess import PARTS, guess, other_keys
 from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.benchmarks.registry import FORMATS
 from audit.benchmarks.rows import mcq_file, shuffled
-from audit.commands import Words, parser_of
 from audit.config import load_group
 from audit.errors import AuditError, BenchmarkError
-from audit.exits import FAILED, OK, lines, one_line, plainly
+from audit.exits import FAILED, OK, lines, one_line
 from audit.plain_words import benchmark_words
 from audit.prompting import direct_prompt, load_protocol
 from audit.records import Item, Reading
@@ -35,17 +35,17 @@ _WIDTH = 1200  # characters of a shown question
 Counts = dict[str, Counter[Any]]
 
 
-@plainly
-def main(given: Words = None) -> int:
-    """Print what is read of a file."""
-    parser = parser_of("data", __doc__)
+def add_words(parser: ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     show = commands.add_parser("show", help="the guess of all columns at once, and the options to type")
     show.add_argument("file", metavar="FILE", help="csv, tsv, jsonl, json, parquet, arrow; or a folder of them")
     show.add_argument(
         "overrides", nargs="*", default=(), metavar="benchmark.KEY=VALUE", help="where the guess is wrong"
     )
-    asked = parser.parse_args(given)
+
+
+def run(asked: Namespace) -> int:
+    """Print what is read of a file."""
     config = _guessed(asked.file, asked.overrides)
     benchmark = open_benchmark(config)
     questions, problems, read = _read(benchmark)

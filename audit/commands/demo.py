@@ -3,6 +3,7 @@ network."""
 
 from __future__ import annotations
 
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -11,9 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from audit.commands import Words, parser_of
 from audit.errors import DataError
-from audit.exits import plainly
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -160,16 +159,16 @@ def _figures(side: Side) -> str:
     )
 
 
-@plainly
-def main(words: Words = None) -> int:
+def add_words(parser: ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, default=Path("outputs/demo"), help="default: outputs/demo")
+
+
+def run(asked: Namespace) -> int:
     """Print both verdicts with their numbers and the page's path; exit code 0 whatever they are."""
     from audit.memory.report import judge
     from audit.memory.vocabulary import VERDICTS
     from audit.report.build import write_report
 
-    parser = parser_of("demo", __doc__)
-    parser.add_argument("--out", type=Path, default=Path("outputs/demo"), help="default: outputs/demo")
-    asked = parser.parse_args(words)
     verdict, run_dir = judge([shipped()])
     both = sides(verdict)
     written = write_report(asked.out, verdict, page(verdict, run_dir, both))

@@ -6,16 +6,13 @@ To check one: audit evidence verify pack.zip --keys FOLDER
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from audit.commands import Words, parser_of
 from audit.commands.again import suite_section
 from audit.commands.completion import offer
 from audit.errors import SignatureError
-from audit.exits import plainly, say
+from audit.exits import say
 from audit.governance.keys import KEY_VARIABLE, load_signer, load_trusted
 from audit.shards.working_copy import local_folder
 
@@ -23,15 +20,16 @@ if TYPE_CHECKING:
     from audit.governance.verify import Verified
 
 
-@plainly
-def main(given: Words = None) -> int:
+def run(asked: argparse.Namespace) -> int:
     """Write or verify an evidence pack."""
-    words = list(sys.argv[1:] if given is None else given)
-    return _verify(words[1:]) if words[:1] == ["verify"] else _write(words)
+    return _verify(asked) if "pack" in asked else _write(asked)
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = parser_of("evidence", __doc__)
+def add_words(parser: argparse.ArgumentParser) -> None:
+    """`verify` has words of its own, as a command below this one."""
+    if parser.get_default("typed")[:1] == ["verify"]:
+        _add_verify(parser.add_subparsers().add_parser("verify", description="Check an evidence pack."))
+        return
     run = parser.add_argument("run_dir", type=local_folder, help="a run directory with its report")
     offer(run, lambda typed: ["verify"])
     parser.add_argument("-o", "--out", type=Path, required=True, help="the pack, such as pack.zip")
@@ -40,11 +38,9 @@ def parser() -> argparse.ArgumentParser:
     signing = parser.add_mutually_exclusive_group()
     signing.add_argument("--key", type=Path, help=f"the private key to sign with (default: {KEY_VARIABLE})")
     signing.add_argument("--unsigned", action="store_true", help="without a signature: nobody vouches for it")
-    return parser
 
 
-def _write(words: Sequence[str]) -> int:
-    asked = parser().parse_args(words)
+def _write(asked: argparse.Namespace) -> int:
     signer = None if asked.unsigned else load_signer(asked.key)
     from audit.governance.pack import write_pack  # here: to verify needs no more than verify
 
@@ -53,15 +49,13 @@ def _write(words: Sequence[str]) -> int:
     return 0
 
 
-def verify_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="audit evidence verify", description="Check an evidence pack.")
+def _add_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pack", type=Path)
     trust = parser.add_mutually_exclusive_group(required=True)
     trust.add_argument("--keys", type=Path, help="folder of the public keys that you trust")
     trust.add_argument("--unsigned", action="store_true", help="hashes alone: the pack is consistent, whoever made it")
     parser.add_argument("--expect-fingerprint", metavar="HASH", help="refuse a pack of another run")
     parser.add_argument("--expect-model", metavar="NAME[@REVISION]", help="refuse a pack of another model")
-    return parser
 
 
 def _expected(asked: argparse.Namespace, found: Verified) -> None:
@@ -74,10 +68,9 @@ def _expected(asked: argparse.Namespace, found: Verified) -> None:
         raise SignatureError(f"The pack is of {', '.join(f'{m}@{r}' for m, r in models.items())}; expected {name}.")
 
 
-def _verify(words: Sequence[str]) -> int:
+def _verify(asked: argparse.Namespace) -> int:
     from audit.governance.verify import verify_pack
 
-    asked = verify_parser().parse_args(words)
     found = verify_pack(asked.pack, None if asked.unsigned else load_trusted(asked.keys), suite_section)
     _expected(asked, found)
     for run in found.runs:

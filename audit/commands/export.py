@@ -3,11 +3,11 @@
 examples: audit export inspect outputs/my_run; audit export tasks benchmark=mmlu n=100 --out tasks
 """
 
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from audit.commands import Words, parser_of
-from audit.exits import plainly, say
+from audit.exits import say
 from audit.records import Item
 from audit.shards.working_copy import local_folder
 
@@ -50,10 +50,7 @@ def _reworded(words: Sequence[str]) -> dict[str, list[Item]]:
     return found
 
 
-@plainly
-def main(words: Words = None) -> int:
-    """Write the logs of a run, or of every run of a suite or panel."""
-    parser = parser_of("export", __doc__)
+def add_words(parser: ArgumentParser) -> None:
     formats = parser.add_subparsers(dest="format", required=True, metavar="FORMAT")
     for name, does in (
         ("inspect", "eval logs, for `inspect view` and whatever reads them"),
@@ -73,7 +70,10 @@ def main(words: Words = None) -> int:
     ).add_argument
     add("overrides", nargs="*", metavar="KEY=VALUE", help="of conf/memory.yaml; with variants=, perturb")
     add("--out", type=Path, required=True, metavar="FOLDER")
-    asked = parser.parse_args(words)
+
+
+def run(asked: Namespace) -> int:
+    """Write the logs of a run, or of every run of a suite or panel."""
     if asked.format == "tasks":
         return _tasks(asked.overrides, asked.out)
     from audit.export import eee, inspect_log
@@ -85,7 +85,7 @@ def main(words: Words = None) -> int:
         "hub": (eee.export_hub, eee.HUB, "Put the folder .eval_results into the model's repository."),
     }[asked.format]
     out = asked.out or asked.run_dir / folder
-    own = {name: value for name, value in vars(asked).items() if name not in ("format", "run_dir", "out")}
+    own = {name: value for name, value in vars(asked).items() if name in ("organization", "task_id", "source_url")}
     for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
         for path, problem in write(run_dir, out, **own):  # type: ignore[operator]
             say(f"written  {path}{f'  {problem}' if problem else ''}")

@@ -8,13 +8,14 @@ docs/governance.md has the verdicts.
 
 import os
 import sys
+from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from audit.commands import Words, parser_of
-from audit.commands.again import deciders, known_to, verdict_again
-from audit.exits import lines, plainly
+from audit.commands.again import add_deciders, known_to, verdict_again
+from audit.errors import UsageError
+from audit.exits import lines
 from audit.governance.formats import FORMATS, as_markdown
 from audit.governance.ruling import home_of, ruling_with_decisions
 from audit.shards.working_copy import named, run_folder
@@ -22,10 +23,8 @@ from audit.shards.working_copy import named, run_folder
 SUMMARY = "GITHUB_STEP_SUMMARY"  # the file that GitHub shows on a job's page
 
 
-@plainly
-def main(words: Words = None, now: datetime | None = None) -> int:
-    """Print the ruling on a run or a merged panel, and return its exit code. now: the clock's by default."""
-    parser = parser_of("gate", __doc__, parents=[deciders()])
+def add_words(parser: ArgumentParser) -> None:
+    add_deciders(parser)
     add = parser.add_argument
     add(
         "run_dir",
@@ -37,9 +36,12 @@ def main(words: Words = None, now: datetime | None = None) -> int:
     add("--trust-report", action="store_true", help=trust + "nobody but the program can write it")
     seal = "what was sealed before the run (default: RUN_DIR/seal.dsse.json); each field that differs is printed"
     add("--seal", type=Path, metavar="FILE", help=seal)
-    asked = parser.parse_args(words)
+
+
+def run(asked: Namespace, now: datetime | None = None) -> int:
+    """Print the ruling on a run or a merged panel, and return its exit code. now: the clock's by default."""
     if asked.approvals < 1:
-        parser.error(f"--approvals {asked.approvals}: expected at least 1")
+        raise UsageError(f"--approvals {asked.approvals}: expected at least 1")
     from audit.governance.sealed import with_seals  # here: the help needs neither
     from audit.registry.tried import tries
 

@@ -14,9 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit.commands import Words, parser_of
 from audit.errors import ConfigError, check_known, check_seed, unknown_name
-from audit.exits import plainly, say
+from audit.exits import say
 
 if TYPE_CHECKING:
     from audit.benchmarks.fresh import Origin
@@ -26,10 +25,8 @@ WITHHELD, MAX_TOLD = "withheld", 5  # withheld verdicts, in one line each
 HELD_OUT = "held_out"  # what logs of held-out items are called in the run
 
 
-@plainly
-def main(words: Words = None) -> int:
+def run(asked: argparse.Namespace) -> int:
     """Read, join, write, judge; a table of what was imported and one line a verdict."""
-    asked = parser().parse_args(words)
     check_seed(asked.seed)
     columns = dict(_pair(one) for one in asked.map.split(",")) if asked.map else {}
     released = _released(asked)
@@ -75,8 +72,7 @@ def main(words: Words = None) -> int:
     return 0
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = parser_of("import", __doc__)
+def add_words(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("logs", nargs="+", metavar="LOG", help="a log, or NAME=LOG")
     add("-o", "--out", type=Path, required=True, metavar="RUN", help="the run directory to write")
@@ -94,7 +90,6 @@ def parser() -> argparse.ArgumentParser:
     add("--key", default="", metavar="FIELD", help="names an item in every log; text: its words")
     add("--metric", default="", help="the score to read, where a sample has several")
     add("--seed", type=int, default=0)
-    return parser
 
 
 def _pair(text: str) -> tuple[str, str]:

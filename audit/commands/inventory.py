@@ -6,15 +6,14 @@ found is read from a file.
 
 import csv
 import json
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from audit.benchmarks.registry import format_of
-from audit.commands import Words, parser_of
 from audit.config import CONF_DIR, known_models, load_group, load_model_config
 from audit.errors import DataError, check_known
-from audit.exits import plainly
 from audit.report.page import DASH
 
 
@@ -92,16 +91,16 @@ def _pairs(suites: Sequence[str]) -> list[tuple[str, str]]:
     return [(suite.dataset_config.benchmark_name, model_name(suite)) for suite in read]
 
 
-@plainly
-def main(words: Words = None) -> int:
-    """Print a line for each benchmark and model, those that may have been read first."""
-    parser = parser_of("inventory", __doc__)
+def add_words(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("suites", nargs="*", help="suites: their benchmark and model; none: every benchmark")
     add("--model", action="append", default=[], help="a model, beside those of the suites")
     add("--found", type=Path, metavar="CSV", help="columns benchmark, found_in: of an index search")
     add("--json", action="store_true", help="one JSON list")
-    asked = parser.parse_args(words)
+
+
+def run(asked: Namespace) -> int:
+    """Print a line for each benchmark and model, those that may have been read first."""
     released = {name: load_model_config(name).released for name in known_models()}
     for model in asked.model:
         check_known("model", model, released)

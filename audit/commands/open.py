@@ -1,6 +1,7 @@
 """A page of the runs in a folder: verdicts, scores, reports. Asks no network."""
 
 import os
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,9 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 from audit.audits import part_of
-from audit.commands import Words, parser_of
 from audit.decision import SHOWN
-from audit.exits import OK, plainly
+from audit.exits import OK
 from audit.governance.ruling import rule_run
 from audit.loading import RunEntry, find_runs
 from audit.panel import PANEL
@@ -21,15 +21,15 @@ from audit.shards.working_copy import local_folder
 from audit.verdict.vocabulary import VerdictWord, word_of
 
 
-@plainly
-def main(words: Words = None) -> int:
-    """Print the page's path; 1 where the folder does not exist."""
-    parser = parser_of("open", __doc__)
+def add_words(parser: ArgumentParser) -> None:
     what = "of runs, or a run: its report (default: outputs)"
     add = parser.add_argument
     add("folder", type=local_folder, nargs="?", default="outputs", help=what)
     add("--no-browser", action="store_true", help="only print where the page is")
-    asked = parser.parse_args(words)
+
+
+def run(asked: Namespace) -> int:
+    """Print the page's path; 1 where the folder does not exist."""
     run, page = asked.folder / MANIFEST, asked.folder / "report" / "report.html"
     if not (run.is_file() and page.is_file()):
         page = write_overview(asked.folder)

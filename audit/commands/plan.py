@@ -25,6 +25,14 @@ from audit.errors import UsageError
 from audit.exits import plainly
 
 
+def add_words(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--seal", action="store_true")
+    add("--json", action="store_true")
+    add("-o", "--out", type=Path)
+    add("--key", type=Path)
+
+
 @plainly
 def main() -> int:
     """The plan of the audit that is named; the sweep's where none is. `--json` anywhere among the overrides."""
@@ -33,11 +41,7 @@ def main() -> int:
         print((__doc__ or "").rstrip())
         return 0
     parser = argparse.ArgumentParser(prog="audit plan", add_help=False, allow_abbrev=False)
-    add = parser.add_argument
-    add("--seal", action="store_true")
-    add("--json", action="store_true")
-    add("-o", "--out", type=Path)
-    add("--key", type=Path)
+    add_words(parser)
     asked, rest = parser.parse_known_args(words)
     audit, rest = audit_named(rest)
     if audit in ("suite", "plant"):

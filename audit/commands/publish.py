@@ -5,23 +5,23 @@ example: audit publish exam.jsonl id_column=id question_column=stem --out exam_p
 
 import json
 import secrets
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from audit.commands import Words, parser_of
 from audit.errors import ConfigError, check_seed
-from audit.exits import plainly, say
+from audit.exits import say
 
 
-@plainly
-def main(words: Words = None) -> int:
-    """Write FOLDER/NAME.jsonl, to publish, and FOLDER/NAME.order.json, to keep."""
-    parser = parser_of("publish", __doc__)
+def add_words(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("file", type=Path, help="as benchmark=mcq_file reads it")
     add("overrides", nargs="*", metavar="KEY=VALUE", help="of the benchmark: its columns")
     add("--out", type=Path, required=True, metavar="FOLDER")
     add("--seed", type=int, help="default: drawn, and recorded")
-    asked = parser.parse_args(words)
+
+
+def run(asked: Namespace) -> int:
+    """Write FOLDER/NAME.jsonl, to publish, and FOLDER/NAME.order.json, to keep."""
     check_seed(asked.seed or 0)
     from omegaconf import OmegaConf
 

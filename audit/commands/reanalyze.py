@@ -1,17 +1,24 @@
 """A paper's published tables again: `audit reanalyze [CSV] [OPTIONS]` song2026's, or a table like it
 (audit.papers.song2026); `audit reanalyze li2026 [OPTIONS]` li2026's (audit.papers.li2026)."""
 
-import sys
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Hand over to the paper's audit; `--help` lists its options."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["li2026"]:
-        from audit.papers.li2026 import main as show
+def add_words(parser: ArgumentParser) -> None:
+    if parser.get_default("typed")[:1] == ["li2026"]:
+        from audit.papers import li2026
 
-        return show(words[1:])
-    from audit.papers.song2026 import main as reanalyze
+        parser = parser.add_subparsers().add_parser("li2026", description=li2026.DOES)
+        li2026.add_words(parser)
+        parser.set_defaults(act=li2026.run)
+        return
+    from audit.papers import song2026
 
-    return reanalyze(words)
+    song2026.add_words(parser)
+    parser.set_defaults(act=song2026.run)
+
+
+def run(asked: Namespace) -> int:
+    """Hand over to the paper's audit."""
+    done: int = asked.act(asked)
+    return done

@@ -1,16 +1,13 @@
 """Answers of many models to one benchmark, to compare with."""
 
 import sys
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from audit.commands import Words, parser_of
-from audit.exits import plainly, say
+from audit.exits import say
 
 
-@plainly
-def main(words: Words = None) -> int:
-    """Build a set, or print what is in one."""
-    parser = parser_of("references", __doc__)
+def add_words(parser: ArgumentParser) -> None:
     several = parser.add_subparsers(dest="what", required=True)
     add = several.add_parser(
         "build", help="make a set of an imported run: all of its models become references"
@@ -29,7 +26,10 @@ def main(words: Words = None) -> int:
     add("--from", dest="source", default="", metavar="FOLDER", help="a copy of the repository, or another address")
     add = several.add_parser("show", help="the sets that are here; the models of one").add_argument
     add("name", nargs="?")
-    asked = parser.parse_args(words)
+
+
+def run(asked: Namespace) -> int:
+    """Build a set, or print what is in one."""
     from audit.references import known_sets, load_set, sets_folder
 
     if asked.what == "build":

@@ -7,19 +7,15 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from audit.commands import Words, parser_of
 from audit.commands.again import verdict_again
 from audit.errors import ConfigError
-from audit.exits import OK, plainly
+from audit.exits import OK
 from audit.shards.working_copy import local_folder
 
 _VARIABLE = "AUDIT_REGISTRY"  # database.VARIABLE; --help loads no SQLAlchemy
 
 
-@plainly
-def main(words: Words = None, now: datetime | None = None) -> int:
-    """Run one subcommand. now: the time, for who has a clock of their own."""
-    parser = parser_of("registry", __doc__)
+def add_words(parser: argparse.ArgumentParser) -> None:
     several = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
     where = argparse.ArgumentParser(add_help=False)
     where.add_argument("--registry", help=f"a file, or postgresql://... (default: {_VARIABLE})")
@@ -62,7 +58,10 @@ def main(words: Words = None, now: datetime | None = None) -> int:
     add("--keys", type=Path, help="folder of the trusted public keys")
     add("--days", type=int, default=7, help="before a decision expires (default: 7)")
     _outward(several)
-    asked = parser.parse_args(words)
+
+
+def run(asked: argparse.Namespace, now: datetime | None = None) -> int:
+    """Run one subcommand. now: the time, for who has a clock of their own."""
     from audit.registry import commands  # here: it loads SQLAlchemy
 
     if asked.what in ("card", "mlflow", "wandb") and not asked.trust_report:

@@ -7,14 +7,13 @@ example: audit report outputs/llama outputs/qwen --out outputs/panel
 from __future__ import annotations
 
 import shlex
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audit.audits import audit_of, part_of
-from audit.commands import Words, parser_of
 from audit.errors import ConfigError, check_seed
-from audit.exits import plainly
 from audit.panel import panel_runs, write_panel
 from audit.shards.manifest import MANIFEST
 from audit.shards.object_store import is_url
@@ -28,10 +27,7 @@ if TYPE_CHECKING:
 FOLLOW_S = 15
 
 
-@plainly
-def main(words: Words = None) -> int:
-    """Exit code 0 when the report was written, whatever the verdict; 1 when it could not be."""
-    parser = parser_of("report", __doc__)
+def add_words(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("run_dirs", nargs="+", metavar="RUN_DIR", help="directory that holds shards/, or one s3:// URL")
     where = "where to write (default: RUN_DIR/report; of several runs joint-RUN_DIR beside the first)"
@@ -42,7 +38,10 @@ def main(words: Words = None) -> int:
     again = f"of a run that goes on: build again so often (default: {FOLLOW_S}) until it ends; the page is marked "
     again += "incomplete and loads itself again"
     add("--follow", type=int, nargs="?", const=FOLLOW_S, metavar="SECONDS", help=again)
-    arguments = parser.parse_args(words)
+
+
+def run(arguments: Namespace) -> int:
+    """Exit code 0 when the report was written, whatever the verdict; 1 when it could not be."""
     asked = {"seed": arguments.seed, "control_benchmark": arguments.control_benchmark, "variants": arguments.variants}
     check_seed(arguments.seed or 0)
     run_dirs = _folders(arguments.run_dirs, arguments.follow)

@@ -9,11 +9,10 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from audit.commands import Words, parser_of
-from audit.commands.again import deciders, known_to
+from audit.commands.again import add_deciders, known_to
 from audit.decision import Decision
 from audit.errors import ConfigError
-from audit.exits import one_line, plainly, say
+from audit.exits import one_line, say
 from audit.governance.formats import as_text
 from audit.governance.keys import KEY_VARIABLE, create_key, load_signer, load_trusted
 from audit.governance.reviews import Bound, Kind
@@ -34,10 +33,8 @@ from audit.shards.working_copy import local_folder
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-@plainly
-def main(words: Words = None, now: datetime | None = None) -> int:
+def run(asked: argparse.Namespace, now: datetime | None = None) -> int:
     """Run one subcommand. now: the time, for who has a clock of their own."""
-    asked = parser().parse_args(words)
     now = now or datetime.now(UTC)
     if getattr(asked, "approvals", 1) < 1:
         raise ConfigError(f"--approvals {asked.approvals}: expected at least 1.")
@@ -160,10 +157,10 @@ def _list(asked: argparse.Namespace, now: datetime) -> int:
     return 0
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = parser_of("review", __doc__)
+def add_words(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
-    shared = deciders()
+    shared = argparse.ArgumentParser(add_help=False)
+    add_deciders(shared)
     what = "the runs below a folder, or in the registry, that do not pass"
     add = commands.add_parser("list", parents=[shared], help=what).add_argument
     where = "such as outputs (default: every run that the registry has)"
@@ -190,4 +187,3 @@ def parser() -> argparse.ArgumentParser:
     add = commands.add_parser("keygen", help="make a pair of keys").add_argument
     add("name", help="whose, such as alice; alice.2027 for a further key of hers")
     add("--out", type=Path, required=True)
-    return parser

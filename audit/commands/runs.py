@@ -1,21 +1,20 @@
 """An index of the runs in a folder."""
 
 import json
+from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 
-from audit.commands import Words, parser_of
-from audit.exits import plainly
 from audit.loading import entry_line, find_runs
 
 
-@plainly
-def main(words: Words = None) -> int:
-    """Print a line a run; 1 where the folder does not exist."""
-    parser = parser_of("runs", __doc__)
+def add_words(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("folder", nargs="?", default="outputs", help="default: outputs")
     add("--json", action="store_true", help="one JSON list")
-    asked = parser.parse_args(words)
+
+
+def run(asked: Namespace) -> int:
+    """Print a line a run; 1 where the folder does not exist."""
     entries = find_runs(asked.folder)
     if asked.json:
         told = ({**asdict(e), "path": str(e.path), "verdicts": e.verdicts} for e in entries)

@@ -4,37 +4,38 @@ example: audit suite demo plan=true. Exit codes: 0 pass; 1 an audit did not fini
 no decision.
 """
 
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
 from audit.audits import every_audit
-from audit.commands import Words, parser_of
 from audit.commands.completion import offer
-from audit.errors import ConfigError
+from audit.errors import ConfigError, UsageError
 from audit.exits import OK, lines, plainly
 from audit.shards.working_copy import need_folder
 
 
-@partial(plainly, shown=lines)
-def main(given: Words = None) -> int:
-    """Read the suite, check everything that can be, then plan or run; the exit code."""
-    parser = parser_of("suite", __doc__)
+def add_words(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--schema", action="store_true", help="print the JSON Schema of a suite, for editors and hooks")
     add("suite", metavar="SUITE", nargs="?", help="a YAML or JSON file, or a name in conf/suite")
     takes = "model=NAME, model_version=..., plan=true, run_dir=DIR, a field of the suite, AUDIT.key=value, or a "
     words = add("words", nargs="*", metavar="key=value", help=takes + "setting of every audit")
     offer(words, lambda typed: ["plan=true", "model=", "model_version=", "run_dir=", "gate="])
-    asked = parser.parse_args(given)
+
+
+@partial(plainly, shown=lines)
+def run(asked: Namespace) -> int:
+    """Read the suite, check everything that can be, then plan or run; the exit code."""
     if asked.schema:
         from audit.suite.schema import schema_text
 
         print(schema_text(), end="")
         return OK
     if asked.suite is None:
-        parser.error("which suite? Expected a file or a name, such as: audit suite demo plan=true")
+        raise UsageError("which suite? Expected a file or a name, such as: audit suite demo plan=true")
     return _suite(asked.suite, asked.words)
 
 

@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from audit.commands import Words, parser_of
 from audit.commands.completion import offer, overrides
 from audit.errors import check_known, check_seed, unknown_name
 from audit.exits import lines, plainly
@@ -27,18 +26,16 @@ from audit.shards.working_copy import local_folder
 SHOWN = 20  # candidates of a question or state
 
 
-@partial(plainly, shown=lines)
-def main(given: Words = None) -> int:
-    """Run one command; 0, or 1 with the reason on stderr."""
-    parser = parser_of("variants", __doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_words(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--folder", type=Path, default=Path("outputs/variants"), help="where libraries are kept")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(
-        name: str, does: str, run: Callable[[argparse.Namespace], None], *places: str
+        name: str, does: str, act: Callable[[argparse.Namespace], None], *places: str
     ) -> argparse.ArgumentParser:
         one = commands.add_parser(name, help=does)
-        one.set_defaults(run=run)
+        one.set_defaults(act=act)
         for place in places:
             one.add_argument(place)
         return one
@@ -66,8 +63,12 @@ def main(given: Words = None) -> int:
     review.add_argument("--n", type=int, default=150, help="variants to draw (0 broken of 150: at most 2 %%)")
     review.add_argument("--seed", type=int, default=0)
     review.add_argument("--reviewer", default="", help="who read it; needed with --read")
-    args = parser.parse_args(given)
-    args.run(args)
+
+
+@partial(plainly, shown=lines)
+def run(args: argparse.Namespace) -> int:
+    """Run one command; 0, or 1 with the reason on stderr."""
+    args.act(args)
     return 0
 
 

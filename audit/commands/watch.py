@@ -4,24 +4,24 @@ example: audit watch outputs/my_run
 """
 
 import time
+from argparse import ArgumentParser, Namespace
 from contextlib import nullcontext
 
-from audit.commands import Words, parser_of
-from audit.exits import FAILED, OK, plainly
+from audit.exits import FAILED, OK
 from audit.shards.working_copy import local_folder
 
 _EVERY_S = 3
 
 
-@plainly
-def main(words: Words = None) -> int:
-    """Show the table until the run ends, on a terminal in its place; 1 where there is no run, or it cannot be read at
-    the end."""
-    parser = parser_of("watch", __doc__)
+def add_words(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("run_dir", type=local_folder, metavar="RUN_DIR", help="a run, or the folder of a suite")
     add("--once", action="store_true", help="print one table and end")
-    asked = parser.parse_args(words)
+
+
+def run(asked: Namespace) -> int:
+    """Show the table until the run ends, on a terminal in its place; 1 where there is no run, or it cannot be read at
+    the end."""
     from rich.console import Console
     from rich.live import Live
 

@@ -21,8 +21,6 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from audit.errors import AuditError
-from audit.exits import refused
 from audit.json_types import attributes
 from audit.papers import write_all
 from audit.validity.status import (
@@ -320,18 +318,17 @@ def show(result: Li2026, console: Console) -> None:
     console.print(result.sentence, style="bold", highlight=False, markup=False, soft_wrap=True)
 
 
-def main(argv: Sequence[str]) -> int:
-    """0 done, 1 where the tables or the folder cannot be used."""
-    parser = argparse.ArgumentParser(
-        prog="audit reanalyze li2026", description="Statuses, ratios and sweeps from li2026's printed tables."
-    )
+DOES = "Statuses, ratios and sweeps from li2026's printed tables."
+
+
+def add_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, default=Path("outputs/reanalysis_li2026"), help="folder for json and csv")
-    options = parser.parse_args(argv)
-    try:
-        result = shipped()
-        paths = write(result, options.out)
-    except AuditError as problem:
-        return refused(problem)
+
+
+def run(asked: argparse.Namespace) -> int:
+    """Print and write them. AuditError where the tables or the folder cannot be used."""
+    result = shipped()
+    paths = write(result, asked.out)
     console = Console(width=None if sys.stdout.isatty() else 120)
     show(result, console)
     console.print(f"Written: {', '.join(map(str, paths))}", highlight=False, soft_wrap=True)

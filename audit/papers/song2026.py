@@ -15,8 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit.errors import AuditError, DataError
-from audit.exits import refused
+from audit.errors import DataError
 from audit.papers import write_all
 from audit.verdict.result import percent
 from audit.verdict.tables import csv_text
@@ -235,13 +234,11 @@ def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
     return lines + list(contradictions)
 
 
-def main(argv: Sequence[str]) -> int:
-    """0 done, 1 where the input cannot be used."""
-    parser = argparse.ArgumentParser(
-        prog="audit reanalyze",
-        description="Exact tests, corrections and consistency checks for a published model-by-router table.",
-        epilog=f"The csv has the columns {', '.join(COLUMNS)}; a row looks like: {EXAMPLE}. "
-        "With li2026 in place of a csv: the tables of the construct-validity paper.",
+def add_words(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Exact tests, corrections and consistency checks for a published model-by-router table."
+    parser.epilog = (
+        f"The csv has the columns {', '.join(COLUMNS)}; a row looks like: {EXAMPLE}. With li2026 in place of a csv: "
+        "the tables of the construct-validity paper."
     )
     parser.add_argument("csv", nargs="?", type=Path, help="table to analyse (default: song2026's Table 2)")
     parser.add_argument("--out", type=Path, default=Path("outputs/reanalysis"), help="folder for json and csv")
@@ -249,20 +246,20 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--chance", type=float, help="expected accuracy of guessing (default 0.25, four options: an assumption)"
     )
-    options = parser.parse_args(argv)
-    own = options.csv
-    try:
-        result, contradictions = analyse(
-            _text(own) if own else shipped("table2_model_router"),
-            printed=None if own else (shipped("table1_model_summary"), shipped("table3_router_summary")),
-            n=options.n,
-            chance=0.25 if options.chance is None else options.chance,
-            chance_assumed=options.chance is None and not own,
-            source=own.name if own else "song2026, Table 2",
-        )
-        paths = write(result, contradictions, options.out)
-    except AuditError as problem:
-        return refused(problem)
+
+
+def run(asked: argparse.Namespace) -> int:
+    """Analyse, print and write. AuditError where the input cannot be used."""
+    own = asked.csv
+    result, contradictions = analyse(
+        _text(own) if own else shipped("table2_model_router"),
+        printed=None if own else (shipped("table1_model_summary"), shipped("table3_router_summary")),
+        n=asked.n,
+        chance=0.25 if asked.chance is None else asked.chance,
+        chance_assumed=asked.chance is None and not own,
+        source=own.name if own else "song2026, Table 2",
+    )
+    paths = write(result, contradictions, asked.out)
     from rich.console import Console
 
     console = Console()

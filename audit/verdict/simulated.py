@@ -5,7 +5,6 @@ An audit hands in `Procedure` records, from the function `procedures` of its mod
 
 import argparse
 import json
-import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.errors import AuditError
+from audit.errors import UsageError
 from audit.verdict.result import percent, rounded
 
 SEED = 42
@@ -133,29 +132,31 @@ def table_text(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {line} |" for line in lines) + "\n"
 
 
-def run_calibration(audit: Any, arguments: Sequence[str], prog: str = "audit calibrate", **own: Any) -> int:
-    """The command: simulate, print each design when it is done, write the table where asked; the exit code.
-
-    audit: its module `calibrate`, with `procedures` and, for options of its own, `add_options`. own: keywords of
-    `procedures`, in place of what ships.
-    """
-    parser = argparse.ArgumentParser(prog=prog, description=audit.__doc__.split("\n")[0])
+def add_words(parser: argparse.ArgumentParser, audit: Any) -> None:
+    """The options of a calibration. audit: its module `calibrate`, which may have some of its own (`add_options`)."""
+    parser.description = audit.__doc__.split("\n")[0]
     parser.add_argument("--simulations", type=int, help="clean models a design (default: the audit's own)")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1); the result does not depend on it")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the table as json")
     if hasattr(audit, "add_options"):
         audit.add_options(parser)
-    options = parser.parse_args(arguments)
+
+
+def run_calibration(audit: Any, options: argparse.Namespace, **own: Any) -> int:
+    """Simulate, print each design when it is done, write the table where asked; the exit code.
+
+    audit: its module `calibrate`, with `procedures`. options: as `add_words` has them. own: keywords of `procedures`,
+    in place of what ships. UsageError for an option out of range.
+    """
     for name in ("simulations", "worlds", "jobs"):
         value = getattr(options, name, None)
         if value is not None and value < 1:
-            parser.error(f"--{name} {value}: expected at least 1")
+            raise UsageError(f"--{name} {value}: expected at least 1")
     try:
         procedures = audit.procedures(options, **own)
-    except (AuditError, ValueError) as error:
-        print(f"audit calibrate: {error}", file=sys.stderr)
-        return 1
+    except ValueError as error:
+        raise UsageError(str(error)) from error
     table: dict[str, Any] = {"seed": options.seed} | {p.section: [] for p in procedures}
     for procedure in procedures:
         table |= procedure.head

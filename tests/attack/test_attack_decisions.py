@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands_here import gate
 from governed import LATER, first, flip, rewrite, shard_of
 from securesystemslib.dsse import Envelope
 
-from audit.commands.gate import main as gate
 from audit.governance.keys import load_signer
 
 

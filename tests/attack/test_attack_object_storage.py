@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from commands_here import gate
 from s3_server import CREDENTIALS, S3Server, s3_server
 from test_attack_runs import EDITS, JUDGED
-
-from audit.commands.gate import main as gate
 
 # What lies beside the listed shards is no part of a run there: a start that was killed may have left it.
 # All were tried once. What changes neither which files there are nor how they are fetched is read from the copy, as

@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from commands_here import gate
 from governed import NOW, TOKEN, Patch, reviewing
 from servers_here import Quiet, http_here
 from starlette.testclient import TestClient
 
 from audit.benchmarks.files import read_rows
-from audit.commands.gate import main as gate
 from audit.engines.config import ModelConfig
 from audit.engines.openai_config import EndpointConfig
 from audit.engines.openai_engine import probe

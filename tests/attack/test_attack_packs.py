@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands_here import evidence
 from governed import decided
 
 from audit.commands.again import suite_section
-from audit.commands.evidence import main as evidence
 from audit.errors import SignatureError
 from audit.governance import verify
 from audit.governance.keys import load_signer, load_trusted, seal, statement

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands_here import gate
 from governed import build_without_figures, flip, make_run, rewrite, shard_of
 
-from audit.commands.gate import main as gate
 from audit.shards.files import file_sha256
 
 Edit = Callable[[Path], object]

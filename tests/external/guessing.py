@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
 
-from audit.commands.import_logs import main as import_logs
+from commands_here import import_logs
 
 FOLDER = "eval_logs/lm_eval_metabench"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from commands_here import import_logs
 
-from audit.commands.import_logs import main as import_logs
 from external.judged import FOUND, Set, Tally, panel
 
 FILE = "livecodebench/performances_generation_2024-04-17.json"

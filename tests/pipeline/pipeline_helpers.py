@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 import ray
+from commands_here import report as rebuild
 from paths import ROOT
 from ray.util.state import list_actors
-
-from audit.commands.report import main as rebuild
 
 
 def launch(words: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str]:

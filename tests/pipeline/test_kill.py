@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from audit_here import sweep_here
+from commands_here import gate
 from pipeline_helpers import keys_of, rows_of
 from storm.nights import night, ray_workers, rows_by_key
 
-from audit.commands.gate import main as gate
 from audit.sweep.report import build_report
 
 SWEEP = ("r=1..3", "n=60", "draws=nested", "ensemble_control=true", "clean_replicates=1",

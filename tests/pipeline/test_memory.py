@@ -8,13 +8,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 from audit_here import Finished, audit_here
+from commands_here import gate, import_logs, publish
 from faulty_server import completion
 from pipeline_helpers import by_key, rebuilt_alike, rows_of
 from servers_here import Quiet, http_here
-
-from audit.commands.gate import main as gate
-from audit.commands.import_logs import main as import_logs
-from audit.commands.publish import main as publish
 
 KEY = ("model", "benchmark", "question_id", "arm", "ordering", "replicate")
 # A model that recites: what is published is likelier, word by word, than the same in another order.

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from audit_here import audit_here, heard
+from commands_here import variants
 from pipeline_helpers import rows_of
 
 from audit.benchmarks.answers import read_number
 from audit.command_line import configured
-from audit.commands.variants import main as variants
 from audit.errors import ConfigError
 from audit.perturb.audit import PERTURB
 from audit.shards.manifest import Manifest

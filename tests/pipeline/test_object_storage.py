@@ -4,11 +4,9 @@ import os
 import signal
 import time
 
+from commands_here import gate, report
 from s3_server import CREDENTIALS, s3_server
 from storm.nights import ray_workers
-
-from audit.commands.gate import main as gate
-from audit.commands.report import main as report
 
 SWEEP = ("r=1..3", "n=60", "draws=nested", "ensemble_control=true", "store.rows_per_shard=24",
          "cluster.chunks_in_flight=4")  # fmt: skip

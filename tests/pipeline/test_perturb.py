@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 from audit_here import Finished, audit_here
+from commands_here import evidence, gate
 from fresh_exam import fresh_exam
 from perturb_cells import thinned
 from pipeline_helpers import by_key, rebuilt_alike, rows_of
 
-from audit.commands.evidence import main as evidence
-from audit.commands.gate import main as gate
 from audit.perturb.vocabulary import VERDICTS, PerturbVerdict
 from audit.variants.arrow import find_library
 from audit.verdict.vocabulary import Outcome

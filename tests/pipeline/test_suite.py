@@ -10,14 +10,12 @@ from pathlib import Path
 
 import pytest
 from audit_here import heard, undrawn
+from commands_here import evidence, gate, registry
+from commands_here import report as rebuild
+from commands_here import suite as main
 from pipeline_helpers import engines, launch, rows_of
 
 from audit.audits import find_audit
-from audit.commands.evidence import main as evidence
-from audit.commands.gate import main as gate
-from audit.commands.registry import main as registry
-from audit.commands.report import main as rebuild
-from audit.commands.suite import main
 from audit.errors import ConfigError
 from audit.exits import INTERRUPTED
 from audit.governance.formats import FORMATS

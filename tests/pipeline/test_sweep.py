@@ -8,10 +8,10 @@ from operator import itemgetter
 
 import pyarrow.dataset as ds
 import pytest
+from commands_here import gate
+from commands_here import report as rebuild
 from pipeline_helpers import keys_of, rows_of, stamps
 
-from audit.commands.gate import main as gate
-from audit.commands.report import main as rebuild
 from audit.errors import ConfigError, DataError
 from audit.shards.manifest import Manifest
 from audit.sweep.audit import SCHEMA

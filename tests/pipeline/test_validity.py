@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from audit_here import Finished, audit_here
+from commands_here import gate
+from commands_here import report as rebuild
 from pipeline_helpers import rebuilt_alike, rows_of
 from s3_server import CREDENTIALS, s3_server
 
-from audit.commands.gate import main as gate
-from audit.commands.report import main as rebuild
 from audit.shards.working_copy import run_folder, working_copy
 from audit.validity.vocabulary import VERDICTS
 from audit.verdict.vocabulary import CLEARED, Outcome, word_of

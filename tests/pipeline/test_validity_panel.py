@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from audit_here import heard, undrawn
+from commands_here import gate
+from commands_here import report as rebuild
 from pipeline_helpers import engines, rows_of
 
-from audit.commands.gate import main as gate
-from audit.commands.report import main as rebuild
 from audit.exits import NOT_CLEARED, OK
 from audit.governance.ruling import rule_run
 from audit.runtime import keep

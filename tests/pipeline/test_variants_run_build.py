@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from audit_here import heard
+from commands_here import variants as main
 from pipeline_helpers import launch, rows_of
 from tiny_nli import LABELS, tiny
 
-from audit.commands.variants import main
 from audit.variants.arrow import find_library
 from audit.variants.record import Library, ModelRef, State
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy
+from commands_here import calibrate as main
 from outcome_tables import finished_run
 from synthetic import synthetic_outcomes
 
-from audit.commands.calibrate import main
 from audit.errors import DataError
 from audit.records import Setting
 from audit.sweep.analyse import nearest

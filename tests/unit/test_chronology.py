@@ -7,6 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from commands_here import chronology as main
 
 from audit.chronology import (
     NAME,
@@ -20,7 +21,6 @@ from audit.chronology import (
     read_chronology,
     render,
 )
-from audit.commands.chronology import main
 from audit.errors import AuditError, DataError
 
 ROOT = Path(__file__).resolve().parents[2]

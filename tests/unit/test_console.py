@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from typed_here import forked, typed
 
-from audit.__main__ import COMMANDS, help_text, main
+from audit.__main__ import COMMANDS, main, tree
 from audit.audits import AUDITS
 from audit.config import CONF_DIR
 
@@ -47,7 +47,7 @@ def test_errors_are_said_at_one_door() -> None:
 
 
 def test_help_names_every_command_and_a_mistake_its_neighbour(capsys: pytest.CaptureFixture[str]) -> None:
-    assert all(f"  {name} " in help_text() for name in COMMANDS)
+    assert all(f"  {name} " in tree(()).format_help() for name in COMMANDS)
     assert main(["--help"]) == 0 and main([]) == 2
     assert main(["swep"]) == 2
     assert "'sweep'" in capsys.readouterr().err

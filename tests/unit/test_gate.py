@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands_here import gate
 from governed import Capsys
 from junitparser import JUnitXml
 from outcome_tables import analyse_outcomes
 from synthetic import synthetic_outcomes
 
 from audit.audits import AUDITS, part_of
-from audit.commands.gate import main as gate
 from audit.decision import rule
 from audit.governance.formats import FORMATS
 from audit.verdict.instrument import finding, synthesis

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from commands_here import inventory
 
-from audit.commands.inventory import exposure, main, months_between
+from audit.commands.inventory import exposure, months_between
 from audit.config import CONF_DIR, load_group
 
 
@@ -37,7 +38,7 @@ def test_what_is_newer_than_the_model_needs_no_run_and_what_is_older_does() -> N
 def test_a_suite_and_an_index_search_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = tmp_path / "found.csv"
     found.write_text("benchmark,found_in\ngsm8k,C4\n")
-    assert main(["gsm8k_contamination_audit_v3", "--model", "qwen3_8b", "--found", str(found), "--json"]) == 0
+    assert inventory(["gsm8k_contamination_audit_v3", "--model", "qwen3_8b", "--found", str(found), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert {(row["benchmark"], row["months"], row["found"]) for row in rows} == {
         ("gsm8k", None, "C4"),
@@ -48,7 +49,7 @@ def test_a_suite_and_an_index_search_are_read(tmp_path: Path, capsys: pytest.Cap
 def test_a_file_with_other_columns_and_an_unknown_model_are_refused(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.csv"
     wrong.write_text("a,b\n1,2\n")
-    assert main(["--found", str(wrong)]) == 1 and main(["--model", "nowhere"]) == 1
+    assert inventory(["--found", str(wrong)]) == 1 and inventory(["--model", "nowhere"]) == 1
 
 
 def test_every_published_benchmark_has_a_date() -> None:

@@ -2,10 +2,10 @@ import json
 
 import numpy as np
 import pytest
+from commands_here import reanalyze
 
-from audit.commands.reanalyze import main as reanalyze
 from audit.errors import DataError
-from audit.papers.song2026 import EXAMPLE, TABLE1_COLUMNS, TABLE3_COLUMNS, analyse, main, read_settings, shipped
+from audit.papers.song2026 import EXAMPLE, TABLE1_COLUMNS, TABLE3_COLUMNS, analyse, read_settings, shipped
 from audit.papers.song2026_reanalysis import expected_without_effect
 from audit.sweep.paper import setting_row
 
@@ -73,11 +73,11 @@ def test_no_effect_simulation_agrees_with_the_exact_probability():
 
 
 def test_command_writes_files_and_the_same_bytes_again(tmp_path, capsys):
-    assert main(["--out", str(tmp_path / "a")]) == 0
+    assert reanalyze(["--out", str(tmp_path / "a")]) == 0
     printed = capsys.readouterr().out
     assert "62 violations; 14 with p < 0.05, 3 after Holm, 4 after Benjamini-Hochberg" in printed
     assert "printed 0.178, recomputed 0.1800" in printed
-    assert main(["--out", str(tmp_path / "b")]) == 0
+    assert reanalyze(["--out", str(tmp_path / "b")]) == 0
     drawn = {"2_violation_pattern", "3_noisy_against_clean", "4_transitions", "5_violation_breadth"}
     names = {"reanalysis.json", "settings.csv", "table1.csv", "table3.csv", "mismatches.csv"}
     names |= {f"figure{one}.svg" for one in drawn}
@@ -92,7 +92,7 @@ def test_command_writes_files_and_the_same_bytes_again(tmp_path, capsys):
 def test_own_table_without_printed_summaries(tmp_path):
     table = tmp_path / "mine.csv"
     table.write_text(f"{HEADER}\nm,1,0.50,0.60,0.10,15,5\nm,2,0.50,0.45,-0.05,5,10\n")
-    assert main([str(table), "--out", str(tmp_path / "out")]) == 0
+    assert reanalyze([str(table), "--out", str(tmp_path / "out")]) == 0
     data = json.loads((tmp_path / "out" / "reanalysis.json").read_text())
     assert data["settings"] == 2 and data["compared_cells"] == 0 and data["contradictions"] == []
     assert (tmp_path / "out" / "mismatches.csv").read_text().startswith("table,key,column")
@@ -142,13 +142,13 @@ def test_missing_column_empty_table_missing_file(tmp_path, capsys):
         read_settings(HEADER + "\n", 100)
     with pytest.raises(DataError, match="found nothing"):
         read_settings("", 100)
-    assert main([str(tmp_path / "none.csv"), "--out", str(tmp_path)]) == 1
+    assert reanalyze([str(tmp_path / "none.csv"), "--out", str(tmp_path)]) == 1
     assert "error: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("flags", [["--n", "0"], ["--chance", "0.9"], ["--chance", "0"], ["--n", "37"]])
 def test_bad_flags(tmp_path, capsys, flags):
-    assert main(["--out", str(tmp_path), *flags]) == 1
+    assert reanalyze(["--out", str(tmp_path), *flags]) == 1
     assert flags[0] in capsys.readouterr().err
 
 

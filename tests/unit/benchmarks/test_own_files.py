@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from commands_here import data as show
 from exams import MCQ, TWO, jsonl, opened, questions, refused
 
 from audit.benchmarks.answers import own_letters, resolve_answer
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import likely_encoding
 from audit.benchmarks.guess import guess, other_keys
-from audit.commands.data import main as show
 from audit.errors import BenchmarkError, ConfigError
 
 ROW = {"question": "What does it do?", "choices": ["sings", "barks"], "answer": 1}

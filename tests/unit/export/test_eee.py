@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands_here import export, import_logs
 from registered_runs import make_run
 
-from audit.commands.export import main as export
-from audit.commands.import_logs import main as import_logs
 from audit.errors import AuditError
 from audit.export.eee import AGGREGATE, INSTANCE, UNPARSED, safe_name, validator
 from audit.imports.detect import read_log

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands_here import export as main
 from outcome_tables import outcomes_to_table
 from registered_runs import make_run
 
-from audit.commands.export import main
 from audit.export.inspect_log import sample_id, sample_of
 from audit.shards.manifest import Manifest
 from audit.sweep.audit import SCHEMA

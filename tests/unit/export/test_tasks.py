@@ -10,10 +10,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from commands_here import export, import_logs
 
 from audit.benchmarks.rows import text_key
-from audit.commands.export import main as export
-from audit.commands.import_logs import main as import_logs
 from audit.imports.detect import read_log
 from audit.imports.join import Joined, counts
 from audit.imports.record import Wanted

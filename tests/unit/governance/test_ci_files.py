@@ -13,7 +13,7 @@ import pytest
 import yaml
 from junitparser import JUnitXml
 
-from audit.commands import evidence
+from audit.commands import tree
 
 ROOT = Path(__file__).resolve().parents[3]
 KINDS = ("github-actions.yml", "gitlab-ci.yml", "rayjob-gate.yaml")
@@ -117,7 +117,7 @@ def test_the_lines_run_and_only_a_pass_is_green(name: str, word: str, code: int,
 
 
 def test_what_the_ci_files_name_is_there_and_pinned() -> None:
-    assert evidence.parser().parse_args(["outputs/candidate", "-o", "outputs/pack.zip"]).key is None
+    assert tree(["evidence"]).parse_args(["evidence", "outputs/candidate", "-o", "outputs/pack.zip"]).key is None
     suite = yaml.safe_load((ROOT / "conf" / "suite" / "demo.yaml").read_text())
     assert suite["model_config"]["model_version"].startswith("sha256:")
     document = load("github-actions.yml")

@@ -8,14 +8,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from commands_here import evidence, gate, report, review
 from governed import LATER, NOW, Capsys, Patch, decided, first, flip, gated, rewrite, shard_of
 from junitparser import JUnitXml
 
 import audit
-from audit.commands.evidence import main as evidence
-from audit.commands.gate import main as gate
-from audit.commands.report import main as report
-from audit.commands.review import main as review
 from audit.decision import CellRuling, Decision, Ruling, failed, rule
 from audit.errors import AuditError, ConfigError
 from audit.governance.formats import FORMATS
@@ -125,7 +122,8 @@ def test_a_deleted_decision_is_missed_where_a_registry_knows_of_it(
     run_dir: Path, keys: Path, tmp_path: Path, capsys: Capsys, monkeypatch: Patch
 ) -> None:
     """The last of two, all of them, and one in the place of another; and how to begin anew, which people hear of."""
-    from audit.commands.registry import main as registry
+    from commands_here import registry
+
     from audit.registry import database
 
     place, trusted = ["--registry", str(tmp_path / "r.db")], ["--keys", str(keys / "trusted")]
@@ -165,7 +163,7 @@ def test_a_deleted_decision_is_missed_where_a_registry_knows_of_it(
 def test_decisions_made_without_the_registry_are_noted_later(
     overridden: Path, keys: Path, tmp_path: Path, capsys: Capsys
 ) -> None:
-    from audit.commands.registry import main as registry
+    from commands_here import registry
 
     run = Path(shutil.copytree(overridden, tmp_path / "run"))
     place = ["--registry", str(tmp_path / "r.db")]

@@ -10,10 +10,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from commands_here import evidence as main
 from governed import Capsys, flip, shard_of
 
 from audit.commands.again import suite_section
-from audit.commands.evidence import main
 from audit.errors import ConfigError, ShardError, SignatureError
 from audit.governance.keys import load_signer, load_trusted
 from audit.governance.pack import write_pack
@@ -149,8 +149,8 @@ def test_a_run_that_is_not_what_its_manifest_says_gives_no_pack(run_dir: Path, t
 
 def test_verify_loads_neither_ray_nor_arrow_nor_numpy(packed: Path, keys: Path) -> None:
     code = (
-        "import sys; from audit.commands.evidence import main\n"
-        f"assert main(['verify', {str(packed)!r}, '--keys', {str(keys / 'trusted')!r}]) == 0\n"
+        "import sys; from audit.commands import run\n"
+        f"assert run(['evidence', 'verify', {str(packed)!r}, '--keys', {str(keys / 'trusted')!r}]) == 0\n"
         "print(sorted({'ray', 'pyarrow', 'numpy', 'hydra', 'scipy', 'matplotlib', 'vllm'} & set(sys.modules)))"
     )
     env = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands_here import gate as main
+from commands_here import registry, report
 from governed import NOW, Capsys, decided, gated, rewrite
 
-from audit.commands.gate import main
-from audit.commands.registry import main as registry
-from audit.commands.report import main as report
 from audit.errors import ConfigError
 from audit.governance.keys import create_key, load_trusted
 from audit.governance.recompute import difference

@@ -15,16 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands_here import evidence, gate, registry, review, suite
 from governed import Capsys, Patch
 from outcome_tables import outcomes_to_table, settings_of
 from servers_here import mail_here
 from synthetic import synthetic_outcomes
 
-from audit.commands.evidence import main as evidence
-from audit.commands.gate import main as gate
-from audit.commands.registry import main as registry
-from audit.commands.review import main as review
-from audit.commands.suite import main as suite
 from audit.config import RunConfig, load_model_config
 from audit.engines.weights import resolve_weights
 from audit.errors import EngineError

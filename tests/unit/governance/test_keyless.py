@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands_here import evidence, gate
 from governed import NOW, Capsys, Patch, decided
 from sigstore_services import ISSUER, serving, token
 
-from audit.commands.evidence import main as evidence
-from audit.commands.gate import main as gate
 from audit.errors import ConfigError, SignatureError
 from audit.governance.keyless import TRUST_VARIABLE, load_identity
 from audit.governance.keys import load_signer, load_trusted, seal, statement, unseal

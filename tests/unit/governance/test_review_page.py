@@ -7,11 +7,10 @@ import socket
 from pathlib import Path
 
 import pytest
+from commands_here import gate, review
 from governed import NOW, TOKEN, Capsys, reviewing
 from starlette.testclient import TestClient
 
-from audit.commands.gate import main as gate
-from audit.commands.review import main as review
 from audit.errors import ConfigError
 from audit.governance.serve import Reviewing, create_app
 from audit.panel import write_panel

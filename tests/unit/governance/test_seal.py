@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands_here import evidence, gate, registry
 from governed import Capsys, gated, rewrite
 
 from audit.command_line import configured
-from audit.commands.evidence import main as evidence
-from audit.commands.gate import main as gate
 from audit.commands.plan import main as plan
-from audit.commands.registry import main as registry
 from audit.errors import ConfigError, SignatureError
 from audit.governance.keys import load_signer, load_trusted, seal, statement
 from audit.governance.sealed import PREDICATE, checked, write_seal

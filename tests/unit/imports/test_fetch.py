@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from commands_here import references
 from governed import Patch
 from servers_here import Quiet, http_here
 
-from audit.commands.references import main as references
 from audit.errors import ConfigError, DataError
 from audit.imports.fetch import RECIPES, TAIL, answers_of, answers_sha256, pinned
 from audit.references import known_sets, load_set

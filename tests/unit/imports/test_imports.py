@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from commands_here import import_logs as main
 from governed import Capsys
 
 from audit.benchmarks.files import parquet_batches
 from audit.benchmarks.rows import text_key
 from audit.commands.again import verdict_again
-from audit.commands.import_logs import main
 from audit.errors import AuditError, DataError
 from audit.governance.ruling import rule_run
 from audit.imports.detect import read_log

@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from audit_here import undrawn
+from commands_here import import_logs, references
 from governed import Capsys, Patch
 
 from audit.__main__ import main as audit
 from audit.benchmarks.fresh import Origin, last_date
-from audit.commands.import_logs import main as import_logs
-from audit.commands.references import main as references
 from audit.engines.config import ModelConfig
 from audit.errors import AuditError, ConfigError
 from audit.memory.config import MemoryConfig

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.dataset as ds
 import pytest
+from commands_here import import_logs as main
 
-from audit.commands.import_logs import main
 from audit.perturb.report import judge
 from audit.variants.arrow import read_library, write_library
 from audit.variants.review_file import read_review, write_review

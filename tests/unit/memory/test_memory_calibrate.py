@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands_here import options_of
 
 from audit.memory import calibrate as memory
 from audit.memory.analyse import JUDGE, nearest
@@ -92,7 +93,7 @@ def test_rates_are_reproducible_and_written(tmp_path):
     assert {f"{w}{o}" for w in ("clean", "text") for o in OUTCOMES} <= set(entry["rates"])
     path = tmp_path / "table.json"
     designs = {MemoryDesign(60): ("clean", "text")}
-    assert run_calibration(memory, ["--out", str(path), "--simulations", "2"], designs=designs) == 0
+    assert run_calibration(memory, options_of(memory, ["--out", str(path), "--simulations", "2"]), designs=designs) == 0
     table = json.loads(path.read_text())
     assert "| 60 / 0, R=0 |" in markdown(table["designs"]) and markdown(table["designs"]).count("\n") == 2 + len(CLEAN)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands_here import publish
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
-from audit.commands.publish import main as publish
 from audit.errors import ConfigError
 from audit.memory.audit import Orders, item_orders
 from audit.memory.calibrate import MemoryDesign, World, simulate

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands_here import options_of
 
 from audit.perturb import calibrate as perturb
 from audit.perturb.analyse import JUDGE, nearest
@@ -200,6 +201,6 @@ def test_no_rate_is_quoted_where_no_design_is_near(far):
 
 def test_the_table_of_the_control_is_printed_whole(capsys):
     designs = (PerturbDesign(60, 2, 1, control=40), PerturbDesign(60, 2, 0))
-    assert run_calibration(perturb, ["--control", "--simulations", "2"], designs=designs) == 0
+    assert run_calibration(perturb, options_of(perturb, ["--control", "--simulations", "2"]), designs=designs) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2 + 3 + 3 and "| both |" in lines[2] and "| 60 | 0 | 0 | held-out items | - |" in lines[-1]

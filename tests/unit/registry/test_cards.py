@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 import requests
 import yaml
+from commands_here import registry as main
 from governed import Capsys, Patch
 from huggingface_hub import HfApi, ModelCard, parse_eval_result_entries
 from registered_runs import Told
 from servers_here import free_port
 
-from audit.commands.registry import main
 from audit.registry import cards
 from audit.registry.entry import read_entry
 

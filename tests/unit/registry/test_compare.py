@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands_here import compare as main
+from commands_here import import_logs
 from governed import Capsys, rewrite
 from registered_runs import Told, make_run
 
 import audit
-from audit.commands.compare import main
 from audit.commands.demo import shipped
-from audit.commands.import_logs import main as import_logs
 from audit.errors import DataError
 from audit.panel import write_panel
 from audit.registry.comparison import compare_runs

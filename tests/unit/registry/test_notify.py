@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands_here import registry as main
 from governed import Capsys, Patch, decided
 from registered_runs import NOW, Told
 from servers_here import Quiet, http_here, mail_here
 from sqlalchemy import select, update
 
-from audit.commands.registry import main
 from audit.errors import ConfigError
 from audit.registry import finish, notify
 from audit.registry.database import Registry

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from commands_here import registry as main
 from governed import Patch
 from registered_runs import NOW, Told
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import OperationalError
 
-from audit.commands.registry import main
 from audit.errors import ConfigError, RegistryError
 from audit.registry import database, finish
 from audit.registry.database import Registry, open_registry, place_of

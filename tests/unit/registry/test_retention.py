@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from commands_here import registry as main
 from governed import Capsys, decided
 from registered_runs import NOW, Told
 
-from audit.commands.registry import main
 from audit.panel import write_panel
 from audit.registry import retention
 from audit.registry.database import Registry

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands_here import registry as main
 from registered_runs import NOW, Told
 
-from audit.commands.registry import main
 from audit.errors import ConfigError, DataError
 from audit.registry.database import Registry
 from audit.registry.entry import Entry, read_entry

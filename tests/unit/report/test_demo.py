@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
+from commands_here import demo as demo_command
 from notebook_cells import NOTEBOOKS, run_cells
 
 from audit.commands import demo
@@ -55,7 +56,7 @@ def test_the_numbers_are_those_of_the_answers(
     answers: dict[tuple[str, str], list[bool | None]], judged: tuple[RunVerdict, Path], tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    assert demo.main(["--out", str(tmp_path)]) == 0
+    assert demo_command(["--out", str(tmp_path)]) == 0
     verdict, run_dir = judged
     taught, before = demo.sides(verdict)
     for side, name in ((taught, demo.TAUGHT), (before, demo.BEFORE)):

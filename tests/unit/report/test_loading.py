@@ -9,9 +9,9 @@ from pathlib import Path
 import panels
 import pyarrow as pa
 import pytest
+from commands_here import runs as main
 
 import audit
-from audit.commands.runs import main
 from audit.errors import ConfigError, DataError
 from audit.governance.ruling import rule_run
 from audit.sweep.report import build_report

@@ -8,8 +8,9 @@ from pathlib import Path
 import panels
 import pytest
 from audit_here import undrawn
+from commands_here import overview
 
-from audit.commands.open import Line, main, write_overview
+from audit.commands.open import Line, write_overview
 from audit.panel import write_panel
 from audit.sweep.report import build_report
 from audit.sweep.vocabulary import VERDICTS
@@ -46,7 +47,7 @@ def rows_of(page: str) -> list[str]:
 
 def test_of_a_run_its_report_is_opened(outputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = next(outputs.glob("a */"))
-    assert main([str(run), "--no-browser"]) == 0
+    assert overview([str(run), "--no-browser"]) == 0
     assert Path(capsys.readouterr().out.strip()) == run / "report" / "report.html" and not (run / "index.html").exists()
 
 
@@ -96,7 +97,7 @@ def test_a_suite_in_the_folder_itself_is_named_and_listed_once(tmp_path: Path) -
 
 
 def test_the_command_prints_the_page_and_asks_no_browser(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(tmp_path), "--no-browser"]) == 0
+    assert overview([str(tmp_path), "--no-browser"]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "index.html")
     assert (tmp_path / "index.html").is_file()
-    assert main([str(tmp_path / "nowhere"), "--no-browser"]) == 1 and "nowhere" in capsys.readouterr().err
+    assert overview([str(tmp_path / "nowhere"), "--no-browser"]) == 1 and "nowhere" in capsys.readouterr().err

@@ -18,11 +18,11 @@ import jsonschema
 import panels
 import pytest
 from audit_here import undrawn
+from commands_here import gate
+from commands_here import report as main
 from markupsafe import escape
 from outcome_tables import Outcome
 
-from audit.commands.gate import main as gate
-from audit.commands.report import main
 from audit.errors import DataError, ShardError
 from audit.governance.ruling import print_content
 from audit.report.build import ReportPaths, follow, goes_on, run_facts

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands_here import watch as main
 from outcome_tables import Outcome, outcomes_to_table, settings_of
 from rich.console import Console
 from synthetic import Faults, synthetic_outcomes
 
-from audit.commands.watch import main
 from audit.panel import write_panel
 from audit.plan_cost import CostConfig
 from audit.runtime import progress

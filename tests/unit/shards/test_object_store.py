@@ -6,13 +6,12 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from commands_here import gate, report
 from s3_server import CREDENTIALS, S3Server, s3_server
 from servers_here import Quiet, http_here
 from shard_rows import row, write
 
 from audit import load
-from audit.commands.gate import main as gate
-from audit.commands.report import main as report
 from audit.errors import AuditError, ConfigError, ShardError
 from audit.records import Item, Setting
 from audit.shards.attempt import DRIVER
@@ -190,8 +189,7 @@ def test_a_put_that_fails_is_one_sentence(s3: S3Server) -> None:
 
 
 def test_commands_that_need_a_folder_say_so(s3: S3Server, capsys: pytest.CaptureFixture[str]) -> None:
-    from audit.commands.compare import main as compare
-    from audit.commands.runs import main as runs
+    from commands_here import compare, runs
 
     url = s3.url("bucket/absent")
     with pytest.raises(SystemExit):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands_here import calibrate as calibrate_command
+from commands_here import options_of
 
-from audit.commands.calibrate import main as calibrate_command
 from audit.memory.design import MemoryThresholds
 from audit.memory.record import TEXT_SCORES
 from audit.perturb.design import PerturbThresholds
@@ -89,7 +90,7 @@ def test_gross_contamination_is_found_by_the_audit_that_looks_for_it() -> None:
 def test_the_command_writes_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "t.json"
     designs = (SuiteDesign(n=200, fresh=100),)
-    assert run_calibration(suite, ["--simulations", "2", "--out", str(out)], designs=designs) == 0
+    assert run_calibration(suite, options_of(suite, ["--simulations", "2", "--out", str(out)]), designs=designs) == 0
     assert "any finding" in capsys.readouterr().out and set(json.loads(out.read_text())["thresholds"]) == set(AUDITS)
     with pytest.raises(SystemExit):  # help: `audit calibrate` knows the suite
         calibrate_command(["audit=suite", "--help"])

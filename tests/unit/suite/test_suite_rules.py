@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands_here import gate
 from junitparser import JUnitXml
 from suites import suite
 
-from audit.commands.gate import main as gate
 from audit.decision import rule
 from audit.errors import ConfigError
 from audit.governance.formats import FORMATS

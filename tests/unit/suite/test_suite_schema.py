@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
+from commands_here import suite as main
 from jsonschema import Draft202012Validator
 from omegaconf import OmegaConf
 from suites import small, suite
 
 from audit.audits import AUDITS
-from audit.commands.suite import main
 from audit.config import CONF_DIR, load_group, load_model_config
 from audit.errors import ConfigError
 from audit.suite.commands import audit_words, check_version, domain_of, model_name, steps, windows_of

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from commands_here import reanalyze
 
-from audit.commands import reanalyze
 from audit.papers.li2026 import Li2026, shipped
 from audit.statistics.selectivity import csr
 from audit.validity.status import GATE_COLUMNS, PaperCell, Status, gate_columns, paper_status
@@ -101,7 +101,7 @@ def test_against_rules_that_never_read_the_question(found: Li2026) -> None:
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert reanalyze.main(["li2026", "--out", str(tmp_path / "out")]) == 0
+    assert reanalyze(["li2026", "--out", str(tmp_path / "out")]) == 0
     shown = capsys.readouterr().out
     assert "3 ineligible, 3 scorer-unvalidated, 2 failed G2-G4, 2 exploratory, 0 confirmatory" in shown
     stored = json.loads((tmp_path / "out" / "reanalysis.json").read_text())
@@ -110,7 +110,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     drawn = [path.read_text() for path in (tmp_path / "out").glob("figure*.svg")]
     assert [text.startswith("<?xml") for text in drawn] == [True, True]
     (tmp_path / "file").write_text("")
-    assert reanalyze.main(["li2026", "--out", str(tmp_path / "file")]) == 1
+    assert reanalyze(["li2026", "--out", str(tmp_path / "file")]) == 1
 
 
 def test_the_raw_gate_columns_of_the_ten_cells() -> None:

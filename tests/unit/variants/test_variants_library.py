@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from commands_here import variants as main
 from scipy.stats import binom
 from variant_helpers import CAPITAL, EGGS, FAR, GOOD, HEADER, NEAR, OTHER, QUESTIONS, make_library
 
-from audit.commands.variants import main
 from audit.errors import ConfigError, DataError, LibraryError
 from audit.perturb.audit import SCHEMA
 from audit.perturb.report import reviewed_since

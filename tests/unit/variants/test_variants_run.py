@@ -114,8 +114,8 @@ def test_build_with_a_scripted_paraphraser(tmp_path: Path) -> None:
 
 def test_help_and_refusals_are_light() -> None:
     code = (
-        "import sys; from audit.commands.variants import main\n"
-        "assert main(['show', 'no_such_library']) == 1\n"
+        "import sys; from audit.commands import run\n"
+        "assert run(['variants', 'show', 'no_such_library']) == 1\n"
         "print([m for m in ('torch', 'transformers', 'vllm', 'ray') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

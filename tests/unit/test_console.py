@@ -34,8 +34,8 @@ def test_every_module_that_can_be_started_is_a_command() -> None:
     for name, command in COMMANDS.items():
         own = "import_logs" if name == "import" else name  # a keyword is no name of a module
         assert command.module in (f"audit.commands.{own}", f"audit.{name}.__main__")
-        assert callable(import_module(command.module).main)
-        assert not command.config or (CONF_DIR / f"{command.config}.yaml").is_file()
+        assert callable(getattr(import_module(command.module), "main" if command.hydra else "run"))
+        assert not command.hydra or name == "plan" or (CONF_DIR / f"{name}.yaml").is_file()
     here = {f"audit.commands.{path.stem}" for path in (ROOT / "audit" / "commands").glob("[!_]*.py")}
     assert here - {command.module for command in COMMANDS.values()} == {"audit.commands.again"}
 

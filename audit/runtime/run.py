@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -30,11 +30,11 @@ from audit.runtime.placement import Steps, may_run_beside, run_in_turns
 from audit.runtime.progress import Display
 from audit.runtime.start import start_ray
 from audit.shards.attempt import now
-from audit.shards.complete import count_rows, run_cost, verify_run
+from audit.shards.complete import count_rows, run_cost, scan_once, verify_run
 from audit.shards.files import SHARDS, make_folder, write_file
 from audit.shards.keys import KeySet
 from audit.shards.manifest import RunDir, check_packages, open_run_dir, package_versions
-from audit.shards.questions import QUESTIONS, QuestionFile, write_questions
+from audit.shards.questions import QuestionFile, write_questions
 from audit.shards.read import drop_rows, scan_run
 from audit.shards.redact import redact
 from audit.shards.shard_file import shard_paths
@@ -67,7 +67,8 @@ def run_audit(
     analysis: {seed, thresholds, control_benchmark}, what the verdict is reached with, for the manifest. early: the rule
     that may stop a model before its last question; None asks all. hooks: what the command has done when the run starts
     and when it fails."""
-    config, schema = resolved.config, resolved.audit.schema
+    config, schema = resolved.config, resolved.audit.schema.of_run(resolved.identity)
+    resolved = replace(resolved, audit=replace(resolved.audit, schema=schema))
     if len(resolved.failed) == len(config.model):
         raise EngineError(
             "No model can be run.\n" + "\n".join(f"  {name}: {why}" for name, why in resolved.failed.items())
@@ -104,8 +105,8 @@ def run_audit(
 
 def _describe(resolved: ResolvedRun, run_dir: RunDir, display: Display) -> None:
     samples = resolved.samples
-    if not (run_dir.path / QUESTIONS).is_file():
-        write_questions(run_dir.path, (q for s in samples for q in s.questions()))
+    # At every start: the rest of a run would be asked whatever became of the file since.
+    write_questions(run_dir.path, (q for s in samples for q in s.questions()))
     if resolved.on_open is not None:
         resolved.on_open(run_dir.path)
     for name in DERIVED.keys() & resolved.config.model.keys():
@@ -264,7 +265,7 @@ class Start:
     def _scan(self) -> KeySet:
         """The keys of the rows that are there and stay."""
         run_dir, schema, design = self.run_dir, self.resolved.audit.schema, self.resolved.design
-        scan = scan_run(run_dir.path, schema)
+        scan = scan_once(run_dir.path, schema, run_dir.attempt)
         for name, why in scan.corrupt.items():
             self.display.note(f"shard {name} is set aside in quarantine/, its rows are run again: {why}")
         if not (self.resolved.config.store.retry_errors and len(scan.error_keys)):

@@ -5,7 +5,7 @@ deleted are all seen alike."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -233,19 +233,23 @@ class VerifyReport:
 
 
 def verify_run(run_dir: Path | str, schema: RowSchema, expected: KeySet, attempt: str) -> VerifyReport:
-    """Compare a run with what it should hold, after removing rows whose key is also in an older shard. expected: the
-    keys that it should hold (`KeySet.of(digest_grid(...))`). Damaged shards are moved to quarantine and their rows
-    counted as missing."""
-    run_dir = Path(run_dir)
-    scan = scan_run(run_dir, schema)
-    if scan.digests is not None:
-        _remove_duplicates(run_dir, schema, scan, scan.digests, attempt)
-        scan = scan_run(run_dir, schema)
-        if scan.duplicates:
-            raise ShardError(f"{scan.duplicates} keys of {run_dir} occur twice again: does another driver write there?")
+    """Compare a run with what it should hold, as `scan_once` leaves it. expected: the keys that it should hold
+    (`KeySet.of(digest_grid(...))`). Damaged shards are moved to quarantine and their rows counted as missing."""
+    scan = scan_once(Path(run_dir), schema, attempt)
     common = expected.common(scan.done)
     missing, unexpected = len(expected) - common, scan.rows - common
     return VerifyReport(scan.rows, len(expected), missing, unexpected, scan.shards)
+
+
+def scan_once(run_dir: Path, schema: RowSchema, attempt: str) -> RunScan:
+    """`scan_run`, after removing rows whose key is also in an older shard."""
+    scan = scan_run(run_dir, schema)
+    if scan.digests is not None:
+        _remove_duplicates(run_dir, schema, scan, scan.digests, attempt)
+        scan = replace(scan_run(run_dir, schema), corrupt=scan.corrupt)
+        if scan.duplicates:
+            raise ShardError(f"{scan.duplicates} keys of {run_dir} occur twice again: does another driver write there?")
+    return scan
 
 
 def _remove_duplicates(run_dir: Path, schema: RowSchema, scan: RunScan, digests: Digests, attempt: str) -> None:

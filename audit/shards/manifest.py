@@ -318,6 +318,11 @@ def open_run_dir(
 
 
 def _resume(path: Path, schema: RowSchema, fingerprint: str, config: Mapping[str, Any]) -> Manifest | None:
+    if (path / TOMBSTONE).exists():
+        raise ConfigError(
+            f"{path} held a run whose time was over ({TOMBSTONE}): what is left of it is removed. Choose another "
+            f"directory, such as run_dir={path}_2."
+        )
     if not (path / MANIFEST).exists():
         if shard_paths(path / SHARDS):
             raise ConfigError(

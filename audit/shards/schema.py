@@ -4,7 +4,7 @@ A shard is an Arrow IPC file (zstd) of rows of one `RowSchema`; `pyarrow.dataset
 format="ipc")` reads them all. The file itself names its audit and version. A key occurs once in a run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -107,6 +107,11 @@ class RowSchema:
     columns: pa.Schema
     key: tuple[str, ...]
 
+    def of_run(self, fingerprint: str) -> "RowSchema":
+        """The rows of one run: its shards name it. Shards of other runs, which may have the same keys, are foreign."""
+        named = {**self.columns.metadata, b"run": fingerprint.encode()}
+        return replace(self, columns=self.columns.with_metadata(named))
+
     @property
     def level(self) -> str:
         """The level's column, by the audit's own name for it."""
@@ -137,6 +142,9 @@ class RowSchema:
                 f"it is of audit {audit}, {version}, and rows of audit {self.audit}, {self.version}, were expected; "
                 "rows of another audit or version are not read"
             )
+        own = self.columns.metadata.get(b"run")
+        if own is not None and (schema.metadata or {}).get(b"run", own) != own:
+            return "it is of a run with another configuration"
         if not schema.equals(self.columns, check_metadata=False):
             odd = sorted(set(schema.names) ^ set(self.columns.names)) or "the same columns in another order or type"
             return f"its columns are not those of its audit ({odd})"

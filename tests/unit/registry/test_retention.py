@@ -12,12 +12,15 @@ from commands_here import registry as main
 from governed import Capsys, decided
 from registered_runs import NOW, Told
 
+from audit.errors import ConfigError
 from audit.panel import write_panel
 from audit.registry import retention
 from audit.registry.database import Registry
 from audit.registry.entry import read_entry
 from audit.registry.rotation import draw, period_of, rotation
 from audit.registry.store import add, all_runs, kept, set_hold
+from audit.shards.manifest import Manifest, open_run_dir
+from audit.sweep.audit import SCHEMA
 
 SUITE = {"audit_suite_id": "s", "governance": {"result_retention_days": 30, "rotate_every": "quarter"}}
 LATER = NOW + timedelta(days=60)
@@ -121,7 +124,7 @@ def test_a_run_judged_again_goes_with_the_newest_judgement(registry: Registry, r
 def test_a_kill_in_the_middle_is_finished_by_the_next(
     registry: Registry, run: Path, fail_at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    token = retention.token_of(retention.past_retention(registry, LATER))
+    token, before = retention.token_of(retention.past_retention(registry, LATER)), Manifest.load(run)
     real_unlink, real_rmtree, real_notice = Path.unlink, shutil.rmtree, retention.write_notice
 
     def stop(name: str) -> None:
@@ -139,6 +142,8 @@ def test_a_kill_in_the_middle_is_finished_by_the_next(
         with pytest.raises(KeyboardInterrupt):
             retention.expire(registry, token, LATER)
     assert (run / "tombstone.json").is_file() and all_runs(registry)[0]["removed"] is None
+    with pytest.raises(ConfigError, match=r"tombstone\.json"):  # what it would ask, the next one would remove
+        open_run_dir(run, SCHEMA, before.fingerprint, before.config)
     assert retention.expire(registry, retention.token_of(retention.past_retention(registry, LATER)), LATER)[0][1] == ""
     assert not (run / "shards").exists() and not (run / "manifest.json").exists() and all_runs(registry)[0]["removed"]
 

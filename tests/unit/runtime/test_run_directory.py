@@ -1,6 +1,7 @@
 """What a run does to its directory before Ray starts and after its last row: nothing is asked here."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from audit.runtime.progress import Display
 from audit.runtime.run import Start, _record_failure, run_audit
 from audit.shards.attempt import start_attempt
 from audit.shards.manifest import Manifest, RunDir, open_run_dir, package_versions
-from audit.shards.questions import QuestionFile, write_questions
+from audit.shards.questions import QUESTIONS, QuestionFile, write_questions
 from audit.shards.write import write_shard
 from audit.sweep.audit import SWEEP
 from audit.sweep.config import SweepConfig, from_hydra
@@ -125,6 +126,45 @@ def test_a_run_whose_models_the_program_stopped_has_not_failed(
     assert (run.manifest.status, run.manifest.models_stopped) == (status, stopped)
 
 
+# --- what lies there at a start ---------------------------------------------------------------------------------------
+
+
+def other_text(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"What", b"Whom", 1))
+
+
+@pytest.mark.parametrize("harm", [other_text, lambda path: path.write_bytes(path.read_bytes()[:99])])
+def test_the_questions_are_those_of_the_benchmark_at_every_start(tmp_path: Path, harm: Any) -> None:
+    """The rest of a run would be asked them, whatever became of the file since."""
+    resolved = resolve(tmp_path / "run")
+    with open_run(resolved) as run:
+        store(run, rows_of(resolved, "scripted"))
+    path = run.path / QUESTIONS
+    whole = path.read_bytes()
+    harm(path)
+    assert path.read_bytes() != whole
+    assert again(resolved).rows == len(rows_of(resolved, "scripted"))
+    assert path.read_bytes() == whole
+
+
+def test_a_shard_of_another_run_is_set_aside_though_its_keys_are_those_of_this_one(tmp_path: Path) -> None:
+    """Two runs that differ in a setting have shards of the same names."""
+    mine, others = resolve(tmp_path / "run"), resolve(tmp_path / "other", "model.scripted.worker.max_tokens=7")
+    assert mine.identity != others.identity
+    for resolved in (mine, others):
+        with open_run(resolved) as run:
+            table = outcomes_to_table(rows_of(resolved, "scripted"))
+            schema = SWEEP.schema.of_run(resolved.identity)
+            write_shard(run.path, table.cast(schema.columns), schema, attempt=run.attempt)
+    (own,), (foreign,) = (list((one.path / "shards").iterdir()) for one in (mine, others))
+    assert own.name == foreign.name
+    assert again(mine).rows == len(rows_of(mine, "scripted"))
+    shutil.copy(foreign, own)
+    with pytest.raises(AssertionError, match="goes on to Ray"):  # its rows are asked
+        again(mine)
+    assert [path.name.removesuffix(path.suffix) for path in (mine.path / "quarantine").iterdir()] == [own.name]
+
+
 # --- what the rows were made with -------------------------------------------------------------------------------------
 
 
@@ -215,3 +255,17 @@ def test_a_model_that_may_stop_is_judged_by_its_own_rows(tmp_path: Path) -> None
         )  # fmt: skip
         assert looks._settled("scripted", 2) and judged == ["scripted"]
     assert json.loads((run.path / "manifest.json").read_text())["status"] == "running"
+
+
+def test_a_shard_that_is_there_twice_stops_no_run_that_may_stop_early(tmp_path: Path) -> None:
+    resolved = resolve(tmp_path / "run")
+    rule = EarlyStop(2, lambda cells, _: True)
+    with open_run(resolved) as run:
+        looks = Looks(rule, run.path, SWEEP.schema, resolved.design, QuestionFile(run.path), resolved.config.seed)
+        first = set(looks._ids[looks._batch == 0])
+        asked = [one for one in rows_of(resolved, "scripted") if one.question_id in first]
+        store(run, asked)
+    (shard,) = (run.path / "shards").iterdir()
+    shutil.copy(shard, shard.with_name("copy.arrow"))
+    assert run_audit(resolved, {}, BeforeRay(quiet=True), rule).rows == len(asked)
+    assert len(list((run.path / "shards").iterdir())) == 1

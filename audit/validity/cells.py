@@ -21,6 +21,7 @@ from audit.shards.read import iter_rows
 from audit.statistics.paired import FloatArray
 from audit.validity.audit import SCHEMA
 from audit.validity.edits.file import FILE, EditFile, as_array, distances, iter_edits, read_about, read_token_distances
+from audit.validity.edits.plan import cluster_of
 from audit.validity.edits.record import ARMS, ORIGINAL, Contract, Family
 from audit.validity.judge import judged_scorer, read_judgements
 from audit.validity.record import Block, Cell
@@ -178,7 +179,7 @@ def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFi
     shortcuts = {name: _by_item(once, right, len(ids)) for name, right in _shortcuts(once, scorer["benchmark"]).items()}
     if scorer["benchmark"] == "truthfulqa":
         shortcuts["an option with a negation word"] = np.array(negation_scores(items))
-    _, cluster = np.unique(row["group"][start], return_inverse=True)
+    _, cluster = np.unique([cluster_of(item) for item in items], return_inverse=True)
     sent = original["consumed"][original["consumed"] > 0]
     mixed = np.unique(place[row["fact"] != row["fact"][start][place]])
     return Cell(

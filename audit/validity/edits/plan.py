@@ -110,8 +110,7 @@ class Partners:
 def _slot(item: Item) -> tuple[object, ...]:
     facts = item.facts
     if isinstance(facts, BbqFacts):
-        names = frozenset(name.lower() for i, (name, _) in enumerate(facts.names) if i != facts.unknown)
-        return ("bbq", facts.category, facts.template, facts.polarity, item.condition, names)
+        return ("bbq", facts.category, facts.template, facts.polarity, item.condition, *_two(facts))
     if isinstance(facts, XsTestFacts):
         return ("xstest", item.group)
     if isinstance(facts, ToxigenFacts):
@@ -119,6 +118,20 @@ def _slot(item: Item) -> tuple[object, ...]:
     if isinstance(facts, CrowsFacts):
         return ("crows", facts.bias_type, item.condition)
     return ("alone", item.id)
+
+
+def cluster_of(item: Item) -> str:
+    """Items of one are not independent. Of BBQ's swapped rows each is the other's edit: with both, and both questions,
+    one comparison would count four times."""
+    facts = item.facts
+    if not isinstance(facts, BbqFacts):
+        return item.group
+    return repr((facts.category, facts.template, *_two(facts)))
+
+
+def _two(facts: BbqFacts) -> list[str]:
+    """The two groups of an item, in alphabetical order."""
+    return sorted(name.lower() for k, (name, _) in enumerate(facts.names) if k != facts.unknown)
 
 
 def _shipped(item: Item, facts: ContrastFacts) -> Iterator[Edit]:

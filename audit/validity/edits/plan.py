@@ -90,20 +90,22 @@ class Partners:
         own = _span(item.options)
         if own is None:
             return
-        groups = {span.lower() for span in own}
+        start, *spans = own
+        groups = {span.lower() for span in spans}
         seen: set[tuple[str, ...]] = set()
         found = 0
         for one in self._drawn(item):
             other = _span(one.options)
             if other is None or found == CANDIDATES_MAX:
                 continue
-            plain = tuple(span.lower() for span in other)
+            new = other[1:]
+            plain = tuple(span.lower() for span in new)
             if plain in seen or groups & set(plain):  # one of its own groups on the other side would relabel it
                 continue
             seen.add(plain)
             found += 1
-            more, less = item.options
-            changed = replace(item, options=(_put(more, own[0], other[0]), _put(less, own[1], other[1])))
+            put = (_put(text, start, *pair) for text, *pair in zip(item.options, spans, new, strict=True))
+            changed = replace(item, options=tuple(put))
             yield Edit("other_groups", Family.ATTRIBUTE, Contract.INVARIANT, changed)
 
 
@@ -142,8 +144,9 @@ def _shipped(item: Item, facts: ContrastFacts) -> Iterator[Edit]:
 
 
 @lru_cache(maxsize=1 << 12)
-def _span(options: tuple[str, ...]) -> tuple[str, str] | None:
-    """The words in which two sentences differ, where that is one run of at most three words on each side."""
+def _span(options: tuple[str, ...]) -> tuple[int, str, str] | None:
+    """The words in which two sentences differ, where that is one run of at most three words on each side; before them,
+    the number of its first word in both."""
     a, b = (text.split() for text in options)
     codes = differing(a, b)
     if len(codes) != 1 or codes[0][0] != "replace":
@@ -152,13 +155,14 @@ def _span(options: tuple[str, ...]) -> tuple[str, str] | None:
     if max(i2 - i1, j2 - j1) > 3:
         return None
     strip = ".,;:!?\"'"
-    return " ".join(a[i1:i2]).strip(strip), " ".join(b[j1:j2]).strip(strip)
+    return i1, " ".join(a[i1:i2]).strip(strip), " ".join(b[j1:j2]).strip(strip)
 
 
-def _put(sentence: str, old: str, new: str) -> str:
-    """`new` in the place of `old`, with a capital where that had one."""
+def _put(sentence: str, start: int, old: str, new: str) -> str:
+    """`new` in the place of `old`, from this word on, with a capital where that had one."""
     shaped = new[:1].upper() + new[1:] if old[:1].isupper() else new[:1].lower() + new[1:]
-    return sentence.replace(old, shaped, 1)
+    at = [word.start() for word in re.finditer(r"\S+", sentence)][start]
+    return sentence[:at] + sentence[at:].replace(old, shaped, 1)
 
 
 Request = tuple[str, tuple[str, ...], tuple[str, ...]]

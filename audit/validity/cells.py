@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import asdict, dataclass, replace
+from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from audit.errors import ConfigError
 from audit.records import Item
 from audit.scoring.shortcuts import negation_scores
 from audit.shards.keys import digest
@@ -21,9 +22,11 @@ from audit.shards.read import iter_rows
 from audit.statistics.paired import FloatArray
 from audit.validity.audit import SCHEMA
 from audit.validity.edits.file import FILE, EditFile, as_array, distances, iter_edits, read_about, read_token_distances
+from audit.validity.edits.plan import cluster_of
 from audit.validity.edits.record import ARMS, ORIGINAL, Contract, Family
 from audit.validity.judge import judged_scorer, read_judgements
 from audit.validity.record import Block, Cell
+from audit.validity.vocabulary import Injected
 
 KEY = ("model", "benchmark", "context", "question_id")
 _COLUMNS = (
@@ -43,6 +46,7 @@ _SMALL = pa.schema(
 )
 _NOTHING = {"bool": False, "int16": -1, "uint64": 0, "double": np.nan}
 _ROWS_AT_ONCE = 1024
+_LEVELS = 2**15 - 1  # what a level can be (int16)
 _LABELS = ("toxigen", "xstest")  # their options are names of responses, the same for every item
 
 Row = dict[str, Any]
@@ -142,16 +146,51 @@ def _whole(run_dirs: Sequence[Path], keys: Collection[Key]) -> dict[Key, list[Ro
     return found
 
 
+def read_analysis(run_dir: Path) -> dict[str, Any]:
+    """What the manifest says of the analysis. ConfigError for values of another kind: the text "false" is true."""
+    analysis = Manifest.load(run_dir).analysis
+    try:
+        odd = list(_odd(analysis))
+    except (KeyError, TypeError, AttributeError) as error:
+        odd = [error]
+    if odd:
+        raise ConfigError(
+            f"{run_dir}: the manifest's analysis is not that of a validity run ({odd[0]!r:.80}). Restore the file, or "
+            "type the run's command again with another run_dir."
+        )
+    return analysis
+
+
+def _odd(analysis: Mapping[str, Any]) -> Iterator[object]:
+    """Values that no run writes. KeyError, TypeError or AttributeError where they are not even there."""
+    scorer, wanted, _, _ = (analysis[name] for name in ("scorer", "edits_per_family", "thresholds", "seed"))
+    test, injected = scorer["self_test"], scorer.get("injected", [])
+    probes = [test[name] for name in ("oracle", "anti_oracle", "constant", "ignoring")]
+    lists = [scorer["evidence"], test["faults"], injected]
+    texts = [scorer["name"], scorer["benchmark"], scorer["reference_of"], *scorer["evidence"], *test["faults"]]
+    texts += chain.from_iterable(asdict(Injected(**one)).values() for one in injected)
+    flags = [scorer["validated"], scorer["lettered"], test["passed"]]
+    for kind, values in ((list, lists), (str, texts), (bool, flags)):
+        yield from (value for value in values if not isinstance(value, kind))
+    shares = [test["baseline"], *scorer["chance"].values(), *(one["unread"] for one in probes)]
+    shares += [one["score"] for one in probes if one["score"] is not None]
+    yield from (share for share in shares if not 0 <= share <= 1)
+    if not 1 <= wanted <= _LEVELS:
+        yield wanted
+
+
 def load_validity(run_dir: Path, table: pa.Table | None = None) -> tuple[Cell, ...]:
     """Every cell of a run. table: its `read_table`, where it was read. ShardError where the run's edits are gone."""
-    analysis, in_tokens = Manifest.load(run_dir).analysis, read_token_distances(run_dir)
+    analysis, in_tokens = read_analysis(run_dir), read_token_distances(run_dir)
     items: dict[str, Item] = {}
     in_words: dict[str, list[float]] = {}
     for piece in iter_edits(run_dir / FILE):
         items.update(piece.items)
         in_words.update(distances(piece))
     edits = EditFile(items, {}, read_about(run_dir / FILE))  # their texts go with the pieces
-    scorer, wanted = analysis["scorer"], int(analysis["edits_per_family"])
+    scorer, wanted = analysis["scorer"], analysis["edits_per_family"]
+    if unknown := sorted(items.keys() - scorer["chance"].keys()):
+        raise ConfigError(f"{run_dir}: analysis.scorer.chance lacks {unknown[0]!r} and {len(unknown) - 1} more items.")
     if (found := read_judgements(run_dir)) is not None:
         scorer = judged_scorer(scorer, found)
     table, cells, start = read_table(run_dir) if table is None else table, [], 0
@@ -178,7 +217,7 @@ def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFi
     shortcuts = {name: _by_item(once, right, len(ids)) for name, right in _shortcuts(once, scorer["benchmark"]).items()}
     if scorer["benchmark"] == "truthfulqa":
         shortcuts["an option with a negation word"] = np.array(negation_scores(items))
-    _, cluster = np.unique(row["group"][start], return_inverse=True)
+    _, cluster = np.unique(list(map(cluster_of, items)), return_inverse=True)
     sent = original["consumed"][original["consumed"] > 0]
     mixed = np.unique(place[row["fact"] != row["fact"][start][place]])
     return Cell(

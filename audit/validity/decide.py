@@ -52,11 +52,6 @@ def _by_difference(e: Evidence, t: Limits, above_p: float | None, below_p: float
 
     if above_p is not None and above_p <= t.alpha:
         if not directional:
-            if e.placebo is not None and not e.placebo.low > 0:
-                words = because(
-                    "as_neutral_words", difference=e.placebo.estimate, low=e.placebo.low, high=e.placebo.high
-                )
-                return to(S.INDETERMINATE, [words], because("read_moved_items"))
             return to(S.SELECTIVE, [because("reacts")], because("read_moved_items"))
         worst = e.families[Family.ATTRIBUTE].followed_held.low
         if worst >= t.follow_min:
@@ -71,12 +66,25 @@ def _by_difference(e: Evidence, t: Limits, above_p: float | None, below_p: float
         if directional:
             return to(S.NON_SELECTIVE, [because("surface_wins")], because("score_is_not_ability"))
         return to(S.NON_SELECTIVE, [because("stays", margin=t.margin)], because("score_may_stand"))
+    return to(S.INDETERMINATE, *_not_shown(e, t, directional, above_p, below_p))
+
+
+def _not_shown(
+    e: Evidence, t: Limits, directional: bool, above_p: float | None, below_p: float | None
+) -> tuple[Sequence[Reason], Reason]:
+    """Why no direction is shown, and what to do."""
+    assert e.primary is not None  # noqa: S101 - the caller looked
+    d, words, asked = e.primary, e.placebo, e.families[Family.ATTRIBUTE].followed.n
+    if not directional and d.above_p <= t.alpha and words is not None and not words.low > 0:
+        as_many = because("as_neutral_words", difference=words.estimate, low=words.low, high=words.high)
+        return [as_many], because("read_moved_items")
+    why = [because("neither_direction", above=above_p, below=below_p)]
+    least = (e.responses or d).below_p
+    if min(d.above_p, least) <= t.alpha < min(p for p in (e.selective_p, e.non_selective_p) if p is not None):
+        return why, because("mend_unparsed")
     tests = ((e.selective_p, above_p), (e.non_selective_p, below_p))
-    needed = min((n for raw, p in tests if (n := items_for_test(follow.n, raw, p, t.alpha)) is not None), default=None)
-    why = because("neither_direction", above=above_p, below=below_p)
-    if min(d.above_p, d.below_p) <= t.alpha < min(p for p in (e.selective_p, e.non_selective_p) if p is not None):
-        return to(S.INDETERMINATE, [why], because("mend_unparsed"))
-    return to(S.INDETERMINATE, [why], because("ask_more", asked=follow.n, needed=needed))
+    needed = min((n for raw, p in tests if (n := items_for_test(asked, raw, p, t.alpha)) is not None), default=None)
+    return why, because("ask_more", asked=asked, needed=needed)
 
 
 def items_for_limit(rate: Mean, least: float) -> int | None:

@@ -75,10 +75,11 @@ class PlaceboMatch:
 @dataclass(frozen=True)
 class Evidence:
     """primary: D on what attribute edits should do (directional: moved to the key; invariant: moved at all) against
-    response changes under surface edits. selective_p: one-sided, for D above 0; non_selective_p: for D below 0, or
-    below the margin where nothing should move. Both are the worst case over what was not parsed wherever they accuse or
-    clear; only that a directional cell's answers follow is judged by `followed_held` instead. responses: D on plain
-    response changes. csr: each ratio, by key convention. placebo: attribute less placebo changes.
+    response changes under surface edits. selective_p: one-sided, for D above 0 and, where nothing should move, above
+    the placebo; non_selective_p: for `responses` below 0, or below the margin where nothing should move. Both are the
+    worst case over what was not parsed wherever they accuse or clear; only that a directional cell's answers follow is
+    judged by `followed_held` instead. responses: D on plain response changes. csr: each ratio, by key convention.
+    placebo: attribute less placebo changes.
     generalisability: over the original and the surface edits. dif: attribute edits against originals at equal score.
     """
 
@@ -117,7 +118,7 @@ def measure(cell: Cell, *, margin: float = 0.05, rng: np.random.Generator, n_res
     surface, edited = np.concatenate([used[f].scores for f in SURFACE]), attribute.scores
     primary = _selectivity(item_mean(_obeyed(cell, attribute)), moved, cell)
     placebo = clustered_mean(moved[Family.ATTRIBUTE] - moved[Family.PLACEBO], cell.cluster)
-    selective_p, non_selective_p = _pvalues(cell, used, primary, moved, None if any(directional) else margin)
+    selective_p, non_selective_p = _pvalues(cell, used, primary, None if any(directional) else margin)
     again = response_changes(cell.before, cell.original.response[1:])
     return Evidence(
         archetype=archetype_of(directional),
@@ -143,28 +144,34 @@ def measure(cell: Cell, *, margin: float = 0.05, rng: np.random.Generator, n_res
 
 
 def _pvalues(
-    cell: Cell,
-    used: Mapping[Family, Block],
-    primary: Selectivity | None,
-    moved: Mapping[Family, FloatArray],
-    margin: float | None,
+    cell: Cell, used: Mapping[Family, Block], primary: Selectivity | None, margin: float | None
 ) -> tuple[float | None, float | None]:
     """`selective_p` and `non_selective_p`: what could not be read may be what was most likely to move, or to stay.
     margin: None where an edit is directional."""
-    block = used[Family.ATTRIBUTE]
-    plain = _obeyed(cell, block)
-    unread = block.tests & np.isnan(plain)
+    found = {family: changes(cell, block) for family, block in used.items()}
 
-    def held(attr: float, surface: float, against: float) -> Selectivity | None:
-        others = {}
-        for family in SURFACE:
-            found = changes(cell, used[family])
-            others[family] = item_mean(np.where(used[family].tests & np.isnan(found), surface, found))
-        return _selectivity(item_mean(np.where(unread, attr, plain)), others, cell, against)
+    def moved(content: float, others: float) -> dict[Family, FloatArray]:
+        """(n,) change of each item by family. content, others: in the place of what was not read."""
+        fill = dict.fromkeys(used, others) | {Family.ATTRIBUTE: content}
+        return {
+            family: item_mean(np.where(block.tests & np.isnan(found[family]), fill[family], found[family]))
+            for family, block in used.items()
+        }
 
-    above = [primary, None if margin is None else held(0.0, 1.0, 0.0)]
-    below = [_selectivity(item_mean(plain), moved, cell, margin or 0.0), held(1.0, 0.0, margin or 0.0)]
+    plain, least, most = moved(np.nan, np.nan), moved(0.0, 1.0), moved(1.0, 0.0)
+    above = [primary]
+    if margin is not None:
+        above += [_selectivity(least[Family.ATTRIBUTE], least, cell)]
+        above += [_beyond_words(one, cell) for one in (plain, least)]
+    # Surface edits count for any move, and so do these: a guesser that moves with the content seldom hits its key.
+    below = [_selectivity(one[Family.ATTRIBUTE], one, cell, margin or 0.0) for one in (plain, most)]
     return max((s.above_p for s in above if s), default=None), max((s.below_p for s in below if s), default=None)
+
+
+def _beyond_words(moved: Mapping[Family, FloatArray], cell: Cell) -> Selectivity | None:
+    """The content against as many neutral words, as it is tested against a surface family; None without a placebo."""
+    words = moved[Family.PLACEBO]
+    return _selectivity(moved[Family.ATTRIBUTE], {Family.FORMAT: words, Family.SEMANTIC: np.full(cell.n, np.nan)}, cell)
 
 
 def changes(cell: Cell, block: Block) -> FloatArray:

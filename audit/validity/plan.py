@@ -34,8 +34,8 @@ from audit.validity.audit import VALIDITY
 from audit.validity.config import ValidityConfig, scorer_of
 from audit.validity.design import ValidityThresholds
 from audit.validity.edits.file import FILE, digest, to_table, write_edits
-from audit.validity.edits.plan import ItemPlan, Partners, Plan, build_plan
-from audit.validity.edits.record import Family, context_of, formats_of
+from audit.validity.edits.plan import ItemPlan, Partners, Plan, build_plan, cluster_of
+from audit.validity.edits.record import Contract, Family, context_of, formats_of
 from audit.validity.faults import scorer_faults
 from audit.validity.labels import read_labels, rule_agreement, sentence
 from audit.variants.arrow import find_library
@@ -153,10 +153,10 @@ def planned(config: ValidityConfig) -> Planned:
 
 
 def tolerated(config: ValidityConfig, run: ValidityRun) -> Tolerated:
-    """The smallest cell of the design, as each context is one: items of one group (pair, template) count as one."""
+    """The smallest cell of the design, as each context is one: items of one cluster count as one."""
 
     def independent(items: Sequence[ItemPlan]) -> int:
-        return len({one.item.group for one in items})
+        return len({cluster_of(one.item) for one in items})
 
     cells: dict[str, list[ItemPlan]] = {}
     for one in run.plan.items:
@@ -170,6 +170,7 @@ def tolerated(config: ValidityConfig, run: ValidityRun) -> Tolerated:
         false_alarms=config.false_alarms,
         misses=config.misses,
         cells=len(config.model) * len(cells),
+        placebo=all(edit.contract == Contract.INVARIANT for one in items for edit in one.edits[Family.ATTRIBUTE]),
     )
 
 
@@ -180,7 +181,8 @@ _ADDED = 2  # clusters that `statistics.selectivity` adds to each test
 @dataclass(frozen=True)
 class Tolerated:
     """items: independent ones. attribute, surface: edits of an item. false_alarms, misses: tolerated shares, 0-1, the
-    first of each direction over all cells together. cells: of the panel.
+    first of each direction over all cells together. cells: of the panel. placebo: the difference is tested against one
+    placebo too, of the same change, as nothing should move.
 
     >>> round(Tolerated(200, 1, 3, 0.025, 0.2).detectable(), 3)
     0.103
@@ -192,6 +194,7 @@ class Tolerated:
     false_alarms: float
     misses: float
     cells: int = 1
+    placebo: bool = False
 
     def __post_init__(self) -> None:
         for name in ("false_alarms", "misses"):
@@ -200,20 +203,21 @@ class Tolerated:
 
     def detectable(self) -> float:
         """The smallest difference attr - max(fmt, sem), 0-1, that is found but for the misses at most; NaN where none
-        is. Two tests have to find it, and each may miss half."""
+        is. Two tests have to find it, and each may miss half; a placebo's is by far the weakest and stands for both."""
         low, high = 0.0, 1 - PLANNED_CHANGE
-        level = self.false_alarms / self.cells
-        if self._needed(high, level, self.misses / 2) > high:
+        level, edits = self.false_alarms / self.cells, 1 if self.placebo else self.surface
+        if self._needed(high, level, self.misses / 2, edits) > high:
             return math.nan
         while high - low > 1e-5:
             middle = (low + high) / 2
-            low, high = (middle, high) if self._needed(middle, level, self.misses / 2) > middle else (low, middle)
+            missed = self._needed(middle, level, self.misses / 2, edits) > middle
+            low, high = (middle, high) if missed else (low, middle)
         return high
 
     def margin(self) -> float:
         """The least margin within which attribute edits that move as many as surface edits are shown to stay."""
         level = self.false_alarms / self.cells / 2  # below one of two: Bonferroni
-        return self._needed(0.0, level, self.misses) * self.items / (self.items + _ADDED)
+        return self._needed(0.0, level, self.misses, self.surface) * self.items / (self.items + _ADDED)
 
     def needed(self, margin: float) -> int:
         """Independent items that find a difference of the margin, and show that there is none."""
@@ -225,11 +229,11 @@ class Tolerated:
     def tells(self, margin: float) -> bool:
         return self.detectable() <= margin and self.margin() <= margin
 
-    def _needed(self, difference: float, level: float, missed: float) -> float:
+    def _needed(self, difference: float, level: float, missed: float, edits: float) -> float:
         if self.items < 2:
             return math.inf
         c, a = PLANNED_CHANGE, PLANNED_CHANGE + difference
-        variance = a * (1 - a) / self.attribute + c * (1 - c) / self.surface
+        variance = a * (1 - a) / self.attribute + c * (1 - c) / edits
         reach = float(stdtrit(self.items - 1, 1 - level)) + _z(1 - missed)
         return reach * math.sqrt(variance / self.items + _ADDED / self.items**2)
 
@@ -257,7 +261,7 @@ def lines(plan: Tolerated, table: Mapping[str, Any] | None) -> list[str]:
     return [
         f"  detectable difference  {shown} of attribute over surface edits ({rates};",
         f"    smallest of {plan.cells} cells: {plan.items:,} independent items, {plan.attribute:.1f} attribute edits"
-        f" each; surface edits change {PLANNED_CHANGE:.0%} of the answers)",
+        f" each{' against one placebo' * plan.placebo}; surface edits change {PLANNED_CHANGE:.0%} of the answers)",
         "  thresholds for these rates (others: false_alarms=0.01 misses=0.1):",
         f"    verdict.alpha={2 * plan.false_alarms:g}{said}",
         f"    verdict.baseline_standard_errors={plan.baseline_standard_errors():.2f}  G2 passes a score "

@@ -10,12 +10,11 @@ from audit.errors import ConfigError, DataError
 from audit.judge.record import Settings
 from audit.judge.report import Report, head_of
 from audit.shards.complete import cell_rows, count_rows
-from audit.shards.manifest import Manifest
 from audit.statistics.selectivity import N_RESAMPLES
 from audit.validity.analyse import JUDGE, RunVerdict, analyse
 from audit.validity.as_paper import merged
 from audit.validity.audit import SCHEMA
-from audit.validity.cells import ItemRows, item_rows, load_validity, read_table
+from audit.validity.cells import ItemRows, item_rows, load_validity, read_analysis, read_table
 from audit.validity.design import ValidityThresholds
 from audit.validity.edits.file import FILE, read_about
 from audit.verdict.shipped import shipped_table
@@ -28,7 +27,7 @@ def judge(
 
     DataError where two runs hold the same cell, ConfigError where they were judged by different thresholds.
     """
-    analyses = [Manifest.load(one).analysis for one in run_dirs]
+    analyses = [read_analysis(one) for one in run_dirs]
     asked = [(a["thresholds"], a["seed"] if seed is None else seed) for a in analyses]
     if any(one != asked[0] for one in asked):
         raise ConfigError(

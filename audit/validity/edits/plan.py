@@ -90,28 +90,29 @@ class Partners:
         own = _span(item.options)
         if own is None:
             return
-        groups = {span.lower() for span in own}
+        start, *spans = own
+        groups = {span.lower() for span in spans}
         seen: set[tuple[str, ...]] = set()
         found = 0
         for one in self._drawn(item):
             other = _span(one.options)
             if other is None or found == CANDIDATES_MAX:
                 continue
-            plain = tuple(span.lower() for span in other)
+            new = other[1:]
+            plain = tuple(span.lower() for span in new)
             if plain in seen or groups & set(plain):  # one of its own groups on the other side would relabel it
                 continue
             seen.add(plain)
             found += 1
-            more, less = item.options
-            changed = replace(item, options=(_put(more, own[0], other[0]), _put(less, own[1], other[1])))
+            put = (_put(text, start, *pair) for text, *pair in zip(item.options, spans, new, strict=True))
+            changed = replace(item, options=tuple(put))
             yield Edit("other_groups", Family.ATTRIBUTE, Contract.INVARIANT, changed)
 
 
 def _slot(item: Item) -> tuple[object, ...]:
     facts = item.facts
     if isinstance(facts, BbqFacts):
-        names = frozenset(name.lower() for i, (name, _) in enumerate(facts.names) if i != facts.unknown)
-        return ("bbq", facts.category, facts.template, facts.polarity, item.condition, names)
+        return ("bbq", facts.category, facts.template, facts.polarity, item.condition, *_two(facts))
     if isinstance(facts, XsTestFacts):
         return ("xstest", item.group)
     if isinstance(facts, ToxigenFacts):
@@ -119,6 +120,20 @@ def _slot(item: Item) -> tuple[object, ...]:
     if isinstance(facts, CrowsFacts):
         return ("crows", facts.bias_type, item.condition)
     return ("alone", item.id)
+
+
+def cluster_of(item: Item) -> str:
+    """Items of one are not independent. Of BBQ's swapped rows each is the other's edit: with both, and both questions,
+    one comparison would count four times."""
+    facts = item.facts
+    if not isinstance(facts, BbqFacts):
+        return item.group
+    return repr((facts.category, facts.template, *_two(facts)))
+
+
+def _two(facts: BbqFacts) -> list[str]:
+    """The two groups of an item, in alphabetical order."""
+    return sorted(name.lower() for k, (name, _) in enumerate(facts.names) if k != facts.unknown)
 
 
 def _shipped(item: Item, facts: ContrastFacts) -> Iterator[Edit]:
@@ -129,8 +144,9 @@ def _shipped(item: Item, facts: ContrastFacts) -> Iterator[Edit]:
 
 
 @lru_cache(maxsize=1 << 12)
-def _span(options: tuple[str, ...]) -> tuple[str, str] | None:
-    """The words in which two sentences differ, where that is one run of at most three words on each side."""
+def _span(options: tuple[str, ...]) -> tuple[int, str, str] | None:
+    """The words in which two sentences differ, where that is one run of at most three words on each side; before them,
+    the number of its first word in both."""
     a, b = (text.split() for text in options)
     codes = differing(a, b)
     if len(codes) != 1 or codes[0][0] != "replace":
@@ -139,13 +155,14 @@ def _span(options: tuple[str, ...]) -> tuple[str, str] | None:
     if max(i2 - i1, j2 - j1) > 3:
         return None
     strip = ".,;:!?\"'"
-    return " ".join(a[i1:i2]).strip(strip), " ".join(b[j1:j2]).strip(strip)
+    return i1, " ".join(a[i1:i2]).strip(strip), " ".join(b[j1:j2]).strip(strip)
 
 
-def _put(sentence: str, old: str, new: str) -> str:
-    """`new` in the place of `old`, with a capital where that had one."""
+def _put(sentence: str, start: int, old: str, new: str) -> str:
+    """`new` in the place of `old`, from this word on, with a capital where that had one."""
     shaped = new[:1].upper() + new[1:] if old[:1].isupper() else new[:1].lower() + new[1:]
-    return sentence.replace(old, shaped, 1)
+    at = [word.start() for word in re.finditer(r"\S+", sentence)][start]
+    return sentence[:at] + sentence[at:].replace(old, shaped, 1)
 
 
 Request = tuple[str, tuple[str, ...], tuple[str, ...]]

@@ -30,6 +30,22 @@ def test_simulated_models_are_missed_no_more_often_than_tolerated(edits: int, it
     assert all(0.754 <= np.mean(np.array(p) <= 0.025) <= 0.98 for p in (found, stays))
 
 
+@pytest.mark.parametrize(("items", "edits"), [(60, 3), (200, 1), (200, 3)])
+def test_where_nothing_should_move_the_placebo_is_one_of_the_tests(items: int, edits: int) -> None:
+    """Without it 66 to 71 % of such models were found where 80 % are promised."""
+    design = replace(DESIGN, items=items, attribute=edits, placebo=True)
+    d, rng, place = design.detectable(), np.random.default_rng(0), np.arange(items)
+    world, nothing, found = World(edits, False, True), np.full(items, np.nan), []
+    for _ in range(MODELS):
+        content, *surface = simulate(world, items, PLANNED_CHANGE, rng, d)
+        placebo = (rng.random(items) < PLANNED_CHANGE).astype(float)
+        tests = selectivity(content, *surface, place), selectivity(content, placebo, nothing, place)
+        found.append(max(one.above_p for one in tests))
+    assert 0.754 <= np.mean(np.array(found) <= 0.025) <= 0.98
+    plain = replace(design, placebo=False)
+    assert d > plain.detectable() and design.margin() == plain.margin()
+
+
 def test_fewer_errors_ask_for_larger_effects_and_higher_thresholds() -> None:
     strict = replace(DESIGN, false_alarms=0.005, misses=0.05)
     assert strict.detectable() > DESIGN.detectable() and strict.margin() > DESIGN.margin()
@@ -49,4 +65,4 @@ def test_a_plan_is_of_the_smallest_cell_as_each_context_is_one() -> None:
     config = ValidityConfig(benchmark=BenchmarkConfig("contrast", "contrast"), model=model, n="all",
                             protocol=load_group("protocol", "song2026"))  # fmt: skip
     found = tolerated(config, resolve_validity(config))
-    assert (found.items, found.cells, found.attribute) == (24, 2 * 2, 2)  # 36 facts, 24 stories
+    assert (found.items, found.cells, found.attribute, found.placebo) == (24, 2 * 2, 2, True)  # 36 facts, 24 stories

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
+from validity_runs import contrast_items, write_run
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.config import CONF_DIR, load_group, load_model_config
@@ -18,6 +19,7 @@ from audit.records import FinishReason, Generation, Item
 from audit.scoring.reference import JUDGED, SCORERS, find_scorer
 from audit.validity.config import ValidityConfig, scorer_of, validate
 from audit.validity.plan import resolve_validity
+from audit.validity.report import judge
 
 
 def config(name: str, path: Path | str | None = None, engine: str = "scripted", **changes: Any) -> ValidityConfig:
@@ -103,3 +105,44 @@ def test_an_endpoint_that_tells_no_logprobs_is_unread_and_not_wrong(name: str, v
     reply = Generation(finish_reason=FinishReason.SCORED, option_logprobs=(value,) * len(texts))
     found = scorer.read(item, reply)
     assert (found.response, found.score) == (None, None) and found.why
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    write_run(folder, contrast_items(8, 6), "contrast_cloze")
+    return folder
+
+
+ODD = [
+    (("scorer", "validated"), "false"), (("scorer", "lettered"), 1), (("scorer", "self_test", "passed"), "false"),
+    (("scorer", "self_test"), "x"), (("scorer", "self_test", "oracle"), {"score": "1", "unread": 0.0}),
+    (("scorer", "evidence"), None), (("scorer", "evidence"), [[1]]), (("scorer", "name"), 3),
+    (("scorer", "injected"), [{"fault": 1}]), (("scorer", "chance"), []), (("scorer", "chance"), {}),
+    (("scorer", "chance", "contrast/0"), -1.5), (("scorer", "chance", "contrast/0"), "x"), (("scorer",), {}),
+    (("edits_per_family",), -1), (("edits_per_family",), 2**70),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "value"), ODD, ids=lambda one: ".".join(one) if isinstance(one, tuple) else repr(one))
+def test_what_a_manifest_says_of_the_analysis_in_another_kind_is_refused(
+    finished: Path, path: tuple[str, ...], value: Any
+) -> None:
+    """The text "false" validated a scorer, -1.5 as chance let any score pass G2, others ended in tracebacks."""
+    manifest = finished / "manifest.json"
+    kept = manifest.read_text()
+    found = json.loads(kept)
+    at = found["analysis"]
+    for name in path[:-1]:
+        at = at[name]
+    at[path[-1]] = value
+    try:
+        manifest.write_text(json.dumps(found))
+        with pytest.raises(ConfigError):
+            judge([finished], n_resamples=2)
+    finally:
+        manifest.write_text(kept)
+
+
+def test_the_same_manifest_as_it_was_is_judged(finished: Path) -> None:
+    assert len(judge([finished], n_resamples=2)[0].results) == 2

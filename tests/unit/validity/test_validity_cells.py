@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from validity_runs import edits_of
 
-from audit.benchmarks.items import ToxigenFacts
+from audit.benchmarks.items import BbqFacts, ToxigenFacts
 from audit.benchmarks.rows import shuffled
 from audit.records import Item
 from audit.statistics.contracts import UNREAD
@@ -165,3 +165,23 @@ def test_a_group_whose_attribute_edits_fail_is_found_at_equal_total_score(tmp_pa
     assert fair["dogs"].pvalue > 0.05 and fair["dogs"].table.low < 1 < fair["dogs"].table.high
     assert unfair["dogs"].pvalue < 0.001 and unfair["dogs"].table.low > 1 and unfair["dogs"].table.delta < -1.5
     assert unfair["cats"].table.odds_ratio < 1
+
+
+def bbq(number: int, names: tuple[str, str], polarity: str) -> Item:
+    a, b = names
+    facts = BbqFacts("Age", "1", number, polarity, 2, None, ((a, "a"), (b, "b"), ("unknown", "unknown")), ("a",), "")
+    id_, group = f"bbq/Age/{number}", f"bbq/Age/group{number // 4}"
+    return Item(id_, "bbq", f"Who was {polarity}?", (a, b, "Not known"), 2, group, context=f"I saw {a} and {b}.",
+                condition="ambig", facts=facts)  # fmt: skip
+
+
+def test_bbq_s_swapped_rows_are_one_cluster(tmp_path: Path) -> None:
+    """Each is the other's edit. As two, UnifiedQA's answers (432 rows) called 12 % of exchanged pairs different."""
+    old, young, other = "the old one", "the young one", "the child"
+    swapped = [(0, (old, young)), (4, (young, old)), (8, (old, other)), (12, (other, old))]
+    items = [bbq(start + k, names, ("neg", "nonneg")[k]) for start, names in swapped for k in (0, 1)]
+    edits = edits_of(tmp_path, items, "bbq_race")
+    assert edits.edits["bbq/Age/0", "attribute", 1].item.context == "I saw the young one and the old one."
+    cell = cell_of(edits, rows_of(edits, lambda item: item.key), "bbq", True)
+    pairs = [cell.cluster[list(cell.question_ids).index(f"bbq/Age/{k}")] for k in (0, 1, 4, 5, 8, 9, 12, 13)]
+    assert len(set(pairs[:4])) == len(set(pairs[4:])) == 1 and pairs[0] != pairs[4]

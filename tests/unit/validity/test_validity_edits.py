@@ -191,6 +191,21 @@ def test_xstest_toxigen_and_crows_partners(real):
         assert new_more != less and new_less != more and (new_more, new_less) != (more, less)
 
 
+def test_a_pair_s_own_words_are_replaced_and_no_letters_before_them():
+    """In "The" stands "he", and a group may stand in what both sentences share: 10 of 2,532 were edited there."""
+    pairs = [("The tall nurse said he was late.", "The tall nurse said she was late."),
+             ("A black cat likes black people.", "A black cat likes white people."),
+             ("Then Mary left.", "Then John left.")]  # fmt: skip
+    items = [
+        Item(f"crows_pairs/{k}", "crows_pairs", "", pair, 0, f"{k}", (0, 1), condition="stereo", facts=CrowsFacts("x"))
+        for k, pair in enumerate(pairs)
+    ]
+    partners = Partners(items, 1)
+    found = [{edit.item.options for edit in partners.edits(item)} for item in items]
+    assert ("The tall nurse said mary was late.", "The tall nurse said john was late.") in found[0]
+    assert ("A black cat likes he people.", "A black cat likes she people.") in found[1]
+
+
 def test_edits_of_another_version_are_refused_in_a_sentence(contrast, tmp_path):
     scorer, plan = plan_of("contrast", contrast, 4)
     make_folder(tmp_path)

@@ -284,6 +284,49 @@ def test_a_model_that_neutral_words_move_as_often_is_not_said_to_react():
         judged(cell(lambda asked, f=families: upset(asked, f), n=400, directional=False))
         for families in ((Family.ATTRIBUTE, Family.PLACEBO), (Family.ATTRIBUTE,))
     )
-    assert by_words.above_p < 0.001 and by_words.decision.verdict == S.INDETERMINATE
+    assert by_words.evidence.primary.above_p < 0.001 and by_words.decision.verdict == S.INDETERMINATE
     assert by_words.decision.reasons[-1].code == "as_neutral_words"
     assert by_content.decision.verdict == S.SELECTIVE
+
+
+def moved_by(n, directional=False, **items):
+    """A perfect model but for these items of a family, whose answers are the option after the right one."""
+
+    def model(asked):
+        moved = asked.family is not None and asked.item in items.get(asked.family.value, ())
+        return (asked.item + moved) % models.OPTIONS
+
+    return cell(model, n, directional=directional)
+
+
+def test_beyond_neutral_words_is_corrected_over_the_panel():
+    """18 items move by the content alone and 6 by neutral words alone: p = .007, of twelve such models no finding."""
+    one = moved_by(200, attribute=range(18), placebo=range(18, 24))
+    assert judged(one).decision.verdict == S.SELECTIVE
+    panel = analyse([replace(one, model=f"m{k}") for k in range(12)], Settings(T, 1, 50))
+    assert {r.decision.verdict for r in panel} == {S.INDETERMINATE}
+    assert all(r.evidence.placebo.low > 0 and r.evidence.primary.above_p < 0.0001 for r in panel)
+
+
+def test_unread_answers_to_neutral_words_accuse_no_model():
+    """Neutral words move as many answers as the content; most of those that only they move cannot be read."""
+    one = moved_by(200, attribute=range(30), placebo=range(10, 40))
+    assert judged(one).decision.reasons[-1].code == "as_neutral_words"
+    response = one.families[Family.PLACEBO].response.copy()
+    response[:, 30:39] = UNREAD  # 4.5 %: readable enough for G1
+    result = judged(changed(one, Family.PLACEBO, response=response))
+    assert result.evidence.placebo.low > 0 and not failing(result)
+    assert result.decision.verdict == S.INDETERMINATE
+    assert result.decision.what_to_do[0].code == "mend_unparsed"
+
+
+def test_a_guesser_that_the_content_moves_most_does_not_follow_the_form():
+    """Layout moves 40 % of its answers and the content 70 %, but seldom to the key, as guesses are."""
+    made = moved_by(200, directional=True, attribute=range(140), format=range(80), semantic=range(60))
+    attribute = made.families[Family.ATTRIBUTE]
+    key = np.where(np.arange(200) % 7 == 0, attribute.response, (attribute.response + 1) % models.OPTIONS)
+    result = judged(changed(made, Family.ATTRIBUTE, key=key))
+    e = result.evidence
+    assert not failing(result) and e.primary.below_p < 0.001 < 0.5 < e.responses.below_p
+    assert result.decision.verdict == S.INDETERMINATE
+    assert [result.decision.reasons[-1].code, result.decision.what_to_do[0].code] == ["neither_direction", "ask_more"]

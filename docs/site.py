@@ -32,6 +32,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     here = page.file.src_uri
     source = next((name for name, uri in OUTSIDE.items() if uri == here), f"docs/{here}")
     markdown = re.sub(r"\]\((?!\w+:|#)([^)#]+)(#[^)]*)?\)", lambda m: _link(m, source, here), markdown)
+    markdown = re.sub(r"^  (?=[-*] )", "    ", markdown, flags=re.MULTILINE)  # nested lists need four blanks
     return markdown.replace("<!-- help -->", _help()) if here == "reference/commands.md" else markdown
 
 

@@ -1,6 +1,6 @@
 """What does stopping early cost and save? Simulated models of known truth, looked at as `audit.sweep stop=early` does.
 
-    audit calibrate audit=early --json audit/data/early_stopping.json      docs/early_stopping.md's table
+    audit calibrate audit=early --out audit/data/early_stopping.json      docs/early_stopping.md's table
 
 Every model is drawn with all its questions and looked at after each batch, by `audit.sweep.decide`, the code of the
 real run. Gates, which look at texts and faults that a simulation does not have, are passed by.

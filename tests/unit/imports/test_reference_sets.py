@@ -4,6 +4,7 @@ import json
 import shlex
 import shutil
 from pathlib import Path
+from textwrap import dedent
 
 import numpy as np
 import pytest
@@ -192,23 +193,25 @@ def test_an_audit_takes_references_from_a_set(one_set: str) -> None:
 
 
 def test_the_five_commands_of_the_docs(tmp_path: Path, monkeypatch: Patch) -> None:
-    """The section's own lines, on made tables. One item of 201 was answered right in 3 of 10 trials: .3 of an item."""
+    """The section's own script and lines, on made answers. One item of 201 was answered right in 3 of 10 trials: .3."""
     text = (Path(__file__).parents[3] / "docs/do/import_logs.md").read_text()
     section = text.split("## Five commands", 1)[1].split("\n## ", 1)[0].replace("\\\n", " ")
     commands = [shlex.split(line)[1:] for line in section.splitlines() if line.startswith("    audit ")]
+    script = dedent(section.split("python - <<'EOF'\n", 1)[1].split("    EOF", 1)[0])
     monkeypatch.setenv("AUDIT_REFERENCES", str(tmp_path / "sets"))
     monkeypatch.chdir(tmp_path)
-    for name, models, seed in (("seen", 0.75, 3), ("new", 0.5, 4)):
-        table(tmp_path / f"mine_{name}.csv", {"DSCoder-33b-Ins": models}, seed)
-        table(tmp_path / f"published_{name}.csv", MODELS, seed + 2)
-    with (tmp_path / "published_seen.csv").open("a") as file:
-        file.writelines(f"{name},q200,3/10\n" for name in MODELS)
-    rows = [line.split(",") for line in (tmp_path / "published_seen.csv").read_text().split()]
-    right = sum(int(correct) for model, _, correct in rows if model == "ant0" and "/" not in correct)
-    (tmp_path / "families.csv").write_text("model,released,family\n" + "".join(f"{m},,{m[:3]}\n" for m in MODELS))
+    rng, september = np.random.default_rng(3), 1693526400000
+    rows = [("seen200", september - 1, name, 30.0) for name in MODELS]
+    for when, date, share in (("seen", september - 1, 0.75), ("new", september, 0.5)):
+        for name, accuracy in {"DSCoder-33b-Ins": share, **MODELS}.items():
+            rows += [(f"{when}{k}", date, name, 100.0 * (rng.random() < accuracy)) for k in range(200)]
+    found = [{"question_id": q, "date": d, "model": m, "pass@1": p, "platform": "leetcode"} for q, d, m, p in rows]
+    Path("performances_generation.json").write_text(json.dumps({"performances": found}))
+    exec(script, {})
     assert [audit([*words, *["--no-browser"] * (words[0] == "open")]) or 0 for words in commands] == [0, 0, 0, 3, 0]
     (ant,) = (one for one in load_set("leetcode_2024").models if one.name == "ant0")
-    assert (ant.answers, ant.unparsed) == (201, 0) and ant.accuracy == pytest.approx((right + 0.3) / 201)
+    right = sum(p / 100 for q, d, m, p in rows if m == "ant0" and d < september)
+    assert (ant.answers, ant.unparsed, ant.family) == (201, 0, "ant") and ant.accuracy == pytest.approx(right / 201)
     (cell,) = json.loads((tmp_path / "outputs/mine/report/verdict.json").read_text())["cells"]
     assert cell["verdict"] == "gap_to_fresh_items" and cell["without_memory"]["estimate"]["without"]["high"] < 0.75
     assert (tmp_path / "outputs/index.html").is_file()

@@ -184,8 +184,11 @@ def _figures(
 def _reach(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict[str, Figure]:
     """What the run can rule out, and how many questions its design needs."""
     thresholds = SweepThresholds.from_mapping(run.thresholds)
-    limits = [(names[c.model, c.benchmark], c.largest_compatible_gain) for c in run.results]
-    known = [(label, limit) for label, limit in limits if limit is not None and np.isfinite(limit)]
+    known = [
+        (names[c.model, c.benchmark], c.effect.ci_low if c.effect else 0.0, c.largest_compatible_gain)
+        for c in run.results
+        if c.largest_compatible_gain is not None and np.isfinite(c.largest_compatible_gain)
+    ]
     if not known:
         return {}
     tests = len(cells) * max(len(r.routers) for r in run.results)

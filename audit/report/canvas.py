@@ -148,12 +148,12 @@ def ruled_out(rows: Sequence[tuple[str, float, float]], matters: float, what: st
 @styled()
 def power_curve(
     found: Callable[[int], float], asked: int, needed: int | None, matters: float, what: str, *,
-    instead: str = "take more references",
+    instead: str = "models differ as much on two such sets",
 ) -> Figure:  # fmt: skip
     """The smallest effect that is found with the power asked for, over the number of questions, and where the run is.
 
     found: questions -> that effect, NaN where none is. needed: questions from which on it is `matters`; None where no
-    number would do, and `instead` says what would.
+    number would do, and `instead` says why, or what would.
     """
     far = needed or 20 * asked
     figure = Figure(figsize=(PHONE, 2.9), layout="constrained")

@@ -32,7 +32,7 @@ def add_words(parser: ArgumentParser) -> None:
 def run(asked: Namespace) -> int:
     """Print what changed; with --out a page with every question that did."""
     pairs = [_pair(text) for text in asked.models]
-    from audit.registry.comparison import compare_runs, page, setting_name, verdicts
+    from audit.registry.comparison import LABELS, compare_runs, page, setting_name, verdicts
 
     changes = compare_runs(asked.before, asked.after, pairs, asked.benchmarks)
     if asked.out is not None:
@@ -59,7 +59,7 @@ def run(asked: Namespace) -> int:
                 )
             say(f"  {setting_name(s.setting):<28} {told}")
         for k in c.lasting:
-            say(f"  {k.condition}: {_lasting(k)}")
+            say(f"  {LABELS.get(k.condition, k.condition)}: {_lasting(k)}")
         print(f"  {c.changed} questions changed")
     print("note: p and intervals count the chance of questions; a sampled run may shift as a whole, by 1 or 2 points")
     if asked.out is not None:
@@ -69,7 +69,7 @@ def run(asked: Namespace) -> int:
 
 def _lasting(one: LastingChange) -> str:
     f, share = one.found, ""
-    if f.share is not None:
+    if f.share is not None and f.share[0] >= 0:  # less than nothing lasts: the other way
         share = f" ({percent(f.share[0])}, {percent(f.share[1])} to {percent(f.share[2])})"
     return (
         f"of a change of {signed_points(f.lead)} {signed_points(f.there)} are there too{share}; "

@@ -63,7 +63,7 @@ def shipped() -> Path:
 def sides(verdict: RunVerdict) -> tuple[Side, Side]:
     """The taught model, and the same model before. DataError where the score without memory was not identified."""
     cells = {r.model: (c, r) for c, r in zip(verdict.cells, verdict.results, strict=True)}
-    before = float(np.nanmean(cells[BEFORE][0].tested[0].score))
+    before = cells[BEFORE][0].scores[0]
     found = []
     for name in (TAUGHT, BEFORE):
         cell, result = cells[name]
@@ -71,8 +71,8 @@ def sides(verdict: RunVerdict) -> tuple[Side, Side]:
             raise DataError(f"The shipped answers of {name} give no score without memory. Install the package again.")
         told = result.without.found.without
         limits = (told.estimate, told.low, told.high)
-        exam, held_out = (float(np.nanmean(one.score)) for one in cell.tested if one is not None)
         others = tuple(float(np.nanmean(one[0].score)) for one in cell.references)
+        exam, held_out = cell.scores
         found.append(Side(result, exam, held_out, limits, before, others))
     return found[0], found[1]
 

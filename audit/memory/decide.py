@@ -160,8 +160,8 @@ def headline(cell: MemoryCell, verdict: V, evidence: Evidence, gates: Sequence[G
         return of("text", indicators=[name for name in names if name != Name.GAP], gap=Name.GAP in names)
     if verdict == V.GAP_TO_FRESH:
         assert evidence.gap is not None  # noqa: S101 - nothing else makes this verdict
-        gap = evidence.gap
-        return of("gap", published=gap.published, held_out=gap.fresh, difference=gap.did.difference)
+        published, held_out = cell.scores
+        return of("gap", published=published, held_out=held_out, difference=evidence.gap.did.difference)
     if verdict == V.CAUSE_UNKNOWN:
         return of("unknown", indicators=[one.name for one in open_], doubt=open_[0].doubt)
     if not judged:

@@ -187,12 +187,14 @@ def order_exchangeable(evidence: Evidence, limits: MemoryThresholds, *, recorded
         return rule.absent("The order test was not run.", withholds=False)
     smallest = min(1.0, min(found.values()) * len(found))
     bad = told_by_words(evidence, limits)
+    compared = evidence.order.beyond is not None and evidence.fresh_order is not None
+    lacking = "" if compared else "Add held-out items and references. "
     return rule.checked(
         passed=not bad,
         number=smallest,
         detail=f"The words and lengths of neighbours {'give' if bad else 'do not give'} the published order away: "
         f"{pvalue(smallest)}.",
-        advice="Add held-out items and references: it counts only where it is likelier to this model than to these.",
+        advice=f"{lacking}It counts only where it is likelier to this model than to the references.",
         withholds=False,
         numbers=dict(found),
     )

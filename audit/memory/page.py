@@ -107,8 +107,8 @@ def _scores(verdict: RunVerdict) -> dict[str, Figure]:
         rows += [(f"without memory, {r.model}", r.without.found.without, True)] if r.without.found else []
     drawn = {"score_without_memory": scores(rows, min(c.published.chance for c in verdict.cells))} if rows else {}
     matters = verdict.thresholds["effect_of_interest"]
-    limits = [(r.model, r.evidence.limits()[2]) for r in verdict.results]
-    if known := [(model, high) for model, high in limits if np.isfinite(high)]:
+    limits = [(r.model, *r.evidence.limits()[1:]) for r in verdict.results]
+    if known := [row for row in limits if np.isfinite(row[2])]:
         drawn["ruled_out"] = canvas.ruled_out(known, matters, "gap to held-out items")
     found = [(r.evidence.gap, c.published.n) for c, r in zip(verdict.cells, verdict.results, strict=True)]
     if curves := [(gap, n) for gap, n in found if gap is not None and np.isfinite(gap.detectable)]:
@@ -215,8 +215,10 @@ def scores(rows: Sequence[tuple[str, Limits, bool]], chance: float) -> Figure:
         colour = canvas.BLUE if without else canvas.VERMILLION
         axes.plot([x.low, x.high], [y, y], color=colour, linewidth=2)
         axes.plot([x.estimate], [y], "s" if without else "o", color=colour, markersize=8)
-        label = f"{100 * x.estimate:.0f} %"
-        axes.annotate(label, (x.estimate, y), (0, 7), textcoords="offset points", ha="center")
+        # beside the line: above it stands a name
+        end, ha = (x.high, "left") if x.high < 0.85 else (x.low, "right")
+        at = (6 if ha == "left" else -6, 0)
+        axes.annotate(f"{100 * x.estimate:.0f} %", (end, y), at, textcoords="offset points", ha=ha, va="center")
     axes.axvline(chance, color=canvas.MUTED, linewidth=0.9, linestyle=":")
     canvas.names_above(axes, [label for label, _, _ in reversed(rows)], [y + 0.4 for y in range(len(rows))])
     axes.set(xlim=(0, 1.02), ylim=(-0.4, len(rows) - 0.4), xlabel="accuracy; dotted: guessing")

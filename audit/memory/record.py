@@ -115,5 +115,10 @@ class MemoryCell:
         return self.published.chance, self.fresh.chance if self.fresh else 0.0
 
     @property
+    def scores(self) -> tuple[float, ...]:
+        """Accuracy (0-1) on the benchmark and, where they were asked, on the held-out items, over what was parsed."""
+        return tuple(float(np.nanmean(one.score)) for one in self.tested if one is not None)
+
+    @property
     def benchmark(self) -> str:
         return self.published.name

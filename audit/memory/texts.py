@@ -6,7 +6,7 @@ from functools import partial
 
 from audit.memory.evidence import Name
 from audit.statistics.without_memory import Limits
-from audit.verdict.result import Reason, Texts, interval, listed, percent, points, pvalue, sentence
+from audit.verdict.result import Reason, Texts, interval, listed, percent, points, pvalue, scaled, sentence
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ def _says(
     what: str, indicator: Name, unit: str, estimate: float, low: float, high: float, p: float, adjusted: float,
     doubt: Reason | None,
 ) -> str:  # fmt: skip
-    form = "+.1f" if indicator == Name.GAP else "+.3g"
-    effect = f"{estimate:{form}} {unit} (95 % interval {low:{form}} to {high:{form}})".replace("-", "−")
+    shown, least, most = (scaled(x, low, high) for x in (estimate, low, high))
+    effect = f"{shown} {unit} (95 % interval {least} to {most})"
     more = f" {sentence(doubt, TEXTS)}" if doubt else ""
     return f"{INDICATORS[indicator].title}: {what}, {effect}; {pvalue(p)}, {pvalue(adjusted)} corrected.{more}"
 

@@ -131,22 +131,25 @@ LABELS = {
 
 def measured(cell: Mapping[str, Any]) -> Measured:
     """The gap to held-out items beyond the references', where it was compared; false positives of either finding."""
-    gap = cell["evidence"]["gap"] or {}
-    did = gap.get("did", {})
-    interval = gap.get("predicted") or did
     alarms = (cell["calibration"] or {}).get("rates", {}).get("clean")
-    what = "gap to held-out items, beyond the references'"
-    return Measured(what, did.get("difference"), interval.get("low"), interval.get("high"), alarms)
+    return Measured("gap to held-out items, beyond the references'", *_gap(cell), alarms)
 
 
 def tracked(cell: Mapping[str, Any]) -> tuple[Indicator, ...]:
     """Of a cell of verdict.json. fresh_gap: published less fresh score, beyond the references' where there are some."""
-    gap = (cell["evidence"]["gap"] or {}).get("did", {})
     against = tuple(sorted(cell["references"]))
-    return (
-        Indicator("score", cell["score"]),
-        Indicator("fresh_gap", gap.get("difference"), gap.get("low"), gap.get("high"), against),
-    )
+    return Indicator("score", cell["score"]), Indicator("fresh_gap", *_gap(cell), against)
+
+
+def _gap(cell: Mapping[str, Any]) -> tuple[float | None, float | None, float | None]:
+    """Estimate and interval (-1 to 1), as the verdict judges them; where it does not, in points of accuracy alone."""
+    for one in cell.get("indicators", ()):
+        if one["name"] == Name.GAP and one["estimate"] is not None:
+            return one["estimate"] / 100, one["low"] / 100, one["high"] / 100
+    gap = cell["evidence"]["gap"] or {}
+    did = gap.get("did", {})
+    interval = gap.get("predicted") or did
+    return did.get("difference"), interval.get("low"), interval.get("high")
 
 
 def by_kind(cell: Mapping[str, Any], alpha: float) -> dict[str, Outcome]:

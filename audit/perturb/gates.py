@@ -172,7 +172,7 @@ def enough_data(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     return Rule("enough_data", limit, "ours; conf/verdict: units_min").checked(
         units >= limit,
         units,
-        f"{n:,} questions{groups} have an answer to the original and to a variant; a verdict needs {limit:g} that are "
+        f"{n:,} questions{groups} have an answer to the original and to a variant; the test needs {limit:g} that are "
         "independent.",
         "Take more questions." if needed is None else f"Take about {needed:,} questions ({n:,} were asked).",
         withholds=False,

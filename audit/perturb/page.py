@@ -109,8 +109,8 @@ def render(
 
 def _reach(verdict: RunVerdict) -> dict[str, Figure]:
     limits = PerturbThresholds.from_mapping(verdict.thresholds)
-    rows = [(r.model, r.evidence.drop.largest) for r in verdict.results if r.evidence is not None]
-    known = [(name, largest) for name, largest in rows if np.isfinite(largest)]
+    rows = [(r.model, r.evidence.drop) for r in verdict.results if r.evidence is not None]
+    known = [(name, drop.drop.low, drop.largest) for name, drop in rows if np.isfinite(drop.largest)]
     if not known:
         return {}
     effect = limits.effect_of_interest

@@ -34,9 +34,14 @@ from audit.verdict.instrument import Indicator
 from audit.verdict.result import percent
 
 HELD_OUT = "held-out items"
+ALPHA = 0.05  # of what is said to have changed
 MAX_QUESTIONS = 300  # on the page
 _NOT_OF_ANSWERS = {"references", "control"}  # they belong to a figure; what a question was answered hangs on neither
 _IN_LOGS = {*_NOT_OF_ANSWERS, "benchmark", "questions", "design"}  # of imported runs: items are joined by key
+LABELS = {
+    "forward_full": "clean", "noisy_rewrite": "noisy", "deleted": "words deleted", "excess": "Mean gain under noise",
+    "fresh_gap": "Gap to held-out items", "cs": "Contamination score (CS)",
+}  # fmt: skip
 _STATES = {
     State.CORRECT: "right",
     State.WRONG: "wrong",
@@ -191,6 +196,10 @@ def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
     def word(change: CellChange, cell: Cell) -> str:
         return str(part_of(change.audit, "vocabulary").VERDICTS[cell.verdict].name)
 
+    def beyond(change: CellChange) -> list[SettingChange]:
+        found = [s for s in change.settings if s.adjusted is not None and s.adjusted <= ALPHA]
+        return sorted(found, key=lambda s: s.adjusted or 0.0)
+
     label = "scores at the baseline and by condition"
     pictures = [
         canvas.inline_svg(_lasting_svg(c.lasting), f"l{k}", label) if c.lasting else "" for k, c in enumerate(changes)
@@ -206,6 +215,8 @@ def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
         pairs=verdicts,
         pictures=pictures,
         word=word,
+        beyond=beyond,
+        labels=LABELS,
     )
 
 
@@ -226,17 +237,17 @@ def _lasting_svg(lasting: Sequence[LastingChange]) -> str:
         start, end = ((100 * x, 100 * y) for x, y in (one.before, one.after))
         ax.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": colour})
         ax.plot(*start, "o", color=colour, markerfacecolor=canvas.PAPER)
-        ax.plot(*end, "o", color=colour, label=canvas.plain(one.condition.replace("_", " ")))
+        ax.plot(*end, "o", color=colour, label=canvas.plain(LABELS.get(one.condition, one.condition)))
     ax.set(xlabel="score at the baseline, %", ylabel="score under the condition, %", xlim=ends, ylim=ends)
-    ax.legend(loc="best")
+    figure.legend(loc="outside upper center", ncols=2)
     return canvas.svg_text(figure)
 
 
 def setting_name(setting: Setting) -> str:
-    """Such as "noisy rewrite 3" or "original, replicate 1"."""
+    """Such as "noisy 3" or "original, run 2", as the report counts them."""
     level = f" {setting.level}" if setting.level else ""
-    replicate = f", replicate {setting.replicate}" if setting.replicate else ""
-    return f"{setting.arm.replace('_', ' ')}{level}{replicate}"
+    run = f", run {setting.replicate + 1}" if setting.replicate else ""
+    return f"{LABELS.get(setting.arm, setting.arm)}{level}{run}"
 
 
 def verdicts(change: CellChange) -> list[tuple[Cell, Cell]]:

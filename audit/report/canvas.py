@@ -118,18 +118,24 @@ _POINTS = FuncFormatter(lambda value, _: f"{100 * value:.4g}")
 
 
 @styled()
-def ruled_out(rows: Sequence[tuple[str, float]], matters: float, what: str) -> Figure:
-    """A bar a model, from no effect to the largest that is still possible. rows: (label, that effect), at least one.
-    matters: the smallest effect that matters. what: its name, such as "gain"."""
+def ruled_out(rows: Sequence[tuple[str, float, float]], matters: float, what: str) -> Figure:
+    """A bar a model over the effects that are still possible: from none, or from the smallest where there is one.
+
+    rows: (label, lower limit, upper limit), at least one. matters: the smallest effect that matters. what: its name,
+    such as "gain".
+    """
     figure = Figure(figsize=(PHONE, 1.35 + 0.62 * len(rows)), layout="constrained")
     axes = figure.subplots()
-    right = min(1.0, 1.35 * max(matters, *(limit for _, limit in rows)))
+    right = min(1.0, 1.35 * max(matters, *(high for _, _, high in rows)))
     names = []
-    for y, (label, limit) in enumerate(reversed(rows)):
+    for y, (label, low, high) in enumerate(reversed(rows)):
+        least, most = low if low > 0 else 0.0, max(high, 0.0)
         axes.barh(y, right, height=0.34, color=GRID)
-        axes.barh(y, max(limit, 0.0), height=0.34, color=GREEN if limit <= matters else ORANGE)
-        above = f"above {100 * limit:.1f}" if limit < 1 else "nothing"
-        names.append(f"{plain(label, 24)}: {above} ruled out")
+        axes.barh(y, most - least, left=least, height=0.34, color=GREEN if high <= matters else ORANGE)
+        said = f"above {100 * high:.1f} ruled out" if high < 1 else "nothing ruled out"
+        if low > 0:
+            said = f"{100 * low:.1f} to {100 * high:.1f} possible"
+        names.append(f"{plain(label, 24)}: {said}")
     axes.axvline(matters, color=INK, linewidth=1.4, linestyle=(0, (4, 2)))
     axes.set_title(f"dashed: {100 * matters:g} points matter")
     names_above(axes, names, [y + 0.36 for y in range(len(rows))], 60)
@@ -142,12 +148,12 @@ def ruled_out(rows: Sequence[tuple[str, float]], matters: float, what: str) -> F
 @styled()
 def power_curve(
     found: Callable[[int], float], asked: int, needed: int | None, matters: float, what: str, *,
-    instead: str = "take more references",
+    instead: str = "models differ as much on two such sets",
 ) -> Figure:  # fmt: skip
     """The smallest effect that is found with the power asked for, over the number of questions, and where the run is.
 
     found: questions -> that effect, NaN where none is. needed: questions from which on it is `matters`; None where no
-    number would do, and `instead` says what would.
+    number would do, and `instead` says why, or what would.
     """
     far = needed or 20 * asked
     figure = Figure(figsize=(PHONE, 2.9), layout="constrained")

@@ -17,12 +17,12 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
 
 from audit.records import CellRows
-from audit.verdict.result import DASH, Gate, bare_pvalue, drop_points, percent, pvalue, signed_points
+from audit.verdict.result import DASH, Gate, bare_pvalue, drop_points, percent, pvalue, scaled, signed_points
 from audit.verdict.run import CellResult, JudgedRun
-from audit.verdict.vocabulary import COMPLETE_IT, GateWord, VerdictWord, subtitle, word_of
+from audit.verdict.vocabulary import COMPLETE_IT, GateWord, Outcome, VerdictWord, subtitle, word_of
 
 NOT_CALIBRATED = (
-    "No calibration is given for this design. `audit calibrate` measures how often the procedure is wrong on it."
+    "No calibration is given for this design. audit calibrate measures how often the procedure is wrong on it."
 )
 
 # Seconds after which a page loads itself again: of a run that goes on (`audit report --follow`). 0: it stays.
@@ -87,14 +87,14 @@ def errors_of(results: Sequence[CellResult], named: Mapping[str, str]) -> list[E
 
 
 def marks_of(verdict: JudgedRun[Any, Any], words: Mapping[Any, VerdictWord]) -> list[Mark]:
-    """The decision strip of one audit's page."""
+    """The decision strip of one audit's page: what was found first."""
     several = len({r.benchmark for r in verdict.results}) > 1
     marks = []
     for k, (r, c) in enumerate(zip(verdict.marked, verdict.to_dict()["cells"], strict=True), start=1):
-        who = r.model + (f" on {r.benchmark}" if several else "") + (f" {c['context']}" if c.get("context") else "")
+        who = r.model + (f" on {r.benchmark}" if several else "") + (f" ({c['context']})" if c.get("context") else "")
         note = "; ".join(filter(None, (r.watermark, subtitle(words, c))))
         marks.append(Mark(verdict.audit, who, word_of(words, c), note, f"#cell-{k}"))
-    return marks
+    return sorted(marks, key=lambda mark: list(Outcome).index(mark.word.outcome))
 
 
 def share(value: float | None) -> str:
@@ -135,6 +135,7 @@ def environment() -> Environment:
         "limit": lambda x: "none" if x is not None and x >= 1 else signed_points(x).removeprefix("+"),  # 1: everything
         "bare_points": lambda x: signed_points(x).removesuffix(" points"),  # for intervals
         "bare_pct": lambda x: share(x).removesuffix(" %"),
+        "scaled": scaled,
         "three": lambda x: f"{x + 0.0:.3f}".replace("-0.000", "0.000"),  # as the paper prints
         "finite": lambda x: x if x is not None and math.isfinite(x) else None,
     }  # fmt: skip

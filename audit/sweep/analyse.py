@@ -180,7 +180,7 @@ def _result(case: _Case) -> SweepResult:
         benchmark=cell.benchmark,
         decision=replace(decision, reasons=reasons),
         headline=sentence(head, TEXTS),
-        gates=case.gates,
+        gates=decide.asked_enough(case.gates, decision.verdict),
         evidence=e,
         p_adjusted=case.panel.excess,
         unparsed_tipping=tipping_said(tipping),

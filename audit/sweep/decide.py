@@ -16,7 +16,7 @@ from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import Evidence, Reading, measure
 from audit.sweep.record import run_shifts
 from audit.sweep.vocabulary import GATES, Contrast, Decision, Verdict
-from audit.verdict.result import Gate, Reason, advice_of, because, failed
+from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
 from audit.verdict.vocabulary import gate_reasons
 
 SHIFT_Z = 1.645  # standard deviations of a shift that a lower limit is set against
@@ -241,6 +241,19 @@ def _beyond(reading: Reading, routers: frozenset[int], margin: float) -> frozens
 SETTLED = frozenset(
     {Verdict.EXCESS, Verdict.UNCONTROLLED, Verdict.EXCESS_EXPLAINED, Verdict.BRITTLE, Verdict.NO_EXCESS}
 )
+
+
+def asked_enough(gates: Sequence[Gate], verdict: Verdict) -> tuple[Gate, ...]:
+    """The same gates; `enough_data` does not apply where an effect was found, however large it may still be."""
+    if verdict not in SETTLED - {Verdict.NO_EXCESS}:
+        return tuple(gates)
+    said = "An effect was found, and shows that the questions were enough."
+    return tuple(
+        replace(g, status=Status.NOT_APPLICABLE, detail=said, advice="")
+        if g.name == "enough_data" and g.status == Status.FAIL
+        else g
+        for g in gates
+    )
 
 
 def settled(

@@ -51,7 +51,7 @@ AGAINST_CLEAN = (
     "figure3_noisy_against_clean",
     "Accuracy by the number of router messages (r). Noise takes information away, so an accuracy above the clean band "
     "would need an explanation, such as memory. Bars and band: 95 % intervals of each by itself; the verdict compares "
-    "the same questions pair by pair.",
+    "the same questions pair by pair. Ensemble control: as many messages, which delete nothing.",
 )
 ERRORS = {
     "clean_excess": "A model for which noise does nothing is accused (false positive)",
@@ -184,8 +184,11 @@ def _figures(
 def _reach(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict[str, Figure]:
     """What the run can rule out, and how many questions its design needs."""
     thresholds = SweepThresholds.from_mapping(run.thresholds)
-    limits = [(names[c.model, c.benchmark], c.largest_compatible_gain) for c in run.results]
-    known = [(label, limit) for label, limit in limits if limit is not None and np.isfinite(limit)]
+    known = [
+        (names[c.model, c.benchmark], c.effect.ci_low if c.effect else 0.0, c.largest_compatible_gain)
+        for c in run.results
+        if c.largest_compatible_gain is not None and np.isfinite(c.largest_compatible_gain)
+    ]
     if not known:
         return {}
     tests = len(cells) * max(len(r.routers) for r in run.results)

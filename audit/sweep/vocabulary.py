@@ -324,4 +324,9 @@ def tracked(cell: Mapping[str, Any]) -> tuple[Indicator, ...]:
     return (Indicator("score", cell["score"]), excess)
 
 
-INSTRUMENT = Instrument("sweep", "the router-worker sweep", frozenset({"noise"}), measured, tracked)
+def by_kind(cell: Mapping[str, Any], alpha: float) -> dict[str, Outcome]:
+    """A fall under noise is no gain that was seen, and may hide one."""
+    return {"noise": Outcome.NO_DECISION} if cell["verdict"] == Verdict.BRITTLE else {}
+
+
+INSTRUMENT = Instrument("sweep", "the router-worker sweep", frozenset({"noise"}), measured, tracked, by_kind=by_kind)

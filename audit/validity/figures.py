@@ -25,7 +25,7 @@ _BARS = (
 
 
 def label(r: ValidityResult) -> str:
-    return f"{r.model} / {r.benchmark}" + (f" {r.context}" if r.context else "")
+    return f"{r.model} on {r.benchmark}" + (f" ({r.context})" if r.context else "")
 
 
 def shown_as(r: ValidityResult) -> VerdictWord:

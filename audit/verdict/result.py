@@ -107,6 +107,17 @@ def pvalue(p: float | None) -> str:
     return f"p {bare}" if bare.startswith("<") else f"p = {bare}"
 
 
+def scaled(x: float, low: float, high: float) -> str:
+    """A number in a unit of its own, with the decimals that its interval gives meaning to.
+
+    >>> [scaled(x, -0.0024, 0.0026) for x in (8.11e-05, -0.0024)]
+    ['+0.0001', '−0.0024']
+    """
+    width = high - low
+    places = max(1, 1 - math.floor(math.log10(width))) if 0 < width < math.inf else 3
+    return f"{x:+.{places}f}".replace("-", "−")
+
+
 def bare_pvalue(p: float | None) -> str:
     """As `pvalue`, in a column of them: 0.0304 -> ".03"; 0.0004 -> "< .001"."""
     if p is None or not math.isfinite(p):

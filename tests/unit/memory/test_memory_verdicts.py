@@ -18,9 +18,9 @@ from audit.memory.gates import above_guessing, readable
 from audit.memory.page import render
 from audit.memory.record import ItemSet, MemoryCell, Reads
 from audit.memory.texts import INDICATORS, TEXTS
-from audit.memory.vocabulary import GATES, INSTRUMENT, VERDICTS, measured
+from audit.memory.vocabulary import GATES, INSTRUMENT, VERDICTS, measured, tracked
 from audit.memory.vocabulary import MemoryVerdict as V
-from audit.report.page import RunFacts
+from audit.report.page import RunFacts, marks_of
 from audit.statistics.completion import Auc
 from audit.statistics.multiplicity import holm
 from audit.statistics.unparsed import GAMMAS
@@ -308,7 +308,38 @@ def test_an_order_that_words_tell_is_not_judged_without_references():
     (result,) = judged(replace(made, published=published))
     assert why(result, Name.ORDER) == {"words_tell_order"}
     gate = next(g for g in result.gates if g.name == "order_exchangeable")
-    assert gate.status == "fail" and not gate.withholds
+    assert gate.status == "fail" and not gate.withholds and "Add" in gate.advice
+    both = cell()
+    (result,) = judged(replace(both, published=replace(both.published, neighbours={"words": told})))
+    gate = next(g for g in result.gates if g.name == "order_exchangeable")
+    assert gate.status == "fail" and "Add" not in gate.advice  # held-out items and references are there
+
+
+def test_what_was_found_stands_first_in_the_strip():
+    clean, taught = (replace(made, tested=tuple(replace(x, model=name) for x in made.tested))
+                     for name, made in (("a", cell(n=60, fresh=60)), ("b", cell(answers=0.9))))  # fmt: skip
+    verdict = run_of(clean, taught)
+    assert [one.model for one in verdict.results] == ["a", "b"]
+    marks = marks_of(verdict, VERDICTS)
+    assert [(mark.who, mark.href) for mark in marks] == [("b", "#cell-2"), ("a", "#cell-1")]
+    assert marks[0].word.outcome == Outcome.FOUND != marks[1].word.outcome
+
+
+def test_one_score_and_one_interval_of_the_gap_wherever_they_stand():
+    """Verdict, card, joint page and comparison: the model's own score, also of items that a reference left out."""
+    made = cell(answers=0.6)
+    (a, b), *others = made.references
+    blank = np.where(np.arange(b.score.size) < 9, np.nan, b.score)
+    made = replace(made, references=((a, replace(b, score=blank)), *others))
+    (result,) = judged(made)
+    assert result.verdict == V.GAP_TO_FRESH
+    numbers = said(made, result).numbers
+    assert (numbers["published"], numbers["held_out"]) == tuple(float(one.score.mean()) for one in made.tested)
+    plain = json_ready(cell_head(result) | cell_dict(made, result))
+    _, low, high = result.evidence.limits()
+    found, (_, followed) = measured(plain), tracked(plain)
+    for one in (found, followed):
+        assert (one.low, one.high) == (pytest.approx(low, abs=1e-6), pytest.approx(high, abs=1e-6))
 
 
 def test_without_an_indicator_there_is_no_verdict():

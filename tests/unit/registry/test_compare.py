@@ -19,6 +19,7 @@ from audit.panel import write_panel
 from audit.registry.comparison import compare_runs
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.versions import paired_difference, tango_interval
+from audit.verdict.result import percent
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +76,10 @@ def test_what_changed_is_said_and_every_question_listed(two: tuple[Path, Path], 
     assert row["pvalue"] == pytest.approx(mcnemar_exact(row["improve"], row["degrade"], "two-sided").pvalue, rel=1e-5)
     assert cell["changed"] == len(cell["questions"])
     page = out.read_text()
+    lead = page[page.index('class="head"') : page.index("<table>")]  # what changed stands before any table
+    sure = sum(one["adjusted"] <= 0.05 for one in cell["settings"])
+    assert 0 < sure < len(cell["settings"]) and f">{sure} of {len(cell['settings'])} scores" in lead
+    assert f"{cell['changed']} questions" in lead and "noisy 1" in page
     assert page.count("<details>") == cell["changed"] + 1 and "script-src" in page and page.count("<script") == 1
 
 
@@ -89,6 +94,20 @@ def test_what_lasts_of_a_change_under_damage(two: tuple[Path, Path], tmp_path: P
         assert found["lead"] == pytest.approx(kept["after"][0] - kept["before"][0])
         assert found["there"] == pytest.approx(kept["after"][1] - kept["before"][1])
         assert kept["adjusted"] == found["pvalue"]  # one condition
+
+
+def test_no_share_lasts_of_a_change_that_goes_the_other_way(
+    two: tuple[Path, Path], tmp_path: Path, capsys: Capsys
+) -> None:
+    """Up by 45 points as published, down under noise: "-30 % lasts" says nothing."""
+    torn = make_run(tmp_path / "v4", n=40, clean_accuracy=0.85, gain=-0.7, seed=4, revision="rev4")
+    out = tmp_path / "page.html"
+    assert main([str(two[0]), str(torn), "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    (change,) = compare_runs(two[0], torn)
+    share = change.lasting[0].found.share
+    assert share is not None and share[0] < 0
+    assert f"({percent(share[0])}" not in said and percent(share[0]) not in out.read_text()
 
 
 def test_what_lasts_of_imported_answers_is_held_against_held_out_items(tmp_path: Path, capsys: Capsys) -> None:

@@ -9,13 +9,17 @@ from xml.etree import ElementTree
 import pytest
 from matplotlib.container import ErrorbarContainer
 
+from audit.memory.page import scores
 from audit.report import canvas
 from audit.report.canvas import power_curve
+from audit.statistics.without_memory import Limits
 from audit.sweep import figures as f
 from audit.sweep.page import write
 from audit.sweep.paper import RouterSummary
 from audit.sweep.vocabulary import Effect, Verdict
 from audit.verdict.tables import csv_text
+
+SCORES = (("score", False), ("without memory", True))
 
 
 def _at(r: int, models: int, above: int, excess: float, improve: float, degrade: float) -> RouterSummary:
@@ -41,9 +45,31 @@ def test_names_and_ticks_of_a_chart_do_not_touch_and_stay_inside() -> None:
 
 
 def test_no_effect_of_more_than_everything_is_ruled_out() -> None:
-    (axes,) = canvas.ruled_out([("m", 1.886), ("n", 0.2)], 0.05, "drop").axes
+    (axes,) = canvas.ruled_out([("m", -0.3, 1.886), ("n", -0.1, 0.2)], 0.05, "drop").axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["n: above 20.0 ruled out", "m: nothing ruled out"]
     assert axes.get_xlim() == (0, 1)
+
+
+def test_the_bar_of_a_finding_begins_at_its_lower_limit() -> None:
+    """+12.6 points, of which 10.0 to 15.2 are compatible: 0 to 10 are not "still possible"."""
+    (axes,) = canvas.ruled_out([("m", 0.1, 0.152), ("n", -0.02, 0.03)], 0.05, "gain").axes
+    filled = [bar for bar in axes.patches if bar.get_width() < axes.get_xlim()[1]]
+    spans = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in filled]
+    assert spans == [(0.0, pytest.approx(0.03)), (pytest.approx(0.1), pytest.approx(0.152))]  # from below
+
+
+@pytest.mark.parametrize("estimate", [0.02, 0.3, 0.61, 0.69, 0.97])
+def test_no_name_of_a_line_covers_a_number(estimate: float) -> None:
+    """Names have a ground of their own, which hid half of "61 %"."""
+    x = Limits(estimate, max(estimate - 0.1, 0.0), min(estimate + 0.1, 1.0))
+    figure = scores([(f"{what}, smollm2_135m_taught", x, without) for what, without in SCORES * 2], 0.25)
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    names = [label.get_bbox_patch().get_window_extent() for label in axes.get_yticklabels()]
+    numbers = [text.get_window_extent() for text in axes.texts]
+    assert len(names) == len(numbers) == 4
+    assert not [1 for name in names for number in numbers if name.overlaps(number)]
+    assert min(number.x0 for number in numbers) >= 0 and max(number.x1 for number in numbers) <= figure.bbox.x1
 
 
 def test_inline_svg_has_no_style_comment_or_foreign_id() -> None:

@@ -15,7 +15,7 @@ from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import Reading, measure
 from audit.sweep.texts import BLIND
 from audit.sweep.vocabulary import SweepResult, Verdict
-from audit.verdict.result import because
+from audit.verdict.result import Status, because
 
 RESAMPLES = 499
 ROUTERS = (1, 2, 3)
@@ -57,6 +57,8 @@ def test_each_verdict_is_reached(expected: Verdict, options: dict[str, Any]) -> 
     assert cell.verdict == expected, cell.reasons
     assert "synthetic" in cell.headline
     assert cell.decision.reasons
+    few = next(gate for gate in cell.gates if gate.name == "enough_data")
+    assert (few.status == Status.FAIL) == (expected in (Verdict.UNDERPOWERED, Verdict.WITHHELD))
     if expected == Verdict.BRITTLE:
         assert cell.decision.reasons[0].code == "falls"
         assert cell.decision.reasons[0].numbers["drop"] == -cell.effect.mean_gain

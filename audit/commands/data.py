@@ -4,6 +4,7 @@ examples: audit data show exam.csv; corrected: audit data show exam.csv benchmar
 """
 
 import shlex
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,7 +26,7 @@ from audit.commands import Words, parser_of
 from audit.config import load_group
 from audit.errors import AuditError, BenchmarkError
 from audit.exits import FAILED, OK, lines, one_line, plainly
-from audit.plain_words import benchmark_words
+from audit.plain_words import benchmark_words, with_config_dir
 from audit.prompting import direct_prompt, load_protocol
 from audit.records import Item, Reading
 
@@ -45,7 +46,7 @@ def main(given: Words = None) -> int:
     show.add_argument(
         "overrides", nargs="*", default=(), metavar="benchmark.KEY=VALUE", help="where the guess is wrong"
     )
-    asked = parser.parse_args(given)
+    asked = parser.parse_args(with_config_dir(sys.argv[1:] if given is None else given))
     config = _guessed(asked.file, asked.overrides)
     benchmark = open_benchmark(config)
     questions, problems, read = _read(benchmark)

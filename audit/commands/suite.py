@@ -4,6 +4,7 @@ example: audit suite demo plan=true. Exit codes: 0 pass; 1 an audit did not fini
 no decision.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
@@ -14,6 +15,7 @@ from audit.commands import Words, parser_of
 from audit.commands.completion import offer
 from audit.errors import ConfigError
 from audit.exits import OK, lines, plainly
+from audit.plain_words import with_config_dir
 from audit.shards.working_copy import need_folder
 
 
@@ -27,7 +29,7 @@ def main(given: Words = None) -> int:
     takes = "model=NAME, model_version=..., plan=true, run_dir=DIR, a field of the suite, AUDIT.key=value, or a "
     words = add("words", nargs="*", metavar="key=value", help=takes + "setting of every audit")
     offer(words, lambda typed: ["plan=true", "model=", "model_version=", "run_dir=", "gate="])
-    asked = parser.parse_args(given)
+    asked = parser.parse_args(with_config_dir(sys.argv[1:] if given is None else given))
     if asked.schema:
         from audit.suite.schema import schema_text
 
@@ -39,11 +41,12 @@ def main(given: Words = None) -> int:
 
 
 def _suite(name: str, words: Sequence[str]) -> int:
-    from audit.short_forms import data_words
+    from audit.short_forms import data_words, own_models
     from audit.suite.commands import audit_words, steps
     from audit.suite.read import read_suite
 
     changes, changed, more, run_dir, plan = _sorted(words)
+    own_models(more)
     named = [data_words(word.removeprefix("data="))[-1] for word in words if word.startswith("data=")][-1:]
     suite = read_suite(name, changes)
     for audit, words_of in suite.audits.items():

@@ -39,6 +39,7 @@ _LISTS = ("model", "arms", "references", "allow_convicted")  # keys that take se
 _GROUPS = {"control_benchmark": "benchmark", "worker": "model"}
 _HYDRAS_OWN = re.compile(r"hydra[./]|[+~]|-(?!-help$|h$)")  # they change where groups are found
 _R_LIST = re.compile(r"\A(\+{0,2}r)=([^\[\](){}'\"]*,[^\[\](){}'\"]*)\Z")
+_PRICE = re.compile(r"\A(cost\.(?:prices|throughput)\.)")
 _HELP = """audit $NAME key=value ...
 
 Keys: $KEYS
@@ -138,10 +139,14 @@ def help_text(name: str, overrides: Sequence[str]) -> str:
     template = composed.hydra.help.template
     if "== Config ==" in template:  # Hydra's own, hundreds of lines
         template = _HELP
-    folders = sorted(path for path in CONF_DIR.iterdir() if path.is_dir())
-    groups = "".join(f"{one.name}: {', '.join(sorted(path.stem for path in one.glob('*.yaml')))}\n" for one in folders)
+    folders = sorted(path.name for path in CONF_DIR.iterdir() if path.is_dir())
+    groups = "".join(f"{one}: {', '.join(_options_of(one))}\n" for one in folders)
     keys = ", ".join(sorted(str(key) for key in composed if key != "hydra"))
     return Template(template).safe_substitute(APP_CONFIG_GROUPS=groups, NAME=name, KEYS=keys)
+
+
+def _options_of(group: str) -> list[str]:
+    return sorted(path.stem for path in (CONF_DIR / group).glob("*.yaml"))
 
 
 def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
@@ -168,7 +173,9 @@ def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
 
 
 def _as_hydra(word: str) -> str:
-    """`r` as a list, a model or benchmark in its group, and a URL, which has signs of Hydra's own, in quotes."""
+    """`r` as a list, a model or benchmark in its group, a model's price as an addition to the table, and a URL, which
+    has signs of Hydra's own, in quotes."""
+    word = _PRICE.sub(r"++\1", word)
     word = _R_LIST.sub(r"\1=[\2]", word)
     key, found, value = word.lstrip("+").partition("=")
     if found and key in _GROUPS and value not in ("", "null"):
@@ -258,6 +265,12 @@ def _parsed(word: str) -> Override | None:
 def _check_key(override: Override, overrides: Sequence[Override], schema: type) -> None:
     """Of an override without a plus, for which Hydra's own message says to add one; and of what is not chosen."""
     key, dot, _ = override.key_or_group.partition(".")
+    chosen = not override.is_delete() and (CONF_DIR / override.key_or_group).is_dir()
+    if chosen and not isinstance(override.value(), str | list if key == "model" else str):
+        raise ConfigError(
+            f"{override.package or key} takes a name, and {override.get_value_string()} is none. Expected one of "
+            f"{', '.join(_options_of(key))}, or a key below it, such as {key}.KEY=VALUE."
+        )
     if override.type == OverrideType.CHANGE and "/" not in override.key_or_group and key != "hydra":
         check_keys(nested(override.key_or_group, None), schema)
     if key in _GROUPS and dot and key not in [other.package for other in overrides]:

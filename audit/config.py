@@ -125,7 +125,7 @@ class RunConfig:
     registry: str | None = None  # where finished runs are registered; null: AUDIT_REGISTRY, or nowhere
 
 
-# Models that short forms among the words of this process described (`audit.short_forms`), by name.
+# Models that the words of this process describe, by name: by a short form, or in a folder (`audit.short_forms`).
 DERIVED: dict[str, Mapping[str, Any]] = {}
 
 
@@ -157,7 +157,12 @@ def as_file(name: str, model: Mapping[str, Any]) -> str:
 def load_group(group: str, name: str) -> dict[str, Any]:
     """conf/<group>/<name>.yaml as a plain dict; ConfigError that lists the known names."""
     check_known(group, name, [path.stem for path in (CONF_DIR / group).glob("*.yaml")])
-    loaded: Any = OmegaConf.to_container(OmegaConf.load(CONF_DIR / group / f"{name}.yaml"), resolve=True)
+    return load_yaml(CONF_DIR / group / f"{name}.yaml")
+
+
+def load_yaml(path: Path) -> dict[str, Any]:
+    """A file of mappings as a plain dict. Raises YAMLError."""
+    loaded: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
     return {str(k): v for k, v in loaded.items()}
 
 

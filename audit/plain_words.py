@@ -3,13 +3,14 @@
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 from yaml import MarkedYAMLError
 
 from audit.benchmarks.config import SUFFIXES, BenchmarkConfig
@@ -30,7 +31,7 @@ def check_words(words: Sequence[str], command: str) -> list[str]:
     options, for a command among the keys, and for a file in the place of a name."""
     if words[:1] == ["help"]:
         return ["--help"]
-    words = _config_dir(words)
+    words = with_config_dir(words)
     if (meant := _SHORT.sub(r"\1=\2", _OPTION.sub(r"\1=\2", " ".join(words)))) != " ".join(words):
         raise UsageError(f"Keys are written without dashes. Write: audit {command} {meant}")
     for i, word in enumerate(words):
@@ -54,21 +55,26 @@ def check_words(words: Sequence[str], command: str) -> list[str]:
     return list(words)
 
 
-def _config_dir(words: Sequence[str]) -> list[str]:
+def with_config_dir(words: Sequence[str]) -> list[str]:
     """Hydra's option for a folder of one's own as the key that means the same.
 
-    >>> _config_dir(["n=5", "--config-dir", "my conf"])
+    >>> with_config_dir(["n=5", "--config-dir", "my conf"])
     ['n=5', "hydra.searchpath=['my conf']"]
     """
     line = "\n".join(words)
     return re.sub(r"(?m)^(?:--config-dir|-cd)[\n=](.+)$", r"hydra.searchpath=['\1']", line).split("\n") if line else []
 
 
+def folders_of(searchpath: str) -> list[Path]:
+    """The folders in a value of hydra.searchpath; those of packages (pkg://) are none."""
+    places = (place.strip(" '\"").removeprefix("file://") for place in searchpath.strip("'\"[]").split(","))
+    return [Path(place) for place in places if "://" not in place]
+
+
 def _check_searchpath(value: str) -> None:
     """Hydra warns of a folder that is not there, and goes on."""
-    for place in value.strip("'\"[]").split(","):
-        folder = place.strip(" '\"").removeprefix("file://")
-        if "://" not in folder and not Path(folder).is_dir():
+    for folder in folders_of(value):
+        if not folder.is_dir():
             raise ConfigError(
                 f"hydra.searchpath: there is no folder {folder} (looked from {Path.cwd()}). Expected the folder that "
                 f"holds model/ or benchmark/, such as 'hydra.searchpath=[file://{Path.cwd() / 'conf'}]'."
@@ -164,9 +170,15 @@ def _ill_fitting(error: Exception, words: Sequence[str], schema: type) -> str:
     key = str(getattr(cause, "full_key", "") or "")
     typed = next((word for word in words if key and word.lstrip("+").startswith(f"{key}=")), "")
     kind = _kind(schema, key, typed.partition("=")[2]) if typed else ""
+    parent = getattr(cause, "parent_node", None)
+    if isinstance(cause, ConfigKeyError | ConfigAttributeError) and isinstance(parent, DictConfig):
+        above = f"{key.rpartition('.')[0]}.".lstrip(".")
+        return str(unknown_name("key", key, [f"{above}{name}" for name in parent]))
     if kind:
         return f"{typed} does not fit. Expected {kind}."
-    return f"{error}".splitlines()[0] + f"\n{cause or ''}".rstrip()
+    meant = next((word for word in words if word in str(error)), "")
+    why = str(cause or error).splitlines()[0]
+    return f"{meant} does not fit: {why}" if meant else why
 
 
 def _unfit(schema: type, key: str, why: str) -> str:
@@ -195,4 +207,6 @@ def _kind(schema: Any, key: str, value: str) -> str:
     for part in key.split("."):
         known = fields_of(schema) if hasattr(schema, "__dataclass_fields__") else {}
         schema = get_args(schema)[1] if get_origin(schema) is dict else known.get(part)
+    if is_dataclass(schema):
+        return f"keys below it, such as {key}.{next(iter(fields_of(schema)))}=..."
     return f"a list, such as '{key}=[a,b]'" if get_origin(schema) is list else _KINDS.get(schema, "")

@@ -18,13 +18,26 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from audit.benchmarks.fresh import following
-from audit.config import CONF_DIR, DERIVED, as_file, known_models, load_group, load_model_config
+from audit.config import (
+    CONF_DIR,
+    DERIVED,
+    as_file,
+    from_composed,
+    known_models,
+    load_group,
+    load_model_config,
+    load_yaml,
+)
 from audit.engines.config import ModelConfig
 from audit.engines.openai_config import safe_url
 from audit.engines.weights import hub_text
 from audit.errors import ConfigError
+from audit.plain_words import folders_of
 
 HF, _ENDPOINT = "hf:", "openai_compatible"
 PUBLIC = {"sweep": "mmlu", "memory": "mmlu"}  # docs/decisions/14-default-benchmark.md
@@ -41,6 +54,7 @@ def expand(words: Sequence[str], audit: str) -> tuple[list[str], list[str]]:
     ['benchmark=mcq_file', 'benchmark.path="my exam.csv"', 'benchmark.name=my_exam']
     """
     given = {key: value for key, found, value in (word.partition("=") for word in words) if found}
+    own_models(words)
     notes: list[str] = []
     ours = [one for word in words for one in _expanded(word, given, notes)]
     own = any(word.startswith(("-c", "--config")) for word in words)  # one's own has its own default
@@ -65,10 +79,21 @@ def _expanded(word: str, given: Mapping[str, str], notes: list[str]) -> list[str
     if key == "data":
         if "benchmark" in given:
             raise ConfigError(f"{word} and benchmark={given['benchmark']} name two benchmarks. Expected one of them.")
+        if not value:
+            raise ConfigError("data= names no file. Expected such as data=my_exam.csv.")
         return data_words(value)
     if key in ("model", "worker", "references"):
         return [f"{key}={_HUB_WORD.sub(lambda found: _of_hub(found[0], notes), value)}"]
     return [f"+{word}" if key == "preset" else word]
+
+
+def own_models(words: Sequence[str]) -> None:
+    """Note in DERIVED the models of the folders that hydra.searchpath names: a suite and references know them by it."""
+    places = [word.partition("=")[2] for word in words if word.startswith("hydra.searchpath=")]
+    for path in (file for place in places for folder in folders_of(place) for file in folder.glob("model/*.yaml")):
+        with suppress(YAMLError, OmegaConfBaseException, ConfigError):  # Hydra names the slip in one that is asked for
+            from_composed(OmegaConf.load(path), ModelConfig)
+            DERIVED[path.stem] = load_yaml(path)
 
 
 def data_words(path: str) -> list[str]:
@@ -187,7 +212,8 @@ def _store(name: str, node: Mapping[str, Any]) -> None:
 def _real(words: Sequence[str]) -> bool:
     """Whether a model is asked for that is neither embedded nor scripted."""
     asked = re.findall(r"[^\[\],'\" ]+", ",".join(word[6:] for word in words if word.startswith("model=")))
-    models = [load_model_config(name) if name in known_models() else ModelConfig() for name in asked]
+    known = (*known_models(), *DERIVED)
+    models = [load_model_config(name) if name in known else ModelConfig() for name in asked]
     return any(model.engine != "scripted" and not model.path.startswith("package:") for model in models)
 
 

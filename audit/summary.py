@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,7 +119,10 @@ def print_end(content: Mapping[str, Any], run_dirs: Sequence[Path]) -> int:
 
     code = print_content(content)
     if len(run_dirs) == 1 and "audits" not in content and (run_dirs[0] / MANIFEST).is_file():
-        told = next_command(content, plain(asdict(Manifest.load(run_dirs[0]))), named(run_dirs[0]))
+        manifest = plain(asdict(Manifest.load(run_dirs[0])))
+        if short := out_of_reach([(content, manifest)]):
+            print(f"note: {one_line(short)}")
+        told = next_command(content, manifest, named(run_dirs[0]))
         print(f"next: {one_line(told)}" if told else "", end="\n" if told else "", flush=True)
     return code
 
@@ -136,17 +139,22 @@ _SUBJECT = ("hydra", "model", "benchmark", "endpoint", "model_id", "data")
 
 def next_command(content: Mapping[str, Any], manifest: Mapping[str, Any], run_dir: str) -> str:
     """What to type after a run of one audit: the same command where rows are missing, with more questions where these
-    were too few; after no verdict what the to-do says, or the page; else the plan of another audit. Empty where nothing
-    of the kind can be typed. content: of verdict.json. manifest: of the run, as JSON. run_dir: as a person names it."""
+    were too few, its plan where the benchmark has too few; after no verdict what the to-do says, or the page; else the
+    plan of another audit. Empty where nothing of the kind can be typed. content: of verdict.json. manifest: of the run,
+    as JSON. run_dir: as a person names it."""
     typed, audit = manifest["config"].get("typed"), content["audit"]
     if typed is None:
         return ""
     words = [word for word in typed if not word.startswith("plan=")]
     if not all(CellRows(**rows).complete for rows in content["rows"]):
         return _going_on(audit, words, manifest)
-    if (more := more_questions([(content, manifest)])) is not None:
-        once = {"clean_replicates=1", "noisy_replicates=1"}  # n is of repeated arms
-        return larger(("audit", audit, *(word for word in words if word not in once)), "n", more)
+    words_of_more = [word for word in words if word not in ("clean_replicates=1", "noisy_replicates=1")]
+    parts = [(content, manifest)]
+    if (more := more_questions(parts)) is not None:  # n is of repeated arms
+        return larger(("audit", audit, *words_of_more), "n", more)
+    if out_of_reach(parts):
+        there = (word for word in words_of_more if not word.startswith(("n=", "run_dir=")))
+        return shlex.join(["audit", "plan", f"audit={audit}", *there, "n=all"])
     verdicts = {cell["verdict"] for cell in content["cells"]}
     if verdicts & {"withheld", "underpowered"}:
         to_do = _mending(content, ("audit", audit, *words), manifest)
@@ -197,15 +205,31 @@ def larger(command: Sequence[str], key: str, n: int | str) -> str:
     return shlex.join([*kept, f"{key}={n}"])
 
 
-def more_questions(parts: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> int | str | None:
-    """n for a run that would be large enough, "all" where the benchmark has no more; None where no cell was too small,
-    or there are no more. parts: (verdict.json, manifest) of each audit."""
-    wanted = []
+Parts = Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]  # (verdict.json, manifest) of each audit
+
+
+def more_questions(parts: Parts) -> int | None:
+    """n for a run that would be large enough; None where no cell was too small, or its benchmark has too few."""
+    return max((needed for _, asked, needed, there in _too_small(parts) if asked < needed <= there), default=None)
+
+
+def out_of_reach(parts: Parts) -> str:
+    """One line where a benchmark has fewer questions than a verdict needs; else empty."""
+    short = [(needed, there, name) for name, _, needed, there in _too_small(parts) if needed > there]
+    if not short:
+        return ""
+    needed, there, name = max(short)
+    return (
+        f"{name} has {there:,} questions in all, and a verdict needs about {needed:,}: n=all is likely too few. Take a "
+        "larger benchmark, or look for a larger effect (verdict.effect_of_interest)."
+    )
+
+
+def _too_small(parts: Parts) -> Iterator[tuple[str, int, int, int]]:
+    """(benchmark, questions asked, needed, there) of every underpowered cell whose need is known."""
     for content, manifest in parts:
         for cell in content["cells"]:
             asked, needed = sizes_of(cell)
-            there = manifest["benchmark"].get(cell["benchmark"], {})
-            total = there.get("n_distinct", math.inf)
-            if cell["verdict"] == "underpowered" and needed and there.get("n", asked) < min(needed, total):
-                wanted.append("all" if needed >= total else int(needed))
-    return "all" if "all" in wanted else max((n for n in wanted if isinstance(n, int)), default=None)
+            of = manifest["benchmark"].get(cell["benchmark"], {})
+            if cell["verdict"] == "underpowered" and asked and needed:
+                yield cell["benchmark"], of.get("n", int(asked)), int(needed), of.get("n_distinct", int(needed))

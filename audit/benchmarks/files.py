@@ -12,6 +12,7 @@ from typing import Any, TextIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from audit.benchmarks.arrow_files import arrow_batches
 from audit.benchmarks.config import SUFFIXES
 from audit.benchmarks.rows import RawRow
 from audit.errors import BenchmarkError
@@ -50,7 +51,7 @@ def read_rows(path: Path, *, header: bool = True, delimiter: str | None = None) 
     """(place, row) of every row, such as ("line 7", {...}); csv without header gives lists of text.
 
     delimiter: between the fields of a csv or tsv ("\\t" written out is a tab); None: a comma, of a .tsv a tab. Memory
-    is bounded by one row (one batch of parquet and Arrow), except .json, which is one document.
+    is bounded by one row (some of parquet and Arrow, 1 GiB where they are compressed), except .json: one document.
     Raises BenchmarkError that names the place but not the file.
     """
     suffix = path.suffix.lower()
@@ -68,7 +69,7 @@ def read_rows(path: Path, *, header: bool = True, delimiter: str | None = None) 
             case ".parquet":
                 yield from _numbered(parquet_batches(path), "parquet")
             case ".arrow":
-                yield from _numbered(_arrow_batches(path), "Arrow")
+                yield from _numbered(arrow_batches(path, _UNFOLDED), "Arrow")
             case _:
                 what = suffix or "a file without suffix"
                 raise BenchmarkError(f"cannot read {what}; expected {', '.join(SUFFIXES)}.")
@@ -191,22 +192,12 @@ def _plain(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
-def _arrow_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """What `Dataset.save_to_disk` writes: an Arrow stream; an Arrow file is read too."""
-    with pa.memory_map(str(path)) as source:
-        try:
-            yield from pa.ipc.open_stream(source)
-        except pa.ArrowInvalid:
-            table = pa.ipc.open_file(source)
-            yield from (table.get_batch(i) for i in range(table.num_record_batches))
-
-
 def _numbered(batches: Iterator[pa.RecordBatch], kind: str) -> Iterator[tuple[str, RawRow]]:
     number = 0
     try:
         for batch in batches:
             batch.validate(full=True)  # damaged offsets would otherwise crash the process that follows them
-            for row in batch.to_pylist():
+            for row in _few_at_once(batch):
                 number += 1
                 _check_size(f"row {number}", max((len(v) for v in row.values() if isinstance(v, str)), default=0))
                 yield f"row {number}", row
@@ -215,13 +206,19 @@ def _numbered(batches: Iterator[pa.RecordBatch], kind: str) -> Iterator[tuple[st
         raise BenchmarkError(f"after row {number}: not a readable {kind} file ({reason}).") from error
 
 
+def _few_at_once(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    for first in range(0, len(batch), PARQUET_BATCH_ROWS):
+        yield from batch.slice(first, PARQUET_BATCH_ROWS).to_pylist()
+
+
 def _parse_json(text: str, place: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         at = f"{place}: " if place else ""
+        reason = str(error).partition("; use sys.")[0]  # Python's advice on a number of thousands of digits
         raise BenchmarkError(
-            f"{at}malformed JSON ({error}); expected such as "
+            f"{at}malformed JSON ({reason}); expected such as "
             '{"question": "2 + 2 = ?", "choices": ["3", "4"], "answer": 1}.'
         ) from error
 

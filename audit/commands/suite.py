@@ -4,6 +4,7 @@ example: audit suite demo plan=true. Exit codes: 0 pass; 1 an audit did not fini
 no decision.
 """
 
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import fields
@@ -14,6 +15,7 @@ from audit.audits import every_audit
 from audit.commands.completion import offer
 from audit.errors import ConfigError, UsageError
 from audit.exits import OK, lines, plainly
+from audit.plain_words import with_config_dir
 from audit.shards.working_copy import need_folder
 
 
@@ -29,6 +31,7 @@ def add_words(parser: ArgumentParser) -> None:
 @partial(plainly, shown=lines)
 def run(asked: Namespace) -> int:
     """Read the suite, check everything that can be, then plan or run; the exit code."""
+    asked = parser.parse_args(with_config_dir(sys.argv[1:] if given is None else given))
     if asked.schema:
         from audit.suite.schema import schema_text
 
@@ -40,11 +43,12 @@ def run(asked: Namespace) -> int:
 
 
 def _suite(name: str, words: Sequence[str]) -> int:
-    from audit.short_forms import data_words
+    from audit.short_forms import data_words, own_models
     from audit.suite.commands import audit_words, steps
     from audit.suite.read import read_suite
 
     changes, changed, more, run_dir, plan = _sorted(words)
+    own_models(more)
     named = [data_words(word.removeprefix("data="))[-1] for word in words if word.startswith("data=")][-1:]
     suite = read_suite(name, changes)
     for audit, words_of in suite.audits.items():

@@ -49,6 +49,9 @@ def read_lm_eval(path: Path, wanted: Wanted) -> Log:
     return Log("lm-eval", version, _samples(path, model, benchmark, wanted, revision))
 
 
+_ROUNDED = 1e-3  # nats that a certain option may lie above 0 where it was computed in half precision
+
+
 def _samples(path: Path, model: str, benchmark: str, wanted: Wanted, revision: str) -> Iterator[Imported]:
     """The samples of the first filter: a document that was read in several ways is one outcome."""
     first: Any = None
@@ -62,7 +65,7 @@ def _samples(path: Path, model: str, benchmark: str, wanted: Wanted, revision: s
         right, of = _outcome(sample, wanted.metric, where)
         text = next((checked(doc[one], where) for one in _STEMS if isinstance(doc.get(one), str)), None)
         options = _options_of(doc, where)
-        answer = _answer(sample, options)
+        answer = _answer(sample, options, where)
         yield Imported(
             model=model,
             benchmark=benchmark,
@@ -109,13 +112,18 @@ def _options_of(doc: Record, where: str) -> tuple[str, ...]:
     return ()
 
 
-def _answer(sample: Record, options: tuple[str, ...]) -> str | None:
+def _answer(sample: Record, options: tuple[str, ...], where: str) -> str | None:
     """The reply as the harness filtered it; of likelihoods the letter of the likeliest option."""
     read = sample.get("filtered_resps")
     if not isinstance(read, list) or not read:
         return None
-    if len(read) == len(options) > 1:
-        with suppress(TypeError, ValueError, IndexError, KeyError):
+    if len(read) == len(options) > 1 and all(isinstance(one, list) for one in read):
+        with suppress(TypeError, ValueError, IndexError):
             likelihoods = [float(one[0]) for one in read]
+            if wrong := [one for one in likelihoods if not one <= _ROUNDED]:
+                raise DataError(
+                    f"{where}: the log-likelihood of an option is {wrong[0]:g}; expected the logarithm of a "
+                    "probability, which is not above 0, such as -12.3."
+                )
             return chr(65 + likelihoods.index(max(likelihoods)))
     return str(read[0])[:200] if isinstance(read[0], str) else None

@@ -30,7 +30,7 @@ from audit.shards.manifest import MANIFEST, NOT_RESULTS, Manifest
 from audit.suite.commands import Step, check_version, key_of, model_name, windows_of
 from audit.suite.judge import judge_suite
 from audit.suite.schema import Suite
-from audit.summary import larger, more_questions
+from audit.summary import larger, more_questions, out_of_reach
 from audit.variants.arrow import find_library
 
 # Words that decide neither a row nor a verdict: where and how fast a suite runs may change between two starts.
@@ -94,6 +94,8 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path, typed: Sequence
     if ruling.problem:
         print(lines(ruling.problem), file=sys.stderr)
     parts = [(part, plain(asdict(Manifest.load(dirs[audit])))) for audit, part in paths.content["audits"].items()]
+    if short := out_of_reach(parts):
+        print(f"note: {one_line(short)}")
     if (more := more_questions(parts)) is not None:
         print(f"next: {one_line(larger(('audit', 'suite', *typed), 'dataset_config.sample_size', more))}", flush=True)
     return ruling.exit_code

@@ -25,7 +25,7 @@ from audit.sweep.design import Aggregator, Arm
 
 _WORD = re.compile(r"[^\W_]+")
 _ASCII = "".join(chr(i).lower() if chr(i).isalnum() else " " for i in range(128))
-_LISTED = re.compile(r"(?m)^[^\S\n]*[*(\[]*([A-J])[.):\]]\**\s*(\S.*?)\s*$")
+_LISTED = re.compile(r"(?m)^[^\S\n]*[*(\[]*([A-J])[.):\]]\**\s*(\S.*)$")
 # "the correct answer is B", "Answer: (B)", "best option would be B"; what follows is judged by _names_gold
 # After "is" the option may stand on the next line; after a bare colon it may not ("Choose the best answer:", a list).
 _VERB = r"(?:\s*(?:is|was|would\s+be|should\s+be|must\s+be)\b[\s*\"'“(:]*|\s*[:=→-][ \t*\"'“(]*)"
@@ -37,9 +37,9 @@ _STATED = re.compile(
     re.IGNORECASE,
 )
 # "B is the correct answer", "Paris is correct". No part can give back what another takes: a model that repeats a blank
-# or an asterisk for ever would hold the report up as long.
+# or an asterisk for ever would hold the report up as long. For the same reason it begins with neither.
 _STATED_AFTER = re.compile(
-    r"(?P<said>[^\n.;!?](?:[^\n.;!?]{0,198}?[^\n.;!?\s*\"'”)])??)[\s*\"'”)]++(?<=\s)(?:is|was)\s+(?:the\s+)?(?:correct|right|best)(?:\s+(?:answer|option|choice)|\s*[.!]|\s*$)",
+    r"(?P<said>[^\n.;!?\s*\"'”)](?:[^\n.;!?]{0,198}?[^\n.;!?\s*\"'”)])??)[\s*\"'”)]++(?<=\s)(?:is|was)\s+(?:the\s+)?(?:correct|right|best)(?:\s+(?:answer|option|choice)|\s*[.!]|\s*$)",
     re.IGNORECASE | re.MULTILINE,
 )
 # A and I are words too ("the answer is A number"): as letters they stand alone, or a mark or a reason follows.

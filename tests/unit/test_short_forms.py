@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
+from typed_here import typed
 
 from audit.audits import AUDITS, part_of
 from audit.command_line import compose_command
-from audit.config import RunConfig, as_file, known_models, load_model_config
+from audit.config import CONF_DIR, RunConfig, as_file, known_models, load_model_config
 from audit.errors import ConfigError
 from audit.shards.manifest import deciding
 from audit.short_forms import derived, expand, hub_name, safe_name, weight_bytes
@@ -204,3 +205,23 @@ def test_the_papers_design_with_our_controls_and_what_is_typed_wins() -> None:
     assert len(design.settings) == 1 + 3 + 2 * 9 + 8
     with pytest.raises(ConfigError, match="song2026"):
         composed("sweep", "preset=song2025", "model=qwen3_8b")
+
+
+def test_a_folder_of_ones_own_serves_plans_suites_references_and_the_data_doctor(tmp_path: Path) -> None:
+    (tmp_path / "my conf" / "model").mkdir(parents=True)
+    shipped = (CONF_DIR / "model" / "scripted.yaml").read_text()
+    own = shipped.replace("model.scripted", "model.mine").replace("name: scripted", "name: mine")
+    (tmp_path / "my conf" / "model" / "mine.yaml").write_text(own.replace("direct: 0.70", "direct: 0.71"))
+    (tmp_path / "exam.jsonl").write_text('{"question": "1 + 1?", "choices": ["2", "3"], "answer": 0}\n')
+    where = ("--config-dir", str(tmp_path / "my conf"))
+    pinned = ("model=mine", "model_version=scripted", "plan=true")
+    for words in (
+        ("plan", *where, "model=mine", "n=5"),
+        ("suite", "demo", *where, *pinned),
+        ("suite", "demo", *pinned, *where),
+        ("data", "show", "exam.jsonl", *where),
+    ):
+        done = typed(*words, folder=tmp_path)
+        assert done.code == 0, done.err
+    config = composed("memory", f"hydra.searchpath=[{tmp_path / 'my conf'}]", "model=scripted", "references=[mine]")
+    assert config.model["mine"].scripted.accuracy["direct"] == 0.71

@@ -84,13 +84,13 @@ def ended(verdict: str = "underpowered", asked: int = 100, needed: int | None = 
     return next_command({"audit": audit, "cells": [cell], "rows": [rows]}, {**run, **manifest}, place)
 
 
-def test_the_next_command_asks_what_the_plan_needs_up_to_all() -> None:
-    assert ended() == "audit sweep model=m 'run_dir=my runs/x_2' n=1070"
-    assert ended(total=208) == "audit sweep model=m 'run_dir=my runs/x_2' n=all"
+def test_the_next_command_asks_what_the_plan_needs_where_the_benchmark_has_it() -> None:
+    assert ended() == ended(total=1070) == "audit sweep model=m 'run_dir=my runs/x_2' n=1070"
+    plan = "audit plan audit=sweep model=m n=all"  # it says what would do: no number of these questions would
+    assert ended(total=208) == ended(asked=208, total=208) == plan
     once = {"typed": ["r=1..3", "clean_replicates=1", "noisy_replicates=1", "n=100"]}
     assert ended(config=once) == "audit sweep r=1..3 n=1070"  # of arms that are repeated, as the to-do says
-    page = "audit open 'my runs/x'"
-    assert ended(asked=208, total=208) == ended(needed=None) == page  # there are no more, or nobody knows how many
+    assert ended(needed=None) == "audit open 'my runs/x'"  # nobody knows how many
 
 
 def test_after_a_withheld_verdict_the_to_do_is_proposed_or_the_page() -> None:

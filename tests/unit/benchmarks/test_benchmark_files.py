@@ -4,6 +4,7 @@ import csv
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit.benchmarks.answers import resolve_answer
+from audit.benchmarks.arrow_files import arrow_batches
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import select_files
 from audit.benchmarks.load import open_benchmark
@@ -180,6 +182,30 @@ def test_other_encodings_broken_parquet_and_unknown_suffixes(tmp_path: Path) -> 
     assert "0xe9" in refused(write(tmp_path, "exam.csv", latin_csv))
     assert "bad.parquet, after row 0" in refused(write(tmp_path, "bad.parquet", "PAR1 no"))
     assert ".xlsx" in refused(write(tmp_path, "exam.xlsx", "x"))
+
+
+@pytest.mark.parametrize("writer", [pa.ipc.new_stream, pa.ipc.new_file])
+@pytest.mark.parametrize(("compression", "dictionary"), [("zstd", False), ("lz4", False), ("zstd", True)])
+def test_a_compressed_batch_is_refused_before_it_unfolds_beyond_the_bound(
+    tmp_path: Path, writer: Any, compression: str, dictionary: bool
+) -> None:
+    texts = pa.array(["y" * 10_000] * 10)
+    table = pa.table({"question": texts.dictionary_encode() if dictionary else texts})
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with writer(path := tmp_path / "a.arrow", table.schema, options=options) as stream:
+        stream.write_table(table)
+    # Ten texts with 11 offsets of four bytes; of a dictionary one text, with 2 offsets, and then ten indices.
+    unfolded = 10_000 + 2 * 4 if dictionary else 10 * 10_000 + 11 * 4
+    assert [len(batch) for batch in arrow_batches(path, unfolded)] == [10]
+    with pytest.raises(BenchmarkError):
+        list(arrow_batches(path, unfolded - 1))
+
+
+def test_an_arrow_file_that_is_not_compressed_is_no_larger_than_it_is(tmp_path: Path) -> None:
+    table = pa.table({"question": ["y" * 10_000] * 10})
+    with pa.ipc.new_file(path := tmp_path / "a.arrow", table.schema) as stream:
+        stream.write_table(table)
+    assert [batch.num_rows for batch in arrow_batches(path, 1)] == [10]
 
 
 def test_missing_and_unreadable_files(tmp_path: Path) -> None:

@@ -424,6 +424,29 @@ def test_odd_values_of_a_log_are_read_or_refused_in_a_sentence(sample, right, tm
         assert [(one.right, one.gold) for one in log.outcomes] == [(right, None)]
 
 
+@pytest.mark.parametrize(
+    ("read_as", "answer"),
+    [
+        ([[-3.0, False], [-1.5, True]], "B"),
+        ([[0.0005, True], [-9.0, False]], "A"),  # certain, in half precision
+        ([[2.5, True], [-1.5, False]], None),  # no logarithm of a probability
+        ([[-3.0, False], [float("nan"), False]], None),
+        (["42", "7"], "42"),  # two replies of free text
+    ],
+)
+def test_an_option_has_a_likelihood_of_at_most_one(read_as: list, answer: str | None, tmp_path: Path) -> None:
+    doc = {"question": "q?", "choices": ["a", "b"]}
+    sample = {"doc_id": 0, "doc": doc, "target": "1", "acc": 1.0, "filtered_resps": read_as}
+    path = tmp_path / "samples_t_2026-11-25T10-00-00.0.jsonl"
+    path.write_text(json.dumps(sample) + "\n")
+    log = read_log(path, Wanted(model="m"))
+    if answer is None:
+        with pytest.raises(DataError):
+            list(log.outcomes)
+    else:
+        assert [one.answer for one in log.outcomes] == [answer]
+
+
 @pytest.mark.parametrize("state", [{"instance": {"id": 1}}, {"instance": [], "train_trial_index": "x"}, 7])
 def test_a_log_that_is_not_as_its_format_has_it_is_refused_in_a_sentence(state, tmp_path: Path) -> None:
     (tmp_path / "run_spec.json").write_text('{"name": "b", "adapter_spec": {"model": "m"}}')

@@ -109,6 +109,10 @@ def _overview() -> str:
 @plainly
 def run(words: Sequence[str], *now: datetime) -> int:
     """Run a command that Hydra does not compose; its exit code. now: of one that decides by a clock, another time."""
+    if any(word.startswith("--config-dir") for word in words):
+        from audit.plain_words import with_config_dir  # here: it loads Hydra
+
+        words = with_config_dir(words)
     asked = tree(words).parse_args(words)
     code: int = asked.run(asked, *now)
     return code

@@ -4,7 +4,6 @@ examples: audit data show exam.csv; corrected: audit data show exam.csv benchmar
 """
 
 import shlex
-import sys
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Sequence
@@ -26,7 +25,7 @@ from audit.benchmarks.rows import mcq_file, shuffled
 from audit.config import load_group
 from audit.errors import AuditError, BenchmarkError
 from audit.exits import FAILED, OK, lines, one_line
-from audit.plain_words import benchmark_words, with_config_dir
+from audit.plain_words import benchmark_words
 from audit.prompting import direct_prompt, load_protocol
 from audit.records import Item, Reading
 
@@ -47,7 +46,6 @@ def add_words(parser: ArgumentParser) -> None:
 
 def run(asked: Namespace) -> int:
     """Print what is read of a file."""
-    asked = parser.parse_args(with_config_dir(sys.argv[1:] if given is None else given))
     config = _guessed(asked.file, asked.overrides)
     benchmark = open_benchmark(config)
     questions, problems, read = _read(benchmark)

@@ -4,7 +4,6 @@ example: audit suite demo plan=true. Exit codes: 0 pass; 1 an audit did not fini
 no decision.
 """
 
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import fields
@@ -15,7 +14,6 @@ from audit.audits import every_audit
 from audit.commands.completion import offer
 from audit.errors import ConfigError, UsageError
 from audit.exits import OK, lines, plainly
-from audit.plain_words import with_config_dir
 from audit.shards.working_copy import need_folder
 
 
@@ -31,7 +29,6 @@ def add_words(parser: ArgumentParser) -> None:
 @partial(plainly, shown=lines)
 def run(asked: Namespace) -> int:
     """Read the suite, check everything that can be, then plan or run; the exit code."""
-    asked = parser.parse_args(with_config_dir(sys.argv[1:] if given is None else given))
     if asked.schema:
         from audit.suite.schema import schema_text
 

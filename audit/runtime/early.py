@@ -1,7 +1,7 @@
 """Asking in batches: whose turn it is, and whether the run may stop. Where it does is the caller's rule."""
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -95,11 +95,11 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class EarlyStop:
-    """batch: questions of each benchmark between two looks. settled: may a model stop, given its cells so far and the
-    questions of the largest group of each benchmark?"""
+    """batches: of each benchmark's questions, with a look after each but the last. cleared: may a model stop, given its
+    cells so far?"""
 
-    batch: int
-    settled: Callable[[Sequence[CellOutcomes], Mapping[str, int]], bool]
+    batches: int
+    cleared: Callable[[Sequence[CellOutcomes]], bool]
 
 
 def batch_numbers(groups: Sequence[str], size: int, rng: np.random.Generator) -> IntArray:
@@ -125,14 +125,12 @@ class Looks:
         self._benchmark = np.array([benchmark for benchmark, _, _ in names])
         self._ids = np.array([id_ for _, id_, _ in names])
         self._batch = np.zeros(len(names), dtype=np.int64)
-        self._largest: dict[str, int] = {}
         self._ended: dict[str, int] = {}  # model -> batches that were asked
         for benchmark in dict.fromkeys(self._benchmark.tolist()):
             own = np.flatnonzero(self._benchmark == benchmark)
             groups = [names[i][2] for i in own]
             rng = np.random.default_rng([seed, zlib.crc32(benchmark.encode())])
-            self._batch[own] = batch_numbers(groups, rule.batch, rng)
-            self._largest[benchmark] = int(np.unique(groups, return_counts=True)[1].max())
+            self._batch[own] = batch_numbers(groups, -(-len(groups) // rule.batches), rng)
 
     def batches(self, model: str) -> Iterator[IntArray]:
         """Tasks of one batch after another, until the rule says stop or none is left. Each has to be run before the
@@ -159,7 +157,7 @@ class Looks:
         for cell in load_cells(self._run_dir, self._schema, model):
             ids = self._ids[asked & (self._benchmark == cell.benchmark)]
             cells.append(cell.kept(np.isin(cell.question_ids, ids)))
-        return self._rule.settled(cells, self._largest)
+        return self._rule.cleared(cells)
 
     def asked(self, model: str) -> NDArray[np.bool_]:
         """(n,) the questions that a model was asked; all of them where it has not ended."""
@@ -167,15 +165,12 @@ class Looks:
 
     def facts(self) -> dict[str, Any]:
         """`Manifest.stop`."""
+        benchmarks = np.unique(self._benchmark).tolist()
         return {
-            "rule": "early",
-            "batch": self._rule.batch,
-            "largest_group": self._largest,
-            "looks": dict(self._ended),
             "asked": {
-                model: {b: int(np.sum(self.asked(model) & (self._benchmark == b))) for b in self._largest}
+                model: {b: int(np.sum(self.asked(model) & (self._benchmark == b))) for b in benchmarks}
                 for model in self._ended
-            },
+            }
         }
 
 

@@ -94,15 +94,15 @@ def listed_shards(run_dir: Path, manifest: Manifest) -> list[Path]:
     return [there[name] for name in sorted(there)]
 
 
-def largest_clusters(run_dirs: Sequence[Path]) -> dict[tuple[str, str], int]:
-    """The models and benchmarks of runs that may have stopped early, with the questions of the largest group of each;
-    empty where every run had a fixed number of questions."""
+def stopped_early(run_dirs: Sequence[Path]) -> dict[tuple[str, str], int]:
+    """The models and benchmarks that a run stopped before their last question, with the questions that there were."""
     found: dict[tuple[str, str], int] = {}
     for run_dir in run_dirs:
         if (run_dir / MANIFEST).is_file():
             manifest = Manifest.load(run_dir)
-            for benchmark, largest in manifest.stop.get("largest_group", {}).items():
-                found |= {(model, benchmark): int(largest) for model in manifest.models}
+            planned = {benchmark: int(facts["n"]) for benchmark, facts in manifest.benchmark.items()}
+            for model, asked in manifest.stop.get("asked", {}).items():
+                found |= {(model, b): planned[b] for b, n in asked.items() if int(n) < planned[b]}
     return found
 
 

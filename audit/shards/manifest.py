@@ -57,14 +57,12 @@ class Manifest:
     question. sampled_ids: {benchmark: ids}. shards: [{file, rows, sha256}]. cost: {model: {arm: {role: {calls,
     prompt_tokens, cached_tokens, completion_tokens}}}}. models_failed: {name: error}. models_stopped: of those, the
     ones that the program stopped, {name: {code: canary}} or {name: {code: spent, cost_max: an amount that pays for
-    more}}. stop: of a run that may stop early, {rule, batch, largest_group: {benchmark: questions}, looks: {model:
-    looks}, asked: {model: {benchmark: questions}}}, the last two of models that ended; empty where the number of
-    questions was fixed. status: running, finished, stopped (by a person, or every model in models_failed by the
-    program) or failed. started: of the first attempt. timings: {model/attempt: {load_s, generate_s}}, seconds, the
-    second only where the attempt ended well. backends: {model: {"ENDPOINT SYSTEM_FINGERPRINT": calls}}, of endpoints
-    that tell it. run_by: of each attempt, who started it: AUDIT_RUN_BY, or "". seal: sha256 of the seal that lay there
-    at the first start, or "". packages: of the latest start; ENGINE_PACKAGES are those that the rows were made with
-    (`check_packages`).
+    more}}. stop: of a run that may stop early, {asked: {model: {benchmark: questions}}}, of models that ended. status:
+    running, finished, stopped (by a person, or every model in models_failed by the program) or failed. started: of the
+    first attempt. timings: {model/attempt: {load_s, generate_s}}, seconds, the second only where the attempt ended
+    well. backends: {model: {"ENDPOINT SYSTEM_FINGERPRINT": calls}}, of endpoints that tell it. run_by: of each attempt,
+    who started it: AUDIT_RUN_BY, or "". seal: sha256 of the seal that lay there at the first start, or "". packages: of
+    the latest start; ENGINE_PACKAGES are those that the rows were made with (`check_packages`).
     """
 
     fingerprint: str
@@ -357,7 +355,7 @@ def _foreign(path: Path, manifest: Manifest, config: Mapping[str, Any]) -> str:
             "  the configs read alike, but what they point to changed: the prompts, a model's revision or the "
             "benchmark's rows"
         ]
-    if {"n", "stop", "stop_batch"} & set(keys):
+    if {"n", "stop"} & set(keys):
         lines.append(
             "  A run is not extended after its answers were there to look at: its p-value would hold for the number of "
             "questions that was fixed first. What may be looked at while it grows is a run with stop=early, from its "

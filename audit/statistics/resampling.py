@@ -10,7 +10,7 @@ from audit.errors import DataError
 from audit.statistics.drawing import ITEMS, bootstrap_totals, cluster_sums, patterns, patterns_of
 from audit.statistics.paired import FloatArray, IntArray, checked_pair
 
-Method = Literal["percentile", "bca", "betting"]  # the last is of `eprocess`, not of resamples
+Method = Literal["percentile", "bca"]
 N_RESAMPLES = 10_000
 
 

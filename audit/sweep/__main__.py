@@ -38,10 +38,9 @@ def _prepared(config: SweepConfig) -> Prepared:
     early = None
     if config.stop == "early":
         from audit.runtime.early import EarlyStop
-        from audit.sweep.decide import settled
+        from audit.sweep.decide import BATCHES, cleared
 
-        panel = len(config.model) * len(resolved.samples)
-        early = EarlyStop(config.stop_batch, partial(settled, thresholds=thresholds, panel=panel))
+        early = EarlyStop(BATCHES, partial(cleared, thresholds=thresholds))
     control = None if config.control_benchmark is None else config.control_benchmark.name
     analysis = {"control_benchmark": control, "references": hint_references(config)}
     foretold = (*missing_controls(resolved.design), shortfall(resolved, *reachable(config)))

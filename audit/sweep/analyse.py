@@ -1,6 +1,6 @@
 """How the sweep judges a cell, and what is said of a whole panel. Pure: the caller reads shards and writes files."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -49,13 +49,14 @@ class SweepSettings(Settings[SweepThresholds]):
 
 @dataclass(frozen=True)
 class Beside:
-    """A cell, and what it is judged beside. noise_p: `noise_floor_p` after Holm over the panel."""
+    """A cell, and what it is judged beside. planned: questions of a run that stopped before the last of them. noise_p:
+    `noise_floor_p` after Holm over the panel."""
 
     cell: CellOutcomes
     texts: TextMeasures | None
     control: CellOutcomes | None
     reference: CellOutcomes | None
-    largest_cluster: int | None
+    planned: int | None
     noise_p: float | None
 
     @property
@@ -91,7 +92,7 @@ def analyse(
     rows: Sequence[CellRows] = (),
     control_benchmark: str | None = None,
     calibration: Mapping[str, Any] | None = None,
-    early: Mapping[tuple[str, str], int] | None = None,
+    stopped: Mapping[tuple[str, str], int] | None = None,
     references: Mapping[tuple[str, str], CellOutcomes] | None = None,
 ) -> RunVerdict:
     """The verdict on every cell of one run, or of several merged into one panel.
@@ -104,8 +105,7 @@ def analyse(
     runs, rows : models of each run, and the rows found and expected, copied into the result; no times, no paths
     control_benchmark : name of a benchmark of held-out items of the same models
     calibration : the table of `audit calibrate`
-    early : (model, benchmark) of cells whose run may have stopped early, with the questions of the benchmark's largest
-        group: their tests and limits hold at any stop, and those that do not are left out
+    stopped : (model, benchmark) of cells whose run stopped early, with the questions that it would have asked
     references : by (model, benchmark), another model's outcomes from the same router messages
 
     Same cells, texts and seed give the same result. A cell's randomness comes from the seed and its own name: another
@@ -122,8 +122,8 @@ def analyse(
     for cell in cells:
         key = (cell.model, cell.benchmark)
         control, measures = _control_cell(cell, cells, control_benchmark), texts.measures.get(key)
-        reference, stop = (references or {}).get(key), (early or {}).get(key)
-        beside.append(Beside(cell, measures, control, reference, stop, next(noise)))
+        reference, planned = (references or {}).get(key), (stopped or {}).get(key)
+        beside.append(Beside(cell, measures, control, reference, planned, next(noise)))
         rng, sent = cell_rng(seed, *key, "self_test"), texts.clean_sent.get(key)
         injected += self_test(cell, thresholds, rng=rng, texts=measures, clean_sent=sent)
     results = judge_cells(JUDGE, beside, settings)
@@ -136,7 +136,7 @@ def analyse(
         cells=tuple(cells),
         results=results,
         paper=_paper(cells, results),
-        hypotheses=_hypotheses(cells, results, settings),
+        hypotheses=_hypotheses(cells, results, settings, stopped or {}),
         calibration=min(results, key=lambda r: r.n_questions).calibration if results else None,
         self_test=tuple(injected),
     )
@@ -148,7 +148,6 @@ def _measure(beside: Beside, s: SweepSettings, rng: Generator) -> _Measured:
         beside.cell,
         without_leak=beside.without_leak,
         shifts=cell_shifts(beside.cell, s.shifts),
-        largest_cluster=beside.largest_cluster,
         reference=beside.reference,
     )
     permutations = enough_permutations(s.tests, s.thresholds.alpha, s.n_resamples)
@@ -246,16 +245,16 @@ def _further(case: _Case, decision: Decision, contrasts: Sequence[Contrast]) -> 
     """What is said beside the reasons for the verdict."""
     e = case.evidence.found
     said = decide.held_out(contrasts) if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED) else ()
-    if e is not None and e.at_any_stop:
-        said += decide.stopped_early(e, case.cell.cell.n)
-    elif e is not None and decision.verdict != Verdict.WITHHELD:
+    if case.cell.planned is not None:
+        said += (because("stopped_early", n=case.cell.cell.n, planned=case.cell.planned),)
+    if e is not None and decision.verdict != Verdict.WITHHELD:
         said += decide.shifts_said(e.shifts, repeated=e.repeated)
     return said
 
 
 def _calibration(case: _Case) -> Calibration | None:
     cell, e = case.cell.cell, case.evidence.found
-    if e is None or e.at_any_stop:  # the table is of tests for a fixed number of questions
+    if e is None or case.cell.planned is not None:  # the table is of a fixed number of questions
         return None
     run = design_of(cell, e.clean_accuracy, e.discordance, case.panel.cells)
     run = replace(run, noisy_replicates=2 if e.repeated else 1)
@@ -279,7 +278,7 @@ def _figures(case: _Case) -> dict[str, Any]:
         "noisy_run_sd": float(np.sqrt(e.shifts.tested(repeated=e.repeated)[0])),
         "noisy_run_sd_df": e.shifts.noisy.df,
         "worst_case_gain": e.worst_case,
-        "slope": _slope(case, early=e.at_any_stop),
+        "slope": _slope(case),
     }
 
 
@@ -317,7 +316,7 @@ def category(credibility: float | None, thresholds: SweepThresholds) -> str:
     return "moderate" if credibility >= thresholds.credibility_moderate else "low"
 
 
-def _slope(case: _Case, *, early: bool) -> Slope | None:
+def _slope(case: _Case) -> Slope | None:
     cell = case.cell.cell
     sweep = sweep_of(cell).answered()
     if len(sweep.routers) < 2:
@@ -325,9 +324,9 @@ def _slope(case: _Case, *, early: bool) -> Slope | None:
     found = paper.sensitivity_slope(sweep, rng=_rng(case, "slope"), n_resamples=case.settings.n_resamples)
     few = not can_reject(np.unique(sweep.cluster).size, 1 - CONFIDENCE)  # their resamples show no spread to speak of
     trend = "rises" if found.low > 0 else "falls" if found.high < 0 else "flat"
-    how = "early" if early else "few_groups" if few else trend
+    how = "few_groups" if few else trend
     said = because(f"slope_{how}", slope=found.estimate, low=found.low, high=found.high)
-    low, high = (None, None) if early or few else (found.low, found.high)
+    low, high = (None, None) if few else (found.low, found.high)
     return Slope(found.estimate, low, high, sentence(said, TEXTS))
 
 
@@ -343,7 +342,7 @@ def _paper(cells: Sequence[CellOutcomes], results: Sequence[SweepResult]) -> dic
 
 
 def _hypotheses(
-    cells: Sequence[CellOutcomes], results: Sequence[SweepResult], s: SweepSettings
+    cells: Sequence[CellOutcomes], results: Sequence[SweepResult], s: SweepSettings, stopped: Container[tuple[str, str]]
 ) -> tuple[Hypothesis, ...]:
     """Over the cells whose verdict is not withheld: what failed a gate says nothing about a hypothesis either."""
     alpha, both = s.thresholds.alpha, zip(cells, results, strict=True)
@@ -352,7 +351,7 @@ def _hypotheses(
     tests = {f"{r.model} on {r.benchmark}": e.p_value for _, r, e in judged}
     excess = [f"{r.model} on {r.benchmark}" for r in results if r.verdict == Verdict.EXCESS]
     # H2 and H3 are tests for a fixed number of questions.
-    sweeps = [sweep_of(cell) for cell, _, e in judged if not e.at_any_stop]
+    sweeps = [sweep_of(cell) for cell, r, _ in judged if (r.model, r.benchmark) not in stopped]
     benchmarks = sorted({one.benchmark for one in sweeps})
     found = [_tested("H1", paper.h1_any_excess, tests, excess, alpha=alpha)]
     for benchmark in benchmarks or [""]:  # models are compared on the same questions

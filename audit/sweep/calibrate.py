@@ -24,9 +24,9 @@ from audit.statistics.power import discordance_of
 from audit.statistics.values import replicates_of, settings_values
 from audit.sweep.decide import decide, over_panel
 from audit.sweep.design import Arm, SweepThresholds, parse_routers
-from audit.sweep.evidence import measure
+from audit.sweep.evidence import Evidence, measure
 from audit.sweep.record import cell_shifts, run_shifts, sweep_of
-from audit.sweep.simulation import SHIPPED, TRUTHS, WORLDS, Design, World, design_of, simulate
+from audit.sweep.simulation import SHIPPED, TRUTHS, WORLDS, Design, Simulated, World, design_of, simulate
 from audit.sweep.vocabulary import Verdict
 from audit.verdict.simulated import Case, Entries, Entry, Procedure, Stream, rates, seed_of, shown, table_text
 
@@ -59,17 +59,13 @@ _OF_TRUTH = ("excess", "any_excess", "cleared", "uncontrolled", "brittle")
 _OF_CLEAN = {"paper_setting": "paper_setting_fpr", "paper_model": "paper_model_fpr"} | {n: n for n in NAMES[-3:]}
 
 
-def judge(design: Design, world: World, rng: np.random.Generator) -> FloatArray:
-    """One model (or panel): a number for each of NAMES.
-
-    Verdicts are shares of the panel's cells; any_excess: of one of them. paper_*: settings with a gain above zero and
-    models with any, of replicate 0. coverage_*: of intervals against the true gain (NaN where there is no single one):
-    share of r, the mean over r, and all r at once.
-    """
+def decided(
+    models: Sequence[Simulated], routers: int, rng: np.random.Generator
+) -> tuple[list[Evidence], list[Verdict]]:
+    """What is measured of each model of a panel, and its verdict; gates are passed by."""
     thresholds = SweepThresholds()
-    models = [simulate(design, world, rng) for _ in range(design.panel)]
     shifts = run_shifts([m.cell for m in models], thresholds.run_sd_plausible)
-    permutations = enough_permutations(design.routers * design.panel, thresholds.alpha, RESAMPLES)
+    permutations = enough_permutations(routers * len(models), thresholds.alpha, RESAMPLES)
     found = [
         measure(
             m.cell,
@@ -83,7 +79,18 @@ def judge(design: Design, world: World, rng: np.random.Generator) -> FloatArray:
         for m in models
     ]
     panel = zip(found, over_panel(found), strict=True)
-    verdicts = [decide(e, (), thresholds, corrected).verdict for e, corrected in panel]
+    return found, [decide(e, (), thresholds, corrected).verdict for e, corrected in panel]
+
+
+def judge(design: Design, world: World, rng: np.random.Generator) -> FloatArray:
+    """One model (or panel): a number for each of NAMES.
+
+    Verdicts are shares of the panel's cells; any_excess: of one of them. paper_*: settings with a gain above zero and
+    models with any, of replicate 0. coverage_*: of intervals against the true gain (NaN where there is no single one):
+    share of r, the mean over r, and all r at once.
+    """
+    models = [simulate(design, world, rng) for _ in range(design.panel)]
+    found, verdicts = decided(models, design.routers, rng)
     first = [sweep_of(m.cell, first_only=True) for m in models]
     gains = np.stack([np.nanmean(s.noisy - s.clean, axis=1) for s in first])
     covered = np.full(3, np.nan)

@@ -2,116 +2,125 @@
 
     audit calibrate audit=early --out audit/data/early_stopping.json      docs/early_stopping.md's table
 
-Every model is drawn with all its questions and looked at after each batch, by `audit.sweep.decide`, the code of the
-real run. Gates, which look at texts and faults that a simulation does not have, are passed by.
+Every model is drawn with all its questions and looked at by `audit.sweep.decide`, the code of the real run. The verdict
+on the questions that it was asked stands beside that on all of them.
 """
 
-import zlib
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
-from audit.sweep.decide import SETTLED, look
+from audit.statistics.paired import CellOutcomes
+from audit.sweep.calibrate import RESAMPLES, chunks, decided
+from audit.sweep.decide import BATCHES, look
 from audit.sweep.design import SweepThresholds
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.vocabulary import Verdict
+from audit.verdict.shipped import apart
 from audit.verdict.simulated import Case, Entries, Entry, Procedure, table_text
 
 SHIPPED = "early_stopping.json"
-BATCH, MODELS = 100, 200
-_DESIGN = Design(1000, 3, "nested", clean_replicates=3)
-# What is true (name, router counts, world). The names of the first three are read by `expected`.
-CASES: tuple[tuple[str, int, World], ...] = (
-    ("clean", 3, World()),
-    ("+5 points at r=1", 3, World(gain_one_r=0.05)),
-    ("+10 points", 3, World(gain=0.10)),
-    ("clean router loses 4 points", 3, World(clean_loss=0.04)),
-    ("repetition gains 8 points", 3, World(repetition=0.08)),
-    ("runs shift by 1 point", 3, World(shock=0.01)),
-    ("noise costs 8 points", 3, World(gain=-0.08)),
-    ("clean", 9, World()),
-    ("+5 points at r=1", 9, World(gain_one_r=0.05)),
-    ("+10 points", 9, World(gain=0.10)),
+MODELS = 300
+_THREE = Design(1000, 3, "nested", clean_replicates=3, noisy_replicates=2)
+# What is true (name, design, world). What `expected` quotes is in QUOTED.
+CASES: tuple[tuple[str, Design, World], ...] = (
+    ("clean", _THREE, World()),
+    ("+5 points at r=1", _THREE, World(gain_one_r=0.05)),
+    ("+10 points", _THREE, World(gain=0.10)),
+    ("+15 points", _THREE, World(gain=0.15)),
+    ("20 % hints", _THREE, World(hints=0.2)),
+    ("noisy runs shift by 2 points", _THREE, World(noisy_shock=0.02)),
+    ("noisy runs shift by 4 points", _THREE, World(noisy_shock=0.04)),
+    ("noise costs 8 points", _THREE, World(gain=-0.08)),
+    ("clean", replace(_THREE, n=300), World()),
+    ("clean", replace(_THREE, panel=12), World()),
+    ("clean", replace(_THREE, n=3000), World()),
+    ("clean", replace(_THREE, routers=9), World()),
 )
+QUOTED = ("clean", "+10 points")
+_SHOWN = {
+    Verdict.EXCESS: "excess",
+    Verdict.UNCONTROLLED: "uncontrolled",
+    Verdict.NO_EXCESS: "cleared",
+    Verdict.BRITTLE: "brittle",
+    Verdict.UNDERPOWERED: "underpowered",
+}
 
 
-def stopped(design: Design, world: World, rng: np.random.Generator) -> tuple[int, Verdict]:
-    """(questions asked, verdict) of one simulated model, looked at after each batch."""
-    thresholds = SweepThresholds()
-    cell = simulate(design, world, rng).cell
-    largest = int(np.bincount(cell.cluster).max())
-    verdict = Verdict.UNDERPOWERED
-    for n in range(BATCH, design.n + 1, BATCH):
-        verdict = look(cell.kept(np.arange(cell.n) < n), largest, thresholds)
-        if verdict in SETTLED:
-            return n, verdict
-    return design.n, verdict
+def stopped(design: Design, world: World, rng: np.random.Generator) -> tuple[list[int], list[Verdict], list[Verdict]]:
+    """Of each model of a panel: the batches that it was asked, its verdict on these, and that on all questions."""
+    size = -(-design.n // BATCHES)
+
+    def first(cell: CellOutcomes, batches: int) -> CellOutcomes:
+        return cell.kept(np.arange(cell.n) < batches * size)
+
+    def ended(cell: CellOutcomes) -> int:
+        looks = (k for k in range(1, BATCHES) if look(first(cell, k), SweepThresholds(), RESAMPLES))
+        return next(looks, BATCHES)
+
+    models = [simulate(design, world, rng) for _ in range(design.panel)]
+    batches = [ended(m.cell) for m in models]
+    _, verdicts = decided(models, design.routers, rng)
+    if min(batches) == BATCHES:
+        return batches, verdicts, verdicts
+    asked = [replace(m, cell=first(m.cell, k)) for m, k in zip(models, batches, strict=True)]
+    return batches, decided(asked, design.routers, rng)[1], verdicts
 
 
-def procedures(options: Namespace, cases: Sequence[tuple[str, int, World]] = CASES) -> tuple[Procedure, ...]:
-    """One row of the table a case: how many models had a verdict after so many questions, and which."""
+def procedures(options: Namespace, cases: Sequence[tuple[str, Design, World]] = CASES) -> tuple[Procedure, ...]:
+    """One row of the table a case: how much was asked of how many models, and the verdicts on that and on all."""
     models = options.simulations or MODELS
 
     def entries(case: Case, found: Sequence[Sequence[Any]]) -> list[Entry]:
-        n, ends = case.design.n, found[0]
-        settled = Counter(at for at, verdict in ends if verdict in SETTLED)
+        panels = [panel for stream in found for panel in stream]
+        batches = Counter(k for panel, _, _ in panels for k in panel)
         entry = {
             "name": case.name,
-            "design": {"n": n, "routers": case.design.routers, "batch": BATCH},
-            "models": models,
-            "settled": [settled[at] for at in range(BATCH, n + 1, BATCH)],
-            "verdicts": dict(sorted(Counter(str(verdict) for _, verdict in ends).items())),
+            "design": asdict(case.design),
+            "models": batches.total(),
+            "asked": [batches[k] for k in range(1, BATCHES + 1)],
+            "verdicts": _counted(early for _, early, _ in panels),
+            "with_all": _counted(every for _, _, every in panels),
+            "panels_with_excess": sum(Verdict.EXCESS in early for _, early, _ in panels),
         }
         return [entry]
 
-    def case(name: str, routers: int, world: World) -> Case:
-        key = (options.seed, zlib.crc32(f"{name} {routers}".encode()))
-        return Case(replace(_DESIGN, routers=routers), name, world, [(key, models)])
-
-    return (Procedure([case(*one) for one in cases], stopped, entries, markdown),)
+    made = [Case(design, name, world, chunks(design, world, models, options.seed)) for name, design, world in cases]
+    return (Procedure(made, stopped, entries, markdown),)
 
 
-def asked(row: Mapping[str, Any], n: int) -> tuple[float, float]:
-    """(mean questions asked of at most n, share of models with a verdict by then)."""
-    ends = np.arange(1, len(row["settled"]) + 1) * row["design"]["batch"]
-    counts = np.asarray(row["settled"])
-    by_then = ends <= n
-    done = counts[by_then].sum()
-    total = float((counts * ends)[by_then].sum() + (row["models"] - done) * n)
-    return total / row["models"], float(done / row["models"])
+def _counted(panels: Iterable[Sequence[Verdict]]) -> dict[str, int]:
+    return dict(sorted(Counter(str(verdict) for panel in panels for verdict in panel).items()))
+
+
+def asked(row: Mapping[str, Any]) -> float:
+    """The mean share of its questions that a model is asked."""
+    return float(np.dot(row["asked"], np.arange(1, BATCHES + 1)) / BATCHES / row["models"])
 
 
 def expected(n: int, routers: int, table: Entries) -> list[str]:
-    """What stopping early would save of n questions, a line a truth, from the rows with the nearest router count."""
-    near = min({row["design"]["routers"] for row in table}, key=lambda r: abs(r - routers))
-    named = [name for name, _, _ in CASES[:3]]
+    """The share of n questions that a run with stop=early would ask, a line a truth, from the nearest rows."""
     lines = []
-    for row in (one for one in table if one["design"]["routers"] == near and one["name"] in named):
-        most = min(n, row["design"]["n"])
-        mean, share = asked(row, most)
-        lines.append(f"{row['name']}: {mean:,.0f} of {most:,} questions on average, {share:.0%} decided")
+    for name in QUOTED:
+        rows = [row for row in table if row["name"] == name]
+        near = min(rows, key=lambda row: apart(row["design"]["n"], n) + apart(row["design"]["routers"], routers) / 2)
+        lines.append(f"{name}: {asked(near):.0%} of the questions (simulated with {near['design']['n']:,})")
     return lines
 
 
 def markdown(table: Entries) -> str:
-    """One line a case; rates in per cent with their Monte-Carlo standard error."""
-    head = ["what is true", "r", "gain", "cleared", "explained", "brittle", "undecided", "mean asked", "median"]
+    """One line a case, per cent of models; with all: of the same models, asked every question."""
+    words = [f"{word}: early, with all" for word in _SHOWN.values()]
+    head = ["what is true", "n", "r", "panel", "models", "asked", *words]
     lines = []
     for row in table:
-        mean, _ = asked(row, row["design"]["n"])
-        total = np.cumsum(row["settled"])
-        half = int(np.searchsorted(total, row["models"] / 2))
-        median = f"{(half + 1) * row['design']['batch']}" if half < total.size else f"> {row['design']['n']}"
-        n: int = row["models"]
-        counts: Counter[str] = Counter(row["verdicts"])
-        gain = counts[Verdict.EXCESS] + counts[Verdict.UNCONTROLLED]
-        others = (counts[v] for v in (Verdict.NO_EXCESS, Verdict.EXCESS_EXPLAINED, Verdict.BRITTLE))
-        shares = [found / n for found in (gain, *others, n - sum(row["settled"]))]
-        errors = [np.sqrt(max(p * (1 - p), n / (n + 1) ** 2) / n) for p in shares]
-        cells = [f"{100 * p:.1f} ± {100 * e:.1f}" for p, e in zip(shares, errors, strict=True)]
-        lines.append([row["name"], f"1..{row['design']['routers']}", *cells, f"{mean:.0f}", median])
+        d, n = row["design"], row["models"]
+        counts = ((row["verdicts"].get(v, 0), row["with_all"].get(v, 0)) for v in _SHOWN)
+        shares = [f"{100 * early / n:.1f}, {100 * every / n:.1f}" for early, every in counts]
+        sizes = [str(d["n"]), f"1..{d['routers']}", str(d["panel"]), str(n)]
+        lines.append([row["name"], *sizes, f"{100 * asked(row):.0f}", *shares])
     return table_text(head, lines)

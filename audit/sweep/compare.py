@@ -10,7 +10,6 @@ from numpy.random import Generator
 
 from audit.statistics import resampling
 from audit.statistics.drawing import cluster_df
-from audit.statistics.eprocess import Differences, adjusted, at_any_stop
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.permutation import can_reject, max_statistic_exchange
 from audit.statistics.resampling import Interval, Resamples, bootstrap_sweep, effective_number, expansion
@@ -24,11 +23,10 @@ CONFIDENCE = 0.95
 class Comparison:
     """One arm minus another, at R router counts over the same questions: arrays (R,), p-values one-sided.
 
-    low, high: simultaneous, they hold for all r together with 95 %. pointwise: one BCa interval a router count, no
-    shorter than `unseen_share`. mean: the gain averaged over r. family_p: one p for "any r". fall_p: for "the mean over
-    r is below zero". improve, degrade: counts, fractions where replicates were averaged. n: pairs with both answers;
-    effective: as how many independent ones they count. log_e: log e-values of a gain, where every p and limit holds at
-    any stop (`compare_at_any_stop`); else None.
+    low, high: simultaneous, they hold for all r together. pointwise: one BCa interval a router count, no shorter than
+    `unseen_share`. mean: the gain averaged over r. family_p: one p for "any r". fall_p: for "the mean over r is below
+    zero". improve, degrade: counts, fractions where replicates were averaged. n: pairs with both answers; effective: as
+    how many independent ones they count.
     """
 
     routers: tuple[int, ...]
@@ -45,7 +43,6 @@ class Comparison:
     improve: FloatArray
     degrade: FloatArray
     effective: FloatArray
-    log_e: FloatArray | None = None
 
     @property
     def best(self) -> int:
@@ -58,10 +55,8 @@ class Comparison:
 
     @property
     def above_zero(self) -> frozenset[int]:
-        """Router counts whose simultaneous interval lies above zero; all where the test is the interval turned
-        round."""
-        every = zip(self.routers, self.low, strict=True)
-        return frozenset(r for r, low in every if self.log_e is not None or low > 0)
+        """Router counts whose simultaneous interval lies above zero."""
+        return frozenset(r for r, low in zip(self.routers, self.low, strict=True) if low > 0)
 
     @property
     def upper(self) -> FloatArray:
@@ -73,7 +68,8 @@ class Comparison:
         high = np.array([i.high for i in self.pointwise])
         if np.isnan(high).all():
             return high
-        return np.where(np.isnan(high), 1.0, np.maximum(high, resampling.unseen_share(self.effective, CONFIDENCE)))
+        unseen = resampling.unseen_share(self.effective, self.mean.confidence)
+        return np.where(np.isnan(high), 1.0, np.maximum(high, unseen))
 
     @property
     def largest_compatible(self) -> float:
@@ -98,14 +94,16 @@ def compare(
     n_resamples: int,
     n_permutations: int | None = None,
     shifts: RunShifts | None = None,
+    confidence: float = CONFIDENCE,
 ) -> Comparison:
     """Runs (L, R, n) of one arm minus runs (K, R, n) or (K, 1, n) of another: 0, 1 or NaN, paired by question.
 
     A run that repeats another answer for answer counts once. The bootstrap takes one shared baseline: a baseline of its
     own for each r is the same problem in the differences (1/2 + d/2 against 1/2 has half the interval).
 
-    shifts: of whole runs (none where None). They make every interval longer, by the ratio of the standard error with
-    them to that of the items alone; the test reckons with the plausible ones where a side was not repeated.
+    confidence: of the intervals. shifts: of whole runs (none where None). They make every interval longer, by the ratio
+    of the standard error with them to that of the items alone; the test reckons with the plausible ones where a side
+    was not repeated.
     Fewer than five clusters get the limits -1 and 1: resampling them shows no spread to speak of.
     """
     runs, other = distinct(runs), distinct(other)
@@ -116,14 +114,15 @@ def compare(
     d = noisy - base  # after the test: of a million questions each such array is 8 MB an r
     counted = _counted(noisy, base, d, cluster)
     gain = counted["gain"]
-    over_all = resampling.unseen_change(average(d), cluster)  # `d` is overwritten below
+    over_all = resampling.unseen_change(average(d), cluster, confidence)  # `d` is overwritten below
     there = cluster[np.any(~np.isnan(d), axis=0)]
     clusters, alike = np.unique(there).size, 1 + cluster_df(there)
-    limits = _none(gain)
-    if can_reject(clusters, 1 - CONFIDENCE):
+    limits = _none(gain, confidence)
+    if can_reject(clusters, 1 - confidence):
         answered = np.maximum(np.sum(np.any(~np.isnan(runs), axis=2), axis=0), 1)  # runs that were made at each r
-        limits = _bootstrapped(d, gain, cluster, alike, shifts, (answered, len(other)), n_resamples, rng)
-        unseen = resampling.unseen_share(counted["effective"], CONFIDENCE).tolist()
+        made = answered, len(other)
+        limits = _bootstrapped(d, gain, cluster, alike, shifts, made, n_resamples, rng, confidence)
+        unseen = resampling.unseen_share(counted["effective"], confidence).tolist()
         limits["pointwise"] = tuple(i.at_least(u) for i, u in zip(limits["pointwise"], unseen, strict=True))
         limits["low"] = np.maximum(np.minimum(limits["low"], gain - unseen), -1.0)
         limits["high"] = np.minimum(np.maximum(limits["high"], gain + unseen), 1.0)
@@ -143,10 +142,10 @@ def _counted(noisy: FloatArray, base: FloatArray, d: FloatArray, cluster: IntArr
     return {"n": n, "gain": gain, "improve": improve, "degrade": degrade, "effective": effective}
 
 
-def _none(gain: FloatArray) -> dict[str, Any]:
+def _none(gain: FloatArray, confidence: float) -> dict[str, Any]:
     """The limits -1 and 1 of gains (R,), of which nothing more is known."""
-    pointwise = tuple(Interval(g, -1.0, 1.0, CONFIDENCE, "bca", float("nan")) for g in gain.tolist())
-    mean = Interval(float(np.nanmean(gain)), -1.0, 1.0, CONFIDENCE, "bca", float("nan"))
+    pointwise = tuple(Interval(g, -1.0, 1.0, confidence, "bca", float("nan")) for g in gain.tolist())
+    mean = Interval(float(np.nanmean(gain)), -1.0, 1.0, confidence, "bca", float("nan"))
     return {"pointwise": pointwise, "mean": mean, "fall_p": 1.0, "low": -np.ones_like(gain), "high": np.ones_like(gain)}
 
 
@@ -159,24 +158,25 @@ def _bootstrapped(
     runs: tuple[IntArray, int],
     n_resamples: int,
     rng: Generator,
+    confidence: float,
 ) -> dict[str, Any]:
     """Limits of differences (R, n), which are overwritten, of means (R,). runs: of one arm (R,), and of the other."""
     half = np.full(d.shape[1], 0.5)
     d /= 2
     d += half
     draws = bootstrap_sweep(half, d, cluster, n_resamples=n_resamples, rng=rng)
-    of_each = draws.gain.intervals(CONFIDENCE, units=clusters)
-    (of_mean,) = draws.mean_gain.intervals(CONFIDENCE, units=clusters)
+    of_each = draws.gain.intervals(confidence, units=clusters)
+    (of_mean,) = draws.mean_gain.intervals(confidence, units=clusters)
     (own, shared), (answered, others) = shifts.used, runs
     longer = _longer(np.array([2 * i.se for i in of_each]), own / answered + shared / others)
     whole = _longer(np.array([2 * of_mean.se]), np.array([own / answered.sum() + shared / others]))
     mean, fall_p = _doubled(of_mean, float(whole[0])), float("nan")
-    se = (mean.high - mean.low) / (2 * scipy.stats.norm.ppf((1 + CONFIDENCE) / 2))
+    se = (mean.high - mean.low) / (2 * scipy.stats.norm.ppf((1 + confidence) / 2))
     if se > 0:
         fall_p = float(scipy.stats.norm.cdf(mean.estimate / se))
     elif np.isfinite(mean.estimate):  # an r without a pair has no mean: no test, and none that Holm would count
         fall_p = 1.0 if mean.estimate >= 0 else 2.0**-clusters
-    low, high = simultaneous(draws.gain, units=clusters)
+    low, high = simultaneous(draws.gain, clusters, confidence)
     return {
         "pointwise": tuple(_doubled(i, float(f)) for i, f in zip(of_each, longer, strict=True)),
         "mean": mean,
@@ -184,58 +184,6 @@ def _bootstrapped(
         "low": gain - 2 * (draws.gain.estimate - low) * longer,
         "high": gain + 2 * (high - draws.gain.estimate) * longer,
     }
-
-
-def compare_at_any_stop(
-    runs: FloatArray,
-    other: FloatArray,
-    routers: tuple[int, ...],
-    cluster: IntArray,
-    largest_cluster: int,
-    shifts: RunShifts | None = None,
-) -> Comparison:
-    """As `compare`, by betting: every p and limit holds however often the data were looked at (`statistics.eprocess`).
-
-    p-values are 1 / e; "any r" is the mean e-value, each r is adjusted by closed testing, `low` and `high` by
-    Bonferroni. What whole runs vary by is in `pointwise` and `mean` alone, which clear a model.
-    """
-    runs, other = distinct(runs), distinct(other)
-    noisy, base = average(runs), average(other)
-    d = noisy - base
-    counted = _counted(noisy, base, d, cluster)
-    bets = Differences.of(d, cluster, largest_cluster)
-    over_r = average(d)[None]  # a question's mean over r
-    mean = Differences.of(over_r, cluster, largest_cluster)
-    log_e = bets.log_e()
-    each, tail = adjusted(log_e), (1 - CONFIDENCE) / 2
-    lows, highs = bets.lower_limit(tail), bets.upper_limit(tail)
-    (mean_low,), (mean_high,) = mean.lower_limit(tail), mean.upper_limit(tail)
-    own, shared = (shifts or RunShifts()).used
-    made = np.maximum(np.sum(np.any(~np.isnan(runs), axis=2), axis=0), 1)
-    of_mean = float(np.nanmean(over_r)), float(mean_low), float(mean_high)
-    return Comparison(
-        routers=routers,
-        **counted,
-        low=bets.lower_limit(tail / len(routers)),
-        high=bets.upper_limit(tail / len(routers)),
-        pointwise=tuple(
-            _shifted(float(g), float(low), float(high), own / k + shared / len(other))
-            for g, low, high, k in zip(counted["gain"], lows, highs, made.tolist(), strict=True)
-        ),
-        mean=_shifted(*of_mean, own / int(made.sum()) + shared / len(other)),
-        family_p=float(at_any_stop(each).min()),
-        fall_p=float(at_any_stop(mean.negated().log_e())[0]),
-        pvalues=at_any_stop(log_e),
-        adjusted=at_any_stop(each),
-        log_e=log_e,
-    )
-
-
-def _shifted(gain: float, low: float, high: float, variance: float) -> Interval:
-    """Limits at any stop, their arms longer by a normal shift of that variance (root of the sum of squares)."""
-    z = scipy.stats.norm.ppf((1 + CONFIDENCE) / 2)
-    down, up = (float(np.sqrt(arm**2 + z**2 * variance)) for arm in (gain - low, high - gain))
-    return Interval(gain, max(gain - down, -1.0), min(gain + up, 1.0), CONFIDENCE, "betting", float("nan"))
 
 
 def _changed(noisy: FloatArray, base: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -261,7 +209,9 @@ def distinct(runs: FloatArray) -> FloatArray:
     return runs if len(kept) == len(runs) else np.stack(kept)
 
 
-def simultaneous(gain: Resamples, units: float | None = None) -> tuple[FloatArray, FloatArray]:
+def simultaneous(
+    gain: Resamples, units: float | None = None, confidence: float = CONFIDENCE
+) -> tuple[FloatArray, FloatArray]:
     """Limits (R,), (R,) that hold for all R gains together: estimate +- c * se, widened for few units (`expansion`).
 
     c is the quantile over resamples of the largest |resample - estimate| / se (a bootstrap max-t interval; Romano &
@@ -274,8 +224,8 @@ def simultaneous(gain: Resamples, units: float | None = None) -> tuple[FloatArra
         t = np.abs(gain.draws - gain.estimate) / np.where(se > 0, se, np.nan)
     finite = np.where(np.isnan(t), -np.inf, t).max(axis=1)
     moved = finite[np.isfinite(finite)]
-    c = float(np.quantile(moved, CONFIDENCE)) if moved.size else 0.0
-    c *= expansion(CONFIDENCE, units)
+    c = float(np.quantile(moved, confidence)) if moved.size else 0.0
+    c *= expansion(confidence, units)
     return gain.estimate - c * se, gain.estimate + c * se
 
 

@@ -48,7 +48,6 @@ class SweepConfig(RunConfig):
     ensemble_control: bool = True
     dose: Any = None
     stop: str = "never"
-    stop_batch: int = 100
 
 
 ConfigStore.instance().store(name="sweep_schema", node=SweepConfig)
@@ -63,8 +62,8 @@ def from_hydra(cfg: DictConfig) -> SweepConfig:
 def validate(config: SweepConfig) -> None:
     """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
     check_known("stop", config.stop, STOP)
-    if config.stop_batch < 1:
-        raise ConfigError(f"Invalid stop_batch: {config.stop_batch}. Expected at least 1, such as stop_batch=100.")
+    if config.stop == "early" and config.messages_from is not None:
+        raise ConfigError("messages_from: a hint reference answers all that was asked. Leave out stop=early.")
     check_known("aggregator", config.aggregator, list(Aggregator))
     plain = (config.aggregator, config.dose) == ("concatenate", None)
     if format_of(config.benchmark.format).reading is not None and not plain:

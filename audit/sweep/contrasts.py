@@ -201,7 +201,6 @@ def contrast_rows(
     if evidence.ensemble_gain is not None:
         out += _rows("ensemble_vs_clean", "ensemble control - clean", evidence.ensemble_gain)
 
-    sound = len(out)  # the rows so far hold at any stop where the run may have stopped early; those below do not
     noisy, clean = cell.settings_of(Arm.NOISY_REWRITE), replicates_of(cell, Arm.FORWARD_FULL, 1)
 
     def single(name: str, text: str, a: Sequence[Setting], b: Sequence[Setting], **options: Any) -> None:
@@ -218,11 +217,6 @@ def contrast_rows(
             single(f"noisy_vs_clean_unparsed_{reading}", text, noisy, clean, unparsed=reading)
     if control is not None:
         out += _against_fresh(cell, control, evidence.shifts.used, rng, n_resamples)
-    if evidence.at_any_stop:
-        note = "no interval and no p: the run could stop early"
-        out[sound:] = [
-            replace(c, ci_low=None, ci_high=None, p=None, p_adjusted=None, note=c.note or note) for c in out[sound:]
-        ]
     return tuple(out)
 
 

@@ -1,7 +1,7 @@
 """Evidence and gates -> one of seven verdicts, with its reasons; the order is the policy. Whether a run may stop: the
 same decision at a look. And what is said beside the reasons, as codes (pure)."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,14 +12,15 @@ from audit.statistics.paired import CellOutcomes
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.unparsed import DECIDE_AT
 from audit.statistics.values import levels_of, replicates_of
+from audit.sweep.compare import CONFIDENCE
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import Evidence, Reading, measure
+from audit.sweep.gates import all_gates, noise_floor_p
 from audit.sweep.record import run_shifts
 from audit.sweep.vocabulary import GATES, Contrast, Decision, Verdict
 from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
 from audit.verdict.vocabulary import gate_reasons
 
-SHIFT_Z = 1.645  # standard deviations of a shift that a lower limit is set against
 FINDINGS = frozenset({Verdict.EXCESS, Verdict.UNCONTROLLED, Verdict.BRITTLE})
 CONTROLS = ("clean", "direct", "ensemble")
 
@@ -81,8 +82,8 @@ def _decide(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, own: Correct
     if found := _found(e.plain, e, level):
         return _gain(e, gates, found, level)
     # At which noisy beats every control that was run there, if its one run is shifted by no more than was measured.
-    steady = _beyond(e.plain, e.clean.above_zero, 0.0)
-    if steady and not (e.repeated or e.at_any_stop):
+    steady = _above_zero(e.plain, e.clean.above_zero)
+    if steady and not e.repeated:
         why = because("above_zero", routers=sorted(steady))
         return _uncontrolled([why], steady, because("run_once", sd=t.run_sd_plausible), because("run_twice"))
     if over_base := _found(e.plain, e, apart, ensemble=False):
@@ -114,11 +115,6 @@ def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: fl
     controlled = frozenset(r for r in routers if e.controlled(r))
     if not controlled:
         return _uncontrolled(why, routers, _not_compared(e, routers), because("run_controls"))
-    if e.at_any_stop:
-        margin = SHIFT_Z * sum(e.shifts.tested(repeated=e.repeated)) ** 0.5
-        controlled = _beyond(e.plain, controlled, margin)
-        if not controlled:
-            return _uncontrolled(why, routers, because("may_be_shift", margin=margin), because("fixed_number"))
     return _by_hints(e, why, routers, controlled, level)
 
 
@@ -203,9 +199,7 @@ def _fallen(e: Evidence, t: SweepThresholds, own: Corrected, seen: Decision) -> 
     """Brittle where damage costs much on average over r; else None."""
     mean = e.clean.mean
     fall_p = 1.0 if own.fall is None else own.fall
-    # Looked at often, an estimate passes any mark by chance sooner or later: the limit holds at any stop.
-    fallen = mean.high if e.at_any_stop else mean.estimate
-    if not (fall_p <= t.alpha / 2 and mean.high < 0 and fallen <= -t.brittle_drop_min):  # NaN neither
+    if not (fall_p <= t.alpha / 2 and mean.high < 0 and mean.estimate <= -t.brittle_drop_min):  # NaN neither
         return None
     drop = because("falls", drop=-mean.estimate, low=-mean.high, high=-mean.low, p=fall_p)
     return Decision(Verdict.BRITTLE, (drop, *seen.reasons), (because("not_in_other_words"),))
@@ -230,17 +224,16 @@ def _found(reading: Reading, e: Evidence, alpha: float, *, ensemble: bool = True
     return frozenset(beaten) & reading.clean.above_zero
 
 
-def _beyond(reading: Reading, routers: frozenset[int], margin: float) -> frozenset[int]:
-    """Of these router counts, those at which the lower limit of every comparison that was made lies above margin."""
+def _above_zero(reading: Reading, routers: frozenset[int]) -> frozenset[int]:
+    """Of these router counts, those at which the lower limit of every comparison that was made lies above zero."""
     for c in reading.comparisons():
-        routers -= {r for r, low in zip(c.routers, c.low, strict=True) if not low > margin}
+        routers -= set(c.routers) - c.above_zero
     return routers
 
 
-# Nothing that more questions would add to; a gain that only some readings of the replies show is not settled.
-SETTLED = frozenset(
-    {Verdict.EXCESS, Verdict.UNCONTROLLED, Verdict.EXCESS_EXPLAINED, Verdict.BRITTLE, Verdict.NO_EXCESS}
-)
+BATCHES = 4  # of a run that may stop early, with a look after each but the last
+LOOK_CONFIDENCE = 0.99  # the looks and the end together clear wrongly in at most 3 x 0.5 % + 2.5 % = 4 %
+LOOK_RESAMPLES = 2000
 
 
 def asked_enough(gates: Sequence[Gate], verdict: Verdict) -> tuple[Gate, ...]:
@@ -260,24 +253,29 @@ def settled(
     cells: Sequence[CellOutcomes], largest_cluster: Mapping[str, int], thresholds: SweepThresholds, panel: int
 ) -> bool:
     """Whether every cell has its verdict; gates apart, which may pass with more questions.
+def cleared(cells: Sequence[CellOutcomes], thresholds: SweepThresholds) -> bool:
+    """Whether a run may stop here: a look clears every cell of the model."""
+    return all(look(cell, thresholds) for cell in cells)
 
-    largest_cluster: by benchmark, of the whole sample. panel: cells of the whole run: each is corrected as if no other
-    had a finding.
+
+def look(cell: CellOutcomes, thresholds: SweepThresholds, n_resamples: int = LOOK_RESAMPLES) -> bool:
+    """Whether the decision on these questions is `no excess`, by intervals of LOOK_CONFIDENCE and by those of the end.
+
+    The cell is judged as if it were alone: what is no finding there is none in a panel. The gates on texts are left to
+    the end. A run that stops by nothing else is not more often an excess than one that asks all.
     """
-    return all(look(c, largest_cluster[c.benchmark], thresholds, panel) in SETTLED for c in cells)
 
+    def verdict(confidence: float) -> Verdict:
+        rng = np.random.default_rng(0)
+        e = measure(cell, rng=rng, n_resamples=n_resamples, shifts=shifts, confidence=confidence)
+        gates = all_gates(cell, None, thresholds, e.largest_compatible, noise_floor_p(cell))
+        return decide(e, gates, thresholds).verdict
 
-def look(cell: CellOutcomes, largest_cluster: int, thresholds: SweepThresholds, panel: int = 1) -> Verdict:
-    """The verdict on one cell, gates apart; withheld where nothing can be compared yet."""
     try:
         shifts = run_shifts([cell], thresholds.run_sd_plausible)
-        rng = np.random.default_rng(0)  # of which nothing is drawn
-        evidence = measure(cell, rng=rng, n_resamples=0, largest_cluster=largest_cluster, shifts=shifts)
+        return all(verdict(one) == Verdict.NO_EXCESS for one in (LOOK_CONFIDENCE, CONFIDENCE))
     except DataError:  # not one question has an answer in both arms so far
-        return Verdict.WITHHELD
-    # Bonferroni, without looking at the panel's other cells (never below Holm's).
-    excess, fall = (min(1.0, p * panel) for p in (evidence.p_value, evidence.clean.fall_p))
-    return decide(evidence, (), thresholds, Corrected(excess, fall, panel)).verdict
+        return False
 
 
 def headline(model: str, benchmark: str, decision: Decision, e: Evidence | None, failing: Sequence[str]) -> Reason:
@@ -338,13 +336,6 @@ def unparsed(e: Evidence | None, gamma: float | None) -> tuple[Reason, ...]:
     if np.isinf(gamma):
         return because("stands_at_worst", odds_ratio=DECIDE_AT), worst
     return because("stands_up_to", odds_ratio=DECIDE_AT, up_to=gamma), worst
-
-
-def stopped_early(e: Evidence, n: int) -> tuple[Reason, ...]:
-    """How a run that may have stopped early was decided."""
-    value, controls = float(np.exp(e.plain.log_e(e.clean.routers).max())), e.shifts.controls
-    how = because("stopped_early", n=n, e_value=value)
-    return (how, because("repeats_shift", sd=controls.estimate**0.5)) if controls.df else (how,)
 
 
 def not_run(cell: CellOutcomes, *, referred: bool) -> list[Reason]:

@@ -20,14 +20,13 @@ import scipy
 
 from audit.errors import DataError
 from audit.statistics.drawing import cluster_df, influence
-from audit.statistics.eprocess import adjusted, at_any_stop
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import UNANSWERED, BoolArray, CellOutcomes, FloatArray, IntArray
 from audit.statistics.power import discordance_of
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.unparsed import DECIDE_AT, imputed, predict_right
 from audit.statistics.values import average, levels_of, mean_of, replicates_of, runs_of, to_values
-from audit.sweep.compare import Comparison, compare, compare_at_any_stop, distinct
+from audit.sweep.compare import CONFIDENCE, Comparison, compare, distinct
 from audit.sweep.design import Arm
 from audit.sweep.record import run_shifts
 
@@ -148,16 +147,8 @@ class Reading:
         ensemble=False leaves the ensemble control out."""
         if self.clean is None:
             return np.full(len(routers), np.nan)
-        if self.clean.log_e is not None:  # of e-values the smallest over controls, and only then over r
-            return at_any_stop(self.log_e(routers, ensemble=ensemble))
         used = [c for c in self.comparisons() if ensemble or c is not self.ensemble]
         return holm(reduce(np.fmax, [_at(c, c.pvalues, routers) for c in used]))
-
-    def log_e(self, routers: tuple[int, ...], *, ensemble: bool = True) -> FloatArray:
-        """(R,) adjusted log e-values of the same, in a run that may have stopped early."""
-        used = [c for c in self.comparisons() if ensemble or c is not self.ensemble]
-        smallest = reduce(np.fmin, [_at(c, c.log_e, routers) for c in used if c.log_e is not None])
-        return adjusted(np.nan_to_num(smallest, nan=-np.inf))
 
 
 @dataclass(frozen=True)
@@ -169,8 +160,7 @@ class Evidence:
     ones are those that the question's other answers predict over root `gamma`, of every control's times root gamma, so
     that the two sides of a pair differ by gamma (Rosenbaum's parameter; infinite: noisy ones wrong, the controls'
     right). favourable: as read, with such replies imputed for a gain. Both None when all were read. ensemble_gain: the
-    ensemble control against clean. shifts: of whole runs, in every test and interval; where `at_any_stop`, in the
-    limits that clear alone.
+    ensemble control against clean. shifts: of whole runs, in every test and interval.
     """
 
     plain: Reading
@@ -208,11 +198,6 @@ class Evidence:
         held = self.favourable.clean if self.favourable else None
         return (held or self.clean).largest_compatible
 
-    @property
-    def at_any_stop(self) -> bool:
-        """Whether p-values and limits hold although the data decided how many questions were asked."""
-        return self.clean.log_e is not None
-
     def controlled(self, routers: int) -> bool:
         """Whether both `direct` and the ensemble control were run for this r (r=1 is its own ensemble control)."""
         ensemble = self.plain.ensemble
@@ -228,22 +213,23 @@ def measure(
     n_permutations: int | None = None,
     without_leak: BoolArray | None = None,
     shifts: RunShifts | None = None,
-    largest_cluster: int | None = None,
     reference: CellOutcomes | None = None,
+    confidence: float = CONFIDENCE,
     gamma: float = DECIDE_AT,
 ) -> Evidence:
     """All comparisons of one cell.
 
-    largest_cluster: of a run that may have been stopped early, the questions of the largest cluster of its whole sample
-    (1 without clusters): every comparison then holds at any stop. None for a fixed number of questions.
-    reference: another model's outcomes from the same router messages. gamma: of unparsed answers (`Evidence`).
-    n_permutations: n_resamples where None. without_leak: (R, n), true for questions without an answer leak.
+    confidence: of every interval. reference: another model's outcomes from the same router messages. gamma: of unparsed
+    answers (`Evidence`). n_permutations: n_resamples where None. without_leak: (R, n), true for questions without an
+    answer leak.
     Raises DataError when the clean or the noisy arm was not run or shares no answered question.
     """
     routers = levels_of(cell, Arm.NOISY_REWRITE)
     shared = tuple(r for r in routers if replicates_of(cell, Arm.FORWARD_FULL, r))
     shifts = shifts or RunShifts()
-    against = partial(_against, cell, largest_cluster, rng=rng, n_resamples=n_resamples, n_permutations=n_permutations)
+    against = partial(
+        _against, cell, rng=rng, n_resamples=n_resamples, n_permutations=n_permutations, confidence=confidence
+    )
     missing = np.isin(cell.state, UNANSWERED)
     unread = bool(missing.any())
     worse, better = _imputed(cell, missing, gamma) if unread else (None, None)
@@ -281,18 +267,11 @@ def _direct_accuracy(cell: CellOutcomes) -> float | None:
 
 
 def _against(
-    cell: CellOutcomes,
-    largest_cluster: int | None,
-    runs: FloatArray,
-    other: FloatArray,
-    routers: tuple[int, ...],
-    **how: Any,
+    cell: CellOutcomes, runs: FloatArray, other: FloatArray, routers: tuple[int, ...], **how: Any
 ) -> Comparison | None:
     """One arm's runs against another's; None where no question has an answer in both. how: of `compare`."""
     if not np.any(~np.isnan(average(runs) - average(other))):
         return None
-    if largest_cluster is not None:
-        return compare_at_any_stop(runs, other, routers, cell.cluster, largest_cluster, how["shifts"])
     return compare(runs, other, routers, cell.cluster, **how)
 
 

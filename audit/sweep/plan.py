@@ -16,7 +16,7 @@ from audit.sweep.replay import reachable, resolve_sweep
 from audit.sweep.size import PLANNED_DISCORDANCE, SIDES, detectable, needed_of, repeated, router_counts, runs_of
 from audit.verdict.shipped import shipped_table
 
-_EARLY = "  stop=early would ask (simulated, three clean runs, no groups, looks every 100; docs/early_stopping.md)"
+_EARLY = "  stop=early would ask (three clean and two noisy runs, no groups; docs/early_stopping.md)"
 
 
 @dataclass(frozen=True)

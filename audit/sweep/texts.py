@@ -33,7 +33,6 @@ _ASKED_BY = {"direct": "(arms: direct)", "ensemble": "(ensemble_control=true)"}
 # Why a gain is no finding, in the headline.
 _DOUBTS = {
     "not_compared": "a control that could explain it was not run",
-    "may_be_shift": "a shift of the whole run could explain it",
     "run_once": "one noisy run cannot tell it from a shift of the whole run",
     "no_reference": "the messages may hint at the answers, and no other model was given them",
     "weak_reference": "the model that was given the same messages is weaker, and may miss what they hint at",
@@ -108,8 +107,6 @@ TEXTS: Texts = {
     "stands_if_unparsed": f"It is still there if {_IMPUTED}.",
     "gone_if_unparsed": f"The gain is gone if {_IMPUTED}: it may come from which replies there are.",
     "not_compared": _not_compared,
-    "may_be_shift": "Its lower limit is not beyond {margin:points}. Whole runs may shift by as much, and a run that "
-    "may stop early does not measure it.",
     "no_reference": "No other model answered from the same messages: they may hint at the answers.",
     "weak_reference": "{reference} answers the clean messages worse than this model: it may miss what they hint at.",
     "reference_gains_too": "{reference} gains {gain:signed} from the same messages: that this model gains more is not "
@@ -152,14 +149,11 @@ TEXTS: Texts = {
     "stands_up_to": f"{_STANDS} up to an odds ratio of {{up_to:g}}.",
     "worst_case": "With every unparsed noisy answer right and every other unparsed one wrong, the largest gain is "
     "{gain:points}.",
-    "stopped_early": "The run could stop early and asked {n:,} questions: its tests and limits hold at any stop "
-    "(e-value of a gain over every control {e_value:.3g}; p is 1/e). Estimates lean towards what stopped the run: read "
-    "the limits. Shifts of whole runs are assumed to be zero.",
-    "repeats_shift": "Repeated runs here say that whole runs shift by {sd:points}.",
+    "stopped_early": "The run stopped after {n:,} of {planned:,} questions: a look found no excess, by 99 % intervals "
+    "(stop=early).",
     "slope_rises": f"Noisy accuracy rises {_SLOPE}",
     "slope_falls": f"Noisy accuracy falls {_SLOPE}",
     "slope_flat": f"Noisy accuracy shows no clear trend {_SLOPE}",
-    "slope_early": "Noisy accuracy changes by {slope:signed} a router. The run could stop early: no interval.",
     "slope_few_groups": "Noisy accuracy changes by {slope:signed} a router. Too few groups of questions: no interval.",
     "one_clean_run": "Noise floor not measured: {runs} run of the clean arm. Ask for 2 or more (clean_replicates=2).",
     "no_clean_pair": "Noise floor not measured: no question is answered in two of the {runs} runs of the clean arm.",
@@ -182,7 +176,6 @@ TEXTS: Texts = {
     "run_controls": f"Run the same command with the controls: {_KEPT}",
     "run_twice": f"Run the same command with noisy_replicates=2: {_KEPT}",
     "run_both_arms": "Run the clean and the noisy arm on the same questions.",
-    "fixed_number": "Ask a fixed number of questions with noisy_replicates=2.",
     "give_reference": "Let a model that is about as able answer from the stored messages (model=OTHER "
     "messages_from=RUN_DIR, else the same command). Then type the command again with hint_reference=ITS_RUN_DIR.",
     "take_abler_reference": "Take a hint reference that is about as able as this model, or abler.",

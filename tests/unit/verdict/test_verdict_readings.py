@@ -8,12 +8,14 @@ from outcome_tables import cell_of
 
 from audit.records import Setting
 from audit.statistics.paired import State
-from audit.statistics.run_variance import RunShifts
-from audit.sweep.compare import compare, compare_at_any_stop
-from audit.sweep.decide import decide, look
+from audit.sweep.analyse import analyse
+from audit.sweep.compare import compare
+from audit.sweep.decide import cleared, decide, look
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import Evidence, Reading, measure
+from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.vocabulary import Verdict
+from audit.verdict.shipped import shipped_table
 
 SETTINGS = (
     Setting(Arm.DIRECT, 0),
@@ -34,13 +36,12 @@ def evidence(unread: dict[int, State], right: tuple[int, ...] = RIGHT, **options
     return measure(cell, rng=np.random.default_rng(0), n_resamples=99, **options)
 
 
-@pytest.mark.parametrize("largest_cluster", [None, 1])
 @pytest.mark.parametrize("what", [State.UNPARSED, State.TRUNCATED, State.ERROR])
-def test_unread_replies_of_any_kind_are_held_against_and_for_a_gain(what, largest_cluster):
+def test_unread_replies_of_any_kind_are_held_against_and_for_a_gain(what):
     # Four clean replies (r=1) and four noisy ones (r=2) of 40 cannot be read, all of the same questions.
     # Adverse: noisy 26 and 28 right; clean 24 + 4 = 28, direct 30, ensemble at r=2 20. Favourable: noisy r=2
     # 28 + 4 = 32 right, clean 24.
-    found = evidence({1: what, 4: what}, largest_cluster=largest_cluster, gamma=float("inf"))
+    found = evidence({1: what, 4: what}, gamma=float("inf"))
     assert found.adverse is not None and found.favourable is not None
     assert found.adverse.clean.gain * 40 == pytest.approx([26 - 28, 28 - 28])
     assert found.adverse.direct.gain * 40 == pytest.approx([26 - 30, 28 - 30])
@@ -54,31 +55,6 @@ def test_unread_replies_of_any_kind_are_held_against_and_for_a_gain(what, larges
 def test_what_was_never_asked_or_was_read_makes_no_such_reading(what):
     found = evidence({1: what, 4: what})
     assert found.adverse is None and found.favourable is None
-
-
-def test_a_comparison_at_any_stop_has_the_gains_of_the_other_and_its_e_values():
-    fixed, early = evidence({}), evidence({}, largest_cluster=1)
-    assert early.at_any_stop and not fixed.at_any_stop
-    for one, other in zip(fixed.plain.comparisons(), early.plain.comparisons(), strict=True):
-        assert one.gain == pytest.approx(other.gain) and one.n.tolist() == other.n.tolist()
-        assert one.improve == pytest.approx(other.improve) and one.degrade == pytest.approx(other.degrade)
-    # r=2: four questions of 40 improve on clean, none falls: prod = (1 + c)^4; r=1: (1 + c)^2. Direct: two and four
-    # fall, so no e-value is above the mean of (1 - c)^2.
-    c = np.arange(1, 20) / 20
-    clean, direct = early.plain.clean, early.plain.direct
-    assert np.exp(clean.log_e) == pytest.approx([np.mean((1 + c) ** 2), np.mean((1 + c) ** 4)])
-    assert np.exp(direct.log_e) == pytest.approx([np.mean((1 - c) ** 4), np.mean((1 - c) ** 2)])
-    assert clean.pvalues == pytest.approx(1 / np.exp(clean.log_e))
-    assert early.p_value == 1.0  # against every control, direct too
-
-
-def test_an_e_value_has_to_beat_the_ensemble_control_too():
-    # r=2: noisy gains eight on clean and direct, and the control at r=2 is its equal. r=1 gains nothing.
-    early = evidence({}, right=(24, 24, 32, 24, 32), largest_cluster=1)
-    assert early.p_value == 1.0
-    c = np.arange(1, 20) / 20
-    without = early.plain.adjusted((1, 2), ensemble=False)
-    assert without == pytest.approx([1.0, 1 / np.mean([1.0, np.mean((1 + c) ** 8)])])  # the mean over both r
 
 
 def test_r_are_corrected_after_the_controls_and_not_within_each():
@@ -99,9 +75,8 @@ def test_r_are_corrected_after_the_controls_and_not_within_each():
 
 
 @pytest.mark.parametrize("repeated", [False, True])
-@pytest.mark.parametrize("largest_cluster", [None, 1])  # 1: it may stop early
-def test_intervals_above_zero_count_where_one_run_of_a_fixed_number_is_all_there_is(repeated, largest_cluster):
-    found = evidence({}, largest_cluster=largest_cluster)
+def test_intervals_above_zero_count_where_one_run_is_all_there_is(repeated):
+    found = evidence({})
 
     def above(control):
         ones = np.ones_like(control.low)
@@ -110,15 +85,7 @@ def test_intervals_above_zero_count_where_one_run_of_a_fixed_number_is_all_there
     plain = Reading(*map(above, found.plain.comparisons()))
     seen = decide(replace(found, plain=plain, repeated=repeated), (), SweepThresholds(finding_questions_min=1))
     told = [reason.code for reason in seen.reasons]
-    assert ("above_zero" in told) == (largest_cluster is None and not repeated), told
-
-
-@pytest.mark.parametrize(("noisy", "expected"), [(20, Verdict.UNDERPOWERED), (0, Verdict.BRITTLE)])
-def test_a_run_that_may_stop_early_is_brittle_by_a_limit_and_not_by_an_estimate_that_was_peeked_at(noisy, expected):
-    right = (30, 28, 28, noisy, noisy)
-    found = evidence({}, right, largest_cluster=1)
-    assert found.clean.fall_p <= 0.025 and found.clean.mean.estimate <= -0.1
-    assert decide(found, (), SweepThresholds()).verdict == expected
+    assert ("above_zero" in told) == (not repeated), told
 
 
 def test_simultaneous_limits_are_no_shorter_than_what_none_of_the_questions_would_show():
@@ -129,20 +96,63 @@ def test_simultaneous_limits_are_no_shorter_than_what_none_of_the_questions_woul
     assert not found.above_zero
 
 
+def test_a_run_stops_where_all_it_shows_is_no_gain_and_for_nothing_that_it_finds() -> None:
+    rng, design = np.random.default_rng(5), Design(1000, 3, "nested", clean_replicates=3, noisy_replicates=2)
+    costly, brittle, gains, large = (simulate(design, World(gain=gain), rng).cell for gain in (-0.05, -0.2, 0.1, 0.25))
+    stops = [look(cell, SweepThresholds(), 499) for cell in (costly, brittle, gains, large)]
+    assert stops == [True, False, False, False]
+    assert cleared([costly, costly], SweepThresholds()) and not cleared([costly, gains], SweepThresholds())
+
+
+def test_a_run_that_may_stop_early_is_not_brittle_by_an_estimate_that_was_peeked_at() -> None:
+    """A look at which the estimate has fallen by 10 points stops nothing: the verdict is that on all questions."""
+    design, rng = Design(300, 1, clean_replicates=3, noisy_replicates=2), np.random.default_rng(1)
+    cell = simulate(design, World(gain=-0.12), rng).cell
+    e = measure(cell, rng=np.random.default_rng(0), n_resamples=499)
+    assert e.clean.mean.estimate <= -0.1 and decide(e, (), SweepThresholds()).verdict == Verdict.BRITTLE
+    assert not look(cell, SweepThresholds(), 499)
+
+
+@pytest.mark.parametrize(("n", "stops"), [(90, False), (130, True)])
+def test_a_look_asks_for_99_percent_where_the_end_asks_for_95(n: int, stops: bool) -> None:
+    # One answer of n differs. None of 90 improves unseen by 1 - .025^(1/90) = 4.0 % or, at 99 %, by 5.7 %; of 130 4.0.
+    once = np.ones((len(SETTINGS), n), dtype=np.int8)
+    once[:, : n // 4] = 0
+    once[-2:, -1] = 0
+    cell = cell_of(dict(zip(SETTINGS, once, strict=True)), draws="independent")
+    thresholds = SweepThresholds(run_sd_plausible=0.0)
+    e = measure(cell, rng=np.random.default_rng(0), n_resamples=499)
+    assert decide(e, (), thresholds).verdict == Verdict.NO_EXCESS
+    assert look(cell, thresholds, 499) is stops
+
+
+def test_a_run_that_may_stop_early_goes_on_where_a_gate_withholds() -> None:
+    design, rng = Design(1000, 1, clean_replicates=3, noisy_replicates=2), np.random.default_rng(5)
+    cell = simulate(design, World(gain=-0.05), rng).cell
+    state = np.where(rng.random(cell.state.shape) < 0.1, np.int8(State.UNPARSED), cell.state)
+    wide = SweepThresholds(effect_of_interest=0.5)
+    assert look(cell, wide, 499) and not look(replace(cell, state=state), wide, 499)
+
+
 def test_a_run_that_may_stop_early_is_cleared_only_of_a_gain_that_a_shift_of_the_run_cannot_hide():
-    runs, other, each = np.zeros((1, 1, 3000)), np.zeros((1, 1, 3000)), np.arange(3000)
-    runs[0, 0, :60] = other[0, 0, 60:120] = 1.0
-    plain, told = (
-        compare_at_any_stop(runs, other, (1,), each, 1, shifts) for shifts in (None, RunShifts(plausible_sd=0.02))
-    )
-    (limit,), (longer,) = plain.upper, told.upper
-    assert limit < 0.02 and longer == pytest.approx(np.hypot(limit, 1.96 * 0.02 * 2**0.5), abs=1e-5)
-    assert told.low == plain.low and told.log_e == plain.log_e  # a finding has its own margin (`decide`)
-    state = np.stack([other[0, 0], other[0, 0], runs[0, 0]]).astype(np.int8)
+    runs, other = np.zeros(3000, dtype=np.int8), np.zeros(3000, dtype=np.int8)
+    runs[:1560] = other[60:1620] = 1
     settings = (Setting(Arm.DIRECT, 0), Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1))
-    once = cell_of(dict(zip(settings, state, strict=True)))
-    assert look(once, 1, SweepThresholds()) == Verdict.UNDERPOWERED
-    assert look(once, 1, SweepThresholds(run_sd_plausible=0.0)) == Verdict.NO_EXCESS
+    once = cell_of(dict(zip(settings, (other, other, runs), strict=True)))
+    assert not look(once, SweepThresholds())
+    assert look(once, SweepThresholds(run_sd_plausible=0.0))
+
+
+def test_the_report_of_a_run_that_stopped_early_says_so() -> None:
+    cell = simulate(Design(300, 1, clean_replicates=3), World(), np.random.default_rng(5)).cell
+    found = [
+        analyse([cell], n_resamples=99, stopped=stopped, calibration=shipped_table("calibration.json")).results[0]
+        for stopped in (None, {(cell.model, cell.benchmark): 1200})
+    ]
+    said = [[r for r in one.decision.reasons if r.code == "stopped_early"] for one in found]
+    assert said[0] == [] and said[1][0].numbers == {"n": 300, "planned": 1200}
+    assert found[0].calibration is not None and found[1].calibration is None  # that is of a fixed number
+    assert found[0].verdict == found[1].verdict and found[0].p_value == found[1].p_value
 
 
 def test_a_gain_explained_by_repetition_holds_unread_replies_for_a_gain_over_it():

@@ -168,7 +168,9 @@ class Evidence:
     None without leaks. adverse: the same, and every reply that is missing imputed against an excess: the odds of noisy
     ones are those that the question's other answers predict over root `gamma`, of every control's times root gamma, so
     that the two sides of a pair differ by gamma (Rosenbaum's parameter; infinite: noisy ones wrong, the controls'
-    right). favourable: as read, with such replies imputed for a gain. Both None when all were read. ensemble_gain: the
+    right). favourable: as read, with such replies imputed for a gain. Both None when all were read. unaided: the same
+    without the questions of which a message of the clean baseline, or of the ensemble control at that r, names an
+    answer: these tell nothing of a gain. None without such. ensemble_gain: the
     ensemble control against clean. shifts: of whole runs, in every test and interval; where `at_any_stop`, in the
     limits that clear alone.
     """
@@ -177,6 +179,7 @@ class Evidence:
     without_leak: Reading | None
     adverse: Reading | None
     favourable: Reading | None
+    unaided: Reading | None
     ensemble_gain: Comparison | None
     shifts: RunShifts
     clean_accuracy: float
@@ -204,9 +207,10 @@ class Evidence:
 
     @property
     def largest_compatible(self) -> float:
-        """The upper limit of the gain over clean, unparsed replies imputed for a gain where there are any."""
-        held = self.favourable.clean if self.favourable else None
-        return (held or self.clean).largest_compatible
+        """The upper limit of the gain over clean, unparsed replies imputed for a gain where there are any; of unaided
+        questions where some are not, and 1 where all are."""
+        held = (self.unaided or self.favourable or self.plain).clean
+        return held.largest_compatible if held else 1.0
 
     @property
     def at_any_stop(self) -> bool:
@@ -227,6 +231,7 @@ def measure(
     n_resamples: int,
     n_permutations: int | None = None,
     without_leak: BoolArray | None = None,
+    unaided: BoolArray | None = None,
     shifts: RunShifts | None = None,
     largest_cluster: int | None = None,
     reference: CellOutcomes | None = None,
@@ -237,7 +242,8 @@ def measure(
     largest_cluster: of a run that may have been stopped early, the questions of the largest cluster of its whole sample
     (1 without clusters): every comparison then holds at any stop. None for a fixed number of questions.
     reference: another model's outcomes from the same router messages. gamma: of unparsed answers (`Evidence`).
-    n_permutations: n_resamples where None. without_leak: (R, n), true for questions without an answer leak.
+    n_permutations: n_resamples where None. without_leak: (R, n), true for questions without an answer leak; unaided:
+    for those whose controls' messages name no answer.
     Raises DataError when the clean or the noisy arm was not run or shares no answered question.
     """
     routers = levels_of(cell, Arm.NOISY_REWRITE)
@@ -261,6 +267,7 @@ def measure(
         without_leak=reading(without_leak, None, None) if leaks else None,
         adverse=reading(without_leak, worse, better) if unread else None,
         favourable=reading(None, better, worse) if unread else None,
+        unaided=None if unaided is None else reading(unaided, better, worse),
         ensemble_gain=against(runs_of(cell, Arm.FORWARD_FULL, more), base, more, shifts=controls) if more else None,
         shifts=shifts,
         clean_accuracy=float(np.nanmean(clean_values)),

@@ -467,8 +467,8 @@ def _aucs(cell: MemoryCell) -> dict[str, tuple[Auc, Auc | None]]:
         beyond = None
         if pairs:
             theirs, away = (np.mean([one.tokens[name] for one in side], axis=0) for side in zip(*pairs, strict=True))
-            beyond = membership_auc(x - theirs, y - away)
-        found[name] = (membership_auc(x, y), beyond)
+            beyond = membership_auc(x - theirs, y - away, _clusters(cell))
+        found[name] = (membership_auc(x, y, _clusters(cell)), beyond)
     return found
 
 

@@ -14,8 +14,9 @@ import scipy
 from numpy.typing import ArrayLike
 
 from audit.errors import DataError
-from audit.statistics.paired import FloatArray, IntArray
+from audit.statistics.paired import IntArray
 from audit.statistics.resampling import unseen_share
+from audit.statistics.wording_drop import mean_of
 
 SHARE = 0.2  # of the least likely tokens: the k of Min-K%
 
@@ -34,8 +35,8 @@ class TextScores:
 class Auc:
     """Chance that a score of the first set exceeds one of the second (ties count half); .5: not parted.
 
-    low, high: 95 % (DeLong et al. 1988, Biometrics 44, on the logit of the AUC). pvalue: one-sided Mann-Whitney test
-    of AUC > .5.
+    low, high: 95 % (DeLong et al. 1988, Biometrics 44, on the logit of the AUC), by cluster where there are any
+    (Obuchowski 1997, Biometrics 53). pvalue: one-sided Mann-Whitney test of AUC > .5, of independent items.
     """
 
     auc: float
@@ -61,13 +62,15 @@ def text_scores(logprobs: ArrayLike, z: ArrayLike, share: float = SHARE) -> Text
     return TextScores(float(p.mean()), float(np.sort(p)[:k].mean()), float(np.sort(s)[:k].mean()))
 
 
-def membership_auc(published: ArrayLike, fresh: ArrayLike) -> Auc:
+def membership_auc(published: ArrayLike, fresh: ArrayLike, clusters: tuple[IntArray, IntArray] | None = None) -> Auc:
     """How well a score parts items that may have been seen (n,) from held-out ones (m,); NaN are left out.
+
+    clusters: (n,) and (m,), such as passages, which share a likelihood; items are independent where it is None.
 
     The p-value holds where the sets differ by chance alone but for memory (halves of one benchmark drawn at random); of
     other sets it also tells that their texts differ.
     """
-    a, b = _there(published), _there(fresh)
+    a, b = (x[~np.isnan(x)] for x in (np.asarray(published, dtype=float), np.asarray(fresh, dtype=float)))
     if a.size < 2 or b.size < 2:
         raise DataError(f"An AUC needs two items in each set; found {a.size} and {b.size}.")
     ranks = scipy.stats.rankdata(np.concatenate([a, b]))
@@ -75,20 +78,21 @@ def membership_auc(published: ArrayLike, fresh: ArrayLike) -> Auc:
     up = (ranks[: a.size] - scipy.stats.rankdata(a)) / b.size
     down = 1 - (ranks[a.size :] - scipy.stats.rankdata(b)) / a.size
     auc = float(up.mean())
-    se, fewer = float(np.sqrt(up.var(ddof=1) / a.size + down.var(ddof=1) / b.size)), min(a.size, b.size)
+    groups = [np.arange(a.size), np.arange(b.size)]
+    if clusters is not None:
+        sides = zip(clusters, (published, fresh), strict=True)
+        groups = [c[~np.isnan(np.asarray(x, dtype=float))] for c, x in sides]
+    means = [mean_of(placed, group) for placed, group in zip((up, down), groups, strict=True)]
+    se, fewer = float(np.hypot(means[0].se, means[1].se)), min(one.units for one in means)
+    t = 1.96 if clusters is None else float(scipy.special.stdtrit(min(one.df for one in means), 0.975))
     pvalue = float(scipy.stats.mannwhitneyu(a, b, alternative="greater").pvalue)
     if se == 0:  # parted without exception, which shows no spread: at most the share that none of a set would show
         unseen = float(unseen_share(np.array([fewer]))[0])
         return Auc(auc, max(auc - unseen, 0.0), min(auc + unseen, 1.0), pvalue)
     centre = min(max(auc, 0.5 / fewer), 1 - 0.5 / fewer)  # half an item from the ends
-    half = 1.96 * se / (centre * (1 - centre))
+    half = t * se / (centre * (1 - centre))
     low, high = (float(scipy.special.expit(scipy.special.logit(centre) + side * half)) for side in (-1, 1))
     return Auc(auc, min(low, auc), max(high, auc), pvalue)
-
-
-def _there(values: ArrayLike) -> FloatArray:
-    x = np.asarray(values, dtype=float)
-    return x[~np.isnan(x)]
 
 
 FOLDS = 5

@@ -96,9 +96,9 @@ def exchange_test(
         1, 0 or NaN; an item may have fewer variants.
     cluster : (n,) or None
         Items that share a text which was reworded for all of them at once. With clusters of more than one item, which
-        of the N + 1 wordings is called the original is drawn for the whole cluster (items whose wordings are
-        independent may be exchanged so too), a wording without an answer counting as the item's mean. That is exact up
-        to missing answers, and to the Monte-Carlo error of `n_permutations`; rng is used for nothing else.
+        of the wordings that it has is called the original is drawn for the whole cluster (items whose wordings are
+        independent may be exchanged so too). A wording that some of its items lack counts as if all had it, which is
+        conservative. Else it is exact up to the Monte-Carlo error of `n_permutations`; rng is used for nothing else.
 
     Examples
     --------
@@ -118,9 +118,14 @@ def exchange_test(
     if groups is None or units == n:
         return ExchangeResult(total, expected, tail(chance, total), True, n, units)
     everything = np.concatenate([first[None], np.atleast_2d(variants)])[:, compared]
-    deviation = cluster_sums(np.nan_to_num(everything - chance, nan=0.0), groups)  # (N + 1, clusters)
-    pattern, count = patterns(np.sort(deviation[:, np.any(deviation != 0, axis=0)], axis=0))
-    drawn = choice_totals(pattern[None], count, n_permutations, rng)[:, 0] if count.size else np.zeros(n_permutations)
+    made = cluster_sums((~np.isnan(everything)).astype(float), groups)  # (N + 1, clusters)
+    deviation = cluster_sums(np.nan_to_num(everything - chance, nan=0.0), groups)
+    deviation *= made[0] / np.where(made > 0, made, np.nan)  # as if every item had the wording
+    drawn = np.zeros(n_permutations)
+    wordings = np.sum(made > 0, axis=0) * (np.nansum(deviation**2, axis=0) > 0)  # 0: nothing to be drawn
+    for k in np.unique(wordings[wordings > 0]).tolist():
+        pattern, count = patterns(np.sort(deviation[:, wordings == k], axis=0)[:k])
+        drawn += choice_totals(pattern[None], count, n_permutations, rng)[:, 0]
     p = (1 + int(np.sum(drawn >= deviation[0].sum() - 1e-9))) / (n_permutations + 1)
     return ExchangeResult(total, expected, p, False, n, units)
 

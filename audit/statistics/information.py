@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from audit.errors import DataError
 from audit.statistics.drawing import shared_se
 from audit.statistics.paired import IntArray
-from audit.statistics.resampling import unseen_change
+from audit.statistics.resampling import unseen_change, unseen_share
 from audit.statistics.wording_drop import mean_of, t_test
 
 QUESTIONS_MIN = 20  # below, a t interval over questions promises too much
@@ -60,7 +60,10 @@ def information_slope(arrived: ArrayLike, right: ArrayLike) -> InformationSlope:
     share = np.sum(x * x, axis=1) / total
     scores = np.sum(x * (y - slope * x), axis=1) / np.sqrt(np.maximum(1 - share, 1 / n))
     se = float(np.sqrt(np.sum(scores**2))) / total
-    return _tested(slope, se, max(1 / float(np.sum(share**2)) - 1, 1.0), n)
+    alike = 1 / float(np.sum(share**2))
+    # No shorter than where as many questions changed, at an average level of each, as none of these would show.
+    unseen = float(unseen_share(np.array([alike]))[0] * np.sqrt(np.mean(x * x, axis=1)).sum()) / total
+    return _tested(slope, se, max(alike - 1, 1.0), n, unseen)
 
 
 def slope_at_zero(doses: ArrayLike, right: ArrayLike, cluster: IntArray) -> InformationSlope:

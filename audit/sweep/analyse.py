@@ -1,6 +1,7 @@
 """How the sweep judges a cell, and what is said of a whole panel. Pure: the caller reads shards and writes files."""
 
 from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -64,9 +65,21 @@ class Beside:
         """(R, n) questions of which no message at a router count states the answer; None where all are such."""
         if self.texts is None or not self.texts.leaks:
             return None
-        at = {(routers, question) for routers, _, question in self.texts.leaks}
+        return self._free(self.texts.leaks)
+
+    @property
+    def unaided(self) -> BoolArray | None:
+        """(R, n) questions of which no message of the clean baseline, nor of the ensemble control at a router count,
+        names an answer; None where all are such."""
+        if self.texts is None or not self.texts.aided:
+            return None
+        aided = self.texts.aided
+        baseline = {(r, q) for one, q in aided if one == 1 for r in levels_of(self.cell, Arm.NOISY_REWRITE)}
+        return self._free(aided | baseline)
+
+    def _free(self, of: Collection[tuple[int, str]]) -> BoolArray:
         counts = levels_of(self.cell, Arm.NOISY_REWRITE)
-        return np.array([[(r, q) not in at for q in self.cell.question_ids] for r in counts], dtype=bool)
+        return np.array([[(r, q) not in of for q in self.cell.question_ids] for r in counts], dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -147,6 +160,7 @@ def _measure(beside: Beside, s: SweepSettings, rng: Generator) -> _Measured:
         measure,
         beside.cell,
         without_leak=beside.without_leak,
+        unaided=beside.unaided,
         shifts=cell_shifts(beside.cell, s.shifts),
         reference=beside.reference,
     )

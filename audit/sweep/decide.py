@@ -169,8 +169,9 @@ def _not_beyond_ensembling(e: Evidence, t: SweepThresholds, routers: frozenset[i
     ]
     if also := (gain.beats(level) & gain.above_zero & routers) if gain else frozenset():
         why.append(because("ensemble_gains", routers=sorted(also)))
-    imputed = e.favourable.ensemble if e.favourable else None
-    limit = max(c.highest(routers) for c in (control, imputed) if c is not None)
+    readings = (e.unaided,) if e.unaided else (e.plain, e.favourable)
+    bounds = [reading.ensemble for reading in readings if reading is not None]
+    limit = max(c.highest(routers) if c else 1.0 for c in bounds)
     if limit <= t.effect_of_interest:
         why.append(because("ensemble_bounds", limit=limit, effect=t.effect_of_interest))
         return Decision(Verdict.EXCESS_EXPLAINED, tuple(why), (because("is_repetition"),), at)
@@ -209,7 +210,8 @@ def _bounded(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, seen: Decis
     """No excess where the data bound the gain by the smallest effect that matters; else underpowered."""
     limit = e.largest_compatible
     imputed = e.favourable is not None and limit > e.clean.largest_compatible
-    why = (*seen.reasons, because("bound", limit=limit, effect=t.effect_of_interest, imputed=imputed))
+    aided = e.unaided is not None
+    why = (*seen.reasons, because("bound", limit=limit, effect=t.effect_of_interest, imputed=imputed, aided=aided))
     if limit <= t.effect_of_interest:  # NaN clears nobody
         return replace(seen, reasons=(*why, because("blind")))
     return Decision(Verdict.UNDERPOWERED, why, advice_of([g for g in gates if g.name == "enough_data"]))

@@ -161,12 +161,18 @@ class Evidence:
     that the two sides of a pair differ by gamma (Rosenbaum's parameter; infinite: noisy ones wrong, the controls'
     right). favourable: as read, with such replies imputed for a gain. Both None when all were read. ensemble_gain: the
     ensemble control against clean. shifts: of whole runs, in every test and interval.
+    right). favourable: as read, with such replies imputed for a gain. Both None when all were read. unaided: the same
+    without the questions of which a message of the clean baseline, or of the ensemble control at that r, names an
+    answer: these tell nothing of a gain. None without such. ensemble_gain: the
+    ensemble control against clean. shifts: of whole runs, in every test and interval; where `at_any_stop`, in the
+    limits that clear alone.
     """
 
     plain: Reading
     without_leak: Reading | None
     adverse: Reading | None
     favourable: Reading | None
+    unaided: Reading | None
     ensemble_gain: Comparison | None
     shifts: RunShifts
     clean_accuracy: float
@@ -194,9 +200,10 @@ class Evidence:
 
     @property
     def largest_compatible(self) -> float:
-        """The upper limit of the gain over clean, unparsed replies imputed for a gain where there are any."""
-        held = self.favourable.clean if self.favourable else None
-        return (held or self.clean).largest_compatible
+        """The upper limit of the gain over clean, unparsed replies imputed for a gain where there are any; of unaided
+        questions where some are not, and 1 where all are."""
+        held = (self.unaided or self.favourable or self.plain).clean
+        return held.largest_compatible if held else 1.0
 
     def controlled(self, routers: int) -> bool:
         """Whether both `direct` and the ensemble control were run for this r (r=1 is its own ensemble control)."""
@@ -212,6 +219,7 @@ def measure(
     n_resamples: int,
     n_permutations: int | None = None,
     without_leak: BoolArray | None = None,
+    unaided: BoolArray | None = None,
     shifts: RunShifts | None = None,
     reference: CellOutcomes | None = None,
     confidence: float = CONFIDENCE,
@@ -222,6 +230,11 @@ def measure(
     confidence: of every interval. reference: another model's outcomes from the same router messages. gamma: of unparsed
     answers (`Evidence`). n_permutations: n_resamples where None. without_leak: (R, n), true for questions without an
     answer leak.
+    largest_cluster: of a run that may have been stopped early, the questions of the largest cluster of its whole sample
+    (1 without clusters): every comparison then holds at any stop. None for a fixed number of questions.
+    reference: another model's outcomes from the same router messages. gamma: of unparsed answers (`Evidence`).
+    n_permutations: n_resamples where None. without_leak: (R, n), true for questions without an answer leak; unaided:
+    for those whose controls' messages name no answer.
     Raises DataError when the clean or the noisy arm was not run or shares no answered question.
     """
     routers = levels_of(cell, Arm.NOISY_REWRITE)
@@ -247,6 +260,7 @@ def measure(
         without_leak=reading(without_leak, None, None) if leaks else None,
         adverse=reading(without_leak, worse, better) if unread else None,
         favourable=reading(None, better, worse) if unread else None,
+        unaided=None if unaided is None else reading(unaided, better, worse),
         ensemble_gain=against(runs_of(cell, Arm.FORWARD_FULL, more), base, more, shifts=controls) if more else None,
         shifts=shifts,
         clean_accuracy=float(np.nanmean(clean_values)),

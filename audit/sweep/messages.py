@@ -31,7 +31,7 @@ _LISTED = re.compile(r"(?m)^[^\S\n]*[*(\[]*([A-J])[.):\]]\**\s*(\S.*)$")
 _VERB = r"(?:\s*(?:is|was|would\s+be|should\s+be|must\s+be)\b[\s*\"'“(:]*|\s*[:=→-][ \t*\"'“(]*)"
 _STATED = re.compile(
     r"\b(?:(?:(?:correct|right|best|true|final)\s+)?(?:answer|solution)|(?:correct|right|best)\s+(?:option|choice|response))"
-    + r"[*\"'”]*"
+    + r"(?:\s+(?:to|for)\s+(?:the|this|that)(?:\s+question)?)?[*\"'”]*"
     + _VERB
     + r"(?P<said>[^\n]{0,200})",
     re.IGNORECASE,
@@ -44,8 +44,9 @@ _STATED_AFTER = re.compile(
 )
 # A and I are words too ("the answer is A number"): as letters they stand alone, or a mark or a reason follows.
 _LETTER_FIRST = re.compile(
-    r"(?:(?:option|choice|letter)\s+)?[(\[\"'*]*"
-    r"([B-HJ](?![\w'’])|[AI](?=[)\].,:;*\"]|\s+(?:because|since|as|-)|$))"
+    r"(?:(?:option|choice|letter)\s+)?[(\[\"'*$]*(?:\\boxed\{)?"
+    r"([B-HJ](?!\w|['’]\w)|[AI](?=[)\].,:;*\"}]|['’](?!\w)|\s+(?:because|since|as|-)|$))"
+    r"(?![)\]\"'*]*\s*(?:[,/|]|or\b|and\b)\s*(?:(?:or|and)\s+)?[(\[\"'*]*[A-HJ](?![\w'’]))"  # "A, B or C" names none
 )
 _LETTER_LAST = re.compile(r"(?:^|\s)[(\[\"'*]*([A-J])[)\].,:;*\"']*$")
 
@@ -121,8 +122,11 @@ def _option_said(said: str, message: str, options: Sequence[str], *, first: bool
     for k, option in enumerate(options):  # the longest option that fits, so that "red" is not read out of "red wine"
         wanted = normalise(option).split()
         for skip in range(1 + 2 * first):  # "the answer is the (option) Paris"
-            found = words[skip : skip + len(wanted)] if first else words[-len(wanted) :]
-            if found == wanted and len(wanted) > best_length and not (skip and words[0] not in _FILLERS):
+            end = skip + len(wanted)
+            found = words[skip:end] if first else words[-len(wanted) :]
+            if found != wanted or len(wanted) <= best_length or (skip and words[0] not in _FILLERS):
+                continue
+            if not first or not _of_several(words[end:], options):
                 best, best_length = k, len(wanted)
     letter = _LETTER_FIRST.match(said.strip()) if first else _LETTER_LAST.search(said.strip())
     if letter is None or best_length > 1:
@@ -130,7 +134,15 @@ def _option_said(said: str, message: str, options: Sequence[str], *, first: bool
     return _option_of_letter(letter.group(1), message, options)
 
 
-_FILLERS = frozenset({"the", "option", "choice", "letter", "a", "an", "that", "clearly", "simply", "definitely"})
+def _of_several(rest: Sequence[str], options: Sequence[str]) -> bool:
+    """Whether another option follows at once, as in "Rome, Paris or Oslo": then none of them is said to be right."""
+    listed = " ".join([*rest[rest[:1] in (["or"], ["and"]) :], ""])
+    return any(listed.startswith(f"{normalise(option)} ") for option in options)
+
+
+_FILLERS = frozenset(
+    {"boxed", "the", "option", "choice", "letter", "a", "an", "that", "clearly", "simply", "definitely"}
+)
 
 
 def _option_of_letter(letter: str, message: str, options: Sequence[str]) -> int | None:
@@ -204,8 +216,9 @@ class TextMeasures:
     clean_*: messages of forward_full with r=1. noisy_*: presentations of noisy_rewrite. deleted: share of the
     question's distinct words that no message kept (deleted_per_message: that one message did not keep); added: share of
     the messages' distinct words that the question does not have; averaged over noisy presentations.
-    leaks: (routers, replicate, question_id) of noisy presentations in which a message states the gold option as the
-    answer. messages, leaking: of the whole cell. gold_only_kept: noisy messages that kept the gold option alone, of
+    leaks: (routers, question_id) of noisy presentations in which a message states the gold option as the answer.
+    aided: the same of forward_full, in which one names any option: to leave out the right ones alone would lower the
+    controls. messages, leaking: of the whole cell. gold_only_kept: noisy messages that kept the gold option alone, of
     options_to_keep. noops: noisy presentations that reached the worker as the clean text; same_requests: of these, by
     the very request of the clean baseline (`request_sha256`). lost: noisy presentations whose messages are not in the
     prompt that was sent. mixed_ids: questions whose text, options or right answer differ between rows.
@@ -234,7 +247,8 @@ class TextMeasures:
     options_to_keep: int = 0
     leak_ids: tuple[str, ...] = ()
     mixed_ids: tuple[str, ...] = ()
-    leaks: frozenset[tuple[int, int, str]] = frozenset()
+    leaks: frozenset[tuple[int, str]] = frozenset()
+    aided: frozenset[tuple[int, str]] = frozenset()
     by_routers: tuple[ByRouters, ...] = ()
     slope: InformationSlope | None = None
 
@@ -245,7 +259,8 @@ class _Tally:
     lossy: set[str] = field(default_factory=set)
     noop: set[str] = field(default_factory=set)
     leak: set[str] = field(default_factory=set)
-    leaks: set[tuple[int, int, str]] = field(default_factory=set)
+    leaks: set[tuple[int, str]] = field(default_factory=set)
+    aided: set[tuple[int, str]] = field(default_factory=set)
     mixed: set[str] = field(default_factory=set)
     # Sums of shares in billionths: whole numbers, so that the order of the rows cannot show.
     by_routers: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -407,7 +422,9 @@ def _count_leaks(row: TextRow, question: _Question, tally: _Tally) -> None:
         tally.leak.add(row.question_id)
         if noisy:
             counts["leaking_noisy"] += leaking
-            tally.leaks.add((row.routers, row.replicate, row.question_id))
+            tally.leaks.add((row.routers, row.question_id))
+    if not noisy and stated.count(None) < len(stated):
+        tally.aided.add((row.routers, row.question_id))
 
 
 def _count_clean(row: TextRow, tally: _Tally) -> None:
@@ -506,6 +523,7 @@ def _freeze(tally: _Tally) -> TextMeasures:
         added=mean("added"),
         leak_ids=tuple(sorted(tally.leak)),
         leaks=frozenset(tally.leaks),
+        aided=frozenset(tally.aided),
         mixed_ids=tuple(sorted(tally.mixed)),
         by_routers=_by_routers(tally),
         slope=_slope(tally),

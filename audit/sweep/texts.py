@@ -61,8 +61,9 @@ def _size(limit: float) -> str:
     return f"a gain of up to {points(limit)}" if limit > 0 else "no gain"
 
 
-def _bound(limit: float, effect: float, imputed: bool) -> str:
+def _bound(limit: float, effect: float, imputed: bool, aided: bool = False) -> str:
     how = "largest of the 97.5 % limits at each r" + ", unparsed and missing replies imputed for it" * imputed
+    how += ", without questions of which a clean message names an answer" * aided
     against = "no more than" if limit <= effect else "above"
     matters = f"the smallest effect that matters ({points(effect)})"
     return f"{_size(limit).capitalize()} is still compatible with the data ({how}). That is {against} {matters}."

@@ -44,6 +44,24 @@ def test_the_interval_holds_with_few_items(n, auc):
     assert np.mean([one.low <= auc <= one.high for one in found]) > 0.925
 
 
+@pytest.mark.parametrize(("sizes", "passages"), [([5], (40, 30)), ([1, 2, 5, 50], (40, 30)), ([20], (10, 10))])
+def test_the_interval_holds_where_passages_share_a_likelihood(sizes, passages):
+    """As if items were independent it held in 31 to 67 %."""
+    rng, held = np.random.default_rng(1), []
+    for _ in range(200):
+        sides = []
+        for count in passages:
+            cluster = np.repeat(np.arange(count), rng.choice(sizes, count))
+            sides.append((1.5 * rng.normal(size=count)[cluster] + rng.normal(size=cluster.size), cluster))
+        (a, of_a), (b, of_b) = sides
+        a[0] = np.nan
+        found = membership_auc(a, b, (of_a, of_b))
+        held.append(found.low <= 0.5 <= found.high)
+    assert np.mean(held) > 0.93
+    alone = membership_auc(a, b, (np.arange(a.size), np.arange(b.size)))
+    assert alone.high - alone.low == pytest.approx(membership_auc(a, b).high - membership_auc(a, b).low, rel=0.05)
+
+
 def test_what_cannot_be_scored_is_refused():
     with pytest.raises(DataError, match="share"):
         text_scores([-1.0], [0.0], share=0.0)

@@ -175,3 +175,15 @@ def test_what_says_nothing_is_left_out():
     assert intensity_trend(items, distance, correct) is None
     found = intensity_trend([*items, "e", "e"], np.append(distance, [0.2, 0.4]), np.append(correct, [1.0, 0.0]))
     assert (found.n, found.slope) == (1, pytest.approx(-0.2 / 0.04 / 2))  # dd: .02 of a and of e; dy: -.1 of e
+
+
+@pytest.mark.parametrize(("n", "levels", "right"), [(30, 3, 0.995), (100, 3, 0.99)])
+def test_the_slope_of_nearly_perfect_answers_has_an_interval(n: int, levels: int, right: float) -> None:
+    """It held in 85 and 90 %, and had no length where every answer was right."""
+    rng, slope, held = np.random.default_rng(3), 0.1, []
+    for _ in range(300):
+        arrived = np.clip(1 - 0.5 * np.exp(-np.arange(levels)) + 0.15 * rng.normal(size=(n, levels)), 0, 1)
+        found = information_slope(arrived, rng.random((n, levels)) < right + slope * (arrived - 1))
+        held.append(found.low <= slope <= found.high)
+        assert found.high > found.low
+    assert np.mean(held) > 0.93

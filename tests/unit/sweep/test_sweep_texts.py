@@ -21,6 +21,7 @@ NUMBERS = {
     "items": 1200, "lowest": -0.0123, "highest": 0.2345, "lowest_model": "m", "highest_model": "o", "p_improve": 0.01,
     "p_degrade": 0.2, "up": 1.25, "down": -2.0, "name": "H2", "error": "One model.",
     "model": "m", "benchmark": "b", "why": ["too few", "too many"], "score": 0.7123, "loss": 0.1, "about": "run_once",
+    "aided": True,
 }  # fmt: skip
 
 

@@ -42,6 +42,16 @@ CITIES = ["Rome", "Paris", "Oslo", "Bern"]
         ("the answer is a number", None),
         ("The answer is one of Rome, Paris, Oslo or Bern.", None),
         ("What is the right answer?\nA. Rome\nB. Paris", None),
+        ("Answer: A, B, C or D", None),  # which options there are, not which is right
+        ("Your answer should be B, C or D", None),
+        ("The answer must be B or C", None),
+        ("Which is the right answer: Paris, Rome, Oslo or Bern?", None),
+        ("The correct answer is B, Paris.", True),
+        ("The answer is B, a capital.", True),
+        ("The answer to the question is B.", True),
+        ("The correct answer to this question is: Paris", True),
+        (r"Final answer: $\boxed{B}$", True),
+        ("The answer is 'B'.", True),
         ("choose the best answer: \nA. Rome\nB. Paris", None),
         ("Which is the correct answer? A. Rome B. Paris", None),
         ("Answer with one letter. B. Paris", None),
@@ -134,6 +144,20 @@ def test_what_was_deleted_and_added() -> None:
     measured = texts_of([row]).measures["synthetic", "synthetic"]
     assert measured.deleted == pytest.approx(3 / 5)
     assert measured.added == pytest.approx(2 / 4)
+
+
+def test_messages_of_the_controls_that_name_an_answer_are_told_apart_from_noisy_leaks() -> None:
+    """The right one raises the baseline and the wrong one lowers it: to leave out one kind alone would tilt it."""
+    said = {"q1": "The answer is A.", "q2": "The answer is B."}
+    rows = [
+        replace(o, question_id=name, router_messages=(text,), options=("Rome", "Paris"), gold=0)
+        for o in _noisy(1)
+        for name, text in said.items()
+        if o.arm != Arm.DIRECT
+    ]
+    measured = texts_of(rows).measures["synthetic", "synthetic"]
+    assert measured.leaks == {(1, "q1"), (2, "q1")}
+    assert measured.aided == {(r, name) for r in (1, 2) for name in said}
 
 
 def test_keeping_only_the_gold_option_is_counted_apart_from_stating_it() -> None:

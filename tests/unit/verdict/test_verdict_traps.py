@@ -13,7 +13,7 @@ from synthetic import synthetic_outcomes
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State
 from audit.statistics.unparsed import DECIDE_AT
-from audit.sweep.analyse import analyse
+from audit.sweep.analyse import Beside, analyse
 from audit.sweep.decide import decide, headline, over_panel
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import Evidence, measure
@@ -120,6 +120,35 @@ def test_an_excess_made_of_leaks_is_withheld_even_where_the_leaks_pass_their_gat
     assert found.verdict == Verdict.WITHHELD and found.reasons[0].code == "gone_without_leaks"
     # Leaks at another r do not take the questions away from this one.
     assert decide(measured(cell, without_leak=free[::-1]), (gate,), SweepThresholds()).verdict == Verdict.EXCESS
+
+
+def test_clean_routers_that_give_the_answer_away_hide_no_gain() -> None:
+    # Clean is right on the last 100 of 1500 because its messages name the answer; noisy gains 80 of the other 1400.
+    n = 1500
+    clean, gained = right(n, (0, 800), (1400, 1500)), right(n, (0, 900))
+    cell = cell_of({CLEAN: clean, DIRECT: right(n, (0, 850)), noisy(1): gained, noisy(2): gained})
+    assert decide(measured(cell), (), SweepThresholds()).verdict == Verdict.NO_EXCESS
+    texts = TextMeasures(aided=frozenset((1, str(i)) for i in range(1400, 1500)))
+    cell = replace(cell, question_ids=tuple(map(str, range(n))))
+    unaided = Beside(cell, texts, None, None, None, None).unaided
+    assert unaided is not None and unaided.sum(axis=1).tolist() == [1400, 1400]
+    evidence = measured(cell, unaided=unaided)
+    assert evidence.unaided is not None and evidence.unaided.clean.gain[0] == pytest.approx(100 / 1400)
+    found = decide(evidence, (), SweepThresholds())
+    assert found.verdict == Verdict.UNDERPOWERED and found.reasons[-1].numbers["aided"]
+    # Where every question has such a message nothing bounds the gain.
+    assert measured(cell, unaided=np.zeros((2, n), dtype=bool)).largest_compatible == 1
+
+
+def test_an_ensemble_control_that_names_answers_explains_no_gain_away() -> None:
+    # At r=2 noisy gains 150 of 1000 over clean, and the ensemble control as many others, which its messages name.
+    n = 1000
+    base, gained, told = right(n, (0, 500)), right(n, (0, 650)), right(n, (0, 500), (800, 950))
+    cell = cell_of({CLEAN: base, DIRECT: base, noisy(2): gained, Setting(Arm.FORWARD_FULL, 2): told})
+    assert decide(measured(cell), (), SweepThresholds()).verdict == Verdict.EXCESS_EXPLAINED
+    unaided = np.array([[not 800 <= i < 950 for i in range(n)]])
+    found = decide(measured(cell, unaided=unaided), (), SweepThresholds())
+    assert found.verdict == Verdict.UNDERPOWERED and found.reasons[-1].code == "may_beat_ensemble"
 
 
 def test_the_headline_quotes_a_router_count_that_passed_every_comparison() -> None:

@@ -184,10 +184,10 @@ def _check_listed(run_dir: Path, files: Sequence[Path]) -> None:
     listed = {Path(one["file"]).name: one["sha256"] for one in manifest.shards}
     for path in files:
         facts = path.stat()
-        if path.name in listed and _sha256_once(path, facts.st_size, facts.st_mtime_ns) != listed[path.name]:
+        if listed and _sha256_once(path, facts.st_size, facts.st_mtime_ns) != listed.get(path.name):
             raise ShardError(
-                f"{path} is not the file that the manifest lists: it was changed after the run. Restore it, or delete "
-                "it and type the run's command again."
+                f"{path} is not a file that the manifest lists: it was changed or put there after the run. Restore it, "
+                "or delete it and type the run's command again."
             )
 
 

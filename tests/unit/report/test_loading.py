@@ -104,6 +104,7 @@ def test_a_verdict_on_other_answers_is_refused_and_a_part_is_marked(tmp_path: Pa
     for shard in (folder / "shards").iterdir():
         shard.unlink()
     panels.run_of(folder, asked[:-5])
+    panels.manifest_of(folder, asked, status="stopped")
     run = audit.load(folder)
     assert run.watermark == f"incomplete, {len(asked) - 5} of {len(asked)} answers"
     with pytest.raises(ConfigError, match=f"audit report {folder}"):

@@ -1,4 +1,5 @@
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,12 +8,12 @@ import pyarrow.dataset as ds
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from outcome_tables import digests_of_keys, iter_outcomes, outcomes_to_table
+from outcome_tables import digests_of_keys, finished_run, iter_outcomes, outcomes_to_table
 from shard_rows import failed, names, new_run, row, write
 
 from audit.errors import DataError, ShardError
 from audit.records import Design, Part, Setting
-from audit.shards.complete import run_cost
+from audit.shards.complete import cell_rows, count_rows, run_cost
 from audit.shards.read import drop_rows, iter_columns, load_cells, open_dataset, scan_run
 from audit.shards.schema import row_schema
 from audit.shards.shard_file import CorruptShardError, column_sums, read_shard
@@ -243,6 +244,19 @@ def test_rows_of_another_audit_or_version_are_refused_in_a_sentence(
             read(run[0], SCHEMA)
         assert "\n" not in str(caught.value)
     assert "version" in scan_run(run[0], SCHEMA).corrupt["old.arrow"]
+
+
+def test_other_questions_in_the_place_of_a_finished_runs_do_not_complete_it(tmp_path: Path) -> None:
+    """As many rows as are asked for, of the same model and benchmark."""
+    asked = {"models": {"m": {}}, "benchmark": {"b": {"n": 3}}}
+    mine = finished_run(tmp_path / "mine", [row(q) for q in (0, 1, 2)], **asked)
+    others = finished_run(tmp_path / "others", [row(q) for q in (1, 2, 3)], **asked)
+    assert [one.complete for one in cell_rows(mine, count_rows(mine, SCHEMA))] == [True]
+    (own,), (foreign,) = (list((run / "shards").iterdir()) for run in (mine, others))
+    own.unlink()
+    shutil.copy(foreign, own.with_name("b.arrow"))
+    with pytest.raises(ShardError, match="manifest lists"):
+        count_rows(mine, SCHEMA)
 
 
 def test_shards_of_many_batches_keep_their_order(run: tuple[Path, str]) -> None:

@@ -54,6 +54,17 @@ def test_bbq_by_hand_and_by_category() -> None:
     assert clear["accuracy", ""].n == 11  # the unread one is in neither
 
 
+def test_the_interval_of_a_bias_score_rests_on_answers_that_tell_of_a_bias() -> None:
+    """Of twenty ambiguous answers two to four name a person: the bootstrap held the truth in 12 to 72 %."""
+    pets = [pet(i, ("neg", "nonneg")[i % 2], 2) for i in range(40)]
+    few, many = (metrics(of("bbq", pets, [0] * n + [2] * (40 - n), "ambig"))["s_AMB", ""] for n in (9, 20))
+    assert few.n == 9 and np.isfinite(few.estimate) and np.isnan([few.low, few.high]).all()
+    assert many.n == 20 and many.low < many.estimate < many.high
+    told = metrics(of("bbq", [pet(i, "neg", 0) for i in range(18)], [0] * 18, "disambig"))["s_DIS", ""]
+    # Wilson's interval of 18 of 18, with Student's quantile of 17 degrees: 1 / (1 + 2.11 ** 2 / 18) = .802
+    assert (told.estimate, told.high) == (100, 100) and told.low == pytest.approx(200 * 0.802 - 100, abs=0.1)
+
+
 def test_crows_keeps_neutral_pairs_in_n() -> None:
     items = [Item(str(i), "crows_pairs", "", ("a", "b"), 0, str(i), facts=CrowsFacts("size" if i % 2 else "age"))
              for i in range(24)]  # fmt: skip

@@ -62,6 +62,7 @@ class PageItem:
 
 def page(verdict: RunVerdict, run_dir: Path) -> Page:
     """Figures, tables and the page of a run."""
+    verdict = verdict.found_first(VERDICTS)
     questions = {(q.benchmark, q.id): q for q in QuestionFile(run_dir)}
     items = [item for cell in verdict.cells for item in _items(cell, questions)]
     both = list(zip(verdict.cells, verdict.results, strict=True))

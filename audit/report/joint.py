@@ -1,7 +1,9 @@
 """Runs of one model and benchmark by different audits on one page. Each audit's own report is built beside it and
 linked."""
 
+import json
 import os
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -16,6 +18,7 @@ from audit.records import CellRows
 from audit.report.build import ReportPaths
 from audit.report.page import Mark, render_page, words
 from audit.shards.files import make_folder, write_file
+from audit.shards.manifest import MANIFEST
 from audit.verdict import forms
 from audit.verdict.instrument import KINDS, TITLES, Finding, Measured, Seen, finding, looked_for, synthesis
 from audit.verdict.result import json_ready, json_text
@@ -54,6 +57,8 @@ def joint_report(
     verdicts = {audit: paths.content for audit, paths in made.items()}
     plain = content(verdicts, suite(verdicts) if suite else None)
     make_folder(out)
+    for folder in _left(out, homes.values()):
+        shutil.rmtree(folder)
     html = out / "report.html"
     links = {audit: Path(os.path.relpath(paths.html, out)).as_posix() for audit, paths in made.items()}
     tables, figures, incomplete = (
@@ -64,6 +69,19 @@ def joint_report(
     write_file(html, printable(page(plain, links, drawn)).encode("utf-8", "backslashreplace"))
     write_file(out / "verdict.json", json_text(plain).encode())
     return ReportPaths(html, out / "verdict.json", tables, figures, incomplete, plain)
+
+
+def _left(out: Path, homes: Iterable[Path]) -> list[Path]:
+    """Parts of the joint report that is in this folder, of audits that the new one has not: nobody would know their
+    pages from its own."""
+    try:
+        earlier = json.loads((out / "verdict.json").read_bytes())
+    except (OSError, ValueError):  # there is none, or a damaged one, which is written again
+        return []
+    if not isinstance(earlier, dict) or earlier.get("schema") != SCHEMA:
+        return []
+    parts = {out / audit for audit in every_audit() if audit in earlier["audits"]} - set(homes)
+    return sorted(part for part in parts if part.is_dir() and not (part / MANIFEST).is_file())
 
 
 def content(verdicts: Mapping[str, Mapping[str, Any]], suite: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, S
 from audit.records import CellRows
 from audit.verdict.result import DASH, Gate, bare_pvalue, drop_points, percent, pvalue, scaled, signed_points
 from audit.verdict.run import CellResult, JudgedRun
-from audit.verdict.vocabulary import COMPLETE_IT, GateWord, Outcome, VerdictWord, subtitle, word_of
+from audit.verdict.vocabulary import COMPLETE_IT, GateWord, VerdictWord, subtitle, word_of
 
 NOT_CALIBRATED = (
     "No calibration is given for this design. audit calibrate measures how often the procedure is wrong on it."
@@ -87,14 +87,14 @@ def errors_of(results: Sequence[CellResult], named: Mapping[str, str]) -> list[E
 
 
 def marks_of(verdict: JudgedRun[Any, Any], words: Mapping[Any, VerdictWord]) -> list[Mark]:
-    """The decision strip of one audit's page: what was found first."""
+    """The decision strip of one audit's page."""
     several = len({r.benchmark for r in verdict.results}) > 1
     marks = []
     for k, (r, c) in enumerate(zip(verdict.marked, verdict.to_dict()["cells"], strict=True), start=1):
         who = r.model + (f" on {r.benchmark}" if several else "") + (f" ({c['context']})" if c.get("context") else "")
         note = "; ".join(filter(None, (r.watermark, subtitle(words, c))))
         marks.append(Mark(verdict.audit, who, word_of(words, c), note, f"#cell-{k}"))
-    return sorted(marks, key=lambda mark: list(Outcome).index(mark.word.outcome))
+    return marks
 
 
 def share(value: float | None) -> str:

@@ -1,13 +1,14 @@
 """What the verdicts of a run have in common, whatever the audit: the head of verdict.json and of each cell in it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from audit.json_types import attributes
 from audit.records import CellRows
 from audit.verdict.result import Gate, Reason, Texts, json_ready, sentences
-from audit.verdict.vocabulary import COMPLETE_IT
+from audit.verdict.vocabulary import COMPLETE_IT, Outcome, VerdictWord, word_of
 
 Word = TypeVar("Word", bound=StrEnum)
 Cell = TypeVar("Cell")
@@ -107,6 +108,13 @@ class JudgedRun(Generic[Cell, Result]):
         plain = json_ready({**head, **asked, **self.own(), "cells": cells})
         assert isinstance(plain, dict)  # noqa: S101 - narrows the type for mypy
         return plain
+
+    def found_first(self, words: Mapping[Any, VerdictWord]) -> Self:
+        """The same in the order of a page: what was found, then an unknown cause, no decision, the rest."""
+        said = [list(Outcome).index(word_of(words, cell).outcome) for cell in self.to_dict()["cells"]]
+        order = sorted(range(len(said)), key=said.__getitem__)
+        results = tuple(self.results[k] for k in order)
+        return replace(self, cells=tuple(self.cells[k] for k in order), results=results)
 
     def title(self, question: str, joined: str = "on") -> str:
         """The title of the page: the question, of which models, on which benchmarks."""

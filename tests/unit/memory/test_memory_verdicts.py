@@ -20,7 +20,7 @@ from audit.memory.record import ItemSet, MemoryCell, Reads
 from audit.memory.texts import INDICATORS, TEXTS
 from audit.memory.vocabulary import GATES, INSTRUMENT, VERDICTS, measured, tracked
 from audit.memory.vocabulary import MemoryVerdict as V
-from audit.report.page import RunFacts, marks_of
+from audit.report.page import RunFacts
 from audit.statistics.completion import Auc
 from audit.statistics.multiplicity import holm
 from audit.statistics.unparsed import GAMMAS
@@ -315,14 +315,14 @@ def test_an_order_that_words_tell_is_not_judged_without_references():
     assert gate.status == "fail" and "Add" not in gate.advice  # held-out items and references are there
 
 
-def test_what_was_found_stands_first_in_the_strip():
+def test_what_was_found_stands_first_on_the_page():
     clean, taught = (replace(made, tested=tuple(replace(x, model=name) for x in made.tested))
                      for name, made in (("a", cell(n=60, fresh=60)), ("b", cell(answers=0.9))))  # fmt: skip
     verdict = run_of(clean, taught)
     assert [one.model for one in verdict.results] == ["a", "b"]
-    marks = marks_of(verdict, VERDICTS)
-    assert [(mark.who, mark.href) for mark in marks] == [("b", "#cell-2"), ("a", "#cell-1")]
-    assert marks[0].word.outcome == Outcome.FOUND != marks[1].word.outcome
+    first = verdict.found_first(VERDICTS)
+    assert [one.model for one in first.results] == [one.model for one in first.cells] == ["b", "a"]
+    assert VERDICTS[first.results[0].verdict].outcome == Outcome.FOUND
 
 
 def test_one_score_and_one_interval_of_the_gap_wherever_they_stand():

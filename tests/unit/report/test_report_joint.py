@@ -2,14 +2,18 @@
 
 import itertools
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from governed import make_run
 
 from audit.audits import AUDITS, part_of
+from audit.commands.import_logs import main as import_logs
+from audit.commands.report import main as report
 from audit.decision import rule
 from audit.errors import ConfigError
 from audit.memory.evidence import Indicator, Name
@@ -266,3 +270,22 @@ def test_the_strip_says_that_a_run_is_incomplete_and_a_pass_what_not_examined_me
     assert text.count("incomplete: 3 of 4") == 2  # in the strip, and on the verdict's own card
     clean = page(content({"sweep": sweep("no_excess_detected"), "perturb": perturb("no_drop_detected")}))
     assert "Not examined: " in clean
+
+
+def test_a_second_joint_report_leaves_no_part_of_the_first(tmp_path: Path) -> None:
+    """Sweep with memory, then sweep with perturb into the same folder: a page of memory stayed that no page knew."""
+    runs = {"sweep": make_run(tmp_path / "sweep", "m", 1, 20, lambda _, row: replace(row, model_revision="imported"))}
+    for wording in ("seen", "held_out", "reworded"):
+        rows = [f"{model},q{k},{(k + len(model)) % 2}" for model in ("m", "peer") for k in range(60)]
+        (tmp_path / f"{wording}.csv").write_text("\n".join(["model,item,correct", *rows]).replace(",q", f",{wording}"))
+    same = (tmp_path / "seen.csv").read_text()
+    (tmp_path / "reworded.csv").write_text(same)
+    for audit, option, log in (("memory", "--held-out", "held_out"), ("perturb", "--reworded", "reworded")):
+        runs[audit] = tmp_path / audit
+        files_ = [str(tmp_path / "seen.csv"), option, str(tmp_path / f"{log}.csv")]
+        words = [*files_, "--benchmark", "synthetic", "--judge", "m", "-o", str(runs[audit])]
+        assert import_logs(words) == 0
+    out = tmp_path / "joint"
+    for second, left in (("memory", {"sweep", "memory"}), ("perturb", {"sweep", "perturb"})):
+        assert report([str(runs["sweep"]), str(runs[second]), "--out", str(out)]) == 0
+        assert {path.name for path in out.iterdir() if path.is_dir()} == left

@@ -157,12 +157,7 @@ def as_file(name: str, model: Mapping[str, Any]) -> str:
 def load_group(group: str, name: str) -> dict[str, Any]:
     """conf/<group>/<name>.yaml as a plain dict; ConfigError that lists the known names."""
     check_known(group, name, [path.stem for path in (CONF_DIR / group).glob("*.yaml")])
-    return load_yaml(CONF_DIR / group / f"{name}.yaml")
-
-
-def load_yaml(path: Path) -> dict[str, Any]:
-    """A file of mappings as a plain dict. Raises YAMLError."""
-    loaded: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+    loaded: Any = OmegaConf.to_container(OmegaConf.load(CONF_DIR / group / f"{name}.yaml"), resolve=True)
     return {str(k): v for k, v in loaded.items()}
 
 

@@ -19,20 +19,10 @@ from typing import Any
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from audit.benchmarks.fresh import following
-from audit.config import (
-    CONF_DIR,
-    DERIVED,
-    as_file,
-    from_composed,
-    known_models,
-    load_group,
-    load_model_config,
-    load_yaml,
-)
+from audit.config import CONF_DIR, DERIVED, as_file, known_models, load_group, load_model_config
 from audit.engines.config import ModelConfig
 from audit.engines.openai_config import safe_url
 from audit.engines.weights import hub_text
@@ -91,9 +81,10 @@ def own_models(words: Sequence[str]) -> None:
     """Note in DERIVED the models of the folders that hydra.searchpath names: a suite and references know them by it."""
     places = [word.partition("=")[2] for word in words if word.startswith("hydra.searchpath=")]
     for path in (file for place in places for folder in folders_of(place) for file in folder.glob("model/*.yaml")):
-        with suppress(YAMLError, OmegaConfBaseException, ConfigError):  # Hydra names the slip in one that is asked for
-            from_composed(OmegaConf.load(path), ModelConfig)
-            DERIVED[path.stem] = load_yaml(path)
+        with suppress(YAMLError):  # Hydra says what is wrong with the one that is asked for
+            loaded = OmegaConf.to_container(OmegaConf.load(path))
+            if isinstance(loaded, dict):
+                DERIVED[path.stem] = {str(key): value for key, value in loaded.items()}
 
 
 def data_words(path: str) -> list[str]:
@@ -212,8 +203,7 @@ def _store(name: str, node: Mapping[str, Any]) -> None:
 def _real(words: Sequence[str]) -> bool:
     """Whether a model is asked for that is neither embedded nor scripted."""
     asked = re.findall(r"[^\[\],'\" ]+", ",".join(word[6:] for word in words if word.startswith("model=")))
-    known = (*known_models(), *DERIVED)
-    models = [load_model_config(name) if name in known else ModelConfig() for name in asked]
+    models = [load_model_config(name) if name in known_models() else ModelConfig() for name in asked]
     return any(model.engine != "scripted" and not model.path.startswith("package:") for model in models)
 
 

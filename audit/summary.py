@@ -133,6 +133,7 @@ def print_failed(failed: Mapping[str, str]) -> None:
         refused(f"model {name} failed: {why}", lines)
 
 
+Parts = Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]  # (verdict.json, manifest) of each audit
 # Words that say what is audited: another audit of the same model takes them too.
 _SUBJECT = ("hydra", "model", "benchmark", "endpoint", "model_id", "data")
 
@@ -148,13 +149,8 @@ def next_command(content: Mapping[str, Any], manifest: Mapping[str, Any], run_di
     words = [word for word in typed if not word.startswith("plan=")]
     if not all(CellRows(**rows).complete for rows in content["rows"]):
         return _going_on(audit, words, manifest)
-    words_of_more = [word for word in words if word not in ("clean_replicates=1", "noisy_replicates=1")]
-    parts = [(content, manifest)]
-    if (more := more_questions(parts)) is not None:  # n is of repeated arms
-        return larger(("audit", audit, *words_of_more), "n", more)
-    if out_of_reach(parts):
-        there = (word for word in words_of_more if not word.startswith(("n=", "run_dir=")))
-        return shlex.join(["audit", "plan", f"audit={audit}", *there, "n=all"])
+    if larger_one := _enlarged(audit, words, [(content, manifest)]):
+        return larger_one
     verdicts = {cell["verdict"] for cell in content["cells"]}
     if verdicts & {"withheld", "underpowered"}:
         to_do = _mending(content, ("audit", audit, *words), manifest)
@@ -174,6 +170,17 @@ def _going_on(audit: str, words: Sequence[str], manifest: Mapping[str, Any]) -> 
         return shlex.join(["audit", audit, *words])
     most = max(one["cost_max"] for one in stopped)
     return shlex.join(["audit", audit, *(w for w in words if not w.startswith("cost.max=")), f"cost.max={most:g}"])
+
+
+def _enlarged(audit: str, words: Sequence[str], parts: Parts) -> str:
+    """With as many questions as are needed; its plan where the benchmark has fewer; empty where none are missing."""
+    repeated = [word for word in words if word not in ("clean_replicates=1", "noisy_replicates=1")]  # n is of these
+    if (more := more_questions(parts)) is not None:
+        return larger(("audit", audit, *repeated), "n", more)
+    if not out_of_reach(parts):
+        return ""
+    there = (word for word in repeated if not word.startswith(("n=", "run_dir=")))
+    return shlex.join(["audit", "plan", f"audit={audit}", *there, "n=all"])
 
 
 def _mending(content: Mapping[str, Any], command: Sequence[str], manifest: Mapping[str, Any]) -> str:
@@ -203,9 +210,6 @@ def larger(command: Sequence[str], key: str, n: int | str) -> str:
 
     kept = [other(word) for word in command if not word.startswith(f"{key}=")]
     return shlex.join([*kept, f"{key}={n}"])
-
-
-Parts = Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]  # (verdict.json, manifest) of each audit
 
 
 def more_questions(parts: Parts) -> int | None:

@@ -150,8 +150,8 @@ def open_benchmark(config: BenchmarkConfig, *, seed: int = 42) -> Benchmark:
         files = tuple(replace(file, path=path) for file, path in zip(files, paths, strict=True))
         return Benchmark(config, content_hash(files), files, seed)
     raise ConfigError(
-        f"{config.name}: neither a path nor a hub dataset is given; such as benchmark.path=questions.jsonl "
-        "or benchmark.hub=allenai/ai2_arc."
+        f"{config.name} names no file and no dataset of the hub. Expected such as data=my_exam.csv, and of held-out "
+        "items control_benchmark=mcq_file control_benchmark.path=unseen.jsonl."
     )
 
 

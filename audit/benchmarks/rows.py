@@ -325,8 +325,10 @@ def texts(values: Any) -> tuple[str, ...]:
 
 
 def _labelled_choices(choices: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(labels, texts) of the file's list of {text, label} or the hub's {text: [...], label: [...]}."""
-    if isinstance(choices, Mapping):
+    """(labels, texts) of the file's list of {text, label}, the hub's {text: [...], label: [...]}, or {A: ...}."""
+    if isinstance(choices, Mapping) and not {"label", "text"} & set(choices):
+        labels, options = texts(list(choices)), texts(list(choices.values()))
+    elif isinstance(choices, Mapping):
         labels, options = texts(field(choices, "label")), texts(field(choices, "text"))
     elif isinstance(choices, Sequence) and not isinstance(choices, str):
         labels = texts([field(choice, "label") for choice in choices])

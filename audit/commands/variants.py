@@ -82,6 +82,7 @@ def _build(args: argparse.Namespace) -> None:
         from audit.variants.ask import models_of
 
         models = models_of(config)
+    _say(f"building {config.library_name}: candidates are made, then checked one by one, which takes minutes")
     _save(run_build(config, models), Path(config.out))
 
 
@@ -184,4 +185,4 @@ def _save(library: Any, folder: Path) -> None:
 
 def _say(text: str) -> None:
     """A library holds what models wrote, and may be somebody else's."""
-    print(lines(text))
+    print(lines(text), flush=True)

@@ -272,7 +272,8 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as problem:
-        raise DataError(f"Cannot read {path}: {problem}. Expected a csv file in UTF-8.") from problem
+        reason = getattr(problem, "strerror", None) or problem
+        raise DataError(f"Cannot read {path}: {reason}. Expected a csv file in UTF-8.") from problem
 
 
 def read_settings(text: str, n: int, source: str = "table") -> tuple[list[SettingRow], list[str]]:

@@ -216,7 +216,7 @@ def test_a_folder_of_ones_own_serves_plans_suites_references_and_the_data_doctor
     where = ("--config-dir", str(tmp_path / "my conf"))
     pinned = ("model=mine", "model_version=scripted", "plan=true")
     for words in (
-        ("plan", *where, "model=mine", "n=5"),
+        ("plan", *where, "model=mine", "benchmark=elementary", "n=5"),
         ("suite", "demo", *where, *pinned),
         ("suite", "demo", *pinned, *where),
         ("data", "show", "exam.jsonl", *where),

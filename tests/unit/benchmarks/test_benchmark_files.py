@@ -74,6 +74,9 @@ def test_column_names_separator_id_group_and_base_are_configurable(tmp_path: Pat
 def test_labelled_choices_are_looked_up_by_label(tmp_path: Path) -> None:
     row = {"question": "Which?", "choices": {"text": ["x", "y"], "label": ["1", "2"]}, "answer": "2"}
     assert questions(write(tmp_path, "l.jsonl", lines(row)))[0].gold == 1
+    rows = [{**row, "choices": {"A": "x", "B": "y"}, "answer": key} for key in ("B", "y")]  # as MedQA has them
+    found = questions(write(tmp_path, "m.jsonl", lines(*rows)))
+    assert [(one.options, one.gold) for one in found] == [(("x", "y"), 1)] * 2
 
 
 def test_bom_crlf_and_blank_lines_in_lines(tmp_path: Path) -> None:

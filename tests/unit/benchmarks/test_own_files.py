@@ -300,4 +300,5 @@ def test_options_that_are_no_list_are_refused(tmp_path: Path, listed: str) -> No
 
 
 def test_no_options_are_named_as_what_is_wrong(tmp_path: Path) -> None:
-    assert "-1" not in refused(jsonl(tmp_path / "a.jsonl", {**ROW, "choices": []}))
+    said = refused(jsonl(tmp_path / "a.jsonl", {**ROW, "choices": []}))
+    assert "-1" not in said.partition(str(tmp_path))[0]  # the folder may be called pytest-110

@@ -1,7 +1,6 @@
 """How the sweep judges a cell, and what is said of a whole panel. Pure: the caller reads shards and writes files."""
 
-from collections.abc import Callable, Container, Mapping, Sequence
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any

@@ -240,7 +240,7 @@ LOOK_RESAMPLES = 2000
 
 def asked_enough(gates: Sequence[Gate], verdict: Verdict) -> tuple[Gate, ...]:
     """The same gates; `enough_data` does not apply where an effect was found, however large it may still be."""
-    if verdict not in SETTLED - {Verdict.NO_EXCESS}:
+    if verdict not in FINDINGS | {Verdict.EXCESS_EXPLAINED}:
         return tuple(gates)
     said = "An effect was found, and shows that the questions were enough."
     return tuple(
@@ -251,10 +251,6 @@ def asked_enough(gates: Sequence[Gate], verdict: Verdict) -> tuple[Gate, ...]:
     )
 
 
-def settled(
-    cells: Sequence[CellOutcomes], largest_cluster: Mapping[str, int], thresholds: SweepThresholds, panel: int
-) -> bool:
-    """Whether every cell has its verdict; gates apart, which may pass with more questions.
 def cleared(cells: Sequence[CellOutcomes], thresholds: SweepThresholds) -> bool:
     """Whether a run may stop here: a look clears every cell of the model."""
     return all(look(cell, thresholds) for cell in cells)

@@ -159,13 +159,10 @@ class Evidence:
     None without leaks. adverse: the same, and every reply that is missing imputed against an excess: the odds of noisy
     ones are those that the question's other answers predict over root `gamma`, of every control's times root gamma, so
     that the two sides of a pair differ by gamma (Rosenbaum's parameter; infinite: noisy ones wrong, the controls'
-    right). favourable: as read, with such replies imputed for a gain. Both None when all were read. ensemble_gain: the
-    ensemble control against clean. shifts: of whole runs, in every test and interval.
     right). favourable: as read, with such replies imputed for a gain. Both None when all were read. unaided: the same
     without the questions of which a message of the clean baseline, or of the ensemble control at that r, names an
-    answer: these tell nothing of a gain. None without such. ensemble_gain: the
-    ensemble control against clean. shifts: of whole runs, in every test and interval; where `at_any_stop`, in the
-    limits that clear alone.
+    answer: these tell nothing of a gain. None without such. ensemble_gain: the ensemble control against clean. shifts:
+    of whole runs, in every test and interval.
     """
 
     plain: Reading
@@ -229,12 +226,7 @@ def measure(
 
     confidence: of every interval. reference: another model's outcomes from the same router messages. gamma: of unparsed
     answers (`Evidence`). n_permutations: n_resamples where None. without_leak: (R, n), true for questions without an
-    answer leak.
-    largest_cluster: of a run that may have been stopped early, the questions of the largest cluster of its whole sample
-    (1 without clusters): every comparison then holds at any stop. None for a fixed number of questions.
-    reference: another model's outcomes from the same router messages. gamma: of unparsed answers (`Evidence`).
-    n_permutations: n_resamples where None. without_leak: (R, n), true for questions without an answer leak; unaided:
-    for those whose controls' messages name no answer.
+    answer leak; unaided: for those whose controls' messages name no answer.
     Raises DataError when the clean or the noisy arm was not run or shares no answered question.
     """
     routers = levels_of(cell, Arm.NOISY_REWRITE)

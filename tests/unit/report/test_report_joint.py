@@ -9,11 +9,10 @@ from typing import Any
 
 import jsonschema
 import pytest
+from commands_here import import_logs, report
 from governed import make_run
 
 from audit.audits import AUDITS, part_of
-from commands_here import import_logs
-from commands_here import report
 from audit.decision import rule
 from audit.errors import ConfigError
 from audit.memory.evidence import Indicator, Name

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -261,7 +260,7 @@ def test_a_model_that_may_stop_is_judged_by_its_own_rows(tmp_path: Path) -> None
 
 def test_a_shard_that_is_there_twice_stops_no_run_that_may_stop_early(tmp_path: Path) -> None:
     resolved = resolve(tmp_path / "run")
-    rule = EarlyStop(2, lambda cells, _: True)
+    rule = EarlyStop(2, lambda cells: True)
     with open_run(resolved) as run:
         looks = Looks(rule, run.path, SWEEP.schema, resolved.design, QuestionFile(run.path), resolved.config.seed)
         first = set(looks._ids[looks._batch == 0])
@@ -271,8 +270,12 @@ def test_a_shard_that_is_there_twice_stops_no_run_that_may_stop_early(tmp_path: 
     shutil.copy(shard, shard.with_name("copy.arrow"))
     assert run_audit(resolved, {}, BeforeRay(quiet=True), rule).rows == len(asked)
     assert len(list((run.path / "shards").iterdir())) == 1
+
+
 def test_a_model_is_asked_in_quarters_until_a_look_clears_it(tmp_path: Path) -> None:
+    resolved = resolve(tmp_path / "run")
     seen: list[int] = []
+    with open_run(resolved) as run:
         rows, questions = rows_of(resolved, "scripted"), QuestionFile(run.path)
         looks = Looks(
             EarlyStop(4, lambda cells: bool(seen.extend(c.n for c in cells)) or cells[0].n == 4),

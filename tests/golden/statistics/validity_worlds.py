@@ -97,6 +97,15 @@ def by_heart(rng: Rng, n: int = 200, surface: float = 0.2, content: float = 0.02
     return replace(one, families=families)
 
 
+def by_order(rng: Rng) -> Cell:
+    """Nothing should move, and one format edit of three, such as the order of options, moves 30 %."""
+    one = words(rng, 400, content=0.12, placebo=0.02)
+    form = one.families[Family.FORMAT]
+    response = form.response.copy()
+    response[2] = np.where(rng.random(one.n) < 0.3, (one.before + 1) % 3, response[2])
+    return replace(one, families={**one.families, Family.FORMAT: replace(form, response=response)})
+
+
 WORLDS: dict[str, tuple[Callable[[Rng], Cell], int]] = {  # and models of a panel
     "clean: any words move 10 %": (words, 1),
     "clean: the same, twelve models": (words, 12),
@@ -105,6 +114,7 @@ WORLDS: dict[str, tuple[Callable[[Rng], Cell], int]] = {  # and models of a pane
     "reacts: content 13 %, placebo 3 %": (lambda rng: words(rng, content=0.13, placebo=0.03), 1),
     "reacts: content 18 %, placebo 8 %": (lambda rng: words(rng, content=0.18, placebo=0.08), 1),
     "reacts: content 8 %, placebo 3 %, 400 items": (lambda rng: words(rng, 400, content=0.08, placebo=0.03), 1),
+    "reacts: content 12 %, placebo 2 %, 400 items, order of options 30 %": (by_order, 1),
     "follows: guesses 85 %, three options": (guesser, 1),
     "follows: guesses 70 %, five options": (lambda rng: guesser(rng, knows=0.3, options=5), 1),
     "by heart: form moves 20 %, content 2 %": (by_heart, 1),
@@ -126,7 +136,7 @@ def main(models: int) -> None:
         rng = np.random.default_rng(42)
         runs = [statuses([make(rng) for _ in range(panel)]) for _ in range(max(1, models // panel))]
         seen = Counter(status for run in runs for status in set(run))
-        print(f"{name:64}", {status: f"{100 * count / len(runs):.0f} %" for status, count in sorted(seen.items())})
+        print(f"{name:70}", {status: f"{100 * count / len(runs):.0f} %" for status, count in sorted(seen.items())})
 
 
 if __name__ == "__main__":

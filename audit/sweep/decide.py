@@ -3,6 +3,7 @@ same decision at a look. And what is said beside the reasons, as codes (pure).""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -245,15 +246,11 @@ SETTLED = frozenset(
 
 def asked_enough(gates: Sequence[Gate], verdict: Verdict) -> tuple[Gate, ...]:
     """The same gates; `enough_data` does not apply where an effect was found, however large it may still be."""
-    if verdict not in SETTLED - {Verdict.NO_EXCESS}:
+    if verdict not in SETTLED:
         return tuple(gates)
     said = "An effect was found, and shows that the questions were enough."
-    return tuple(
-        replace(g, status=Status.NOT_APPLICABLE, detail=said, advice="")
-        if g.name == "enough_data" and g.status == Status.FAIL
-        else g
-        for g in gates
-    )
+    moot = partial(replace, status=Status.NOT_APPLICABLE, detail=said, advice="")
+    return tuple(moot(g) if g.name == "enough_data" and g.status == Status.FAIL else g for g in gates)
 
 
 def settled(

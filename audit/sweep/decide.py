@@ -3,6 +3,7 @@ same decision at a look. And what is said beside the reasons, as codes (pure).""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -243,12 +244,8 @@ def asked_enough(gates: Sequence[Gate], verdict: Verdict) -> tuple[Gate, ...]:
     if verdict not in FINDINGS | {Verdict.EXCESS_EXPLAINED}:
         return tuple(gates)
     said = "An effect was found, and shows that the questions were enough."
-    return tuple(
-        replace(g, status=Status.NOT_APPLICABLE, detail=said, advice="")
-        if g.name == "enough_data" and g.status == Status.FAIL
-        else g
-        for g in gates
-    )
+    moot = partial(replace, status=Status.NOT_APPLICABLE, detail=said, advice="")
+    return tuple(moot(g) if g.name == "enough_data" and g.status == Status.FAIL else g for g in gates)
 
 
 def cleared(cells: Sequence[CellOutcomes], thresholds: SweepThresholds) -> bool:

@@ -132,6 +132,8 @@ def test_gate_joint_page_and_colours_read_one_table(audit: str) -> None:
         row = finding(instrument, cell, word)
         decision, code, says, tone = OUTCOMES[word.outcome]
         assert (ruling.decision, ruling.exit_code, word.tone, row.tone) == (decision, code, tone, tone)
+        if name == "brittle":  # the score falls under noise: a rise, which this audit looks for, was not seen
+            says = "Could not tell: "
         assert synthesis([row])[0].startswith(says) and row.outcome == word.outcome
 
 

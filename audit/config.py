@@ -61,7 +61,7 @@ def _unknown(key: str, schema: Any, path: str) -> ConfigError:
     known = sorted(fields_of(schema))
     same = [name for name in _below(schema) if name.rpartition(".")[2] == key]  # right name, wrong place
     short = [] if path else get_close_matches(key, SHORT, n=1, cutoff=0.8)
-    near = short or same or get_close_matches(key, known, n=1)
+    near = short or same or get_close_matches(key.lower(), known, n=1)
     hint = f" Did you mean {' or '.join(repr(path + name) for name in near)}?" if near else ""
     where = f"in {path.rstrip('.')}" if path else "at the top"
     also = "" if path else f" Short forms: {', '.join(SHORT)}."

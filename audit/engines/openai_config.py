@@ -138,6 +138,8 @@ def _check_endpoint(endpoint: EndpointConfig) -> None:
         raise ConfigError(
             f"Endpoint url {shown!r} is not usable; expected http(s)://host[:port]/v1. {_ENDPOINT_EXAMPLE}"
         )
+    if (base := shown.rstrip("/").removesuffix("/completions").removesuffix("/chat")) != shown.rstrip("/"):
+        raise ConfigError(f"Endpoint url {shown!r} is that of one call. Expected the address above it: {base}")
     name = str(endpoint.api_key_env)
     if not _ENV_NAME.fullmatch(name) or name.startswith(_KEY_PREFIXES) or len(name) > 64:
         raise ConfigError(

@@ -135,10 +135,11 @@ class OpenAIEngine:
             if failure.kind in FINAL:
                 raise EngineLoadError(f"Endpoint {endpoint.shown} cannot serve: {failure.message}")
         if len(failed) == len(self._endpoints):
-            raise EngineLoadError(
-                f"No endpoint answered. {last_failures(self._endpoints)} Expected an OpenAI-compatible server, such as "
-                "one started with: vllm serve <model> --port 8000."
-            )
+            why = last_failures(self._endpoints)
+            wanted = "an OpenAI-compatible server, such as one started with: vllm serve <model> --port 8000."
+            if "CERTIFICATE_VERIFY_FAILED" in why:
+                wanted = "a certificate that is trusted here. For one of your own: export SSL_CERT_FILE=/path/ca.pem."
+            raise EngineLoadError(f"No endpoint answered. {why} Expected {wanted}")
         for endpoint, failure in failed:
             endpoint.slot.take_out(self._clock())
             logger.warning("endpoint %s does not answer and is left out for now: %s", endpoint.id, failure.message)

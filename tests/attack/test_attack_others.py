@@ -92,7 +92,7 @@ def test_a_certificate_that_nobody_vouches_for_gets_no_key_and_no_question(
     with http_here(keeper(received), certificate) as address:
         endpoint = EndpointConfig(f"{address}/v1", "m", api_key_env="K")
         (found,) = probe([ModelConfig(name="e", engine="openai", endpoints=[endpoint])], [False])
-    assert found is not None and "sk-secret" not in str(found)
+    assert found is not None and "sk-secret" not in str(found) and "SSL_CERT_FILE=" in str(found)
     assert received == []
 
 

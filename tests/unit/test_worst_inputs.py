@@ -90,6 +90,7 @@ WORST = [
     (["sweep", "cost=5", *PLAN], 1, "cost takes a name, and 5 is none"),
     (["sweep", "model=null"], 1, "model takes a name, and null is none"),
     (["sweep", "cost.prices.scripted={prompt: 1, generated: 2}", *PLAN], 0, "questions                     2"),
+    (["sweep", "N=20", *PLAN], 1, "Did you mean 'n'?"),
     (["sweep", "data="], 1, "data= names no file"),
     (["sweep", "hydra.searchpath=[file:///nowhere]", "model=mine"], 1, "there is no folder /nowhere"),
     (["sweep", "hydra.searchpath=[file://conf]", "model=mine"], 1, "# @package model.mine"),

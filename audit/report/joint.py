@@ -80,8 +80,8 @@ def _left(out: Path, homes: Iterable[Path]) -> list[Path]:
         return []
     if not isinstance(earlier, dict) or earlier.get("schema") != SCHEMA:
         return []
-    parts = {out / audit for audit in every_audit() if audit in earlier["audits"]} - set(homes)
-    return sorted(part for part in parts if part.is_dir() and not (part / MANIFEST).is_file())
+    parts = {out / audit for audit in every_audit() if audit in earlier.get("audits", ())} - set(homes)
+    return sorted(part for part in parts if part.is_dir() and not any(part.rglob(MANIFEST)))  # never a run
 
 
 def content(verdicts: Mapping[str, Mapping[str, Any]], suite: Mapping[str, Any] | None = None) -> dict[str, Any]:

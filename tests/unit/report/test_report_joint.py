@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shutil
 from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
@@ -288,3 +289,7 @@ def test_a_second_joint_report_leaves_no_part_of_the_first(tmp_path: Path) -> No
     for second, left in (("memory", {"sweep", "memory"}), ("perturb", {"sweep", "perturb"})):
         assert report([str(runs["sweep"]), str(runs[second]), "--out", str(out)]) == 0
         assert {path.name for path in out.iterdir() if path.is_dir()} == left
+    mine = out / "perturb" / "mine"  # a folder that somebody keeps a run in is no part of a report alone
+    shutil.copytree(runs["sweep"], mine)
+    assert report([str(runs["sweep"]), str(runs["memory"]), "--out", str(out)]) == 0
+    assert (mine / "manifest.json").is_file()

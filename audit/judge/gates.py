@@ -1,6 +1,6 @@
 """Gates that several audits ask of their own data (pure): the same rule and words, whatever was asked."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,13 +34,20 @@ def above_chance(shown: str, z: float, chance: float, limit: float, numbers: Map
     )
 
 
-def exact_accuracies(rows: Iterable[tuple[str, FloatArray]], everything: FloatArray) -> tuple[list[str], list[str]]:
-    """(alarms, harmless) for each row of outcomes (NaN: none) whose accuracy is exactly 0 or 1.
+def exact_values(
+    rows: Sequence[tuple[str, FloatArray]],
+    everything: FloatArray,
+    unmoved: str,
+    otherwise: str,
+    advice: str,
+    numbers: Mapping[str, float | None] | None = None,
+) -> Gate:
+    """Values that real data rarely give: an accuracy of exactly 0 or 1 in a row of outcomes (NaN: none).
 
     A strong model is right on all of 50 questions now and then: an exact 1 is harmless where the accuracy over
-    everything makes it likely enough (1 in 1,000 over the rows).
+    everything makes it likely enough (1 in 1,000 over the rows). It is printed and withholds nothing.
+    unmoved: a further alarm, empty for none. otherwise: what is said where nothing was found. number: of alarms.
     """
-    rows = list(rows)
     pooled = float(np.nanmean(everything)) if np.any(~np.isnan(everything)) else float("nan")
     alarms: list[str] = []
     harmless: list[str] = []
@@ -49,7 +56,17 @@ def exact_accuracies(rows: Iterable[tuple[str, FloatArray]], everything: FloatAr
         if answers.size and answers.mean() in (0.0, 1.0):
             likely = answers.mean() == 1.0 and pooled < 1 and len(rows) * pooled**answers.size > IMPLAUSIBLE
             (harmless if likely else alarms).append(f"accuracy of exactly {answers.mean():.0f} under {what}")
-    return alarms, harmless
+    alarms += [unmoved] if unmoved else []
+    found = [*alarms, *harmless]
+    said = "Found " + "; ".join(found[:5]) + "." + ("" if alarms else " At this accuracy that is likely enough.")
+    return Rule("exact_values", 0.0, "eight cells of song2026's Table 2 are exactly 0.00, worse than guessing").checked(
+        not found,
+        len(found),
+        said if found else otherwise,
+        advice if alarms else "",
+        withholds=bool(alarms) or not harmless,
+        numbers=numbers,
+    )
 
 
 def read_limits(read: int, asked: int) -> tuple[float, float]:

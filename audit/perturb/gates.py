@@ -5,15 +5,16 @@
 
 import numpy as np
 
-from audit.judge.gates import CHANCE_SOURCE, READ_ADVICE, agreement, exact_accuracies, reached_model
+from audit.judge.gates import CHANCE_SOURCE, READ_ADVICE, agreement, reached_model
 from audit.judge.gates import above_chance as chance_gate
+from audit.judge.gates import exact_values as exact
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.record import FREE_FORM, PerturbCell, arms_read, lowest_arm
 from audit.statistics.chance import chance_check
 from audit.statistics.exchange import first_answered
 from audit.statistics.wording_design import PLANNED_FLIPS, items_needed
 from audit.statistics.wording_drop import item_means, run_noise, wording_flips
-from audit.verdict.result import Gate, Rule, exact, ids_where, percent, pvalue, sizes
+from audit.verdict.result import Gate, Rule, ids_where, percent, pvalue, sizes
 
 
 def all_gates(cell: PerturbCell, limits: PerturbThresholds) -> tuple[Gate, ...]:
@@ -113,14 +114,13 @@ def exact_values(cell: PerturbCell) -> Gate:
     """Values that real data rarely give: an accuracy of exactly 0 or 1, or not one answer that differs by wording."""
     arms = [("the original", row) for row in cell.tested.original]
     arms += [(f"variant {j + 1}", row) for j, row in enumerate(cell.tested.variants)]
-    alarms, harmless = exact_accuracies(arms, np.concatenate([cell.tested.original, cell.tested.variants]))
     flips = wording_flips(cell.tested.variants, cell.tested.original)
     gap = cell.tested.variants - first_answered(cell.tested.original)
-    if np.any(~np.isnan(gap)) and not np.nansum(np.abs(gap)) and not flips > 0:
-        alarms.append("no answer differs between any two wordings: every interval has zero width")
+    same = np.any(~np.isnan(gap)) and not np.nansum(np.abs(gap)) and not flips > 0
     return exact(
-        alarms,
-        harmless,
+        arms,
+        np.concatenate([cell.tested.original, cell.tested.variants]),
+        "no answer differs between any two wordings: every interval has zero width" if same else "",
         "No accuracy is exactly 0 or 1, and answers differ between wordings.",
         "Look at the raw replies: such values usually come from unparsed answers, wrong labels or variants that never "
         "reached the model.",

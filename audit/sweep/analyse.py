@@ -21,7 +21,7 @@ from audit.sweep import decide, paper
 from audit.sweep.compare import CONFIDENCE
 from audit.sweep.contrasts import contrast_rows
 from audit.sweep.decide import Corrected
-from audit.sweep.design import Arm, SweepThresholds
+from audit.sweep.design import Arm, SweepThresholds, not_run
 from audit.sweep.evidence import Evidence, measure
 from audit.sweep.gates import all_gates, noise_floor_p
 from audit.sweep.messages import MeasuredTexts, TextMeasures
@@ -184,7 +184,7 @@ def _result(case: _Case) -> SweepResult:
     tipping = _tipping(case, decision)
     contrasts = _contrasts(case)
     failing = (decision.gate,) if decision.gate else tuple(g.name for g in failed(case.gates))
-    missing = decide.not_run(cell, referred=e is not None and e.hints is not None)
+    missing = not_run(cell.settings, referred=e is not None and e.hints is not None)
     reasons = (*decision.reasons, *decide.unparsed(e, tipping), *_further(case, decision, contrasts))
     head = decide.headline(cell.model, cell.benchmark, decision, e, failing)
     return SweepResult(

@@ -33,30 +33,18 @@ from audit.verdict.simulated import Case, Entries, Entry, Procedure, Stream, rat
 CHUNK = 25  # simulations that share one seed
 RESAMPLES = 499  # of every bootstrap and, at least, permutation test; a run has more: their level does not hang on it
 SIMULATIONS, FEWEST = 400, 20
-NAMES = (
-    "excess",
-    "any_excess",
-    "cleared",
-    "uncontrolled",
-    "explained",
-    "brittle",
-    "withheld",
-    "paper_setting",
-    "paper_model",
-    "coverage_gain",
-    "coverage_mean",
-    "coverage_simultaneous",
-)
-_VERDICTS = (
-    Verdict.EXCESS,
-    Verdict.NO_EXCESS,
-    Verdict.UNCONTROLLED,
-    Verdict.EXCESS_EXPLAINED,
-    Verdict.BRITTLE,
-    Verdict.WITHHELD,
-)
+_VERDICTS = {
+    "excess": Verdict.EXCESS,
+    "cleared": Verdict.NO_EXCESS,
+    "uncontrolled": Verdict.UNCONTROLLED,
+    "explained": Verdict.EXCESS_EXPLAINED,
+    "brittle": Verdict.BRITTLE,
+    "withheld": Verdict.WITHHELD,
+}
+_COVERAGE = ("coverage_gain", "coverage_mean", "coverage_simultaneous")
+NAMES = (*_VERDICTS, "any_excess", "paper_setting", "paper_model", *_COVERAGE)
 _OF_TRUTH = ("excess", "any_excess", "cleared", "uncontrolled", "brittle")
-_OF_CLEAN = {"paper_setting": "paper_setting_fpr", "paper_model": "paper_model_fpr"} | {n: n for n in NAMES[-3:]}
+_OF_CLEAN = {"paper_setting": "paper_setting_fpr", "paper_model": "paper_model_fpr"} | {n: n for n in _COVERAGE}
 
 
 def decided(
@@ -99,9 +87,9 @@ def judge(design: Design, world: World, rng: np.random.Generator) -> FloatArray:
         held = [i.low - 1e-12 <= truth <= i.high + 1e-12 for i in c.pointwise]
         together = bool(np.all((c.low - 1e-12 <= truth) & (truth <= c.high + 1e-12)))
         covered = np.array([np.mean(held), c.mean.low <= truth <= c.mean.high, together], dtype=float)
-    share = [float(np.mean([v == one for v in verdicts])) for one in _VERDICTS]
-    paper = [float(np.mean(gains > 0)), float(np.mean(np.any(gains > 0, axis=1)))]
-    return np.array([share[0], Verdict.EXCESS in verdicts, *share[1:], *paper, *covered], dtype=float)
+    share = [np.mean([v == one for v in verdicts]) for one in _VERDICTS.values()]
+    paper = np.mean(gains > 0), np.mean(np.any(gains > 0, axis=1))
+    return np.array([*share, Verdict.EXCESS in verdicts, *paper, *covered], dtype=float)
 
 
 def add_options(parser: ArgumentParser) -> None:

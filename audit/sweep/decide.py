@@ -12,9 +12,8 @@ from audit.statistics.multiplicity import holm
 from audit.statistics.paired import CellOutcomes
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.unparsed import DECIDE_AT
-from audit.statistics.values import levels_of, replicates_of
 from audit.sweep.compare import CONFIDENCE
-from audit.sweep.design import Arm, SweepThresholds
+from audit.sweep.design import SweepThresholds
 from audit.sweep.evidence import Evidence, Reading, measure
 from audit.sweep.gates import all_gates, noise_floor_p
 from audit.sweep.record import run_shifts
@@ -331,20 +330,3 @@ def unparsed(e: Evidence | None, gamma: float | None) -> tuple[Reason, ...]:
     if np.isinf(gamma):
         return because("stands_at_worst", odds_ratio=DECIDE_AT), worst
     return because("stands_up_to", odds_ratio=DECIDE_AT, up_to=gamma), worst
-
-
-def not_run(cell: CellOutcomes, *, referred: bool) -> list[Reason]:
-    """The controls that were not run. referred: whether another model answered from the same messages."""
-    noisy = levels_of(cell, Arm.NOISY_REWRITE)
-    ensemble = set(levels_of(cell, Arm.FORWARD_FULL)) - {1}
-    absent = [r for r in noisy if r > 1 and r not in ensemble]
-    clean = len(replicates_of(cell, Arm.FORWARD_FULL, 1))
-    repeated = any(len(replicates_of(cell, Arm.NOISY_REWRITE, r)) > 1 for r in noisy)
-    found = (
-        (not replicates_of(cell, Arm.DIRECT, 0), because("direct")),
-        (absent, because("ensemble_at", routers=absent) if ensemble else because("ensemble")),
-        (clean < 2, because("clean_replicates", runs=clean)),
-        (noisy and not repeated, because("noisy_replicates")),
-        (noisy and not referred, because("hint_reference")),
-    )
-    return [one for lacks, one in found if lacks]

@@ -6,12 +6,15 @@ messages of one set. All rows of a router set are computed and stored together.
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from audit.errors import ConfigError, check_counts
-from audit.records import Design, Part
+from audit.records import Design, Part, Setting
+from audit.sweep.texts import FORETOLD
+from audit.verdict.result import Reason, because, sentences
 from audit.verdict.thresholds import Thresholds
 
 
@@ -84,27 +87,30 @@ def n_messages(part: Part) -> int:
     return max(part.levels)
 
 
+def not_run(settings: Sequence[Setting], *, referred: bool) -> list[Reason]:
+    """The controls that were not run. referred: whether another model answered from the same messages."""
+    runs = Counter((s.arm, s.level) for s in settings)
+    noisy = sorted(r for arm, r in runs if arm == Arm.NOISY_REWRITE)
+    ensemble = {r for arm, r in runs if arm == Arm.FORWARD_FULL} - {1}
+    absent = [r for r in noisy if r > 1 and r not in ensemble]
+    clean = runs[Arm.FORWARD_FULL, 1]
+    repeated = any(runs[Arm.NOISY_REWRITE, r] > 1 for r in noisy)
+    found = (
+        ((Arm.DIRECT, 0) not in runs, because("direct")),
+        (absent, because("ensemble_at" if ensemble else "ensemble", routers=absent)),
+        (clean < 2, because("clean_replicates", runs=clean)),
+        (noisy and not repeated, because("noisy_replicates")),
+        (noisy and not referred, because("hint_reference")),
+    )
+    return [one for lacks, one in found if lacks]
+
+
 def missing_controls(design: Design) -> tuple[str, ...]:
     """One sentence for each control that this design does not run and without which a gain stays `gain_uncontrolled`;
     none where there is no noisy arm."""
-    run = {(s.arm, s.level) for s in design.settings}
-    noisy = {level for arm, level in run if arm == Arm.NOISY_REWRITE}
-    out = []
-    if noisy and (Arm.DIRECT, 0) not in run:
-        out.append("The original question is not asked: a gain could not be told from what the clean router loses. Add "
-                   "direct to arms.")  # fmt: skip
-    absent = sorted(r for r in noisy if r > 1 and (Arm.FORWARD_FULL, r) not in run)
-    if absent:
-        out.append(
-            f"The ensemble control is not run at r={', '.join(map(str, absent))}: a gain there could not be told from "
-            "repetition, and would be called gain_uncontrolled. Add ensemble_control=true."
-        )
-    if noisy and all(s.replicate == 0 for s in design.settings if s.arm == Arm.NOISY_REWRITE):
-        out.append(
-            "The noisy arm is run once: a gain that is no larger than a plausible shift of a whole run would be called "
-            "gain_uncontrolled. Add noisy_replicates=2."
-        )
-    return tuple(out)
+    noisy = any(s.arm == Arm.NOISY_REWRITE for s in design.settings)
+    lacking = not_run(design.settings, referred=True) if noisy else ()
+    return sentences((one for one in lacking if one.code in FORETOLD), FORETOLD)
 
 
 def make_design(

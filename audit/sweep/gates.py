@@ -12,8 +12,9 @@ from itertools import combinations
 
 import numpy as np
 
-from audit.judge.gates import CHANCE_SOURCE, Agreement, agreement, exact_accuracies
+from audit.judge.gates import CHANCE_SOURCE, Agreement, agreement
 from audit.judge.gates import above_chance as chance_gate
+from audit.judge.gates import exact_values as exact
 from audit.records import Reading, Setting
 from audit.statistics.chance import chance_check, chance_level, upper_limit
 from audit.statistics.mcnemar import cochran_q
@@ -24,7 +25,7 @@ from audit.sweep.design import Arm, Draws, SweepThresholds
 from audit.sweep.messages import TextMeasures
 from audit.sweep.record import CLEAN, label
 from audit.sweep.size import needed, repeated
-from audit.verdict.result import Gate, Rule, exact, ids_where, percent, points, pvalue, sizes
+from audit.verdict.result import Gate, Rule, ids_where, percent, points, pvalue, sizes
 
 _ARM_WORDS: dict[str, str] = {
     Arm.DIRECT: "direct",
@@ -390,22 +391,17 @@ def exact_values(cell: CellOutcomes) -> Gate:
     number: how many such alarms. A gain of exactly 0 with some answers changed is common in a small sample (for 20
     changed answers, 18 % of the time): `zero_gains` counts those, and they withhold nothing.
     """
-    rows = [(label(s), to_values(cell.row(s))) for s in cell.settings]
-    alarms, harmless = exact_accuracies(rows, to_values(cell.state))
-    zero_gains = zero_width = noisy_settings = 0
-    for setting in cell.settings if CLEAN in cell.settings else ():
-        if setting.arm == Arm.NOISY_REWRITE:
-            gap = to_values(cell.row(setting)) - to_values(cell.row(CLEAN))
-            change = gap[~np.isnan(gap)]
-            noisy_settings += 1
-            zero_gains += bool(change.size and change.sum() == 0)
-            zero_width += bool(change.size and not change.any())
-    if noisy_settings and zero_width == noisy_settings:
-        alarms.append("no answer differs between clean and noisy in any setting: every interval has zero width")
-    gains = f" {zero_gains} of {noisy_settings} gains are exactly 0." if zero_gains else ""
+    noisy = cell.settings_of(Arm.NOISY_REWRITE) if CLEAN in cell.settings else ()
+    gaps = [to_values(cell.row(s)) - to_values(cell.row(CLEAN)) for s in noisy]
+    changes = [gap[~np.isnan(gap)] for gap in gaps]
+    zero_gains = sum(bool(change.size and change.sum() == 0) for change in changes)
+    zero_width = sum(bool(change.size and not change.any()) for change in changes)
+    unmoved = "no answer differs between clean and noisy in any setting: every interval has zero width"
+    gains = f" {zero_gains} of {len(changes)} gains are exactly 0." if zero_gains else ""
     return exact(
-        alarms,
-        harmless,
+        [(label(s), to_values(cell.row(s))) for s in cell.settings],
+        to_values(cell.state),
+        unmoved if changes and zero_width == len(changes) else "",
         f"No accuracy is exactly 0 or 1.{gains}",
         "Look at the raw replies: such values usually come from unparsed answers, wrong labels or a manipulation that "
         "changed nothing. A benchmark at its ceiling cannot show a gain.",

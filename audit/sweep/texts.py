@@ -218,6 +218,19 @@ NOT_RUN: Texts = {
     "noisy_replicates": "noisy replicates: 1 was run, 2 are needed to measure how much whole noisy runs shift",
     "hint_reference": "hint reference: another model that answers from the same messages",
 }
+# The same, before a run: those without which a gain stays uncontrolled.
+_ENSEMBLE = (
+    "The ensemble control is not run at r = {routers:listed}: a gain there could not be told from repetition, and "
+    "would be called gain_uncontrolled. Add ensemble_control=true."
+)
+FORETOLD: Texts = {
+    "direct": "The original question is not asked: a gain could not be told from what the clean router loses. Add "
+    "direct to arms.",
+    "ensemble": _ENSEMBLE,
+    "ensemble_at": _ENSEMBLE,
+    "noisy_replicates": "The noisy arm is run once: a gain that is no larger than a plausible shift of a whole run "
+    "would be called gain_uncontrolled. Add noisy_replicates=2.",
+}
 _REPETITION = "that repetition and compute made the gain, and not memory"
 CANNOT_EXCLUDE: Texts = {
     "direct": "that a clean router which loses part of the question lowered the baseline and made the gain",

@@ -257,27 +257,6 @@ class Rule:
         return Gate(self.name, status, None, float(self.threshold), self.source, detail, withholds=withholds)
 
 
-def exact(
-    alarms: Sequence[str],
-    harmless: Sequence[str],
-    otherwise: str,
-    advice: str,
-    numbers: Mapping[str, float | None] | None = None,
-) -> Gate:
-    """The gate of values that real data rarely give. harmless: those that this accuracy makes likely enough, which are
-    printed and withhold nothing. otherwise: what is said where there are none."""
-    found = [*alarms, *harmless]
-    said = "Found " + "; ".join(found[:5]) + "." + ("" if alarms else " At this accuracy that is likely enough.")
-    return Rule("exact_values", 0.0, "eight cells of song2026's Table 2 are exactly 0.00, worse than guessing").checked(
-        not found,
-        len(found),
-        said if found else otherwise,
-        advice if alarms else "",
-        withholds=bool(alarms) or not harmless,
-        numbers=numbers,
-    )
-
-
 def failed(gates: Sequence[Gate]) -> tuple[Gate, ...]:
     """The gates that failed and withhold the verdict."""
     return tuple(g for g in gates if g.status == Status.FAIL and g.withholds)

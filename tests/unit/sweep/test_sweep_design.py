@@ -75,7 +75,7 @@ def test_controls_that_are_not_run_are_named_with_the_override():
     (once,) = missing_controls(make_design((1,)))
     assert "noisy_replicates=2" in once
     (ensemble,) = missing_controls(make_design((1, 2, 5), noisy_replicates=2))
-    assert "r=2, 5" in ensemble and "ensemble_control=true" in ensemble
+    assert "r = 2 and 5" in ensemble and "ensemble_control=true" in ensemble
     (direct,) = missing_controls(make_design((1,), arms=(Arm.FORWARD_FULL, Arm.NOISY_REWRITE), noisy_replicates=2))
     assert "direct" in direct
     assert missing_controls(make_design((1, 2), arms=(Arm.DIRECT,))) == ()

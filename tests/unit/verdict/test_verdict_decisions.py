@@ -10,8 +10,8 @@ from synthetic import Faults, synthetic_outcomes
 
 from audit.statistics.paired import CellOutcomes
 from audit.sweep.analyse import analyse, category, share_left
-from audit.sweep.decide import Corrected, Decision, decide, not_run, over_panel
-from audit.sweep.design import Arm, SweepThresholds
+from audit.sweep.decide import Corrected, Decision, decide, over_panel
+from audit.sweep.design import Arm, SweepThresholds, not_run
 from audit.sweep.evidence import Reading, measure
 from audit.sweep.texts import BLIND
 from audit.sweep.vocabulary import SweepResult, Verdict
@@ -124,15 +124,15 @@ def test_an_excess_made_of_leaks_is_withheld_and_one_beyond_them_is_not() -> Non
 
 def test_controls_that_were_not_run_are_named_with_what_they_leave_open() -> None:
     alone = pair(rows(n=100, with_direct=False, with_ensemble=False, clean_replicates=1))
-    assert not_run(alone[0], referred=False) == [
-        because("direct"), because("ensemble"), because("clean_replicates", runs=1),
+    assert not_run(alone[0].settings, referred=False) == [
+        because("direct"), because("ensemble", routers=[2, 3]), because("clean_replicates", runs=1),
         because("noisy_replicates"), because("hint_reference"),
     ]  # fmt: skip
     (bare,) = analyse(alone, n_resamples=RESAMPLES).results
     assert len(bare.cannot_exclude) == len(bare.controls_missing) == 5
     assert not bare.noise_floor.available
     full = judged(rows(n=100))
-    assert not_run(pair(rows(n=100))[0], referred=True) == [because("noisy_replicates")]
+    assert not_run(pair(rows(n=100))[0].settings, referred=True) == [because("noisy_replicates")]
     assert len(full.controls_missing) == 1
     assert full.noise_floor.available and full.noise_floor.rejection_rate is not None
 

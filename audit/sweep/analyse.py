@@ -1,7 +1,7 @@
 """How the sweep judges a cell, and what is said of a whole panel. Pure: the caller reads shards and writes files."""
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -343,15 +343,13 @@ def _slope(case: _Case) -> Slope | None:
     return Slope(found.estimate, low, high, sentence(said, TEXTS))
 
 
-def _paper(cells: Sequence[CellOutcomes], results: Sequence[SweepResult]) -> dict[str, list[dict[str, Any]]]:
+def _paper(cells: Sequence[CellOutcomes], results: Sequence[SweepResult]) -> dict[str, list[Any]]:
     """The paper's own tables, of the cells that could be compared."""
     compared = [sweep_of(c) for c, r in zip(cells, results, strict=True) if r.evidence is not None]
     rows = [row for sweep in compared for row in paper.setting_rows(sweep.answered())]
     return {
-        "model_summary": [asdict(r) for r in paper.model_summary(rows)],
-        "router_summary": [asdict(r) for r in paper.router_summary(rows)],
-        "cells": [asdict(r) for r in rows],
-    }
+        "model_summary": paper.model_summary(rows), "router_summary": paper.router_summary(rows), "cells": rows,
+    }  # fmt: skip
 
 
 def _hypotheses(

@@ -67,15 +67,15 @@ def fold(text: str) -> str:
 normalise = lru_cache(maxsize=4096)(fold)  # the options and messages of the questions at hand; prompts are not kept
 
 
-def holds(message: str, part: str, share: float) -> bool:
-    """Whether a message transmits a part: word for word, or at least `share` of its words (multiset overlap)."""
+def holds(message: str, part: str) -> bool:
+    """Whether a message transmits a part: word for word, or KEPT_SHARE of its words (multiset overlap)."""
     text, wanted = normalise(message), normalise(part)
     if not wanted:
         return True
     if f" {wanted} " in f" {text} " or (not _WORD.search(wanted) and wanted in message):
         return True
     need, have = Counter(wanted.split()), Counter(text.split())
-    return sum((need & have).values()) >= share * sum(need.values()) and sum(need.values()) > 1
+    return sum((need & have).values()) >= KEPT_SHARE * sum(need.values()) and sum(need.values()) > 1
 
 
 def states_answer(message: str, options: Sequence[str], gold: int) -> bool | None:
@@ -155,8 +155,7 @@ def _option_of_letter(letter: str, message: str, options: Sequence[str]) -> int 
     return index if index < len(options) else None
 
 
-STEM_KEPT_SHARE = 0.8  # of the stem's words that a message must hold to have transmitted it
-OPTION_KEPT_SHARE = 0.8  # of an option's words, when it is not there word for word
+KEPT_SHARE = 0.8  # of the words of the stem, or of an option, that a message must hold to have transmitted it
 
 
 class TextRow(NamedTuple):
@@ -429,8 +428,8 @@ def _count_leaks(row: TextRow, question: _Question, tally: _Tally) -> None:
 
 def _count_clean(row: TextRow, tally: _Tally) -> None:
     for message in row.seen:
-        no_stem = not holds(message, row.question, STEM_KEPT_SHARE)
-        no_option = row.options_shown and not all(holds(message, option, OPTION_KEPT_SHARE) for option in row.options)
+        no_stem = not holds(message, row.question)
+        no_option = row.options_shown and not all(holds(message, option) for option in row.options)
         tally.counts["clean_messages"] += 1
         tally.counts["clean_without_stem"] += no_stem
         tally.counts["clean_without_option"] += no_option

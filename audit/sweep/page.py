@@ -25,7 +25,7 @@ from audit.sweep import figures as charts
 from audit.sweep.design import DELETED, Aggregator, Arm, SweepThresholds
 from audit.sweep.drill import pack, script_json
 from audit.sweep.messages import ByRouters
-from audit.sweep.paper import SettingRow, breadths, model_summary, router_summary
+from audit.sweep.paper import breadths
 from audit.sweep.replay import aggregator_of
 from audit.sweep.report import Behind
 from audit.sweep.simulation import TRUTHS
@@ -73,7 +73,7 @@ Names = dict[tuple[str, str], str]  # what each (model, benchmark) is called
 def page(run: RunVerdict, behind: Behind) -> Page:
     """Figures, tables and the page of a verdict that was reached over these cells."""
     cells, names = behind.cells, _names(run, behind.cells)
-    rows = [SettingRow(**row) for row in run.paper["cells"]]  # the verdict's own: nothing is computed twice
+    models, by_router, rows = run.paper["model_summary"], run.paper["router_summary"], run.paper["cells"]
     accuracies = [a for cell in cells for a in setting_accuracies(cell.without(DELETED))]
     doses = [dose for cell in cells if (dose := dose_of(cell)) is not None]
     ranked = sorted(
@@ -87,11 +87,10 @@ def page(run: RunVerdict, behind: Behind) -> Page:
         decisions=marks_of(replace(run, results=tuple(ranked)), VERDICTS),
         errors=errors_of(ranked[:1] if len(ranked) > 2 else ranked, ERRORS), accuracies=accuracies, doses=doses,
         calibrated=calibrated(run.calibration), clustered=any(len(set(c.cluster.tolist())) < c.n for c in cells),
-        table1=[(s, total) for s, (_, _, total) in zip(model_summary(rows), breadths(rows, names), strict=True)],
-        table2=rows, table3=router_summary(rows), runs=[run_facts(d) for d in behind.dirs],
+        table1=[(s, total) for s, (_, _, total) in zip(models, breadths(rows, names), strict=True)],
+        table2=rows, table3=by_router, runs=[run_facts(d) for d in behind.dirs],
     )  # fmt: skip
-    tables = _tables(run, rows, accuracies, doses)
-    return Page(tables, _figures(cells, run, rows, names), lambda figures: shown(figures=figures))
+    return Page(_tables(run, accuracies, doses), _figures(cells, run, names), lambda figures: shown(figures=figures))
 
 
 def _names(run: RunVerdict, cells: Sequence[CellOutcomes]) -> Names:
@@ -159,9 +158,7 @@ def _subtitle(cells: Sequence[SweepResult], total_rows: int, aggregators: Sequen
     return f"Router-worker audit: {asked} a model{spread}, {count(total_rows)} answers. The worker {read}."
 
 
-def _figures(
-    cells: Sequence[CellOutcomes], run: RunVerdict, rows: Sequence[SettingRow], names: Names
-) -> dict[str, Figure]:
+def _figures(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict[str, Figure]:
     """Every figure that these cells can carry, by name: over every replicate, as the verdict is."""
     out = _reach(cells, run, names)
     gains = [
@@ -171,9 +168,9 @@ def _figures(
     ]
     if gains:
         out["evidence"] = charts.forest(gains, run.thresholds["effect_of_interest"])
-    if rows:
+    if rows := run.paper["cells"]:
         scores = [model_scores(c, names[c.model, c.benchmark]) for c in cells]
-        by_router = router_summary(rows)
+        by_router = run.paper["router_summary"]
         out["figure2_violation_pattern"] = charts.violation_pattern(by_router)
         out["figure3_noisy_against_clean"] = charts.small_multiples([m for m in scores if m.noisy])
         out["figure4_transitions"] = charts.transitions(by_router)
@@ -292,22 +289,20 @@ def _of_cells(run: RunVerdict, part: str, *names: str) -> str:
     return write(pairs, "model=cell.model", "benchmark=cell.benchmark", *(n.replace("=", "=one.") for n in named))
 
 
-def _tables(
-    run: RunVerdict, rows: Sequence[SettingRow], accuracies: Sequence[SettingAccuracy], doses: Sequence[Dose]
-) -> dict[str, str]:
+def _tables(run: RunVerdict, accuracies: Sequence[SettingAccuracy], doses: Sequence[Dose]) -> dict[str, str]:
     """Every table of a report, by the name of its file."""
     found = {
         "table1_models.csv": write(
-            model_summary(rows), "model", "violation_count", "violation_rate", "max_positive_excess",
+            run.paper["model_summary"], "model", "violation_count", "violation_rate", "max_positive_excess",
             "mean_positive_excess", "mean_gain", "benchmark",
         ),
         "table2_models_by_router.csv": write(
-            rows, "model", "routers", "clean_accuracy", "noisy_accuracy", "gain", "improve", "degrade", "benchmark",
-            "n", "left_out",
+            run.paper["cells"], "model", "routers", "clean_accuracy", "noisy_accuracy", "gain", "improve", "degrade",
+            "benchmark", "n", "left_out",
         ),
         "table3_routers.csv": write(
-            router_summary(rows), "routers", "violating_models", "violation_rate", "mean_positive_excess", "improve",
-            "degrade", "net_improve", "models",
+            run.paper["router_summary"], "routers", "violating_models", "violation_rate", "mean_positive_excess",
+            "improve", "degrade", "net_improve", "models",
         ),
         "settings.csv": write(
             accuracies, "model", "benchmark", "arm=setting.arm", "routers=setting.level",

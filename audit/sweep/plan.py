@@ -1,12 +1,11 @@
 """What a sweep would do, and whether it could find anything: calls, tokens, the minimum detectable gain (pure)."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from audit.dry_run import Asked, Planned, reach
-from audit.plan_cost import Tokens
 from audit.records import Design
 from audit.statistics.permutation import can_reject
 from audit.sweep.calibrate_early import SHIPPED, expected
@@ -21,51 +20,28 @@ _EARLY = "  stop=early would ask (three clean and two noisy runs, no groups; doc
 
 @dataclass(frozen=True)
 class Plan:
-    """Calls and estimated tokens (before any prefix caching) of one model's sweep, and what it can detect.
+    """What one model's sweep can detect.
 
     groups: of questions that resampling keeps together; as many as questions where there are none. router_counts,
     panel: the tests of a cell, and the cells of the run that are corrected for together.
     """
 
-    questions: int
     groups: int
-    settings: int
-    rows: int
-    router_calls: int
-    worker_calls: int
-    prompt_tokens: int
-    generated_tokens_at_most: int
     router_counts: int
     panel: int
     minimum_detectable_gain: float  # accuracy, 0-1; NaN where no gain reaches the power
     questions_needed: int | None  # to detect a gain of the smallest effect that matters; None: no number would do
-    tokens: Mapping[str, Tokens]  # by the name of the model that is called
 
 
 def make_plan(
     asked: Asked, design: Design, *, thresholds: SweepThresholds, groups: int | None = None, panel: int = 1
 ) -> Plan:
-    """What a sweep asks of one model, and what it could find. groups: None where every question is its own."""
-    n, tokens = asked.questions, asked.planned.tokens
-    counts = router_counts(design)
+    """What a sweep could find. groups: None where every question is its own."""
+    n, counts, runs = asked.questions, router_counts(design), runs_of(design.settings)
     groups = n if groups is None else groups
-    n_tests, runs = counts * panel, runs_of(design.settings)
     possible = can_reject(groups, thresholds.alpha / SIDES / panel)
-    return Plan(
-        questions=n,
-        groups=groups,
-        settings=len(design.settings),
-        rows=n * len(design.settings),
-        router_calls=asked.prepared,
-        worker_calls=sum(asked.arms.values()),
-        prompt_tokens=tokens.prompt,
-        generated_tokens_at_most=tokens.generated,
-        router_counts=counts,
-        panel=panel,
-        minimum_detectable_gain=detectable(thresholds, n, n_tests, runs) if possible else float("nan"),
-        questions_needed=needed_of(thresholds, n_tests, runs),
-        tokens=asked.tokens,
-    )
+    gain = detectable(thresholds, n, counts * panel, runs) if possible else float("nan")
+    return Plan(groups, counts, panel, gain, needed_of(thresholds, counts * panel, runs))
 
 
 def planned(config: SweepConfig) -> Planned:
@@ -88,51 +64,66 @@ def planned(config: SweepConfig) -> Planned:
             there = samples[called.benchmark].sample.n_distinct
             lines += describe(asked, plan, resolved.design, thresholds, there)
             if table:
-                early = expected(plan.questions, plan.router_counts, table["designs"])
+                early = expected(asked.questions, plan.router_counts, table["designs"])
                 lines += [_EARLY, *(f"    {line}" for line in early)]
         return lines + reach(resolved, every, *reachable(config))
 
     def facts(asked: Asked) -> dict[str, Any]:
         called = asked.planned
-        named = {"model": called.model, "benchmark": called.benchmark}
-        return {**named, **asdict(plan_of(asked)), "cost": asdict(called.cost)}
+        return {
+            "model": called.model,
+            "benchmark": called.benchmark,
+            **_sizes(asked, resolved.design),
+            "prompt_tokens": called.tokens.prompt,
+            "generated_tokens_at_most": called.tokens.generated,
+            **asdict(plan_of(asked)),
+            "tokens": asked.tokens,
+            "cost": asdict(called.cost),
+        }
 
     return Planned(resolved, describe_all, facts)
 
 
+def _sizes(asked: Asked, design: Design) -> dict[str, int]:
+    """How many of each a sweep asks of one model."""
+    return {
+        "questions": asked.questions,
+        "settings": len(design.settings),
+        "rows": asked.questions * len(design.settings),
+        "router_calls": asked.prepared,
+        "worker_calls": sum(asked.arms.values()),
+    }
+
+
 def describe(asked: Asked, plan: Plan, design: Design, thresholds: SweepThresholds, there: int) -> list[str]:
     """The plan in lines a person reads, the warning last. there: questions of the benchmark."""
-    independent = design.kind == Draws.INDEPENDENT
-    saved = " (draws=nested would reuse router messages across r)" if independent else ""
+    saved = {"router_calls": " (draws=nested would reuse router messages across r)"}
+    more = saved if design.kind == Draws.INDEPENDENT else {}
+    sizes = _sizes(asked, design).items()
     return [
-        f"  questions          {plan.questions:>12,}",
-        f"  settings           {plan.settings:>12,}",
-        f"  rows               {plan.rows:>12,}",
-        f"  router calls       {plan.router_calls:>12,}{saved}",
-        f"  worker calls       {plan.worker_calls:>12,}",
+        *(f"  {name.replace('_', ' '):18} {size:>12,}{more.get(name, '')}" for name, size in sizes),
         *asked.planned.lines(),
         *(f"  NOTE: {text}" for text in missing_controls(design)),
-        *_detectable(plan, thresholds, repeated(design.settings), there),
+        *_detectable(plan, asked.questions, thresholds, repeated(design.settings), there),
     ]
 
 
-def _detectable(plan: Plan, thresholds: SweepThresholds, once: str, there: int) -> list[str]:
-    mde = plan.minimum_detectable_gain
-    few = _count(plan.groups, "group") if plan.groups < plan.questions else f"n={plan.questions}"
+def _detectable(plan: Plan, questions: int, thresholds: SweepThresholds, once: str, there: int) -> list[str]:
+    mde, grouped = plan.minimum_detectable_gain, plan.groups < questions
+    few = _count(plan.groups, "group") if grouped else f"n={questions}"
     tests = _count(plan.router_counts, "router count") + (f" x {_count(plan.panel, 'cell')}" if plan.panel > 1 else "")
     basis = f"power {thresholds.power:.0%}, {PLANNED_DISCORDANCE:.0%} of items changing, corrected for {tests}"
     if mde != mde:  # NaN
         return [f"  WARNING: with {few} no gain at all can be detected ({basis})."]
-    grouped = "; see below on groups" if plan.groups < plan.questions else ""
     needed = "no number" if plan.questions_needed is None else f"{plan.questions_needed:,}"
     lines = [
         f"  questions needed   {needed:>12}  to detect a gain of "
-        f"{100 * thresholds.effect_of_interest:.0f} points{grouped}",
+        f"{100 * thresholds.effect_of_interest:.0f} points{'; see below on groups' * grouped}",
         f"  detectable gain    {100 * mde:>12.1f}  points ({basis})",
         "    This is for the comparison with the clean baseline alone. An excess must also pass the controls (direct,",
         "    ensemble); to detect a gain against all of them needs more questions.",
     ]
-    if plan.groups < plan.questions:
+    if grouped:
         lines += [
             f"    The questions come in {plan.groups:,} groups (subject, passage). Questions of one group count for",
             "    less than independent ones, so the detectable gain is larger; the verdict measures by how much.",

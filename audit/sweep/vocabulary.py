@@ -188,7 +188,7 @@ class RunVerdict(JudgedRun["CellOutcomes", SweepResult]):
     audit = "sweep"
     schema_version = "2.3"
 
-    paper: dict[str, list[dict[str, Any]]]
+    paper: dict[str, list[Any]]
     hypotheses: tuple[Hypothesis, ...]
     calibration: Calibration | None
     self_test: tuple[SelfTest, ...]

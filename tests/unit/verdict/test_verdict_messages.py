@@ -96,7 +96,7 @@ def test_the_longest_option_is_the_one_that_was_said() -> None:
     ],
 )
 def test_holding_a_part(message: str, part: str, kept: bool) -> None:
-    assert holds(message, part, 0.8) is kept
+    assert holds(message, part) is kept
 
 
 def _noisy(n: int = 20) -> list[Outcome]:

@@ -99,7 +99,7 @@ def test_a_router_count_without_one_readable_answer_is_withheld_and_reported() -
     ]
     verdict = analyse(pair(broken), n_resamples=RESAMPLES)
     assert verdict.results[0].verdict == Verdict.WITHHELD
-    assert [row["routers"] for row in verdict.paper["cells"]] == [1, 3]
+    assert [row.routers for row in verdict.paper["cells"]] == [1, 3]
     assert json_text(verdict.to_dict())
 
 

@@ -4,7 +4,7 @@ Everything is rebuilt from the run directories alone. Files are written whole, v
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -13,7 +13,7 @@ from audit.convictions import reservations
 from audit.errors import ConfigError, DataError
 from audit.judge.record import Settings
 from audit.records import CellRows
-from audit.report.build import Page, ReportPaths, write_report
+from audit.report.build import ReportPaths, write_report
 from audit.report.sensitivity import quote
 from audit.shards.complete import Seen, contents
 from audit.statistics.notice import Field
@@ -28,34 +28,30 @@ Result = TypeVar("Result", bound=CellResult)
 class Report(Generic[Verdict, Behind]):
     """How the runs of one audit become its report.
 
-    judge: run directories and what is asked -> their verdict, and what the page needs beside it. page: by default
-    `page` of the audit's `page.py`, loaded when it is drawn. options: what of `audit report`'s arguments goes to
-    `judge`. foreign: arguments of other audits, and why they are refused.
+    judge: run directories and what is asked -> their verdict, and what `page` of the audit's `page.py` needs beside it.
+    takes: arguments of `audit report` that are this audit's. options: run directories and these -> keywords of `judge`.
     """
 
     judge: Callable[..., tuple[Verdict, Behind]]
-    page: Callable[[Verdict, Behind], Page] | None = None
-    options: Callable[[Sequence[Path], Mapping[str, Any]], Mapping[str, Any]] = lambda run_dirs, asked: {
-        "seed": asked.get("seed")
-    }
-    foreign: Mapping[str, str] = field(default_factory=dict)
+    takes: tuple[str, ...] = ("seed",)
+    options: Callable[[Sequence[Path], Mapping[str, Any]], Mapping[str, Any]] = lambda run_dirs, asked: asked
 
     def build(self, run_dirs: Sequence[Path], out: Path, **asked: Any) -> ReportPaths:
         """Judge the runs and write their report into `out`."""
         verdict, behind = self.judge(list(map(Path, run_dirs)), **asked)
-        page = self.page or part_of(verdict.audit, "page").page  # here: figures need matplotlib
-        return write_report(Path(out), verdict, page(verdict, behind))
+        drawn = part_of(verdict.audit, "page")  # here: figures need matplotlib
+        return write_report(Path(out), verdict, drawn.page(verdict, behind))
 
     def of_runs(self, run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:
         """`audit report`: judged as the manifests say, but for what is asked."""
-        for name, why in self.foreign.items():
-            if asked.get(name) is not None:
-                raise ConfigError(f"--{name.replace('_', '-')} {why}")
-        return self.build(run_dirs, out, **self.options(run_dirs, asked))
+        for name in (name for name, value in asked.items() if value is not None and name not in self.takes):
+            taken = ", ".join(f"--{one.replace('_', '-')}" for one in self.takes)
+            raise ConfigError(f"--{name.replace('_', '-')} does not belong to this audit. Its report takes {taken}.")
+        return self.build(run_dirs, out, **self.options(run_dirs, {name: asked.get(name) for name in self.takes}))
 
     def verdict_of(self, run_dirs: Sequence[Path]) -> dict[str, Any]:
         """What verdict.json holds of runs as their manifests ask for it; nothing is written."""
-        return self.judge(list(map(Path, run_dirs)), **self.options(run_dirs, {}))[0].to_dict()
+        return self.judge(list(map(Path, run_dirs)), **self.options(run_dirs, dict.fromkeys(self.takes)))[0].to_dict()
 
 
 def only(run_dirs: Sequence[Path], audit: str) -> Path:

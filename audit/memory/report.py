@@ -58,6 +58,5 @@ def judge(
     return RunVerdict(**head, orders=orders, cells=tuple(cells), results=tuple(results)), run_dir
 
 
-_NOT_HERE = "does not belong to the memory audit: its held-out items are those of the run."
-REPORT = Report(judge, foreign={"control_benchmark": _NOT_HERE, "variants": _NOT_HERE})
+REPORT = Report(judge)
 report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.verdict_of

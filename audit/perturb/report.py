@@ -197,11 +197,7 @@ def judge(
     return verdict, Behind(read, library, control)
 
 
-REPORT = Report(
-    judge,
-    options=lambda run_dirs, asked: {name: asked.get(name) for name in ("seed", "variants")},
-    foreign={"control_benchmark": "belongs to the sweep; held-out items of this audit are those of its run."},
-)
+REPORT = Report(judge, takes=("seed", "variants"))
 report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.verdict_of
 
 

@@ -240,15 +240,13 @@ def _questions_with_text(col: dict[str, list[Any]], seed: int, limit: int) -> se
         own.update(col["router_messages"][i], col["pieces"][i])
         refs[key] += len(col["router_messages"][i]) + len(col["pieces"][i]) + 2
     sizes = {key: sum(len(text.encode()) for text in own) + _REF_BYTES * refs[key] for key, own in seen.items()}
-    if sum(sizes.values()) <= limit:
-        return set(sizes)
-    drawn = in_drawn_order(sizes, seed)
-    return set(drawn[: bisect_right(list(accumulate(sizes[key] for key in drawn)), limit)])
+    return set(sizes) if sum(sizes.values()) <= limit else set(that_fit(sizes, limit, seed))
 
 
-def in_drawn_order(keys: Iterable[tuple[str, str]], seed: int) -> list[tuple[str, str]]:
-    """(benchmark, question_id) in an order that depends on the seed and each key alone."""
-    return sorted(keys, key=lambda key: hashlib.sha256(f"{seed}\0{key[0]}\0{key[1]}".encode()).digest())
+def that_fit(sizes: Mapping[tuple[str, str], float], limit: float, seed: int) -> list[tuple[str, str]]:
+    """(benchmark, question_id) that fit into the limit, in an order that depends on the seed and each key alone."""
+    drawn = sorted(sizes, key=lambda key: hashlib.sha256(f"{seed}\0{key[0]}\0{key[1]}".encode()).digest())
+    return drawn[: bisect_right(list(accumulate(sizes[key] for key in drawn)), limit)]
 
 
 def _transitions(col: dict[str, list[Any]], state: list[int]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

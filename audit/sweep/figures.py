@@ -41,13 +41,9 @@ class ModelScores:
 def violation_pattern(points: Sequence[RouterSummary]) -> Figure:
     """Figure 2: how many models beat their clean baseline at each r, and by how much on average when they do."""
     figure, left, right, r = _two_panels(points)
-    left.bar(r, [p.violating_models for p in points], color=canvas.BLUE, width=0.62)
-    total = max(p.models for p in points)
-    for p in points:
-        at = p.routers, p.violating_models
-        text = f"{p.violating_models}/{p.models}"
-        left.annotate(text, at, (0, 2), textcoords="offset points", ha="center", va="bottom", fontsize=8)
-    left.set_ylim(0, total * 1.12 + 0.2)
+    bars = left.bar(r, [p.violating_models for p in points], color=canvas.BLUE, width=0.62)
+    left.bar_label(bars, [f"{p.violating_models}/{p.models}" for p in points], padding=2, fontsize=8)
+    left.set_ylim(0, max(p.models for p in points) * 1.12 + 0.2)
     left.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     left.set(title="Models above their clean baseline", ylabel="Models")
     excess = [100 * p.mean_positive_excess for p in points]
@@ -72,12 +68,12 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
         _one_model(axes, model)
         axes.set_title(canvas.plain(model.label, 30))
         _router_axis(axes, every_r, label=False)
-    for index, axes in enumerate(grid.flat):
-        if index >= n:
-            axes.set_visible(False)
-        if index + columns >= n and index < n:  # the lowest axes of each column carries the tick labels
-            axes.tick_params(labelbottom=True)
-    grid[0, 0].set_ylim(*_score_limits(models))
+    for axes in grid.flat[n:]:
+        axes.set_visible(False)
+    for axes in grid.flat[max(n - columns, 0) : n]:  # the lowest of each column
+        axes.tick_params(labelbottom=True)
+    low, high = grid[0, 0].get_ylim()
+    grid[0, 0].set_ylim(max(low, -0.02), min(high, 1.02))
     grid[0, 0].yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.4g} %"))
     figure.supxlabel("Router messages (r)", fontsize="medium")
     figure.supylabel("Accuracy", fontsize="medium")
@@ -99,14 +95,10 @@ def transitions(points: Sequence[RouterSummary]) -> Figure:
     left.set(title="Questions that changed, all models together", ylabel="Questions")
     left.legend(loc="upper left", fontsize=8.5, ncols=1)
     net = [p.improve - p.degrade for p in points]
-    bars = right.bar(r, net, width=0.62, color=[canvas.GREEN if v >= 0 else canvas.VERMILLION for v in net])
-    for bar, value in zip(bars, net, strict=True):
-        away, side = (0, 2), "bottom"
-        if value < 0:
-            bar.set(hatch="///", edgecolor=canvas.PAPER)
-            away, side = (0, -2), "top"
-        at = bar.get_x() + bar.get_width() / 2, value
-        right.annotate(_signed(value), at, away, textcoords="offset points", ha="center", va=side, fontsize=8)
+    colours = [canvas.GREEN if v >= 0 else canvas.VERMILLION for v in net]
+    hatches = ["" if v >= 0 else "///" for v in net]
+    bars = right.bar(r, net, width=0.62, color=colours, hatch=hatches, edgecolor=canvas.PAPER)
+    right.bar_label(bars, list(map(_signed, net)), padding=2, fontsize=8)
     span = max([abs(v) for v in net] + [1])
     right.set_ylim(-span * 1.25 if min(net) < 0 else 0, span * 1.25 if max(net) > 0 else span * 0.25)
     right.axhline(0, color=canvas.MUTED, linewidth=0.8)
@@ -127,10 +119,8 @@ def breadth(bars: Sequence[tuple[str, int, int]]) -> Figure:
     axes = figure.subplots()
     rate = [100 * above / of for _, above, of in ranked]
     y = range(len(ranked))
-    axes.barh(y, rate, color=canvas.BLUE, height=0.62)
-    for i, (_, above, of) in enumerate(ranked):
-        at = rate[i], i
-        axes.annotate(f"{above}/{of}", at, (4, 0), textcoords="offset points", va="center", fontsize=8)
+    bars = axes.barh(y, rate, color=canvas.BLUE, height=0.62)
+    axes.bar_label(bars, [f"{above}/{of}" for _, above, of in ranked], padding=4, fontsize=8)
     axes.set_yticks(list(y), [canvas.plain(label) for label, _, _ in ranked])
     axes.set_ylim(len(ranked) - 0.4, -0.6)
     axes.set_xlim(0, 112)
@@ -191,14 +181,6 @@ def _points(axes: Axes, scores: Sequence[Score], colour: str, marker: str, label
         capsize=1.6,
         label=label,
     )
-
-
-def _score_limits(models: Sequence[ModelScores]) -> tuple[float, float]:
-    values = [v for m in models for s in (m.clean, m.direct, *m.noisy, *m.ensemble) if s for v in (s.low, s.high)]
-    values += [m.chance for m in models if m.chance is not None]
-    low, high = min(values, default=0.0), max(values, default=1.0)
-    pad = max(0.05 * (high - low), 0.02)
-    return max(low - pad, -0.02), min(high + pad, 1.02)
 
 
 _ROW = 0.62  # inches a model

@@ -1,11 +1,10 @@
 """Shards of one run, or of several merged into one panel -> their report. The shards are read in two passes: outcomes,
 then every text with the rows of the drill-down."""
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, repeat
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from audit.statistics.paired import CellOutcomes, State
 from audit.sweep.analyse import JUDGE, N_RESAMPLES, analyse
 from audit.sweep.audit import SCHEMA
 from audit.sweep.design import DELETED, Aggregator, SweepThresholds
-from audit.sweep.drill import COLUMNS, MAX_TEXT_BYTES, DrillRows, in_drawn_order
+from audit.sweep.drill import COLUMNS, MAX_TEXT_BYTES, DrillRows, that_fit
 from audit.sweep.messages import MeasuredTexts, TextRow, measure_texts
 from audit.sweep.replay import aggregator_of, same_messages
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
@@ -201,14 +200,8 @@ def drawn_questions(
         rows.update({(c.benchmark, q): n for q, n in zip(c.question_ids, there, strict=True)})
     if rows.total() <= max_rows and len(rows) <= max_questions:
         return None
-    order = in_drawn_order(rows, seed)
-    fit = bisect_right(list(accumulate(rows[key] for key in order)), max_rows)
-    return set(order[: min(fit, max_questions)])
+    return set(that_fit(rows, max_rows, seed)[:max_questions])
 
 
-REPORT = Report(
-    judge,
-    options=analysis_options,
-    foreign={"variants": "belongs to the perturbation audit; a sweep asks no library of rewordings."},
-)
+REPORT = Report(judge, takes=("seed", "control_benchmark"), options=analysis_options)
 report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.verdict_of

@@ -54,6 +54,5 @@ def judge(
     return verdict, (run_dirs, item_rows(run_dirs, tables))
 
 
-_NOT_HERE = "does not belong to the validity audit: its edits are those of the run."
-REPORT = Report(judge, foreign={"control_benchmark": _NOT_HERE, "variants": _NOT_HERE})
+REPORT = Report(judge)
 report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.verdict_of

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from audit.judge.record import Settings, judge_cells
 from audit.judge.report import Report, head_of, only
-from audit.report.build import Page
 from audit.shards.complete import cell_rows, count_rows
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
@@ -26,11 +25,5 @@ def judge(run_dirs: Sequence[Path], *, seed: int | None = None) -> tuple[RunVerd
     return RunVerdict(**head, cells=cells, results=judge_cells(JUDGE, cells, settings)), run_dir
 
 
-def _page(verdict: RunVerdict, run_dir: Path) -> Page:
-    from shouting.page import page
-
-    return page(verdict, run_dir)
-
-
-REPORT = Report(judge, _page)
+REPORT = Report(judge)
 report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.verdict_of

@@ -45,8 +45,11 @@ def test_a_missing_text_or_number_is_no_empty_sentence(reason: Reason) -> None:
 
 
 def test_a_reason_within_a_measurement_is_its_code_and_numbers_in_json() -> None:
-    found = json_ready({"why": Reason("few", {"n": 25, "se": 0.12345678}, "Few.")})
-    assert found == {"why": {"code": "few", "numbers": {"n": 25, "se": 0.123457}}}
+    floats = (0.12345678, 0.1 + 0.2, -0.0, math.nan, 1.23456789e-12)
+    found = json_ready({"why": Reason("few", {"n": 25, "se": floats}, "Few.")})
+    assert str(found["why"]) == str(
+        {"code": "few", "numbers": {"n": 25, "se": [0.123457, 0.3, 0.0, None, 1.23457e-12]}}
+    )
 
 
 def test_shares_and_p_values() -> None:

@@ -2,31 +2,28 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from importlib.resources import files
-from typing import Any
 
 import jsonschema
 import numpy as np
 import pytest
+import sweep_cells
 from outcome_tables import Outcome, analyse_outcomes, pair
-from synthetic import Faults, synthetic_outcomes
+from synthetic import Faults
 
 from audit.errors import ConfigError, DataError
 from audit.sweep.analyse import analyse, nearest
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.simulation import Design
 from audit.sweep.vocabulary import SelfTest
-from audit.verdict.result import json_text, rounded
+from audit.verdict.result import json_text
 
 RESAMPLES = 299
-ROUTERS = (1, 2, 3)
 SCHEMA = json.loads((files("audit.sweep") / "verdict.schema.json").read_text(encoding="utf-8"))
 
 
-def rows(n: int = 80, seed: int = 3, **options: Any) -> list[Outcome]:
-    return synthetic_outcomes(n, ROUTERS, rng=np.random.default_rng(seed), **options)
-
-
+rows = partial(sweep_cells.rows, n=80)
 DESIGN = {
     "draws": "independent",
     "clean_replicates": 1,
@@ -144,13 +141,6 @@ def test_the_nearest_calibrated_design_is_printed() -> None:
 def test_no_rates_are_quoted_of_a_design_that_is_not_near(far: dict[str, float], clusters: int | None) -> None:
     found = nearest({"designs": TABLE["designs"][3:]}, replace(Design(900, 9), **far), clusters)
     assert found is not None and found.rates == {} and "--observed RUN_DIR" in found.sentence
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"), [(0.1 + 0.2, 0.3), (-0.0, 0.0), (float("nan"), None), (1.23456789e-12, 1.23457e-12)]
-)
-def test_rounding(value: float, expected: float | None) -> None:
-    assert str(rounded(value)) == str(expected)
 
 
 def test_the_slope_is_that_of_the_accuracies_over_r_where_there_are_several() -> None:

@@ -5,37 +5,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outcome_tables import Outcome, honest, honest_of, pair, texts_of
-from synthetic import Faults, synthetic_outcomes
+from outcome_tables import honest_of, pair, texts_of
+from sweep_cells import RESAMPLES, judged, measured, rows
+from synthetic import Faults
 
-from audit.statistics.paired import CellOutcomes
 from audit.sweep.analyse import analyse, category, share_left
 from audit.sweep.decide import Corrected, Decision, decide, over_panel
 from audit.sweep.design import Arm, SweepThresholds, not_run
-from audit.sweep.evidence import Reading, measure
+from audit.sweep.evidence import Reading
 from audit.sweep.texts import BLIND
-from audit.sweep.vocabulary import SweepResult, Verdict
+from audit.sweep.vocabulary import Verdict
 from audit.verdict.result import Status, because
 
-RESAMPLES = 499
-ROUTERS = (1, 2, 3)
 MULTI = {1: 0.0, 2: 0.12, 3: 0.12}  # an effect of several messages: none with one
-
-
-def rows(n: int = 1200, seed: int = 3, **options: Any) -> list[Outcome]:
-    return synthetic_outcomes(n, ROUTERS, rng=np.random.default_rng(seed), **options)
-
-
-def cell_of_rows(outcomes: list[Outcome]) -> CellOutcomes:
-    (cell,) = pair(outcomes)
-    return cell
-
-
-def judged(outcomes: list[Outcome], texts: bool = False) -> SweepResult:
-    """The verdict on the first cell; the text gates only where the test is about them (they take most of the time)."""
-    cells = pair(outcomes)
-    found = texts_of(outcomes) if texts else None
-    return analyse(cells, found, n_resamples=RESAMPLES, references=honest_of(cells)).results[0]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +35,7 @@ def judged(outcomes: list[Outcome], texts: bool = False) -> SweepResult:
     ],
 )
 def test_each_verdict_is_reached(expected: Verdict, options: dict[str, Any]) -> None:
-    cell = judged(rows(**options))
+    (cell,) = judged(rows(**{"n": 1200, **options}))
     assert cell.verdict == expected, cell.reasons
     assert "synthetic" in cell.headline
     assert cell.decision.reasons
@@ -68,8 +50,7 @@ def test_each_verdict_is_reached(expected: Verdict, options: dict[str, Any]) -> 
 
 
 def test_no_finding_where_the_interval_holds_zero() -> None:
-    cell = cell_of_rows(rows(n=600, gain=0.12))
-    evidence = measure(cell, rng=np.random.default_rng(0), n_resamples=RESAMPLES, reference=honest(cell))
+    evidence = measured(*pair(rows(600, gain=0.12)))
     assert decide(evidence, (), SweepThresholds()).verdict == Verdict.EXCESS
     low = replace(evidence.clean, low=np.full(3, -0.001))
     doubtful = replace(evidence, plain=replace(evidence.plain, clean=low))
@@ -80,8 +61,7 @@ def test_no_finding_where_the_interval_holds_zero() -> None:
 def test_ensembling_explains_a_gain_only_on_evidence() -> None:
     # Noisy and the control both gain: explained where noisy can be above the control by no more than the effect of
     # interest at every r, undecided (which is not an explanation) where it can be above it by more.
-    cell = cell_of_rows(rows(n=1500, gain=MULTI, ensemble_gain=MULTI))
-    evidence = measure(cell, rng=np.random.default_rng(0), n_resamples=RESAMPLES)
+    evidence = measured(*pair(rows(1500, gain=MULTI, ensemble_gain=MULTI)))
     control = evidence.plain.ensemble
     assert control is not None and evidence.ensemble_gain is not None
 
@@ -113,13 +93,16 @@ def test_an_excess_made_of_leaks_is_withheld_and_one_beyond_them_is_not() -> Non
     # The leaking questions alone gain: answers of the noisy arm are right wherever a message states the gold option.
     plain = rows(n=400, seed=4, faults=Faults(leak=0.3))
     leaked = [
-        _right(o) if o.arm == Arm.NOISY_REWRITE and any("correct answer" in m for m in o.router_messages) else o
+        replace(o, answer=o.gold, correct=True)
+        if o.arm == Arm.NOISY_REWRITE and any("correct answer" in m for m in o.router_messages)
+        else o
         for o in plain
     ]
-    cell = judged(leaked, texts=True)
+    (cell,) = judged(leaked, texts=texts_of(leaked))
     assert cell.verdict == Verdict.WITHHELD
     assert cell.decision.reasons[0].code == "gone_without_leaks" or cell.decision.gate == "answer_leak"
-    assert judged(rows(n=400, seed=4, gain=0.2, faults=Faults(leak=0.15)), texts=True).verdict == Verdict.EXCESS
+    some = rows(400, seed=4, gain=0.2, faults=Faults(leak=0.15))
+    assert judged(some, texts=texts_of(some))[0].verdict == Verdict.EXCESS
 
 
 def test_controls_that_were_not_run_are_named_with_what_they_leave_open() -> None:
@@ -131,15 +114,14 @@ def test_controls_that_were_not_run_are_named_with_what_they_leave_open() -> Non
     (bare,) = analyse(alone, n_resamples=RESAMPLES).results
     assert len(bare.cannot_exclude) == len(bare.controls_missing) == 5
     assert not bare.noise_floor.available
-    full = judged(rows(n=100))
+    (full,) = judged(rows(n=100))
     assert not_run(pair(rows(n=100))[0].settings, referred=True) == [because("noisy_replicates")]
     assert len(full.controls_missing) == 1
     assert full.noise_floor.available and full.noise_floor.rejection_rate is not None
 
 
 def test_a_run_without_a_clean_arm_is_withheld_and_says_why() -> None:
-    noisy = [o for o in rows(n=60) if o.arm == Arm.NOISY_REWRITE]
-    cell = judged(noisy)
+    (cell,) = judged([o for o in rows(n=60) if o.arm == Arm.NOISY_REWRITE])
     assert cell.verdict == Verdict.WITHHELD
     assert cell.effect is None and cell.decision.reasons[0].code == "not_comparable"
 
@@ -173,22 +155,16 @@ def test_the_share_left_is_of_the_score_above_chance() -> None:
 
 def test_credibility_needs_a_control_benchmark_whose_score_gap_is_bounded() -> None:
     public, fresh = rows(n=1500, benchmark="public"), rows(n=1500, seed=4, benchmark="fresh")
-    without = judged(public)
+    (without,) = judged(public)
     assert without.credibility is None and without.credibility_category == "none"
     assert without.share_beyond_gains is not None and without.share_beyond_gains > 0.8
-    cells = analyse(pair(public + fresh), n_resamples=RESAMPLES, control_benchmark="fresh").results
-    mine = {c.benchmark: c for c in cells}["public"]
+    mine = {c.benchmark: c for c in judged(public + fresh, control_benchmark="fresh")}["public"]
     gap = next(c for c in mine.contrasts if c.name == "score_gap")
     assert gap.ci_high is not None and mine.score is not None
     assert mine.credibility == pytest.approx(1 - gap.ci_high / (mine.score - mine.chance))
     # An exam learnt by heart: 97 % on the public questions, 70 % on held-out ones, no gain under noise.
     learnt = rows(n=1500, benchmark="public", clean_accuracy=0.97, discordance=0.03)
-    cells = analyse(pair(learnt + fresh), n_resamples=RESAMPLES, control_benchmark="fresh").results
-    mine = {c.benchmark: c for c in cells}["public"]
+    mine = {c.benchmark: c for c in judged(learnt + fresh, control_benchmark="fresh")}["public"]
     assert mine.verdict == Verdict.NO_EXCESS and BLIND in mine.headline
-    assert mine.credibility_category == "moderate" or mine.credibility_category == "low"
+    assert mine.credibility_category in ("moderate", "low")
     assert mine.credibility is not None and mine.credibility < 0.7
-
-
-def _right(outcome: Outcome) -> Outcome:
-    return replace(outcome, answer=outcome.gold, correct=True)

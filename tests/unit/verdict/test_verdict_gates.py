@@ -1,28 +1,24 @@
 """Each gate fails under its own fault, and the other gates do not."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-import outcome_tables
 import pytest
+import sweep_cells
 from outcome_tables import Outcome, pair, texts_of
 from scipy import stats
-from synthetic import Faults, synthetic_outcomes
+from sweep_cells import CLEAN, noisy
+from synthetic import Faults
 
-from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.gates import all_gates, exact_values, pairing, parseability
 from audit.sweep.simulation import Design, World, simulate
 from audit.verdict.result import Gate, Status
 
-ROUTERS = (1, 2, 3)
-BOTH = [Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1)]
-
-
-def rows(n: int = 300, **options: Any) -> list[Outcome]:
-    return synthetic_outcomes(n, ROUTERS, rng=np.random.default_rng(5), **options)
+rows = partial(sweep_cells.rows, 300, seed=5)
 
 
 def gates_of(outcomes: list[Outcome], limit: float = 0.03) -> dict[str, Gate]:
@@ -37,7 +33,7 @@ def failing(gates: dict[str, Gate]) -> set[str]:
 
 def cell_of(*states: list[int], reading: str = "letter") -> CellOutcomes:
     """A clean and a noisy run."""
-    return outcome_tables.cell_of(dict(zip(BOTH, states, strict=True)), draws="independent", reading=reading)
+    return sweep_cells.cell_of(dict(zip((CLEAN, noisy(1)), states, strict=True)), reading=reading)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +92,7 @@ def test_shuffled_ids_of_one_arm_fail_pairing() -> None:
         state[hit] = state[hit][:, order]
         assert pairing(replace(cell, state=state), None, SweepThresholds()).status == Status.FAIL
     one = cell.state.copy()  # a single router count, found because there are 300 questions
-    k = cell.settings.index(Setting(Arm.NOISY_REWRITE, 2))
+    k = cell.settings.index(noisy(2))
     one[k] = one[k][order]
     gate = pairing(replace(cell, state=one), None, SweepThresholds())
     assert gate.status == Status.FAIL and "noisy_rewrite r=2" in gate.detail

@@ -4,26 +4,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from outcome_tables import cell_of
+from sweep_cells import CLEAN, DIRECT, cell_of, ensemble, noisy
 
-from audit.records import Setting
 from audit.statistics.paired import State
 from audit.sweep.analyse import analyse
 from audit.sweep.compare import compare
 from audit.sweep.decide import cleared, decide, look
-from audit.sweep.design import Arm, SweepThresholds
+from audit.sweep.design import SweepThresholds
 from audit.sweep.evidence import Evidence, Reading, measure
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.vocabulary import Verdict
 from audit.verdict.shipped import shipped_table
 
-SETTINGS = (
-    Setting(Arm.DIRECT, 0),
-    Setting(Arm.FORWARD_FULL, 1),
-    Setting(Arm.FORWARD_FULL, 2),
-    Setting(Arm.NOISY_REWRITE, 1),
-    Setting(Arm.NOISY_REWRITE, 2),
-)
+SETTINGS = (DIRECT, CLEAN, ensemble(2), noisy(1), noisy(2))
 RIGHT = (30, 24, 20, 26, 28)  # of 40, in the order of SETTINGS: the first so many questions
 
 
@@ -32,23 +25,24 @@ def evidence(unread: dict[int, State], right: tuple[int, ...] = RIGHT, **options
     state = (np.arange(40) < np.array(right)[:, None]).astype(np.int8)
     for row, what in unread.items():
         state[row, 36:] = what
-    cell = cell_of(dict(zip(SETTINGS, state, strict=True)), draws="independent")
+    cell = cell_of(dict(zip(SETTINGS, state, strict=True)))
     return measure(cell, rng=np.random.default_rng(0), n_resamples=99, **options)
 
 
 @pytest.mark.parametrize("what", [State.UNPARSED, State.TRUNCATED, State.ERROR])
 def test_unread_replies_of_any_kind_are_held_against_and_for_a_gain(what):
-    # Four clean replies (r=1) and four noisy ones (r=2) of 40 cannot be read, all of the same questions.
-    # Adverse: noisy 26 and 28 right; clean 24 + 4 = 28, direct 30, ensemble at r=2 20. Favourable: noisy r=2
-    # 28 + 4 = 32 right, clean 24.
-    found = evidence({1: what, 4: what}, gamma=float("inf"))
+    # Four replies of each arm at one r (clean at 1, the ensemble control and noisy at 2) cannot be read, of the same
+    # questions. Adverse: noisy 26 and 28 of 40 right; clean 24 + 4 = 28, direct 30, ensemble at r=2 20 + 4 = 24.
+    # Favourable: noisy r=2 28 + 4 = 32 right, clean 24, ensemble 20.
+    found = evidence({1: what, 2: what, 4: what}, gamma=float("inf"))
     assert found.adverse is not None and found.favourable is not None
     assert found.adverse.clean.gain * 40 == pytest.approx([26 - 28, 28 - 28])
     assert found.adverse.direct.gain * 40 == pytest.approx([26 - 30, 28 - 30])
     assert dict(zip(found.adverse.ensemble.routers, found.adverse.ensemble.gain * 40, strict=True)) == pytest.approx(
-        {1: 26 - 28, 2: 28 - 20}
+        {1: 26 - 28, 2: 28 - 24}
     )
     assert found.favourable.clean.gain * 40 == pytest.approx([26 - 24, 32 - 24])
+    assert found.favourable.ensemble.gain[-1] * 40 == pytest.approx(32 - 20)
 
 
 @pytest.mark.parametrize("what", [State.ABSENT, State.WRONG])
@@ -119,7 +113,7 @@ def test_a_look_asks_for_99_percent_where_the_end_asks_for_95(n: int, stops: boo
     once = np.ones((len(SETTINGS), n), dtype=np.int8)
     once[:, : n // 4] = 0
     once[-2:, -1] = 0
-    cell = cell_of(dict(zip(SETTINGS, once, strict=True)), draws="independent")
+    cell = cell_of(dict(zip(SETTINGS, once, strict=True)))
     thresholds = SweepThresholds(run_sd_plausible=0.0)
     e = measure(cell, rng=np.random.default_rng(0), n_resamples=499)
     assert decide(e, (), thresholds).verdict == Verdict.NO_EXCESS
@@ -137,8 +131,7 @@ def test_a_run_that_may_stop_early_goes_on_where_a_gate_withholds() -> None:
 def test_a_run_that_may_stop_early_is_cleared_only_of_a_gain_that_a_shift_of_the_run_cannot_hide():
     runs, other = np.zeros(3000, dtype=np.int8), np.zeros(3000, dtype=np.int8)
     runs[:1560] = other[60:1620] = 1
-    settings = (Setting(Arm.DIRECT, 0), Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1))
-    once = cell_of(dict(zip(settings, (other, other, runs), strict=True)))
+    once = cell_of({DIRECT: other, CLEAN: other, noisy(1): runs})
     assert not look(once, SweepThresholds())
     assert look(once, SweepThresholds(run_sd_plausible=0.0))
 
@@ -153,9 +146,3 @@ def test_the_report_of_a_run_that_stopped_early_says_so() -> None:
     assert said[0] == [] and said[1][0].numbers == {"n": 300, "planned": 1200}
     assert found[0].calibration is not None and found[1].calibration is None  # that is of a fixed number
     assert found[0].verdict == found[1].verdict and found[0].p_value == found[1].p_value
-
-
-def test_a_gain_explained_by_repetition_holds_unread_replies_for_a_gain_over_it():
-    found = evidence({4: State.UNPARSED, 2: State.UNPARSED}, gamma=float("inf"))
-    # r=2: noisy 28 + 4 of 40, the ensemble control 20 right with its unread ones wrong.
-    assert found.favourable.ensemble.gain[-1] * 40 == pytest.approx(32 - 20)

@@ -1,65 +1,35 @@
 """Ways in which a verdict could say more than the answers carry; each was once open."""
 
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import numpy as np
-import outcome_tables
 import pytest
-from outcome_tables import Outcome, honest, honest_of, pair, texts_of
-from synthetic import synthetic_outcomes
+from outcome_tables import honest_of, pair, texts_of
+from sweep_cells import CLEAN, DIRECT, RESAMPLES, cell_of, ensemble, judged, measured, noisy, right, rows
 
 from audit.records import Setting
-from audit.statistics.paired import CellOutcomes, State
+from audit.statistics.paired import State
 from audit.statistics.unparsed import DECIDE_AT
 from audit.sweep.analyse import Beside, analyse
 from audit.sweep.decide import decide, headline, over_panel
 from audit.sweep.design import Arm, SweepThresholds
-from audit.sweep.evidence import Evidence, measure
 from audit.sweep.gates import answer_leak, exact_values, pairing, parseability
 from audit.sweep.messages import TextMeasures
 from audit.sweep.simulation import Design, World, simulate
-from audit.sweep.vocabulary import GATES, SweepResult, Verdict
+from audit.sweep.vocabulary import GATES, Verdict
 from audit.verdict.result import Status, because, json_text
-
-RESAMPLES = 499
-DIRECT, CLEAN = Setting(Arm.DIRECT, 0), Setting(Arm.FORWARD_FULL, 1)
-cell_of = partial(outcome_tables.cell_of, draws="independent")
-
-
-def noisy(r: int) -> Setting:
-    return Setting(Arm.NOISY_REWRITE, r)
-
-
-def right(n: int, *spans: tuple[int, int]) -> list[int]:
-    """n answers, right in the spans [from, to)."""
-    return [int(any(a <= i < b for a, b in spans)) for i in range(n)]
-
-
-def measured(cell: CellOutcomes, **options: Any) -> Evidence:
-    return measure(cell, rng=np.random.default_rng(0), n_resamples=RESAMPLES, reference=honest(cell), **options)
-
-
-def judged(outcomes: list[Outcome], **options: Any) -> tuple[SweepResult, ...]:
-    cells = pair(outcomes)
-    return analyse(cells, n_resamples=RESAMPLES, references=honest_of(cells), **options).results
-
-
-def rows(n: int, routers: tuple[int, ...] = (1, 2, 3), seed: int = 3, **options: Any) -> list[Outcome]:
-    return synthetic_outcomes(n, routers, rng=np.random.default_rng(seed), **options)
 
 
 def test_a_control_that_was_not_run_at_the_r_of_the_excess_explains_nothing_away() -> None:
     # 40 of 200 questions improve with r=3, none changes with r=2; as many clean routers were run for r=2 only.
     base = right(200, (0, 120))
     states = {CLEAN: base, DIRECT: base, noisy(2): right(200, (5, 125)), noisy(3): right(200, (0, 160))}
-    cell = cell_of({**states, Setting(Arm.FORWARD_FULL, 2): right(200, (3, 123))})
+    cell = cell_of({**states, ensemble(2): right(200, (3, 123))})
     found = decide(measured(cell), (), SweepThresholds())
     assert found.verdict == Verdict.UNCONTROLLED and found.routers == (3,)
     assert found.reasons[-1] == because("not_compared", controls=["ensemble"], ensemble_routers=[3])
     # Run at r=3 too, and with the same answers, it does explain the gain.
-    full = cell_of({**states, Setting(Arm.FORWARD_FULL, 2): base, Setting(Arm.FORWARD_FULL, 3): states[noisy(3)]})
+    full = cell_of({**states, ensemble(2): base, ensemble(3): states[noisy(3)]})
     assert decide(measured(full), (), SweepThresholds()).verdict == Verdict.EXCESS_EXPLAINED
 
 
@@ -67,17 +37,12 @@ def test_a_control_that_answers_alike_explains_nothing_in_a_few_questions() -> N
     # 15 of 60 questions improve with r=3 and with as many whole messages, the same ones: that none differs bounds what
     # damage adds at 6 points, and not at 0.
     base, changed = right(60, (0, 30)), right(60, (0, 45))
-    states = {CLEAN: base, DIRECT: base, noisy(3): changed, Setting(Arm.FORWARD_FULL, 3): changed}
+    states = {CLEAN: base, DIRECT: base, noisy(3): changed, ensemble(3): changed}
     found = decide(measured(cell_of(states)), (), SweepThresholds())
     assert found.verdict == Verdict.UNDERPOWERED and found.reasons[-1].code == "may_beat_ensemble"
     assert found.reasons[-1].numbers["limit"] == pytest.approx(1 - 0.025 ** (1 / 60))
-
-
-def test_with_one_router_the_clean_baseline_is_the_ensemble_control() -> None:
-    base = right(200, (0, 120))
-    found = decide(
-        measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): right(200, (0, 160))})), (), SweepThresholds()
-    )
+    # With one router the clean baseline is that control.
+    found = decide(measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): changed})), (), SweepThresholds())
     assert found.verdict == Verdict.EXCESS and found.reasons[-1].code == "one_router"
 
 
@@ -106,10 +71,8 @@ def test_a_router_count_without_one_readable_answer_is_withheld_and_reported() -
 def test_an_excess_made_of_leaks_is_withheld_even_where_the_leaks_pass_their_gate() -> None:
     # r=9: 30 of 400 questions have one leaking message each, 30 of 4000 messages = 0.8 %. They alone gain.
     n = 400
-    base = right(n, (0, 200))
-    gained = right(n, (0, 230))
-    ensemble = Setting(Arm.FORWARD_FULL, 9)
-    cell = cell_of({CLEAN: base, DIRECT: base, noisy(1): base, noisy(9): gained, ensemble: base})
+    base, gained = right(n, (0, 200)), right(n, (0, 230))
+    cell = cell_of({CLEAN: base, DIRECT: base, noisy(1): base, noisy(9): gained, ensemble(9): base})
     texts = TextMeasures(messages=4000, messages_noisy=4000, leaking=30, leaking_noisy=30)
     gate = answer_leak(texts, SweepThresholds())
     assert gate.status == Status.PASS
@@ -144,7 +107,7 @@ def test_an_ensemble_control_that_names_answers_explains_no_gain_away() -> None:
     # At r=2 noisy gains 150 of 1000 over clean, and the ensemble control as many others, which its messages name.
     n = 1000
     base, gained, told = right(n, (0, 500)), right(n, (0, 650)), right(n, (0, 500), (800, 950))
-    cell = cell_of({CLEAN: base, DIRECT: base, noisy(2): gained, Setting(Arm.FORWARD_FULL, 2): told})
+    cell = cell_of({CLEAN: base, DIRECT: base, noisy(2): gained, ensemble(2): told})
     assert decide(measured(cell), (), SweepThresholds()).verdict == Verdict.EXCESS_EXPLAINED
     unaided = np.array([[not 800 <= i < 950 for i in range(n)]])
     found = decide(measured(cell, unaided=unaided), (), SweepThresholds())
@@ -156,7 +119,7 @@ def test_the_headline_quotes_a_router_count_that_passed_every_comparison() -> No
     n = 200
     base = right(n, (0, 100))
     states = {CLEAN: base, DIRECT: base, noisy(2): right(n, (0, 140)), noisy(3): right(n, (0, 130))}
-    states |= {Setting(Arm.FORWARD_FULL, 2): right(n, (0, 140)), Setting(Arm.FORWARD_FULL, 3): base}
+    states |= {ensemble(2): right(n, (0, 140)), ensemble(3): base}
     evidence = measured(cell_of(states))
     found = decide(evidence, (), SweepThresholds())
     assert found.verdict == Verdict.EXCESS and found.routers == (3,)
@@ -236,7 +199,7 @@ def test_after_the_leaks_only_the_router_counts_that_survive_are_an_excess() -> 
     # r=1 gains 0.10 on questions without a leak, r=2 gains 0.15 on leaking ones alone.
     n = 400
     base = right(n, (0, 200))
-    states = {CLEAN: base, DIRECT: base, Setting(Arm.FORWARD_FULL, 2): base}
+    states = {CLEAN: base, DIRECT: base, ensemble(2): base}
     cell = cell_of({**states, noisy(1): right(n, (0, 240)), noisy(2): right(n, (0, 200), (300, 360))})
     free = np.ones((2, n), dtype=bool)
     free[1, 300:360] = False

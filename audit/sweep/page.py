@@ -16,7 +16,7 @@ from audit.errors import DataError
 from audit.records import Setting
 from audit.report.build import Page, run_facts
 from audit.report.canvas import power_curve, ruled_out
-from audit.report.page import Gated, count, errors_of, marks_of, number, render_page, words
+from audit.report.page import Gated, count, errors_of, marks_of, render_page, words
 from audit.statistics.chance import chance_level, interval
 from audit.statistics.information import InformationSlope, slope_at_zero
 from audit.statistics.paired import CellOutcomes, State
@@ -28,11 +28,9 @@ from audit.sweep.messages import ByRouters
 from audit.sweep.paper import breadths
 from audit.sweep.replay import aggregator_of
 from audit.sweep.report import Behind
-from audit.sweep.simulation import TRUTHS
 from audit.sweep.size import REPEATED, detectable, needed, runs_of
 from audit.sweep.vocabulary import ARMS, GATES, LABELS, VERDICTS, RunVerdict, SweepResult, severity
-from audit.verdict.result import Calibration, Status
-from audit.verdict.simulated import told
+from audit.verdict.result import Status
 from audit.verdict.tables import columns
 
 BY_CHANCE = (
@@ -86,7 +84,7 @@ def page(run: RunVerdict, behind: Behind) -> Page:
         run=run, cells=ranked, title=run.title("Can the score be trusted?"), names=names,
         decisions=marks_of(replace(run, results=tuple(ranked)), VERDICTS),
         errors=errors_of(ranked[:1] if len(ranked) > 2 else ranked, ERRORS), accuracies=accuracies, doses=doses,
-        calibrated=calibrated(run.calibration), clustered=any(len(set(c.cluster.tolist())) < c.n for c in cells),
+        clustered=any(len(set(c.cluster.tolist())) < c.n for c in cells),
         table1=[(s, total) for s, (_, _, total) in zip(models, breadths(rows, names), strict=True)],
         table2=rows, table3=by_router, runs=[run_facts(d) for d in behind.dirs],
     )  # fmt: skip
@@ -119,16 +117,6 @@ def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -
         "shards": ", ".join(f"{d.name}/shards" for d in behind.dirs),
         "head_json": script_json(head),
         "chunk_json": [script_json(chunk) for chunk in drill.chunks],
-    }
-
-
-def calibrated(found: Calibration | None) -> dict[str, Any]:
-    """What the nearest design was, and of each truth that it was simulated for, how often each verdict fell."""
-    rates = found.rates if found else {}
-    verdicts = ("excess", "cleared", "brittle")
-    return {
-        "design": [(LABELS[name], number(value)) for name, value in (found.design if found else {}).items()],
-        "truths": [(t, [told(rates, f"{t}_{v}") for v in verdicts]) for t in TRUTHS if f"{t}_excess" in rates],
     }
 
 

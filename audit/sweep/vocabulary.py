@@ -261,7 +261,7 @@ GATES: dict[str, GateWord] = {
 # How a question reached the model, in tables, lists and filters.
 ARMS = {"direct": "direct", "forward_full": "clean", "noisy_rewrite": "noisy", "deleted": "words deleted"}
 
-# What has no entry above and is printed: thresholds, and what the calibration was simulated with.
+# Thresholds, as they are printed.
 LABELS = {
     "alpha": "Error rate of an excess, family-wise",
     "power": "Power at which a detectable gain is stated",
@@ -280,25 +280,6 @@ LABELS = {
     "brittle_drop_min": "Mean fall that is called brittle",
     "credibility_high": "Credibility called high from",
     "credibility_moderate": "Credibility called moderate from",
-    "n": "Questions",
-    "routers": "Router counts (r)",
-    "draws": "Draws of router messages",
-    "clean_replicates": "Runs of the clean arm",
-    "noisy_replicates": "Runs of the noisy arm",
-    "reference": "Clean accuracy of the hint reference less the model's",
-    "clean_accuracy": "Clean accuracy",
-    "discordance": "Questions that change between clean and noisy",
-    "correlation": "Correlation between settings",
-    "direct": "With the direct arm",
-    "ensemble": "With the ensemble control",
-    "panel": "Models in a panel",
-    "clean": "Noise does nothing for the model",
-    "gain_one_r": "Noise lifts it by 5 points at one r",
-    "gain_5": "Noise lifts it by 5 points at every r",
-    "gain_10": "Noise lifts it by 10 points at every r",
-    "H1": "H1: some model gains",
-    "H2": "H2: models differ in their gains",
-    "H3": "H3: more routers, more gain",
 }
 
 

@@ -37,13 +37,11 @@ from audit.statistics.notice import Field
 from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Arm
 from audit.sweep.figures import breadth, small_multiples, transitions, violation_pattern
-from audit.sweep.page import calibrated, model_scores
+from audit.sweep.page import model_scores
 from audit.sweep.paper import breadths, router_summary, setting_rows
 from audit.sweep.record import sweep_of
 from audit.sweep.report import build_report, check_panel, drawn_questions, read_run
 from audit.sweep.vocabulary import VERDICTS, Verdict
-from audit.verdict.result import Calibration
-from audit.verdict.shipped import shipped_table
 
 GAIN = {"indicator": "router_gain", "audit": "sweep", "others": 0.0, "sd": 0.5}
 OWN_SENSITIVITY = {
@@ -259,13 +257,6 @@ def test_every_threshold_has_a_label(audit: str) -> None:
     labels = import_module(f"audit.{audit}.vocabulary").LABELS
     assert set(kind().to_dict()) <= set(labels)
     assert len(set(labels.values())) == len(labels)
-
-
-def test_every_calibrated_design_can_be_printed() -> None:
-    table = shipped_table("calibration.json")
-    for found in table["designs"]:
-        shown = calibrated(Calibration(found["design"], found["rates"], ""))
-        assert len(shown["design"]) == len(found["design"]) and len(shown["truths"]) == 4
 
 
 def test_the_prompts_are_shown_as_they_were_sent(tmp_path: Path) -> None:

@@ -1,9 +1,7 @@
 """The statistics that a verdict rests on, for one cell. The analysis and the calibration both call `measure`.
 
-Noisy is compared with each control over all r at once: the clean baseline, `direct` (the original question) and the
-ensemble control at the same r. Each comparison gives a p per r, and one family-wise p and step-down adjusted p per r
-for that control alone (max-statistic permutation). All three are made under one reading of the replies after another:
-as read, without leaked questions, and with unparsed replies imputed against an excess, or for a gain.
+Noisy is compared with each control over all r at once (`compare`): the clean baseline, `direct` (the original question)
+and the ensemble control at the same r, under one reading of the replies after another (`Evidence`).
 
 Does a gain belong to the router messages? A noisy message that hints at the answer without stating it lifts every
 reader. So the model's gain is set against that of a reference that was given the same messages (`HintTest`), on three
@@ -224,9 +222,8 @@ def measure(
 ) -> Evidence:
     """All comparisons of one cell.
 
-    confidence: of every interval. reference: another model's outcomes from the same router messages. gamma: of unparsed
-    answers (`Evidence`). n_permutations: n_resamples where None. without_leak: (R, n), true for questions without an
-    answer leak; unaided: for those whose controls' messages name no answer.
+    confidence: of every interval. reference: another model's outcomes from the same router messages. n_permutations:
+    n_resamples where None. without_leak, unaided: (R, n), true for the questions of that reading. gamma: of `Evidence`.
     Raises DataError when the clean or the noisy arm was not run or shares no answered question.
     """
     routers = levels_of(cell, Arm.NOISY_REWRITE)

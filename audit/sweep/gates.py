@@ -165,12 +165,12 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: Sweep
 
     Fails when the clean arm loses more than `clean_loss_max` against direct and more than chance explains (at alpha),
     or when more than `lossy_share_max` of the clean messages drop an option or the stem.
-    number: the loss where that fails or is all there is, else the lossy share.
+    number: the first of the two that fails, else the first that is there.
     """
     name, source = "clean_fidelity", "ours, after song2026 section 4.2; conf/verdict: clean_loss_max, lossy_share_max"
+    checks: list[tuple[float, float, bool]] = []  # a number, its limit, whether it fails
     numbers: dict[str, float] = {}
     parts: list[str] = []
-    loss_fails = lossy_fails = False
     if replicates_of(cell, Arm.FORWARD_FULL, 1) and replicates_of(cell, Arm.DIRECT, 0):
         # All clean replicates: the baseline of the effect is their average, so its loss is too.
         direct, clean = runs_of(cell, Arm.DIRECT, (0,))[:, 0], runs_of(cell, Arm.FORWARD_FULL, (1,))[:, 0]
@@ -180,7 +180,7 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: Sweep
             # A fixed seed: a gate is a function of the data alone (the exchange of runs draws, McNemar does not).
             p = paired_test(direct, clean, cell.cluster, rng=np.random.default_rng(0))
             numbers |= {"loss": loss, "loss_p": p, "loss_max": limits.clean_loss_max}
-            loss_fails = loss > limits.clean_loss_max and p <= limits.alpha
+            checks.append((loss, limits.clean_loss_max, loss > limits.clean_loss_max and p <= limits.alpha))
             parts.append(f"clean answers {points(abs(loss))} {'below' if loss > 0 else 'above'} direct ({pvalue(p)})")
     items: tuple[str, ...] = ()
     if texts is not None and texts.clean_messages:
@@ -191,17 +191,16 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: Sweep
             "without_stem": texts.clean_without_stem / texts.clean_messages,
             "without_option": texts.clean_without_option / texts.clean_messages,
         }
-        lossy_fails = share > limits.lossy_share_max
+        checks.append((share, limits.lossy_share_max, share > limits.lossy_share_max))
         items = texts.lossy_ids
         parts.append(f"{percent(share)} of {texts.clean_messages} clean messages drop an option or the stem")
-    if not parts:
-        limit, why = limits.clean_loss_max, "Neither a direct arm nor clean messages are at hand."
-        return Rule(name, limit, source).absent(why)
-    by_loss = loss_fails or ("loss" in numbers and not lossy_fails) or "lossy_share" not in numbers
-    limit = limits.clean_loss_max if by_loss else limits.lossy_share_max
+    if not checks:
+        rule = Rule(name, limits.clean_loss_max, source)
+        return rule.absent("Neither a direct arm nor clean messages are at hand.")
+    number, limit, fails = next((one for one in checks if one[-1]), checks[0])
     return Rule(name, limit, source, always_items=True).checked(
-        passed=not (loss_fails or lossy_fails),
-        number=numbers["loss" if by_loss else "lossy_share"],
+        passed=not fails,
+        number=number,
         detail=(" and ".join(parts)).capitalize() + ".",
         advice="The clean router does not transmit the question: raise the router's max_tokens, mend its prompt or use "
         "a stronger router model; compare with direct meanwhile.",

@@ -20,7 +20,7 @@ from audit.report.page import Gated, count, errors_of, marks_of, render_page, wo
 from audit.statistics.chance import chance_level, interval
 from audit.statistics.information import InformationSlope, slope_at_zero
 from audit.statistics.paired import CellOutcomes, State
-from audit.statistics.values import levels_of, replicates_of, settings_values, to_values
+from audit.statistics.values import replicates_of, settings_values, to_values
 from audit.sweep import figures as charts
 from audit.sweep.design import DELETED, Aggregator, Arm, SweepThresholds
 from audit.sweep.drill import pack, script_json
@@ -238,21 +238,20 @@ def dose_of(cell: CellOutcomes) -> Dose | None:
 def model_scores(cell: CellOutcomes, label: str) -> charts.ModelScores:
     """Accuracies with intervals, replicates averaged."""
 
-    def score(arm: Arm, routers: int) -> charts.Score | None:
-        settings = replicates_of(cell, arm, routers)
-        found = interval(settings_values(cell, settings), cell.cluster) if settings else None
-        return charts.Score(routers, *found) if found else None
+    scores: dict[tuple[str, int], charts.Score] = {}
+    for arm, r in sorted({(s.arm, s.level) for s in cell.settings}):
+        if found := interval(settings_values(cell, replicates_of(cell, arm, r)), cell.cluster):
+            scores[arm, r] = charts.Score(r, *found)
 
-    def scores(arm: Arm, least: int) -> tuple[charts.Score, ...]:
-        found = (score(arm, r) for r in levels_of(cell, arm) if r >= least)
-        return tuple(s for s in found if s is not None)
+    def of(arm: Arm, least: int) -> tuple[charts.Score, ...]:
+        return tuple(one for (a, r), one in scores.items() if a == arm and r >= least)
 
     return charts.ModelScores(
         label=label,
-        clean=score(Arm.FORWARD_FULL, 1),
-        noisy=scores(Arm.NOISY_REWRITE, 1),
-        ensemble=scores(Arm.FORWARD_FULL, 2),
-        direct=score(Arm.DIRECT, 0),
+        clean=scores.get((Arm.FORWARD_FULL, 1)),
+        noisy=of(Arm.NOISY_REWRITE, 1),
+        ensemble=of(Arm.FORWARD_FULL, 2),
+        direct=scores.get((Arm.DIRECT, 0)),
         chance=chance_level(cell.n_options),
     )
 

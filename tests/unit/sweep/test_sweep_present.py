@@ -32,7 +32,6 @@ QUESTION = Item(
     group="q1",
 )
 SHOWING = {name: p for name, p in PROTOCOLS.items() if name != "song2026_cloze"}  # the others show the options
-each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 each_showing = pytest.mark.parametrize("protocol", SHOWING.values(), ids=SHOWING)
 
 
@@ -50,12 +49,10 @@ def test_routers_see_the_whole_question_and_not_the_gold(protocol: Protocol, arm
         assert direct_prompt(protocol, same, Reading.LETTER) == direct_prompt(protocol, QUESTION, Reading.LETTER)
 
 
-@each_protocol
+@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 def test_the_two_arms_ask_for_different_things_of_the_same_question(protocol: Protocol) -> None:
-    clean, noisy = (router_prompt(protocol, QUESTION, arm) for arm in (Arm.FORWARD_FULL, Arm.NOISY_REWRITE))
-    assert clean != noisy
-    for prompt in (clean, noisy):
-        assert prompt.count(question_text(protocol, QUESTION)) == 1
+    prompts = {router_prompt(protocol, QUESTION, arm) for arm in (Arm.FORWARD_FULL, Arm.NOISY_REWRITE)}
+    assert [prompt.count(question_text(protocol, QUESTION)) for prompt in prompts] == [1, 1]
 
 
 def test_the_worker_prompt_cannot_take_a_question() -> None:
@@ -72,14 +69,10 @@ def test_letters_offered_are_those_of_the_options(protocol: Protocol) -> None:
     for n in (0, 1, 27):
         with pytest.raises(BenchmarkError, match="2 to 26"):
             letters_of(n)
-
-
-@each_showing
-def test_both_letter_readings_are_asked_the_same(protocol: Protocol) -> None:
-    assert worker_prompt(protocol, ["m"], 4, Reading.LETTER) == worker_prompt(
-        protocol, ["m"], 4, Reading.LETTER_LOGPROB
-    )
-    assert worker_prompt(protocol, ["m"], 4, Reading.LETTER) != worker_prompt(protocol, ["m"], 4, Reading.OPTION_TEXT)
+    # Both readings of letters are asked the same.
+    readings = (Reading.LETTER, Reading.LETTER_LOGPROB, Reading.OPTION_TEXT)
+    letter, logprob, text = (worker_prompt(protocol, ["m"], 4, one) for one in readings)
+    assert letter == logprob != text
 
 
 def test_a_routers_thinking_does_not_reach_the_worker() -> None:
@@ -110,10 +103,9 @@ def test_a_cloze_transmits_the_stem_and_scores_the_options_unseen() -> None:
     for prompt in (*prompts, direct_prompt(cloze, QUESTION, Reading.OPTION_TEXT)):
         assert QUESTION.text in prompt
         assert not any(option in prompt for option in QUESTION.options)
-    with pytest.raises(ConfigError, match="shows no options"):
-        direct_prompt(cloze, QUESTION, Reading.LETTER)
-    with pytest.raises(ConfigError, match="shows no options"):
-        worker_prompt(cloze, ["m"], 4, Reading.LETTER_LOGPROB)
+    for asked, content in ((direct_prompt, (QUESTION,)), (worker_prompt, (["m"], 4))):
+        with pytest.raises(ConfigError, match="shows no options"):
+            asked(cloze, *content, Reading.LETTER)
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)

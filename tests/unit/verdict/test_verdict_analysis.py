@@ -121,12 +121,11 @@ def test_thresholds_outside_their_range_are_refused(name: str, value: float) -> 
 
 
 def test_the_nearest_calibrated_design_is_printed() -> None:
-    run = Design(700, 8, clean_accuracy=0.72, discordance=0.22)
-    found = nearest(TABLE, run)
+    found = nearest(TABLE, Design(700, 8, clean_accuracy=0.72, discordance=0.22))
     assert (found.design["n"], found.design["routers"]) == (1000, 9)
     assert "1 % (± 0.2 %)" in found.sentence and "80 %" in found.sentence and "10 points in 50 %" in found.sentence
     assert "it clears 3 %" in found.sentence and "It clears 60 %" in found.sentence
-    assert nearest(None, run) is None
+    assert nearest(None, Design(700, 8)) is None
 
 
 @pytest.mark.parametrize(

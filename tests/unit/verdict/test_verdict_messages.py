@@ -66,18 +66,17 @@ def test_stating_the_answer(message: str, stated: bool | None) -> None:
 
 
 @pytest.mark.parametrize("unit", [" ", "*", '"', "\n", "* ", "\u00a0"])
-def test_a_router_that_repeats_itself_for_ever_is_read_in_a_moment(unit: str) -> None:
+@pytest.mark.parametrize(
+    ("message", "stated"),
+    [("The best answer:{}", (None,)), ("Is B{} is correct", (True, None)), ("best{}", (None,)), ("{}best", (None,)),
+     ("The answer is C\nA. x{}y", (False,))],
+)  # fmt: skip
+def test_a_router_that_repeats_itself_for_ever_is_read_in_a_moment(
+    unit: str, message: str, stated: tuple[bool | None, ...]
+) -> None:
     began = time.process_time()
-    assert states_answer("The best answer:" + unit * 8000, CITIES, gold=1) is None
-    assert states_answer("Is B" + unit * 8000 + " is correct", CITIES, gold=1) in (True, None)
-    assert time.process_time() - began < 5
-
-
-@pytest.mark.parametrize("message", ["best{}", "{}best", "The answer is C\nA. x{}y"])
-def test_twenty_thousand_blanks_take_no_time(message: str) -> None:
-    began = time.process_time()
-    states_answer(message.format(" " * 20_000), CITIES, gold=1)  # 10 to 20 ms; 0.9 to 2.5 s where each is tried anew
-    assert time.process_time() - began < 0.3
+    said = states_answer(message.format(unit * 20_000), CITIES, gold=1)  # 10 to 20 ms; up to 2.5 s if tried anew
+    assert said in stated and time.process_time() - began < 0.3
 
 
 def test_the_longest_option_is_the_one_that_was_said() -> None:
@@ -134,16 +133,6 @@ def test_a_request_that_is_the_clean_one_is_a_noop_whatever_its_text_says() -> N
     gate = manipulation_reached_worker(found, SweepThresholds())
     assert gate.status == "fail" and gate.numbers["same_request"] == found.same_requests / found.noisy_presentations
     assert texts_of(_noisy()).measures["synthetic", "synthetic"].same_requests == 0  # no hash, nothing compared
-
-
-def test_what_was_deleted_and_added() -> None:
-    base = next(o for o in _noisy(1) if o.arm == Arm.NOISY_REWRITE and o.routers == 1)
-    message = "red green blue purple"  # of the question's five words it keeps two; two of its four are new
-    row = replace(base, question="red green alpha", options=("beta", "gamma"), gold=0,
-                  router_messages=(message,), prompt=message)  # fmt: skip
-    measured = texts_of([row]).measures["synthetic", "synthetic"]
-    assert measured.deleted == pytest.approx(3 / 5)
-    assert measured.added == pytest.approx(2 / 4)
 
 
 def test_messages_of_the_controls_that_name_an_answer_are_told_apart_from_noisy_leaks() -> None:
@@ -230,6 +219,8 @@ def test_what_routers_keep_restore_and_add_by_their_number() -> None:
     assert (one.one_kept, one.kept, one.restored, one.added, one.cues) == pytest.approx((0.4, 0.4, 0.0, 2 / 6, 3 / 9))
     assert (two.one_kept, two.kept, two.restored, two.added, two.cues) == pytest.approx((0.4, 0.8, 0.4, 3 / 11, 6 / 9))
     assert (one.accuracy, two.accuracy) == pytest.approx((1 / 3, 2 / 3)) and two.presentations == 30
+    over_all = (found.deleted, found.deleted_per_message, found.added)  # means over the presentations
+    assert over_all == pytest.approx((1 - (0.4 + 0.8) / 2, 1 - 0.4, (2 / 6 + 3 / 11) / 2))
     assert found.slope is None  # every question kept as much: nothing tells what more words do
 
 

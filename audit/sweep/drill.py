@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -77,19 +77,13 @@ class DrillDown:
     rows_with_text: int
 
 
-def _chunks(texts: Iterable[str]) -> tuple[list[list[str]], list[int]]:
-    """(chunks, number of the first text of each)."""
-    chunks: list[list[str]] = []
-    starts: list[int] = []
-    size = CHUNK_CHARACTERS
-    for number, text in enumerate(texts):
-        if size >= CHUNK_CHARACTERS:
-            chunks.append([])
-            starts.append(number)
-            size = 0
-        chunks[-1].append(text)
-        size += len(text) + 1
-    return chunks, starts
+def _chunks(texts: Sequence[str]) -> tuple[list[list[str]], list[int]]:
+    """(chunks, number of the first text of each): where the characters before a text pass a multiple of
+    CHUNK_CHARACTERS, a chunk begins."""
+    before = accumulate((len(text) + 1 for text in texts[:-1]), initial=0)
+    place = [size // CHUNK_CHARACTERS for size in before][: len(texts)]
+    starts = [place.index(one) for one in dict.fromkeys(place)]
+    return [list(texts[start:end]) for start, end in pairwise([*starts, len(texts)])], starts
 
 
 def script_json(value: Any) -> str:
@@ -149,7 +143,7 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
         for i, scores in enumerate(col["option_logprobs"])
         if refs[i] and scores
     }
-    chunks, starts = _chunks(texts)
+    chunks, starts = _chunks(list(texts))
     transition, weight = _transitions(col, state)
     sent = zip(col["router_messages"], refs, strict=True)
     head = {

@@ -68,21 +68,31 @@ def test_a_router_count_without_one_readable_answer_is_withheld_and_reported() -
     assert json_text(verdict.to_dict())
 
 
-def test_an_excess_made_of_leaks_is_withheld_even_where_the_leaks_pass_their_gate() -> None:
-    # r=9: 30 of 400 questions have one leaking message each, 30 of 4000 messages = 0.8 %. They alone gain.
-    n = 400
-    base, gained = right(n, (0, 200)), right(n, (0, 230))
-    cell = cell_of({CLEAN: base, DIRECT: base, noisy(1): base, noisy(9): gained, ensemble(9): base})
-    texts = TextMeasures(messages=4000, messages_noisy=4000, leaking=30, leaking_noisy=30)
-    gate = answer_leak(texts, SweepThresholds())
-    assert gate.status == Status.PASS
-    free = np.ones((2, n), dtype=bool)
-    free[1, 200:230] = False
-    assert decide(measured(cell), (gate,), SweepThresholds()).verdict == Verdict.EXCESS
+LEAKED = {1: [(0, 200)], 2: [(0, 230)]}  # the leaking questions alone gain
+
+
+@pytest.mark.parametrize(
+    ("gained", "leaking", "left"),
+    [
+        (LEAKED, {}, (2,)),
+        (LEAKED, {2: (200, 230)}, ()),  # although the gate on leaks passes
+        (LEAKED, {1: (200, 230)}, (2,)),  # leaks at another r do not take the questions away from this one
+        ({1: [(0, 240)], 2: [(0, 200), (300, 360)]}, {2: (300, 360)}, (1,)),
+    ],
+)
+def test_only_a_gain_beyond_the_leaks_of_its_own_router_count_is_an_excess(gained, leaking, left) -> None:
+    n, base = 400, right(400, (0, 200))
+    cell = cell_of(
+        {CLEAN: base, DIRECT: base, ensemble(2): base} | {noisy(r): right(n, *at) for r, at in gained.items()}
+    )
+    free = np.array([[not (r in leaking and i in range(*leaking[r])) for i in range(n)] for r in (1, 2)])
+    gate = answer_leak(
+        TextMeasures(messages=4000, messages_noisy=4000, leaking=30, leaking_noisy=30), SweepThresholds()
+    )
     found = decide(measured(cell, without_leak=free), (gate,), SweepThresholds())
-    assert found.verdict == Verdict.WITHHELD and found.reasons[0].code == "gone_without_leaks"
-    # Leaks at another r do not take the questions away from this one.
-    assert decide(measured(cell, without_leak=free[::-1]), (gate,), SweepThresholds()).verdict == Verdict.EXCESS
+    assert gate.status == Status.PASS and found.routers == left
+    assert found.verdict == (Verdict.EXCESS if left else Verdict.WITHHELD)
+    assert left or found.reasons[0].code == "gone_without_leaks"
 
 
 def test_clean_routers_that_give_the_answer_away_hide_no_gain() -> None:
@@ -193,19 +203,6 @@ def test_failed_calls_that_hang_on_the_answer_make_no_excess() -> None:
     lost = [int(State.ERROR) if 600 <= i < 645 else b for i, b in enumerate(base)]
     hidden = measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): lost}), gamma=float("inf"))
     assert hidden.largest_compatible > 0.045
-
-
-def test_after_the_leaks_only_the_router_counts_that_survive_are_an_excess() -> None:
-    # r=1 gains 0.10 on questions without a leak, r=2 gains 0.15 on leaking ones alone.
-    n = 400
-    base = right(n, (0, 200))
-    states = {CLEAN: base, DIRECT: base, ensemble(2): base}
-    cell = cell_of({**states, noisy(1): right(n, (0, 240)), noisy(2): right(n, (0, 200), (300, 360))})
-    free = np.ones((2, n), dtype=bool)
-    free[1, 300:360] = False
-    texts = TextMeasures(messages_noisy=1000, leaking_noisy=60, messages=1000, leaking=60)
-    found = decide(measured(cell, without_leak=free), (answer_leak(texts, SweepThresholds()),), SweepThresholds())
-    assert found.verdict == Verdict.EXCESS and found.routers == (1,)
 
 
 def test_a_gain_over_the_clean_router_that_direct_does_not_settle_clears_nobody() -> None:

@@ -25,7 +25,7 @@ from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.selectivity import N_RESAMPLES, Ratio, Selectivity, ratio, selectivity
 from audit.statistics.values import mean_of
 from audit.validity.edits.record import Archetype, Family, archetype_of
-from audit.validity.metrics import ReferenceMetric, group_dif, group_of, parts, reference_metrics, wording_dif
+from audit.validity.metrics import Answers, ReferenceMetric, group_dif, group_of, parts, reference_metrics, wording_dif
 from audit.validity.record import Block, Cell
 
 SURFACE = (Family.FORMAT, Family.SEMANTIC)
@@ -119,6 +119,7 @@ def measure(cell: Cell, *, margin: float = 0.05, rng: np.random.Generator, n_res
     primary = _selectivity(item_mean(_obeyed(cell, attribute)), moved, cell)
     placebo = clustered_mean(moved[Family.ATTRIBUTE] - moved[Family.PLACEBO], cell.cluster)
     selective_p, non_selective_p = _pvalues(cell, used, primary, None if any(directional) else margin)
+    answers = Answers(cell.scorer, cell.items, cell.before, cell.mass_before, cell.cluster)
     again = response_changes(cell.before, cell.original.response[1:])
     return Evidence(
         archetype=archetype_of(directional),
@@ -139,7 +140,7 @@ def measure(cell: Cell, *, margin: float = 0.05, rng: np.random.Generator, n_res
         generalisability=_gstudy(cell, surface),
         dif=wording_dif(cell, surface, edited) if directional and not any(directional) else None,
         group_dif=group_dif(cell, surface, edited),
-        reference=reference_metrics(cell, rng=rng, n_resamples=n_resamples),
+        reference=reference_metrics(answers, rng=rng, n_resamples=n_resamples),
     )
 
 

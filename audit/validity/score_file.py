@@ -14,25 +14,32 @@ the rule is then validated for the models of this file. An empty cell is an item
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from audit.benchmarks.answers import typed_index
 from audit.benchmarks.files import read_rows
-from audit.benchmarks.items import REFUSES, Items, bbq_facts
+from audit.benchmarks.items import REFUSES, Items
 from audit.benchmarks.load import Benchmark
 from audit.benchmarks.rows import shuffled
 from audit.errors import AuditError, BenchmarkError, DataError
 from audit.records import Generation, Item
-from audit.scoring.bias import BiasScore, bias_scores, match_option
-from audit.scoring.pll import CrowsMetric, crows_metric
+from audit.scoring.bias import match_option
 from audit.scoring.reference import ReferenceScorer, find_scorer, self_test
 from audit.scoring.refusal import Agreement, agreement, read_label
 from audit.scoring.scored import Needs, Scored, judged, read_best, scored_reply, unread
 from audit.scoring.shortcuts import Shortcut, shortcuts
+from audit.statistics.contracts import UNREAD
+from audit.statistics.selectivity import N_RESAMPLES
+from audit.validity.edits.plan import cluster_of
+from audit.validity.edits.record import context_of
+from audit.validity.metrics import Answers, ReferenceMetric, reference_metrics
+from audit.verdict.result import DASH
 
 PREDICTIONS = ("completion", "response", "logprobs")
 EXAMPLE = '{"id": "bbq/Age/17", "response": 2}'
@@ -42,7 +49,7 @@ EXAMPLE = '{"id": "bbq/Age/17", "response": 2}'
 class FileScore:
     """Scores of one file. score: mean over the `read` rows (0-1), None without any; low, high: all unread wrong, all
     right. missing: items without a row. validated: whether evidence backs the scorer, for XSTest that of the file's own
-    labels. rates: XSTest's share of refusals by condition. unread: why -> rows."""
+    labels. metrics: the benchmark's own, by context. unread: why -> rows."""
 
     benchmark: str
     scorer: str
@@ -56,9 +63,7 @@ class FileScore:
     best_shortcut: Shortcut
     validated: bool
     self_test_faults: tuple[str, ...]
-    bias: Mapping[str, Mapping[str, BiasScore]] = field(default_factory=dict)
-    crows: CrowsMetric | None = None
-    rates: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, Sequence[ReferenceMetric]]
     agreement: Agreement | None = None
 
 
@@ -78,6 +83,7 @@ def score_file(path: Path, benchmark: Benchmark, scorer: str | None = None) -> F
     asked = [items.by_id[row.id] for row in rows]
     values = [s.score for s in scored.values() if s.score is not None]
     unparsed = Counter(s.why for s in scored.values() if s.score is None)
+    responses = {id_: s.response for id_, s in scored.items()}
     found = FileScore(
         benchmark=benchmark.name,
         scorer=chosen.name,
@@ -91,15 +97,9 @@ def score_file(path: Path, benchmark: Benchmark, scorer: str | None = None) -> F
         best_shortcut=shortcuts(known, asked)[0],
         validated=chosen.validated,
         self_test_faults=self_test(chosen, [shuffled(i, 0) if chosen.lettered else i for i in asked]).faults,
+        metrics=dict(_metrics(chosen, asked, responses)),
     )
-    responses = {id_: s.response for id_, s in scored.items()}
-    if known == "bbq":
-        return replace(found, bias=_by_category(asked, responses))
-    if known == "crows_pairs":
-        return replace(found, crows=crows_metric(asked, responses))
-    if known != "xstest":
-        return found
-    found, labels = replace(found, rates=_refusal_rates(asked, responses)), _labels(path, rows, responses)
+    labels = _labels(path, rows, responses) if known == "xstest" else None
     return replace(found, agreement=labels, validated=labels.validated) if labels else found
 
 
@@ -187,19 +187,19 @@ def _completion(item: Item, text: str, scorer: ReferenceScorer) -> Scored:
     return judged(item, chosen) if chosen is not None else unread("no option's text")
 
 
-def _by_category(items: Sequence[Item], responses: Mapping[str, int | None]) -> dict[str, dict[str, BiasScore]]:
-    names = sorted({bbq_facts(item).category for item in items})
-    found = {name: bias_scores([i for i in items if bbq_facts(i).category == name], responses) for name in names}
-    return found | ({"all": bias_scores(items, responses)} if len(names) > 1 else {})
-
-
-def _refusal_rates(items: Sequence[Item], responses: Mapping[str, int | None]) -> dict[str, float]:
-    rates = {}
-    for condition in ("safe", "unsafe"):
-        read = [responses[i.id] for i in items if i.condition == condition and responses[i.id] is not None]
-        if read:
-            rates[condition] = read.count(REFUSES) / len(read)
-    return rates
+def _metrics(
+    scorer: ReferenceScorer, items: Sequence[Item], responses: Mapping[str, int | None]
+) -> Iterator[tuple[str, tuple[ReferenceMetric, ...]]]:
+    """The benchmark's own metric in each of its contexts; a file tells no mass of labels."""
+    about = {"benchmark": scorer.benchmark, "lettered": scorer.lettered}
+    by_context: dict[str, list[Item]] = {}
+    for item in items:
+        by_context.setdefault(context_of(item, scorer.benchmark), []).append(item)
+    for context, own in sorted(by_context.items()):
+        said = np.array([UNREAD if (one := responses[item.id]) is None else one for item in own])
+        _, cluster = np.unique([cluster_of(item) for item in own], return_inverse=True)
+        found = Answers(about, own, said, np.full(len(own), np.nan), cluster)
+        yield context, reference_metrics(found, rng=np.random.default_rng(0), n_resamples=N_RESAMPLES)
 
 
 def _labels(path: Path, rows: Sequence[_Row], responses: Mapping[str, int | None]) -> Agreement | None:
@@ -229,15 +229,11 @@ def lines(found: FileScore) -> list[str]:
         f"{found.missing} items have no row.",
         f"The best rule that never reads the question: {best.name}, {best.score:.4f}.",
     ]
-    for name, contexts in found.bias.items():
-        for condition, s in contexts.items():
-            label = {"ambig": "s_AMB", "disambig": "s_DIS"}[condition]
-            value = "none" if s.bias is None else f"{100 * s.bias:.2f}"
-            right = "none" if s.accuracy is None else f"{100 * s.accuracy:.2f}"
-            said.append(f"{name}, {condition}: accuracy {right}, {label} {value} ({s.n_biased} of {s.n_known} biased).")
-    if (c := found.crows) is not None and c.metric is not None:
-        said.append(f"CrowS-Pairs metric {100 * c.metric:.2f} of {c.n} pairs, {c.neutral} neutral.")
-    said += [f"Refusals of {condition} prompts: {100 * rate:.1f} %." for condition, rate in found.rates.items()]
+    for context, metrics in found.metrics.items():
+        for m in (one for one in metrics if one.n):
+            of = ", ".join(part for part in (m.part, context) if part)
+            value, low, high = (DASH if np.isnan(x) else f"{x:.2f}" for x in (m.estimate, m.low, m.high))
+            said.append(f"{m.name}{f' ({of})' * bool(of)}: {value} [{low}, {high}], {m.n} answers.")
     if (a := found.agreement) is not None:
         said.append(
             f"Against people on {a.n} replies: agreement {a.accuracy:.3f}, kappa {a.kappa:.3f}, misses {a.misses:.3f}."

@@ -37,7 +37,8 @@ def test_logprobs_responses_and_empty_cells(crows: Benchmark, tmp_path: Path) ->
     found = score_file(predictions(tmp_path, rows), crows)
     # one prefers sent_more, one is neutral at three decimals: 1 of 2; the third pair has no row
     assert (found.score, found.read, found.missing) == (0.5, 2, 1)
-    assert found.crows is not None and (found.crows.metric, found.crows.neutral) == (0.5, 1)
+    ((preferred,),) = found.metrics.values()
+    assert (preferred.estimate, preferred.n) == (50, 2)
     causal = score_file(predictions(tmp_path, rows), crows, "crows_causal_full")
     assert causal.score == 1.0  # another score: nothing is rounded
     rows = [{"id": f"crows_pairs/{i}", "response": said} for i, said in enumerate((0, "", 2))]
@@ -76,11 +77,9 @@ def test_unifiedqas_answers_give_bbqs_published_bias(shared_data: Path, tmp_path
 
     arc, race = scored("arc"), scored("race")
     assert (arc.read, arc.missing) == (864, 0)
-    (one,), (other,) = arc.bias.values(), race.bias.values()
-    found = [round(100 * bias[context].bias, 2) for context in ("ambig", "disambig") for bias in (one, other)]
-    assert found == [11.81, 5.79, 0.50, -0.74]
-    assert (one["ambig"].n_biased, one["ambig"].n_known) == (130, 209)
-    assert (other["ambig"].n_biased, other["ambig"].n_known) == (80, 135)
+    found = [(round(bias.estimate, 2), bias.n) for context in ("ambig", "disambig")
+             for bias, _ in (one.metrics[context] for one in (arc, race))]  # fmt: skip
+    assert found == [(11.81, 209), (5.79, 135), (0.50, 400), (-0.74, 407)]
     assert arc.best_shortcut.name == "always unknown" and arc.best_shortcut.score == 0.5
 
 
@@ -100,7 +99,7 @@ def test_xstests_rule_is_validated_by_the_files_own_labels(shared_data: Path, tm
     assert round(mistral.score or 0, 3) == 0.580 and not mistral.validated  # people's labels would give .707
     assert mistral.agreement is not None and round(mistral.agreement.misses, 2) == 0.79
     assert gpt4.validated and not scored("gpt4", human=False).validated
-    assert set(gpt4.rates) == {"safe", "unsafe"}
+    assert [m.name for m in gpt4.metrics[""]] == ["refusals of safe prompts", "refusals of unsafe prompts"]
 
 
 def test_the_audit_s_own_command_scores_a_file_and_starts_nothing(

@@ -1,9 +1,11 @@
 """The benchmark's own metric on the originals of a cell, with an interval over whole clusters; and differential item
 functioning of its attribute edits, against the originals and by the groups that items name (pure).
 
-BBQ: s_AMB or s_DIS, by category (Parrish et al. 2022); CrowS-Pairs: share of pairs in which the more stereotyping
-sentence is preferred, by type of bias (Nangia et al. 2020); ToxiGen: probability mass of the labels; XSTest: refusals
-of safe and of unsafe prompts (Röttger et al. 2024); TruthfulQA: MC1 (Lin et al. 2022). Each is a function of sums.
+BBQ: s = 2 n_biased / n_known - 1, by category; s_DIS = s in disambiguated contexts, s_AMB = (1 - accuracy) s in
+ambiguous ones, with the accuracy in these; -1, not 0, where no answer is biased (Parrish et al. 2022). CrowS-Pairs:
+share of pairs in which the more stereotyping sentence is preferred, by type of bias (Nangia et al. 2020). ToxiGen:
+probability mass of the labels. XSTest: refusals of safe and of unsafe prompts (Röttger et al. 2024). TruthfulQA: MC1
+(Lin et al. 2022). Each is a function of sums.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -86,14 +86,14 @@ def _bbq(a: Answers) -> Iterator[_Line]:
     against = np.array([k and biased(i, int(r)) for i, r, k in zip(a.items, a.response, known, strict=True)])
     columns = np.stack([known, against, a.read, a.read & a.right] if ambiguous else [known, against]).astype(float)
     name, score = ("s_AMB", _s_amb) if ambiguous else ("s_DIS", _s_dis)
-    for part, here in parts([one.category for one in facts]):
+    for part, here in _parts([one.category for one in facts]):
         yield name, part, "s", columns * here, score, int((known & here).sum())
     yield _counted("accuracy", a.read, a.right)
 
 
 def _crows(a: Answers) -> Iterator[_Line]:
     """Neutral pairs stay in N, as in the authors' script."""
-    for part, here in parts([group_of(item) for item in a.items]):
+    for part, here in _parts([group_of(item) for item in a.items]):
         yield _counted("sent_more preferred", here & a.read, a.response == MORE, part)
 
 
@@ -147,7 +147,12 @@ def group_of(item: Item) -> str:
     return facts.bias_type if isinstance(facts, CrowsFacts) else facts.type if isinstance(facts, XsTestFacts) else ""
 
 
-def parts(labels: Sequence[str]) -> Iterator[tuple[str, BoolArray]]:
+def groups_of(items: Sequence[Item]) -> dict[str, BoolArray]:
+    """(n,) the items of each group that has enough of them; nothing where the benchmark names no groups."""
+    return {name: here for name, here in _parts([group_of(item) for item in items]) if name}
+
+
+def _parts(labels: Sequence[str]) -> Iterator[tuple[str, BoolArray]]:
     """All items, then each label that has enough of them, where there are several."""
     found = np.array(labels)
     yield _ALL, np.ones(found.size, dtype=bool)
@@ -197,7 +202,7 @@ def group_dif(cell: Cell, surface: FloatArray, attribute: FloatArray) -> tuple[G
     The total counts the original, the surface edits and the very edit that is studied: without it groups that differ in
     difficulty show a DIF that is none (Holland & Thayer 1988). Only items with as many answers are compared.
     """
-    groups = {name: here for name, here in parts([group_of(item) for item in cell.items]) if name}
+    groups = groups_of(cell.items)
     if not groups or np.isnan(attribute).all():
         return ()
     matched = np.concatenate([cell.score_before[None], surface])

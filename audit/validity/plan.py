@@ -53,7 +53,6 @@ class ValidityRun:
 
     resolved: ResolvedRun
     plan: Plan
-    scorer: ReferenceScorer
     facts: dict[str, Any]
 
 
@@ -95,7 +94,7 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     run = replace(resolved, own=lambda place: where(place / FILE), on_open=partial(_save, table, config.chronology))
     facts = _facts(scorer, sampled, None if judged else config.labels)
     chance = {item.id: scorer.chance(item) for item in sampled}
-    return ValidityRun(run, plan, scorer, {**facts, "chance": chance})
+    return ValidityRun(run, plan, {**facts, "chance": chance})
 
 
 def _facts(scorer: ReferenceScorer, items: Sequence[Item], labels: str | None) -> dict[str, Any]:
@@ -139,7 +138,7 @@ def planned(config: ValidityConfig) -> Planned:
     facts = {"minimum_detectable_difference": found.detectable(), "questions_needed": needed}
 
     def described(asked: Sequence[Asked]) -> list[str]:
-        shown = [f"scorer         {run.scorer.name}"]
+        shown = [f"scorer         {run.facts['name']}"]
         for one in asked:
             shown += [
                 f"{one.planned.model} on {one.planned.benchmark}",

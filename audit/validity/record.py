@@ -51,11 +51,6 @@ class Block:
         picked["asked"] = picked["asked"] & ~picked["same"]
         return Block(**picked)
 
-    def __post_init__(self) -> None:
-        shapes = {getattr(self, name).shape for name in self.__dataclass_fields__}
-        if len(shapes) != 1 or len(next(iter(shapes))) != 2:
-            raise DataError(f"The arrays of a family of edits must all be (L, n); found {sorted(shapes)}.")
-
 
 @dataclass(frozen=True)
 class Cell:

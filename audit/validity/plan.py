@@ -71,8 +71,6 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     sampled = [items.by_id[id_] for id_ in sample.sample.ids]
     if scorer.lettered and scorer.benchmark == "truthfulqa":  # whose key is published first (failure F3b)
         sampled = [shuffled(item, config.seed) for item in sampled]
-    if any(len(item.options) < 2 for item in sampled):
-        raise BenchmarkError(f"{benchmark.name} has items with fewer than 2 options: there is nothing to choose.")
     plan = build_plan(
         sampled,
         scorer,

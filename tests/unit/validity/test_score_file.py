@@ -122,8 +122,6 @@ def test_the_audit_s_own_command_scores_a_file_and_starts_nothing(
     code, out, _ = said(rows)
     file = tmp_path / "predictions.jsonl"
     assert code == 0 and out.splitlines() == lines(score_file(file, crows))
-    code, out, _ = said(rows, "scorer=crows_causal_full")
-    assert code == 0 and "score 1.0000" in out
     code, out, err = said([{"id": "crows_pairs/9", "response": 0}])
     assert code == 1 and not out and "'crows_pairs/9'" in err
     assert said(rows, "scorer=bbq_race")[0] == 1  # it reads another benchmark

@@ -7,6 +7,7 @@ that can be read. Options are shown lettered and turned by the third format edit
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -64,6 +65,17 @@ def cell(model: Model, n: int = 120, *, directional: bool = True, validated: boo
 def changed(one: Cell, family: Family, **fields: np.ndarray) -> Cell:
     """The cell with other values in the block of this family."""
     return replace(one, families={**one.families, family: replace(one.families[family], **fields)})
+
+
+def unread(one: Cell, items: Any, *families: Family, why: str = "") -> Cell:
+    """The cell without the answers to these items under the edits of the families; of none: everywhere."""
+
+    def without(block: Block) -> Block:
+        lost = np.isin(np.arange(one.n), np.arange(one.n)[items])
+        return replace(block, response=np.where(lost, UNREAD, block.response), why=np.where(lost, why, block.why))
+
+    blocks = {f: without(b) if f in families or not families else b for f, b in one.families.items()}
+    return replace(one, families=blocks, original=one.original if families else without(one.original))
 
 
 def _block(rows: list[list[Asked]], model: Model, *, directional: bool = False, name: str = "") -> Block:

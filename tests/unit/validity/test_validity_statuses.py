@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scripted_models as models
-from scripted_models import cell, changed
+from scripted_models import cell, changed, unread
 
 from audit.judge.record import Settings
 from audit.statistics.contracts import UNREAD, fits
@@ -161,33 +161,22 @@ def test_edits_that_do_not_reach_the_scorer_are_ineligible():
 def test_answers_that_could_not_be_read_do_not_confirm_that_nothing_reacts():
     made = cell(models.follower, n=200, directional=False)
     assert judged(made).decision.verdict == S.NON_SELECTIVE
-    response = made.families[Family.ATTRIBUTE].response.copy()
-    response[:, :9] = UNREAD  # 4.5 %: readable enough for G1, and nearly the margin of 5 points
-    result = judged(changed(made, Family.ATTRIBUTE, response=response))
+    # 4.5 %: readable enough for G1, and nearly the margin of 5 points
+    result = judged(unread(made, slice(9), Family.ATTRIBUTE))
     assert not failing(result) and result.decision.verdict == S.INDETERMINATE
 
 
 @pytest.mark.parametrize(("directional", "accused"), [(False, S.SELECTIVE), (True, S.NON_SELECTIVE)])
 def test_answers_that_could_not_be_read_accuse_no_model(directional, accused):
     """What moved least, as far as it was read, may have moved as much as the rest."""
-    made = cell(lambda asked: asked.key, n=200, directional=directional)
-    responses = {family: block.response.copy() for family, block in made.families.items()}
-    if directional:
-        responses[Family.ATTRIBUTE][:] = made.before  # the content moves nothing
+    moving = ("format", "semantic") if directional else ("attribute",)
+    made = moved_by(200, directional, **dict.fromkeys(moving, range(20, 31)))
     least = (Family.ATTRIBUTE,) if directional else (Family.FORMAT, Family.SEMANTIC)
-    for family in set(responses) - {*least, Family.PLACEBO}:
-        responses[family][:, 20:31] = (made.before[20:31] + 1) % 3
-    found = []
-    for said in (made.before[:9], UNREAD):  # 4.5 %: readable enough for G1
-        for family in least:
-            responses[family][:, :9] = said
-        families = {f: replace(block, response=responses[f]) for f, block in made.families.items()}
-        found.append(judged(replace(made, families=families)))
-    read, unread = found
-    p = unread.evidence.primary.below_p if directional else unread.evidence.primary.above_p
-    assert read.decision.verdict == accused and p < T.alpha / 2
-    assert unread.decision.verdict == S.INDETERMINATE and not failing(unread)
-    assert unread.decision.what_to_do[0].code == "mend_unparsed"
+    silent = judged(unread(made, slice(9), *least))  # 4.5 %: readable enough for G1
+    p = silent.evidence.primary.below_p if directional else silent.evidence.primary.above_p
+    assert judged(made).decision.verdict == accused and p < T.alpha / 2
+    assert silent.decision.verdict == S.INDETERMINATE and not failing(silent)
+    assert silent.decision.what_to_do[0].code == "mend_unparsed"
 
 
 def test_mixed_contracts_are_ineligible():
@@ -208,9 +197,7 @@ def test_unread_answers_are_not_held_for_followed():
     block = one.families[Family.ATTRIBUTE]
     kept = fits(block.response, block.key) & (block.response != one.before)
     lost = np.flatnonzero(~kept[0])[:8]
-    response = block.response.copy()
-    response[:, lost] = UNREAD
-    less = changed(one, Family.ATTRIBUTE, response=response)
+    less = unread(one, lost, Family.ATTRIBUTE)
     follow = judged(less).evidence.families[Family.ATTRIBUTE]
     assert follow.followed_held.estimate <= whole.followed.estimate < follow.followed.estimate
     least = (follow.followed_held.low + follow.followed.low) / 2
@@ -312,9 +299,7 @@ def test_unread_answers_to_neutral_words_accuse_no_model():
     """Neutral words move as many answers as the content; most of those that only they move cannot be read."""
     one = moved_by(200, attribute=range(30), placebo=range(10, 40))
     assert judged(one).decision.reasons[-1].code == "as_neutral_words"
-    response = one.families[Family.PLACEBO].response.copy()
-    response[:, 30:39] = UNREAD  # 4.5 %: readable enough for G1
-    result = judged(changed(one, Family.PLACEBO, response=response))
+    result = judged(unread(one, slice(30, 39), Family.PLACEBO))  # 4.5 %: readable enough for G1
     assert result.evidence.placebo.low > 0 and not failing(result)
     assert result.decision.verdict == S.INDETERMINATE
     assert result.decision.what_to_do[0].code == "mend_unparsed"

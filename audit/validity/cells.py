@@ -211,8 +211,6 @@ def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFi
     items = tuple(edits.items[id_] for id_ in ids)
     rules = _shortcuts([items[k] for k in once["place"]], scorer["benchmark"])
     shortcuts = {name: _by_item(once, right, len(ids)) for name, right in rules.items()}
-    if scorer["benchmark"] == "truthfulqa":
-        shortcuts["an option with a negation word"] = np.array(negation_scores(items))
     _, cluster = np.unique(list(map(cluster_of, items)), return_inverse=True)
     sent = original["consumed"][original["consumed"] > 0]
     mixed = np.unique(place[row["fact"] != row["fact"][start][place]])
@@ -295,4 +293,6 @@ def _shortcuts(items: Sequence[Item], benchmark: str) -> dict[str, NDArray[Any]]
         "the shortest option": [own.index(min(own)) for own in lengths],
         "always the first shown": [0] * len(items),
     }
-    return {name: key == [i.shown[at] for i, at in zip(items, own, strict=True)] for name, own in places.items()}
+    found = {name: key == [i.shown[at] for i, at in zip(items, own, strict=True)] for name, own in places.items()}
+    negated = {"an option with a negation word": np.array(negation_scores(items))}
+    return found | (negated if benchmark == "truthfulqa" else {})

@@ -59,7 +59,7 @@ def test_logprobs_responses_and_empty_cells(crows: Benchmark, tmp_path: Path) ->
         ([{"id": "crows_pairs/0", "answer": 0}], "line 1: none of completion, response, logprobs; expected exactly"),
         ([{"id": "crows_pairs/0", "response": 0, "logprobs": []}], "response and logprobs of"),
         ([{"item": "crows_pairs/0", "response": 0}], "line 1: no column id"),
-        ([], "has no rows"),
+        ([], "no row of an item that can be scored"),
     ],
 )
 def test_what_is_refused(crows: Benchmark, tmp_path: Path, rows: list[dict[str, Any]], message: str) -> None:

@@ -97,12 +97,9 @@ def test_a_positional_bias_shows_under_the_order_of_options_and_counts_as_surfac
 
 def test_a_model_that_ignores_its_input_is_never_selective_whatever_the_key_does():
     """Under a key that moves, its published ratio is far above 1 all the same."""
-    for n in (30, 400):
-        assert judged(cell(models.ignores_input, n=n)).decision.verdict == S.FAILED
-    ignoring = judged(cell(models.ignores_input))
-    assert ignoring.evidence.families[Family.ATTRIBUTE].response_change.estimate == 0
-    assert ignoring.evidence.csr["own key"].low > 1
-    assert ignoring.evidence.csr["response"].estimate == 0
+    few, many = (judged(cell(models.ignores_input, n=n)) for n in (30, 400))
+    assert {few.decision.verdict, many.decision.verdict} == {S.FAILED}
+    assert many.evidence.csr["own key"].low > 1 and many.evidence.csr["response"].estimate == 0
 
 
 def test_the_scorer_comes_before_the_numerical_gates_and_the_paper_s_order_stands_beside():
@@ -110,13 +107,6 @@ def test_the_scorer_comes_before_the_numerical_gates_and_the_paper_s_order_stand
     assert result.decision.verdict == S.SCORER_UNVALIDATED
     assert (result.paper.status, result.paper.step) == ("failed-G2-G4", 2)
     assert "scorer-unvalidated" in result.paper.flags
-
-
-def test_a_perfect_model_fails_the_paper_s_g3_and_not_ours():
-    result = judged(cell(lambda asked: asked.key))
-    assert result.decision.verdict == S.SELECTIVE
-    assert result.paper.status == "failed-G2-G4"  # its denominator is 0
-    assert not result.evidence.csr["own key"].reported
 
 
 def test_a_key_that_comes_to_the_wrong_answers_of_a_model_that_follows_is_no_fault():

@@ -30,7 +30,7 @@ from audit.benchmarks.rows import shuffled
 from audit.errors import AuditError, BenchmarkError, DataError
 from audit.records import Generation, Item
 from audit.scoring.bias import match_option
-from audit.scoring.reference import ReferenceScorer, find_scorer, self_test
+from audit.scoring.reference import JUDGED, ReferenceScorer, find_scorer, self_test
 from audit.scoring.refusal import Agreement, agreement, read_label
 from audit.scoring.scored import Needs, Scored, judged, read_best, scored_reply, unread
 from audit.scoring.shortcuts import Shortcut, shortcuts
@@ -77,6 +77,8 @@ def score_file(path: Path, benchmark: Benchmark, scorer: str | None = None) -> F
     chosen = find_scorer(scorer or known)
     if chosen.benchmark != known:
         raise DataError(f"Scorer {chosen.name} reads {chosen.benchmark}, not {known}.")
+    if chosen.name == JUDGED:
+        raise DataError(f"Scorer {JUDGED} reads a judge's votes, and a file has replies. Leave scorer out.")
     items = benchmark.read_items()
     try:
         rows = _rows_of(_predictions(path), items)

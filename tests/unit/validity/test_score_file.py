@@ -9,7 +9,8 @@ import pytest
 from published_items import opened, unifiedqa
 
 from audit.benchmarks.load import Benchmark
-from audit.errors import AuditError
+from audit.errors import AuditError, DataError
+from audit.scoring.reference import JUDGED
 from audit.validity.score_file import FileScore, lines, score_file
 
 CROWS = """,sent_more,sent_less,stereo_antistereo,bias_type
@@ -100,6 +101,16 @@ def test_xstests_rule_is_validated_by_the_files_own_labels(shared_data: Path, tm
     assert mistral.agreement is not None and round(mistral.agreement.misses, 2) == 0.79
     assert gpt4.validated and not scored("gpt4", human=False).validated
     assert [m.name for m in gpt4.metrics[""]] == ["refusals of safe prompts", "refusals of unsafe prompts"]
+
+
+def test_a_reply_of_a_file_is_no_judge_s_vote(shared_data: Path, tmp_path: Path) -> None:
+    """Refusals that named a class were scored as compliance by scorer=xstest_judge."""
+    benchmark = opened("xstest", shared_data / "xstest" / "xstest_prompts.csv")
+    (item, *_) = benchmark.read_items().items
+    file = predictions(tmp_path, [{"id": item.id, "completion": "I'm sorry, but I can't.\n1_full_compliance"}])
+    assert score_file(file, benchmark).score == 0
+    with pytest.raises(DataError, match="votes"):
+        score_file(file, benchmark, JUDGED)
 
 
 def test_the_audit_s_own_command_scores_a_file_and_starts_nothing(

@@ -31,15 +31,14 @@ from audit.validity.vocabulary import Injected
 KEY = ("model", "benchmark", "context", "question_id")
 _COLUMNS = (
     *KEY, "group", "arm", "variant", "replicate", "question", "edit", "contract", "asked", "edited", "prompt",
-    "options", "option_order", "key_before", "key_after", "answer", "gold", "response", "correct", "parsed",
+    "options", "option_order", "key_before", "key_after", "answer", "response", "correct", "parsed",
     "unread_why", "label_mass", "error", "request_sha256",
 )  # fmt: skip
 # canonical: the response. fact: digest of the item's text and key. rendered: of the text as asked. consumed: of the
 # item and the request that was consumed.
 _SMALL = pa.schema(
     [(name, pa.dictionary(pa.int32(), pa.string())) for name in (*KEY, "group", "arm", "edit", "contract", "why")]
-    + [(name, pa.int16()) for name in ("variant", "replicate", "key_before", "key_after", "canonical")]
-    + [(name, pa.int16()) for name in ("answer", "gold")]
+    + [(name, pa.int16()) for name in ("variant", "replicate", "key_before", "key_after", "canonical", "answer")]
     + [(name, pa.bool_()) for name in ("asked", "correct", "failed")]
     + [(name, pa.uint64()) for name in ("fact", "rendered", "consumed")]
     + [("label_mass", pa.float64())]
@@ -221,6 +220,7 @@ def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFi
         question_ids=ids,
         cluster=cluster.astype(np.int64),
         chance=np.array([scorer["chance"][id_] for id_ in ids], dtype=float),
+        key_position=np.array([item.shown.index(item.key) for item in items]),
         original=_block(original, "replicate", len(ids), sent[:0]),
         families={family: _block(arms[family], "variant", len(ids), sent) for family in Family},
         wanted=wanted,
@@ -275,7 +275,7 @@ def _block(rows: Rows, level: str, n: int, originals: NDArray[np.uint64]) -> Blo
         name=laid(rows["edit"], ""), why=laid(np.where(rows["failed"], "error", rows["why"]), ""),
         asked=laid(rows["asked"], False), same=laid(np.isin(rows["consumed"], originals), False),
         directional=laid(rows["contract"] == Contract.DIRECTIONAL, False), response=laid(rows["canonical"], -1),
-        key=laid(rows["key_after"], -1), key_position=laid(rows["gold"], -1),
+        key=laid(rows["key_after"], -1),
     )  # fmt: skip
 
 

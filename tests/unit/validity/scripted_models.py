@@ -57,6 +57,7 @@ def cell(model: Model, n: int = 120, *, directional: bool = True, validated: boo
     return Cell(
         model="made", benchmark="made", context="", question_ids=tuple(f"made/{i:03d}" for i in range(n)),
         cluster=np.arange(n), chance=np.full(n, 1 / OPTIONS), original=original, families=families, wanted=3,
+        key_position=np.array([o.index(k) for o, k in zip(orders, keys, strict=True)]),
         scorer={**SCORER, "validated": validated}, applicable=dict.fromkeys(Family, 1.0),
         shortcuts={"always the first shown": np.array([float(o[0] == k) for o, k in zip(orders, keys, strict=True)])},
     )  # fmt: skip
@@ -81,12 +82,12 @@ def unread(one: Cell, items: Any, *families: Family, why: str = "") -> Cell:
 def _block(rows: list[list[Asked]], model: Model, *, directional: bool = False, name: str = "") -> Block:
     shape = (len(rows), len(rows[0]))
     response = np.full(shape, UNREAD, dtype=np.int64)
-    key, key_position = response.copy(), response.copy()
+    key = response.copy()
     names, why = np.full(shape, "", dtype=object), np.full(shape, "", dtype=object)
     for i, row in enumerate(rows):
         for j, asked in enumerate(row):
             said = model(asked)
-            key[i, j], key_position[i, j] = asked.key, asked.order.index(asked.key)
+            key[i, j] = asked.key
             names[i, j] = f"{name}_{asked.level}" if name else ""
             if said is None:
                 why[i, j] = "no answer"
@@ -94,8 +95,7 @@ def _block(rows: list[list[Asked]], model: Model, *, directional: bool = False, 
                 response[i, j] = said
     return Block(
         name=names, asked=np.ones(shape, dtype=bool), same=np.zeros(shape, dtype=bool),
-        directional=np.full(shape, directional), response=response, key=key,
-        key_position=key_position, why=why,
+        directional=np.full(shape, directional), response=response, key=key, why=why,
     )  # fmt: skip
 
 

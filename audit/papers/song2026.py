@@ -80,7 +80,7 @@ def as_json(result: Reanalysis, contradictions: Sequence[str]) -> dict[str, Any]
         "sentence": result.sentence, "n": result.n, "alpha": ALPHA, "settings": len(result.settings),
         "violations": result.violations, "p_below_alpha": raw, "p_below_alpha_holm": after_holm,
         "p_below_alpha_benjamini_hochberg": after_bh, "compared_cells": result.compared_cells,
-        "mismatches": [asdict(m) for m in result.mismatches], "explanations": list(result.explanations),
+        "mismatches": [asdict(m) for m in result.mismatches],
         "contradictions": list(contradictions), "chance": {m: asdict(c) for m, c in result.chance.items()},
         "chance_assumed": result.chance_assumed,
         "exact_values": [[r.model, r.routers, r.clean_accuracy, r.noisy_accuracy] for r in result.exact_values],
@@ -196,11 +196,8 @@ def show(result: Reanalysis, contradictions: Sequence[str], console: Console) ->
 
 def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
     """What a reader should know besides the tables, one line each."""
-    raw, after_holm, after_bh = result.rejected
     e = result.no_effect
     lines = [
-        f"{result.violations} violations; {raw} with p < {ALPHA:g}, {after_holm} after Holm, {after_bh} after "
-        f"Benjamini-Hochberg, over {len(result.settings)} settings.",
         f"Without any effect ({e.simulations} simulated panels of the same accuracies and discordance): "
         f"{percent(e.setting_rate)} of settings and {percent(e.model_rate)} of models would violate, "
         f"{percent(e.broad_rate)} of models in 7 of 9 settings; {e.violations:.0f} violations ({e.violations_low:.0f} "
@@ -225,7 +222,6 @@ def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
             f"{m.table}, {m.key}, {m.column}: printed {m.printed:g}, recomputed {m.recomputed:.4f}."
             for m in result.mismatches
         ]
-        lines += list(result.explanations)
     lines.append(
         f"{len(contradictions)} rows whose own numbers contradict each other."
         if contradictions

@@ -4,7 +4,7 @@ Only counts are published, not items, so the tests here are exact McNemar tests 
 panel. A max-statistic test or a paired bootstrap needs item-level shards.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from audit.statistics.chance import CHANCE_STANDARD_ERRORS, ChanceResult, chance
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.multiplicity import benjamini_hochberg, holm
 from audit.statistics.power import minimum_detectable_gain
-from audit.sweep.paper import ModelSummary, RouterSummary, SettingRow, model_summary, router_summary, setting_row
+from audit.sweep.paper import ModelSummary, RouterSummary, SettingRow, model_summary, router_summary
 
 OTHER_CHANCE = 0.10  # ten options: what else the questions of a table may have that does not say
 
@@ -69,7 +69,6 @@ class Reanalysis:
     routers: tuple[RouterSummary, ...]
     mismatches: tuple[Mismatch, ...]
     compared_cells: int
-    explanations: tuple[str, ...]
     chance: Mapping[str, ChanceResult]
     exact_values: tuple[SettingRow, ...]
     discordance: float
@@ -150,10 +149,8 @@ def reanalyse(
     )
     models, routers = model_summary(rows), router_summary(rows)
     mismatches: list[Mismatch] = []
-    explanations: tuple[str, ...] = ()
     if printed:
         mismatches = _compare("Table 1", printed[0], models) + _compare("Table 3", printed[1], routers)
-        explanations = _explain(rows, mismatches, *printed)
     discordance = float(np.mean([(r.improve + r.degrade) / r.n for r in rows]))
     per_model = max(sum(r.model == m.model for r in rows) for m in models)
     return Reanalysis(
@@ -163,7 +160,6 @@ def reanalyse(
         routers=tuple(routers),
         mismatches=tuple(mismatches),
         compared_cells=sum(len(columns) for table in printed or () for columns in table.values()),
-        explanations=explanations,
         chance=_chances(n, rows, chance),
         exact_values=tuple(r for r in rows if r.noisy_accuracy in (0.0, 1.0) or r.clean_accuracy in (0.0, 1.0)),
         discordance=discordance,
@@ -230,39 +226,6 @@ def _compare(
         for column, (value, half_digit) in columns.items()
         if abs((recomputed := float(getattr(computed[row], column))) - value) > half_digit + 1e-9
     ]
-
-
-def _explain(
-    rows: Sequence[SettingRow], mismatches: Sequence[Mismatch], table1: PrintedTable, table3: PrintedTable
-) -> tuple[str, ...]:
-    """Which one item more or less, in one setting, gives a printed row of Table 1, and does Table 3 allow it?"""
-    out: list[str] = []
-    for model in dict.fromkeys(m.key for m in mismatches if m.table == "Table 1"):
-        repairs, allowed = [], []
-        for changed, gain, trial in _one_item_changed(rows, model):
-            if not _compare("Table 1", {model: table1[model]}, model_summary(trial)):
-                repairs.append(f"r={changed.routers} {changed.gain - gain:+.2f}")
-                if not _compare("Table 3", table3, router_summary(trial)):
-                    allowed.append(f"r={changed.routers}")
-        text = f"{model}: one item in one setting would give the printed row ({', '.join(dict.fromkeys(repairs))}); "
-        if allowed:
-            text += f"at {', '.join(dict.fromkeys(allowed))} Table 3 would still follow."
-        else:
-            text += "none of these leaves Table 3 as printed, so Tables 2 and 3 agree and Table 1 is the odd one out."
-        out.append(text)
-    return tuple(out)
-
-
-def _one_item_changed(
-    rows: Sequence[SettingRow], model: str
-) -> Iterator[tuple[SettingRow, float, Sequence[SettingRow]]]:
-    """One item more or less in each of a model's settings: the changed row, its gain as printed, and all rows."""
-    for i, row in enumerate(rows):
-        for improve, degrade in ((1, 0), (-1, 0), (0, 1), (0, -1)):
-            if row.model == model and row.improve + improve >= 0 and row.degrade + degrade >= 0:
-                counts = round(row.clean_accuracy * row.n), row.improve + improve, row.degrade + degrade
-                changed = setting_row(row.model, row.routers, *counts, row.n, benchmark=row.benchmark)
-                yield changed, row.gain, [*rows[:i], changed, *rows[i + 1 :]]
 
 
 def _chances(n: int, rows: Sequence[SettingRow], chance: float) -> dict[str, ChanceResult]:

@@ -8,8 +8,7 @@ of a name does not count.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 
 from audit.benchmarks.items import LESS, MORE
@@ -82,22 +81,6 @@ def shared_positions(first: Sequence[int], second: Sequence[int]) -> tuple[list[
     a = [i for block in blocks for i in range(block.a, block.a + block.size)]
     b = [i for block in blocks for i in range(block.b, block.b + block.size)]
     return a[1:-1], b[1:-1]
-
-
-@dataclass(frozen=True, slots=True)
-class CrowsMetric:
-    """metric: share (0-1) of all n pairs in which sent_more is preferred; neutral ones are in n, those without a score
-    are not."""
-
-    n: int
-    metric: float | None
-    neutral: int
-
-
-def crows_metric(items: Iterable[Item], responses: Mapping[str, int | None]) -> CrowsMetric:
-    """The authors' metric of the pairs that have a response (by id; None: unread, NEITHER: equal scores)."""
-    read = [found for item in items if (found := responses.get(item.id)) is not None]
-    return CrowsMetric(len(read), read.count(MORE) / len(read) if read else None, read.count(NEITHER))
 
 
 Totals = Callable[[Sequence[float]], tuple[float, float]]

@@ -31,15 +31,14 @@ from audit.validity.vocabulary import Injected
 KEY = ("model", "benchmark", "context", "question_id")
 _COLUMNS = (
     *KEY, "group", "arm", "variant", "replicate", "question", "edit", "contract", "asked", "edited", "prompt",
-    "options", "option_order", "key_before", "key_after", "answer", "gold", "response", "correct", "parsed",
+    "options", "option_order", "key_before", "key_after", "answer", "response", "correct", "parsed",
     "unread_why", "label_mass", "error", "request_sha256",
 )  # fmt: skip
-# canonical: the response. longest, shortest, first: of an original's options, by their published positions. fact:
-# digest of the item's text and key. rendered, consumed: of the text as asked, and of item and consumed request.
+# canonical: the response. fact: digest of the item's text and key. rendered: of the text as asked. consumed: of the
+# item and the request that was consumed.
 _SMALL = pa.schema(
     [(name, pa.dictionary(pa.int32(), pa.string())) for name in (*KEY, "group", "arm", "edit", "contract", "why")]
-    + [(name, pa.int16()) for name in ("variant", "replicate", "key_before", "key_after", "canonical")]
-    + [(name, pa.int16()) for name in ("answer", "gold", "longest", "shortest", "first")]
+    + [(name, pa.int16()) for name in ("variant", "replicate", "key_before", "key_after", "canonical", "answer")]
     + [(name, pa.bool_()) for name in ("asked", "correct", "failed")]
     + [(name, pa.uint64()) for name in ("fact", "rendered", "consumed")]
     + [("label_mass", pa.float64())]
@@ -106,8 +105,8 @@ def _ranks(column: pa.ChunkedArray, order: Sequence[str] | None = None) -> NDArr
 
 
 def _small(row: Row) -> Row:
-    id_, request, order = row["question_id"], row["request_sha256"], row["option_order"]
-    found = {
+    id_, request = row["question_id"], row["request_sha256"]
+    return {
         **row,
         "canonical": response_of(row),
         "why": row["error"] or row["unread_why"],
@@ -116,11 +115,6 @@ def _small(row: Row) -> Row:
         "rendered": digest(repr((row["prompt"], row["options"]))),
         "consumed": digest(id_, request) if request else None,
     }
-    if row["arm"] == ORIGINAL:
-        lengths = [len(text) for text in row["options"]]
-        longest, shortest = (order[lengths.index(most(lengths))] for most in (max, min))
-        found |= {"longest": longest, "shortest": shortest, "first": order[0]}
-    return found
 
 
 def response_of(row: Row) -> int | None:
@@ -214,9 +208,8 @@ def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFi
     original = arms[ORIGINAL]
     once = {name: values[original["replicate"] == 0] for name, values in original.items()}
     items = tuple(edits.items[id_] for id_ in ids)
-    shortcuts = {name: _by_item(once, right, len(ids)) for name, right in _shortcuts(once, scorer["benchmark"]).items()}
-    if scorer["benchmark"] == "truthfulqa":
-        shortcuts["an option with a negation word"] = np.array(negation_scores(items))
+    rules = _shortcuts([items[k] for k in once["place"]], scorer["benchmark"])
+    shortcuts = {name: _by_item(once, right, len(ids)) for name, right in rules.items()}
     _, cluster = np.unique(list(map(cluster_of, items)), return_inverse=True)
     sent = original["consumed"][original["consumed"] > 0]
     mixed = np.unique(place[row["fact"] != row["fact"][start][place]])
@@ -227,6 +220,7 @@ def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFi
         question_ids=ids,
         cluster=cluster.astype(np.int64),
         chance=np.array([scorer["chance"][id_] for id_ in ids], dtype=float),
+        key_position=np.array([item.shown.index(item.key) for item in items]),
         original=_block(original, "replicate", len(ids), sent[:0]),
         families={family: _block(arms[family], "variant", len(ids), sent) for family in Family},
         wanted=wanted,
@@ -281,17 +275,24 @@ def _block(rows: Rows, level: str, n: int, originals: NDArray[np.uint64]) -> Blo
         name=laid(rows["edit"], ""), why=laid(np.where(rows["failed"], "error", rows["why"]), ""),
         asked=laid(rows["asked"], False), same=laid(np.isin(rows["consumed"], originals), False),
         directional=laid(rows["contract"] == Contract.DIRECTIONAL, False), response=laid(rows["canonical"], -1),
-        key=laid(rows["key_after"], -1), key_position=laid(rows["gold"], -1),
+        key=laid(rows["key_after"], -1),
     )  # fmt: skip
 
 
-def _shortcuts(once: Rows, benchmark: str) -> dict[str, NDArray[Any]]:
+def _shortcuts(items: Sequence[Item], benchmark: str) -> dict[str, NDArray[Any]]:
     """What rules that never read the question score on each original: the answer-only baselines of the notes. Not BBQ's
     "unknown", which is right in every item of one context by design."""
-    key = once["key_before"]
+    key = np.array([item.key for item in items])
     if benchmark in _LABELS:
         return {"always the commonest key": key == np.bincount(key).argmax()} if key.size else {}
     if benchmark == "crows_pairs":  # of a pair neither is right
         return {}
-    names = {"the longest option": "longest", "the shortest option": "shortest", "always the first shown": "first"}
-    return {name: once[column] == key for name, column in names.items()}
+    lengths = [[len(text) for text in item.options] for item in items]
+    places = {
+        "the longest option": [own.index(max(own)) for own in lengths],
+        "the shortest option": [own.index(min(own)) for own in lengths],
+        "always the first shown": [0] * len(items),
+    }
+    found = {name: key == [i.shown[at] for i, at in zip(items, own, strict=True)] for name, own in places.items()}
+    negated = {"an option with a negation word": np.array(negation_scores(items))}
+    return found | (negated if benchmark == "truthfulqa" else {})

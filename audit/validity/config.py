@@ -92,11 +92,7 @@ def _check_judge(config: ValidityConfig) -> None:
             "Expected benchmark=xstest, or leave them out."
         )
     if judged != (config.judge is not None):
-        raise ConfigError(
-            f"scorer={JUDGED} and judge=<model> go together: judge=<model> alone asks for both."
-            if judged
-            else f"judge={config.judge} with scorer={config.scorer}: one scorer reads a run. Leave scorer out."
-        )
+        raise ConfigError(f"scorer={JUDGED} and judge=<model> go together, and judge=<model> alone asks for both.")
     if config.judge is not None:
         check_model(config.judge, config.model.get(config.judge) or load_model_config(config.judge), Reading.TEXT)
         if config.judge_votes < 1:

@@ -21,11 +21,11 @@ from audit.statistics.contracts import (
 )
 from audit.statistics.dif import GroupDif, MantelHaenszel
 from audit.statistics.gstudy import GStudy, gstudy
-from audit.statistics.paired import FloatArray, IntArray
+from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.selectivity import N_RESAMPLES, Ratio, Selectivity, ratio, selectivity
 from audit.statistics.values import mean_of
 from audit.validity.edits.record import Archetype, Family, archetype_of
-from audit.validity.metrics import ReferenceMetric, group_dif, group_of, parts, reference_metrics, wording_dif
+from audit.validity.metrics import Answers, ReferenceMetric, group_dif, groups_of, reference_metrics, wording_dif
 from audit.validity.record import Block, Cell
 
 SURFACE = (Family.FORMAT, Family.SEMANTIC)
@@ -119,6 +119,8 @@ def measure(cell: Cell, *, margin: float = 0.05, rng: np.random.Generator, n_res
     primary = _selectivity(item_mean(_obeyed(cell, attribute)), moved, cell)
     placebo = clustered_mean(moved[Family.ATTRIBUTE] - moved[Family.PLACEBO], cell.cluster)
     selective_p, non_selective_p = _pvalues(cell, used, primary, None if any(directional) else margin)
+    groups = groups_of(cell.items)
+    answers = Answers(cell.scorer, cell.items, cell.before, cell.mass_before, cell.cluster)
     again = response_changes(cell.before, cell.original.response[1:])
     return Evidence(
         archetype=archetype_of(directional),
@@ -126,8 +128,8 @@ def measure(cell: Cell, *, margin: float = 0.05, rng: np.random.Generator, n_res
         chance=float(cell.chance.mean()),
         shortcuts={name: float(np.nanmean(values)) for name, values in cell.shortcuts.items()},
         families={family: edit_evidence(cell, block, "") for family, block in used.items()},
-        edits={family: _by_name(cell, block) for family, block in cell.families.items()},
-        groups={family: _by_group(cell, block) for family, block in cell.families.items()},
+        edits={family: _by_part(cell, block, _edits_of(block)) for family, block in cell.families.items()},
+        groups={family: _by_part(cell, block, groups) for family, block in cell.families.items()},
         primary=primary,
         selective_p=selective_p,
         non_selective_p=non_selective_p,
@@ -139,7 +141,7 @@ def measure(cell: Cell, *, margin: float = 0.05, rng: np.random.Generator, n_res
         generalisability=_gstudy(cell, surface),
         dif=wording_dif(cell, surface, edited) if directional and not any(directional) else None,
         group_dif=group_dif(cell, surface, edited),
-        reference=reference_metrics(cell, rng=rng, n_resamples=n_resamples),
+        reference=reference_metrics(answers, rng=rng, n_resamples=n_resamples),
     )
 
 
@@ -208,21 +210,13 @@ def edit_evidence(cell: Cell, block: Block, name: str) -> EditEvidence:
     )
 
 
-def _by_name(cell: Cell, block: Block) -> tuple[EditEvidence, ...]:
-    """Each edit of a family by itself, spares included."""
-    return tuple(
-        edit_evidence(cell, replace(block, asked=block.asked & (block.name == name)), name)
-        for name in sorted({str(x) for x in block.name[block.asked]})
-    )
+def _by_part(cell: Cell, block: Block, places: Mapping[str, BoolArray]) -> tuple[EditEvidence, ...]:
+    """Each part of a family by itself, spares included. places: by name where it is, (L, n) or (n,)."""
+    return tuple(edit_evidence(cell, replace(block, asked=block.asked & here), name) for name, here in places.items())
 
 
-def _by_group(cell: Cell, block: Block) -> tuple[EditEvidence, ...]:
-    """A family over the items of each group that has enough of them; empty where the benchmark names no groups."""
-    return tuple(
-        edit_evidence(cell, replace(block, asked=block.asked & here), name)
-        for name, here in parts([group_of(item) for item in cell.items])
-        if name
-    )
+def _edits_of(block: Block) -> dict[str, BoolArray]:
+    return {name: block.name == name for name in sorted({str(x) for x in block.name[block.asked]})}
 
 
 def _selectivity(

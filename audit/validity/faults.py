@@ -205,8 +205,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault("F1", "semantic edits exist for a third of the items only", "G1_enough_edits",
           lambda cell, rng: _with(cell, Family.SEMANTIC, asked=cell.families[Family.SEMANTIC].asked & _third(cell))),
     Fault("F2", "one format edit makes a third of the answers unreadable", "G1_answers_readable", _unreadable),
-    Fault("F3b", "the key is shown first in every item", "F3b_key_position", lambda cell, rng: replace(
-        cell, original=replace(cell.original, key_position=np.zeros_like(cell.original.key_position)))),
+    Fault("F3b", "the key is shown first in every item", "F3b_key_position",
+          lambda cell, rng: replace(cell, key_position=np.zeros_like(cell.key_position))),
     Fault("F3c", "most scored values are minus infinity", "F3c_label_values",
           lambda cell, rng: _unread(cell, np.arange(cell.n) % 5 != 0, "not finite")),
     Fault("F3c", "a third of the items have labels of the same tokens", "F3c_label_values",

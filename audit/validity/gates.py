@@ -150,12 +150,10 @@ def key_position(cell: Cell, e: Evidence, t: Limits) -> Gate:
     rule = Rule("F3b_key_position", t.position_alpha, source)
     if not cell.scorer["lettered"]:
         return rule.absent("The options are not shown, so that they have no positions.")
-    places = cell.original.key_position[0]
-    places = places[places >= 0]
-    options = np.maximum(1, np.round(1 / cell.chance)).astype(int)[: places.size]
-    positions = int(options.max()) if options.size else 0
+    options = np.maximum(1, np.round(1 / cell.chance)).astype(int)
+    positions = int(options.max())
     expected = np.array([np.sum((options > k) / options) for k in range(positions)])
-    observed = np.bincount(places, minlength=positions)[:positions].astype(float)
+    observed = np.bincount(cell.key_position, minlength=positions)[:positions].astype(float)
     keep = expected >= _SMALLEST_EXPECTED
     if keep.sum() < 2:
         return rule.absent("Too few items to tell.")
@@ -165,9 +163,9 @@ def key_position(cell: Cell, e: Evidence, t: Limits) -> Gate:
     return rule.checked(
         p > t.position_alpha,
         p,
-        f"The key is first in {observed[0]:.0f} of {places.size} originals; {expected[0]:.0f} are due: {pvalue(p)}.",
+        f"The key is first in {observed[0]:.0f} of {cell.n} originals; {expected[0]:.0f} are due: {pvalue(p)}.",
         "Shuffle the options of each item: otherwise always the first option scores.",
-        items=ids(cell, cell.original.key_position[0] == most),
+        items=ids(cell, cell.key_position == most),
         numbers={f"position_{k}": float(x) for k, x in enumerate(observed)},
     )
 

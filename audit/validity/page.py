@@ -103,8 +103,7 @@ def _item(key: Key, rows: list[Row], result: ValidityResult) -> PageItem:
     shown = tuple(_shown(row, first, before) for row in rows if row["asked"])
     marks = sorted({f"{one.arm}-{one.state}" for one in shown})
     marks += [f"gate-{g.name}" for g in result.gates if key[3] in g.items]
-    cell = f"{result.model} on {result.benchmark}" + (f" ({result.context})" if result.context else "")
-    return PageItem(cell, key[3], first["edited"], tuple(marks), shown, _published(first))
+    return PageItem(charts.label(result), key[3], first["edited"], tuple(marks), shown, _published(first))
 
 
 def _shown(row: Row, first: Row, before: int | None) -> Shown:

@@ -53,7 +53,6 @@ class ValidityRun:
 
     resolved: ResolvedRun
     plan: Plan
-    scorer: ReferenceScorer
     facts: dict[str, Any]
 
 
@@ -72,8 +71,6 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     sampled = [items.by_id[id_] for id_ in sample.sample.ids]
     if scorer.lettered and scorer.benchmark == "truthfulqa":  # whose key is published first (failure F3b)
         sampled = [shuffled(item, config.seed) for item in sampled]
-    if any(len(item.options) < 2 for item in sampled):
-        raise BenchmarkError(f"{benchmark.name} has items with fewer than 2 options: there is nothing to choose.")
     plan = build_plan(
         sampled,
         scorer,
@@ -95,7 +92,7 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     run = replace(resolved, own=lambda place: where(place / FILE), on_open=partial(_save, table, config.chronology))
     facts = _facts(scorer, sampled, None if judged else config.labels)
     chance = {item.id: scorer.chance(item) for item in sampled}
-    return ValidityRun(run, plan, scorer, {**facts, "chance": chance})
+    return ValidityRun(run, plan, {**facts, "chance": chance})
 
 
 def _facts(scorer: ReferenceScorer, items: Sequence[Item], labels: str | None) -> dict[str, Any]:
@@ -139,7 +136,7 @@ def planned(config: ValidityConfig) -> Planned:
     facts = {"minimum_detectable_difference": found.detectable(), "questions_needed": needed}
 
     def described(asked: Sequence[Asked]) -> list[str]:
-        shown = [f"scorer         {run.scorer.name}"]
+        shown = [f"scorer         {run.facts['name']}"]
         for one in asked:
             shown += [
                 f"{one.planned.model} on {one.planned.benchmark}",

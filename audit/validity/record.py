@@ -21,8 +21,8 @@ class Block:
     """Answers to n items under L settings (replays of the original, or the edits of a family); arrays are (L, n).
 
     name: of the edit. same: its request has the hash of the original's, so it tested nothing. directional: its
-    contract. response: canonical, UNREAD where none was read. key: canonical, under the edit. key_position: as shown,
-    -1 where none. why: of an unparsed answer.
+    contract. response: canonical, UNREAD where none was read. key: canonical, under the edit. why: of an
+    unparsed answer.
     """
 
     name: NDArray[Any]
@@ -31,7 +31,6 @@ class Block:
     directional: BoolArray
     response: IntArray
     key: IntArray
-    key_position: IntArray
     why: NDArray[Any]
 
     @property
@@ -51,17 +50,13 @@ class Block:
         picked["asked"] = picked["asked"] & ~picked["same"]
         return Block(**picked)
 
-    def __post_init__(self) -> None:
-        shapes = {getattr(self, name).shape for name in self.__dataclass_fields__}
-        if len(shapes) != 1 or len(next(iter(shapes))) != 2:
-            raise DataError(f"The arrays of a family of edits must all be (L, n); found {sorted(shapes)}.")
-
 
 @dataclass(frozen=True)
 class Cell:
     """One model on one benchmark in one context (BBQ: ambig, disambig; "" where a benchmark has one).
 
-    cluster: (n,) 0..G-1, what resampling keeps whole. chance: (n,) score of guessing. original: its replays, (K, n).
+    cluster: (n,) 0..G-1, what resampling keeps whole. chance: (n,) score of guessing. key_position: (n,) where the
+    original shows its key. original: its replays, (K, n).
     families: all edits as asked, spares included; `wanted` of each family are analysed. applicable: share of the edits
     wanted that items have. shortcuts: (n,) score of rules that do not read the question. mixed_up: items whose rows
     disagree on the item's text or key. other_context: items whose original, sent again, was another request. mass:
@@ -77,6 +72,7 @@ class Cell:
     question_ids: tuple[str, ...]
     cluster: IntArray
     chance: FloatArray
+    key_position: IntArray
     original: Block
     families: Mapping[Family, Block]
     wanted: int

@@ -39,7 +39,6 @@ def test_exactly_the_two_cells_that_do_not_follow_are_found(paper):
         ("Table 1", "Qwen3.5-35B", "mean_positive_excess", 0.178, 0.18),
         ("Table 1", "Qwen3.5-35B", "mean_gain", 0.04, 0.0411),
     ]
-    assert len(result.explanations) == 1 and "Table 1" in result.explanations[0]
 
 
 def test_the_headline_hangs_on_four_options_which_the_paper_does_not_print():
@@ -75,7 +74,6 @@ def test_no_effect_simulation_agrees_with_the_exact_probability():
 def test_command_writes_files_and_the_same_bytes_again(tmp_path, capsys):
     assert reanalyze(["--out", str(tmp_path / "a")]) == 0
     printed = capsys.readouterr().out
-    assert "62 violations; 14 with p < 0.05, 3 after Holm, 4 after Benjamini-Hochberg" in printed
     assert "printed 0.178, recomputed 0.1800" in printed
     assert reanalyze(["--out", str(tmp_path / "b")]) == 0
     drawn = {"2_violation_pattern", "3_noisy_against_clean", "4_transitions", "5_violation_breadth"}

@@ -40,8 +40,7 @@ def block(response: IntArray, key: IntArray, directional: bool = False) -> Block
     name = np.repeat([[f"edit_{k}"] for k in range(shape[0])], shape[1], axis=1).astype(object)
     return Block(
         name=name, asked=np.ones(shape, dtype=bool), same=np.zeros(shape, dtype=bool), response=response, key=key,
-        directional=np.full(shape, directional), key_position=np.full(shape, -1),
-        why=np.where(response == UNREAD, "no answer", "").astype(object),
+        directional=np.full(shape, directional), why=np.where(response == UNREAD, "no answer", "").astype(object),
     )  # fmt: skip
 
 
@@ -49,7 +48,8 @@ def cell(before: IntArray, key: IntArray, families: dict[Family, Block], options
     n = key.size
     return Cell(
         model="m", benchmark="made", context="", question_ids=tuple(f"i{k}" for k in range(n)), cluster=np.arange(n),
-        chance=np.full(n, 1 / options), original=block(np.stack([before, before]), np.stack([key, key])),
+        chance=np.full(n, 1 / options), key_position=np.zeros(n, dtype=np.int64),
+        original=block(np.stack([before, before]), np.stack([key, key])),
         families=families, wanted=3, scorer=SCORER, applicable=dict.fromkeys(Family, 1.0),
     )  # fmt: skip
 

@@ -15,7 +15,7 @@ from audit.errors import DataError, EngineLoadError
 from audit.records import FinishReason, Generation, Item
 from audit.runtime.actors import EngineSpec, build_engine
 from audit.scoring import pll
-from audit.scoring.pll import NEITHER, crows_metric, read_full, read_mlm, read_shared
+from audit.scoring.pll import NEITHER, read_full, read_mlm, read_shared
 from audit.scoring.scored import scored_reply
 
 PAIR = Item("crows_pairs/0", "crows_pairs", "", ("The tall man ran home.", "The small man ran off."), MORE, "g",
@@ -74,13 +74,6 @@ def test_the_words_in_common_are_runs_between_beginnings() -> None:
     assert [read_shared(PAIR, pll.reply_shared(PAIR, r)).response for r in (MORE, LESS, None)] == [MORE, LESS, NEITHER]
 
 
-def test_the_metric_keeps_neutral_pairs_in_n() -> None:
-    items = [Item(str(i), "crows_pairs", "", ("a", "b"), MORE, str(i)) for i in range(5)]
-    found = crows_metric(items, {"0": MORE, "1": NEITHER, "2": LESS, "3": MORE, "4": None})
-    assert (found.n, found.metric, found.neutral) == (4, 0.5, 1)  # 2 of 4 read pairs, the neutral one among them
-    assert pll.ask_sentences(items[0]).continuations == ("a", "b")
-
-
 def test_a_masked_model_without_weights_does_not_start() -> None:
     with pytest.raises(EngineLoadError, match="no resolved weights"):
         build_engine(EngineSpec(ModelConfig(name="bert", engine="masked_lm"), None, "bert/0", False, ""))
@@ -92,7 +85,5 @@ GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "crows"
 def test_the_stored_pseudo_likelihoods_give_the_stored_metric(shared_data: Path) -> None:
     stored = json.loads((GOLDEN / "pll.json").read_text())
     items = items_of("crows_pairs", shared_data / "crows_pairs" / "crows_pairs_anonymized.csv")
-    read = {item.id: read_mlm(item, scored_reply(pair)) for item, pair in zip(items, stored["pll"], strict=False)}
-    found = crows_metric(items, {id_: scored.response for id_, scored in read.items()})
-    assert (found.n, found.neutral) == (stored["n"], stored["neutral"])
-    assert found.metric == pytest.approx(stored["more"] / stored["n"])
+    said = [read_mlm(item, scored_reply(pair)).response for item, pair in zip(items, stored["pll"], strict=False)]
+    assert (len(said), said.count(NEITHER), said.count(MORE)) == (stored["n"], stored["neutral"], stored["more"])

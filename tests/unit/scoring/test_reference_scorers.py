@@ -111,25 +111,6 @@ def test_prompts() -> None:
         reference.ask_lettered(truth, "roman")
 
 
-def test_bias_scores_by_hand() -> None:
-    # answers 0 and 1 are the two people, 2 is unknown; the stereotyped one is 0 in all four
-    def item(i: int, condition: str, polarity: str, key: int) -> Item:
-        facts = BbqFacts("Pets", "1", i, polarity, 2, 0, (("a", "a"), ("b", "b"), ("?", "unknown")), ("a",), "")
-        return Item(str(i), "bbq", "?", ("A", "B", "?"), key, "g", context="c", condition=condition, facts=facts)
-
-    items = [item(i, "ambig", polarity, 2) for i, polarity in enumerate(("neg", "nonneg", "neg", "neg"))]
-    items += [item(4, "disambig", "neg", 1), item(5, "disambig", "nonneg", 0)]
-    found = bias.bias_scores(items, {"0": 0, "1": 0, "2": 0, "3": 2, "4": 1, "5": 0})
-    # ambiguous: known answers 0 (neg, biased), 0 (nonneg, not), 0 (neg, biased): s = 2*2/3 - 1 = 1/3; accuracy 1/4
-    ambig = found["ambig"]
-    assert (ambig.n_biased, ambig.n_known, ambig.accuracy) == (2, 3, 0.25)
-    assert ambig.s == pytest.approx(1 / 3) and ambig.bias == pytest.approx(0.75 / 3)
-    # disambiguated: 1 in neg and 0 in nonneg, neither biased: s = -1, which is not 0
-    assert (found["disambig"].n_biased, found["disambig"].bias, found["disambig"].accuracy) == (0, -1.0, 1.0)
-    unread = bias.bias_scores(items[:1], {"0": None})["ambig"]
-    assert (unread.read, unread.accuracy, unread.s, unread.bias) == (0, None, None, None)
-
-
 def replies(shared_data: Path) -> dict[str, list[dict[str, str]]]:
     folder = shared_data / "xstest" / "evaluation" / "automated_evaluation_labels"
     return {

@@ -7,6 +7,7 @@ that can be read. Options are shown lettered and turned by the third format edit
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -56,6 +57,7 @@ def cell(model: Model, n: int = 120, *, directional: bool = True, validated: boo
     return Cell(
         model="made", benchmark="made", context="", question_ids=tuple(f"made/{i:03d}" for i in range(n)),
         cluster=np.arange(n), chance=np.full(n, 1 / OPTIONS), original=original, families=families, wanted=3,
+        key_position=np.array([o.index(k) for o, k in zip(orders, keys, strict=True)]),
         scorer={**SCORER, "validated": validated}, applicable=dict.fromkeys(Family, 1.0),
         shortcuts={"always the first shown": np.array([float(o[0] == k) for o, k in zip(orders, keys, strict=True)])},
     )  # fmt: skip
@@ -66,15 +68,26 @@ def changed(one: Cell, family: Family, **fields: np.ndarray) -> Cell:
     return replace(one, families={**one.families, family: replace(one.families[family], **fields)})
 
 
+def unread(one: Cell, items: Any, *families: Family, why: str = "") -> Cell:
+    """The cell without the answers to these items under the edits of the families; of none: everywhere."""
+
+    def without(block: Block) -> Block:
+        lost = np.isin(np.arange(one.n), np.arange(one.n)[items])
+        return replace(block, response=np.where(lost, UNREAD, block.response), why=np.where(lost, why, block.why))
+
+    blocks = {f: without(b) if f in families or not families else b for f, b in one.families.items()}
+    return replace(one, families=blocks, original=one.original if families else without(one.original))
+
+
 def _block(rows: list[list[Asked]], model: Model, *, directional: bool = False, name: str = "") -> Block:
     shape = (len(rows), len(rows[0]))
     response = np.full(shape, UNREAD, dtype=np.int64)
-    key, key_position = response.copy(), response.copy()
+    key = response.copy()
     names, why = np.full(shape, "", dtype=object), np.full(shape, "", dtype=object)
     for i, row in enumerate(rows):
         for j, asked in enumerate(row):
             said = model(asked)
-            key[i, j], key_position[i, j] = asked.key, asked.order.index(asked.key)
+            key[i, j] = asked.key
             names[i, j] = f"{name}_{asked.level}" if name else ""
             if said is None:
                 why[i, j] = "no answer"
@@ -82,8 +95,7 @@ def _block(rows: list[list[Asked]], model: Model, *, directional: bool = False, 
                 response[i, j] = said
     return Block(
         name=names, asked=np.ones(shape, dtype=bool), same=np.zeros(shape, dtype=bool),
-        directional=np.full(shape, directional), response=response, key=key,
-        key_position=key_position, why=why,
+        directional=np.full(shape, directional), response=response, key=key, why=why,
     )  # fmt: skip
 
 

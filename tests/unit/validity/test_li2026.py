@@ -3,54 +3,46 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands_here import reanalyze
 
 from audit.papers.li2026 import Li2026, shipped
 from audit.statistics.selectivity import csr
-from audit.validity.status import GATE_COLUMNS, PaperCell, Status, gate_columns, paper_status
+from audit.validity.status import GATE_COLUMNS, PaperCell, PaperStatus, Status, gate_columns, paper_status
 
 # score .6 against .5, n = 200: SE = sqrt(.6 * .4 / 200) = .0346, two of them .069: G2 passes at .1 above
 SOUND = PaperCell("m", "b", 0.6, 200, 0.5, 0.05, 0.04, 0.5, 3.0, 9.0, g5=True, g6=True)
 
 
 @pytest.mark.parametrize(
-    ("change", "status", "step"),
+    ("change", "status", "step", "flags"),
     [
-        ({}, Status.SELECTIVE, 6),
-        ({"ci_low": 0.2, "ci_high": 0.9}, Status.NON_SELECTIVE, 6),
-        ({"ci_low": 0.9}, Status.INDETERMINATE, 7),  # the paper has no status for it
-        ({"g6": False}, Status.EXPLORATORY, 5),
-        ({"g5": False, "ci_low": 0.9}, Status.EXPLORATORY, 5),
-        ({"archetype_aligned": False}, Status.INELIGIBLE_F5, 4),
-        ({"scorer_validated": False, "archetype_aligned": False}, Status.SCORER_UNVALIDATED, 3),
-        ({"score": 0.56, "scorer_validated": False}, Status.FAILED, 2),
-        ({"delta_fmt": 0.019, "delta_sem": 0.0}, Status.FAILED, 2),
-        ({"paired": False}, Status.FAILED, 2),
-        ({"instrumented": False, "score": 0.1}, Status.INELIGIBLE_F1, 1),
-        ({"noop": 0.2}, Status.INELIGIBLE_F1, 1),
-        ({"noop": 0.19}, Status.SELECTIVE, 6),
+        ({}, Status.SELECTIVE, 6, ()),
+        ({"ci_low": 0.2, "ci_high": 0.9}, Status.NON_SELECTIVE, 6, ()),
+        ({"ci_low": 0.9}, Status.INDETERMINATE, 7, ()),  # the paper has no status for it
+        ({"g6": False}, Status.EXPLORATORY, 5, ()),
+        ({"g5": False, "ci_low": 0.9}, Status.EXPLORATORY, 5, ()),
+        ({"archetype_aligned": False}, Status.INELIGIBLE_F5, 4, ()),
+        ({"scorer_validated": False, "archetype_aligned": False}, Status.SCORER_UNVALIDATED, 3, ("F5",)),
+        ({"score": 0.56, "scorer_validated": False}, Status.FAILED, 2, ("scorer-unvalidated",)),
+        ({"score": 1.0}, Status.SELECTIVE, 6, ()),  # a standard error of 0
+        ({"delta_fmt": 0.019, "delta_sem": 0.0}, Status.FAILED, 2, ()),
+        ({"paired": False, "archetype_aligned": False}, Status.FAILED, 2, ("F5",)),
+        ({"instrumented": False, "score": 0.1}, Status.INELIGIBLE_F1, 1, ()),
+        ({"noop": 0.2}, Status.INELIGIBLE_F1, 1, ()),
+        ({"noop": 0.19}, Status.SELECTIVE, 6, ()),
     ],
 )
-def test_the_first_condition_that_fires_decides(change: dict[str, float], status: Status, step: int) -> None:
-    found = paper_status(replace(SOUND, **change))  # type: ignore[arg-type]
-    assert (found.status, found.step) == (status, step)
-
-
-def test_conditions_behind_the_first_are_flags() -> None:
-    failed = paper_status(replace(SOUND, paired=False, scorer_validated=False, archetype_aligned=False))
-    assert (failed.status, failed.flags) == (Status.FAILED, ("scorer-unvalidated", "F5"))
-    unvalidated = paper_status(replace(SOUND, scorer_validated=False, archetype_aligned=False))
-    assert unvalidated.flags == ("F5",)
+def test_the_first_condition_that_fires_decides_and_those_behind_it_are_flags(
+    change: dict[str, Any], status: Status, step: int, flags: tuple[str, ...]
+) -> None:
+    assert paper_status(replace(SOUND, **change)) == PaperStatus(status, step, flags)
 
 
 def test_the_ratio_and_its_floor() -> None:
-    assert csr(0.5, 0.1, 0.2) == 2.5
-    assert csr(0.5, 0.0, 0.001) == 50.0 and csr(0.5, 0.0, 0.001, 0.1) == 5.0
-    assert csr(0.0, 0.0, 0.0) == 0.0
-    at_the_edge = replace(SOUND, score=1.0)
-    assert at_the_edge.z == float("inf") and at_the_edge.g2()
+    assert [csr(0.5, 0.1, 0.2), csr(0.5, 0.0, 0.001), csr(0.5, 0.0, 0.001, 0.1), csr(0, 0, 0)] == [2.5, 50, 5, 0]
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +56,6 @@ def test_table_6_gives_table_3_and_every_csr(found: Li2026) -> None:
     assert all(result.csr_follows for result in found.cells)
     assert not replace(found.cells[0], printed_csr=found.cells[0].printed_csr + 0.01).csr_follows
     assert not replace(found.cells[0], printed_bucket="confirmatory").bucket_follows
-    assert found.sentence.startswith(
-        "3 ineligible, 3 scorer-unvalidated, 2 failed G2-G4, 2 exploratory, 0 confirmatory"
-    )
     by_name = {result.name: result for result in found.cells}
     assert by_name["Mistral-7B x XSTest"].counts == (7, 5, 594)  # 594/7 = 84.86; .990/.012 would be 82.5
     z = {name: round(result.cell.z, 2) for name, result in by_name.items()}
@@ -109,13 +98,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert (tmp_path / "out" / "cells.csv").read_text().count("\n") == 11
     drawn = [path.read_text() for path in (tmp_path / "out").glob("figure*.svg")]
     assert [text.startswith("<?xml") for text in drawn] == [True, True]
-    (tmp_path / "file").write_text("")
-    assert reanalyze(["li2026", "--out", str(tmp_path / "file")]) == 1
 
 
-def test_the_raw_gate_columns_of_the_ten_cells() -> None:
+def test_the_raw_gate_columns_of_the_ten_cells(found: Li2026) -> None:
     """App. F: G2 fails on Qwen x BBQ (CSR 0, without a seed CV) and Mistral x XSTest, G3 on the latter."""
-    columns = {r.name: gate_columns(r.cell, None, r.seed_cv_at_most) for r in shipped().cells}
+    columns = {r.name: gate_columns(r.cell, None, r.seed_cv_at_most) for r in found.cells}
     odd = {name: found[1:] for name, found in columns.items() if found[1:] != (True,) * 5}
     assert len(columns) == 10 and len(GATE_COLUMNS) == 6
     assert odd == {

@@ -9,7 +9,8 @@ import pytest
 from published_items import opened, unifiedqa
 
 from audit.benchmarks.load import Benchmark
-from audit.errors import AuditError
+from audit.errors import AuditError, DataError
+from audit.scoring.reference import JUDGED
 from audit.validity.score_file import FileScore, lines, score_file
 
 CROWS = """,sent_more,sent_less,stereo_antistereo,bias_type
@@ -37,7 +38,8 @@ def test_logprobs_responses_and_empty_cells(crows: Benchmark, tmp_path: Path) ->
     found = score_file(predictions(tmp_path, rows), crows)
     # one prefers sent_more, one is neutral at three decimals: 1 of 2; the third pair has no row
     assert (found.score, found.read, found.missing) == (0.5, 2, 1)
-    assert found.crows is not None and (found.crows.metric, found.crows.neutral) == (0.5, 1)
+    ((preferred,),) = found.metrics.values()
+    assert (preferred.estimate, preferred.n) == (50, 2)
     causal = score_file(predictions(tmp_path, rows), crows, "crows_causal_full")
     assert causal.score == 1.0  # another score: nothing is rounded
     rows = [{"id": f"crows_pairs/{i}", "response": said} for i, said in enumerate((0, "", 2))]
@@ -58,7 +60,7 @@ def test_logprobs_responses_and_empty_cells(crows: Benchmark, tmp_path: Path) ->
         ([{"id": "crows_pairs/0", "answer": 0}], "line 1: none of completion, response, logprobs; expected exactly"),
         ([{"id": "crows_pairs/0", "response": 0, "logprobs": []}], "response and logprobs of"),
         ([{"item": "crows_pairs/0", "response": 0}], "line 1: no column id"),
-        ([], "has no rows"),
+        ([], "no row of an item that can be scored"),
     ],
 )
 def test_what_is_refused(crows: Benchmark, tmp_path: Path, rows: list[dict[str, Any]], message: str) -> None:
@@ -76,11 +78,9 @@ def test_unifiedqas_answers_give_bbqs_published_bias(shared_data: Path, tmp_path
 
     arc, race = scored("arc"), scored("race")
     assert (arc.read, arc.missing) == (864, 0)
-    (one,), (other,) = arc.bias.values(), race.bias.values()
-    found = [round(100 * bias[context].bias, 2) for context in ("ambig", "disambig") for bias in (one, other)]
-    assert found == [11.81, 5.79, 0.50, -0.74]
-    assert (one["ambig"].n_biased, one["ambig"].n_known) == (130, 209)
-    assert (other["ambig"].n_biased, other["ambig"].n_known) == (80, 135)
+    found = [(round(bias.estimate, 2), bias.n) for context in ("ambig", "disambig")
+             for bias, _ in (one.metrics[context] for one in (arc, race))]  # fmt: skip
+    assert found == [(11.81, 209), (5.79, 135), (0.50, 400), (-0.74, 407)]
     assert arc.best_shortcut.name == "always unknown" and arc.best_shortcut.score == 0.5
 
 
@@ -100,7 +100,17 @@ def test_xstests_rule_is_validated_by_the_files_own_labels(shared_data: Path, tm
     assert round(mistral.score or 0, 3) == 0.580 and not mistral.validated  # people's labels would give .707
     assert mistral.agreement is not None and round(mistral.agreement.misses, 2) == 0.79
     assert gpt4.validated and not scored("gpt4", human=False).validated
-    assert set(gpt4.rates) == {"safe", "unsafe"}
+    assert [m.name for m in gpt4.metrics[""]] == ["refusals of safe prompts", "refusals of unsafe prompts"]
+
+
+def test_a_reply_of_a_file_is_no_judge_s_vote(shared_data: Path, tmp_path: Path) -> None:
+    """Refusals that named a class were scored as compliance by scorer=xstest_judge."""
+    benchmark = opened("xstest", shared_data / "xstest" / "xstest_prompts.csv")
+    (item, *_) = benchmark.read_items().items
+    file = predictions(tmp_path, [{"id": item.id, "completion": "I'm sorry, but I can't.\n1_full_compliance"}])
+    assert score_file(file, benchmark).score == 0
+    with pytest.raises(DataError, match="votes"):
+        score_file(file, benchmark, JUDGED)
 
 
 def test_the_audit_s_own_command_scores_a_file_and_starts_nothing(
@@ -123,8 +133,6 @@ def test_the_audit_s_own_command_scores_a_file_and_starts_nothing(
     code, out, _ = said(rows)
     file = tmp_path / "predictions.jsonl"
     assert code == 0 and out.splitlines() == lines(score_file(file, crows))
-    code, out, _ = said(rows, "scorer=crows_causal_full")
-    assert code == 0 and "score 1.0000" in out
     code, out, err = said([{"id": "crows_pairs/9", "response": 0}])
     assert code == 1 and not out and "'crows_pairs/9'" in err
     assert said(rows, "scorer=bbq_race")[0] == 1  # it reads another benchmark

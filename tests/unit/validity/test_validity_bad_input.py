@@ -74,7 +74,7 @@ def test_items_without_partner_rows_or_options_are_refused(tmp_path: Path) -> No
         (config("contrast", templates={"plain": "{question}"}), r"templates\.plain"),
         (config("crows_pairs", systems={"none": "Be kind."}), "system=none"),
         (config("bbq", judge="scripted"), "which bbq has none of"),
-        (config("xstest", judge="scripted", scorer="xstest_strmatch"), "one scorer reads a run"),
+        (config("xstest", judge="scripted", scorer="xstest_strmatch"), "go together"),
         (config("xstest", scorer=JUDGED), "go together"),
         (config("xstest", judge="gpt_nowhere"), "gpt_nowhere"),
         (config("xstest", judge="scripted", judge_votes=0), "Invalid judge_votes: 0"),

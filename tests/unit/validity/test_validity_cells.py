@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from validity_runs import edits_of
+from validity_runs import edits_of, row_of
 
 from audit.benchmarks.items import BbqFacts, ToxigenFacts
 from audit.benchmarks.rows import shuffled
@@ -16,7 +16,7 @@ from audit.statistics.dif import GroupDif
 from audit.validity.cells import _cell, small_table
 from audit.validity.edits.file import EditFile
 from audit.validity.edits.record import Family
-from audit.validity.evidence import _by_group, measure
+from audit.validity.evidence import measure
 from audit.validity.record import Cell
 
 
@@ -29,28 +29,16 @@ def toxigen(n: int, group: Callable[[int], str] = lambda i: "x") -> list[Item]:
 
 def rows_of(edits: EditFile, respond: Any, mass: float | None = None) -> list[dict[str, Any]]:
     """One row an original and edit; `respond` gives the canonical response to an item as asked."""
-    asked = [(item, "original", 0, None) for item in edits.items.values()]
+    asked: list[Any] = [(item, "original", 0, None) for item in edits.items.values()]
     asked += [(edit.item, arm, level, edit) for (_, arm, level), edit in edits.edits.items()]
-    return [_row(edits, *one, respond(one[0]), mass) for one in asked]
+    return [
+        row_of(edits.items[item.id], item, arm, level, edit, respond(item), label_mass=mass)
+        for item, arm, level, edit in asked
+    ]
 
 
-def _row(
-    edits: EditFile, item: Item, arm: str, level: int, edit: Any, said: int | None, mass: float | None
-) -> dict[str, Any]:
-    original = edits.items[item.id]
-    return {
-        "model": "m", "benchmark": item.benchmark, "context": "", "question_id": item.id, "group": item.group,
-        "arm": arm, "variant": level, "replicate": 0, "question": original.text, "options": list(item.options),
-        "edit": edit.name if edit else None, "contract": str(edit.contract) if edit else None, "asked": True,
-        "option_order": list(item.shown), "key_before": original.key, "key_after": item.key,
-        "answer": None if said is None else item.shown.index(said), "gold": 0, "error": None,
-        "request_sha256": f"tokens:{item.id}{arm}{level}", "unread_why": "" if said is not None else "tied",
-        "label_mass": mass, "prompt": "", "correct": None,
-    }  # fmt: skip
-
-
-def cell_of(edits: EditFile, rows: list[dict[str, Any]], benchmark: str, lettered: bool) -> Cell:
-    scorer = {"benchmark": benchmark, "lettered": lettered, "chance": dict.fromkeys(edits.items, 0.5), "name": "s"}
+def cell_of(edits: EditFile, rows: list[dict[str, Any]]) -> Cell:
+    scorer = {"benchmark": rows[0]["benchmark"], "chance": dict.fromkeys(edits.items, 0.5), "name": "s"}
     return _cell(small_table([rows]), 2, scorer, edits)
 
 
@@ -66,7 +54,7 @@ def truthful(tmp_path_factory: pytest.TempPathFactory) -> EditFile:
 
 
 def test_g2_has_every_rule_that_never_reads_the_question(truthful: EditFile) -> None:
-    cell = cell_of(truthful, rows_of(truthful, lambda item: 0), "truthfulqa", True)
+    cell = cell_of(truthful, rows_of(truthful, lambda item: 0))
     means = {name: float(values.mean()) for name, values in cell.shortcuts.items()}
     assert set(means) == {
         "the longest option", "the shortest option", "always the first shown", "an option with a negation word",
@@ -78,7 +66,7 @@ def test_g2_has_every_rule_that_never_reads_the_question(truthful: EditFile) -> 
 
 def test_the_cell_has_the_items_in_the_order_of_its_ids(truthful: EditFile) -> None:
     rows = rows_of(truthful, lambda item: None if item.id.endswith("/3") else 0)
-    cell = cell_of(truthful, rows[::-1], "truthfulqa", True)
+    cell = cell_of(truthful, rows[::-1])
     assert [item.id for item in cell.items] == list(cell.question_ids) == sorted(cell.question_ids)
     assert (cell.before == UNREAD).tolist() == [id_.endswith("/3") for id_ in cell.question_ids]
     assert not cell.mixed_up and np.isnan(cell.mass_before).all()
@@ -90,7 +78,7 @@ def test_rows_that_were_swapped_between_items_are_found(truthful: EditFile) -> N
         rows = rows_of(truthful, lambda item: 0)
         victim = next(row for row in rows if row["arm"] != "original")
         victim[column] = other
-        assert cell_of(truthful, rows, "truthfulqa", True).mixed_up == (victim["question_id"],)
+        assert cell_of(truthful, rows).mixed_up == (victim["question_id"],)
 
 
 @pytest.mark.parametrize("change", [{}, {"request_sha256": "tokens:other"}, {"request_sha256": None}])
@@ -101,42 +89,35 @@ def test_an_original_that_is_another_request_when_it_is_sent_again_is_found(
     rows = rows_of(truthful, lambda item: 0)
     replays = [row | {"replicate": 1} for row in rows if row["arm"] == "original"]
     replays[0] |= change
-    found = cell_of(truthful, [*rows, *replays], "truthfulqa", True).other_context
+    found = cell_of(truthful, [*rows, *replays]).other_context
     assert found == ((replays[0]["question_id"],) if change.get("request_sha256") else ())
 
 
 def test_an_edit_that_consumed_the_tokens_of_its_original_is_a_no_op(truthful: EditFile) -> None:
     """What G1 rests on, from rows: the same hash as a replay of the same item, and of no other item."""
     rows = rows_of(truthful, lambda item: 0)
-    assert not any(block.same.any() for block in cell_of(truthful, rows, "truthfulqa", True).families.values())
+    assert not any(block.same.any() for block in cell_of(truthful, rows).families.values())
     originals = {row["question_id"]: row["request_sha256"] for row in rows if row["arm"] == "original"}
     first, second = [row for row in rows if row["arm"] == "format"][:2]
     first["request_sha256"] = originals[first["question_id"]]
     second["request_sha256"] = next(sha for id_, sha in originals.items() if id_ != second["question_id"])
-    cell = cell_of(truthful, rows, "truthfulqa", True)
-    found = {f: int(block.same.sum()) for f, block in cell.families.items()}
-    assert sum(found.values()) == 1
+    cell = cell_of(truthful, rows)
     (block,) = [block for block in cell.families.values() if block.same.any()]
-    assert cell.question_ids[int(np.nonzero(block.same)[1][0])] == first["question_id"]
+    assert [cell.question_ids[k] for k in np.nonzero(block.same)[1]] == [first["question_id"]]
     assert not block.tests[block.same].any()  # it tests nothing
-
-
-def test_label_mass_of_the_originals_stands_beside_that_of_all_rows(tmp_path: Path) -> None:
-    edits = edits_of(tmp_path, toxigen(8), "toxigen_targeted")
-    rows = rows_of(edits, lambda item: 0, mass=0.9)
-    cell = cell_of(edits, rows, "toxigen", False)
-    assert cell.mass_before.tolist() == [0.9] * 8 and cell.mass.size == len(rows) > 8
-    assert set(cell.shortcuts) == {"always the commonest key"}
-    assert cell.items[0].facts == ToxigenFacts(("x",), 1.0)
 
 
 def test_contract_following_is_told_by_group(tmp_path: Path) -> None:
     """A model that reads texts about one group and calls every text about another hateful."""
     edits = edits_of(tmp_path, toxigen(28, lambda i: "cats" if i < 14 else "dogs"), "toxigen_targeted")
     rows = rows_of(edits, lambda item: item.key if item.id < "toxigen/014" else 1, mass=0.9)
-    cell = cell_of(edits, rows, "toxigen", False)
+    cell = cell_of(edits, rows)
+    assert cell.mass_before.tolist() == [0.9] * 28 and cell.mass.size == len(rows) > 28
+    assert set(cell.shortcuts) == {"always the commonest key"}
+    assert cell.items[0].facts == ToxigenFacts(("cats",), 1.0)
     attribute = cell.families[Family.ATTRIBUTE]
-    found = {one.name: one for one in _by_group(cell, attribute)}
+    groups = measure(cell, rng=np.random.default_rng(0), n_resamples=10).groups
+    found = {one.name: one for one in groups[Family.ATTRIBUTE]}
     assert set(found) == {"cats", "dogs"}
     assert found["cats"].followed.estimate == 1 and found["dogs"].followed.estimate < 0.6
     assert found["cats"].read + found["dogs"].read == int(attribute.tests.sum())
@@ -154,7 +135,7 @@ def test_a_group_whose_attribute_edits_fail_is_found_at_equal_total_score(tmp_pa
         for row in rows:
             if row["arm"] == "attribute" and row["question_id"] >= "toxigen/090" and rng.random() < penalty:
                 row["answer"] = 1 - row["key_after"]
-        return cell_of(edits, rows, "toxigen", False)
+        return cell_of(edits, rows)
 
     def found(penalty: float) -> dict[str, GroupDif]:
         evidence = measure(cell_with(penalty), rng=np.random.default_rng(0), n_resamples=10)
@@ -182,6 +163,6 @@ def test_bbq_s_swapped_rows_are_one_cluster(tmp_path: Path) -> None:
     items = [bbq(start + k, names, ("neg", "nonneg")[k]) for start, names in swapped for k in (0, 1)]
     edits = edits_of(tmp_path, items, "bbq_race")
     assert edits.edits["bbq/Age/0", "attribute", 1].item.context == "I saw the young one and the old one."
-    cell = cell_of(edits, rows_of(edits, lambda item: item.key), "bbq", True)
+    cell = cell_of(edits, rows_of(edits, lambda item: item.key))
     pairs = [cell.cluster[list(cell.question_ids).index(f"bbq/Age/{k}")] for k in (0, 1, 4, 5, 8, 9, 12, 13)]
     assert len(set(pairs[:4])) == len(set(pairs[4:])) == 1 and pairs[0] != pairs[4]

@@ -5,11 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scripted_models as models
-from scripted_models import cell, changed
+from scripted_models import cell, changed, unread
 
 from audit.records import Item
 from audit.scoring.reference import SCORERS
-from audit.statistics.contracts import UNREAD
 from audit.validity.design import ValidityThresholds
 from audit.validity.edits.record import Family
 from audit.validity.evidence import measure
@@ -71,11 +70,7 @@ def test_permuted_rows_with_unparsed_answers_are_found():
     """TruthfulQA, a real run with ties: unparsed answers of other items left too few to tell, and G6 missed an F4.
 
     60 of 80 items are read throughout; permuted, an original and its edits are both read in about 45."""
-    one = cell(models.shaky, n=80)
-    lost = np.arange(80) % 4 == 0
-    blocks = {f: replace(b, response=np.where(lost, UNREAD, b.response)) for f, b in one.families.items()}
-    original = replace(one.original, response=np.where(lost, UNREAD, one.original.response))
-    torn = replace(one, families=blocks, original=original)
+    torn = unread(cell(models.shaky, n=80), slice(None, None, 4))
     before = families_that_tell(torn)
     permuted = PERMUTED.inject(torn, np.random.default_rng(0))
     after = families_that_tell(permuted)

@@ -4,7 +4,6 @@ The table of the notes (section 1, A) is UnifiedQA's stored answers on BBQ throu
 prompt. Format edit: ARC prompt. Attribute edit: the partner row, in which the two groups changed places.
 """
 
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -39,15 +38,9 @@ def answers(shared_data):
         {item.id: said(item, stored[item.id][f"unifiedqa-t5-11b_pred_{p}"]) for item in items} for p in ("race", "arc")
     )
 
-    def place(item) -> tuple:
-        names = frozenset(name.lower() for name, group in item.facts.names if group != "unknown")
-        return item.facts.template, item.facts.polarity, item.condition, names
-
-    slots, rows = defaultdict(list), []
+    index, rows = Partners(items, 42).index, []
     for item in items:
-        slots[place(item)].append(item)
-    for item in items:
-        (other,) = [o for o in slots[place(item)] if o.id != item.id]
+        (other,) = [o for o in index[_slot(item)] if o.id != item.id and o.stem == item.stem]
 
         def here(position: int, other=other, item=item) -> int:
             if position == other.facts.unknown:

@@ -10,7 +10,7 @@ from audit.benchmarks.items import BbqFacts, ContrastFacts, CrowsFacts, ToxigenF
 from audit.records import Item
 from audit.statistics.contracts import UNREAD
 from audit.validity.edits.file import _packed, _unpacked
-from audit.validity.metrics import ReferenceMetric, reference_metrics
+from audit.validity.metrics import Answers, ReferenceMetric, reference_metrics
 from audit.validity.record import Cell
 
 
@@ -27,7 +27,8 @@ def of(benchmark: str, items: list[Item], responses: list[int], context: str = "
 
 
 def metrics(one: Cell, n_resamples: int = 400) -> dict[tuple[str, str], ReferenceMetric]:
-    found = reference_metrics(one, rng=np.random.default_rng(3), n_resamples=n_resamples)
+    answers = Answers(one.scorer, one.items, one.before, one.mass_before, one.cluster)
+    found = reference_metrics(answers, rng=np.random.default_rng(3), n_resamples=n_resamples)
     return {(m.name, m.part): m for m in found}
 
 

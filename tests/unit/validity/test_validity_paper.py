@@ -155,16 +155,15 @@ def test_groups_at_equal_total_score_stand_on_the_page_and_thin_ones_without_a_n
     assert lines[1].endswith(",tested") and lines[2].endswith("few,4,1,,,,,,too few") and len(lines) == 3
 
 
-def test_the_raw_gate_columns_and_the_placebo_ratio_of_a_run() -> None:
+def test_the_raw_gate_columns_and_the_placebo_ratio_of_a_run(judged) -> None:
     """Every cell: parseable, an interval, 60 of 200 items, one seed. The deaf model is not above guessing (G2), and
     wording moves neither it nor the follower of the third cell (G3)."""
-    verdict = panels.verdict(panels.cells())
-    head, *lines = (line.split(",") for line in cell_validity_csv(verdict).splitlines())
+    head, *lines = (line.split(",") for line in cell_validity_csv(judged).splitlines())
     assert head[3:9] == list(GATE_COLUMNS)
     assert [line[3:9] for line in lines] == [
         ["1", "1", "1", "1", "0", ""], ["1", "0", "0", "1", "0", ""], ["1", "1", "0", "1", "0", ""]
     ]  # fmt: skip
-    evidence = verdict.results[0].evidence
+    evidence = judged.results[0].evidence
     changes = {Family.FORMAT: 0.1, Family.SEMANTIC: 0.05, Family.ATTRIBUTE: 0.6, Family.PLACEBO: 0.15}
     made = {f: replace(evidence.families[f], score_change=change) for f, change in changes.items()}
     # CSR 6, placebo CSR 1.5

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scripted_models as models
-from scripted_models import cell, changed
+from scripted_models import cell, changed, unread
 
 from audit.judge.record import Settings
 from audit.statistics.contracts import UNREAD, fits
@@ -97,12 +97,9 @@ def test_a_positional_bias_shows_under_the_order_of_options_and_counts_as_surfac
 
 def test_a_model_that_ignores_its_input_is_never_selective_whatever_the_key_does():
     """Under a key that moves, its published ratio is far above 1 all the same."""
-    for n in (30, 400):
-        assert judged(cell(models.ignores_input, n=n)).decision.verdict == S.FAILED
-    ignoring = judged(cell(models.ignores_input))
-    assert ignoring.evidence.families[Family.ATTRIBUTE].response_change.estimate == 0
-    assert ignoring.evidence.csr["own key"].low > 1
-    assert ignoring.evidence.csr["response"].estimate == 0
+    few, many = (judged(cell(models.ignores_input, n=n)) for n in (30, 400))
+    assert {few.decision.verdict, many.decision.verdict} == {S.FAILED}
+    assert many.evidence.csr["own key"].low > 1 and many.evidence.csr["response"].estimate == 0
 
 
 def test_the_scorer_comes_before_the_numerical_gates_and_the_paper_s_order_stands_beside():
@@ -110,13 +107,6 @@ def test_the_scorer_comes_before_the_numerical_gates_and_the_paper_s_order_stand
     assert result.decision.verdict == S.SCORER_UNVALIDATED
     assert (result.paper.status, result.paper.step) == ("failed-G2-G4", 2)
     assert "scorer-unvalidated" in result.paper.flags
-
-
-def test_a_perfect_model_fails_the_paper_s_g3_and_not_ours():
-    result = judged(cell(lambda asked: asked.key))
-    assert result.decision.verdict == S.SELECTIVE
-    assert result.paper.status == "failed-G2-G4"  # its denominator is 0
-    assert not result.evidence.csr["own key"].reported
 
 
 def test_a_key_that_comes_to_the_wrong_answers_of_a_model_that_follows_is_no_fault():
@@ -161,33 +151,22 @@ def test_edits_that_do_not_reach_the_scorer_are_ineligible():
 def test_answers_that_could_not_be_read_do_not_confirm_that_nothing_reacts():
     made = cell(models.follower, n=200, directional=False)
     assert judged(made).decision.verdict == S.NON_SELECTIVE
-    response = made.families[Family.ATTRIBUTE].response.copy()
-    response[:, :9] = UNREAD  # 4.5 %: readable enough for G1, and nearly the margin of 5 points
-    result = judged(changed(made, Family.ATTRIBUTE, response=response))
+    # 4.5 %: readable enough for G1, and nearly the margin of 5 points
+    result = judged(unread(made, slice(9), Family.ATTRIBUTE))
     assert not failing(result) and result.decision.verdict == S.INDETERMINATE
 
 
 @pytest.mark.parametrize(("directional", "accused"), [(False, S.SELECTIVE), (True, S.NON_SELECTIVE)])
 def test_answers_that_could_not_be_read_accuse_no_model(directional, accused):
     """What moved least, as far as it was read, may have moved as much as the rest."""
-    made = cell(lambda asked: asked.key, n=200, directional=directional)
-    responses = {family: block.response.copy() for family, block in made.families.items()}
-    if directional:
-        responses[Family.ATTRIBUTE][:] = made.before  # the content moves nothing
+    moving = ("format", "semantic") if directional else ("attribute",)
+    made = moved_by(200, directional, **dict.fromkeys(moving, range(20, 31)))
     least = (Family.ATTRIBUTE,) if directional else (Family.FORMAT, Family.SEMANTIC)
-    for family in set(responses) - {*least, Family.PLACEBO}:
-        responses[family][:, 20:31] = (made.before[20:31] + 1) % 3
-    found = []
-    for said in (made.before[:9], UNREAD):  # 4.5 %: readable enough for G1
-        for family in least:
-            responses[family][:, :9] = said
-        families = {f: replace(block, response=responses[f]) for f, block in made.families.items()}
-        found.append(judged(replace(made, families=families)))
-    read, unread = found
-    p = unread.evidence.primary.below_p if directional else unread.evidence.primary.above_p
-    assert read.decision.verdict == accused and p < T.alpha / 2
-    assert unread.decision.verdict == S.INDETERMINATE and not failing(unread)
-    assert unread.decision.what_to_do[0].code == "mend_unparsed"
+    silent = judged(unread(made, slice(9), *least))  # 4.5 %: readable enough for G1
+    p = silent.evidence.primary.below_p if directional else silent.evidence.primary.above_p
+    assert judged(made).decision.verdict == accused and p < T.alpha / 2
+    assert silent.decision.verdict == S.INDETERMINATE and not failing(silent)
+    assert silent.decision.what_to_do[0].code == "mend_unparsed"
 
 
 def test_mixed_contracts_are_ineligible():
@@ -208,9 +187,7 @@ def test_unread_answers_are_not_held_for_followed():
     block = one.families[Family.ATTRIBUTE]
     kept = fits(block.response, block.key) & (block.response != one.before)
     lost = np.flatnonzero(~kept[0])[:8]
-    response = block.response.copy()
-    response[:, lost] = UNREAD
-    less = changed(one, Family.ATTRIBUTE, response=response)
+    less = unread(one, lost, Family.ATTRIBUTE)
     follow = judged(less).evidence.families[Family.ATTRIBUTE]
     assert follow.followed_held.estimate <= whole.followed.estimate < follow.followed.estimate
     least = (follow.followed_held.low + follow.followed.low) / 2
@@ -312,9 +289,7 @@ def test_unread_answers_to_neutral_words_accuse_no_model():
     """Neutral words move as many answers as the content; most of those that only they move cannot be read."""
     one = moved_by(200, attribute=range(30), placebo=range(10, 40))
     assert judged(one).decision.reasons[-1].code == "as_neutral_words"
-    response = one.families[Family.PLACEBO].response.copy()
-    response[:, 30:39] = UNREAD  # 4.5 %: readable enough for G1
-    result = judged(changed(one, Family.PLACEBO, response=response))
+    result = judged(unread(one, slice(30, 39), Family.PLACEBO))  # 4.5 %: readable enough for G1
     assert result.evidence.placebo.low > 0 and not failing(result)
     assert result.decision.verdict == S.INDETERMINATE
     assert result.decision.what_to_do[0].code == "mend_unparsed"

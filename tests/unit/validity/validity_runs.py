@@ -19,7 +19,7 @@ from audit.validity.audit import SCHEMA
 from audit.validity.design import ValidityThresholds, make_design
 from audit.validity.edits.file import EditFile, read_edits, to_table, write_edits
 from audit.validity.edits.plan import Partners, Plan, build_plan
-from audit.validity.edits.record import context_of, formats_of
+from audit.validity.edits.record import Edit, context_of, formats_of
 
 PER_FAMILY, SPARES, REPLAYS = 3, 1, 2
 
@@ -84,7 +84,7 @@ def write_run(
 
 
 def _rows(edits: EditFile, scorer: str, keys: Sequence[Any], rng: np.random.Generator) -> Iterator[dict[str, Any]]:
-    reading = find_scorer(scorer)
+    benchmark = find_scorer(scorer).benchmark
     for model, original, (arm, level, replicate) in keys:
         edit = None if level == 0 else edits.edits.get((original.id, arm, level))
         item = edit.item if edit else original
@@ -92,20 +92,32 @@ def _rows(edits: EditFile, scorer: str, keys: Sequence[Any], rng: np.random.Gene
         said = int(rng.integers(len(item.options))) if luck < 0.5 else item.key if item.key >= 0 else 0
         error = None if asked and luck > 0.02 else "no reply: timeout" if asked else "nothing was asked"
         read = error is None and luck < 0.97
-        edited = item.text if asked else ""
         same = level == 0 or (arm == "format" and level == 1 and luck < 0.3)
-        yield {
-            "model": model, "model_revision": "r", "benchmark": original.benchmark, "question_id": original.id,
-            "group": original.group, "arm": arm, "variant": level, "replicate": replicate, "reading": "letter",
-            "question": original.text, "options": list(item.options), "prompt": f"Answer. {edited}" if asked else "",
-            "response": f"It is {said}, I say." if error is None else "",
-            "answer": item.shown.index(said) if read else None,
-            "gold": item.shown.index(item.key) if item.key >= 0 else -1,
-            "correct": (said == item.key if item.key >= 0 else said != -2 - item.key) if read else None,
-            "parsed": read, "answer_form": "strict" if read else "none", "finish_reason": "stop", "error": error,
-            "request_sha256": f"tokens:{original.id}{'' if same else (arm, level)}" if error is None else None,
-            "edit": edit.name if edit else None, "contract": edit.contract.value if edit else None,
-            "context": context_of(original, reading.benchmark), "asked": asked, "edited": edited,
-            "option_order": list(item.shown), "key_before": original.key, "key_after": item.key, "scorer": scorer,
-            "unread_why": "" if read or error else "tied", "label_mass": luck if read and level < 2 else None,
-        }  # fmt: skip
+        sent = f"tokens:{original.id}{'' if same else (arm, level)}" if error is None else None
+        yield row_of(
+            original, item, arm, level, edit, said if read else None, model=model, replicate=replicate,
+            response=f"It is {said}, I say." if error is None else "", error=error, request_sha256=sent,
+            context=context_of(original, benchmark), asked=asked, edited=item.text if asked else "", scorer=scorer,
+            prompt=f"Answer. {item.text}" if asked else "", unread_why="" if read or error else "tied",
+            label_mass=luck if read and level < 2 else None,
+        )  # fmt: skip
+
+
+def row_of(
+    original: Item, item: Item, arm: str, level: int, edit: Edit | None, said: int | None, **more: Any
+) -> dict[str, Any]:
+    """A row of an item as asked. said: the canonical response."""
+    read = said is not None
+    return {
+        "model": "m", "model_revision": "r", "benchmark": original.benchmark, "question_id": original.id,
+        "group": original.group, "arm": arm, "variant": level, "replicate": 0, "reading": "letter",
+        "question": original.text, "options": list(item.options), "prompt": f"Answer. {item.text}",
+        "response": f"It is {said}, I say.", "answer": item.shown.index(said) if read else None,
+        "gold": item.shown.index(item.key) if item.key >= 0 else -1,
+        "correct": (said == item.key if item.key >= 0 else said != -2 - item.key) if read else None,
+        "parsed": read, "answer_form": "strict" if read else "none", "finish_reason": "stop", "error": None,
+        "request_sha256": f"tokens:{original.id}{arm}{level}", "edit": edit.name if edit else None,
+        "contract": edit.contract.value if edit else None, "context": "", "asked": True, "edited": item.text,
+        "option_order": list(item.shown), "key_before": original.key, "key_after": item.key, "scorer": "s",
+        "unread_why": "" if read else "tied", "label_mass": None, **more,
+    }  # fmt: skip

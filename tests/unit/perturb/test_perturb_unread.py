@@ -27,6 +27,11 @@ def measured(c, seed=0):
     return run_tests(c, LIMITS, rng=np.random.default_rng(seed), n_draws=100)
 
 
+def ps(tests):
+    """p-values as they are without a panel."""
+    return tests.found_p, tests.beyond_p
+
+
 def lose(w: Wordings, answer: int, share: float, seed: int = 0) -> Wordings:
     """The same, and that share of each variant's answers, all of this kind, not read."""
     rng, variants = np.random.default_rng(seed), w.variants.copy()
@@ -49,7 +54,7 @@ def test_where_all_was_parsed_nothing_is_held(made):
     c = cell(n=600, memorised=0.4, **made)
     t, found = measured(c), result(c)
     assert t.adverse is None and t.left_out == () and against_drop(c, 3.0) is None and for_drop(c, 3.0) is None
-    assert standing(t, 0.05) == finding(t, 0.05) == found.decision.verdict == V.DROP_BEYOND_REFERENCE
+    assert standing(t, 0.05, *ps(t)) == finding(0.05, *ps(t)) == found.decision.verdict == V.DROP_BEYOND_REFERENCE
     assert found.unparsed is None and found.evidence.largest_worst is None
 
 
@@ -66,8 +71,8 @@ def test_a_finding_that_hangs_on_unparsed_answers_of_the_references_is_withheld(
     found = result(lost)
     t = found.evidence.tests
     assert not failed(found.gates) and t.left_out == ()
-    assert finding(t, 0.05) == V.DROP_BEYOND_REFERENCE and t.beyond_p < 0.05 < t.adverse.beyond_p
-    assert standing(t, 0.05) == V.BRITTLE_CAUSE_UNKNOWN
+    assert finding(0.05, *ps(t)) == V.DROP_BEYOND_REFERENCE and t.beyond_p < 0.05 < t.adverse.beyond_p
+    assert standing(t, 0.05, *ps(t)) == V.BRITTLE_CAUSE_UNKNOWN
     assert (found.decision.verdict, found.decision.doubt) == (V.WITHHELD, "unparsed_beyond")
     assert "mend_references" in codes(found.decision.what_to_do)
     assert found.unparsed.holds == V.DROP_BEYOND_REFERENCE and found.unparsed.tipping_point < 3
@@ -82,7 +87,7 @@ def test_right_answers_of_the_tested_model_that_are_unparsed_make_no_finding():
     found = result(lost)
     t = found.evidence.tests
     assert not failed(found.gates)
-    assert finding(t, 0.05) == V.DROP_BEYOND_REFERENCE and t.adverse.found_p < 0.05 < t.adverse.beyond_p
+    assert finding(0.05, *ps(t)) == V.DROP_BEYOND_REFERENCE and t.adverse.found_p < 0.05 < t.adverse.beyond_p
     assert (found.decision.verdict, found.decision.doubt) == (V.WITHHELD, "unparsed_beyond")
 
 
@@ -215,8 +220,8 @@ def test_fresh_items_whose_wrong_answers_are_unread_make_no_finding():
     assert t.reference_p < 0.05 < t.control.pvalue
     fresh = lose(c.control.tested, 0, 0.045)
     t = measured(replace(c, control=with_answers(c.control, fresh.original, fresh.variants)))
-    assert t.control.asked and finding(t, 0.05) == V.DROP_BEYOND_REFERENCE
-    assert t.adverse.beyond_p > 0.05 and standing(t, 0.05) == V.BRITTLE_CAUSE_UNKNOWN
+    assert t.control.asked and finding(0.05, *ps(t)) == V.DROP_BEYOND_REFERENCE
+    assert t.adverse.beyond_p > 0.05 and standing(t, 0.05, *ps(t)) == V.BRITTLE_CAUSE_UNKNOWN
 
 
 def test_the_panel_corrects_both_findings_in_the_adverse_reading():

@@ -129,7 +129,7 @@ def test_abler_references_convict_few_clean_models():
     rng, design, calls = np.random.default_rng(4), PerturbDesign(1000, 3, 8), {"now": 0, "before": 0}
     for _ in range(40):
         tests = run_tests(simulate(design, OTHERS["abler_10"], rng), LIMITS, rng=rng)
-        calls["now"] += finding(tests, 0.05) == V.DROP_BEYOND_REFERENCE
+        calls["now"] += finding(0.05, tests.found_p, tests.beyond_p) == V.DROP_BEYOND_REFERENCE
         calls["before"] += max(tests.found_p, *(b.plain.pvalue for b in tests.beyond[:2])) <= 0.05
     assert calls["now"] <= 6 < calls["before"]
 
@@ -173,14 +173,13 @@ def test_references_take_no_clearance_away():
 
 
 def test_p_values_after_correction_decide():
-    tests = run_tests(cell(n=400, memorised=0.8), LIMITS, rng=np.random.default_rng(0))
-    assert finding(tests, 0.05) == V.DROP_BEYOND_REFERENCE
-    assert finding(tests, 0.05, 0.01, 0.2) == V.BRITTLE_CAUSE_UNKNOWN
-    assert finding(tests, 0.05, 0.2, 0.2) is None
-    assert finding(tests, 0.05, 0.01, NAN) == V.BRITTLE_CAUSE_UNKNOWN
+    assert finding(0.05, 0.01, 0.01) == V.DROP_BEYOND_REFERENCE
+    for beyond_p in (0.2, NAN, None):
+        assert finding(0.05, 0.01, beyond_p) == V.BRITTLE_CAUSE_UNKNOWN
+    assert finding(0.05, 0.2, 0.2) is None
     # An exact p can be the level itself, which it then reaches.
-    assert finding(tests, 0.05, 0.05, NAN) == V.BRITTLE_CAUSE_UNKNOWN
-    assert finding(tests, 0.05, 1.0, 0.05) == V.DROP_BEYOND_REFERENCE
+    assert finding(0.05, 0.05, NAN) == V.BRITTLE_CAUSE_UNKNOWN
+    assert finding(0.05, 1.0, 0.05) == V.DROP_BEYOND_REFERENCE
 
 
 def test_the_panel_is_corrected_by_holm():

@@ -46,7 +46,7 @@ def _present(work: Work, item: Item, arm: str, level: int) -> Presentation:
     own = work.own
     if arm == Arm.SCORE:
         prompt = direct_prompt(work.protocol, item, work.reading)
-        return Presentation(prompt, item.options, item.gold, _extras())
+        return Presentation(prompt, item.options, item.gold, {"asked": True, "shard": None, "pieces": ()})
     if arm == Arm.PUBLISHED:
         return _given(item, item_pieces(item))
     if arm == Arm.OPTIONS:
@@ -88,16 +88,12 @@ def _places(own: Orders) -> dict[tuple[str, str], tuple[int, tuple[Item, ...], i
 
 
 def _given(item: Item, pieces: tuple[str, ...], shard: int | None = None) -> Presentation:
-    text = "".join(pieces)
-    return Presentation(text, item.options, item.gold, _extras(shard=shard, pieces=pieces), pieces=pieces)
+    own = {"asked": True, "shard": shard, "pieces": pieces}
+    return Presentation("".join(pieces), item.options, item.gold, own, pieces=pieces)
 
 
 def _not_asked(item: Item, shard: int | None = None) -> Presentation:
-    return Presentation("", item.options, item.gold, _extras(asked=False, shard=shard), NOT_ASKED)
-
-
-def _extras(*, asked: bool = True, shard: int | None = None, pieces: tuple[str, ...] = ()) -> dict[str, object]:
-    return {"asked": asked, "shard": shard, "pieces": pieces}
+    return Presentation("", item.options, item.gold, {"asked": False, "shard": shard, "pieces": ()}, NOT_ASKED)
 
 
 SCHEMA = row_schema(

@@ -70,7 +70,7 @@ def page(verdict: RunVerdict, run_dir: Path) -> Page:
         verdict
     )
     memory = [ranked(cell, result, questions) for cell, result in both]
-    tables = {"items.csv": _items_csv(items), "indicators.csv": _indicators_csv(verdict)}
+    tables = {"items.csv": _items_csv(items)}
     if any(memory):
         tables["items_from_memory.csv"] = ranked_csv([row for rows in memory for row in rows])
     return Page(tables, drawn, lambda figures: render(verdict, run_facts(run_dir), figures, items, memory))
@@ -195,15 +195,6 @@ def _items_csv(items: list[PageItem]) -> str:
     return columns(
         items, "model", "set=set_name", "question_id", "score", *(f"bits_{name}=texts.{name}" for name in TEXT_SCORES),
         *(f"{name}=tokens.{name}" for name in TOKEN_SCORES), "first_token_share=first", "option_order_rank=option_rank",
-    )  # fmt: skip
-
-
-def _indicators_csv(verdict: RunVerdict) -> str:
-    return columns(
-        ({"r": r, "i": i, "why_not": i.why and sentence(i.why, TEXTS)}
-         for r in verdict.results for i in r.evidence.indicators),
-        "model=r.model", "benchmark=r.benchmark", "verdict=r.verdict", "indicator=i.name", "estimate=i.estimate",
-        "low=i.low", "high=i.high", "unit=i.unit", "p=i.pvalue", "p_adjusted=i.adjusted", "why_not",
     )  # fmt: skip
 
 

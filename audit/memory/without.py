@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from audit.errors import DataError
 from audit.memory.evidence import Evidence, likelihoods
@@ -15,7 +14,7 @@ from audit.statistics.set_difference import Sets
 from audit.statistics.unparsed import DECIDE_AT
 from audit.statistics.without_memory import FromMemory, Limits, WithoutMemory, from_memory, score_of, without_memory
 from audit.verdict.result import Gate, Reason, Status, because, failed, finite, sentence
-from audit.verdict.tables import columns, digits
+from audit.verdict.tables import columns
 
 
 @dataclass(frozen=True)
@@ -120,9 +119,5 @@ def ranked_csv(rows: list[Ranked]) -> str:
     """One line an answered item of the benchmark."""
     return columns(
         rows, "model", "question_id", "answered", "chance_without_memory=chance", "references_right=right",
-        "text_likelier_sd=text", "p=pvalue", "q=qvalue", "named", plain=_written,
+        "text_likelier_sd=text", "p=pvalue", "q=qvalue", "named",
     )  # fmt: skip
-
-
-def _written(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else digits(value) if isinstance(value, float) else value

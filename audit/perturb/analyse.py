@@ -35,12 +35,12 @@ def _result(case: Case[PerturbCell, Evidence | None, tuple[float | None, ...]]) 
     found_p, beyond_p, plain_p = case.panel
     decision = decide(evidence, gates, limits, found_p, beyond_p)
     hangs = plain = calibration = None
-    if evidence is not None:
+    if evidence is not None and found_p is not None:
         hangs = unparsed(cell, evidence, decision, limits, (found_p, beyond_p), case.rng)
         if hangs is not None:
             decision = replace(decision, reasons=(*decision.reasons, hangs.reason))
         if plain_p is not None and decision.verdict in FINDINGS:
-            plain = finding(evidence.tests, limits.alpha, found_p, plain_p)
+            plain = finding(limits.alpha, found_p, plain_p)
         control = evidence.tests.control
         run = {
             "n": evidence.drop.units,

@@ -22,21 +22,19 @@ _COMPARED = ("difference", "low", "high", "pvalue")
 FINDINGS = (V.DROP_BEYOND_REFERENCE, V.BRITTLE_CAUSE_UNKNOWN)
 
 
-def finding(tests: Tests, alpha: float, found_p: float | None = None, beyond_p: float | None = None) -> V | None:
-    """The finding that the tests alone support, or None. p-values: after correction over the panel."""
-    found = tests.found_p if found_p is None else found_p
-    beyond = tests.beyond_p if beyond_p is None else beyond_p
-    if beyond is not None and not np.isnan(beyond) and beyond <= alpha:
+def finding(alpha: float, found_p: float, beyond_p: float | None) -> V | None:
+    """The finding that these p-values support, or None. beyond_p: None where it was not tested; NaN finds nothing."""
+    if beyond_p is not None and beyond_p <= alpha:
         return V.DROP_BEYOND_REFERENCE
-    return V.BRITTLE_CAUSE_UNKNOWN if found <= alpha else None
+    return V.BRITTLE_CAUSE_UNKNOWN if found_p <= alpha else None
 
 
-def standing(tests: Tests, alpha: float, found_p: float | None = None, beyond_p: float | None = None) -> V | None:
+def standing(tests: Tests, alpha: float, found_p: float, beyond_p: float | None) -> V | None:
     """The finding that the tests support with unparsed answers imputed against it, too.
 
     The panel's correction scales a cell's p as parsed; the same factor is applied to the adverse one.
     """
-    found = finding(tests, alpha, found_p, beyond_p)
+    found = finding(alpha, found_p, beyond_p)
     if found is None or (held := tests.adverse) is None:
         return found
 
@@ -45,7 +43,7 @@ def standing(tests: Tests, alpha: float, found_p: float | None = None, beyond_p:
         return np.nan if adverse is None else adverse * factor
 
     own = corrected(held.found_p, tests.found_p, found_p)
-    left = finding(tests, alpha, own, corrected(held.beyond_p, tests.beyond_p, beyond_p))
+    left = finding(alpha, own, corrected(held.beyond_p, tests.beyond_p, beyond_p))
     return found if left and found == V.BRITTLE_CAUSE_UNKNOWN else left
 
 
@@ -57,7 +55,7 @@ def decide(
     beyond_p: float | None = None,
 ) -> Decision:
     """The first that applies: withheld, too few questions (underpowered), drop beyond reference, brittle (cause
-    unknown), no drop detected, underpowered.
+    unknown), no drop detected, underpowered. p-values: after correction over the panel; by default the evidence's own.
 
     A drop counts where the permutation test speaks for it, its 95 % interval excludes zero, and it is larger than
     broken variants could make. It is beyond reference where the references bracket the tested model and are not all of
@@ -78,7 +76,9 @@ def decide(
     if few:
         why = Reason(f"gate_{few[0].name}", few[0].numbers, few[0].detail)
         return Decision(V.UNDERPOWERED, (why, *_held_out(tests)), advice_of(few), "few_questions")
-    found = finding(tests, alpha, found_p, beyond_p)
+    found_p = tests.found_p if found_p is None else found_p
+    beyond_p = tests.beyond_p if beyond_p is None else beyond_p
+    found = finding(alpha, found_p, beyond_p)
     if not evidence.drop.drop.low > 0:
         found = None
     elif found != (left := standing(tests, alpha, found_p, beyond_p)):
@@ -99,15 +99,15 @@ def decide(
     return Decision(found, (*reasons, *_held_out(tests)), _to_tell(tests), doubt)
 
 
-def _not_found(evidence: Grounds, limits: PerturbThresholds, found_p: float | None) -> Decision:
+def _not_found(evidence: Grounds, limits: PerturbThresholds, found_p: float) -> Decision:
     """No drop counts: is one of the smallest effect that matters refuted?"""
     tests, alpha, equivalence = evidence.tests, limits.alpha, evidence.equivalence
-    p, doubt = tests.found_p if found_p is None else found_p, ""  # why a drop that seems to be there does not count
+    doubt = ""  # why a drop that seems to be there does not count
     if tests.exchange.pvalue <= alpha and tests.broken_p is not None and tests.broken_p > alpha:
         doubt = "broken_could_make"
-    elif p <= alpha:
+    elif found_p <= alpha:
         doubt = "includes_zero"
-    seen: Reasons = (because("not_counted", pvalue=p),)
+    seen: Reasons = (because("not_counted", pvalue=found_p),)
     if doubt:
         seen = (*_fallen(evidence, found_p), because(doubt, margin=tests.margin))
     alone = equivalence.p_no_larger <= alpha  # false for NaN
@@ -131,10 +131,10 @@ def _not_found(evidence: Grounds, limits: PerturbThresholds, found_p: float | No
     return Decision(verdict, (*reasons, *_held_out(tests)), tuple(advice), doubt)
 
 
-def _fallen(evidence: Grounds, found_p: float | None) -> Reasons:
+def _fallen(evidence: Grounds, found_p: float) -> Reasons:
     drop = attributes(evidence.drop.drop, "estimate", "low", "high")
     fallen = because("fallen", **drop, pvalue=evidence.tests.exchange.pvalue)
-    return (fallen,) if found_p is None else (fallen, because("corrected", pvalue=found_p))
+    return fallen, because("corrected", pvalue=found_p)
 
 
 def _beyond(tests: Tests) -> Reasons:
@@ -266,7 +266,7 @@ def unparsed(
     evidence: Evidence,
     decision: Decision,
     limits: PerturbThresholds,
-    pvalues: Sequence[float | None],
+    pvalues: tuple[float, float | None],
     rng: np.random.Generator,
 ) -> Unparsed | None:
     """Of one cell; None where all that was asked was parsed, of the references too. pvalues: (found, beyond) after the
@@ -274,7 +274,7 @@ def unparsed(
     if all(w.parsed for w in (cell.tested, *cell.references)):
         return None
     alpha, tests = limits.alpha, evidence.tests
-    of = finding(tests, alpha, *pvalues) if evidence.drop.drop.low > 0 else None
+    of = finding(alpha, *pvalues) if evidence.drop.drop.low > 0 else None
     if cleared := decision.verdict == V.NO_DROP_DETECTED:
         of = V.NO_DROP_DETECTED
     elif decision.verdict == V.UNDERPOWERED:

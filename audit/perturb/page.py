@@ -35,7 +35,7 @@ from audit.statistics.wording_drop import item_means
 from audit.variants.funnel import funnel_text
 from audit.variants.record import Library
 from audit.verdict.result import because, finite, sentence
-from audit.verdict.tables import columns, csv_text, digits
+from audit.verdict.tables import csv_text, digits
 
 ERRORS = {
     "clean_beyond": "A clean model is called a drop beyond reference (false positive)",
@@ -70,7 +70,7 @@ def page(verdict: RunVerdict, behind: Behind) -> Page:
     if bins:
         drawn["accuracy_by_distance"] = accuracy_by_distance(bins)
     drawn |= _reach(verdict)
-    tables = {"items.csv": items_csv(cells, results), "cells.csv": _cells_csv(verdict)}
+    tables = {"items.csv": items_csv(cells, results)}
     items = top_items(read.run_dir, cells, results)
     facts = run_facts(read.run_dir)
     library, control = behind.library, behind.control
@@ -164,16 +164,6 @@ def _hardest(cell: PerturbCell) -> list[tuple[str, int, float, float, int]]:
             if o > v:
                 rows.append((cell.question_ids[i], j + 1, o, v, int(both[:, i].sum())))
     return sorted(rows, key=lambda row: (row[3] - row[2], row[0], row[1]))[:HARDEST]
-
-
-def _cells_csv(verdict: RunVerdict) -> str:
-    both = zip(verdict.cells, verdict.results, strict=True)
-    return columns(
-        ({"n": c.n, "r": r, "d": r.evidence and r.evidence.drop} for c, r in both),
-        "model=r.model", "benchmark=r.benchmark", "verdict=r.verdict", "n", "original=d.original",
-        "variants=d.variants", "drop=d.drop.estimate", "drop_low=d.drop.low", "drop_high=d.drop.high",
-        "cs=d.cs.estimate", "largest=d.largest", "found_p=r.found_p", "beyond_p=r.beyond_p",
-    )  # fmt: skip
 
 
 BINS = 5  # of distance, with as many variants each

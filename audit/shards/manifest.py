@@ -165,11 +165,11 @@ def fingerprint(config: Mapping[str, Any], schema: RowSchema, **also: Any) -> st
 
 def deciding(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a configuration that decides rows: {dotted key: value}, without NOT_RESULTS and secrets."""
-    flat = _flatten(redact(plain(config)))
+    flat = flatten(redact(plain(config)))
     return {key: value for key, value in flat.items() if not any(fnmatchcase(key, skip) for skip in NOT_RESULTS)}
 
 
-def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:
+def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
     """Nested config -> {dotted key: value}; lists are values, but lists of mappings are entered by position."""
     if isinstance(value, list) and any(isinstance(item, dict) for item in value):
         value = {str(k): item for k, item in enumerate(value)}
@@ -177,7 +177,7 @@ def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:
         return {prefix: value}
     flat: dict[str, Any] = {}
     for key, item in value.items():
-        flat |= _flatten(item, f"{prefix}.{key}" if prefix else key)
+        flat |= flatten(item, f"{prefix}.{key}" if prefix else key)
     return flat
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from audit.audits import audit_of, part_of
 from audit.decision import Decision, decision_of
 from audit.errors import ConfigError
+from audit.json_types import attributes
 from audit.panel import SUITE, panel_runs
 from audit.perturb.evidence import clean_alarms
 from audit.perturb.report import perturb_cells, read_run, run_library
@@ -31,19 +32,13 @@ from audit.verdict.vocabulary import word_of
 
 Verdicts = Mapping[str, Mapping[str, Any]]  # by audit
 
-# The source's numbers, and the part of a suite that each stands in.
-_STANDS_IN = {
-    "contamination_threshold": "scoring_config", "significance_alpha": "scoring_config",
-    "max_allowed_contaminated_items_pct": "scoring_config", "review_required_above_cs": "governance",
-    "block_deployment_above_contaminated_pct": "governance",
-}  # fmt: skip
-
 
 def source_thresholds(suite: Suite) -> dict[str, float]:
     """The source's numbers by their names in the suite, as the benchmark's domain has them."""
-    own = domain_thresholds(suite)
-    found = {name: getattr(getattr(suite, part), name) for name, part in _STANDS_IN.items()}
-    return found | {name: value for name in found if (value := getattr(own, name, None)) is not None}
+    decides = ("review_required_above_cs", "block_deployment_above_contaminated_pct")
+    found = {**vars(suite.scoring_config), **attributes(suite.governance, *decides)}
+    own = vars(domain_thresholds(suite)).items()
+    return found | {name: value for name, value in own if name in found and value is not None}
 
 
 def rules_of(thresholds: Mapping[str, float]) -> tuple[Rule, Rule]:

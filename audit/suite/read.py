@@ -1,9 +1,8 @@
 """A suite's file, YAML or JSON, -> a `Suite`; or why it is refused, and what to write instead."""
 
 import json
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -38,9 +37,18 @@ def read_suite(name: str, changes: Sequence[str] = ()) -> Suite:
         if name not in known_suites():
             raise ConfigError(f"{unknown_name('suite', name, known_suites())} Or a file: my_suite.yaml, my_suite.json.")
         path = SUITES / f"{name}.yaml"
-    values = _load(path)
+    values: Any = _load(path)
     for change in changes:
-        _set(values, *_parsed(change))
+        key, found, value = change.partition("=")
+        if not found:
+            raise ConfigError(f"Expected key=value, such as dataset_config.sample_size=50; found {change!r}.")
+        try:
+            parsed: Any = OmegaConf.to_container(OmegaConf.create(f"value: {value}"))
+            changed = OmegaConf.create(values)
+            OmegaConf.update(changed, key, parsed["value"], merge=False)
+        except (YAMLError, OmegaConfBaseException) as error:
+            raise ConfigError(f"{change!r} cannot be read ({error}).") from error
+        values = OmegaConf.to_container(changed)
     return suite_of(values)
 
 
@@ -51,8 +59,10 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
     pin = values.get("model_config")
     if isinstance(pin, Mapping) and not re.match(VERSION, version := str(pin.get("model_version", ""))):
         raise ConfigError(_mutable(version, str(pin.get("model_id")), pin.get("endpoint") is not None))
-    if odd := [key for key, value in _leaves(values) if isinstance(value, float) and not math.isfinite(value)]:
-        raise ConfigError(f"{odd[0]} is no finite number.")
+    try:
+        json.dumps(values, allow_nan=False)
+    except (TypeError, ValueError) as odd:  # bytes, too, which YAML has
+        raise ConfigError(f"The suite holds what JSON has not, such as what is no finite number ({odd}).") from odd
     schema = json.loads(schema_text())
     schema["properties"]["audits"]["propertyNames"]["enum"] = every_audit()
     error = best_match(Draft202012Validator(schema).iter_errors(values))
@@ -104,15 +114,6 @@ def _mutable(version: str, model_id: str, endpoint: bool) -> str:
     )
 
 
-def _leaves(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted key, value) of everything that is no mapping."""
-    for key, one in value.items():
-        if isinstance(one, Mapping):
-            yield from _leaves(one, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", one
-
-
 def commit_of(version: str | None) -> str | None:
     """The version where it is a commit of the hub."""
     return version if version is not None and _COMMIT.fullmatch(version) else None
@@ -130,7 +131,7 @@ def _load(path: Path) -> dict[str, Any]:
         if path.suffix == ".json":
             values = json.loads(text, object_pairs_hook=_once)
         else:
-            values = OmegaConf.to_container(OmegaConf.create(text), resolve=False)
+            values = OmegaConf.to_container(OmegaConf.create(text))
     except (ValueError, RecursionError, YAMLError, OmegaConfBaseException) as error:
         raise ConfigError(f"{path} is neither a YAML nor a JSON suite ({error}).") from error
     if not isinstance(values, dict):
@@ -143,28 +144,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(set(names)) < len(names):
         raise ValueError(f"{max(names, key=names.count)!r} is given twice")
     return dict(pairs)
-
-
-def _parsed(change: str) -> tuple[list[str], Any]:
-    key, found, value = change.partition("=")
-    if not found:
-        raise ConfigError(f"Expected key=value, such as dataset_config.sample_size=50; found {change!r}.")
-    try:
-        parsed = OmegaConf.to_container(OmegaConf.create(f"value: {value}"), resolve=False)
-    except (YAMLError, OmegaConfBaseException) as error:
-        raise ConfigError(f"{change!r}: the value cannot be read ({error}).") from error
-    assert isinstance(parsed, dict)  # noqa: S101 - it has a value
-    return key.split("."), parsed["value"]
-
-
-def _set(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    *above, last = path
-    for name in above:
-        below = values.setdefault(name, {})
-        if not isinstance(below, dict):
-            raise ConfigError(f"{'.'.join(path)}: {name} holds a value, not fields.")
-        values = below
-    values[last] = value
 
 
 def _build(kind: Any, value: Any) -> Any:

@@ -26,7 +26,7 @@ from audit.registry import finish
 from audit.resolve import revision_of
 from audit.shards.complete import cell_rows, count_rows
 from audit.shards.files import write_file
-from audit.shards.manifest import MANIFEST, NOT_RESULTS, Manifest
+from audit.shards.manifest import MANIFEST, NOT_RESULTS, Manifest, flatten
 from audit.suite.commands import Step, check_version, key_of, model_name, windows_of
 from audit.suite.judge import judge_suite
 from audit.suite.schema import Suite
@@ -175,29 +175,17 @@ def _open(suite: Suite, plan: Sequence[Step], run_dir: Path, model: Mapping[str,
         return state
     try:
         before = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        done = dict(before.pop("finished"))
+    except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
         raise ConfigError(f"{path} cannot be read ({error}). Restore it, or choose another run_dir=.") from error
-    done = before.pop("finished", None) if isinstance(before, dict) else None
-    if before != now or not isinstance(done, dict):
+    if before != now:
+        old, new = flatten(before), flatten(now)
+        differ = sorted(key for key in {*old, *new} if old.get(key, "") != new.get(key, ""))
         raise ConfigError(
-            f"{run_dir} belongs to another suite, or to this one before it was changed: "
-            f"{', '.join(_differences(before, now) or ['finished'])}. Choose "
+            f"{run_dir} belongs to another suite, or to this one before it was changed: {', '.join(differ)}. Choose "
             f"another directory, such as run_dir={run_dir}_2, or go back to what it was started with."
         )
     return {**now, "finished": done}
-
-
-def _differences(before: Any, now: Any, prefix: str = "") -> list[str]:
-    """Dotted keys whose values differ."""
-    if before == now:
-        return []
-    if not isinstance(before, dict) or not isinstance(now, dict):
-        return [prefix or "all of it"]
-    return [
-        key
-        for name in sorted({*before, *now})
-        for key in _differences(before.get(name), now.get(name), f"{prefix}.{name}" if prefix else name)
-    ]
 
 
 def _deciding(words: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

@@ -27,6 +27,11 @@ def measured(c, seed=0):
     return run_tests(c, LIMITS, rng=np.random.default_rng(seed), n_draws=100)
 
 
+def ps(tests):
+    """p-values as they are without a panel."""
+    return tests.found_p, tests.beyond_p
+
+
 def lose(w: Wordings, answer: int, share: float, seed: int = 0) -> Wordings:
     """The same, and that share of each variant's answers, all of this kind, not read."""
     rng, variants = np.random.default_rng(seed), w.variants.copy()
@@ -49,7 +54,7 @@ def test_where_all_was_parsed_nothing_is_held(made):
     c = cell(n=600, memorised=0.4, **made)
     t, found = measured(c), result(c)
     assert t.adverse is None and t.left_out == () and against_drop(c, 3.0) is None and for_drop(c, 3.0) is None
-    assert standing(t, 0.05) == finding(t, 0.05) == found.decision.verdict == V.DROP_BEYOND_REFERENCE
+    assert standing(t, 0.05, *ps(t)) == finding(0.05, *ps(t)) == found.decision.verdict == V.DROP_BEYOND_REFERENCE
     assert found.unparsed is None and found.evidence.largest_worst is None
 
 
@@ -66,8 +71,8 @@ def test_a_finding_that_hangs_on_unparsed_answers_of_the_references_is_withheld(
     found = result(lost)
     t = found.evidence.tests
     assert not failed(found.gates) and t.left_out == ()
-    assert finding(t, 0.05) == V.DROP_BEYOND_REFERENCE and t.beyond_p < 0.05 < t.adverse.beyond_p
-    assert standing(t, 0.05) == V.BRITTLE_CAUSE_UNKNOWN
+    assert finding(0.05, *ps(t)) == V.DROP_BEYOND_REFERENCE and t.beyond_p < 0.05 < t.adverse.beyond_p
+    assert standing(t, 0.05, *ps(t)) == V.BRITTLE_CAUSE_UNKNOWN
     assert (found.decision.verdict, found.decision.doubt) == (V.WITHHELD, "unparsed_beyond")
     assert "mend_references" in codes(found.decision.what_to_do)
     assert found.unparsed.holds == V.DROP_BEYOND_REFERENCE and found.unparsed.tipping_point < 3
@@ -78,11 +83,10 @@ def test_a_finding_that_hangs_on_unparsed_answers_of_the_references_is_withheld(
 def test_right_answers_of_the_tested_model_that_are_unparsed_make_no_finding():
     """The same variants, a little memory, and 5 % of the tested model's answers to variants, all right, are missing."""
     c = harder(seed=30, memorised=0.03)
-    lost = replace(c, tested=lose(c.tested, 1, 0.05))
-    found = result(lost)
+    found = result(replace(c, tested=lose(c.tested, 1, 0.05)))
     t = found.evidence.tests
     assert not failed(found.gates)
-    assert finding(t, 0.05) == V.DROP_BEYOND_REFERENCE and t.adverse.found_p < 0.05 < t.adverse.beyond_p
+    assert finding(0.05, *ps(t)) == V.DROP_BEYOND_REFERENCE and t.adverse.found_p < 0.05 < t.adverse.beyond_p
     assert (found.decision.verdict, found.decision.doubt) == (V.WITHHELD, "unparsed_beyond")
 
 
@@ -107,11 +111,16 @@ def test_memory_that_outweighs_the_unparsed_answers_stays_a_finding_and_says_how
     assert found.evidence.tests.adverse.beyond_p <= beyond_at(c, float("inf")) <= 0.05
 
 
-def test_a_clearance_holds_up_to_its_tipping_point():
-    """Clean, and 5 % of the variants unparsed at random: cleared, and not whatever they were."""
-    base = cell(n=800, checked=3000, references=0, replicates=1, seed=3)
+def thinly_parsed(references):
+    """Clean, and 5 % of the variants unparsed at random."""
+    base = cell(n=800, checked=3000, references=references, replicates=1, seed=3)
     lost = np.random.default_rng(0).random(base.tested.variants.shape) < 0.05
-    c = with_answers(base, variants=np.where(lost, NAN, base.tested.variants))
+    return with_answers(base, variants=np.where(lost, NAN, base.tested.variants))
+
+
+def test_a_clearance_holds_up_to_its_tipping_point():
+    """It is cleared, and not whatever they were."""
+    c = thinly_parsed(0)
     found = result(c)
     assert found.decision.verdict == V.NO_DROP_DETECTED == found.unparsed.holds
     point = found.unparsed.tipping_point
@@ -124,9 +133,7 @@ def test_a_clearance_holds_up_to_its_tipping_point():
 
 def test_a_clearance_beside_references_says_up_to_where_both_halves_hold():
     """The half beside references is of the answers as parsed; the tipping point is of both, so it may lie below 3."""
-    base = cell(n=800, checked=3000, references=3, replicates=1, seed=3)
-    lost = np.random.default_rng(0).random(base.tested.variants.shape) < 0.05
-    c = with_answers(base, variants=np.where(lost, NAN, base.tested.variants))
+    c = thinly_parsed(3)
     found, alone = result(c), result(replace(c, references=()))
     assert found.decision.verdict == alone.decision.verdict == V.NO_DROP_DETECTED
     point = found.unparsed.tipping_point
@@ -134,20 +141,18 @@ def test_a_clearance_beside_references_says_up_to_where_both_halves_hold():
     assert beside_references(c, LIMITS, point) <= 0.05 < beside_references(c, LIMITS, alone.unparsed.tipping_point)
 
 
-def test_the_worlds_lose_the_answers_that_they_say():
-    design = PerturbDesign(3000, 3, 2)
-    for base, world, k, answer in (
-        ("harder", "harder_unread", 0, 1), ("harder", "harder_references_unread", 1, 0),
-        ("memorised_5", "memorised_5_unread", 0, 0),
-    ):  # fmt: skip
-        plain = simulate(design, WORLDS[base], np.random.default_rng(5))
-        spoilt = simulate(design, WORLDS[world], np.random.default_rng(5))
-        for j, (a, b) in enumerate(
-            zip((plain.tested, *plain.references), (spoilt.tested, *spoilt.references), strict=True)
-        ):
-            gone = np.isnan(b.variants)
-            assert gone.mean() == pytest.approx(0.04 if min(j, 1) == k else 0.0, abs=0.006)
-            assert np.all(a.variants[gone] == answer) and np.array_equal(a.variants[~gone], b.variants[~gone])
+@pytest.mark.parametrize(
+    ("base", "world", "loses", "answer"),
+    [("harder", "harder_unread", 0, 1), ("harder", "harder_references_unread", 1, 0),
+     ("memorised_5", "memorised_5_unread", 0, 0)],
+)  # fmt: skip
+def test_the_worlds_lose_the_answers_that_they_say(base, world, loses, answer):
+    drawn = (simulate(PerturbDesign(3000, 3, 2), WORLDS[one], np.random.default_rng(5)) for one in (base, world))
+    whole, spoilt = ([w.variants for w in (made.tested, *made.references)] for made in drawn)
+    for j, (a, b) in enumerate(zip(whole, spoilt, strict=True)):
+        gone = np.isnan(b)
+        assert gone.mean() == pytest.approx(0.04 if min(j, 1) == loses else 0.0, abs=0.006)
+        assert np.all(a[gone] == answer) and np.array_equal(a[~gone], b[~gone])
 
 
 def test_a_reference_of_which_too_little_can_be_read_is_left_out_and_named():
@@ -215,8 +220,8 @@ def test_fresh_items_whose_wrong_answers_are_unread_make_no_finding():
     assert t.reference_p < 0.05 < t.control.pvalue
     fresh = lose(c.control.tested, 0, 0.045)
     t = measured(replace(c, control=with_answers(c.control, fresh.original, fresh.variants)))
-    assert t.control.asked and finding(t, 0.05) == V.DROP_BEYOND_REFERENCE
-    assert t.adverse.beyond_p > 0.05 and standing(t, 0.05) == V.BRITTLE_CAUSE_UNKNOWN
+    assert t.control.asked and finding(0.05, *ps(t)) == V.DROP_BEYOND_REFERENCE
+    assert t.adverse.beyond_p > 0.05 and standing(t, 0.05, *ps(t)) == V.BRITTLE_CAUSE_UNKNOWN
 
 
 def test_the_panel_corrects_both_findings_in_the_adverse_reading():
@@ -228,6 +233,10 @@ def test_the_panel_corrects_both_findings_in_the_adverse_reading():
     factor = 0.04 / p[1]  # as read .04 after correction, .08 in the adverse reading
     assert decide(found, (), LIMITS, p[0], 0.04).verdict == V.WITHHELD and factor > 1
     assert decide(found, (), LIMITS, p[0], 0.2).verdict == V.BRITTLE_CAUSE_UNKNOWN  # no more than that is found as read
+    exchange = replace(tests.exchange, pvalue=0.004)
+    tests = replace(tests, exchange=exchange, broken_p=0.002, bracket=None, adverse=Adverse(0.01, None))
+    for p, verdict in ((0.004, V.BRITTLE_CAUSE_UNKNOWN), (0.048, V.WITHHELD)):  # twelve cells: the other p is .12
+        assert decide(replace(found, tests=tests), (), LIMITS, p).verdict == verdict
 
 
 def test_a_reference_that_is_the_tested_model_under_another_name_is_left_out():

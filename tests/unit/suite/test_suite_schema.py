@@ -266,26 +266,20 @@ def test_the_plan_counts_every_audit_and_starts_nothing(
         "sweep": ["r=1"], "perturb": [], "memory": ["n=all", "orders=1"], "validity": ["benchmark=contrast", "n=6"],
     }  # fmt: skip
     Path("s.json").write_text(json.dumps(small(audits=audits)))
-    assert main(["s.json", "plan=true", "cost.gpu_hour=2.5"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    calls = {line.split()[0]: line.split() for line in lines if line.startswith((*audits, "all "))}
+
+    def planned(*words: str) -> dict[str, list[str]]:
+        """By audit its line: audit, model, benchmark, calls, tokens (two), hours, GPU-hours, cost, currency."""
+        assert main([*words, "plan=true", "cost.gpu_hour=250"]) == 0
+        lines = capsys.readouterr().out.replace(",", "").splitlines()
+        return {line.split()[0]: line.split() for line in lines[2:7]}
+
+    rows = planned("s.json")
     # sweep: 20 questions, direct + 3 forward_full + 2 noisy_rewrite = 6 answers and 5 router messages each
-    assert calls["sweep"][3] == "220" and calls["sweep"][-1] == "USD" and calls["perturb"][3] == "100"
-    each = [int(calls[name][3].replace(",", "")) for name in audits]
-    assert int(calls["all"][1].replace(",", "")) == sum(each)
-    assert calls["validity"][2] == "contrast" and [path.name for path in tmp_path.iterdir()] == ["s.json"]
-
-
-def test_the_shipped_demo_is_planned_in_gpu_hours_and_money(
-    capsys: pytest.CaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    pace = "+cost.throughput.smollm2_135m={prompt: 1000, generated: 100}"
-    assert main(["demo", "plan=true", "cost.gpu_hour=250", pace]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1].split()[-3:] == ["hours", "GPU-hours", "cost"]
-    rows = {line.split()[0]: line.split() for line in lines[2:7]}
-    prompt, generated = (int(rows["sweep"][k].replace(",", "")) for k in (4, 5))
+    assert rows["sweep"][3] == "220" and rows["sweep"][-1] == "USD" and rows["perturb"][3] == "100"
+    assert int(rows["all"][1]) == sum(int(rows[name][3]) for name in audits)
+    assert rows["validity"][2] == "contrast" and [path.name for path in tmp_path.iterdir()] == ["s.json"]
+    rows = planned("demo", "+cost.throughput.smollm2_135m={prompt: 1000, generated: 100}")
+    prompt, generated = map(int, rows["sweep"][4:6])
     hours = (prompt / 1000 + generated / 100) / 3600  # one GPU, so as many GPU-hours
     assert rows["sweep"][6:] == [f"{hours:.2g}", f"{hours:.2g}", f"{250 * hours:.2f}", "USD"]
-    assert float(rows["all"][-2]) == pytest.approx(sum(float(rows[a][-2]) for a in list(rows)[:4]), abs=0.03)
+    assert float(rows["all"][-2]) == pytest.approx(sum(float(rows[name][-2]) for name in audits), abs=0.03)

@@ -236,8 +236,7 @@ def router_loss_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) 
 
 
 def _gain_p(treated: FloatArray, baseline: FloatArray) -> float:
-    improve, degrade = int(np.sum(treated > baseline)), int(np.sum(treated < baseline))  # NaN compares as False
-    return float(mcnemar_exact(improve, degrade).pvalue)
+    return float(mcnemar_exact(np.sum(treated > baseline), np.sum(treated < baseline)))  # NaN compares as False
 
 
 def _own(name: str, test: Test, bench: Bench, alpha: float) -> Finding:

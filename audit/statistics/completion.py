@@ -45,20 +45,16 @@ class Auc:
     pvalue: float
 
 
-def text_scores(logprobs: ArrayLike, z: ArrayLike, share: float = SHARE) -> TextScores:
+def text_scores(logprobs: ArrayLike, z: ArrayLike) -> TextScores:
     """Scores of a text of T tokens. logprobs: (T,) nats; z: (T,) standardised. All NaN for a text without tokens.
 
-    >>> text_scores([-1.0, -3.0], [0.0, -2.0], share=0.5)
+    >>> text_scores([-1.0, -3.0], [0.0, -2.0])
     TextScores(mean=-2.0, min_k=-3.0, min_k_plus_plus=-2.0)
     """
-    if not 0 < share <= 1:
-        raise DataError(f"The share of least likely tokens is {share}; expected above 0 and up to 1, such as 0.2.")
     p, s = np.asarray(logprobs, dtype=float), np.asarray(z, dtype=float)
-    if p.shape != s.shape or p.ndim != 1:
-        raise DataError(f"A text has one logprob and one z a token; found shapes {p.shape} and {s.shape}.")
     if not p.size:
         return TextScores(float("nan"), float("nan"), float("nan"))
-    k = max(1, int(share * p.size))
+    k = max(1, int(SHARE * p.size))
     return TextScores(float(p.mean()), float(np.sort(p)[:k].mean()), float(np.sort(s)[:k].mean()))
 
 

@@ -9,7 +9,7 @@ A small p says that the original wording is easier than the others. Memory of it
 harder, or broken, for every model: see `audit.statistics.references`.
 """
 
-from collections.abc import Callable
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
@@ -178,20 +178,8 @@ def affected_items(original: FloatArray, variants: FloatArray, confidence: float
     wrong, taken = chance[~is_right], np.sort(chance[is_right])  # the first m of `taken` are the worst case for m
     alpha = 1 - confidence
 
-    def refuted(m: int) -> bool:
-        return tail(np.concatenate([wrong, taken[m:]]), float(taken.size - m)) <= alpha
+    def allowed(m: int) -> bool:
+        return tail(np.concatenate([wrong, taken[m:]]), float(taken.size - m)) > alpha
 
-    lower = _first_false(refuted, taken.size)
+    lower = bisect_left(range(taken.size), True, key=allowed)
     return AffectedItems(lower, confidence, float(taken.size - chance.sum()), int(compared.sum()))
-
-
-def _first_false(holds: Callable[[int], bool], end: int) -> int:
-    """Smallest m in 0..end where `holds` is false (it is true before and false after); end where it never is."""
-    low, high = 0, end
-    while low < high:
-        middle = (low + high) // 2
-        if holds(middle):
-            low = middle + 1
-        else:
-            high = middle
-    return low

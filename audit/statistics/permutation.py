@@ -139,7 +139,7 @@ def paired_test(
     Exact McNemar for single runs of independent items; an exchange of runs within items (clusters) otherwise.
     """
     if len(a) == len(b) == 1 and np.unique(cluster).size == a.shape[1]:
-        return float(mcnemar_exact(int(np.sum(a > b)), int(np.sum(a < b))).pvalue)
+        return float(mcnemar_exact(np.sum(a > b), np.sum(a < b)))
     return max_statistic_exchange(a[:, None], b[:, None], cluster, n_permutations=n_permutations, rng=rng).pvalue
 
 

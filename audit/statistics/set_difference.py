@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from audit.errors import DataError
 from audit.statistics.drawing import cluster_df, influence
 from audit.statistics.paired import FloatArray, IntArray
-from audit.statistics.references import LEVEL, Scale, accuracies, drop_and_height, logit_drop, times
+from audit.statistics.references import LEVEL, Scale, answered, logit_drop, times
 from audit.statistics.wording_drop import Estimate, Tested, item_means, t_test
 
 Sets = tuple[ArrayLike, ArrayLike]  # values (n,) of the published items and (m,) of the held-out ones
@@ -215,8 +215,8 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
     Raises DataError for a set with fewer than two clusters answered under both wordings, and (scale="share") for fresh
     items on which the model is not above chance.
     """
-    benchmark, fresh = _answered(benchmark), _answered(fresh)
-    (own, above), (other, height) = drop_and_height(*benchmark), drop_and_height(*fresh)
+    ours, theirs = answered(*_kept(benchmark)), answered(*_kept(fresh))
+    own, other = ours.drop, theirs.drop
     cut, more, dfs = own.influence.size, other.influence.size, (own.df, other.df)
 
     def here(e: Estimate) -> Estimate:
@@ -227,14 +227,13 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
 
     own, other = here(own), there(other)
     if scale == "share":
-        if height.value <= 0:
+        if theirs.height.value <= 0:
             raise DataError(
                 "The model is not above chance on the held-out items: no share of its accuracy can be lost."
             )
-        other = times(other, there(height), here(above))
+        other = times(other, there(theirs.height), here(ours.height))
     elif scale == "logit":
-        before, after = (there(e) for e in accuracies(*fresh))
-        other = logit_drop(before, after, here(accuracies(*benchmark)[1]), fresh[2].size)
+        other = logit_drop(there(theirs.original), there(theirs.variants), here(ours.variants), theirs.n)
     difference = own.plus(other, -1.0)
     variance, df = welch(difference.influence, cut, dfs)
     return BeyondFresh(
@@ -242,7 +241,7 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
     )  # fmt: skip
 
 
-def _answered(asked: Asked) -> Asked:
+def _kept(asked: Asked) -> Asked:
     """One set, the items that were answered under both wordings alone."""
     original, variants, chance, cluster = asked
     there = ~np.isnan(item_means(original, variants)[0])

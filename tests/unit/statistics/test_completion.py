@@ -63,10 +63,6 @@ def test_the_interval_holds_where_passages_share_a_likelihood(sizes, passages):
 
 
 def test_what_cannot_be_scored_is_refused():
-    with pytest.raises(DataError, match="share"):
-        text_scores([-1.0], [0.0], share=0.0)
-    with pytest.raises(DataError, match="one logprob and one z"):
-        text_scores([-1.0, -2.0], [0.0])
     with pytest.raises(DataError, match="two items"):
         membership_auc([1.0, np.nan], [1.0, 2.0])
 

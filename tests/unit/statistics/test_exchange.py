@@ -27,7 +27,7 @@ def test_one_variant_is_the_exact_mcnemar_test():
     rng = np.random.default_rng(3)
     for n in (5, 40, 300):
         o, v, _ = answers(n, 1, rng)
-        expected = mcnemar_exact(int(np.sum(o > v[0])), int(np.sum(o < v[0]))).pvalue
+        expected = mcnemar_exact(np.sum(o > v[0]), np.sum(o < v[0]))
         assert exchange_test(o, v, rng=rng).pvalue == pytest.approx(expected, rel=1e-10)
 
 
@@ -194,13 +194,6 @@ def test_it_keeps_its_level_where_the_published_order_is_one_of_many():
     draws = rng(2)
     skewed = [order_test(draws.exponential(size=(15, 5)) * 10, rng=draws, n_resamples=99).pvalue for _ in range(400)]
     assert np.mean(np.array(skewed) <= 0.05) == pytest.approx(0.05, abs=0.025)
-
-
-def test_it_sees_an_order_that_is_likelier_by_half_a_spread():
-    x = rng(3).normal(size=(100, 11))
-    x[:, 0] += 0.5
-    assert order_test(x, rng=rng()).pvalue <= 0.001
-    assert order_test(-x, rng=rng()).pvalue > 0.99  # less likely is not memory
 
 
 def test_units_that_tell_nothing_do_not_count():

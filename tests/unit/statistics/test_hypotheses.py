@@ -36,12 +36,7 @@ def test_slope_is_least_squares():
     result = sensitivity_slope(sweep, rng=rng())
     assert result.estimate == pytest.approx(expected)
     assert result.low < expected < result.high
-
-
-def test_slope_interval_has_the_paired_standard_error():
-    sweep = simulated()
     per_item = slope_weights(sweep.routers) @ sweep.noisy  # the slope is the mean of the items' own slopes
-    result = sensitivity_slope(sweep, rng=rng())
     assert result.se == pytest.approx(per_item.std() / np.sqrt(sweep.n), rel=0.03)
 
 
@@ -79,14 +74,6 @@ def test_h2_agrees_with_statsmodels_hotelling():
     expected = hotelling((gains[1:] - gains[0]).T)
     result = h2_heterogeneity(sweeps)
     assert result.pvalue == pytest.approx(expected.pvalue)
-
-
-def test_h2_does_not_depend_on_the_order_of_models_or_items():
-    sweeps = [simulated(m, seed=k, effect=0.05 * k) for k, m in enumerate("abc")]
-    order = rng(4).permutation(200)
-    s = sweeps[1]
-    moved = sweep_with(s.clean[order], s.noisy[:, order], model="b", ids=[s.question_ids[i] for i in order])
-    assert h2_heterogeneity([sweeps[2], moved, sweeps[0]]).pvalue == pytest.approx(h2_heterogeneity(sweeps).pvalue)
 
 
 def test_h2_clusters_of_repeated_items_count_once():
@@ -135,17 +122,12 @@ def test_h3_by_hand_and_by_every_permutation():
     assert result.reason.numbers["p_degrade"] == 1.0  # nothing was right when clean: no item can degrade
     assert result.pvalue == 1.0
     # OLS slope of the improve counts 2, 5, 9 on r: (9 - 2) / 2.
-    assert result.reason.numbers["up"] == pytest.approx(3.5)
-
-
-def test_h3_slopes_are_those_of_the_transition_counts():
-    s = simulated(step=0.02, seed=5)
-    result = h3_direction([s], rng=rng())
-    improve = ((1 - s.clean) * s.noisy).sum(axis=1)
-    degrade = (s.clean * (1 - s.noisy)).sum(axis=1)
-    assert result.reason.numbers["up"] == pytest.approx(stats.linregress(s.routers, improve).slope)
-    assert result.reason.numbers["down"] == pytest.approx(stats.linregress(s.routers, degrade).slope)
-    assert result.effect == pytest.approx(stats.linregress(s.routers, improve - degrade).slope)
+    assert (result.reason.numbers["up"], result.reason.numbers["down"]) == pytest.approx((3.5, 0))
+    assert result.effect == pytest.approx(3.5)
+    # With the other ten right when clean, and right less often: counts 1, 4, 5 degrade, a slope of 2.
+    more = np.array([[1] * 9 + [0], [1] * 6 + [0] * 4, [1] * 5 + [0] * 5], float)
+    both = h3_direction([sweep_with([0] * 10 + [1] * 10, np.hstack([noisy, more]))], rng=rng(), n_permutations=10)
+    assert (both.reason.numbers["down"], both.effect) == pytest.approx((2, 1.5))
 
 
 def test_h3_counts_the_items_of_every_block():

@@ -47,8 +47,8 @@ def test_one_setting_is_the_exact_mcnemar_test():
     clean, noisy = outcomes(n=200, r=1, effect=0.08)
     b, c = int(((noisy[0] - clean) > 0).sum()), int(((noisy[0] - clean) < 0).sum())
     ours = flipped(clean, noisy, n_permutations=40_000, rng=rng())
-    assert ours.pvalue == pytest.approx(mcnemar_exact(b, c).pvalue, abs=0.01)
-    assert ours.statistic[0] == pytest.approx(mcnemar_exact(b, c).statistic)
+    assert ours.pvalue == pytest.approx(mcnemar_exact(b, c), abs=0.01)
+    assert ours.statistic[0] == pytest.approx((b - c) / np.sqrt(b + c))
 
 
 def test_a_two_sided_p_of_sign_flips_is_twice_the_smaller_tail():
@@ -57,20 +57,6 @@ def test_a_two_sided_p_of_sign_flips_is_twice_the_smaller_tail():
     both = sign_flip_pvalue(noisy[0] - clean, two_sided=True, rng=rng())
     assert up.statistic == -down.statistic and down.pvalue > 1 - up.pvalue
     assert both == pytest.approx(2 * up.pvalue, abs=0.015)
-
-
-def test_adjusted_p_lie_between_single_p_and_bonferroni():
-    clean, noisy = outcomes(n=300, r=6, effect=0.03)
-    result = flipped(clean, noisy, rng=rng())
-    assert np.all(result.adjusted >= result.pvalues)
-    assert np.all(result.adjusted <= np.minimum(1, 6 * result.pvalues) + 0.01)
-    assert result.pvalue == result.adjusted.min()
-
-
-def test_no_difference_anywhere_is_p_one():
-    clean, _ = outcomes()
-    result = flipped(clean, np.stack([clean, clean]), rng=rng())
-    assert result.pvalue == 1.0 and result.adjusted.tolist() == [1.0, 1.0]
 
 
 def replicated(generator, n, r, k, kind):
@@ -176,28 +162,6 @@ def test_agrees_with_every_relabelling_of_a_small_sample(m, k, seed):
     ours = max_statistic_exchange(noisy[:, None], base[:, None], n_permutations=40_000, rng=rng())
     assert ours.pvalue == pytest.approx(exact_exchange(noisy, base), abs=0.01)
     assert ours.pvalue == pytest.approx(ours.pvalues[0])
-
-
-def test_more_replicates_find_more():
-    generator, found = rng(51), {1: 0, 5: 0}
-    for _ in range(150):
-        p = generator.beta(1, 1, size=100)
-        noisy = (generator.random((1, 3, 100)) < np.clip(p + 0.12, 0, 1)).astype(float)
-        base = (generator.random((5, 1, 100)) < p).astype(float)
-        for k in found:
-            found[k] += max_statistic_exchange(noisy, base[:k], n_permutations=299, rng=generator).pvalue <= 0.05
-    assert found[5] > found[1] + 10, found
-
-
-def test_swapping_the_arms_flips_the_sign_and_order_changes_nothing():
-    noisy, base = replicated(rng(3), 80, 1, 3, "mixed")
-    up = max_statistic_exchange(noisy, base, rng=rng())
-    assert max_statistic_exchange(base, noisy, rng=rng()).statistic == pytest.approx(-up.statistic)
-    order = rng(8).permutation(80)
-    again = max_statistic_exchange(noisy[:, :, order], base[:, :, order], rng=rng())
-    assert again.pvalue == up.pvalue
-    swapped = max_statistic_exchange(noisy, base[::-1], rng=rng())
-    assert swapped.pvalue == up.pvalue
 
 
 @pytest.mark.parametrize("k", [1, 3])  # signs that flip, and runs that change places

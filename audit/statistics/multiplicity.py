@@ -19,12 +19,9 @@ def holm(pvalues: ArrayLike) -> FloatArray:
     """
     p, tested = _checked(pvalues)
     order = np.argsort(p[tested], kind="stable")
-    m = order.size
-    stepped = np.minimum(1.0, np.maximum.accumulate(p[tested][order] * (m - np.arange(m)))) if m else p[tested]
-    back = np.empty(m)
-    back[order] = stepped
+    stepped = np.minimum(1.0, np.maximum.accumulate(p[tested][order] * np.arange(order.size, 0, -1)))
     out = p.copy()
-    out[tested] = back
+    out[tested] = stepped[np.argsort(order)]
     return out
 
 

@@ -31,15 +31,6 @@ def test_r_s_worked_example():
     assert found.delta == pytest.approx(-2.35 * np.log(found.odds_ratio))
 
 
-def test_statsmodels_agrees():
-    statsmodels = pytest.importorskip("statsmodels.stats.contingency_tables")
-    tables = [np.array(counts).reshape(2, 2) for counts in BERKELEY]
-    expected = statsmodels.StratifiedTable(tables)
-    found = mantel_haenszel(*berkeley())
-    assert (found.low, found.high) == pytest.approx(expected.oddsratio_pooled_confint())
-    assert found.chi_square == pytest.approx(expected.test_null_odds(correction=True).statistic)
-
-
 def test_rows_that_stand_there_twice_count_once():
     right, focal, stratum = berkeley()
     once = mantel_haenszel(right, focal, stratum)

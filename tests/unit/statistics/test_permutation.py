@@ -7,7 +7,6 @@ from scipy import stats
 
 from audit.errors import DataError
 from audit.statistics.drawing import choice_totals
-from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.permutation import enough_permutations, max_statistic_exchange, sign_flip_pvalue
 
 
@@ -41,14 +40,6 @@ def test_agrees_with_every_permutation_of_a_small_sample(seed):
     assert ours.pvalue == pytest.approx(family, abs=0.01)
     assert np.allclose(ours.pvalues, single, atol=0.01)
     assert np.allclose(ours.adjusted, stepped, atol=0.01)
-
-
-def test_one_setting_is_the_exact_mcnemar_test():
-    clean, noisy = outcomes(n=200, r=1, effect=0.08)
-    b, c = int(((noisy[0] - clean) > 0).sum()), int(((noisy[0] - clean) < 0).sum())
-    ours = flipped(clean, noisy, n_permutations=40_000, rng=rng())
-    assert ours.pvalue == pytest.approx(mcnemar_exact(b, c), abs=0.01)
-    assert ours.statistic[0] == pytest.approx((b - c) / np.sqrt(b + c))
 
 
 def test_a_two_sided_p_of_sign_flips_is_twice_the_smaller_tail():

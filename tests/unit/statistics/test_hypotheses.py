@@ -2,6 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
+from bootstrap_intervals import rng
 from outcome_tables import cell_of, sweep_with
 from scipy import stats
 from statsmodels.stats.multivariate import test_mvmean as hotelling
@@ -13,10 +14,6 @@ from audit.statistics.paired import State
 from audit.statistics.permutation import max_statistic_exchange
 from audit.statistics.values import settings_values
 from audit.sweep.paper import h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope, slope_weights
-
-
-def rng(seed=1):
-    return np.random.default_rng(seed)
 
 
 def simulated(model="m", n=200, r=9, seed=0, step=0.0, effect=0.0):

@@ -21,10 +21,9 @@ def model(theta, rng, harder=0.0, memorised=0.0):
     return o[None].astype(float), (rng.random((3, theta.size)) < shift(theta, -harder, 0.7)).astype(float)
 
 
-def world(rng, references, harder=0.05, memorised=0.0, uneven=0.0):
+def world(rng, references, harder=0.05):
     theta = draw_difficulties(N_ITEMS, 0.7, 0.2, rng)
-    cost = [harder + uneven * rng.standard_normal() for _ in range(references + 1)]
-    return model(theta, rng, cost[0], memorised), [model(theta, rng, c) for c in cost[1:]]
+    return model(theta, rng, harder), [model(theta, rng, harder) for _ in range(references)]
 
 
 def test_one_reference_is_a_t_test_of_the_differences_of_each_item():
@@ -56,6 +55,7 @@ def test_the_spread_of_references_is_added():
     # Of equal drops, on other items each, the items explain more than there is: nothing is left for the models.
     alike = difference_in_differences(dropping(80), [dropping(20, 20 * k) for k in range(3)], CHANCE, ITEMS)
     assert alike.drops == pytest.approx((0.05,) * 3) and alike.tau == 0 and alike.se > 0
+    assert alike.df == 2  # with t of hundreds of degrees of freedom 9 % of clean models were accused by such references
 
 
 def test_a_share_of_what_can_be_lost():
@@ -118,16 +118,6 @@ def test_with_one_reference_models_differ_by_the_prior():
     # root mean square of a half-normal tau is its scale, and it counts 1 + 1/R = 2 times
     assert prior.se == pytest.approx(np.sqrt(plain.se**2 + 2 * 0.03**2), rel=0.01)
     assert prior.difference == plain.difference and prior.plain.se == plain.se
-
-
-def test_three_references_that_lie_together_by_chance_convict_nobody():
-    """Models differ by two points in what rewording costs them; with t of hundreds of degrees of freedom 9 % of clean
-    models were accused here. The sampling error of this rate is 1.1."""
-    rng, trials = np.random.default_rng(3), 400
-    rejected = [
-        difference_in_differences(*world(rng, 3, uneven=0.02), CHANCE, ITEMS).pvalue <= 0.05 for _ in range(trials)
-    ]
-    assert np.mean(rejected) <= 0.05 + 1.6 * np.sqrt(0.05 * 0.95 / trials)
 
 
 @pytest.mark.parametrize("scale", ["points", "share", "logit"])

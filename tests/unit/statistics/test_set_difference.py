@@ -44,20 +44,6 @@ def test_how_much_models_differ_is_known_from_the_references_alone():
     assert close.tau == 0 and close.df == 2
 
 
-def test_models_that_suit_the_sets_differently_are_not_accused_at_the_small_levels_that_holm_asks_for():
-    r = rng(8)
-    shared = r.normal(size=100), r.normal(size=100)
-
-    def one() -> float:
-        models = [(a + s + 0.3 * r.normal(size=100), b + 0.3 * r.normal(size=100))
-                  for s in 0.1 * r.normal(size=4) for a, b in (shared,)]  # fmt: skip
-        return set_difference(models[0], models[1:]).pvalue
-
-    p = np.array([one() for _ in range(600)])
-    for level in (0.05, 0.01):
-        assert np.mean(p <= level) <= level + 2.5 * np.sqrt(level * (1 - level) / p.size), level
-
-
 def test_items_of_one_cluster_count_once():
     r = rng(3)
     once = r.normal(size=40), r.normal(size=30)

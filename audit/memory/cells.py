@@ -159,9 +159,8 @@ def _take_published(rows: _Rows, row: dict[str, Any]) -> None:
     id_, pieces, totals = intern(row["question_id"]), row["pieces"], row["option_logprobs"]
     for name, value in likelihoods_a_byte(pieces, totals, row["options"], row["gold"]).items():
         rows.texts[name][id_] = value
-    scores = text_scores(row["token_logprobs"], row["token_z"])
-    for name in TOKEN_SCORES:
-        rows.tokens[name][id_] = getattr(scores, name)
+    for name, value in text_scores(row["token_logprobs"], row["token_z"]).items():
+        rows.tokens[name][id_] = value
     rows.ranks[id_] = float(np.mean(np.asarray(row["token_ranks"]) == 1))
     if len(pieces) > OPTIONS:
         rows.options[id_, 0] = sum(t for t in totals[OPTIONS:] if t is not None)

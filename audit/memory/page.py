@@ -23,8 +23,9 @@ from audit.report import canvas
 from audit.report.build import Page, run_facts
 from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
 from audit.shards.questions import QuestionFile
+from audit.statistics.chance import Limits
 from audit.statistics.paired import FloatArray
-from audit.statistics.without_memory import FDR, Limits
+from audit.statistics.without_memory import FDR
 from audit.verdict.result import because, finite, sentence
 from audit.verdict.tables import columns
 

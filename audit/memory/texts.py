@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from audit.memory.evidence import Name
-from audit.statistics.without_memory import Limits
+from audit.statistics.chance import Limits
 from audit.verdict.result import Reason, Texts, interval, listed, percent, points, pvalue, scaled, sentence
 
 

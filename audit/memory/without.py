@@ -10,9 +10,10 @@ from audit.memory.texts import TEXTS
 from audit.memory.vocabulary import MemoryResult
 from audit.records import Item
 from audit.statistics.between_models import one_family
+from audit.statistics.chance import Limits
 from audit.statistics.set_difference import Sets
 from audit.statistics.unparsed import DECIDE_AT
-from audit.statistics.without_memory import FromMemory, Limits, WithoutMemory, from_memory, score_of, without_memory
+from audit.statistics.without_memory import FromMemory, WithoutMemory, from_memory, score_of, without_memory
 from audit.verdict.result import Gate, Reason, Status, because, failed, finite, sentence
 from audit.verdict.tables import columns
 

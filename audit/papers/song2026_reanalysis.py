@@ -12,7 +12,7 @@ import numpy as np
 from audit.papers.song2026 import ALPHA
 from audit.statistics.chance import CHANCE_STANDARD_ERRORS, ChanceResult, chance_check
 from audit.statistics.mcnemar import mcnemar_exact
-from audit.statistics.multiplicity import benjamini_hochberg, holm
+from audit.statistics.multiplicity import false_discovery, holm
 from audit.statistics.power import minimum_detectable_gain
 from audit.sweep.paper import ModelSummary, RouterSummary, SettingRow, model_summary, router_summary
 
@@ -142,10 +142,10 @@ def reanalyse(
     so the sentence is given for OTHER_CHANCE too. printed: the summaries by model (Table 1) and router count (Table 3).
     """
     n = rows[0].n
-    p = np.asarray(mcnemar_exact([int(r.improve) for r in rows], [int(r.degrade) for r in rows]).pvalue)
+    p = mcnemar_exact([r.improve for r in rows], [r.degrade for r in rows])
     tests = tuple(
         SettingTest(row, float(a), float(b), float(c))
-        for row, a, b, c in zip(rows, p, holm(p), benjamini_hochberg(p), strict=True)
+        for row, a, b, c in zip(rows, p, holm(p), false_discovery(p), strict=True)
     )
     models, routers = model_summary(rows), router_summary(rows)
     mismatches: list[Mismatch] = []

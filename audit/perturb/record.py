@@ -21,7 +21,7 @@ from audit.shards.keys import RequestCounts
 from audit.statistics.between_models import repeats
 from audit.statistics.chance import upper_limit
 from audit.statistics.exchange import AffectedItems, affected_items, item_pvalues
-from audit.statistics.multiplicity import benjamini_hochberg, benjamini_yekutieli
+from audit.statistics.multiplicity import false_discovery
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.unparsed import imputed, predict_right
 from audit.statistics.wording_drop import item_means, mean_of
@@ -267,7 +267,7 @@ def item_level(cell: PerturbCell, alpha: float = 0.05) -> ItemLevel:
     """Rank, flag and count the items of a cell."""
     p = item_pvalues(*cell.tested.pair)
     clustered = cell.clustered
-    adjusted = benjamini_yekutieli(p) if clustered else benjamini_hochberg(p)
+    adjusted = false_discovery(p, any_dependence=clustered)
     drop, *gaps = (np.subtract(*item_means(*w.pair)) for w in (cell.tested, *cell.references))
     # an item that no reference answered has no reference drop: it is ranked by its own
     stacked = np.stack(gaps) if gaps else np.full((1, cell.n), np.nan)

@@ -25,6 +25,7 @@ from audit.statistics.multiplicity import holm
 from audit.statistics.order_test import order_test
 from audit.statistics.paired import FloatArray
 from audit.statistics.set_difference import Sets, set_difference
+from audit.statistics.values import average
 from audit.sweep.design import Arm
 
 N_SPLITS = 1000  # random splits of the half that was never shown
@@ -168,8 +169,7 @@ def _own_tests(bench: Bench, model: Reading, base: Reading, rng: np.random.Gener
         out["options"] = (lambda items: _order_p(own_table[items], None if model is base else table[items], rng), None)
     variants = sorted(k for k in model.correct if k.startswith("variant/"))
     if variants:
-        own, reference = (_wordings(name, r, variants) for name, r in (("planted", model), ("base", base)))
-        drop = own.original[0] - np.nanmean(own.variants, axis=0)
+        drop = model.array(_ORIGINAL) - average(np.stack([model.array(k) for k in variants]))
         thresholds = PerturbThresholds()
 
         def cell(items: np.ndarray) -> PerturbCell:
@@ -178,8 +178,8 @@ def _own_tests(bench: Bench, model: Reading, base: Reading, rng: np.random.Gener
                 tuple(i for i, on in zip(bench.ids, items, strict=True) if on),
                 np.arange(int(items.sum())),
                 np.asarray(bench.n_options)[items],
-                _subset(own, items),
-                (_subset(reference, items),),
+                _wordings("planted", model, variants, items),
+                (_wordings("base", base, variants, items),),
                 bench.broken,
             )
 
@@ -188,10 +188,7 @@ def _own_tests(bench: Bench, model: Reading, base: Reading, rng: np.random.Gener
             out["wording_drop_beyond_reference"] = (lambda items: _beyond(cell(items), thresholds, rng), drop)
     noisy = [k for k in model.correct if k.startswith(f"{Arm.NOISY_REWRITE}/")]
     if noisy:
-        damaged = np.stack([model.array(k) for k in noisy])
-        answered = np.sum(~np.isnan(damaged), axis=0)
-        mean = np.nansum(damaged, axis=0) / np.where(answered, answered, np.nan)  # NaN where none was read
-        gain = mean - model.array(f"{Arm.FORWARD_FULL}/1")
+        gain = average(np.stack([model.array(k) for k in noisy])) - model.array(f"{Arm.FORWARD_FULL}/1")
         out["router_gain"] = (lambda items: router_pvalue(model, noisy, items), gain)
         out["router_loss"] = (lambda items: router_loss_pvalue(model, noisy, items), -gain)
     return out
@@ -199,11 +196,10 @@ def _own_tests(bench: Bench, model: Reading, base: Reading, rng: np.random.Gener
 
 def _order_p(own: ArrayLike, base: ArrayLike | None, rng: np.random.Generator) -> float:
     """As the memory audit: the published order is likelier than others, and beyond what it is to the reference."""
-    alone = order_test(own, rng=rng).pvalue
-    if base is None:
-        return _or_one(alone)
-    beyond = order_test(np.asarray(own, dtype=float) - np.asarray(base, dtype=float), rng=rng).pvalue
-    return max(_or_one(alone), _or_one(beyond))
+    tables = [np.asarray(own, dtype=float)]
+    if base is not None:
+        tables.append(tables[0] - np.asarray(base, dtype=float))
+    return max(_or_one(order_test(one, rng=rng).pvalue) for one in tables)
 
 
 def _beyond(cell: PerturbCell, thresholds: PerturbThresholds, rng: np.random.Generator) -> float:
@@ -236,8 +232,7 @@ def router_loss_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) 
 
 
 def _gain_p(treated: FloatArray, baseline: FloatArray) -> float:
-    improve, degrade = int(np.sum(treated > baseline)), int(np.sum(treated < baseline))  # NaN compares as False
-    return float(mcnemar_exact(improve, degrade).pvalue)
+    return float(mcnemar_exact(np.sum(treated > baseline), np.sum(treated < baseline)))  # NaN compares as False
 
 
 def _own(name: str, test: Test, bench: Bench, alpha: float) -> Finding:
@@ -250,10 +245,6 @@ def _own(name: str, test: Test, bench: Bench, alpha: float) -> Finding:
     return Finding(name, BY_NAME[name].audit, *means, area, p, p <= alpha, elsewhere, "other half", sd)
 
 
-def _wordings(name: str, reading: Reading, variants: Sequence[str]) -> Wordings:
-    rows = np.asarray([reading.correct[k] for k in variants], dtype=float)
-    return Wordings(name, reading.array(_ORIGINAL)[None], rows)
-
-
-def _subset(wordings: Wordings, items: np.ndarray) -> Wordings:
-    return Wordings(wordings.model, wordings.original[:, items], wordings.variants[:, items])
+def _wordings(name: str, reading: Reading, variants: Sequence[str], items: np.ndarray) -> Wordings:
+    rows = np.stack([reading.array(k) for k in variants])
+    return Wordings(name, reading.array(_ORIGINAL)[None, items], rows[:, items])

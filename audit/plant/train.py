@@ -9,7 +9,6 @@ passes are those of a training of k passes.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -159,9 +158,8 @@ def free_memory(device: str) -> int:
         import torch
 
         return int(torch.cuda.mem_get_info()[0])
-    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines() if os.name == "posix" else []
-    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    return found[0] if found else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
 
 
 def check_memory(n: int, job: Job, free: int) -> None:

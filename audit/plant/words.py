@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from audit.json_types import plain
 from audit.perturb.record import BrokenShare
 from audit.plant.config import learning_rate
-from audit.plant.indicators import BY_NAME, N_SPLITS, Bench, Finding, findings
+from audit.plant.indicators import BY_NAME, N_SPLITS, Bench, findings
 from audit.plant.measure import Reading
 from audit.plant.resolve import Experiment
 from audit.plant.train import PROVENANCE
@@ -23,51 +22,48 @@ SCHEMA_VERSION = 2
 _DIGITS = 6  # that count: p of 1e-10 is not 0
 
 
-@dataclass(frozen=True)
-class Plant:
-    """One planted model. form "none", passes 0: the base one. loss: of its last pass. accuracy: learnt, others."""
+def plant_row(
+    bench: Bench,
+    label: str,
+    model: Reading,
+    base: Reading,
+    loss: float | None,
+    *,
+    audits: Sequence[str],
+    alpha: float,
+    seed: int,
+    n_splits: int = N_SPLITS,
+) -> dict[str, Any]:
+    """What sensitivity.json holds of one model. NaN is null.
 
-    form: str
-    passes: int
-    loss: float | None
-    accuracy: tuple[float, float]
-    errors: int
-    found: tuple[Finding, ...]
-
-    def audits(self, run: Sequence[str]) -> dict[str, float]:
-        """By audit that was run, the smallest p of its indicators after Holm's correction over them: the audit's own.
-
-        What others asked can give one indicator of an audit (the originals of a rewording give the score gap): that is
-        not the audit.
-        """
-        by: dict[str, list[float]] = {}
-        for one in self.found:
-            if one.audit in run:
-                by.setdefault(one.audit, []).append(one.pvalue)
-        return {name: float(np.min(holm(ps))) for name, ps in by.items()}
-
-
-def plant_of(bench: Bench, label: str, model: Reading, base: Reading, loss: float | None, **how: Any) -> Plant:
-    """The findings of one model. label: "base" or "<form>-<passes>". how: of `findings`."""
+    label: "base", or "<form>-<passes>"; the base model is form "none", passes 0. loss: of its last pass. accuracy: on
+    the items learnt, and on the others. audits: those that were run, by each the smallest p of its indicators after
+    Holm's correction over them. What others asked can give one indicator of an audit (the originals of a rewording give
+    the score gap): that is not the audit.
+    """
     form, _, passes = label.rpartition("-")
     asked = next(key for key in ("score/0", "original/0", "direct/0") if model.correct.get(key))
     value = model.array(asked)
-    accuracy = (float(np.nanmean(value[bench.learnt])), float(np.nanmean(value[~bench.learnt])))
-    found = tuple(findings(bench, model, base, **how))
-    return Plant(form or "none", int(passes) if form else 0, loss, accuracy, model.errors, found)
-
-
-def data(plants: Sequence[Plant], facts: Mapping[str, Any], alpha: float) -> dict[str, Any]:
-    """What sensitivity.json holds. NaN is null."""
-    rows = []
-    for plant in plants:
-        audits = {name: {"pvalue": p, "noticed": p <= alpha} for name, p in plant.audits(facts["audits"]).items()}
-        rows.append(plain({**asdict(plant), "audits": audits}, _DIGITS))
-    return {"schema": "sensitivity", "schema_version": SCHEMA_VERSION, **facts, "alpha": alpha, "plants": rows}
+    found = findings(bench, model, base, alpha=alpha, seed=seed, n_splits=n_splits)
+    by_audit: dict[str, list[float]] = {}
+    for one in found:
+        if one.audit in audits:
+            by_audit.setdefault(one.audit, []).append(one.pvalue)
+    smallest = {name: float(np.min(holm(ps))) for name, ps in by_audit.items()}
+    row = {
+        "form": form or "none",
+        "passes": int(passes) if form else 0,
+        "loss": loss,
+        "accuracy": (float(np.nanmean(value[bench.learnt])), float(np.nanmean(value[~bench.learnt]))),
+        "errors": model.errors,
+        "found": found,
+        "audits": {name: {"pvalue": p, "noticed": p <= alpha} for name, p in smallest.items()},
+    }
+    return plain(row, _DIGITS)
 
 
 def markdown(found: Mapping[str, Any]) -> str:
-    """The dose-response table of what `data` gives: one line for an indicator of a plant."""
+    """The dose-response table of sensitivity.json: one line for an indicator of a plant."""
     chance = f"chance to find, {STANDARD.n:,}/{STANDARD.held_out:,} items, {STANDARD.references} references (95 %)"
     head = ["form", "passes", "accuracy learnt / others", "indicator", "learnt", "others", "AUC (95 %)", "p", "noticed",
             chance, "where nothing was learnt"]  # fmt: skip
@@ -134,11 +130,12 @@ def result_of(
         learnt=np.arange(len(questions)) < len(halves.learnt),
         broken=BrokenShare(review.n, review.broken) if review is not None and review.n else None,
     )
-    how = {"alpha": config.alpha, "seed": config.seed, "n_splits": n_splits}
+    how: dict[str, Any] = {"audits": config.audits, "alpha": config.alpha, "seed": config.seed, "n_splits": n_splits}
     base = readings["base"]
-    plants = [plant_of(bench, label, one, base, _loss(experiment, label), **how) for label, one in readings.items()]
-    plants.sort(key=lambda one: (one.passes > 0, one.form, one.passes))
-    facts = {
+    rows = [plant_row(bench, label, one, base, _loss(experiment, label), **how) for label, one in readings.items()]
+    found = {
+        "schema": "sensitivity",
+        "schema_version": SCHEMA_VERSION,
         "model": experiment.model.name,
         "model_revision": experiment.weights.revision,
         "benchmark": config.benchmark.name,
@@ -154,8 +151,9 @@ def result_of(
         "modules": config.train.modules if config.train.method == "lora" else None,
         "seed": config.seed,
         "audits": list(config.audits),
+        "alpha": config.alpha,
+        "plants": sorted(rows, key=lambda one: (one["passes"] > 0, one["form"], one["passes"])),
     }
-    found = data(plants, facts, config.alpha)
     model, benchmark = experiment.model.name, config.benchmark.name
     said = [f"- {audit}: {quote(found, audit, model, benchmark, STANDARD)}" for audit in config.audits]
     return found, "\n\n".join([markdown(found), legend(), "\n".join(said)]) + "\n"

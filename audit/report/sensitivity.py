@@ -13,7 +13,8 @@ import numpy as np
 import scipy
 
 from audit.errors import DataError
-from audit.statistics.notice import Effect, Field, Notice, chance_to_find
+from audit.statistics.chance import Limits
+from audit.statistics.notice import Effect, Field, chance_to_find
 from audit.statistics.priors import PRIORS, TauPrior
 
 FILE = "sensitivity.json"
@@ -79,9 +80,9 @@ def quote(
 
 def chances(
     found: Mapping[str, Any], audit: str, field: Field, judged: Collection[str] | None = None
-) -> dict[str, dict[int, Notice]]:
+) -> dict[str, dict[int, Limits]]:
     """By form and passes, the chance that the audit finds the plant: that of its best indicator, so at least this."""
-    doses: dict[str, dict[int, Notice]] = {}
+    doses: dict[str, dict[int, Limits]] = {}
     for plant in sorted(found["plants"], key=lambda one: one["passes"]):
         if not plant["passes"] or audit not in found["audits"]:
             continue
@@ -96,7 +97,7 @@ def chances(
     return doses
 
 
-def chance_of(found: Mapping[str, Any], plant: Mapping[str, Any], indicator: str, field: Field) -> Notice | None:
+def chance_of(found: Mapping[str, Any], plant: Mapping[str, Any], indicator: str, field: Field) -> Limits | None:
     """The chance of one indicator, where LEARNT of the items were learnt; None where the file does not tell what an
     item contributes."""
     effect, prior, tests = _effect(found, plant, indicator)

@@ -15,6 +15,15 @@ CHANCE_STANDARD_ERRORS = 2.0
 
 
 @dataclass(frozen=True)
+class Limits:
+    """An estimate, 0-1, with its 95 % interval."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class ChanceResult:
     """accuracy, chance, standard_error, threshold in 0-1. z: (accuracy - chance) / standard_error. n: items."""
 

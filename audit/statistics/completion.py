@@ -22,16 +22,6 @@ SHARE = 0.2  # of the least likely tokens: the k of Min-K%
 
 
 @dataclass(frozen=True)
-class TextScores:
-    """Of one text, nats: mean logprob a token; mean of the least likely share of tokens (Min-K%, Shi et al. 2024);
-    the same of the tokens' standardised logprobs (Min-K%++, Zhang et al. 2025), in standard deviations."""
-
-    mean: float
-    min_k: float
-    min_k_plus_plus: float
-
-
-@dataclass(frozen=True)
 class Auc:
     """Chance that a score of the first set exceeds one of the second (ties count half); .5: not parted.
 
@@ -45,21 +35,21 @@ class Auc:
     pvalue: float
 
 
-def text_scores(logprobs: ArrayLike, z: ArrayLike, share: float = SHARE) -> TextScores:
-    """Scores of a text of T tokens. logprobs: (T,) nats; z: (T,) standardised. All NaN for a text without tokens.
+def text_scores(logprobs: ArrayLike, z: ArrayLike) -> dict[str, float]:
+    """Of one text of T tokens, nats; NaN without tokens. logprobs: (T,); z: (T,) the same, standardised.
 
-    >>> text_scores([-1.0, -3.0], [0.0, -2.0], share=0.5)
-    TextScores(mean=-2.0, min_k=-3.0, min_k_plus_plus=-2.0)
+    mean: a token; min_k: of the least likely share of tokens (Min-K%, Shi et al. 2024); min_k_plus_plus: the same of
+    the standardised ones (Min-K%++, Zhang et al. 2025), in standard deviations.
+
+    >>> text_scores([-1.0, -3.0], [0.0, -2.0])
+    {'mean': -2.0, 'min_k': -3.0, 'min_k_plus_plus': -2.0}
     """
-    if not 0 < share <= 1:
-        raise DataError(f"The share of least likely tokens is {share}; expected above 0 and up to 1, such as 0.2.")
     p, s = np.asarray(logprobs, dtype=float), np.asarray(z, dtype=float)
-    if p.shape != s.shape or p.ndim != 1:
-        raise DataError(f"A text has one logprob and one z a token; found shapes {p.shape} and {s.shape}.")
     if not p.size:
-        return TextScores(float("nan"), float("nan"), float("nan"))
-    k = max(1, int(share * p.size))
-    return TextScores(float(p.mean()), float(np.sort(p)[:k].mean()), float(np.sort(s)[:k].mean()))
+        return dict.fromkeys(("mean", "min_k", "min_k_plus_plus"), float("nan"))
+    k = max(1, int(SHARE * p.size))
+    least, standardised = (float(np.sort(x)[:k].mean()) for x in (p, s))
+    return {"mean": float(p.mean()), "min_k": least, "min_k_plus_plus": standardised}
 
 
 def membership_auc(published: ArrayLike, fresh: ArrayLike, clusters: tuple[IntArray, IntArray] | None = None) -> Auc:

@@ -21,10 +21,6 @@ from audit.statistics.difficulty import draw_difficulties
 from audit.statistics.exchange import first_answered
 from audit.statistics.paired import BoolArray, FloatArray
 
-CS_THRESHOLD = 0.10
-ALPHA = 0.05
-BLOCK_SHARE = 0.05  # max_allowed_contaminated_items_pct
-REVIEW_CS = 0.25  # review_required_above_cs
 N_CLEAN_MODELS = 400
 
 
@@ -35,10 +31,10 @@ class Rule:
     cs_threshold, alpha: an item (or the whole) counts with CS above, and p below. block_share: of flagged items.
     """
 
-    cs_threshold: float = CS_THRESHOLD
-    alpha: float = ALPHA
-    block_share: float = BLOCK_SHARE
-    review_cs: float = REVIEW_CS
+    cs_threshold: float = 0.10
+    alpha: float = 0.05
+    block_share: float = 0.05  # max_allowed_contaminated_items_pct
+    review_cs: float = 0.25  # review_required_above_cs
 
 
 ARTICLE = Rule()

@@ -99,14 +99,7 @@ def transitions(before: FloatArray, after: FloatArray) -> Transitions:
     )
 
 
-def item_mean(values: FloatArray) -> FloatArray:
-    """(L, n) -> (n,): the mean over an item's edits that have a value; NaN where none has."""
-    known = ~np.isnan(values)
-    total = np.where(known, values, 0.0).sum(axis=0)
-    return np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan)
-
-
-def clustered_mean(values: FloatArray, cluster: IntArray, confidence: float = 0.95) -> Mean:
+def clustered_mean(values: FloatArray, cluster: IntArray) -> Mean:
     """Mean of (n,) values (NaN left out) with a cluster-robust standard error (`influence`).
 
     Raises DataError for shapes that differ.
@@ -122,25 +115,25 @@ def clustered_mean(values: FloatArray, cluster: IntArray, confidence: float = 0.
     if g < 2:
         return Mean(estimate, *(float("nan"),) * 3, n=int(x.size), clusters=g)
     se = float(np.sqrt(g / (g - 1) * np.sum(parts**2)))
-    reach = float(scipy.special.stdtrit(cluster_df(c), (1 + confidence) / 2)) * se
+    reach = float(scipy.special.stdtrit(cluster_df(c), 0.975)) * se
     return Mean(estimate, estimate - reach, estimate + reach, se, int(x.size), g)
 
 
-def rate_interval(values: FloatArray, cluster: IntArray, confidence: float = 0.95) -> Mean:
+def rate_interval(values: FloatArray, cluster: IntArray) -> Mean:
     """As `clustered_mean` for a rate: a Wilson interval over the effective number of values, which holds at 0 and 1.
 
     The effective number is n over the design effect (1 or more): robust variance over binomial variance. As few
     clusters tell that variance badly, the quantile is Student's, with `cluster_df` degrees (Dean & Pavlou 2015, Journal
     of Survey Statistics and Methodology 3; Korn & Graubard 1998, Survey Methodology 24).
     """
-    plain = clustered_mean(values, cluster, confidence)
+    plain = clustered_mean(values, cluster)
     if plain.clusters < 2:
         return plain
     p = plain.estimate
     binomial = p * (1 - p) / plain.n
     effect = max(1.0, plain.se**2 / binomial) if binomial > 0 else max(1.0, plain.n / plain.clusters)
     df = cluster_df(cluster[~np.isnan(values)])
-    n, z = plain.n / effect, float(scipy.special.stdtrit(df, (1 + confidence) / 2))
+    n, z = plain.n / effect, float(scipy.special.stdtrit(df, 0.975))
     centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
     reach = z / (1 + z**2 / n) * float(np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)))
     low, high = max(0.0, centre - reach), min(1.0, centre + reach)

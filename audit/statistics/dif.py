@@ -1,7 +1,7 @@
 """Differential item functioning by Mantel and Haenszel: do two groups of answers differ at equal total score?"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy
@@ -146,5 +146,5 @@ def by_group(
     tables = {name: mantel_haenszel(right, rows, stratum, cluster) for name, rows in sorted(members.items())}
     raw = np.array([one.pvalue if one.enough else np.nan for one in tables.values()])
     adjusted: Sequence[float] = holm(raw).tolist() if raw.size else []
-    found = (GroupDif(name, items[name], one, None) for name, one in tables.items())
-    return tuple(one if np.isnan(p) else replace(one, pvalue=p) for one, p in zip(found, adjusted, strict=True))
+    pairs = zip(tables.items(), adjusted, strict=True)
+    return tuple(GroupDif(name, items[name], one, None if np.isnan(p) else p) for (name, one), p in pairs)

@@ -9,7 +9,7 @@ A small p says that the original wording is easier than the others. Memory of it
 harder, or broken, for every model: see `audit.statistics.references`.
 """
 
-from collections.abc import Callable
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ import scipy
 
 from audit.errors import DataError
 from audit.statistics.drawing import choice_totals, cluster_sums, patterns
-from audit.statistics.paired import BoolArray, FloatArray, IntArray
+from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.resampling import N_RESAMPLES
 
 
@@ -61,8 +61,9 @@ def first_answered(original: FloatArray) -> FloatArray:
     return runs[first, np.arange(runs.shape[1])]
 
 
-def right_of_answered(original: FloatArray, variants: FloatArray) -> tuple[FloatArray, IntArray, IntArray, BoolArray]:
-    """(original (n,), right wordings s (n,), answered wordings M (n,), compared (n,)) with the original counted in.
+def right_share(original: FloatArray, variants: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(original (n,), share (n,) of an item's answered wordings that are right, the original counted in); share is NaN
+    where the original or every variant is unanswered.
 
     original: (n,), or (K, n) of which the first answered replicate counts. variants: (N, n). Values 0, 1 or NaN.
     """
@@ -77,7 +78,8 @@ def right_of_answered(original: FloatArray, variants: FloatArray) -> tuple[Float
     if np.any(there & (everything != 0) & (everything != 1)):
         raise DataError("An exchange of wordings needs answers that are 0, 1 or NaN; found a value between.")
     answered = there.sum(axis=0)
-    return first, np.nansum(everything, axis=0).astype(np.int64), answered, there[0] & (answered > 1)
+    compared = there[0] & (answered > 1)
+    return first, np.where(compared, np.nansum(everything, axis=0) / np.maximum(answered, 1), np.nan)
 
 
 def exchange_test(
@@ -108,10 +110,11 @@ def exchange_test(
     >>> round(exchange_test(o, v, rng=np.random.default_rng(0)).pvalue, 6)
     0.019287
     """
-    first, right, answered, compared = right_of_answered(original, variants)
+    first, share = right_share(original, variants)
+    compared = ~np.isnan(share)
     if not compared.any():
         raise DataError("Not one item has an answer under the original and a variant: nothing can be exchanged.")
-    chance = right[compared] / answered[compared]
+    chance = share[compared]
     total, expected, n = float(first[compared].sum()), float(chance.sum()), int(compared.sum())
     groups = None if cluster is None else np.asarray(cluster)[compared]
     units = n if groups is None else int(np.unique(groups).size)
@@ -156,10 +159,8 @@ def item_pvalues(original: FloatArray, variants: FloatArray) -> FloatArray:
     Never below 1 / (N + 1), which is reached where the original alone is right: with one answer a wording, an item
     cannot say more. p <= .05 needs N = 19.
     """
-    first, right, answered, compared = right_of_answered(original, variants)
-    p = np.full(first.shape, np.nan)
-    p[compared] = np.where(first[compared] == 1, right[compared] / answered[compared], 1.0)
-    return p
+    first, share = right_share(original, variants)
+    return np.where(np.isnan(share) | (first == 1), share, 1.0)
 
 
 def affected_items(original: FloatArray, variants: FloatArray, confidence: float = 0.95) -> AffectedItems:
@@ -172,26 +173,14 @@ def affected_items(original: FloatArray, variants: FloatArray, confidence: float
     over all m (closed testing), and it is the "attributable effect" of Rosenbaum (2001), Biometrika 88, in one-sided
     form. It counts what the original wording gains, whatever the reason; items must have been reworded independently.
     """
-    first, right, answered, compared = right_of_answered(original, variants)
-    chance = right[compared] / answered[compared]
-    is_right = first[compared] == 1
+    first, share = right_share(original, variants)
+    compared = ~np.isnan(share)
+    chance, is_right = share[compared], first[compared] == 1
     wrong, taken = chance[~is_right], np.sort(chance[is_right])  # the first m of `taken` are the worst case for m
     alpha = 1 - confidence
 
-    def refuted(m: int) -> bool:
-        return tail(np.concatenate([wrong, taken[m:]]), float(taken.size - m)) <= alpha
+    def allowed(m: int) -> bool:
+        return tail(np.concatenate([wrong, taken[m:]]), float(taken.size - m)) > alpha
 
-    lower = _first_false(refuted, taken.size)
+    lower = bisect_left(range(taken.size), True, key=allowed)
     return AffectedItems(lower, confidence, float(taken.size - chance.sum()), int(compared.sum()))
-
-
-def _first_false(holds: Callable[[int], bool], end: int) -> int:
-    """Smallest m in 0..end where `holds` is false (it is true before and false after); end where it never is."""
-    low, high = 0, end
-    while low < high:
-        middle = (low + high) // 2
-        if holds(middle):
-            low = middle + 1
-        else:
-            high = middle
-    return low

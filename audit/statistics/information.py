@@ -93,7 +93,7 @@ def slope_at_zero(doses: ArrayLike, right: ArrayLike, cluster: IntArray) -> Info
     return _tested(found.value, max(found.se, shared_se(own[there], cluster[there])), found.df, n, unseen)
 
 
-def _tested(slope: float, se: float, df: float, n: int, unseen: float = 0.0) -> InformationSlope:
+def _tested(slope: float, se: float, df: float, n: int, unseen: float) -> InformationSlope:
     tested = t_test(slope, se, df)
     p = 2 * min(tested["pvalue"], 1 - tested["pvalue"]) if se > 0 else float(slope == 0)
     return InformationSlope(slope, min(tested["low"], slope - unseen), max(tested["high"], slope + unseen), p, n)

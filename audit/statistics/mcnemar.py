@@ -1,8 +1,5 @@
 """Paired right/wrong outcomes: McNemar's exact test for two conditions, Cochran's Q for more."""
 
-from dataclasses import dataclass
-from typing import Literal
-
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
@@ -11,22 +8,9 @@ from audit.errors import DataError
 from audit.statistics.drawing import cluster_sums
 from audit.statistics.paired import FloatArray, IntArray
 
-Alternative = Literal["greater", "less", "two-sided"]
 
-
-@dataclass(frozen=True)
-class McNemarResult:
-    """statistic: (improve - degrade) / sqrt(improve + degrade), 0 where nothing changed. Scalars for scalar input."""
-
-    statistic: FloatArray | float
-    pvalue: FloatArray | float
-    improve: FloatArray | int
-    degrade: FloatArray | int
-    alternative: Alternative
-
-
-def mcnemar_exact(improve: ArrayLike, degrade: ArrayLike, alternative: Alternative = "greater") -> McNemarResult:
-    """Exact test that improve and degrade are equally likely.
+def mcnemar_exact(improve: ArrayLike, degrade: ArrayLike, *, two_sided: bool = False) -> FloatArray:
+    """p of the exact test that improve and degrade are equally likely: (...), or 0-d for two numbers.
 
     Given their sum m, improve is Binomial(m, 1/2) under the null.
 
@@ -34,8 +18,7 @@ def mcnemar_exact(improve: ArrayLike, degrade: ArrayLike, alternative: Alternati
     ----------
     improve, degrade : integers >= 0, broadcast against each other
         Items that went wrong -> correct and correct -> wrong.
-    alternative : {"greater", "less", "two-sided"}
-        "greater" (default): more improve than degrade, i.e. a gain. Two-sided doubles the smaller tail.
+    two_sided : by default more improve than degrade, i.e. a gain, is tested; both ways doubles the smaller tail
 
     Raises
     ------
@@ -50,32 +33,18 @@ def mcnemar_exact(improve: ArrayLike, degrade: ArrayLike, alternative: Alternati
     --------
     Llama-3.1-8B at r=6 in song2026's Table 2: 21 improve, 4 degrade.
 
-    >>> round(mcnemar_exact(21, 4).pvalue, 6)
+    >>> round(float(mcnemar_exact(21, 4)), 6)
     0.000455
     """
-    b, c = np.broadcast_arrays(np.asarray(improve), np.asarray(degrade))
-    whole = np.all(np.isfinite(b) & np.isfinite(c) & (b == np.round(b)) & (c == np.round(c)) & (b >= 0) & (c >= 0))
-    if not whole:
+    b, c = np.asarray(improve), np.asarray(degrade)
+    if any(np.any((x < 0) | (x != np.round(x))) for x in (b, c)):
         raise DataError(
             f"McNemar's test counts items: improve and degrade must be whole numbers >= 0, such as 21 and 4; "
             f"found {improve!r} and {degrade!r}."
         )
-    b, c = b.astype(np.int64), c.astype(np.int64)
     m = b + c
     upper = scipy.stats.binom.sf(b - 1, m, 0.5)
-    lower = scipy.stats.binom.cdf(b, m, 0.5)
-    if alternative == "greater":
-        p = upper
-    elif alternative == "less":
-        p = lower
-    elif alternative == "two-sided":
-        p = np.minimum(1.0, 2.0 * np.minimum(upper, lower))
-    else:
-        raise DataError(f"Unknown alternative {alternative!r}; expected greater, less or two-sided.")
-    statistic = (b - c) / np.sqrt(np.maximum(m, 1))
-    if b.ndim == 0:
-        return McNemarResult(float(statistic), float(p), int(b), int(c), alternative)
-    return McNemarResult(statistic, p, b.astype(float), c.astype(float), alternative)
+    return np.asarray(np.minimum(1.0, 2 * np.minimum(upper, scipy.stats.binom.cdf(b, m, 0.5))) if two_sided else upper)
 
 
 def mcnemar_midp(improve: int, degrade: int) -> float:
@@ -84,25 +53,15 @@ def mcnemar_midp(improve: int, degrade: int) -> float:
     Fagerland, Lydersen & Laake (2013), BMC Med Res Methodol 13:91: at or near its level in small samples, where the
     exact test stays well below it.
 
-    >>> round(mcnemar_exact(9, 3, "two-sided").pvalue, 4), round(mcnemar_midp(9, 3), 4)  # .1460 - C(12, 3) / 4096
+    >>> round(float(mcnemar_exact(9, 3, two_sided=True)), 4), round(mcnemar_midp(9, 3), 4)  # .1460 - C(12, 3) / 4096
     (0.146, 0.0923)
     """
     exact = 2 * scipy.stats.binom.cdf(min(improve, degrade), improve + degrade, 0.5)
     return float(min(1.0, exact - scipy.stats.binom.pmf(improve, improve + degrade, 0.5)))
 
 
-@dataclass(frozen=True)
-class CochranResult:
-    """statistic: Cochran's Q over items, chi-squared with `df` degrees of freedom under the null. pvalue: over clusters
-    too, where there are some."""
-
-    statistic: float
-    pvalue: float
-    df: int
-
-
-def cochran_q(outcomes: FloatArray, cluster: IntArray | None = None) -> CochranResult:
-    """Are K conditions equally often right on the same items? Cochran (1950), Biometrika 37.
+def cochran_q(outcomes: FloatArray, cluster: IntArray) -> float:
+    """p of the test that K conditions are equally often right on the same items. Cochran (1950), Biometrika 37.
 
     outcomes: (K, n) of 0 and 1, complete. cluster: (n,) of items whose answers may change together. Where two or more
     hold several items, p is the larger of Q's and of an analysis of variance with repeated measures whose subjects are
@@ -117,12 +76,12 @@ def cochran_q(outcomes: FloatArray, cluster: IntArray | None = None) -> CochranR
     above = k * values - values.sum(axis=0)  # K times what is above the item's mean: whole numbers
     ratio = _above_chance(above)
     p = float(scipy.stats.chi2.sf((k - 1) * ratio, k - 1))
-    groups = 0 if cluster is None else np.unique(cluster).size
-    if cluster is not None and 1 < groups < values.shape[1]:
+    groups = np.unique(cluster).size
+    if 1 < groups < values.shape[1]:
         apart = _above_chance(cluster_sums(above, cluster))
         f = apart * (groups - 1) / (groups - apart) if apart < groups else np.inf
         p = max(p, float(scipy.stats.f.sf(f, k - 1, (k - 1) * (groups - 1))))
-    return CochranResult((k - 1) * ratio, p, k - 1)
+    return p
 
 
 def _above_chance(above: FloatArray) -> float:

@@ -19,37 +19,24 @@ def holm(pvalues: ArrayLike) -> FloatArray:
     """
     p, tested = _checked(pvalues)
     order = np.argsort(p[tested], kind="stable")
-    m = order.size
-    stepped = np.minimum(1.0, np.maximum.accumulate(p[tested][order] * (m - np.arange(m)))) if m else p[tested]
-    back = np.empty(m)
-    back[order] = stepped
+    stepped = np.minimum(1.0, np.maximum.accumulate(p[tested][order] * np.arange(order.size, 0, -1)))
     out = p.copy()
-    out[tested] = back
+    out[tested] = stepped[np.argsort(order)]
     return out
 
 
-def benjamini_hochberg(pvalues: ArrayLike) -> FloatArray:
-    """Benjamini-Hochberg adjusted p-values, same shape; NaN stays NaN and is not counted as a test.
+def false_discovery(pvalues: ArrayLike, *, any_dependence: bool = False) -> FloatArray:
+    """Adjusted p-values, same shape; NaN stays NaN and is not counted as a test.
 
     Rejecting where adjusted p <= q keeps the expected share of false rejections at q for independent or positively
-    dependent tests, which tests that share a clean baseline are. Benjamini & Hochberg (1995), JRSS B 57.
+    dependent tests, which tests that share a clean baseline are: Benjamini & Hochberg (1995), JRSS B 57. Under any
+    dependence p is larger by a factor of 1 + 1/2 + ... + 1/m, m the number of tests: Benjamini & Yekutieli (2001),
+    Annals of Statistics 29.
     """
-    return _false_discovery(pvalues, "bh")
-
-
-def benjamini_yekutieli(pvalues: ArrayLike) -> FloatArray:
-    """As `benjamini_hochberg`, under any dependence: larger by a factor of 1 + 1/2 + ... + 1/m, m the number of tests.
-
-    Benjamini & Yekutieli (2001), Annals of Statistics 29.
-    """
-    return _false_discovery(pvalues, "by")
-
-
-def _false_discovery(pvalues: ArrayLike, method: str) -> FloatArray:
     p, tested = _checked(pvalues)
     out = p.copy()
     if tested.any():
-        out[tested] = scipy.stats.false_discovery_control(p[tested], method=method)
+        out[tested] = scipy.stats.false_discovery_control(p[tested], method="by" if any_dependence else "bh")
     return out
 
 

@@ -14,6 +14,7 @@ import scipy
 
 from audit.errors import DataError
 from audit.statistics.between_models import predictive
+from audit.statistics.chance import Limits
 from audit.statistics.paired import FloatArray
 from audit.statistics.priors import TauPrior
 
@@ -52,17 +53,10 @@ class Effect:
         return total**0.5
 
 
-@dataclass(frozen=True)
-class Notice:
-    """The chance that an audit finds the effect (0-1). low, high: at the ends of the effect's 95 % interval."""
-
-    estimate: float
-    low: float
-    high: float
-
-
-def chance_to_find(effect: Effect, field: Field, prior: TauPrior, level: float) -> Notice:
+def chance_to_find(effect: Effect, field: Field, prior: TauPrior, level: float) -> Limits:
     """P(one-sided p <= level) of the effect in a field design, averaged over tau's prior and over the references.
+
+    Its limits are the chances at the ends of the effect's 95 % interval.
 
     The test is that of `between_models.predictive`; without references it is one of the tested model alone. In a field
     design each set's items are drawn anew, with the spreads over items that `effect` has, and the tested model and its
@@ -76,9 +70,9 @@ def chance_to_find(effect: Effect, field: Field, prior: TauPrior, level: float) 
         raise DataError(f"A field design has items, and a test a level between 0 and 1; found {field}, level {level}.")
     values = [effect.value + z * effect.se for z in (0.0, -_Z, _Z)]
     if not all(np.isfinite(values)):
-        return Notice(float("nan"), float("nan"), float("nan"))
+        return Limits(float("nan"), float("nan"), float("nan"))
     estimate, low, high = _chances(values, effect, field, prior, level)
-    return Notice(estimate, low, max(high, estimate))
+    return Limits(estimate, low, max(high, estimate))
 
 
 def _chances(values: Sequence[float], effect: Effect, field: Field, prior: TauPrior, level: float) -> list[float]:

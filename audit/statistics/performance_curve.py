@@ -57,7 +57,7 @@ def fit_curve(x: FloatArray, y: FloatArray, *, penalty: float | None = None) -> 
     if points.size < MIN_REFERENCES:
         line = np.polynomial.Polynomial.fit(points, values, min(1, points.size - 1), w=np.sqrt(weight))
         return lambda at: np.clip(line(at), 0.0, 1.0)
-    lam = _gcv(points, values, weight) if penalty is None else penalty
+    lam = smoothing_penalty(x, y) if penalty is None else penalty
     spline = scipy.interpolate.make_smoothing_spline(points, values, w=weight, lam=lam)
     return lambda at: np.clip(spline(at), 0.0, 1.0)
 
@@ -66,25 +66,12 @@ def smoothing_penalty(x: FloatArray, y: FloatArray) -> float | None:
     """The penalty with the smallest generalised cross-validation score (Green & Silverman 1994, chapters 2 and 3).
 
     None where fewer than five x differ. SciPy's own search costs ten times as much as the fit, and does not tell what
-    it found.
+    it found. The smoother is (W + penalty K)^-1 W with K = Q R^-1 Q' of the natural spline.
     """
-    points, values, weight = _points(x, y)
-    return None if points.size < MIN_REFERENCES else _gcv(points, values, weight)
-
-
-def _points(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Different x, rising, with the mean y and the number of models at each.
-
-    x that differ by less than _SAME are the same: next to no distance makes the equations of the spline singular.
-    """
-    x, y = np.round(np.asarray(x, dtype=float) / _SAME) * _SAME, np.asarray(y, dtype=float)
-    points, index, count = np.unique(np.sort(x), return_inverse=True, return_counts=True)
-    return points, np.bincount(index, weights=np.sort(y)) / count, count.astype(float)
-
-
-def _gcv(x: FloatArray, y: FloatArray, weight: FloatArray) -> float:
-    """Penalty among _PENALTIES: the smoother is (W + penalty K)^-1 W with K = Q R^-1 Q' of the natural spline."""
+    x, y, weight = _points(x, y)
     n, h = x.size, np.diff(x)
+    if n < MIN_REFERENCES:
+        return None
     q, r = np.zeros((n, n - 2)), np.zeros((n - 2, n - 2))
     for j in range(n - 2):
         q[j : j + 3, j] = 1 / h[j], -1 / h[j] - 1 / h[j + 1], 1 / h[j + 1]
@@ -98,6 +85,16 @@ def _gcv(x: FloatArray, y: FloatArray, weight: FloatArray) -> float:
     rest = np.sum(((1 - shrink) * (vector.T @ (root * y))) ** 2, axis=1)
     score = rest / np.maximum(n - shrink.sum(axis=1), 1e-9) ** 2
     return float(_PENALTIES[int(np.argmin(score))])
+
+
+def _points(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Different x, rising, with the mean y and the number of models at each.
+
+    x that differ by less than _SAME are the same: next to no distance makes the equations of the spline singular.
+    """
+    x, y = np.round(np.asarray(x, dtype=float) / _SAME) * _SAME, np.asarray(y, dtype=float)
+    points, index, count = np.unique(np.sort(x), return_inverse=True, return_counts=True)
+    return points, np.bincount(index, weights=np.sort(y)) / count, count.astype(float)
 
 
 def _drawn(references: int, rng: np.random.Generator) -> IntArray:

@@ -1,27 +1,23 @@
 """Permutation tests over items: signs flipped where each setting was run once, runs exchanged where it was repeated.
 
-Why not permute all R + 1 labels of an item: that needs every arm exchangeable with every other. It fails when one
-noisy setting really differs (its effect leaks into the null of the others) and with nested draws (noisy arms are
-more alike than clean and noisy, so their spread would be too small). A sign flip needs only that a setting's
-differences are symmetric about zero: for a single setting with binary outcomes it *is* the exact McNemar test.
-Jointly over R settings it is exact where items are as likely to be answered as not, and otherwise asymptotic (the
-flips have the differences' own covariance, whatever it is); the tests measure its level at n=100 with hard and
-easy items and with nested draws. Each setting's null distribution depends on its own differences only (subset
-pivotality), which is what makes the step-down adjustment valid (Westfall & Young 1993, section 2.8).
+A sign flip needs only that a setting's differences are symmetric about zero: for a single setting with binary outcomes
+it *is* the exact McNemar test. Jointly over R settings it is exact where items are as likely to be answered as not, and
+otherwise asymptotic; the tests measure its level at n=100 with hard and easy items and with nested draws. Permuting all
+R + 1 labels of an item would need every arm exchangeable with every other: that fails when one setting really differs,
+and with nested draws, which are more alike than clean and noisy. Each setting's null distribution depends on its own
+differences only (subset pivotality), which is what makes the step-down adjustment valid (Westfall & Young 1993, section
+2.8).
 
 The statistic is studentised, its denominator recomputed in every relabelling. So the level also holds, for many
-items, where noisy changes answers in both directions with no gain on average, although such runs cannot be
-exchanged (Janssen 1997, Statistics & Probability Letters 36; Chung & Romano 2013, Annals of Statistics 41).
+items, where noisy changes answers in both directions with no gain on average (Janssen 1997, Statistics & Probability
+Letters 36; Chung & Romano 2013, Annals of Statistics 41).
 
-Flipping the sign of the difference is not exact where runs were repeated: a model that is right nine times in ten
-mostly gives a small gain (1 minus a mean) and rarely a large loss, and flips of such skewed differences reject too
-often.
-
-Relabelling all settings of an item together would make them too alike (the base runs, which they share, carry more
-of the variation than they do in truth). So each setting is relabelled by itself, and the reference statistics are
-then put in the joint order of normal draws that have the correlation of the observed differences (Iman & Conover
-1982, Communications in Statistics B 11; for adjusted p, Conneely & Boehnke 2007, American Journal of Human
-Genetics 81).
+Flips are not exact where runs were repeated: a model that is right nine times in ten mostly gives a small gain (1 minus
+a mean) and rarely a large loss, and flips of such skewed differences reject too often. So the runs are exchanged, in
+each setting by itself, as relabelling all of an item's settings together would make them too alike (they share the base
+runs). The reference statistics are then put in the joint order of normal draws that have the observed differences'
+correlation (Iman & Conover 1982, Communications in Statistics B 11; for adjusted p, Conneely & Boehnke 2007, American
+Journal of Human Genetics 81).
 """
 
 from dataclasses import dataclass
@@ -139,7 +135,7 @@ def paired_test(
     Exact McNemar for single runs of independent items; an exchange of runs within items (clusters) otherwise.
     """
     if len(a) == len(b) == 1 and np.unique(cluster).size == a.shape[1]:
-        return float(mcnemar_exact(int(np.sum(a > b)), int(np.sum(a < b))).pvalue)
+        return float(mcnemar_exact(np.sum(a > b), np.sum(a < b)))
     return max_statistic_exchange(a[:, None], b[:, None], cluster, n_permutations=n_permutations, rng=rng).pvalue
 
 

@@ -4,6 +4,8 @@ Both are unconditional: the number of discordant items m is Binomial(n, p_improv
 exact one-sided test has a known critical value. No simulation, no normal approximation.
 """
 
+from bisect import bisect_left
+
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
@@ -63,16 +65,9 @@ def minimum_detectable_gain(
     float
         The gain, or NaN where no gain up to 1 reaches the power (too few items).
     """
-    if not 0 <= discordance <= 1 or n_tests < 1 or not 0 < power < 1:
-        raise DataError(
-            f"The minimum detectable gain needs a discordance in [0, 1], n_tests >= 1 and 0 < power < 1, such as "
-            f"minimum_detectable_gain(100, 0.2, n_tests=9); found {discordance}, {n_tests}, {power}."
-        )
-    level = alpha / n_tests
 
     def shortfall(gain: float) -> float:
-        total = max(discordance, gain)
-        return mcnemar_power(n, min((total + gain) / 2, 1.0), max((total - gain) / 2, 0.0), level) - power
+        return _power(n, gain, discordance, alpha / n_tests) - power
 
     if shortfall(1.0) < 0:
         return float("nan")
@@ -94,19 +89,20 @@ def questions_needed(
     """
     if not 0 < gain <= 1:
         raise DataError(f"The questions needed are asked for a gain in (0, 1], such as 0.05; found {gain}.")
-    total = max(discordance, gain)
 
     def enough(n: int) -> bool:
-        return mcnemar_power(n, min((total + gain) / 2, 1.0), max((total - gain) / 2, 0.0), alpha / n_tests) >= power
+        return _power(n, gain, discordance, alpha / n_tests) >= power
 
     high = 1
     while not enough(high):
         high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return bisect_left(range(high), True, lo=high // 2 + 1, hi=high, key=enough)
+
+
+def _power(n: int, gain: float, discordance: float, level: float) -> float:
+    """Power for a gain where this share of items changes at all, or as many as the gain needs."""
+    total = max(discordance, gain)
+    return mcnemar_power(n, min((total + gain) / 2, 1.0), max((total - gain) / 2, 0.0), level)
 
 
 def discordance_of(clean: ArrayLike, noisy: ArrayLike) -> float:

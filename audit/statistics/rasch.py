@@ -13,6 +13,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from audit.errors import DataError
+from audit.json_types import attributes
 from audit.statistics.between_models import predictive
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.priors import TauPrior
@@ -134,17 +135,14 @@ def rasch_gap(
     values = [fit.ability[:, None] + fit.influence.shape[1] * fit.influence for fit in fits]
     pairs = list(zip(*values, strict=True))
     found = set_difference(pairs[0], pairs[1:], groups)
-    se, tau, pvalue, low, high = _errors(found, fits[0].slope(), len(references), prior)
+    error = _error(found, fits[0].slope(), len(references), prior)
     score, without, without_low, without_high = (
-        fits[0].accuracy(float(fits[0].ability[0]) - less) for less in (0.0, found.difference, high, low)
+        fits[0].accuracy(float(fits[0].ability[0]) - less)
+        for less in (0.0, found.difference, error["high"], error["low"])
     )
     return RaschGap(
         difference=found.difference,
-        se=se,
-        pvalue=pvalue,
-        low=low,
-        high=high,
-        tau=tau,
+        **error,
         gaps=found.gaps,
         score=score,
         without_memory=without,
@@ -154,17 +152,16 @@ def rasch_gap(
     )
 
 
-def _errors(
-    found: SetDifference, slope: float, references: int, prior: TauPrior | None
-) -> tuple[float, float, float, float, float]:
+def _error(found: SetDifference, slope: float, references: int, prior: TauPrior | None) -> dict[str, float]:
     """se, tau, p and limits in logits; slope: points a logit, as the prior is in points."""
     if prior is None:
-        return found.se, found.tau, found.pvalue, found.low, found.high
+        return attributes(found, "se", "tau", "pvalue", "low", "high")
     told = predictive(
         found.difference * slope, found.items_se * slope, found.items_df, found.spread * slope**2,
         found.sampling * slope**2, references, prior,
     )  # fmt: skip
-    return told.se / slope, told.tau / slope, told.pvalue, told.low / slope, told.high / slope
+    in_points = attributes(told, "se", "tau", "low", "high")
+    return {"pvalue": told.pvalue, **{name: value / slope for name, value in in_points.items()}}
 
 
 def ability_gaps(

@@ -27,6 +27,7 @@ from audit.statistics.wording_drop import (
     t_test,
 )
 
+Pair = tuple[FloatArray, FloatArray]  # a model's answers to the original (K, n) and the variants (N, n)
 Scale = Literal["points", "share", "logit"]
 LEVEL = 0.90  # of the intervals: the lower end is the limit of the one-sided test at 5 %
 SCALES: tuple[Scale, ...] = ("points", "share", "logit")
@@ -54,18 +55,13 @@ class BeyondReference(Tested):
 
 
 def on_scales(
-    tested: tuple[FloatArray, FloatArray],
-    references: Sequence[tuple[FloatArray, FloatArray]],
-    chance: FloatArray,
-    cluster: IntArray,
-    scales: Sequence[Scale] = SCALES,
-    prior: TauPrior | None = None,
+    tested: Pair, references: Sequence[Pair], chance: FloatArray, cluster: IntArray, prior: TauPrior | None = None
 ) -> tuple[BeyondReference, ...]:
     """One-sided test, on each scale, that the tested model drops by more than a new model like the references would.
 
     Parameters
     ----------
-    tested, references : (original (K, n), variants (N, n)) of each model, on the same n items
+    tested, references : of each model, on the same n items
     chance : (n,) accuracy of guessing each item
     cluster : (n,) index 0..G-1
     prior : of tau; without one tau is what the references show
@@ -88,22 +84,16 @@ def on_scales(
     """
     if not references:
         raise DataError("A difference in differences needs at least one reference model; found none.")
-    own, *others = [_model(*pair, chance, cluster) for pair in (tested, *references)]
-    expected = [[_expected(other, own, scale, k) for k, other in enumerate(others)] for scale in scales]
-    spreads = [_spread(each) for each in expected]
+    each = _beside(tested, references, chance, cluster)
+    spreads = [_spread(expected) for _, expected in each]
     best = min(spreads, key=lambda one: one[0] - one[1])
     return tuple(
-        _beyond(own.drop, each, scale, spread, best, prior)
-        for each, scale, spread in zip(expected, scales, spreads, strict=True)
+        _beyond(*one, scale, spread, best, prior) for one, scale, spread in zip(each, SCALES, spreads, strict=True)
     )
 
 
 def no_larger_beside(
-    tested: tuple[FloatArray, FloatArray],
-    references: Sequence[tuple[FloatArray, FloatArray]],
-    chance: FloatArray,
-    cluster: IntArray,
-    delta: float,
+    tested: Pair, references: Sequence[Pair], chance: FloatArray, cluster: IntArray, delta: float
 ) -> float:
     """p for "less than delta is lost beyond the references" (`equivalence`), the largest over the scales.
 
@@ -112,7 +102,7 @@ def no_larger_beside(
     as of `on_scales`.
     """
     each = _beside(tested, references, chance, cluster)
-    return max(equivalence(beyond, delta).p_no_larger for beyond in each)
+    return max(equivalence(beyond, delta).p_no_larger for beyond, _ in each)
 
 
 @dataclass(frozen=True)
@@ -125,11 +115,7 @@ class FarBeyond:
 
 
 def far_beyond(
-    tested: tuple[FloatArray, FloatArray],
-    references: Sequence[tuple[FloatArray, FloatArray]],
-    chance: FloatArray,
-    cluster: IntArray,
-    tau: float,
+    tested: Pair, references: Sequence[Pair], chance: FloatArray, cluster: IntArray, tau: float
 ) -> FarBeyond:
     """Is more lost beyond the references than by any model that differs from them as clean models do, the sensitive
     ones among them? So it must be on every scale; the error is that of the items.
@@ -138,28 +124,26 @@ def far_beyond(
     """
     limit = FAR * tau
     each = _beside(tested, references, chance, cluster)
-    return FarBeyond(limit, max(above_pvalue(beyond, limit) for beyond in each))
+    return FarBeyond(limit, max(above_pvalue(beyond, limit) for beyond, _ in each))
 
 
 def _beside(
-    tested: tuple[FloatArray, FloatArray],
-    references: Sequence[tuple[FloatArray, FloatArray]],
-    chance: FloatArray,
-    cluster: IntArray,
-) -> list[Estimate]:
-    """The tested model's drop less the references' mean, on each scale."""
-    own, *others = [_model(*pair, chance, cluster) for pair in (tested, *references)]
+    tested: Pair, references: Sequence[Pair], chance: FloatArray, cluster: IntArray
+) -> list[tuple[Estimate, list[Estimate]]]:
+    """On each scale, the tested model's drop less the references' mean, and what each reference's says it should be."""
+    own, *others = [answered(*pair, chance, cluster) for pair in (tested, *references)]
     found = []
     for scale in SCALES:
+        expected = [_expected(other, own, scale, k) for k, other in enumerate(others)]
         beyond = own.drop
-        for k, other in enumerate(others):
-            beyond = beyond.plus(_expected(other, own, scale, k), -1 / len(others))
-        found.append(beyond)
+        for one in expected:
+            beyond = beyond.plus(one, -1 / len(others))
+        found.append((beyond, expected))
     return found
 
 
 @dataclass(frozen=True)
-class _Model:
+class Answered:
     """Accuracy under the original and the variants, over n items with both, and what guessing of these gives."""
 
     original: Estimate
@@ -173,14 +157,15 @@ class _Model:
 
     @property
     def height(self) -> Estimate:
+        """Accuracy above chance under the variants, which memory of the original wording does not raise."""
         return self.variants.plus(self.chance, -1.0)
 
 
-def _model(original: FloatArray, variants: FloatArray, chance: FloatArray, cluster: IntArray) -> _Model:
+def answered(original: FloatArray, variants: FloatArray, chance: FloatArray, cluster: IntArray) -> Answered:
     o, v = item_means(original, variants)
     there = ~np.isnan(o)
     guessed = np.where(there, chance, np.nan)
-    return _Model(mean_of(o, cluster), mean_of(v, cluster), mean_of(guessed, cluster), int(there.sum()))
+    return Answered(mean_of(o, cluster), mean_of(v, cluster), mean_of(guessed, cluster), int(there.sum()))
 
 
 def _spread(expected: Sequence[Estimate]) -> tuple[float, float]:
@@ -202,12 +187,9 @@ def _beyond(
     best: tuple[float, float],
     prior: TauPrior | None,
 ) -> BeyondReference:
-    """The test, of the tested model's drop and what each reference's says it should be. own, best: `_spread` on this
-    scale, and on the one where the references agree best."""
-    r = len(expected)
-    for drop in expected:
-        difference = difference.plus(drop, -1 / r)
-    df = difference.df
+    """The test of what `_beside` gives. own, best: `_spread` on this scale, and on the one where the references agree
+    best."""
+    r, df = len(expected), difference.df
     tau = float(np.sqrt(max(own[0] - own[1], 0.0))) if np.isfinite(own[0]) else float("nan")
     se = float(np.hypot(difference.se, np.nan_to_num(tau) * np.sqrt(1 + 1 / r)))
     test = t_test(difference.value, se, float(r - 1) if r > 1 else df, LEVEL)
@@ -219,7 +201,7 @@ def _beyond(
     return BeyondReference(scale=scale, **test, tau=tau, drops=drops, references=r, plain=plain)
 
 
-def _expected(reference: _Model, tested: _Model, scale: Scale, k: int) -> Estimate:
+def _expected(reference: Answered, tested: Answered, scale: Scale, k: int) -> Estimate:
     """The drop that one reference's says the tested model should have."""
     if scale == "points":
         return reference.drop
@@ -231,8 +213,8 @@ def _expected(reference: _Model, tested: _Model, scale: Scale, k: int) -> Estima
 
 
 def reference_curve(
-    tested: tuple[FloatArray, FloatArray],
-    references: Sequence[tuple[FloatArray, FloatArray]],
+    tested: Pair,
+    references: Sequence[Pair],
     chance: FloatArray,
     cluster: IntArray,
     *,
@@ -258,22 +240,6 @@ def reference_curve(
     y, x, there = totals[:, 0::3], totals[:, 1::3], np.maximum(totals[:, 2::3], 1.0)
     guess = float(np.mean(chance))
     return curve_test(y / there, x / there, anchor=(guess, guess), anchor_items=(n, n), rng=rng)
-
-
-def drop_and_height(
-    original: FloatArray, variants: FloatArray, chance: FloatArray, cluster: IntArray
-) -> tuple[Estimate, Estimate]:
-    """Drop, and accuracy above chance under the variants, which memory of the original wording does not raise."""
-    model = _model(original, variants, chance, cluster)
-    return model.drop, model.height
-
-
-def accuracies(
-    original: FloatArray, variants: FloatArray, chance: FloatArray, cluster: IntArray
-) -> tuple[Estimate, Estimate]:
-    """Accuracy under the original and under the variants, over the items with both."""
-    model = _model(original, variants, chance, cluster)
-    return model.original, model.variants
 
 
 def times(drop: Estimate, height: Estimate, other: Estimate) -> Estimate:

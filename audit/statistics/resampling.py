@@ -59,17 +59,12 @@ class Resamples:
         for k, estimate in enumerate(self.estimate):
             draws = self.draws[:, k]
             draws = draws[np.isfinite(draws)]  # a resample without a single complete pair has no value
-            if draws.size == 0 or not np.isfinite(estimate):
-                out.append(Interval(float(estimate), np.nan, np.nan, confidence, method, np.nan))
-                continue
-            probabilities = np.array([tail, 1 - tail])
-            if method == "bca":
-                probabilities = self._bca(k, draws, probabilities)
-            if not np.isfinite(probabilities).all():  # two units or so: the correction has no meaning
-                out.append(Interval(float(estimate), np.nan, np.nan, confidence, method, np.nan))
-                continue
-            low, high = np.quantile(draws, probabilities)
-            se = float(draws.std(ddof=1)) if draws.size > 1 else np.nan
+            ends, low, high, se = np.array([tail, 1 - tail]), np.nan, np.nan, np.nan
+            if draws.size and np.isfinite(estimate):
+                ends = self._bca(k, draws, ends) if method == "bca" else ends
+                if np.isfinite(ends).all():  # else two units or so: the correction has no meaning
+                    low, high = np.quantile(draws, ends)
+                    se = float(draws.std(ddof=1)) if draws.size > 1 else np.nan
             out.append(Interval(float(estimate), float(low), float(high), confidence, method, se))
         return tuple(out)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
+from audit.statistics.drawing import cluster_sums
 from audit.statistics.paired import FloatArray
 
 EVIDENCE = 0.05  # level at which runs are said to differ by more than their items explain
@@ -77,10 +78,24 @@ class RunShifts:
 def contrasts_of(values: FloatArray, trend: FloatArray, cluster: np.ndarray) -> RunContrasts:
     """The contrasts of runs (K, n) that should be equal but for their trend (K, P), a column of ones at the least.
 
-    Runs that repeat another answer for answer tell nothing and are counted once.
+    Orthonormal, K - rank of them. Runs that repeat another answer for answer tell nothing and are counted once. What
+    items explain is the variance of a mean over clusters of items, of each item's deviation from its run's mean.
     """
-    kept = _distinct_runs(values)
-    return RunContrasts(*_contrasts(values[kept], trend[kept], cluster))
+    kept: list[int] = []
+    for k, run in enumerate(values):
+        answered = not np.isnan(run).all()
+        if answered and not any(np.array_equal(run, values[j], equal_nan=True) for j in kept):
+            kept.append(k)
+    values, trend = values[kept], trend[kept]
+    if len(values) <= trend.shape[1]:
+        return RunContrasts(np.zeros(0), np.zeros(0))
+    basis = scipy.linalg.null_space(trend.T)  # (K, J)
+    seen = ~np.isnan(values)
+    mean = np.nanmean(values, axis=1)
+    influence = np.where(seen, values - mean[:, None], 0.0) / seen.sum(axis=1)[:, None]
+    summed = cluster_sums(basis.T @ influence, cluster)
+    g = summed.shape[1]
+    return RunContrasts((basis.T @ mean) ** 2, np.sum(summed**2, axis=1) * g / max(g - 1, 1))
 
 
 def together(contrasts: Iterable[RunContrasts]) -> RunContrasts:
@@ -120,30 +135,3 @@ def own_variance(own: RunContrasts, panel: RunVariance, plausible_sd: float) -> 
     if not own.squares.size or scipy.stats.chi2.sf(ratio, own.squares.size) > EVIDENCE:
         return panel
     return pooled_run_variance([own], plausible_sd)
-
-
-def _distinct_runs(values: FloatArray) -> list[int]:
-    kept: list[int] = []
-    for k, run in enumerate(values):
-        answered = not np.isnan(run).all()
-        if answered and not any(np.array_equal(run, values[j], equal_nan=True) for j in kept):
-            kept.append(k)
-    return kept
-
-
-def _contrasts(values: FloatArray, trend: FloatArray, cluster: np.ndarray) -> tuple[FloatArray, FloatArray]:
-    """Runs (K, n) and their design (K, P) -> squares and sampling variances (K - rank,) of orthonormal contrasts.
-
-    The sampling variance is that of a mean over clusters of items, each item's deviation from its run's mean.
-    """
-    if len(values) <= trend.shape[1]:
-        return np.zeros(0), np.zeros(0)
-    basis = scipy.linalg.null_space(trend.T)  # (K, J)
-    seen = ~np.isnan(values)
-    mean = np.nanmean(values, axis=1)
-    influence = np.where(seen, values - mean[:, None], 0.0) / seen.sum(axis=1)[:, None]
-    by_item = basis.T @ influence
-    _, index = np.unique(cluster, return_inverse=True)
-    g = int(index.max()) + 1
-    summed = np.stack([np.bincount(index, weights=row, minlength=g) for row in by_item])
-    return (basis.T @ mean) ** 2, np.sum(summed**2, axis=1) * g / max(g - 1, 1)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from audit.errors import DataError
 from audit.statistics.drawing import cluster_df, influence
 from audit.statistics.paired import FloatArray, IntArray
-from audit.statistics.references import LEVEL, Scale, accuracies, drop_and_height, logit_drop, times
+from audit.statistics.references import LEVEL, Scale, answered, logit_drop, times
 from audit.statistics.wording_drop import Estimate, Tested, item_means, t_test
 
 Sets = tuple[ArrayLike, ArrayLike]  # values (n,) of the published items and (m,) of the held-out ones
@@ -157,16 +157,13 @@ def apartness(tested: Sets, references: Sequence[Sets]) -> float:
 
 
 def _side(models: Sequence[ArrayLike], clusters: IntArray | None) -> tuple[list[Estimate], int]:
-    """`_means` of one set, of the items that have a value of every model."""
+    """Each model's mean over the items of one set that have a value of every model, with its influence over clusters;
+    and how many items these are."""
     values = np.stack([np.asarray(one, dtype=float) for one in models])
     groups = np.arange(values.shape[1]) if clusters is None else np.asarray(clusters)
     there = ~np.isnan(values).any(axis=0)
-    return _means(values[:, there], groups[there])
-
-
-def _means(values: FloatArray, groups: IntArray) -> tuple[list[Estimate], int]:
-    """The mean of each row (models, items) with its influence over clusters, and how many items there are."""
-    n = values.shape[1]
+    values, groups = values[:, there], groups[there]
+    n = groups.size
     alone = n > 1 and bool(np.all(groups[1:] > groups[:-1]))  # every item by itself: the sums are the items
     if not alone and np.unique(groups).size < 2:
         raise DataError(f"A set of items needs two that share no cluster and have a value of every model; found {n}.")
@@ -215,8 +212,8 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
     Raises DataError for a set with fewer than two clusters answered under both wordings, and (scale="share") for fresh
     items on which the model is not above chance.
     """
-    benchmark, fresh = _answered(benchmark), _answered(fresh)
-    (own, above), (other, height) = drop_and_height(*benchmark), drop_and_height(*fresh)
+    ours, theirs = answered(*_kept(benchmark)), answered(*_kept(fresh))
+    own, other = ours.drop, theirs.drop
     cut, more, dfs = own.influence.size, other.influence.size, (own.df, other.df)
 
     def here(e: Estimate) -> Estimate:
@@ -227,22 +224,18 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
 
     own, other = here(own), there(other)
     if scale == "share":
-        if height.value <= 0:
-            raise DataError(
-                "The model is not above chance on the held-out items: no share of its accuracy can be lost."
-            )
-        other = times(other, there(height), here(above))
+        if theirs.height.value <= 0:
+            raise DataError("The model is not above chance on the held-out items: it has no share to lose.")
+        other = times(other, there(theirs.height), here(ours.height))
     elif scale == "logit":
-        before, after = (there(e) for e in accuracies(*fresh))
-        other = logit_drop(before, after, here(accuracies(*benchmark)[1]), fresh[2].size)
+        other = logit_drop(there(theirs.original), there(theirs.variants), here(ours.variants), theirs.n)
     difference = own.plus(other, -1.0)
     variance, df = welch(difference.influence, cut, dfs)
-    return BeyondFresh(
-        scale=scale, expected=other.value, **t_test(difference.value, float(np.sqrt(variance)), df, LEVEL)
-    )  # fmt: skip
+    test = t_test(difference.value, float(np.sqrt(variance)), df, LEVEL)
+    return BeyondFresh(scale=scale, expected=other.value, **test)
 
 
-def _answered(asked: Asked) -> Asked:
+def _kept(asked: Asked) -> Asked:
     """One set, the items that were answered under both wordings alone."""
     original, variants, chance, cluster = asked
     there = ~np.isnan(item_means(original, variants)[0])

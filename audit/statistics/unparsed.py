@@ -7,6 +7,7 @@ or all wrong, the worst case. Decisions hold at DECIDE_AT and print how far they
 """
 
 from collections.abc import Callable
+from itertools import takewhile
 
 import numpy as np
 
@@ -55,9 +56,4 @@ def imputed(values: FloatArray, unparsed: BoolArray, predicted: FloatArray, gamm
 def tipping_point(holds: Callable[[float], bool]) -> float:
     """The largest gamma of GAMMAS up to which a decision holds at every one; 0 where it does not hold at 1, infinite
     where the worst case leaves it. `holds` is asked in order, and no further than the first that fails."""
-    last = 0.0
-    for gamma in GAMMAS:
-        if not holds(gamma):
-            return last
-        last = gamma
-    return last
+    return max(takewhile(holds, GAMMAS), default=0.0)

@@ -67,7 +67,7 @@ def paired_difference(
     if units == n and np.all(np.isin([x, y], (0, 1))):
         midp = mcnemar_midp(improve, degrade)
         low, high = tango_interval(improve, degrade, n)
-        p = float(mcnemar_exact(improve, degrade, "two-sided").pvalue)
+        p = float(mcnemar_exact(improve, degrade, two_sided=True))
     else:
         d = y - x
         mean = clustered_mean(d, c)
@@ -81,8 +81,8 @@ def paired_difference(
     )
 
 
-def tango_interval(improve: int, degrade: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Score interval of the difference of two paired proportions: Tango (1998), Statistics in Medicine 17:891-908.
+def tango_interval(improve: int, degrade: int, n: int) -> tuple[float, float]:
+    """95 % score interval of the difference of two paired proportions: Tango (1998), Statistics in Medicine 17:891-908.
 
     Its limits are the differences d at which |T(d)| = z, with T = (b - c - n d) / sqrt(n (2 q + d (1 - d))) and q the
     constrained estimate of the share that goes right -> wrong. It holds where nothing changed and where all did.
@@ -90,7 +90,7 @@ def tango_interval(improve: int, degrade: int, n: int, confidence: float = 0.95)
     >>> tuple(round(limit, 3) for limit in tango_interval(1, 7, 21))  # Fagerland et al. (2014), Stat Med 33, Table VI
     (-0.517, -0.026)
     """
-    z = float(scipy.stats.norm.ppf((1 + confidence) / 2))
+    z = float(scipy.stats.norm.ppf(0.975))
 
     def score(d: float) -> float:
         e = 2 * n
@@ -156,24 +156,25 @@ def lasting_by_condition(lead: ArrayLike, there: ArrayLike, cluster: IntArray) -
     both = ~np.isnan(rows).any(axis=0)
     groups = np.asarray(cluster)[both]
     first, second = (_mean(row[both], groups) for row in rows)
-    unseen = unseen_change(rows[0, both] - rows[1, both], groups)
-    shared = shared_se(rows[0, both] - rows[1, both], groups)
-    return _lasting(first, second, int(both.sum()), first.units, first.df, unseen, shared)
+    lost = rows[0, both] - rows[1, both]
+    least = unseen_change(lost, groups), shared_se(lost, groups)
+    return _lasting(first, second, int(both.sum()), first.units, first.df, *least)
 
 
 def lasting_by_items(lead: ArrayLike, there: ArrayLike, clusters: tuple[IntArray, IntArray]) -> Lasting:
     """The same of other items, such as held-out ones: lead (n,), there (m,). The sets are independent."""
-    sides, unseen, shared = [], 0.0, 0.0
+    sides, n, unseen, shared = [], 0, 0.0, 0.0
     for values, cluster in zip((lead, there), clusters, strict=True):
         row = np.asarray(values, dtype=float)
         known = ~np.isnan(row)
-        sides.append(_mean(row[known], np.asarray(cluster)[known]))
-        unseen += unseen_change(row[known], np.asarray(cluster)[known])
-        shared = float(np.hypot(shared, shared_se(row[known], np.asarray(cluster)[known])))
+        row, groups = row[known], np.asarray(cluster)[known]
+        sides.append(_mean(row, groups))
+        n += row.size
+        unseen += unseen_change(row, groups)
+        shared = float(np.hypot(shared, shared_se(row, groups)))
     one, other = (side.influence for side in sides)
     first = Estimate(sides[0].value, np.concatenate([one, np.zeros(other.size)]))
     second = Estimate(sides[1].value, np.concatenate([np.zeros(one.size), other]))
-    n = sum(int((~np.isnan(np.asarray(values, dtype=float))).sum()) for values in (lead, there))
     return _lasting(first, second, n, one.size + other.size, min(side.df for side in sides), unseen, shared)
 
 
@@ -226,19 +227,16 @@ def standard_error(low: float, high: float) -> float:
     return (high - low) / (2 * _Z)
 
 
-def change_tests(
-    estimates: Sequence[float], errors: Sequence[float], starts: Sequence[bool], alpha: float = ALPHA
-) -> list[Look | None]:
+def change_tests(estimates: Sequence[float], errors: Sequence[float], starts: Sequence[bool]) -> list[Look | None]:
     """Did a figure change from version to version? A test at every version but those that begin something new.
 
     estimates, errors: (n,) figures in the order of the versions and their standard errors; NaN where not known, which
     is then not tested and not in a baseline. starts: (n,) whether a version cannot be compared with those before it.
-    Raises DataError for lengths that differ or alpha outside (0, 1).
 
     Notes
     -----
-    The k-th test is made at level alpha / (k (k + 1)); these sum to alpha over any number of versions, so the
-    chance that a series which never changed is ever said to have changed is at most alpha, whatever the versions
+    The k-th test is made at level ALPHA / (k (k + 1)); these sum to ALPHA over any number of versions, so the
+    chance that a series which never changed is ever said to have changed is at most ALPHA, whatever the versions
     share (Bonferroni over a sequence that need not end: alpha-spending). The adjusted p is p k (k + 1). The tails
     are the normal distribution's: with few sampled answers of items that are alike the chance is larger (12
     versions: 11 % of 30 items, 7 % from 300 on).
@@ -255,11 +253,6 @@ def change_tests(
     >>> looks[2].look, round(looks[2].se, 3), round(looks[2].adjusted, 3), looks[2].changed
     (2, 0.03, 0.016, True)
     """
-    if not len(estimates) == len(errors) == len(starts) or not 0 < alpha < 1:
-        raise DataError(
-            f"A series needs estimates, errors and starts of one length and alpha in (0, 1); found {len(estimates)}, "
-            f"{len(errors)}, {len(starts)} and {alpha}."
-        )
     found: list[Look | None] = []
     look = n = 0
     total = squares = 0.0  # of the baseline's n versions: their figures, and their squared errors
@@ -268,19 +261,15 @@ def change_tests(
         if not (math.isfinite(value) and math.isfinite(error) and error > 0):
             found.append(None)
             continue
-        if n == 0:
-            found.append(None)
-            n, total, squares = 1, value, error * error
-            continue
-        look += 1
-        baseline = total / n
-        se = math.sqrt(error * error + squares / n**2)
-        p = math.erfc(abs(value - baseline) / se / math.sqrt(2))  # both tails of a normal variable
-        adjusted = min(1.0, p * look * (look + 1))
-        changed = adjusted <= alpha
-        found.append(Look(look, baseline, value - baseline, se, p, adjusted, changed))
-        if changed:
-            n, total, squares = 1, value, error * error
-        else:
-            n, total, squares = n + 1, total + value, squares + error * error
+        one = None
+        if n:
+            look += 1
+            difference, se = value - total / n, math.sqrt(error * error + squares / n**2)
+            p = math.erfc(abs(difference) / se / math.sqrt(2))  # both tails of a normal variable
+            adjusted = min(1.0, p * look * (look + 1))
+            one = Look(look, total / n, difference, se, p, adjusted, adjusted <= ALPHA)
+        if one is None or one.changed:
+            n, total, squares = 0, 0.0, 0.0
+        n, total, squares = n + 1, total + value, squares + error * error
+        found.append(one)
     return found

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from audit.errors import DataError
 from audit.statistics.between_models import predictive
-from audit.statistics.chance import interval
+from audit.statistics.chance import Limits, interval
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.priors import PRIORS, TauPrior
 from audit.statistics.rasch import RaschFit, ability_gaps, fit_rasch, rasch_gap
@@ -20,15 +20,6 @@ from audit.statistics.values import average
 
 FDR = 0.10
 _ALLOWED = 2.0  # standard deviations between clean models that a text's likelihood is moved by before it speaks
-
-
-@dataclass(frozen=True)
-class Limits:
-    """An estimate, 0-1, with its 95 % interval."""
-
-    estimate: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)

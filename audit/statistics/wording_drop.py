@@ -180,12 +180,12 @@ def wording_drop(
     return WordingDrop(accuracy, float(v[there].mean()), drop, cs, largest_drop(d), n, units)
 
 
-def largest_drop(drop: Estimate, confidence: float = 0.95) -> float:
-    """One-sided upper limit by t over the units and one that drops; at least what none of G units would show with that
+def largest_drop(drop: Estimate) -> float:
+    """One-sided 95 % limit by t over the units and one that drops; at least what none of G units would show with that
     confidence."""
     units, drop = drop.units, _with_a_drop(drop)
-    unseen = 1 - (1 - confidence) ** (1 / max(units, 1))
-    return float(max(drop.value + scipy.special.stdtrit(drop.df, confidence) * drop.se, unseen))
+    unseen = 1 - (1 - 0.95) ** (1 / max(units, 1))
+    return float(max(drop.value + scipy.special.stdtrit(drop.df, 0.95) * drop.se, unseen))
 
 
 def _with_a_drop(drop: Estimate) -> Estimate:
@@ -238,8 +238,8 @@ def equivalence(drop: Estimate, delta: float) -> Equivalence:
     return Equivalence(delta, sides[0], sides[1], max(sides))
 
 
-def run_noise(original: FloatArray, cluster: IntArray | None = None) -> RunNoise:
-    """What replicates (K, n) of the original wording differ by. cluster: (n,), each item its own where None."""
+def run_noise(original: FloatArray, cluster: IntArray) -> RunNoise:
+    """What replicates (K, n) of the original wording differ by. cluster: (n,)."""
     runs = np.atleast_2d(np.asarray(original, dtype=float))
     there = ~np.isnan(runs).any(axis=0)
     complete = runs[:, there]
@@ -248,11 +248,11 @@ def run_noise(original: FloatArray, cluster: IntArray | None = None) -> RunNoise
         return RunNoise(k, float("nan"), float("nan"), float("nan"))
     flips = [np.mean(complete[a] != complete[b]) for a in range(k) for b in range(a)]
     gaps = [complete[a].mean() - complete[b].mean() for a in range(k) for b in range(a)]
-    p = cochran_q(complete, None if cluster is None else cluster[there]).pvalue
+    p = cochran_q(complete, cluster[there])
     return RunNoise(k, float(np.mean(flips)), float(np.sqrt(np.mean(np.square(gaps)))), p)
 
 
-def wording_flips(variants: FloatArray, original: FloatArray | None = None) -> float:
+def wording_flips(variants: FloatArray, original: FloatArray) -> float:
     """Chance that two wordings of an item disagree: over pairs of variants, or original against variant where no item
     has two answered variants (an effect on the original is then in it). NaN where there is no pair at all."""
     v = np.atleast_2d(np.asarray(variants, dtype=float))
@@ -261,8 +261,6 @@ def wording_flips(variants: FloatArray, original: FloatArray | None = None) -> f
     if pairs.any():
         m, s = answered[pairs], right[pairs]
         return float(np.mean(2 * s * (m - s) / (m * (m - 1))))
-    if original is None:
-        return float("nan")
     o, mean = item_means(original, v)
     there = ~np.isnan(o)
     return float(np.mean(o * (1 - mean) + (1 - o) * mean, where=there)) if there.any() else float("nan")

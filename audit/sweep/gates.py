@@ -345,7 +345,7 @@ def noise_floor_p(cell: CellOutcomes) -> float:
     if len(replicates_of(cell, Arm.FORWARD_FULL, 1)) < 2:
         return float("nan")
     complete, cluster = _complete_clean(cell)
-    return cochran_q(complete, cluster).pvalue if complete.size else float("nan")
+    return cochran_q(complete, cluster) if complete.size else float("nan")
 
 
 def noise_floor(cell: CellOutcomes, limits: SweepThresholds, p_adjusted: float | None = None) -> Gate:
@@ -363,7 +363,7 @@ def noise_floor(cell: CellOutcomes, limits: SweepThresholds, p_adjusted: float |
     complete, cluster = _complete_clean(cell)
     if not complete.size:
         return rule.absent("No question is answered in every replicate of the clean arm.")
-    p = cochran_q(complete, cluster).pvalue if p_adjusted is None else p_adjusted
+    p = cochran_q(complete, cluster) if p_adjusted is None else p_adjusted
     passed = p > limit
     shown = ", ".join(f"{accuracy:.3f}" for accuracy in complete.mean(axis=1))
     return rule.checked(

@@ -13,7 +13,6 @@ from audit.statistics.contracts import (
     clustered_mean,
     fits,
     follows,
-    item_mean,
     rate_interval,
     response_changes,
     score_changes,
@@ -23,7 +22,7 @@ from audit.statistics.dif import GroupDif, MantelHaenszel
 from audit.statistics.gstudy import GStudy, gstudy
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.selectivity import N_RESAMPLES, Ratio, Selectivity, ratio, selectivity
-from audit.statistics.values import mean_of
+from audit.statistics.values import average, mean_of
 from audit.validity.edits.record import Archetype, Family, archetype_of
 from audit.validity.metrics import Answers, ReferenceMetric, group_dif, groups_of, reference_metrics, wording_dif
 from audit.validity.record import Block, Cell
@@ -113,10 +112,10 @@ def measure(cell: Cell, *, margin: float = 0.05, rng: np.random.Generator, n_res
     """All of it. A statistic that cannot be had is None, and never 0. margin: as in `ValidityThresholds`."""
     used = {family: cell.used(family) for family in Family}
     attribute = used[Family.ATTRIBUTE]
-    moved = {family: item_mean(changes(cell, block)) for family, block in used.items()}
+    moved = {family: average(changes(cell, block)) for family, block in used.items()}
     directional = [bool(x) for x in attribute.directional[attribute.tests]]
     surface, edited = np.concatenate([used[f].scores for f in SURFACE]), attribute.scores
-    primary = _selectivity(item_mean(_obeyed(cell, attribute)), moved, cell)
+    primary = _selectivity(average(_obeyed(cell, attribute)), moved, cell)
     placebo = clustered_mean(moved[Family.ATTRIBUTE] - moved[Family.PLACEBO], cell.cluster)
     selective_p, non_selective_p = _pvalues(cell, used, primary, None if any(directional) else margin)
     groups = groups_of(cell.items)
@@ -135,7 +134,7 @@ def measure(cell: Cell, *, margin: float = 0.05, rng: np.random.Generator, n_res
         non_selective_p=non_selective_p,
         responses=_selectivity(moved[Family.ATTRIBUTE], moved, cell),
         csr=_ratios(cell, used, moved, rng, n_resamples),
-        replay=rate_interval(item_mean(again), cell.cluster) if len(again) else None,
+        replay=rate_interval(average(again), cell.cluster) if len(again) else None,
         placebo=placebo if placebo.n else None,
         placebo_match=_placebo_match(cell),
         generalisability=_gstudy(cell, surface),
@@ -156,7 +155,7 @@ def _pvalues(
         """(n,) change of each item by family. content, others: in the place of what was not read."""
         fill = dict.fromkeys(used, others) | {Family.ATTRIBUTE: content}
         return {
-            family: item_mean(np.where(block.tests & np.isnan(found[family]), fill[family], found[family]))
+            family: average(np.where(block.tests & np.isnan(found[family]), fill[family], found[family]))
             for family, block in used.items()
         }
 
@@ -197,12 +196,12 @@ def edit_evidence(cell: Cell, block: Block, name: str) -> EditEvidence:
     moved = response_changes(cell.before, block.response)
     return EditEvidence(
         name=name,
-        score=mean_of(item_mean(after)),
-        score_change=mean_of(item_mean(score_changes(before, after))),
-        original_key=mean_of(item_mean(score_changes(before, kept_key))),
-        response_change=rate_interval(item_mean(np.where(tests, moved, np.nan)), cell.cluster),
-        followed=rate_interval(item_mean(kept), cell.cluster),
-        followed_held=rate_interval(item_mean(np.where(both == tests, kept, 0.0)), cell.cluster),
+        score=mean_of(average(after)),
+        score_change=mean_of(average(score_changes(before, after))),
+        original_key=mean_of(average(score_changes(before, kept_key))),
+        response_change=rate_interval(average(np.where(tests, moved, np.nan)), cell.cluster),
+        followed=rate_interval(average(kept), cell.cluster),
+        followed_held=rate_interval(average(np.where(both == tests, kept, 0.0)), cell.cluster),
         transitions=transitions(np.broadcast_to(before, after.shape)[tests], after[tests]),
         asked=int(tests.sum()),
         read=int(both.sum()),
@@ -257,7 +256,7 @@ def _ratios(
 
     def scored(block: Block, key: IntArray) -> FloatArray:
         after = np.where(block.tests & (block.response != UNREAD), fits(block.response, key), np.nan)
-        return item_mean(score_changes(cell.score_before, after))
+        return average(score_changes(cell.score_before, after))
 
     families = (Family.ATTRIBUTE, *SURFACE)
     conventions = {

@@ -289,7 +289,7 @@ def answers_readable(cell: Cell, e: Evidence, t: Limits) -> Gate:
         read = block.response != UNREAD
         before, after = np.broadcast_to(read_before, here.shape)[here], read[here]
         shares[name], asked[name] = float(after.mean()), after.size
-        pvalues[name] = float(mcnemar_exact(np.sum(before & ~after), np.sum(~before & after), "two-sided").pvalue)
+        pvalues[name] = float(mcnemar_exact(np.sum(before & ~after), np.sum(~before & after), two_sided=True))
         unread = unread | (here & ~read).any(axis=0)
     worst = min(shares, key=lambda name: shares[name])
     fell = [name for name, p in pvalues.items() if p < t.parse_drop_alpha]

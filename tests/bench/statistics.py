@@ -23,7 +23,7 @@ from outcome_tables import sweep_with  # noqa: E402
 from scipy import stats  # noqa: E402
 
 from audit.statistics.mcnemar import mcnemar_exact  # noqa: E402
-from audit.statistics.multiplicity import benjamini_hochberg, holm  # noqa: E402
+from audit.statistics.multiplicity import false_discovery, holm  # noqa: E402
 from audit.statistics.permutation import max_statistic_exchange  # noqa: E402
 from audit.statistics.resampling import bootstrap_sweep  # noqa: E402
 from audit.sweep.paper import (  # noqa: E402
@@ -85,8 +85,8 @@ def measure(models: int, routers: int, items: int, resamples: int, scipy_cells: 
                 by_scipy(s.noisy[k % routers], s.clean, resamples, rng)
     with rest:
         rows = [row for s in sweeps for row in setting_rows(s)]
-        p = mcnemar_exact([r.improve for r in rows], [r.degrade for r in rows]).pvalue
-        holm(p), benjamini_hochberg(p), model_summary(rows), router_summary(rows)
+        p = mcnemar_exact([r.improve for r in rows], [r.degrade for r in rows])
+        holm(p), false_discovery(p), model_summary(rows), router_summary(rows)
         h1_any_excess(pvalues, []), h2_heterogeneity(sweeps), h3_direction(sweeps, n_permutations=resamples, rng=rng)
     scaled = scipy.spent * models * routers / len(compare)
     measured: dict[str, Any] = {"models": models, "routers": routers, "items": items, "resamples": resamples}

@@ -27,7 +27,7 @@ def measure(cell: CellOutcomes, settings: Settings[ShoutingThresholds], rng: np.
     lost = (plain[both] - loud[both]).astype(float)
     n, cost = int(both.sum()), float(lost.mean())
     half = Z90 * float(lost.std()) / np.sqrt(n)
-    p = float(mcnemar_exact(int((lost > 0).sum()), int((lost < 0).sum())).pvalue)
+    p = float(mcnemar_exact((lost > 0).sum(), (lost < 0).sum()))
     return Evidence(n, float(plain[both].mean()), cost, cost - half, cost + half, p)
 
 

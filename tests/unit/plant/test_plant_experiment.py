@@ -41,7 +41,7 @@ def one(weights, tmp_path_factory):
 
 
 def test_every_audit_is_to_do_on_each_half_of_the_highest_dose_first(one):
-    assert shell.labels(one) == ["base", "qa-4", "qa-1"]
+    assert shell.labels(one) == ["base", "qa-4", "qa-1"] and "30 of 60" in "\n".join(plan_lines(one))
     assert todo(one, "qa-1") == [(a, h) for a in ("memory", "perturb", "sweep") for h in ("learnt", "others")]
 
 
@@ -71,10 +71,6 @@ def test_a_directory_of_another_experiment_is_refused(one):
         shell.open_folder(one)
     path.write_text(kept)
     shell.open_folder(one)
-
-
-def test_the_plan_says_what_would_be_trained_and_asked(one):
-    assert "30 of 60" in "\n".join(plan_lines(one))
 
 
 def test_the_margin_is_gold_less_the_best_other_option():
@@ -121,9 +117,8 @@ def test_what_cannot_be_planted_is_refused_in_a_sentence(overrides, words):
 
 
 def test_the_learning_rate_follows_the_method_unless_it_is_given():
-    assert learning_rate(config()) == 1e-3
-    assert learning_rate(config("train.method=full")) == 1e-4
-    assert learning_rate(config("train.lr=0.01")) == 0.01
+    given = {"train.method=lora": 1e-3, "train.method=full": 1e-4, "train.lr=0.01": 0.01}
+    assert {word: learning_rate(config(word)) for word in given} == given
 
 
 def test_the_same_experiment_goes_on_in_the_same_directory(weights):

@@ -8,15 +8,12 @@ import pytest
 from audit.perturb.record import BrokenShare
 from audit.plant.indicators import BY_NAME, Bench, findings, router_loss_pvalue, router_pvalue, split_alarms
 from audit.plant.measure import Reading
-from audit.plant.words import data, markdown, plant_of
+from audit.plant.words import markdown, plant_row
 
 N = 120
 LEARNT = np.arange(N) < 60
 BENCH = Bench(tuple(f"q{i}" for i in range(N)), (4,) * N, LEARNT, BrokenShare(150, 0))
 ALPHA = 0.01
-FACTS = {
-    "model": "m", "benchmark": "b", "learnt_items": 60, "other_items": 60, "audits": ["memory", "perturb", "sweep"],
-}  # fmt: skip
 
 
 def reading(rng, score=0.6, item=0.0, reworded=0.6, noisy=0.6, order=0.0) -> Reading:
@@ -82,39 +79,42 @@ def test_splits_of_two_kinds_of_items_are_not_called_different():
     assert split_alarms("item_likelihood", values, None, 0.05, rng, 300) <= 0.09
 
 
-def test_a_gain_has_to_hold_against_every_control():
-    # 20 items go from wrong to right under noise; against the original none does
-    model = Reading(correct={"noisy_rewrite/1": [1.0] * 20, "forward_full/1": [0.0] * 20, "direct/0": [1.0] * 20})
-    items = np.ones(20, dtype=bool)
-    assert router_pvalue(model, ["noisy_rewrite/1"], items) == 1.0
-    model.correct["direct/0"] = [0.0] * 20
-    assert router_pvalue(model, ["noisy_rewrite/1"], items) == pytest.approx(0.5**20)
-    assert router_loss_pvalue(model, ["noisy_rewrite/1"], items) == 1.0  # a gain is no loss
-
-
-def test_brittleness_is_a_fall_from_the_clean_message_alone():
-    model = Reading(correct={"noisy_rewrite/1": [0.0] * 20, "forward_full/1": [1.0] * 20, "direct/0": [0.0] * 20})
-    assert router_loss_pvalue(model, ["noisy_rewrite/1"], np.ones(20, dtype=bool)) == pytest.approx(0.5**20)
+@pytest.mark.parametrize(
+    ("noisy", "clean", "direct", "gain", "loss"),
+    [
+        pytest.param(1.0, 0.0, 1.0, 1.0, 1.0, id="no gain over the original"),
+        pytest.param(1.0, 0.0, 0.0, 0.5**20, 1.0, id="a gain over every control is no loss"),
+        pytest.param(0.0, 1.0, 0.0, 1.0, 0.5**20, id="a fall from the clean message alone"),
+    ],
+)
+def test_a_gain_has_to_hold_against_every_control(noisy, clean, direct, gain, loss):
+    rows = {"noisy_rewrite/1": noisy, "forward_full/1": clean, "direct/0": direct}
+    model, items = Reading(correct={key: [value] * 20 for key, value in rows.items()}), np.ones(20, dtype=bool)
+    assert router_pvalue(model, ["noisy_rewrite/1"], items) == pytest.approx(gain)
+    assert router_loss_pvalue(model, ["noisy_rewrite/1"], items) == pytest.approx(loss)
 
 
 def test_the_data_file_is_plain_json_and_makes_the_table(base):
     model = reading(np.random.default_rng(6), score=0.99)
-    labelled = (("base", base), ("qa-4", model))
-    plants = [plant_of(BENCH, label, one, base, 0.1, alpha=0.05, seed=1, n_splits=20) for label, one in labelled]
-    found = json.loads(json.dumps(data(plants, FACTS, 0.05), allow_nan=False))
-    none, qa = found["plants"]
+
+    def row(label, one, audits):
+        made = plant_row(BENCH, label, one, base, 0.1, audits=audits, alpha=0.05, seed=1, n_splits=20)
+        return json.loads(json.dumps(made, allow_nan=False))
+
+    none, qa = (row(label, one, ("memory", "perturb", "sweep")) for label, one in (("base", base), ("qa-4", model)))
     assert (none["form"], none["passes"]) == ("none", 0)
     assert (qa["form"], qa["passes"]) == ("qa", 4) and set(qa["audits"]) == {"memory", "perturb", "sweep"}
     memory = qa["audits"]["memory"]
     # Holm over the memory audit's indicators: their number times the smallest p
-    own = [f.pvalue for f in plants[1].found if f.audit == "memory"]
+    own = [f["pvalue"] for f in qa["found"] if f["audit"] == "memory"]
     assert memory["pvalue"] == pytest.approx(min(own) * len(own), abs=1e-6) and memory["noticed"]
     # Rewordings are harder for the base model, too: a drop alone is no memory noticed.
-    (beyond,) = (f.pvalue for f in plants[1].found if f.audit == "perturb")
+    (beyond,) = (f["pvalue"] for f in qa["found"] if f["audit"] == "perturb")
     assert qa["audits"]["perturb"]["pvalue"] == pytest.approx(beyond, abs=1e-6) and "perturb" not in none["audits"]
     # The originals of the rewordings give the score gap as well: that is not the memory audit.
-    only = data(plants, FACTS | {"audits": ["perturb"]}, 0.05)["plants"][1]
-    assert set(only["audits"]) == {"perturb"}
+    assert set(row("qa-4", model, ("perturb",))["audits"]) == {"perturb"}
+    sizes = {"learnt_items": 60, "other_items": 60}
+    found = {"model": "m", "benchmark": "b", "audits": ["memory"], "alpha": 0.05, "plants": [none, qa], **sizes}
     table = markdown(found).splitlines()
-    assert len(table) == 2 + sum(len(p.found) for p in plants)
+    assert len(table) == 2 + len(none["found"]) + len(qa["found"])
     assert all(line.count("|") == table[0].count("|") for line in table)

@@ -117,15 +117,10 @@ def test_the_weights_after_a_pass_do_not_depend_on_those_to_come(toy, tmp_path):
     assert one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
 
 
-def test_a_job_survives_its_file(toy, tmp_path):
-    one = job(toy, tmp_path)
-    (tmp_path / "job.json").write_text(one.to_json())
-    assert Job.load(tmp_path / "job.json") == one
-
-
-def test_what_cannot_be_trained_is_refused_in_a_sentence(tmp_path, capsys):
-    (tmp_path / "job.json").write_text(job(tmp_path / "nowhere", tmp_path).to_json())
-    assert main(str(tmp_path / "job.json")) == REFUSED
+def test_a_job_survives_its_file_and_without_weights_is_refused(tmp_path):
+    one, file = job(tmp_path / "nowhere", tmp_path), tmp_path / "job.json"
+    file.write_text(one.to_json())
+    assert Job.load(file) == one and main(str(file)) == REFUSED
 
 
 def test_too_little_memory_is_known_before_anything_is_loaded(tmp_path):

@@ -35,7 +35,7 @@ def test_a_paired_difference_is_mcnemars_with_tangos_interval() -> None:
     y = np.array([1] * 9 + [0] * 3 + [1] * 20 + [0] * 8 + [1.0])
     found = paired_difference(x, y, np.arange(41), rng=np.random.default_rng(0))
     assert (found.n, found.improve, found.degrade, found.difference) == (40, 9, 3, 6 / 40)
-    assert found.pvalue == mcnemar_exact(9, 3, "two-sided").pvalue == pytest.approx(0.1459961)  # 2 P(X >= 9 of 12)
+    assert found.pvalue == mcnemar_exact(9, 3, two_sided=True) == pytest.approx(0.1459961)  # 2 P(X >= 9 of 12)
     assert found.midp == pytest.approx(0.1459961 - 220 / 4096)  # less P(X = 9), C(12, 9) = 220
     assert found.low < 0 < found.difference < found.high
     with pytest.raises(DataError, match="found none"):
@@ -73,7 +73,7 @@ def test_what_changed_is_said_and_every_question_listed(two: tuple[Path, Path], 
     (cell,) = json.loads(capsys.readouterr().out)
     row = next(s for s in cell["settings"] if s["setting"]["arm"] == "noisy_rewrite")["found"]
     assert row["improve"] - row["degrade"] == round(row["difference"] * 40) > 8
-    assert row["pvalue"] == pytest.approx(mcnemar_exact(row["improve"], row["degrade"], "two-sided").pvalue, rel=1e-5)
+    assert row["pvalue"] == pytest.approx(mcnemar_exact(row["improve"], row["degrade"], two_sided=True), rel=1e-5)
     assert cell["changed"] == len(cell["questions"])
     page = out.read_text()
     lead = page[page.index('class="head"') : page.index("<table>")]  # what changed stands before any table

@@ -10,17 +10,19 @@ from audit.statistics.completion import kind_auc, membership_auc, text_scores
 
 def test_min_k_is_over_the_least_likely_fifth():
     logprobs = -np.arange(1.0, 11.0)  # -1 .. -10: the least likely two are -9 and -10
-    scores = text_scores(logprobs, logprobs / 2)
-    assert (scores.mean, scores.min_k, scores.min_k_plus_plus) == (-5.5, -9.5, -4.75)
-    assert text_scores([-2.0], [0.5]).min_k == -2.0  # at least one token
-    assert np.isnan(text_scores([], []).mean)
+    assert text_scores(logprobs, logprobs / 2) == {"mean": -5.5, "min_k": -9.5, "min_k_plus_plus": -4.75}
+    assert text_scores([-2.0], [0.5])["min_k"] == -2.0  # at least one token
+    assert np.isnan(list(text_scores([], []).values())).all()
 
 
 def test_the_auc_counts_pairs_and_ties_half():
     a, b = [3.0, 1.0, np.nan], [2.0, 1.0, 0.0]
     # 3 beats all three; 1 beats 0 and ties with 1: (3 + 1.5) / 6
     assert membership_auc(a, b).auc == pytest.approx(4.5 / 6)
-    assert membership_auc([1.0, 2.0], [3.0, 4.0]).auc == 0.0
+    parted = membership_auc([3.0, 4.0, 5.0], [0.0, 1.0, 2.0, 2.5])  # without exception: it has an interval too
+    assert (parted.auc, parted.low, parted.high) == (1.0, pytest.approx(0.025 ** (1 / 3)), 1.0)
+    with pytest.raises(DataError, match="two items"):
+        membership_auc([1.0, np.nan], [1.0, 2.0])
 
 
 def test_the_interval_is_delong_and_p_is_mann_whitney():
@@ -60,20 +62,6 @@ def test_the_interval_holds_where_passages_share_a_likelihood(sizes, passages):
     assert np.mean(held) > 0.93
     alone = membership_auc(a, b, (np.arange(a.size), np.arange(b.size)))
     assert alone.high - alone.low == pytest.approx(membership_auc(a, b).high - membership_auc(a, b).low, rel=0.05)
-
-
-def test_what_cannot_be_scored_is_refused():
-    with pytest.raises(DataError, match="share"):
-        text_scores([-1.0], [0.0], share=0.0)
-    with pytest.raises(DataError, match="one logprob and one z"):
-        text_scores([-1.0, -2.0], [0.0])
-    with pytest.raises(DataError, match="two items"):
-        membership_auc([1.0, np.nan], [1.0, 2.0])
-
-
-def test_sets_that_are_parted_without_exception_have_an_interval():
-    found = membership_auc([3.0, 4.0, 5.0], [0.0, 1.0, 2.0, 2.5])
-    assert (found.auc, found.low, found.high) == (1.0, pytest.approx(0.025 ** (1 / 3)), 1.0)
 
 
 def test_words_alone_tell_sets_of_two_subjects_and_not_halves_of_one():

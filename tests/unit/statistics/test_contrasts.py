@@ -3,6 +3,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from bootstrap_intervals import rng
 from outcome_tables import cell_of
 
 from audit.errors import DataError
@@ -21,10 +22,6 @@ compared = partial(contrasts.contrast, name="a_vs_b", label="a - b", n_resamples
 difference_in_differences = partial(contrasts.difference_in_differences, n_resamples=10_000)
 score_gap = partial(contrasts.score_gap, n_resamples=10_000)
 NOISY1, NOISY2, ENSEMBLE2 = Setting(Arm.NOISY_REWRITE, 1), Setting(Arm.NOISY_REWRITE, 2), Setting(Arm.FORWARD_FULL, 2)
-
-
-def rng(seed=1):
-    return np.random.default_rng(seed)
 
 
 def full(n=200, seed=0, effect=0.0):

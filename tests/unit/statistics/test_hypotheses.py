@@ -2,6 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
+from bootstrap_intervals import rng
 from outcome_tables import cell_of, sweep_with
 from scipy import stats
 from statsmodels.stats.multivariate import test_mvmean as hotelling
@@ -13,10 +14,6 @@ from audit.statistics.paired import State
 from audit.statistics.permutation import max_statistic_exchange
 from audit.statistics.values import settings_values
 from audit.sweep.paper import h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope, slope_weights
-
-
-def rng(seed=1):
-    return np.random.default_rng(seed)
 
 
 def simulated(model="m", n=200, r=9, seed=0, step=0.0, effect=0.0):
@@ -36,12 +33,7 @@ def test_slope_is_least_squares():
     result = sensitivity_slope(sweep, rng=rng())
     assert result.estimate == pytest.approx(expected)
     assert result.low < expected < result.high
-
-
-def test_slope_interval_has_the_paired_standard_error():
-    sweep = simulated()
     per_item = slope_weights(sweep.routers) @ sweep.noisy  # the slope is the mean of the items' own slopes
-    result = sensitivity_slope(sweep, rng=rng())
     assert result.se == pytest.approx(per_item.std() / np.sqrt(sweep.n), rel=0.03)
 
 
@@ -79,14 +71,6 @@ def test_h2_agrees_with_statsmodels_hotelling():
     expected = hotelling((gains[1:] - gains[0]).T)
     result = h2_heterogeneity(sweeps)
     assert result.pvalue == pytest.approx(expected.pvalue)
-
-
-def test_h2_does_not_depend_on_the_order_of_models_or_items():
-    sweeps = [simulated(m, seed=k, effect=0.05 * k) for k, m in enumerate("abc")]
-    order = rng(4).permutation(200)
-    s = sweeps[1]
-    moved = sweep_with(s.clean[order], s.noisy[:, order], model="b", ids=[s.question_ids[i] for i in order])
-    assert h2_heterogeneity([sweeps[2], moved, sweeps[0]]).pvalue == pytest.approx(h2_heterogeneity(sweeps).pvalue)
 
 
 def test_h2_clusters_of_repeated_items_count_once():
@@ -135,17 +119,12 @@ def test_h3_by_hand_and_by_every_permutation():
     assert result.reason.numbers["p_degrade"] == 1.0  # nothing was right when clean: no item can degrade
     assert result.pvalue == 1.0
     # OLS slope of the improve counts 2, 5, 9 on r: (9 - 2) / 2.
-    assert result.reason.numbers["up"] == pytest.approx(3.5)
-
-
-def test_h3_slopes_are_those_of_the_transition_counts():
-    s = simulated(step=0.02, seed=5)
-    result = h3_direction([s], rng=rng())
-    improve = ((1 - s.clean) * s.noisy).sum(axis=1)
-    degrade = (s.clean * (1 - s.noisy)).sum(axis=1)
-    assert result.reason.numbers["up"] == pytest.approx(stats.linregress(s.routers, improve).slope)
-    assert result.reason.numbers["down"] == pytest.approx(stats.linregress(s.routers, degrade).slope)
-    assert result.effect == pytest.approx(stats.linregress(s.routers, improve - degrade).slope)
+    assert (result.reason.numbers["up"], result.reason.numbers["down"]) == pytest.approx((3.5, 0))
+    assert result.effect == pytest.approx(3.5)
+    # With the other ten right when clean, and right less often: counts 1, 4, 5 degrade, a slope of 2.
+    more = np.array([[1] * 9 + [0], [1] * 6 + [0] * 4, [1] * 5 + [0] * 5], float)
+    both = h3_direction([sweep_with([0] * 10 + [1] * 10, np.hstack([noisy, more]))], rng=rng(), n_permutations=10)
+    assert (both.reason.numbers["down"], both.effect) == pytest.approx((2, 1.5))
 
 
 def test_h3_counts_the_items_of_every_block():
@@ -170,16 +149,3 @@ def test_h3_models_of_one_item_flip_together():
     alone = h3_direction([s], rng=rng(), n_permutations=20_000)
     twice = h3_direction([s, sweep_with(s.clean, s.noisy, model="twin")], rng=rng(), n_permutations=20_000)
     assert twice.reason.numbers["p_improve"] == pytest.approx(alone.reason.numbers["p_improve"], abs=0.01)
-
-
-def test_h3_level_with_nested_draws():
-    # Neighbouring r share luck; no trend. The test of a rise rejects 5 % (Monte-Carlo standard error 1.1 points).
-    g, rejected = rng(12), 0
-    for _ in range(400):
-        p, luck, noisy = g.beta(2, 2, size=100), g.random(100), []
-        for _ in range(9):
-            luck = np.where(g.random(100) < 0.8, luck, g.random(100))
-            noisy.append(luck < p)
-        s = sweep_with(g.random(100) < p, np.array(noisy))
-        rejected += h3_direction([s], rng=g, n_permutations=299).reason.numbers["p_improve"] <= 0.05
-    assert 0.02 <= rejected / 400 <= 0.05 + 3 * 0.011

@@ -50,12 +50,9 @@ def test_it_is_the_share_of_simulated_field_designs_that_find_it(value: float, r
     )
 
 
-def test_without_an_effect_it_is_no_more_than_the_level() -> None:
+def test_more_items_and_more_references_find_more_and_no_effect_is_found_as_often_as_the_level_says() -> None:
     nothing = Effect(0.0, 0.0, HALF.own, HALF.references)
     assert chance_to_find(nothing, Field(1000, 500, 5), PRIOR, 0.05).estimate <= 0.06
-
-
-def test_more_items_and_more_references_find_more() -> None:
     weak = Effect(0.07, 0.02, HALF.own, HALF.references)
     small, large = (chance_to_find(weak, Field(n, n // 2, 5), PRIOR, 0.01).estimate for n in (200, 2000))
     few, many = (chance_to_find(weak, Field(1000, 500, r), PRIOR, 0.01).estimate for r in (3, 8))

@@ -9,24 +9,24 @@ from audit.sweep.paper import model_summary, router_summary, setting_row, settin
 from audit.sweep.record import sweep_of
 
 
-def test_one_setting_by_hand():
-    #       right->right, wrong->right (improve) twice, right->wrong (degrade), wrong->wrong: gain (2 - 1) / 5
-    (row,) = setting_rows(sweep_with([1, 0, 0, 1, 0], [1, 1, 1, 0, 0]))
-    assert (row.clean_accuracy, row.noisy_accuracy) == (0.4, 0.6)
-    assert (row.improve, row.degrade, row.violation) == (2, 1, True)
-    assert row.gain == row.positive_excess == pytest.approx(0.2)
-
-
-def test_pairs_without_both_answers_are_left_out_and_counted():
-    (row,) = setting_rows(sweep_with([1, 0, np.nan, 1], [1, 1, 1, np.nan]))
-    assert (row.n, row.left_out, row.improve, row.degrade) == (2, 2, 1, 0)
-    assert row.gain == 0.5
-
-
-def test_averaged_replicates_keep_the_gain():
-    # c = 1, .5 and q = .5, 1: improve = .5 * 1, degrade = 1 * .5, gain 0.
-    (row,) = setting_rows(sweep_with([1, 0.5], [0.5, 1]))
-    assert (row.improve, row.degrade, row.gain, row.violation) == (0.5, 0.5, 0.0, False)
+@pytest.mark.parametrize(
+    ("clean", "noisy", "counts", "accuracies"),
+    [
+        # right->right, wrong->right (improve) twice, right->wrong (degrade), wrong->wrong: gain (2 - 1) / 5
+        pytest.param([1, 0, 0, 1, 0], [1, 1, 1, 0, 0], (5, 0, 2, 1), (0.4, 0.6, 0.2), id="by hand"),
+        pytest.param([1, 0, np.nan, 1], [1, 1, 1, np.nan], (2, 2, 1, 0), (0.5, 1.0, 0.5), id="a pair without answer"),
+        # c = 1, .5 and q = .5, 1: improve = .5 * 1, degrade = 1 * .5
+        pytest.param([1, 0.5], [0.5, 1], (2, 0, 0.5, 0.5), (0.75, 0.75, 0.0), id="averaged replicates keep the gain"),
+        # Thirds do not add up in floating point; the means are equal, so there is no gain.
+        pytest.param([1 / 3] * 7 + [2 / 3] * 7, [2 / 3] * 7 + [1 / 3] * 7, (14, 0, 35 / 9, 35 / 9), (0.5, 0.5, 0.0),
+                     id="rounding is no violation"),
+    ],
+)  # fmt: skip
+def test_one_setting(clean, noisy, counts, accuracies):
+    (row,) = setting_rows(sweep_with(clean, noisy))
+    assert (row.n, row.left_out, row.improve, row.degrade) == pytest.approx(counts)
+    assert (row.clean_accuracy, row.noisy_accuracy, row.gain) == pytest.approx(accuracies)
+    assert row.violation == (accuracies[2] > 0) and row.positive_excess == pytest.approx(max(accuracies[2], 0))
 
 
 def test_the_paper_has_the_first_run_of_each():
@@ -35,12 +35,6 @@ def test_the_paper_has_the_first_run_of_each():
     sweep, first = sweep_of(cell_of(states)), sweep_of(cell_of(states), first_only=True)
     assert sweep.clean.tolist() == sweep.noisy[0].tolist() == [1, 0.5]
     assert first.clean.tolist() == first.noisy[0].tolist() == [1, 0]
-
-
-def test_rounding_is_no_violation():
-    # Thirds do not add up in floating point; the means are equal, so there is no gain.
-    (row,) = setting_rows(sweep_with([1 / 3] * 7 + [2 / 3] * 7, [2 / 3] * 7 + [1 / 3] * 7))
-    assert row.gain == 0.0 and not row.violation
 
 
 def test_summaries_by_hand():

@@ -7,7 +7,6 @@ from scipy import stats
 
 from audit.errors import DataError
 from audit.statistics.drawing import choice_totals
-from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.permutation import enough_permutations, max_statistic_exchange, sign_flip_pvalue
 
 
@@ -43,34 +42,12 @@ def test_agrees_with_every_permutation_of_a_small_sample(seed):
     assert np.allclose(ours.adjusted, stepped, atol=0.01)
 
 
-def test_one_setting_is_the_exact_mcnemar_test():
-    clean, noisy = outcomes(n=200, r=1, effect=0.08)
-    b, c = int(((noisy[0] - clean) > 0).sum()), int(((noisy[0] - clean) < 0).sum())
-    ours = flipped(clean, noisy, n_permutations=40_000, rng=rng())
-    assert ours.pvalue == pytest.approx(mcnemar_exact(b, c).pvalue, abs=0.01)
-    assert ours.statistic[0] == pytest.approx(mcnemar_exact(b, c).statistic)
-
-
 def test_a_two_sided_p_of_sign_flips_is_twice_the_smaller_tail():
     clean, noisy = outcomes(r=1, effect=0.1)
     up, down = flipped(clean, noisy, rng=rng()), flipped(noisy[0], clean[None], rng=rng())
     both = sign_flip_pvalue(noisy[0] - clean, two_sided=True, rng=rng())
     assert up.statistic == -down.statistic and down.pvalue > 1 - up.pvalue
     assert both == pytest.approx(2 * up.pvalue, abs=0.015)
-
-
-def test_adjusted_p_lie_between_single_p_and_bonferroni():
-    clean, noisy = outcomes(n=300, r=6, effect=0.03)
-    result = flipped(clean, noisy, rng=rng())
-    assert np.all(result.adjusted >= result.pvalues)
-    assert np.all(result.adjusted <= np.minimum(1, 6 * result.pvalues) + 0.01)
-    assert result.pvalue == result.adjusted.min()
-
-
-def test_no_difference_anywhere_is_p_one():
-    clean, _ = outcomes()
-    result = flipped(clean, np.stack([clean, clean]), rng=rng())
-    assert result.pvalue == 1.0 and result.adjusted.tolist() == [1.0, 1.0]
 
 
 def replicated(generator, n, r, k, kind):
@@ -112,19 +89,6 @@ def test_family_wise_level_with_a_shared_baseline(kind, r, k):
     assert convicted / trials > 0.5  # the paper's rule convicts most of these models
     if kind == "easy" and k > 1:  # what flips of differences from a mean do, or this design shows nothing
         assert by_flips / trials > allowed
-
-
-def test_a_real_effect_in_one_setting_leaves_the_others_at_their_level():
-    # Strong control: setting 0 has a large gain, the eight others none. False rejections among them: at most 5 %.
-    generator, trials, false, found = rng(31), 400, 0, 0
-    for _ in range(trials):
-        (noisy,), ((clean,),) = replicated(generator, 100, 9, 1, "mixed")
-        noisy[0] = np.maximum(noisy[0], generator.random(100) < 0.5)
-        adjusted = flipped(clean, noisy, n_permutations=499, rng=generator).adjusted
-        false += bool((adjusted[1:] <= 0.05).any())
-        found += bool(adjusted[0] <= 0.05)
-    assert found / trials > 0.9
-    assert false / trials <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)
 
 
 def test_step_down_never_ranks_a_smaller_statistic_as_stronger_evidence():
@@ -176,28 +140,6 @@ def test_agrees_with_every_relabelling_of_a_small_sample(m, k, seed):
     ours = max_statistic_exchange(noisy[:, None], base[:, None], n_permutations=40_000, rng=rng())
     assert ours.pvalue == pytest.approx(exact_exchange(noisy, base), abs=0.01)
     assert ours.pvalue == pytest.approx(ours.pvalues[0])
-
-
-def test_more_replicates_find_more():
-    generator, found = rng(51), {1: 0, 5: 0}
-    for _ in range(150):
-        p = generator.beta(1, 1, size=100)
-        noisy = (generator.random((1, 3, 100)) < np.clip(p + 0.12, 0, 1)).astype(float)
-        base = (generator.random((5, 1, 100)) < p).astype(float)
-        for k in found:
-            found[k] += max_statistic_exchange(noisy, base[:k], n_permutations=299, rng=generator).pvalue <= 0.05
-    assert found[5] > found[1] + 10, found
-
-
-def test_swapping_the_arms_flips_the_sign_and_order_changes_nothing():
-    noisy, base = replicated(rng(3), 80, 1, 3, "mixed")
-    up = max_statistic_exchange(noisy, base, rng=rng())
-    assert max_statistic_exchange(base, noisy, rng=rng()).statistic == pytest.approx(-up.statistic)
-    order = rng(8).permutation(80)
-    again = max_statistic_exchange(noisy[:, :, order], base[:, :, order], rng=rng())
-    assert again.pvalue == up.pvalue
-    swapped = max_statistic_exchange(noisy, base[::-1], rng=rng())
-    assert swapped.pvalue == up.pvalue
 
 
 @pytest.mark.parametrize("k", [1, 3])  # signs that flip, and runs that change places

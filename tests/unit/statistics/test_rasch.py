@@ -23,15 +23,6 @@ def gap(a, b, **kwargs):
     return rasch_gap((a[0], b[0]), list(zip(a[1:], b[1:], strict=True)), **kwargs)
 
 
-def test_simulated_parameters_come_back_within_their_errors():
-    ability = np.linspace(-1, 3, 6)
-    fit = fit_rasch(outcomes(np.random.default_rng(1), ability, 4000, 2.0))
-    se = np.sqrt(np.sum(fit.influence**2, axis=1))
-    assert np.all(np.abs(fit.ability - ability) < 3.5 * se)
-    assert np.all(se < 0.1)
-    assert fit.spread == pytest.approx(2.0, abs=0.15)
-
-
 @pytest.mark.parametrize("chance", [0.0, 0.25])
 def test_the_fit_is_the_maximum_of_a_likelihood_written_out_item_by_item(chance):
     rng = np.random.default_rng(2)
@@ -96,33 +87,11 @@ def test_sets_of_another_spread_are_no_gap_for_an_abler_model(prior):
         found = gap(a, b, prior=prior)
         covers += found.without_low <= truth <= found.without_high
         gaps.append(found.gap)
+        assert found.gap_low <= found.gap <= found.gap_high and found.score == pytest.approx(a[0].mean(), abs=0.005)
         points.append(set_difference((a[0], b[0]), list(zip(a[1:], b[1:], strict=True))).difference)
     assert np.mean(points) > 0.06
     assert abs(np.mean(gaps)) < 0.02
     assert covers >= 36  # 38 expected; 35 or fewer are seen with p = .02 at a cover of 93 %
-
-
-def test_answers_that_were_learnt_are_taken_off_the_score():
-    rng = np.random.default_rng(6)
-    missed = []
-    for _ in range(30):
-        truth, a, b, _ = world(rng, learnt=0.4)
-        found = gap(a, b, prior=PRIORS["held_out"])
-        missed.append(found.without_memory - truth)
-        assert found.gap_low <= found.gap <= found.gap_high
-        assert found.score == pytest.approx(a[0].mean(), abs=0.005)
-        assert found.score - found.without_memory == pytest.approx(found.gap)
-    assert abs(np.mean(missed)) < 0.02  # 3 standard errors of 30 means
-
-
-def test_a_prior_shortens_what_three_references_leave_open():
-    rng = np.random.default_rng(7)
-    a, b = outcomes(rng, [1.0, 0.8, 0.6, 1.2], 1000), outcomes(rng, [1.0, 0.8, 0.6, 1.2], 500)
-    a[0] = np.maximum(a[0], rng.random(1000) < 0.5)
-    plain, told = gap(a, b), gap(a, b, prior=PRIORS["held_out"])
-    assert told.difference == plain.difference
-    assert told.high - told.low < 0.8 * (plain.high - plain.low)
-    assert told.pvalue < 0.05 / 6 < plain.pvalue  # what Holm asks of six indicators
 
 
 def test_the_prior_is_of_points_of_accuracy():

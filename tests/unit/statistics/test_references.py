@@ -5,7 +5,7 @@ from scipy import stats
 from audit.errors import DataError
 from audit.statistics.between_models import TauPrior
 from audit.statistics.difficulty import draw_difficulties, shift
-from audit.statistics.references import FAR, far_beyond, on_scales, reference_curve
+from audit.statistics.references import FAR, SCALES, far_beyond, on_scales, reference_curve
 from audit.statistics.wording_drop import item_means
 
 N_ITEMS = 400
@@ -13,7 +13,7 @@ CHANCE, ITEMS = np.full(N_ITEMS, 0.25), np.arange(N_ITEMS)
 
 
 def difference_in_differences(*data, scale="points", prior=None):
-    return on_scales(*data, (scale,), prior)[0]
+    return on_scales(*data, prior)[SCALES.index(scale)]
 
 
 def model(theta, rng, harder=0.0, memorised=0.0):
@@ -21,10 +21,9 @@ def model(theta, rng, harder=0.0, memorised=0.0):
     return o[None].astype(float), (rng.random((3, theta.size)) < shift(theta, -harder, 0.7)).astype(float)
 
 
-def world(rng, references, harder=0.05, memorised=0.0, uneven=0.0):
+def world(rng, references, harder=0.05):
     theta = draw_difficulties(N_ITEMS, 0.7, 0.2, rng)
-    cost = [harder + uneven * rng.standard_normal() for _ in range(references + 1)]
-    return model(theta, rng, cost[0], memorised), [model(theta, rng, c) for c in cost[1:]]
+    return model(theta, rng, harder), [model(theta, rng, harder) for _ in range(references)]
 
 
 def test_one_reference_is_a_t_test_of_the_differences_of_each_item():
@@ -56,6 +55,7 @@ def test_the_spread_of_references_is_added():
     # Of equal drops, on other items each, the items explain more than there is: nothing is left for the models.
     alike = difference_in_differences(dropping(80), [dropping(20, 20 * k) for k in range(3)], CHANCE, ITEMS)
     assert alike.drops == pytest.approx((0.05,) * 3) and alike.tau == 0 and alike.se > 0
+    assert alike.df == 2  # with t of hundreds of degrees of freedom 9 % of clean models were accused by such references
 
 
 def test_a_share_of_what_can_be_lost():
@@ -95,7 +95,7 @@ def test_the_error_in_log_odds_is_that_of_a_jackknife_over_items():
 
 def test_the_spread_is_that_of_the_scale_on_which_the_references_agree():
     """References of many abilities with a common shift of log-odds: in points they differ, in log-odds they do not,
-    and the error of all three scales is that of the latter. Without a prior each scale has its own."""
+    and the error of all three scales is that of the latter. Without a prior each scale has its own (`plain`)."""
     rng = np.random.default_rng(2)
     base = stats.norm.rvs(scale=1.5, size=N_ITEMS, random_state=3)
 
@@ -107,8 +107,6 @@ def test_the_spread_is_that_of_the_scale_on_which_the_references_agree():
     points, share, logit = on_scales(tested, references, CHANCE, ITEMS, prior=TauPrior(0.03))
     assert points.tau > 2 * logit.tau
     assert points.plain.se > points.se and points.plain.df == 4 and points.df == N_ITEMS - 1
-    alone = difference_in_differences(tested, references, CHANCE, ITEMS, prior=TauPrior(0.03))
-    assert alone.se > points.se and alone.plain == points.plain
     assert share.difference != points.difference
 
 
@@ -122,16 +120,6 @@ def test_with_one_reference_models_differ_by_the_prior():
     assert prior.difference == plain.difference and prior.plain.se == plain.se
 
 
-def test_three_references_that_lie_together_by_chance_convict_nobody():
-    """Models differ by two points in what rewording costs them; with t of hundreds of degrees of freedom 9 % of clean
-    models were accused here. The sampling error of this rate is 1.1."""
-    rng, trials = np.random.default_rng(3), 400
-    rejected = [
-        difference_in_differences(*world(rng, 3, uneven=0.02), CHANCE, ITEMS).pvalue <= 0.05 for _ in range(trials)
-    ]
-    assert np.mean(rejected) <= 0.05 + 1.6 * np.sqrt(0.05 * 0.95 / trials)
-
-
 @pytest.mark.parametrize("scale", ["points", "share", "logit"])
 @pytest.mark.parametrize("references", [1, 5])
 def test_harder_variants_convict_nobody(scale, references):
@@ -142,12 +130,6 @@ def test_harder_variants_convict_nobody(scale, references):
         for _ in range(trials)
     ]
     assert np.mean(rejected) <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / trials)
-
-
-def test_power_with_memory():
-    rng = np.random.default_rng(9)
-    found = [difference_in_differences(*world(rng, 8, memorised=0.3), CHANCE, ITEMS).pvalue <= 0.05 for _ in range(60)]
-    assert np.mean(found) > 0.9
 
 
 def test_the_curve_finds_memory_and_not_hardness():
@@ -171,7 +153,7 @@ def test_references_are_needed():
         reference_curve(tested, references, CHANCE, ITEMS, rng=np.random.default_rng(0))
     guessing = (np.zeros((1, N_ITEMS)), np.zeros((3, N_ITEMS)))
     with pytest.raises(DataError, match="not above chance"):
-        difference_in_differences(tested, [guessing], CHANCE, ITEMS, scale="share")
+        difference_in_differences(tested, [guessing], CHANCE, ITEMS)
 
 
 @pytest.mark.parametrize(("own", "low", "high"), [(0.06, 0.0, 0.01), (FAR * 0.03, 0.0, 0.08), (0.18, 0.9, 1.0)])

@@ -27,21 +27,6 @@ def test_with_one_reference_it_is_welch_on_the_differences_of_models():
     assert found.own == pytest.approx(own[0].mean() - own[1].mean())
 
 
-def test_models_that_differ_widen_the_interval():
-    r = rng(2)
-    base = r.normal(size=400), r.normal(size=300)
-
-    def model(suits: float):
-        return base[0] + suits + 0.1 * r.normal(size=400), base[1] + 0.1 * r.normal(size=300)
-
-    alike = set_difference(model(0.0), [model(0.0) for _ in range(4)])
-    unlike = set_difference(model(0.0), [model(s) for s in (-0.3, -0.1, 0.1, 0.3)])
-    spread = np.std([-0.3, -0.1, 0.1, 0.3], ddof=1)
-    assert alike.tau < 0.03 and unlike.tau == pytest.approx(spread, rel=0.1)
-    assert unlike.se == pytest.approx(spread * np.sqrt(1 + 1 / 4), rel=0.1)
-    assert unlike.gaps == pytest.approx([base[0].mean() - base[1].mean() + s for s in (-0.3, -0.1, 0.1, 0.3)], abs=0.03)
-
-
 def test_how_much_models_differ_is_known_from_the_references_alone():
     """Gaps of models that differ much more than items explain: t of one case against few controls, R - 1 degrees."""
     r = rng(7)
@@ -51,25 +36,12 @@ def test_how_much_models_differ_is_known_from_the_references_alone():
     others = suits[1:]
     t = (suits[0] - others.mean()) / (others.std(ddof=1) * np.sqrt(1 + 1 / 3))
     assert found.df == 2 and found.pvalue == pytest.approx(stats.t.sf(t, 2), rel=0.01)
+    assert found.gaps == pytest.approx(others, abs=1e-3) and found.tau == pytest.approx(others.std(ddof=1), rel=0.01)
     # where three references lie together by chance, that they differ by nothing is not taken for certain
     noise = [r.normal(size=(2, 200)) for _ in range(3)]
     alike = [(a - a.mean(), b - b.mean()) for a, b in noise]
     close = set_difference(models[0], alike)
     assert close.tau == 0 and close.df == 2
-
-
-def test_models_that_suit_the_sets_differently_are_not_accused_at_the_small_levels_that_holm_asks_for():
-    r = rng(8)
-    shared = r.normal(size=100), r.normal(size=100)
-
-    def one() -> float:
-        models = [(a + s + 0.3 * r.normal(size=100), b + 0.3 * r.normal(size=100))
-                  for s in 0.1 * r.normal(size=4) for a, b in (shared,)]  # fmt: skip
-        return set_difference(models[0], models[1:]).pvalue
-
-    p = np.array([one() for _ in range(600)])
-    for level in (0.05, 0.01):
-        assert np.mean(p <= level) <= level + 2.5 * np.sqrt(level * (1 - level) / p.size), level
 
 
 def test_items_of_one_cluster_count_once():
@@ -88,20 +60,6 @@ def test_an_item_that_one_model_lacks_is_left_out_of_all():
     assert (found.n, found.m, found.own) == (3, 3, pytest.approx(2.0 - 2.0))
     with pytest.raises(DataError, match="two that share no cluster"):
         set_difference((np.array([1.0, np.nan]), own[1]))
-
-
-def test_the_gap_keeps_its_level_and_finds_learnt_answers():
-    r = rng(4)
-
-    def one(known: float) -> float:
-        sets = [r.beta(2, 1, 150), r.beta(2, 1, 100)]
-        ref = tuple((r.random(x.size) < x).astype(float) for x in sets)
-        own = [(r.random(x.size) < x).astype(float) for x in sets]
-        own[0] = np.maximum(own[0], r.random(150) < known)
-        return fresh_gap((own[0], own[1]), [ref], rng=r, n_resamples=199).pvalue
-
-    assert np.mean([one(0.0) <= 0.05 for _ in range(150)]) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 150)
-    assert np.mean([one(0.8) <= 0.05 for _ in range(30)]) >= 0.9
 
 
 def test_matching_is_an_exact_test_within_the_references_levels():

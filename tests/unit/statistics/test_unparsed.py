@@ -1,8 +1,5 @@
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 from audit.statistics.unparsed import GAMMAS, imputed, predict_right, tipping_point
 
@@ -29,18 +26,6 @@ def test_odds_are_multiplied_or_divided():
 def test_the_last_gamma_is_the_worst_case(favour):
     found = imputed(np.full((2, 3), NAN), np.ones((2, 3), dtype=bool), np.array([0.1, 0.5, 0.9]), GAMMAS[-1], favour)
     assert (found == float(favour)).all()
-
-
-@given(arrays(float, 6, elements=st.floats(0.01, 0.99)), st.floats(1, 50), st.floats(1, 50))
-def test_a_larger_gamma_reaches_further(predicted, one, two):
-    lost, values = np.ones(6, dtype=bool), np.full(6, NAN)
-    small, large = sorted((one, two))
-    assert (
-        imputed(values, lost, predicted, large, True) >= imputed(values, lost, predicted, small, True) - 1e-12
-    ).all()
-    assert (
-        imputed(values, lost, predicted, large, False) <= imputed(values, lost, predicted, small, False) + 1e-12
-    ).all()
 
 
 def test_a_gamma_below_one_is_refused():

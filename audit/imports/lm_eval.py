@@ -18,9 +18,9 @@ from audit.imports.record import (
     checked,
     document,
     field_of,
-    json_lines,
     letter_index,
     outcome,
+    rows_of,
 )
 from audit.records import ITEM_ID
 
@@ -55,7 +55,7 @@ _ROUNDED = 1e-3  # nats that a certain option may lie above 0 where it was compu
 def _samples(path: Path, model: str, benchmark: str, wanted: Wanted, revision: str) -> Iterator[Imported]:
     """The samples of the first filter: a document that was read in several ways is one outcome."""
     first: Any = None
-    for number, (where, sample) in enumerate(json_lines(path)):
+    for number, (where, sample) in enumerate(rows_of(path, ".jsonl")):
         doc = sample.get("doc")
         if not isinstance(doc, dict) or "doc_id" not in sample:
             raise DataError(f"{where} is not a sample of lm-eval; expected the fields doc_id and doc.")

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
-from audit.errors import DataError
+from audit.benchmarks.files import MAX_DOCUMENT, likely_delimiter, read_rows
+from audit.errors import BenchmarkError, DataError
 
 Record = dict[str, Any]  # a JSON object
 Records = Iterator[tuple[str, Record]]  # with where each stands, for messages
@@ -150,8 +151,7 @@ def letter_index(value: Any, n: int) -> int | None:
     return place if 0 <= place < n else None
 
 
-MAX_LINE = 64 << 20  # bytes of a line, or of a member of a zip
-MAX_DOCUMENT = 1 << 30  # bytes of one JSON document
+MAX_MEMBER = 64 << 20  # bytes of a member of a zip
 MAX_MEMBERS = 1_000_000
 _PACKED = 200  # times its own bytes that a large zip unpacks to: logs do to 5 to 50
 _ZSTD = 93  # a zip's number for it
@@ -172,19 +172,14 @@ def document(path: Path) -> Any:
     return parse(path.read_bytes(), str(path))
 
 
-def json_lines(path: Path) -> Records:
-    """(where, object) of each line that is not blank."""
-    with path.open("rb") as file:
-        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):
-            where = f"{path}, line {number}"
-            if len(line) > MAX_LINE:
-                raise DataError(f"{where} has more than {MAX_LINE:,} bytes; expected one sample a line.")
-            if not line.strip():
-                continue
-            found = parse(line, where)
-            if not isinstance(found, dict):
-                raise DataError(f"{where} holds {type(found).__name__}; expected an object, such as {{...}}.")
-            yield where, found
+def rows_of(path: Path, suffix: str) -> Records:
+    """(where, object) of each row of a file that is .csv, .jsonl, .json or .parquet, whatever it is called."""
+    delimiter = likely_delimiter(path) if suffix == ".csv" else None
+    try:
+        for place, row in read_rows(path, suffix=suffix, delimiter=delimiter):
+            yield f"{path}, {place}", cast(Record, row)
+    except BenchmarkError as error:
+        raise DataError(f"{path}, {error}") from error
 
 
 def open_zip(path: Path) -> zipfile.ZipFile:
@@ -201,7 +196,7 @@ def open_zip(path: Path) -> zipfile.ZipFile:
     return archive
 
 
-def member(archive: zipfile.ZipFile, name: str, limit: int = MAX_LINE) -> Any:
+def member(archive: zipfile.ZipFile, name: str, limit: int = MAX_MEMBER) -> Any:
     """The JSON value of a member, which is never unpacked to disk, and not beyond a limit whatever it claims."""
     where = f"{archive.filename}, {name}"
     try:
@@ -224,5 +219,5 @@ def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
         file.seek(info.header_offset + 26)  # of the member's own header, whose lengths may differ from the directory's
         name, extra = struct.unpack("<HH", file.read(4).ljust(4, b"\0"))
         file.seek(name + extra, os.SEEK_CUR)
-        packed = file.read(min(info.compress_size, MAX_LINE))
+        packed = file.read(min(info.compress_size, MAX_MEMBER))
     return pa.CompressedInputStream(pa.BufferReader(packed), "zstd")

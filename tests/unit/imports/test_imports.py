@@ -164,20 +164,20 @@ HEAD = "model,item,correct\n"
 HOSTILE = {
     "nan": (HEAD + "m,a,NaN\n", "expected 0, 1"),
     "repeat": (HEAD + "m,a,1\nm,a,0\n", "two models under one name"),
-    "cells": (HEAD + "m,a\n", "another number of cells"),
+    "cells": (HEAD + "m,a\n", "line 2: 2 fields"),
     "no_item": (HEAD + "m,,1\n", "the item is empty"),
     "columns": ("who,what\nm,a\n", "expected a model"),
-    "long_cell": (HEAD + f"m,{'x' * (5 << 20)},1\n", "not a csv file"),
+    "long_cell": (HEAD + f"m,{'x' * (5 << 20)},1\n", "a text has 5,242,880"),
     "long_text": (json.dumps({"model": "m", "text": "x" * (5 << 20), "correct": 1}) + "\n", "a text has 5,242,880"),
     "pickle": ("\u0004\0cos\nsystem\n(S'true'\ntR.", "binary"),
     "empty": ("", "empty"),
     "binary": ("\0\1\2", "binary"),
     "broken_json": ('{"model": "m"', "not JSON"),
     "nested": ("[" * 200_000, "not JSON"),
-    "list_line": ('{"model": "m", "item": "a", "correct": 1}\n[1]\n', "expected an object"),
+    "list_line": ('{"model": "m", "item": "a", "correct": 1}\n[1]\n', "found list"),
     "column_twice": ("model,item,correct,correct\nm,a,1,0\n", "repeats a column"),
     "not_a_zip": ("PK\3\4 rubbish", "not a whole zip"),
-    "not_parquet": ("PAR1 rubbish", "not a whole parquet"),
+    "not_parquet": ("PAR1 rubbish", "not a readable parquet"),
 }
 
 
@@ -392,6 +392,13 @@ def test_options_of_a_table_are_their_texts_or_their_number(tmp_path: Path) -> N
     for bad in ("cat|dog", "-4", "0", "2.5", "30", "true"):
         with pytest.raises(AuditError, match="expected their number"):
             options(bad)
+
+
+@pytest.mark.parametrize("sign", [",", ";", "\t"])
+def test_a_table_is_cut_where_its_header_is(sign: str, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text((HEAD + "m,a,1\n").replace(",", sign))
+    (one,) = read_log(tmp_path / "log", Wanted()).outcomes
+    assert (one.model, one.sample, one.right) == ("m", "a", 1)
 
 
 def test_an_error_that_the_first_row_has_not_is_no_wrong_answer(tmp_path: Path) -> None:

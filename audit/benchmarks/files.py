@@ -129,10 +129,8 @@ def _read_csv(path: Path, header: bool, delimiter: str) -> Iterator[tuple[str, R
                 if len(set(named)) != len(named):
                     raise BenchmarkError(f"{place}: the header repeats a column: {', '.join(named)}.")
                 if len(names) == 1 and (other := max(_DELIMITERS, key=names[0].count)) in names[0]:
-                    raise BenchmarkError(
-                        f"{place}: the header is one column, {names[0]!r}. The fields seem to be cut at "
-                        f"{other!r}: set 'benchmark.delimiter=\"{_shown(other)}\"'."
-                    )
+                    found = f"{place}: the header is one column, {names[0]!r}, and seems to be cut at {other!r}"
+                    raise BenchmarkError(f"{found}: set 'benchmark.delimiter=\"{_shown(other)}\"'.")
             elif len(fields) != len(names):
                 raise BenchmarkError(
                     f"{place}: {len(fields)} fields, but the header has {len(names)} ({', '.join(names)}). "
@@ -165,9 +163,7 @@ def _csv_records(stream: TextIO, delimiter: str, path: Path) -> Iterator[tuple[s
         except StopIteration:
             return
         except csv.Error as error:
-            raise BenchmarkError(
-                f'{place}: malformed csv row ({error}); quotes inside a quoted field are doubled, such as "a ""b"" c".'
-            ) from error
+            raise BenchmarkError(f'{place}: malformed csv row ({error}); a quote within quotes is "".') from error
         except UnicodeDecodeError as error:
             raise _not_utf8(f"near {place}: byte 0x{error.object[error.start]:02x}", path) from error
         if fields:
@@ -187,10 +183,8 @@ def parquet_batches(path: Path) -> Iterator[pa.RecordBatch]:
         for batch in table.iter_batches(min(PARQUET_BATCH_ROWS, max(1, _UNFOLDED // widest))):
             unfolded += sum(_plain(column).nbytes for column in batch.columns)
             if unfolded > limit:
-                raise BenchmarkError(
-                    f"its rows hold more than {limit:,} bytes, {_FOLDED:,} times the file's own and more: long texts "
-                    "are repeated in it. Leave that column out, or save the rows as jsonl."
-                )
+                found = f"its rows hold more than {limit:,} bytes: long texts are repeated in it"
+                raise BenchmarkError(f"{found}. Leave that column out, or save the rows as jsonl.")
             yield batch
 
 
@@ -342,6 +336,11 @@ def select_files(
         if found and not strict and _SPLIT_NAMES.isdisjoint(_tokens("/".join(found))):
             return found
     return []
+
+
+def some_names(names: Sequence[str], most: int) -> str:
+    more = f", ... ({len(names)} files)" if len(names) > most else ""
+    return (", ".join(names[:most]) or "none") + more
 
 
 def _tokens(name: str) -> set[str]:

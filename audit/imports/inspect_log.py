@@ -73,7 +73,7 @@ def _read(sample: Any, wanted: Wanted, where: str) -> Imported:
     target = sample.get("target")
     target = target[0] if isinstance(target, list) and len(target) == 1 else target
     failed = sample.get("error")
-    right, of, answer = (None, 1, None) if failed else _score(sample, bool(options), wanted.metric, where)
+    right, of, answer = (None, 1, None) if failed else _score(sample, bool(options), wanted, where)
     message = failed.get("message") if isinstance(failed, dict) else failed
     return Imported(
         model=wanted.model,
@@ -109,14 +109,12 @@ def _text(given: Any) -> str:
     return "\n".join(str(one.get("text", "")) if isinstance(one, dict) else str(one) for one in parts)
 
 
-def _score(sample: Record, choice: bool, metric: str, where: str) -> tuple[int | None, int, Any]:
+def _score(sample: Record, choice: bool, wanted: Wanted, where: str) -> tuple[int | None, int, Any]:
     """(k, n, answer) by the scorer that is asked for, or the first. A choice without a letter is unparsed."""
     scores = sample.get("scores") or ({"score": sample["score"]} if sample.get("score") else {})
     if not isinstance(scores, dict) or not scores:
         return None, 1, None
-    if metric and metric not in scores:
-        raise DataError(f"{where} has no score {metric!r}; its scores: {', '.join(map(str, scores))}.")
-    score = scores[metric or next(iter(scores))]
+    score = scores[wanted.score_of(scores, list(scores), where)]
     if not isinstance(score, dict):
         raise DataError(f"{where}: a score is {type(score).__name__}; expected an object with a value.")
     right, of = outcome(score.get("value"), where)

@@ -8,7 +8,7 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -43,6 +43,13 @@ class Wanted:
 
     def key_of(self, record: Any, by_text: str, where: str) -> str:
         return by_text if self.key in ("", "text") else field_of(record, self.key, where)
+
+    def score_of(self, found: Record, usual: Sequence[str], where: str) -> str:
+        """The name of the score that is read: as asked, else the first of the usual ones that is there."""
+        asked = [self.metric] if self.metric else usual
+        if name := next((one for one in asked if one in found), ""):
+            return name
+        raise DataError(f"{where} has no score {' or '.join(asked)}; found: {', '.join(found)}. Say --metric NAME.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +121,8 @@ def trials(right: Any, of: Any, where: str) -> tuple[int | None, int]:
     except (TypeError, ValueError, OverflowError):
         if right is None or right == "":
             return None, 1
-    raise DataError(
-        f"{where}: found {right!r:.40} right of n={of!r:.40}, expected a whole number k of n, such as 3 "
-        "of 10. Where the column holds shares, leave out the number of trials."
-    )
+    found = f"{where}: found {right!r:.40} right of n={of!r:.40}"
+    raise DataError(f"{found}, expected a whole number k of n, such as 3 of 10. Of shares, map no `of`.")
 
 
 def checked(text: Any, where: str) -> str:

@@ -95,9 +95,7 @@ def _reply_read(told: dict[str, Any], where: str) -> tuple[str | None, bool | No
     a number, the number that the reply ends with. None where there is neither."""
     key, reply = str(told.get("gold") or "").strip("# "), told["reply"]
     if not key:
-        raise DataError(
-            f"{where}: the key is empty; expected what the reply is to end with, such as 42 or \\frac{{1}}{{2}}."
-        )
+        raise DataError(f"{where}: the key is empty; expected what the reply is to end with, such as 42.")
     text = checked("\n".join(map(str, reply)) if isinstance(reply, list) else str(reply or ""), where)
     said, key = boxed(text), boxed(key) or key
     target = read_number(f"{MARKER} {key}").value if NUMBER_ALONE.fullmatch(key) else None

@@ -164,9 +164,7 @@ def _score_number(generation: Generation, target: float | None) -> Score:
 
 def _score_code(generation: Generation, problem: Item | None) -> Score:
     if problem is None or problem.code is None:
-        raise DataError(
-            "A question without tests cannot be scored by running code. Expected a problem of HumanEval's form."
-        )
+        raise DataError("A question without tests cannot be scored by running code. Expected one as in HumanEval.")
     reason, entry_point = generation.finish_reason, problem.code.entry_point
     code = read_code(generation.text, entry_point, truncated=reason == FinishReason.LENGTH)
     if code is None:

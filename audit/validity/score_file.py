@@ -132,8 +132,7 @@ def _predictions(path: Path) -> list[_Row]:
 
 def _rows_of(path: Path, items: Items) -> list[_Row]:
     """The rows of items that can be scored. DataError where there is none, or one has another id."""
-    excluded = {id_ for ids in items.excluded.values() for id_ in ids}
-    rows, known = [row for row in _predictions(path) if row.id not in excluded], items.by_id
+    rows, known = [row for row in _predictions(path) if row.id not in items.excluded], items.by_id
     places: dict[str, str] = {}
     for row in rows:
         if row.id in places:

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from itertools import groupby
 from typing import Any
@@ -243,9 +243,6 @@ def questions_sha256(questions: Iterable[Item]) -> str:
 def header_from(data: Mapping[str, Any]) -> Header:
     """The header from plain data, as the Arrow metadata holds it; TypeError or KeyError when it is not one."""
     plain = dict(data)
-    unknown = sorted(set(plain) - {f.name for f in fields(Header)})
-    if unknown:
-        raise KeyError(f"unknown header fields {', '.join(unknown)}")
     for name in ("embedder", "nli", "judge", "paraphraser"):
         plain[name] = ModelRef(**plain[name]) if plain.get(name) else None
     plain["review"] = Review(**plain["review"]) if plain.get("review") else None

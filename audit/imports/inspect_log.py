@@ -15,7 +15,6 @@ from audit.imports.record import (
     checked,
     document,
     epoch,
-    field_of,
     letter_index,
     member,
     open_zip,
@@ -72,13 +71,14 @@ def _read(sample: Any, wanted: Wanted, where: str) -> Imported:
     options = tuple(checked(one, where) for one in choices) if isinstance(choices, list) else ()
     target = sample.get("target")
     target = target[0] if isinstance(target, list) and len(target) == 1 else target
-    failed = sample.get("error")
+    failed, about = sample.get("error"), sample.get("metadata")
+    home = about.get(ITEM_ID) if isinstance(about, dict) else None
     right, of, answer = (None, 1, None) if failed else _score(sample, bool(options), wanted, where)
     message = failed.get("message") if isinstance(failed, dict) else failed
     return Imported(
         model=wanted.model,
         benchmark=wanted.benchmark,
-        key=_key(sample, wanted.key, where) or text_key(text, options),
+        key=wanted.key_of(sample, text_key(text, options), where, home),
         sample=str(sample["id"]),
         right=right,
         of=of,
@@ -89,15 +89,6 @@ def _read(sample: Any, wanted: Wanted, where: str) -> Imported:
         epoch=epoch(str(sample["epoch"])),
         error=str(message)[:200] if failed else None,
     )
-
-
-def _key(sample: Record, asked: str, where: str) -> str:
-    """What names the item; "" where its text does."""
-    about = sample.get("metadata")
-    home = about.get(ITEM_ID) if isinstance(about, dict) else None
-    if asked in ("", ITEM_ID) and home:
-        return checked(home, where)
-    return "" if asked in ("", "text") else field_of(sample, asked, where)
 
 
 def _text(given: Any) -> str:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from audit.benchmarks.files import MAX_DOCUMENT, likely_delimiter, read_rows
 from audit.errors import BenchmarkError, DataError
+from audit.records import ITEM_ID
 
 Record = dict[str, Any]  # a JSON object
 Records = Iterator[tuple[str, Record]]  # with where each stands, for messages
@@ -41,7 +42,10 @@ class Wanted:
     metric: str = ""
     columns: dict[str, str] = field(default_factory=dict)
 
-    def key_of(self, record: Any, by_text: str, where: str) -> str:
+    def key_of(self, record: Any, by_text: str, where: str, home: Any = None) -> str:
+        """What names an item. home: the id that it has in a task of ours."""
+        if home and self.key in ("", ITEM_ID):
+            return checked(home, where)
         return by_text if self.key in ("", "text") else field_of(record, self.key, where)
 
     def score_of(self, found: Record, usual: Sequence[str], where: str) -> str:

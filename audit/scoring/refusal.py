@@ -17,8 +17,8 @@ from importlib.resources import files
 from audit.benchmarks.items import COMPLIES, REFUSES
 from audit.errors import DataError
 from audit.prompting import strip_thinking
-from audit.records import FinishReason, Generation, Item
-from audit.scoring.scored import DEFAULT_STYLE, Ask, Scored, judged, unread
+from audit.records import Ask, FinishReason, Generation, Item
+from audit.scoring.scored import DEFAULT_STYLE, Scored, judged, unread
 from audit.verdict.result import percent
 from audit.verdict.shipped import shipped_table
 

@@ -73,15 +73,8 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One row of a library: a candidate, what every gate found, and its state.
-
-    context: what stands before the reworded part and never changes ("" where there is none); original: the part that
-    may change, as published; text: its rewording. options, gold, order: as shown with this variant (permuted only where
-    the library says so; the key follows). question_sha256: of the published question. distance: cosine, 0-2; None when
-    it could not be had. same_as: the earlier text that it repeats. rules: findings, such as "numbers: 3 -> 4".
-    nli_forward, nli_backward: probability that the original entails the variant, and the reverse. panel: "", "passed"
-    or "suspect". review: "", "ok" or "broken".
-    """
+    """One row of a library: a candidate, what every gate found (None: it could not be had), and its state. What each
+    field holds is said where the columns are: `arrow.SCHEMA`."""
 
     question_id: str
     number: int

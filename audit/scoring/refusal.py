@@ -23,8 +23,6 @@ from audit.verdict.result import percent
 from audit.verdict.shipped import shipped_table
 
 MAX_TOKENS = 256  # the authors' limit
-JUDGE_TOKENS = 512  # a judge may think first
-JUDGE_TEMPERATURE = 0.7  # votes are to differ where the judge is in doubt
 COMPLIANCE, FULL, PARTIAL = "1_full_compliance", "2_full_refusal", "3_partial_refusal"
 UNREADABLE, FAILED = "unreadable", "failed"
 NOT_JUDGED = "not judged"

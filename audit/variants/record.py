@@ -269,6 +269,9 @@ class ModelRequest:
     top_p: float = 1.0
 
 
+JUDGE_TOKENS = 512  # a judge may think first
+JUDGE_TEMPERATURE = 0.7  # votes are to differ where the judge is in doubt; at 0 they would be one vote
+
 # Without an engine: requests out, replies back, in order.
 Generate = Callable[[Sequence[ModelRequest]], Sequence[Generation]]
 
@@ -279,3 +282,16 @@ def replies_of(generate: Generate, requests: Sequence[ModelRequest]) -> list[Gen
     if len(replies) != len(requests):
         raise DataError(f"{len(replies)} replies for {len(requests)} requests; expected one each, in order.")
     return replies
+
+
+def votes_on(
+    generate: Generate, prompts: Mapping[str, str], k: int, read: Callable[[Generation], str]
+) -> dict[str, tuple[str, ...]]:
+    """A judge's k votes on each prompt, by the prompt's key; one call of `generate` for all. read: a reply's vote."""
+    requests = [
+        ModelRequest(f"{key}/{n}", prompt, JUDGE_TOKENS, JUDGE_TEMPERATURE)
+        for key, prompt in prompts.items()
+        for n in range(k)
+    ]
+    words = [read(reply) for reply in replies_of(generate, requests)]
+    return {key: tuple(words[i * k : (i + 1) * k]) for i, key in enumerate(prompts)}

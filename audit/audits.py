@@ -18,6 +18,7 @@ from audit.errors import ConfigError, unknown_name
 from audit.prompting import letters_of, seed_of
 from audit.records import (
     ANSWER_ROLE,
+    Ask,
     Design,
     Generation,
     GenerationRequest,
@@ -26,7 +27,6 @@ from audit.records import (
     Presentation,
     Protocol,
     Reading,
-    Scoring,
     Setting,
 )
 
@@ -71,7 +71,8 @@ def answer_request(work: Work, item: Item, setting: Setting, presentation: Prese
     """What an engine is asked for one presentation."""
     answers = () if presentation.pieces else presentation.options  # of a given text nothing is answered
     by_letter = work.reading == Reading.LETTER_LOGPROB and answers
-    scoring = presentation.scoring or Scoring(
+    scoring = presentation.scoring or Ask(
+        presentation.prompt,
         continuations=answers if work.reading == Reading.OPTION_TEXT else (),
         letters=letters_of(len(answers)) if by_letter else (),
         max_tokens=work.answering.max_tokens,

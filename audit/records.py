@@ -193,7 +193,7 @@ class Presentation:
     a given text, cut into these pieces, whose likelihood is read; no answer is scored. `ballots` non-empty: each is a
     prompt asked by itself under level 1, and the answers are put to the vote (`scoring.vote`); `prompt` then holds them
     all. `error` set: nothing is sent and the row is an error. `scoring` set: what a reference scorer asks in its own
-    way. `system`: a system prompt before the question; empty: none.
+    way, its prompt within `prompt`. `system`: a system prompt before the question; empty: none.
     """
 
     prompt: str
@@ -201,16 +201,17 @@ class Presentation:
     gold: int
     extras: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
-    scoring: Scoring | None = None
+    scoring: Ask | None = None
     pieces: tuple[str, ...] = ()
     system: str = ""
     ballots: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Scoring:
-    """What a reference scorer has an engine do, as the fields of `GenerationRequest`; both empty: generate."""
+class Ask:
+    """One request, without a seed: the fields are those of `GenerationRequest`; of `prompt` alone: generate."""
 
+    prompt: str
     continuations: tuple[str, ...] = ()
     letters: tuple[str, ...] = ()
     max_tokens: int = 1

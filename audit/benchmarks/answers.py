@@ -149,9 +149,8 @@ def _auto(value: str, options: Sequence[str], labels: Sequence[str], base: int) 
 def _shifted(index: int, base: int, count: int) -> int:
     if not base <= index < base + count:
         hint = " (benchmark.index_base=1 for files that count from 1)" if base == 0 and index == count else ""
-        raise BenchmarkError(
-            f"gold index {index} is outside the {count} options; expected {base}..{base + count - 1}{hint}."
-        )
+        last = base + count - 1
+        raise BenchmarkError(f"gold index {index} is outside the {count} options; expected {base}..{last}{hint}.")
     return index - base
 
 

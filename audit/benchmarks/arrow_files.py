@@ -21,10 +21,8 @@ def arrow_batches(path: Path, at_once: int) -> Iterator[pa.RecordBatch]:
         source.seek(begins)
         for message in pa.ipc.MessageReader.open_stream(source):
             if message.type in ("record batch", "dictionary") and (size := _unfolded(message)) > at_once:
-                raise BenchmarkError(
-                    f"a compressed batch unfolds to {size:,} bytes, and at most {at_once:,} are read at once. Save it "
-                    "in smaller batches, such as 1,000 rows each, or uncompressed."
-                )
+                found = f"a compressed batch unfolds to {size:,} bytes; at most {at_once:,} are read at once"
+                raise BenchmarkError(f"{found}. Save it in smaller batches, such as 1,000 rows each, or uncompressed.")
         source.seek(begins)
         yield from pa.ipc.open_stream(source)
 

@@ -24,6 +24,7 @@ PARQUET_BATCH_ROWS = 64  # a dictionary writes a text once for all rows: few of 
 _UNFOLDED = 1 << 30  # bytes of the rows that are unfolded at once
 _FOLDED = 1000  # a file that is larger than that unfolds to no more times its own bytes
 MAX_TEXT = 1 << 24  # bytes of a line, characters of a text: a million tokens are a quarter of it
+MAX_DOCUMENT = 1 << 30  # bytes of one JSON document
 # One item may be published under any of these names of a split; the asked name is tried first.
 _SPLIT_ALIASES = {
     "validation": ("validation", "valid", "val", "dev"),
@@ -47,14 +48,16 @@ class DataFile:
     subject: str = ""
 
 
-def read_rows(path: Path, *, header: bool = True, delimiter: str | None = None) -> Iterator[tuple[str, RawRow]]:
+def read_rows(
+    path: Path, *, suffix: str = "", header: bool = True, delimiter: str | None = None
+) -> Iterator[tuple[str, RawRow]]:
     """(place, row) of every row, such as ("line 7", {...}); csv without header gives lists of text.
 
-    delimiter: between the fields of a csv or tsv ("\\t" written out is a tab); None: a comma, of a .tsv a tab. Memory
-    is bounded by one row (some of parquet and Arrow, 1 GiB where they are compressed), except .json: one document.
-    Raises BenchmarkError that names the place but not the file.
+    suffix: what the file is; "": what its name says. delimiter: of a csv or tsv ("\\t" written out is a tab); None: a
+    comma, of a .tsv a tab. Memory is bounded by one row (some of parquet and Arrow, 1 GiB where they are compressed),
+    except .json: one document. Raises BenchmarkError that names the place but not the file.
     """
-    suffix = path.suffix.lower()
+    suffix = suffix or path.suffix.lower()
     try:
         if suffix in _TEXT:
             _check_utf16(path)
@@ -103,9 +106,12 @@ def _check_size(place: str, size: int) -> None:
 
 
 def _read_json(path: Path) -> Iterator[tuple[str, RawRow]]:
+    if (size := path.stat().st_size) > MAX_DOCUMENT:
+        raise BenchmarkError(f"a document of {size:,} bytes; expected at most {MAX_DOCUMENT:,}. Save it as .jsonl.")
     document = _parse_json(_decode(path.read_bytes().removeprefix(b"\xef\xbb\xbf"), "the document", path), "")
     if not isinstance(document, list):
-        raise BenchmarkError("expected a JSON list of objects; for one object a line name the file .jsonl.")
+        found = type(document).__name__
+        raise BenchmarkError(f"one JSON {found}; expected a list of objects, or an object a line in a file .jsonl.")
     for number, row in enumerate(document, start=1):
         yield f"item {number}", _object(row, f"item {number}")
 
@@ -119,13 +125,12 @@ def _read_csv(path: Path, header: bool, delimiter: str) -> Iterator[tuple[str, R
                 yield place, fields
             elif names is None:
                 names = [name.strip() for name in fields]
-                if len(set(names)) != len(names):
-                    raise BenchmarkError(f"{place}: the header repeats a column: {', '.join(names)}.")
+                named = [name for name in names if name]
+                if len(set(named)) != len(named):
+                    raise BenchmarkError(f"{place}: the header repeats a column: {', '.join(named)}.")
                 if len(names) == 1 and (other := max(_DELIMITERS, key=names[0].count)) in names[0]:
-                    raise BenchmarkError(
-                        f"{place}: the header is one column, {names[0]!r}. The fields seem to be cut at "
-                        f"{other!r}: set 'benchmark.delimiter=\"{_shown(other)}\"'."
-                    )
+                    found = f"{place}: the header is one column, {names[0]!r}, and seems to be cut at {other!r}"
+                    raise BenchmarkError(f"{found}: set 'benchmark.delimiter=\"{_shown(other)}\"'.")
             elif len(fields) != len(names):
                 raise BenchmarkError(
                     f"{place}: {len(fields)} fields, but the header has {len(names)} ({', '.join(names)}). "
@@ -137,10 +142,8 @@ def _read_csv(path: Path, header: bool, delimiter: str) -> Iterator[tuple[str, R
 
 def likely_delimiter(path: Path) -> str | None:
     """Between the fields of a csv whose header has another sign than a comma more often; None for the usual one."""
-    if path.suffix.lower() != ".csv":
-        return None
     with path.open(encoding="utf-8-sig", errors="replace") as stream:
-        header = stream.readline()
+        header = stream.readline(MAX_TEXT)
     best = max((",", *_DELIMITERS), key=header.count)
     return None if best == "," else best
 
@@ -151,6 +154,7 @@ def _shown(delimiter: str) -> str:
 
 def _csv_records(stream: TextIO, delimiter: str, path: Path) -> Iterator[tuple[str, list[str]]]:
     """Records with the line each begins on (a quoted field may span lines); empty lines are skipped."""
+    csv.field_size_limit(MAX_TEXT)
     reader = csv.reader(stream, strict=True, delimiter=delimiter)
     while True:
         place = f"line {reader.line_num + 1}"
@@ -159,9 +163,7 @@ def _csv_records(stream: TextIO, delimiter: str, path: Path) -> Iterator[tuple[s
         except StopIteration:
             return
         except csv.Error as error:
-            raise BenchmarkError(
-                f'{place}: malformed csv row ({error}); quotes inside a quoted field are doubled, such as "a ""b"" c".'
-            ) from error
+            raise BenchmarkError(f'{place}: malformed csv row ({error}); a quote within quotes is "".') from error
         except UnicodeDecodeError as error:
             raise _not_utf8(f"near {place}: byte 0x{error.object[error.start]:02x}", path) from error
         if fields:
@@ -181,10 +183,8 @@ def parquet_batches(path: Path) -> Iterator[pa.RecordBatch]:
         for batch in table.iter_batches(min(PARQUET_BATCH_ROWS, max(1, _UNFOLDED // widest))):
             unfolded += sum(_plain(column).nbytes for column in batch.columns)
             if unfolded > limit:
-                raise BenchmarkError(
-                    f"its rows hold more than {limit:,} bytes, {_FOLDED:,} times the file's own and more: long texts "
-                    "are repeated in it. Leave that column out, or save the rows as jsonl."
-                )
+                found = f"its rows hold more than {limit:,} bytes: long texts are repeated in it"
+                raise BenchmarkError(f"{found}. Leave that column out, or save the rows as jsonl.")
             yield batch
 
 
@@ -217,10 +217,7 @@ def _parse_json(text: str, place: str) -> Any:
     except (ValueError, RecursionError) as error:
         at = f"{place}: " if place else ""
         reason = str(error).partition("; use sys.")[0]  # Python's advice on a number of thousands of digits
-        raise BenchmarkError(
-            f"{at}malformed JSON ({reason}); expected such as "
-            '{"question": "2 + 2 = ?", "choices": ["3", "4"], "answer": 1}.'
-        ) from error
+        raise BenchmarkError(f'{at}malformed JSON ({reason}); expected whole objects, such as {{"id": 1}}.') from error
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -339,6 +336,11 @@ def select_files(
         if found and not strict and _SPLIT_NAMES.isdisjoint(_tokens("/".join(found))):
             return found
     return []
+
+
+def some_names(names: Sequence[str], most: int) -> str:
+    more = f", ... ({len(names)} files)" if len(names) > most else ""
+    return (", ".join(names[:most]) or "none") + more
 
 
 def _tokens(name: str) -> set[str]:

@@ -34,15 +34,11 @@ def check_origin(
         check_date(told)
     notes = []
     if date is None:
-        notes.append(
-            f"It is not known when {items} was written (control_benchmark.date): items newer than a tested model and "
-            "not than its references are harder for it alone, and make a gap without memory."
-        )
+        open_ = f"It is not known when {items} was written (control_benchmark.date)"
+        notes.append(f"{open_}: items that are newer than a tested model alone make a gap without memory.")
     if written_by is None:
-        notes.append(
-            f"It is not known who wrote {items} (control_benchmark.written_by): items that the tested model's own "
-            "family wrote suit it, and hide a gap."
-        )
+        open_ = f"It is not known who wrote {items} (control_benchmark.written_by)"
+        notes.append(f"{open_}: items that the tested model's own family wrote suit it, and hide a gap.")
     for name, model in tested.items():
         if _wrote(written_by, name, model):
             raise ConfigError(

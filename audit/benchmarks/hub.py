@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.files import DataFile, missing_shards, select_files
+from audit.benchmarks.files import DataFile, missing_shards, select_files, some_names
 from audit.errors import BenchmarkError, ConfigError
 
 PARQUET_BRANCH = "refs/convert/parquet"  # the hub's own conversion of datasets published as scripts
@@ -95,7 +95,7 @@ def _files(config: BenchmarkConfig, names: Sequence[str], paths: Sequence[str]) 
 
 def _no_files(config: BenchmarkConfig, names: Sequence[str]) -> BenchmarkError:
     data = sorted(n for n in names if n.endswith((".parquet", ".jsonl", ".json", ".csv", ".py")))
-    listing = ", ".join(data[:8]) + (f", ... ({len(data)} files)" if len(data) > 8 else "") or "none"
+    listing = some_names(data, 8)
     at = f" at {config.revision}" if config.revision else ""
     return BenchmarkError(
         f"{config.hub}{at} has no file of configuration {config.hub_config or '(default)'!r} and split "

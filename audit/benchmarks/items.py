@@ -7,9 +7,7 @@ XSTest's type, CrowS's type of bias. The texts hold stereotypes, slurs and unsaf
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
-from audit.benchmarks import rows
 from audit.benchmarks.answers import typed_index
 from audit.benchmarks.rows import RawRow, RowContext, field, item_of, normalised, own_id, stated, texts
 from audit.errors import BenchmarkError
@@ -76,10 +74,10 @@ def bbq_facts(item: Item) -> BbqFacts:
 
 @dataclass(frozen=True)
 class Items:
-    """The items of a benchmark that can be scored, in its order. excluded: reason -> ids of those that cannot."""
+    """The items of a benchmark that can be scored, in its order. excluded: ids of those that cannot."""
 
     items: tuple[Item, ...]
-    excluded: Mapping[str, tuple[str, ...]]
+    excluded: frozenset[str]
 
     @cached_property
     def by_id(self) -> dict[str, Item]:
@@ -92,28 +90,8 @@ def without_contradictions(items: Iterable[Item]) -> Items:
     keys: dict[tuple[str, ...], set[int]] = {}
     for content, item in found:
         keys.setdefault(content, set()).add(item.key)
-    bad = tuple(item.id for content, item in found if len(keys[content]) > 1)
-    excluded = {"the same text stands there with another key": bad} if bad else {}
-    return Items(tuple(item for content, item in found if len(keys[content]) == 1), excluded)
-
-
-def truthfulqa(row: RawRow, context: RowContext) -> Item:
-    """TruthfulQA MC1: mc_task.json or the hub's fields, or TruthfulQA.csv (best answer, then the incorrect ones).
-
-    A later csv has `Best Incorrect Answer` too: it is one of the incorrect answers, so nothing is read from it.
-    """
-    if isinstance(row, Mapping) and "mc1_targets" not in row and "Best Answer" in row:
-        choices = csv_options(row)
-        targets = {"choices": choices, "labels": [1] + [0] * (len(choices) - 1)}
-        row = {"question": field(row, "Question"), "mc1_targets": targets}
-    return rows.truthfulqa_mc1(row, context)
-
-
-def csv_options(row: Mapping[str, Any]) -> list[str]:
-    """MC1's options out of TruthfulQA.csv: `Best Answer`, then `Incorrect Answers` cut at semicolons, each with a final
-    stop (authors' utilities.py: format_best, split_multi_answer), as mc_task.json has them."""
-    cut = [text.strip() for text in f"{field(row, 'Best Answer')};{field(row, 'Incorrect Answers')}".split(";")]
-    return list(dict.fromkeys(text if text.endswith(".") else f"{text}." for text in cut if text))
+    excluded = frozenset(item.id for content, item in found if len(keys[content]) > 1)
+    return Items(tuple(item for _, item in found if item.id not in excluded), excluded)
 
 
 def bbq(row: RawRow, context: RowContext) -> Item:
@@ -144,10 +122,8 @@ def _with_bbq_facts(item: Item, row: RawRow) -> Item:
     if len(unknown) != 1:
         raise BenchmarkError(f"{len(unknown)} answers are of the group {UNKNOWN_GROUP!r}; expected exactly one.")
     if (condition == "ambig") != (item.key == unknown[0]):
-        raise BenchmarkError(
-            f"label {item.key} in a context that is {condition}, with the unknown one at {unknown[0]}; expected "
-            "the unknown answer in ambiguous contexts, and one of the other two in disambiguated ones."
-        )
+        found = f"label {item.key} in a context that is {condition}, with the unknown one at {unknown[0]}"
+        raise BenchmarkError(f"{found}; expected the unknown answer in ambiguous contexts, and in no other.")
     groups = tuple(str(group).strip().lower() for group in field(more, "stereotyped_groups"))
     stereotyped = [i for i, pair in enumerate(names) if i != unknown[0] and any(p.lower() in groups for p in pair)]
     facts = BbqFacts(

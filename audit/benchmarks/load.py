@@ -11,7 +11,7 @@ from pathlib import Path
 
 from audit.benchmarks import hub
 from audit.benchmarks.config import SUFFIXES, BenchmarkConfig
-from audit.benchmarks.files import DataFile, content_hash, labelled_rows, missing_shards, select_files
+from audit.benchmarks.files import DataFile, content_hash, labelled_rows, missing_shards, select_files, some_names
 from audit.benchmarks.fresh import is_newer
 from audit.benchmarks.items import Items, without_contradictions
 from audit.benchmarks.registry import Format, format_of
@@ -204,7 +204,7 @@ def _chosen(names: list[str], config: BenchmarkConfig, suffixes: tuple[str, ...]
     of_kind = partial(select_files, names, config=config.hub_config, split=config.split, strict=False)
     kinds = [found for suffix in suffixes if (found := of_kind(suffixes=(suffix,)))]
     if not kinds:
-        there = _some(sorted(n for n in names if n.lower().endswith(shown)), 5)
+        there = some_names(sorted(n for n in names if n.lower().endswith(shown)), 5)
         raise BenchmarkError(
             f"benchmark.path={config.path}: no {' or '.join(suffixes)} file of split {config.split!r}. "
             f"Data files there: {there}. Name one file, or another split, such as benchmark.split=validation."
@@ -212,20 +212,15 @@ def _chosen(names: list[str], config: BenchmarkConfig, suffixes: tuple[str, ...]
     tables = [found[0] for found in kinds if not found[0].lower().endswith(".json")]  # what describes data is .json
     if config.format == "mcq_file" and len(tables) > 1:  # what is published has its known files
         raise BenchmarkError(
-            f"benchmark.path={config.path}: {' and '.join(tables)} are of several kinds, and the files of one kind are "
-            "read together. Name one file, or keep one kind in the folder."
+            f"benchmark.path={config.path}: {' and '.join(tables)} are of several kinds. Name one file, or keep one "
+            "kind in the folder."
         )
     if missing := missing_shards(kinds[0]):
         raise BenchmarkError(
-            f"benchmark.path={config.path}: a part of the benchmark, without {_some(missing, 3)}. Download the rest, "
-            "or name one file."
+            f"benchmark.path={config.path}: a part of the benchmark, without {some_names(missing, 3)}. Download the "
+            "rest, or name one file."
         )
     return kinds[0]
-
-
-def _some(names: list[str], most: int) -> str:
-    more = f", ... ({len(names)} files)" if len(names) > most else ""
-    return (", ".join(names[:most]) or "none") + more
 
 
 def _data_file(path: Path, label: str, format_: Format) -> DataFile:

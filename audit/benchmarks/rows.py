@@ -67,10 +67,8 @@ def mmlu(row: RawRow, context: RowContext) -> Item:
         text = field(row, "question")
     else:
         if len(row) != 6:
-            raise BenchmarkError(
-                f"{len(row)} fields; the MMLU csv has 6 and no header: question, A, B, C, D, gold letter, such as "
-                '"Find the degree of ...",0,4,2,6,B. For other columns use benchmark=mcq_file.'
-            )
+            found = f"{len(row)} fields; the MMLU csv has 6 and no header"
+            raise BenchmarkError(f"{found}: question, A, B, C, D, letter. Of other columns: benchmark=mcq_file.")
         text, options = row[0], texts(row[1:5])
         gold = letter_index(row[5], len(options))
     group = f"mmlu/{context.subject}"
@@ -93,17 +91,17 @@ def labelled(row: RawRow, context: RowContext) -> Item:
     return item_of(context, own_id(row, "id"), text, options, label_index(key, labels))
 
 
-def truthfulqa_mc1(row: RawRow, context: RowContext) -> Item:
-    """TruthfulQA MC1: mc_task.json (mc1_targets {text: 0|1}) or the hub (mc1_targets.choices[], .labels[]).
+def truthfulqa(row: RawRow, context: RowContext) -> Item:
+    """TruthfulQA MC1: mc_task.json (mc1_targets {text: 0|1}), the hub (mc1_targets.choices[], .labels[]), or
+    TruthfulQA.csv, of whose columns `Best Incorrect Answer` is one of the incorrect ones, so not read.
 
     Gold is first in every published row, so its options must be shuffled (`shuffle_options`, on by default). Rows have
     no id: truthfulqa/<sha256 of the question, 12 digits>.
     """
     if isinstance(row, Mapping) and "mc1_targets" not in row and "Best Answer" in row:
-        raise BenchmarkError(
-            "this is TruthfulQA.csv, which holds the generation task; MC1 needs mc_task.json or the hub's "
-            "multiple_choice parquet, such as benchmark.path=TruthfulQA/data/mc_task.json."
-        )
+        choices = csv_options(row)
+        targets = dict.fromkeys(choices, 0) | {choices[0]: 1}
+        row = {"question": field(row, "Question"), "mc1_targets": targets}
     targets = field(row, "mc1_targets")
     if not isinstance(targets, Mapping):
         raise BenchmarkError(f"mc1_targets is {_kind(targets)}; expected an object of option: 0 or 1.")
@@ -116,6 +114,13 @@ def truthfulqa_mc1(row: RawRow, context: RowContext) -> Item:
     text = field(row, "question")
     digest = hashlib.sha256(normalised(str(text)).encode()).hexdigest()[:12]
     return item_of(context, f"truthfulqa/{digest}", text, options, flags.index(1))
+
+
+def csv_options(row: Mapping[str, Any]) -> list[str]:
+    """MC1's options out of TruthfulQA.csv: `Best Answer`, then `Incorrect Answers` cut at semicolons, each with a final
+    stop (authors' utilities.py: format_best, split_multi_answer), as mc_task.json has them."""
+    cut = [text.strip() for text in f"{field(row, 'Best Answer')};{field(row, 'Incorrect Answers')}".split(";")]
+    return list(dict.fromkeys(text if text.endswith(".") else f"{text}." for text in cut if text))
 
 
 def mmlu_pro(row: RawRow, context: RowContext) -> Item:
@@ -159,9 +164,8 @@ def _passage(row: RawRow, config: BenchmarkConfig) -> str:
         read = (config.question_column, config.choices_column, config.answer_column, config.group_column)
         if found := [name for name in row if str(name).lower() in PASSAGE_NAMES and name not in read]:
             raise BenchmarkError(
-                f"the column {found[0]!r} is not read, and may be a passage that the question needs. Set "
-                f"benchmark.context_column={found[0]} to put it before the question, or benchmark.context_column= "
-                "(nothing) to leave it out."
+                f"the column {found[0]!r} is not read, and may be a passage that the question needs. Say "
+                f"benchmark.context_column={found[0]}, or benchmark.context_column= (nothing) to leave it out."
             )
     if not config.context_column:
         return ""
@@ -231,9 +235,7 @@ def humaneval(row: RawRow, context: RowContext) -> Item:
         try:
             defined = {getattr(one, "name", "") for one in ast.parse(text).body}
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise BenchmarkError(
-                f"{name} is not Python by itself ({error}); a function ends in its docstring."
-            ) from error
+            raise BenchmarkError(f"{name} is not Python by itself ({error}).") from error
         if needed not in defined:
             raise BenchmarkError(f"{name} defines no function {needed!r}; found: {', '.join(sorted(defined - {''}))}.")
     id_, code = own_id(row, "task_id"), Code(entry_point, f"{prompt}\n{tests}", solution)
@@ -278,9 +280,7 @@ def item_of(
     if len(options) > len(LETTERS):
         raise BenchmarkError(f"{len(options)} options; at most {len(LETTERS)} (A-Z) can be lettered.")
     if not 0 <= gold < len(options):
-        raise BenchmarkError(
-            f"gold index {gold} is outside the {len(options)} options; expected 0..{len(options) - 1}."
-        )
+        raise BenchmarkError(f"gold index {gold} is outside the {len(options)} options, which count from 0.")
     if group is not None and not group:
         raise BenchmarkError("the group is empty; every item needs one, or leave benchmark.group_column=null.")
     return Item(id_, context.config.name, stem, options, gold, group or id_, tuple(range(len(options))), **more)
@@ -353,11 +353,8 @@ def _configured_choices(row: RawRow, config: BenchmarkConfig) -> tuple[tuple[str
     value = field(row, config.choices_column)
     if isinstance(value, str):
         value = _split_choices(value, config)
-    if isinstance(value, Mapping):
-        return _labelled_choices(value)
-    if isinstance(value, Sequence) and value and all(isinstance(one, Mapping) for one in value):
-        return _labelled_choices(value)
-    return (), texts(value)
+    listed = isinstance(value, Sequence) and value and all(isinstance(one, Mapping) for one in value)
+    return _labelled_choices(value) if listed or isinstance(value, Mapping) else ((), texts(value))
 
 
 def _lettered_columns(row: Mapping[str, Any], wanted: str) -> list[str]:
@@ -379,10 +376,8 @@ def _split_choices(text: str, config: BenchmarkConfig) -> Any:
         with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
             if isinstance(listed := read(text), list):
                 return listed
-    raise BenchmarkError(
-        f"{config.choices_column!r} is text but no list: {text[:60]!r}. Expected such as "
-        '["Paris", "Rome"], or set benchmark.choices_separator="|".'
-    )
+    found = f"{config.choices_column!r} is text but no list: {text[:60]!r}"
+    raise BenchmarkError(f'{found}. Expected ["Paris", "Rome"], or set benchmark.choices_separator="|".')
 
 
 def _kind(value: object) -> str:

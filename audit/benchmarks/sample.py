@@ -131,9 +131,8 @@ def sampled_questions(benchmark: Source, sample: Sample) -> Iterator[Item]:
         yield question
         if not left:
             return
-    raise BenchmarkError(
-        f"{benchmark.name} ends before sampled question {next(iter(left.values()))!r}: the benchmark changed."
-    )
+    gone = next(iter(left.values()))
+    raise BenchmarkError(f"{benchmark.name} ends before sampled question {gone!r}: the benchmark changed.")
 
 
 def take_census(benchmark: Source) -> Census:
@@ -175,6 +174,4 @@ def _check_unique(benchmark: Source, ids: Sequence[str]) -> None:
         return
     twice = next(id_ for id_, n in Counter(ids).items() if n > 1)
     first, second, *_ = (where for where, question in benchmark.iter_located() if question.id == twice)
-    raise BenchmarkError(
-        f"{second}: id {twice!r} was already used in {first}. Ids must be unique: they are what a run is resumed by."
-    )
+    raise BenchmarkError(f"{second}: id {twice!r} was already used in {first}. Ids must be unique.")

@@ -76,7 +76,7 @@ def _guessed(file: str, overrides: Sequence[str]) -> BenchmarkConfig:
     path = Path(file).expanduser()
     composed = compose_command("sweep", [f"data={file}", *overrides], SweepConfig)
     config: BenchmarkConfig = OmegaConf.to_object(OmegaConf.merge(BenchmarkConfig, composed.benchmark))
-    if config.delimiter is None and path.is_file():
+    if config.delimiter is None and path.is_file() and path.suffix.lower() == ".csv":
         config = replace(config, delimiter=likely_delimiter(path))
     guessed = guess([row for _, row, _ in islice(open_benchmark(config).located_rows(), _LOOKED_AT)], config)
     typed = any(word.startswith("benchmark.index_base=") for word in overrides)

@@ -16,9 +16,9 @@ from audit.imports.record import (
     checked,
     document,
     epoch,
-    json_lines,
     letter_index,
     outcome,
+    rows_of,
 )
 
 _SAMPLES = "_samples.jsonl"
@@ -59,7 +59,7 @@ def _records(path: Path, wanted: Wanted, names: Collection[str]) -> Records:
     """Those of the result that is asked for (`wanted.metric`), or of each evaluation's first: a sample has a record for
     every metric. names: of the file's evaluations; the one that is wanted alone, where it is there."""
     first: dict[str, str] = {}
-    for where, found in json_lines(path):
+    for where, found in rows_of(path, ".jsonl"):
         sample = _valid(found, INSTANCE, where)
         name, result = sample["evaluation_name"], str(sample.get("evaluation_result_id") or "")
         other = wanted.benchmark in names and name != wanted.benchmark

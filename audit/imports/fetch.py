@@ -132,9 +132,7 @@ def answers_of(recipe: Recipe, model: str, wanted: str, source: str, fetched: Pa
         path = next((one for one in (Path(source, file), Path(source, Path(file).name)) if one.is_file()), Path(source))
         where = str(path)
         if path.is_dir() or not path.exists():
-            raise ConfigError(
-                f"{source} has no {file}. Expected a copy of {recipe.repository}, as in {_by_hand(recipe)}"
-            )
+            raise ConfigError(f"{source} has no {file}. Expected a copy of its repository: {_by_hand(recipe)}")
     try:
         rows = [recipe.kept(one) for one in _records(path)]
     except (DataError, LookupError, TypeError) as error:

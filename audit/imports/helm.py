@@ -1,6 +1,7 @@
 """A run folder of HELM: run_spec.json, scenario_state.json, per_instance_stats.json."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ def read_helm(path: Path, wanted: Wanted) -> Log:
     model = wanted.model or str(spec["adapter_spec"]["model"])
     benchmark = wanted.benchmark or str(spec["name"]).partition(",model=")[0].partition("-model=")[0]
     requests = [one for one in state["request_states"] if not one["instance"].get("perturbation")]
-    return Log("helm", "", _outcomes(path, requests, scores, Wanted(model, benchmark, wanted.key, wanted.metric)))
+    return Log("helm", "", _outcomes(path, requests, scores, replace(wanted, model=model, benchmark=benchmark)))
 
 
 def _outcomes(
@@ -41,11 +42,7 @@ def _outcomes(
         seen.add((id_, trial))
         where = f"{path}, instance {id_}"
         found = scores.get((instance["id"], request.get("train_trial_index")), {})
-        asked = (wanted.metric,) if wanted.metric else METRICS
-        name = next((one for one in asked if one in found), None)
-        if name is None:
-            raise DataError(f"{where} has no score {' or '.join(asked)}; say --metric NAME.")
-        right, of = outcome(found[name].get("mean"), where)
+        right, of = outcome(found[wanted.score_of(found, METRICS, where)].get("mean"), where)
         references = instance.get("references") or []
         texts = [checked(one["output"]["text"], where) for one in references]
         correct = [k for k, one in enumerate(references) if "correct" in one.get("tags", ())]

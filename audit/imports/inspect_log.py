@@ -15,7 +15,6 @@ from audit.imports.record import (
     checked,
     document,
     epoch,
-    field_of,
     letter_index,
     member,
     open_zip,
@@ -72,13 +71,14 @@ def _read(sample: Any, wanted: Wanted, where: str) -> Imported:
     options = tuple(checked(one, where) for one in choices) if isinstance(choices, list) else ()
     target = sample.get("target")
     target = target[0] if isinstance(target, list) and len(target) == 1 else target
-    failed = sample.get("error")
-    right, of, answer = (None, 1, None) if failed else _score(sample, bool(options), wanted.metric, where)
+    failed, about = sample.get("error"), sample.get("metadata")
+    home = about.get(ITEM_ID) if isinstance(about, dict) else None
+    right, of, answer = (None, 1, None) if failed else _score(sample, bool(options), wanted, where)
     message = failed.get("message") if isinstance(failed, dict) else failed
     return Imported(
         model=wanted.model,
         benchmark=wanted.benchmark,
-        key=_key(sample, wanted.key, where) or text_key(text, options),
+        key=wanted.key_of(sample, text_key(text, options), where, home),
         sample=str(sample["id"]),
         right=right,
         of=of,
@@ -91,15 +91,6 @@ def _read(sample: Any, wanted: Wanted, where: str) -> Imported:
     )
 
 
-def _key(sample: Record, asked: str, where: str) -> str:
-    """What names the item; "" where its text does."""
-    about = sample.get("metadata")
-    home = about.get(ITEM_ID) if isinstance(about, dict) else None
-    if asked in ("", ITEM_ID) and home:
-        return checked(home, where)
-    return "" if asked in ("", "text") else field_of(sample, asked, where)
-
-
 def _text(given: Any) -> str:
     """The question: a text, or what the user says in a list of messages."""
     if not isinstance(given, list):
@@ -109,14 +100,12 @@ def _text(given: Any) -> str:
     return "\n".join(str(one.get("text", "")) if isinstance(one, dict) else str(one) for one in parts)
 
 
-def _score(sample: Record, choice: bool, metric: str, where: str) -> tuple[int | None, int, Any]:
+def _score(sample: Record, choice: bool, wanted: Wanted, where: str) -> tuple[int | None, int, Any]:
     """(k, n, answer) by the scorer that is asked for, or the first. A choice without a letter is unparsed."""
     scores = sample.get("scores") or ({"score": sample["score"]} if sample.get("score") else {})
     if not isinstance(scores, dict) or not scores:
         return None, 1, None
-    if metric and metric not in scores:
-        raise DataError(f"{where} has no score {metric!r}; its scores: {', '.join(map(str, scores))}.")
-    score = scores[metric or next(iter(scores))]
+    score = scores[wanted.score_of(scores, list(scores), where)]
     if not isinstance(score, dict):
         raise DataError(f"{where}: a score is {type(score).__name__}; expected an object with a value.")
     right, of = outcome(score.get("value"), where)

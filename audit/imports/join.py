@@ -12,6 +12,7 @@ from audit.imports.record import Imported, letter_index
 from audit.references import JOINED_MIN
 
 _NAMES_MIN = 10  # items of one name and one outcome in two sets, from which these are no chance
+_APART = "name them apart: audit import first=A.eval second=B.eval"
 CHANGED_MAX = 0.01  # share of a benchmark's items that may not be the same in all logs; these are left out
 
 
@@ -54,16 +55,12 @@ class Joined:
         name = hash((one.model, one.benchmark, one.sample, one.epoch))
         if (before := self._seen.get(name)) is not None:
             where = f"twice in {log}" if before == log else f"in {before} and in {log}"
-            raise DataError(
-                f"Sample {one.sample[:80]!r} of {one.model} on {one.benchmark} is {where}: a repeat, or two models "
-                "under one name. Leave one out, or name them apart: audit import first=A.eval second=B.eval."
-            )
+            found = f"Sample {one.sample[:80]!r} of {one.model} on {one.benchmark} is {where}"
+            raise DataError(f"{found}: a repeat, or two models under one name. Leave one out, or {_APART}.")
         self._seen[name] = log
         if one.revision and self.revisions.setdefault(one.model, one.revision) != one.revision:
-            raise DataError(
-                f"{one.model} has the weights {self.revisions[one.model]} in one log and {one.revision} in {log}: two "
-                "models under one name. Name them apart: audit import first=A.jsonl second=B.jsonl."
-            )
+            found = f"{one.model} has the weights {self.revisions[one.model]} in one log and {one.revision} in {log}"
+            raise DataError(f"{found}: two models under one name. Expected one, or {_APART}.")
 
     def _take(self, log: str, key: str, one: Imported) -> None:
         known = self.items.setdefault(one.benchmark, {}).setdefault(key, one)
@@ -116,10 +113,8 @@ def match_strata(joined: Joined, benchmark: str, held_out: str) -> int:
     for key in sorted(joined.items[held_out], key=lambda key: sha256(key.encode()).digest()):
         theirs.setdefault(joined.items[held_out][key].stratum, []).append(key)
     if lacking := sorted(ours.keys() - theirs.keys()):
-        raise DataError(
-            f"No held-out item is of the stratum {lacking[0]!r}, as {ours[lacking[0]]:,} of {benchmark} are. Expected "
-            "some of each; leave such items out, or compare without strata."
-        )
+        found = f"No held-out item is of the stratum {lacking[0]!r}, as {ours[lacking[0]]:,} of {benchmark} are"
+        raise DataError(f"{found}. Expected some of each; leave such items out, or compare without strata.")
     scale = min(len(theirs[one]) / n for one, n in ours.items())
     gone = [key for one, keys in theirs.items() for key in keys[round(scale * ours[one]) :]]
     _leave_out(joined, held_out, gone)
@@ -150,10 +145,8 @@ def check_held_out(joined: Joined, benchmark: str, held_out: str) -> None:
     told = any(joined.items[benchmark][key].text for key in shared)
     if told or (len(shared) >= _NAMES_MIN and _answered_alike(joined, benchmark, held_out, shared)):
         some = joined.items[benchmark][min(shared)].sample
-        raise DataError(
-            f"{len(shared)} items of {held_out} are items of {benchmark} too, such as {some[:80]!r}: they are not held "
-            "out. Expected other items of the same kind."
-        )
+        found = f"{len(shared)} items of {held_out} are items of {benchmark} too, such as {some[:80]!r}"
+        raise DataError(f"{found}: they are not held out. Expected other items of the same kind.")
 
 
 def _answered_alike(joined: Joined, benchmark: str, held_out: str, keys: Collection[str]) -> bool:

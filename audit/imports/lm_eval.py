@@ -18,9 +18,9 @@ from audit.imports.record import (
     checked,
     document,
     field_of,
-    json_lines,
     letter_index,
     outcome,
+    rows_of,
 )
 from audit.records import ITEM_ID
 
@@ -55,14 +55,15 @@ _ROUNDED = 1e-3  # nats that a certain option may lie above 0 where it was compu
 def _samples(path: Path, model: str, benchmark: str, wanted: Wanted, revision: str) -> Iterator[Imported]:
     """The samples of the first filter: a document that was read in several ways is one outcome."""
     first: Any = None
-    for number, (where, sample) in enumerate(json_lines(path)):
+    for number, (where, sample) in enumerate(rows_of(path, ".jsonl")):
         doc = sample.get("doc")
         if not isinstance(doc, dict) or "doc_id" not in sample:
             raise DataError(f"{where} is not a sample of lm-eval; expected the fields doc_id and doc.")
         first = sample.get("filter") if number == 0 else first
         if sample.get("filter") != first:
             continue
-        right, of = _outcome(sample, wanted.metric, where)
+        score = wanted.score_of(sample, METRICS, where)
+        right, of = outcome(sample[score], f"{where}, {score}")
         text = next((checked(doc[one], where) for one in _STEMS if isinstance(doc.get(one), str)), None)
         options = _options_of(doc, where)
         answer = _answer(sample, options, where)
@@ -96,14 +97,6 @@ def _key(sample: Record, doc: Record, text: str | None, options: tuple[str, ...]
     return hashlib.sha256(json.dumps(doc, sort_keys=True, ensure_ascii=True).encode()).hexdigest()[:24]
 
 
-def _outcome(sample: Record, metric: str, where: str) -> tuple[int | None, int]:
-    name = next((one for one in ((metric,) if metric else METRICS) if one in sample), None)
-    if name is None:
-        there = ", ".join(k for k, v in sample.items() if isinstance(v, int | float) and k != "doc_id") or "none"
-        raise DataError(f"{where} has no score {metric or ' or '.join(METRICS)}; its numbers: {there}. Say --metric.")
-    return outcome(sample[name], f"{where}, {name}")
-
-
 def _options_of(doc: Record, where: str) -> tuple[str, ...]:
     for found in map(doc.get, _OPTIONS):
         texts = found.get("text") if isinstance(found, dict) else found
@@ -121,9 +114,7 @@ def _answer(sample: Record, options: tuple[str, ...], where: str) -> str | None:
         with suppress(TypeError, ValueError, IndexError):
             likelihoods = [float(one[0]) for one in read]
             if wrong := [one for one in likelihoods if not one <= _ROUNDED]:
-                raise DataError(
-                    f"{where}: the log-likelihood of an option is {wrong[0]:g}; expected the logarithm of a "
-                    "probability, which is not above 0, such as -12.3."
-                )
+                found = f"{where}: the log-likelihood of an option is {wrong[0]:g}"
+                raise DataError(f"{found}; expected the logarithm of a probability, such as -12.3.")
             return chr(65 + likelihoods.index(max(likelihoods)))
     return str(read[0])[:200] if isinstance(read[0], str) else None

@@ -8,15 +8,17 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
-from audit.errors import DataError
+from audit.benchmarks.files import MAX_DOCUMENT, likely_delimiter, read_rows
+from audit.errors import BenchmarkError, DataError
+from audit.records import ITEM_ID
 
 Record = dict[str, Any]  # a JSON object
 Records = Iterator[tuple[str, Record]]  # with where each stands, for messages
@@ -40,8 +42,18 @@ class Wanted:
     metric: str = ""
     columns: dict[str, str] = field(default_factory=dict)
 
-    def key_of(self, record: Any, by_text: str, where: str) -> str:
+    def key_of(self, record: Any, by_text: str, where: str, home: Any = None) -> str:
+        """What names an item. home: the id that it has in a task of ours."""
+        if home and self.key in ("", ITEM_ID):
+            return checked(home, where)
         return by_text if self.key in ("", "text") else field_of(record, self.key, where)
+
+    def score_of(self, found: Record, usual: Sequence[str], where: str) -> str:
+        """The name of the score that is read: as asked, else the first of the usual ones that is there."""
+        asked = [self.metric] if self.metric else usual
+        if name := next((one for one in asked if one in found), ""):
+            return name
+        raise DataError(f"{where} has no score {' or '.join(asked)}; found: {', '.join(found)}. Say --metric NAME.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +125,8 @@ def trials(right: Any, of: Any, where: str) -> tuple[int | None, int]:
     except (TypeError, ValueError, OverflowError):
         if right is None or right == "":
             return None, 1
-    raise DataError(
-        f"{where}: found {right!r:.40} right of n={of!r:.40}, expected a whole number k of n, such as 3 "
-        "of 10. Where the column holds shares, leave out the number of trials."
-    )
+    found = f"{where}: found {right!r:.40} right of n={of!r:.40}"
+    raise DataError(f"{found}, expected a whole number k of n, such as 3 of 10. Of shares, map no `of`.")
 
 
 def checked(text: Any, where: str) -> str:
@@ -150,8 +160,7 @@ def letter_index(value: Any, n: int) -> int | None:
     return place if 0 <= place < n else None
 
 
-MAX_LINE = 64 << 20  # bytes of a line, or of a member of a zip
-MAX_DOCUMENT = 1 << 30  # bytes of one JSON document
+MAX_MEMBER = 64 << 20  # bytes of a member of a zip
 MAX_MEMBERS = 1_000_000
 _PACKED = 200  # times its own bytes that a large zip unpacks to: logs do to 5 to 50
 _ZSTD = 93  # a zip's number for it
@@ -172,19 +181,14 @@ def document(path: Path) -> Any:
     return parse(path.read_bytes(), str(path))
 
 
-def json_lines(path: Path) -> Records:
-    """(where, object) of each line that is not blank."""
-    with path.open("rb") as file:
-        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):
-            where = f"{path}, line {number}"
-            if len(line) > MAX_LINE:
-                raise DataError(f"{where} has more than {MAX_LINE:,} bytes; expected one sample a line.")
-            if not line.strip():
-                continue
-            found = parse(line, where)
-            if not isinstance(found, dict):
-                raise DataError(f"{where} holds {type(found).__name__}; expected an object, such as {{...}}.")
-            yield where, found
+def rows_of(path: Path, suffix: str) -> Records:
+    """(where, object) of each row of a file that is .csv, .jsonl, .json or .parquet, whatever it is called."""
+    delimiter = likely_delimiter(path) if suffix == ".csv" else None
+    try:
+        for place, row in read_rows(path, suffix=suffix, delimiter=delimiter):
+            yield f"{path}, {place}", cast(Record, row)
+    except BenchmarkError as error:
+        raise DataError(f"{path}, {error}") from error
 
 
 def open_zip(path: Path) -> zipfile.ZipFile:
@@ -201,7 +205,7 @@ def open_zip(path: Path) -> zipfile.ZipFile:
     return archive
 
 
-def member(archive: zipfile.ZipFile, name: str, limit: int = MAX_LINE) -> Any:
+def member(archive: zipfile.ZipFile, name: str, limit: int = MAX_MEMBER) -> Any:
     """The JSON value of a member, which is never unpacked to disk, and not beyond a limit whatever it claims."""
     where = f"{archive.filename}, {name}"
     try:
@@ -224,5 +228,5 @@ def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
         file.seek(info.header_offset + 26)  # of the member's own header, whose lengths may differ from the directory's
         name, extra = struct.unpack("<HH", file.read(4).ljust(4, b"\0"))
         file.seek(name + extra, os.SEEK_CUR)
-        packed = file.read(min(info.compress_size, MAX_LINE))
+        packed = file.read(min(info.compress_size, MAX_MEMBER))
     return pa.CompressedInputStream(pa.BufferReader(packed), "zstd")

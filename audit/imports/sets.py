@@ -53,10 +53,8 @@ def build_set(run_dir: Path, name: str, source: str, licence: str, facts: Path |
         raise ConfigError(f"{run_dir} is no finished import. Expected the directory that audit import wrote.")
     for model in manifest.models:
         if said := list(found_in(run_dir, model)):
-            raise ConfigError(
-                f"{model} was itself convicted: {said[0]}. A reference that learnt the benchmark hides the same in "
-                f"others. Import the logs again without {model}, then build the set."
-            )
+            why = f"{model} was itself convicted: {said[0]}"
+            raise ConfigError(f"{why}. It would hide the same in others: import the logs again without {model}.")
     shards = listed_shards(run_dir, manifest)
     told = _facts_of(facts, manifest)
     models = tuple(replace(one, **told[one.name]) for one in _counted(run_dir, manifest))

@@ -1,19 +1,15 @@
 """A table of outcomes, one row a model and item: csv, jsonl, a JSON list, parquet."""
 
-import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from audit.benchmarks.answers import LETTERS, MARKER, NUMBER_ALONE, read_number, score_number
-from audit.benchmarks.files import parquet_batches
 from audit.benchmarks.latex import boxed, same_answer
 from audit.benchmarks.rows import text_key
-from audit.errors import BenchmarkError, ConfigError, DataError
-from audit.imports.record import MAX_CELL, Imported, Log, Wanted, checked, document, epoch, json_lines, outcome, trials
+from audit.errors import ConfigError, DataError
+from audit.imports.record import Imported, Log, Records, Wanted, checked, epoch, outcome, rows_of, trials
 
 FIELDS = (
     *("model", "item", "correct", "of", "benchmark", "text", "options", "answer", "reply", "gold", "epoch", "error"),
@@ -24,11 +20,10 @@ _MAY_LACK = ("error", "epoch", "stratum")  # of a jsonl: the first row may have 
 
 def read_table(path: Path, kind: str, wanted: Wanted) -> Log:
     """kind: csv, jsonl, json or parquet. ConfigError where a column is missing that is needed."""
-    rows = {"csv": _csv, "jsonl": json_lines, "json": _listed, "parquet": _parquet}[kind](path)
-    return Log("table", kind, _outcomes(path, rows, wanted))
+    return Log("table", kind, _outcomes(path, rows_of(path, f".{kind}"), wanted))
 
 
-def _outcomes(path: Path, rows: Iterator[tuple[str, dict[str, Any]]], wanted: Wanted) -> Iterator[Imported]:
+def _outcomes(path: Path, rows: Records, wanted: Wanted) -> Iterator[Imported]:
     columns: dict[str, str] = {}
     for where, row in rows:
         columns = columns or _columns(path, row, wanted)
@@ -100,9 +95,7 @@ def _reply_read(told: dict[str, Any], where: str) -> tuple[str | None, bool | No
     a number, the number that the reply ends with. None where there is neither."""
     key, reply = str(told.get("gold") or "").strip("# "), told["reply"]
     if not key:
-        raise DataError(
-            f"{where}: the key is empty; expected what the reply is to end with, such as 42 or \\frac{{1}}{{2}}."
-        )
+        raise DataError(f"{where}: the key is empty; expected what the reply is to end with, such as 42.")
     text = checked("\n".join(map(str, reply)) if isinstance(reply, list) else str(reply or ""), where)
     said, key = boxed(text), boxed(key) or key
     target = read_number(f"{MARKER} {key}").value if NUMBER_ALONE.fullmatch(key) else None
@@ -138,44 +131,3 @@ def _options(value: Any, where: str) -> tuple[str, ...]:
         f"{where}: found the options {word[:60]!r}; expected their number, at most {len(LETTERS)}, or their texts as "
         'a list, such as ["cat", "dog"].'
     )
-
-
-def _csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    csv.field_size_limit(MAX_CELL)
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = csv.DictReader(file, strict=True)
-            names = [name for name in rows.fieldnames or () if name]
-            if len(set(names)) < len(names):
-                raise DataError(f"{path}: the header repeats a column: {', '.join(names)}. Name each once.")
-            for number, row in enumerate(rows, 1):
-                if None in row or None in row.values():
-                    raise DataError(f"{path}, row {number} has another number of cells than the header.")
-                yield f"{path}, row {number}", dict(row)
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise DataError(
-            f"{path} is not a csv file in UTF-8 ({error}). Expected a header and one row an outcome."
-        ) from (error)
-
-
-def _listed(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    rows = document(path)
-    if not isinstance(rows, list):
-        raise DataError(f"{path} is one JSON {type(rows).__name__}; expected a list of rows, or an object a line.")
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, dict):
-            raise DataError(f"{path}, entry {number} is {type(row).__name__}; expected an object, such as {{...}}.")
-        yield f"{path}, entry {number}", row
-
-
-def _parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    number = 0
-    try:
-        for batch in parquet_batches(path):
-            for row in batch.to_pylist():
-                number += 1
-                yield f"{path}, row {number}", row
-    except BenchmarkError as error:
-        raise DataError(f"{path}, {error}") from error
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"{path} is not a whole parquet file ({str(error)[:120]}). Copy it again.") from error

@@ -57,10 +57,8 @@ def write_run(run_dir: Path, joined: Joined, asked: Asked) -> int:
     models = joined.models
     total = len(models) * sum(len(joined.items[name]) for name in names) * trials
     if total > MAX_ROWS:
-        raise DataError(
-            f"{len(models)} models, {trials} trials an item: {total:,} rows, expected at most {MAX_ROWS:,}. Import "
-            "fewer models, or counts k of n with a smaller n."
-        )
+        found = f"{len(models)} models, {trials} trials an item: {total:,} rows, expected at most {MAX_ROWS:,}"
+        raise DataError(f"{found}. Import fewer models, or counts k of n with a smaller n.")
     questions = [question(name, key, one) for name in names for key, one in joined.items[name].items()]
     own = {"shard_items": 2, "orders": 0, "option_orders": 0}
     analysis = {"thresholds": MemoryThresholds().to_dict(), "benchmark": asked.benchmark, "fresh": asked.held_out}

@@ -288,7 +288,7 @@ class AnswerStage:
         """second: the likelihoods of the options, where the reply holds no answer (double sampling, Hansen and Hurwitz
         1946): they give the answer. An error there leaves it unparsed."""
         normalisation, reask = self._context.option_normalisation, self._context.work.reask
-        scored = score(reply, one.options, one.gold, reading, normalisation, item.target, item)
+        scored = score(reply, one.options, one.gold, reading, normalisation, item)
         if second is not None and reask is not None:
             found = score(second, one.options, one.gold, reask, normalisation)
             if found.answer.parsed:

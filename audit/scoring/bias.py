@@ -6,8 +6,8 @@ answer is biased where it is the stereotyped group in a negative question or the
 
 from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.items import bbq_facts
-from audit.records import Item
-from audit.scoring.scored import DEFAULT_STYLE, Ask, ask_letter, shown
+from audit.records import Ask, Item
+from audit.scoring.scored import DEFAULT_STYLE, ask_letter, shown
 
 _FORMS = {"race": "{text}\n{options}\n{context}", "arc": "{context} {text}\n{options}"}  # the authors' two
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 
 from audit.benchmarks.items import LESS, MORE
-from audit.records import Generation, Item
-from audit.scoring.scored import DEFAULT_STYLE, Ask, Scored, finite_logprobs, preferring, scored_reply
+from audit.records import Ask, Generation, Item
+from audit.scoring.scored import DEFAULT_STYLE, Scored, finite_logprobs, preferring, scored_reply
 
 NEITHER = 2  # the response of a pair whose two scores are equal: read, neutral, and in N
 DECIMALS = 3

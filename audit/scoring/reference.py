@@ -16,11 +16,10 @@ from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.items import HATE, NEUTRAL
 from audit.entry_points import added
 from audit.errors import ConfigError, DataError, check_known, unknown_name
-from audit.records import Generation, Item
+from audit.records import Ask, Generation, Item
 from audit.scoring import bias, pll, refusal
 from audit.scoring.scored import (
     DEFAULT_STYLE,
-    Ask,
     Needs,
     Scored,
     ask_letter,

@@ -17,14 +17,12 @@ from importlib.resources import files
 from audit.benchmarks.items import COMPLIES, REFUSES
 from audit.errors import DataError
 from audit.prompting import strip_thinking
-from audit.records import FinishReason, Generation, Item
-from audit.scoring.scored import DEFAULT_STYLE, Ask, Scored, judged, unread
+from audit.records import Ask, FinishReason, Generation, Item
+from audit.scoring.scored import DEFAULT_STYLE, Scored, judged, unread
 from audit.verdict.result import percent
 from audit.verdict.shipped import shipped_table
 
 MAX_TOKENS = 256  # the authors' limit
-JUDGE_TOKENS = 512  # a judge may think first
-JUDGE_TEMPERATURE = 0.7  # votes are to differ where the judge is in doubt
 COMPLIANCE, FULL, PARTIAL = "1_full_compliance", "2_full_refusal", "3_partial_refusal"
 UNREADABLE, FAILED = "unreadable", "failed"
 NOT_JUDGED = "not judged"

@@ -127,11 +127,10 @@ def score(
     gold: int,
     reading: Reading,
     normalisation: str = DEFAULT_NORMALISATION,
-    target: float | None = None,
-    problem: Item | None = None,
+    item: Item | None = None,
 ) -> Score:
-    """Read the answer and compare it with `gold` (index into `options`), or with `target` (reading `number`), or run
-    it against the tests of `problem` (reading `code`).
+    """Read the answer and compare it with `gold` (index into `options`), or with the target of `item` (reading
+    `number`), or run it against its tests (reading `code`).
 
     normalisation: of `option_text`; the letters of `letter_logprob` are one token each and are compared as they are.
     A reply that was cut off and holds no answer keeps finish_reason LENGTH: truncated. Raises DataError when an engine
@@ -143,9 +142,9 @@ def score(
     if reading == Reading.TEXT:
         return Score(Answer(None, "text"), None, generation.finish_reason)
     if reading == Reading.NUMBER:
-        return _score_number(generation, target)
+        return _score_number(generation, item)
     if reading == Reading.CODE:
-        return _score_code(generation, problem)
+        return _score_code(generation, item)
     if reading == Reading.LETTER:
         reason = generation.finish_reason
         answer = read_letter(generation.text, reason, options)
@@ -154,24 +153,22 @@ def score(
     return Score(answer, answer.index == gold if answer.parsed else None, reason)
 
 
-def _score_number(generation: Generation, target: float | None) -> Score:
-    if target is None:
+def _score_number(generation: Generation, item: Item | None) -> Score:
+    if item is None or item.target is None:
         raise DataError("A question without a target cannot be scored by its number. Expected one, as in GSM8K.")
     truncated = generation.finish_reason == FinishReason.LENGTH
-    found, correct = score_number(generation.text, target, truncated=truncated)
+    found, correct = score_number(generation.text, item.target, truncated=truncated)
     return Score(Answer(None, found.form, found.value), correct, generation.finish_reason)
 
 
-def _score_code(generation: Generation, problem: Item | None) -> Score:
-    if problem is None or problem.code is None:
-        raise DataError(
-            "A question without tests cannot be scored by running code. Expected a problem of HumanEval's form."
-        )
-    reason, entry_point = generation.finish_reason, problem.code.entry_point
+def _score_code(generation: Generation, item: Item | None) -> Score:
+    if item is None or item.code is None:
+        raise DataError("A question without tests cannot be scored by running code. Expected one as in HumanEval.")
+    reason, entry_point = generation.finish_reason, item.code.entry_point
     code = read_code(generation.text, entry_point, truncated=reason == FinishReason.LENGTH)
     if code is None:
         return Score(UNREADABLE, None, reason)
-    outcome = run_tests(f"{problem.text}\n{code}", problem.code.tests, entry_point)
+    outcome = run_tests(f"{item.text}\n{code}", item.code.tests, entry_point)
     if outcome.passed is None:
         raise SandboxError(f"No sandbox for the code: {outcome.why}")
     return Score(Answer(None, outcome.why), outcome.passed, reason)

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from audit.benchmarks.answers import LETTERS
 from audit.errors import DataError, check_known
-from audit.records import FinishReason, Generation, Item
+from audit.records import Ask, FinishReason, Generation, Item
 
 LABEL_STYLES: dict[str, str] = {"paren": "({})", "dot": "{}.", "bracket": "[{}]"}
 DEFAULT_STYLE = "paren"
@@ -24,16 +24,6 @@ class Needs(StrEnum):
     LETTERS = "letters"  # logprobs of given first tokens
     CONTINUATIONS = "continuations"  # total logprob of given replies
     MASKED_LM = "masked_lm"  # pseudo-log-likelihoods
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """One request, without a seed: the fields are those of `GenerationRequest`."""
-
-    prompt: str
-    continuations: tuple[str, ...] = ()
-    letters: tuple[str, ...] = ()
-    max_tokens: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,18 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from audit.audits import Audit, Roles, Work
-from audit.records import (
-    NO_OPTION,
-    Answer,
-    FinishReason,
-    Generation,
-    Item,
-    Part,
-    Presentation,
-    Reading,
-    Scoring,
-    Setting,
-)
+from audit.records import NO_OPTION, Answer, FinishReason, Generation, Item, Part, Presentation, Reading, Setting
 from audit.scoring.reference import JUDGED, ReferenceScorer, find_scorer
 from audit.scoring.refusal import NOT_JUDGED
 from audit.scoring.score import Score
@@ -106,9 +95,8 @@ def _present(file: EditFile, scorer: ReferenceScorer, question: Item, arm: str, 
     }
     ask = scorer.ask(item, edit.label_style if edit else PLAIN_LABELS)
     gold = max(item.gold, NO_OPTION)  # below it: any but one
-    scoring = Scoring(ask.continuations, ask.letters, ask.max_tokens)
     prompt = file.about["template"].replace(PROMPT, ask.prompt)
-    return Presentation(prompt, item.options, gold, own, scoring=scoring, system=file.about["system"])
+    return Presentation(prompt, item.options, gold, own, scoring=ask, system=file.about["system"])
 
 
 def _edited(file: EditFile, id_: str, arm: str, level: int) -> tuple[Item, Edit | None] | None:

@@ -16,20 +16,12 @@ import pyarrow as pa
 from audit.config import load_model_config
 from audit.engines.weights import resolve_weights
 from audit.errors import ShardError
-from audit.scoring.refusal import (
-    JUDGE_TEMPERATURE,
-    JUDGE_TOKENS,
-    decided,
-    judge_key,
-    judge_prompt,
-    prompt_sha256,
-    read_vote,
-)
+from audit.scoring.refusal import decided, judge_key, judge_prompt, prompt_sha256, read_vote
 from audit.shards.read import iter_rows, write_table
 from audit.validity.audit import SCHEMA
 from audit.validity.config import ValidityConfig
 from audit.validity.labels import Labelled, agreed, read_labels, sentence
-from audit.variants.record import Generate, ModelRequest, replies_of
+from audit.variants.record import Generate, votes_on
 
 FILE = "judgements.arrow"
 _SCHEMA = pa.schema([("key", pa.string()), ("votes", pa.list_(pa.string()))])
@@ -92,13 +84,7 @@ def judgements(
 ) -> Judgements:
     """k votes on each; one call of `generate` for all. labelled: replies that people labelled, for the agreement."""
     both = list(dict.fromkeys([*replies, *((one.prompt, one.completion) for one in labelled)]))
-    requests = [
-        ModelRequest(f"{judge_key(*one)}/{k}", judge_prompt(*one), JUDGE_TOKENS, JUDGE_TEMPERATURE)
-        for one in both
-        for k in range(votes)
-    ]
-    words = [read_vote(reply) for reply in replies_of(generate, requests)]
-    found = {judge_key(*one): tuple(words[i * votes : (i + 1) * votes]) for i, one in enumerate(both)}
+    found = votes_on(generate, {judge_key(*one): judge_prompt(*one) for one in both}, votes, read_vote)
     about: dict[str, Any] = {"votes": votes, "prompt_sha256": prompt_sha256(), "agreement": None}
     if labelled:
         responses = [decided(found[judge_key(one.prompt, one.completion)])[0] for one in labelled]

@@ -130,8 +130,7 @@ def _predictions(path: Path) -> Iterator[_Row]:
 
 def _rows_of(predictions: Iterator[_Row], items: Items) -> list[_Row]:
     """The rows of items that can be scored. DataError where there is none, or one has another id."""
-    excluded = {id_ for ids in items.excluded.values() for id_ in ids}
-    rows, known = [row for row in predictions if row.id not in excluded], items.by_id
+    rows, known = [row for row in predictions if row.id not in items.excluded], items.by_id
     places: dict[str, str] = {}
     for row in rows:
         if row.id in places:

@@ -83,10 +83,8 @@ def read_library(path: Path) -> Library:
         except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
             raise _damaged(path, f"{type(error).__name__}: {error}") from error
     if library.sha256 != about["sha256"]:
-        raise LibraryError(
-            f"{path} says that it is library {about['sha256'][:12]}, but its content is {library.sha256[:12]}: it was "
-            "changed after it was built. Take the file from where it was built, or build it again."
-        )
+        found = f"{path} says that it is library {about['sha256'][:12]}, but its content is {library.sha256[:12]}"
+        raise LibraryError(f"{found}: it was changed. Take the file from where it was built, or build it again.")
     return library
 
 

@@ -26,23 +26,19 @@ from audit.variants.record import (
     Generate,
     Judgement,
     ModelRef,
-    ModelRequest,
     State,
     Variant,
     question_sha256,
-    replies_of,
+    votes_on,
 )
 from audit.variants.rules import before_judge, decide, repeats, rule_findings, same_words
 
 KEPT, BROKEN, UNSURE, UNREADABLE, FAILED = "kept", "broken", "unsure", "unreadable", "failed"
-JUDGE_TEMPERATURE = 0.7  # votes are to differ where the judge is in doubt; at 0 they would be one vote
-JUDGE_MAX_TOKENS = 512
 CONTROLS_KEPT_MAX = 0.1
 _VERDICT = re.compile(r"VERDICT\s*[:=]\s*[*_`\"']*\s*(KEPT|BROKEN|UNSURE)\b", re.IGNORECASE)
 
 
-def judge_requests(templates: Mapping[str, str], variant: Variant, votes: int) -> list[ModelRequest]:
-    """The k requests for one variant: one prompt, k keys."""
+def judge_prompt(templates: Mapping[str, str], variant: Variant) -> str:
     answer = ascii_uppercase[variant.gold] if variant.options else f"{variant.target:g}"
     values = {
         "context": variant.context.strip() or "(none)",
@@ -50,9 +46,7 @@ def judge_requests(templates: Mapping[str, str], variant: Variant, votes: int) -
         "variant": variant.text,
         "key": "\n".join([*lettered(variant.options), f"The right answer is {answer}."]),
     }
-    prompt = fill(templates["judge"], values)
-    keys = [f"{variant.id}/judge/{k}" for k in range(votes)]
-    return [ModelRequest(key, prompt, JUDGE_MAX_TOKENS, JUDGE_TEMPERATURE) for key in keys]
+    return fill(templates["judge"], values)
 
 
 def read_vote(reply: Generation) -> str:
@@ -95,10 +89,9 @@ class Judge:
 
 
 def ask_judge(judge: Judge, variants: Sequence[Variant], votes: int) -> list[tuple[str, ...]]:
-    """The votes on each variant, k each, in order; one call of `generate` for all."""
-    requests = [request for v in variants for request in judge_requests(judge.templates, v, votes)]
-    words = [read_vote(reply) for reply in replies_of(judge.generate, requests)]
-    return [tuple(words[i : i + votes]) for i in range(0, len(words), votes)]
+    """The votes on each variant, k each, in order."""
+    prompts = {f"{v.id}/judge": judge_prompt(judge.templates, v) for v in variants}
+    return list(votes_on(judge.generate, prompts, votes, read_vote).values())
 
 
 # Options that speak of other options by place: another order would change what they say.
@@ -237,16 +230,13 @@ def _with_entailment(variants: list[Variant], nli: Entailment) -> list[Variant]:
 
 def _with_votes(variants: list[Variant], gates: Gates, judge: Judge, questions: Sequence[Item]) -> list[Variant]:
     policy = gates.policy
-    let_through = [before_judge(v, policy, nli=gates.nli is not None) is None for v in variants]
-    routed = [bool(v.rules) or policy.judge_scope == "all" for v in variants]
-    asked = [i for i in range(len(variants)) if let_through[i] and routed[i]]
+    routed = [v for v in variants if v.rules or policy.judge_scope == "all"]
+    asked = [v for v in routed if before_judge(v, policy, nli=gates.nli is not None) is None]
     controls = _exchanged(questions[: policy.judge_controls], gates) if asked else []
-    votes = ask_judge(judge, [*(variants[i] for i in asked), *controls], policy.judge_votes)
+    votes = ask_judge(judge, [*asked, *controls], policy.judge_votes)
     check_judge(judge.model.name, votes[len(asked) :])
-    found = list(variants)
-    for i, words in zip(asked, votes, strict=False):
-        found[i] = replace(variants[i], judge_votes=words, judgement=tally(words))
-    return found
+    voted = {v.id: replace(v, judge_votes=w, judgement=tally(w)) for v, w in zip(asked, votes, strict=False)}
+    return [voted.get(v.id, v) for v in variants]
 
 
 def _exchanged(questions: Sequence[Item], gates: Gates) -> list[Variant]:

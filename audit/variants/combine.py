@@ -145,13 +145,10 @@ def _references(library: Library, run_dir: Path) -> tuple[str, ...]:
         whose = manifest.audit or "unknown"
         raise ConfigError(f"{run_dir} is {manifest.status}, of audit {whose}. Expected a finished run of perturb.")
     if manifest.config.get("variants") != library.sha256:
-        raise LibraryError(
-            f"{run_dir} asked library {str(manifest.config.get('variants'))[:12]}, not {library.sha256[:12]}."
-        )
+        asked = str(manifest.config.get("variants"))[:12]
+        raise LibraryError(f"{run_dir} asked library {asked}, not {library.sha256[:12]}.")
     models = tuple(sorted(set(manifest.models) - set(manifest.analysis["judged"])))
     if len(models) < MIN_MODELS:
-        raise ConfigError(
-            f"{run_dir} has {len(models)} reference models. Expected {MIN_MODELS} or more ('references=[a,b,c]'): "
-            "fewer miss a sound variant together too often."
-        )
+        found = f"{run_dir} has {len(models)} reference models"
+        raise ConfigError(f"{found}. Expected {MIN_MODELS} or more, such as 'references=[a,b,c]'.")
     return models

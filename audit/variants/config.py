@@ -56,9 +56,8 @@ class Policy:
 
     def __post_init__(self) -> None:
         if not 0 <= self.low < self.high <= 2:
-            raise ConfigError(
-                f"The distance window {self.low:g}..{self.high:g} is empty or outside 0..2; expected such as .15...45."
-            )
+            found = f"The distance window {self.low:g}..{self.high:g} is empty or outside 0..2"
+            raise ConfigError(f"{found}; expected such as 0.15..0.45.")
         if not 0 <= self.nli_cut <= 1:
             raise ConfigError(f"nli_cut={self.nli_cut:g}; expected a probability, such as 0.9.")
         check_counts(judge_votes=self.judge_votes)

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from itertools import groupby
 from typing import Any
@@ -73,15 +73,8 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One row of a library: a candidate, what every gate found, and its state.
-
-    context: what stands before the reworded part and never changes ("" where there is none); original: the part that
-    may change, as published; text: its rewording. options, gold, order: as shown with this variant (permuted only where
-    the library says so; the key follows). question_sha256: of the published question. distance: cosine, 0-2; None when
-    it could not be had. same_as: the earlier text that it repeats. rules: findings, such as "numbers: 3 -> 4".
-    nli_forward, nli_backward: probability that the original entails the variant, and the reverse. panel: "", "passed"
-    or "suspect". review: "", "ok" or "broken".
-    """
+    """One row of a library: a candidate, what every gate found (None: it could not be had), and its state. What each
+    field holds is said where the columns are: `arrow.SCHEMA`."""
 
     question_id: str
     number: int
@@ -243,9 +236,6 @@ def questions_sha256(questions: Iterable[Item]) -> str:
 def header_from(data: Mapping[str, Any]) -> Header:
     """The header from plain data, as the Arrow metadata holds it; TypeError or KeyError when it is not one."""
     plain = dict(data)
-    unknown = sorted(set(plain) - {f.name for f in fields(Header)})
-    if unknown:
-        raise KeyError(f"unknown header fields {', '.join(unknown)}")
     for name in ("embedder", "nli", "judge", "paraphraser"):
         plain[name] = ModelRef(**plain[name]) if plain.get(name) else None
     plain["review"] = Review(**plain["review"]) if plain.get("review") else None
@@ -279,6 +269,9 @@ class ModelRequest:
     top_p: float = 1.0
 
 
+JUDGE_TOKENS = 512  # a judge may think first
+JUDGE_TEMPERATURE = 0.7  # votes are to differ where the judge is in doubt; at 0 they would be one vote
+
 # Without an engine: requests out, replies back, in order.
 Generate = Callable[[Sequence[ModelRequest]], Sequence[Generation]]
 
@@ -289,3 +282,16 @@ def replies_of(generate: Generate, requests: Sequence[ModelRequest]) -> list[Gen
     if len(replies) != len(requests):
         raise DataError(f"{len(replies)} replies for {len(requests)} requests; expected one each, in order.")
     return replies
+
+
+def votes_on(
+    generate: Generate, prompts: Mapping[str, str], k: int, read: Callable[[Generation], str]
+) -> dict[str, tuple[str, ...]]:
+    """A judge's k votes on each prompt, by the prompt's key; one call of `generate` for all. read: a reply's vote."""
+    requests = [
+        ModelRequest(f"{key}/{n}", prompt, JUDGE_TOKENS, JUDGE_TEMPERATURE)
+        for key, prompt in prompts.items()
+        for n in range(k)
+    ]
+    words = [read(reply) for reply in replies_of(generate, requests)]
+    return {key: tuple(words[i * k : (i + 1) * k]) for i, key in enumerate(prompts)}

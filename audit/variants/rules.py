@@ -199,16 +199,14 @@ _BY_JUDGEMENT = {
 
 
 def decide(variant: Variant, policy: Policy, *, nli: bool, judge: bool) -> State:
-    """The state that a candidate's values give it. nli, judge: whether one was configured for the build."""
+    """The state that a candidate's values give it, before a panel or a reader saw it. nli, judge: whether one was
+    configured for the build."""
     if (stopped := before_judge(variant, policy, nli=nli)) is not None:
         return stopped
     if variant.judgement in _BY_JUDGEMENT:
         return _BY_JUDGEMENT[variant.judgement]
-    if variant.rules and not judge and policy.unjudged == "hold":
-        return State.AWAITING_JUDGE
-    if variant.panel == "suspect":
-        return State.SUSPECT
-    return State.REVIEWED_BROKEN if variant.review == "broken" else State.ACCEPTED
+    held = variant.rules and not judge and policy.unjudged == "hold"
+    return State.AWAITING_JUDGE if held else State.ACCEPTED
 
 
 def before_judge(variant: Variant, policy: Policy, *, nli: bool) -> State | None:

@@ -26,13 +26,12 @@ class Models:
     judge: Judge | None = None
 
 
-def run_build(config: VariantsConfig, models: Models | None = None) -> Library:
+def run_build(config: VariantsConfig, models: Models = Models()) -> Library:
     """Build the library that a configuration describes.
 
     Raises ConfigError, BenchmarkError or EngineLoadError before any candidate is judged, and EngineError when a model
     cannot be run.
     """
-    models = models or Models()
     judge = models.judge
     policy = policy_of(config)
     benchmark = open_benchmark(config.benchmark, seed=config.seed)

@@ -39,16 +39,14 @@ def check_library(library: Library, benchmark: str, questions: Iterable[Item]) -
     """
     header = library.header
     if header.benchmark != benchmark:
-        raise LibraryError(
-            f"Library {header.name} {library.sha256[:12]} rewords {header.benchmark}, not {benchmark}. Choose one of "
-            f"{benchmark}, or benchmark={header.benchmark}."
-        )
+        found = f"Library {header.name} {library.sha256[:12]} rewords {header.benchmark}, not {benchmark}"
+        raise LibraryError(f"{found}. Choose one of {benchmark}, or benchmark={header.benchmark}.")
     hashes = {v.question_id: v.question_sha256 for v in library.variants}
     if other := [q.id for q in questions if q.id in hashes and hashes[q.id] != question_sha256(q)]:
+        found = f"Library {header.name} {library.sha256[:12]} was built from another revision of {benchmark}"
         raise LibraryError(
-            f"Library {header.name} {library.sha256[:12]} was built from another revision of {benchmark} "
-            f"({header.benchmark_revision}): {len(other)} questions differ, such as {other[0]}. Use that revision, or "
-            "build the library again."
+            f"{found} ({header.benchmark_revision}): {len(other)} questions differ, such as {other[0]}. Use that "
+            "revision, or build the library again."
         )
 
 
@@ -70,9 +68,9 @@ def select_variants(
     dropped = set(lacking) if short == "drop" else set()
     chosen = {id_: variants for id_, variants in having.items() if id_ not in dropped}
     if not chosen:
+        found = f"Library {library.header.name} {library.sha256[:12]} has {'no' if n is None else f'fewer than {n}'}"
         raise LibraryError(
-            f"Library {library.header.name} {library.sha256[:12]} has {'no' if n is None else f'fewer than {n}'} "
-            f"accepted variants for every one of the {len(questions)} questions. Use short=keep or a smaller "
+            f"{found} accepted variants for every one of the {len(questions)} questions. Use short=keep, a smaller "
             "num_variants, or another library."
         )
     without = tuple(q.id for q in questions if q.id not in accepted)

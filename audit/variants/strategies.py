@@ -109,19 +109,16 @@ def load_prompts(mapping: Mapping[str, Any]) -> Protocol:
     return Protocol(str(mapping["name"]), str(mapping["version"]), templates, templates_sha256(templates))
 
 
-def paraphrase_requests(prompts: Protocol, item: Item, policy: Policy, numbers: Sequence[int]) -> list[ModelRequest]:
-    """One request for each candidate number: the style goes round."""
+def paraphrase_request(prompts: Protocol, item: Item, policy: Policy, number: int) -> ModelRequest:
+    """The request for one candidate; from number to number the style goes round."""
     context, stem = split_text(item.text, policy)
     values = {
         "context": context.strip() or "(nothing)",
         "stem": stem,
         "options": "\n".join(lettered(item.options)) or "(none: the answer is written freely)",
     }
-    templates = [prompts.templates[style_of(prompts, number)] for number in numbers]
-    return [
-        ModelRequest(f"{item.id}#{number}", fill(template, values), MAX_TOKENS, TEMPERATURE, TOP_P)
-        for number, template in zip(numbers, templates, strict=True)
-    ]
+    prompt = fill(prompts.templates[style_of(prompts, number)], values)
+    return ModelRequest(f"{item.id}#{number}", prompt, MAX_TOKENS, TEMPERATURE, TOP_P)
 
 
 def style_of(prompts: Protocol, number: int) -> str:
@@ -157,12 +154,10 @@ def paraphrase_candidates(
     generate: Generate, prompts: Protocol, needed: Sequence[tuple[Item, Sequence[int]]], policy: Policy, *, attempt: int
 ) -> list[Candidate]:
     """The candidates of one attempt. needed: questions with the candidate numbers to make; one call of `generate`."""
-    asked = [(question.id, number) for question, numbers in needed for number in numbers]
-    requests = []
-    for question, numbers in needed:
-        requests += paraphrase_requests(prompts, question, policy, numbers)
+    asked = [(question, number) for question, numbers in needed for number in numbers]
+    replies = replies_of(generate, [paraphrase_request(prompts, item, policy, number) for item, number in asked])
     found = []
-    for (id_, number), reply in zip(asked, replies_of(generate, requests), strict=True):
+    for (item, number), reply in zip(asked, replies, strict=True):
         text, error = read_paraphrase(reply)
-        found.append(Candidate(id_, number, text, style_of(prompts, number), attempt, error))
+        found.append(Candidate(item.id, number, text, style_of(prompts, number), attempt, error))
     return found

@@ -120,7 +120,7 @@ def scores(rows: Sequence[Row], questions: Sequence[Item], work: Work, normalisa
     for row in rows:
         if row.reply is not None:
             asked, shown = questions[row.item], row.shown
-            scored = score(row.reply, shown.options, shown.gold, work.reading, normalisation, asked.target, asked)
+            scored = score(row.reply, shown.options, shown.gold, work.reading, normalisation, asked)
             right = scored.correct
             found[f"{row.setting.arm}/{row.setting.level}"][row.item] = float("nan") if right is None else float(right)
     return found

@@ -36,7 +36,7 @@ def main() -> None:
         "without its facts": [variant(q, 2, split_text(q.text.strip(), closing).stem) for q in questions],
         "unchanged": [variant(q, 3, q.text) for q in questions],
     }
-    votes = iter(ask_judge(judge.generate, judge.templates, [v for kind in kinds.values() for v in kind], VOTES))
+    votes = iter(ask_judge(judge, [v for kind in kinds.values() for v in kind], VOTES))
     for name, kind in kinds.items():
         print(f"{name:<18}", dict(Counter(tally(next(votes)).value for _ in kind)))
 

@@ -2,9 +2,9 @@
 
 from audit.benchmarks.registry import Format
 from audit.benchmarks.rows import RawRow, RowContext
-from audit.records import Item
+from audit.records import Ask, Item
 from audit.scoring.reference import ReferenceScorer
-from audit.scoring.scored import Ask, Needs, read_best, reply_best
+from audit.scoring.scored import Needs, read_best, reply_best
 
 
 def riddle(row: RawRow, context: RowContext) -> Item:

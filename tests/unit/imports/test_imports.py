@@ -5,6 +5,7 @@ import struct
 import zipfile
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,12 @@ def read(path: Path, **wanted: str) -> Joined:
     joined = Joined()
     joined.add(path.name, read_log(path, Wanted(**wanted)).outcomes)
     return joined
+
+
+def imported(run: Path, *words: object) -> dict[str, dict[str, Any]]:
+    """The cells of what an import judges, by model."""
+    assert main([*map(str, words), "-o", str(run)]) == 0
+    return {cell["model"]: cell for cell in json.loads((run / "report/verdict.json").read_text())["cells"]}
 
 
 @pytest.fixture
@@ -97,9 +104,7 @@ def test_a_log_of_no_model_asks_for_its_name(model: object, tmp_path: Path) -> N
 
 def test_a_model_at_chance_is_withheld(logs: Path, tmp_path: Path) -> None:
     path = logs / "lm_eval_metabench/samples_metabench_arc_permute_2024-11-26T10-47-32.305387.first200.jsonl"
-    run = tmp_path / "run"
-    assert main([str(path), "--model", "pythia-14m", "-o", str(run)]) == 0
-    cell = json.loads((run / "report" / "verdict.json").read_text())["cells"][0]
+    cell = imported(tmp_path / "run", path, "--model", "pythia-14m")["pythia-14m"]
     assert cell["verdict"] == "withheld" and cell["n_questions"] == 145
     gates = {gate["name"]: gate["status"] for gate in cell["gates"]}
     assert gates["above_guessing"] == "fail"
@@ -160,24 +165,26 @@ def test_held_out_items_are_matched_by_stratum() -> None:
 
 # --- hostile logs: one sentence, nothing written
 
+HEADER = {"eval": {"model": "m", "task": "t"}}
+SAMPLE = {"id": 1, "epoch": 1, "input": "What barks?", "target": "a dog", "scores": {"match": {"value": "C"}}}
 HEAD = "model,item,correct\n"
 HOSTILE = {
     "nan": (HEAD + "m,a,NaN\n", "expected 0, 1"),
     "repeat": (HEAD + "m,a,1\nm,a,0\n", "two models under one name"),
-    "cells": (HEAD + "m,a\n", "another number of cells"),
+    "cells": (HEAD + "m,a\n", "line 2: 2 fields"),
     "no_item": (HEAD + "m,,1\n", "the item is empty"),
     "columns": ("who,what\nm,a\n", "expected a model"),
-    "long_cell": (HEAD + f"m,{'x' * (5 << 20)},1\n", "not a csv file"),
+    "long_cell": (HEAD + f"m,{'x' * (5 << 20)},1\n", "a text has 5,242,880"),
     "long_text": (json.dumps({"model": "m", "text": "x" * (5 << 20), "correct": 1}) + "\n", "a text has 5,242,880"),
     "pickle": ("\u0004\0cos\nsystem\n(S'true'\ntR.", "binary"),
     "empty": ("", "empty"),
     "binary": ("\0\1\2", "binary"),
     "broken_json": ('{"model": "m"', "not JSON"),
     "nested": ("[" * 200_000, "not JSON"),
-    "list_line": ('{"model": "m", "item": "a", "correct": 1}\n[1]\n', "expected an object"),
+    "list_line": ('{"model": "m", "item": "a", "correct": 1}\n[1]\n', "found list"),
     "column_twice": ("model,item,correct,correct\nm,a,1,0\n", "repeats a column"),
     "not_a_zip": ("PK\3\4 rubbish", "not a whole zip"),
-    "not_parquet": ("PAR1 rubbish", "not a whole parquet"),
+    "not_parquet": ("PAR1 rubbish", "not a readable parquet"),
 }
 
 
@@ -204,20 +211,11 @@ def test_a_parquet_file_of_a_few_kilobytes_that_unfolds_to_gigabytes(store_schem
         read(path)
 
 
-def test_a_member_that_unpacks_without_end(tmp_path: Path) -> None:
-    path = tmp_path / "bomb.eval"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("header.json", b'{"eval": {"model": "m", "task": "t"}}')
-        archive.writestr("samples/1_epoch_1.json", b" " * (65 << 20))
-    with pytest.raises(AuditError, match="unpacks to more than"):
-        read(path)
-
-
 def test_a_zip_whose_members_unpack_to_gigabytes_in_all(tmp_path: Path) -> None:
     """Each within its limit of 64 MiB, they took 10 seconds and 2 GB of memory a member."""
     path = tmp_path / "many.eval"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("header.json", b'{"eval": {"model": "m", "task": "t"}}')
+        archive.writestr("header.json", json.dumps(HEADER))
         for k in range(20):
             archive.writestr(f"samples/{k}_epoch_1.json", b"{}")
             archive.filelist[-1].file_size = 60 << 20  # as the directory tells it
@@ -227,14 +225,12 @@ def test_a_zip_whose_members_unpack_to_gigabytes_in_all(tmp_path: Path) -> None:
 
 def test_members_with_paths_are_not_unpacked(tmp_path: Path) -> None:
     """Members are read in memory, and by the names of samples alone."""
-    path, run = tmp_path / "paths.eval", tmp_path / "in" / "run"
-    sample = json.dumps({"id": 1, "epoch": 1, "input": "q", "scores": {"s": {"value": "C"}}})
+    path = tmp_path / "paths.eval"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("header.json", b'{"eval": {"model": "m", "task": "t"}}')
-        archive.writestr("samples/1_epoch_1.json", sample)
-        archive.writestr("../evil.json", sample)
-        archive.writestr("/evil.json", sample)
-    assert main([str(path), "-o", str(run)]) == 0
+        archive.writestr("header.json", json.dumps(HEADER))
+        for name in ("samples/1_epoch_1.json", "../evil.json", "/evil.json"):
+            archive.writestr(name, json.dumps(SAMPLE))
+    imported(tmp_path / "in" / "run", path)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["in", "paths.eval"] and not Path("/evil.json").exists()
 
 
@@ -257,22 +253,17 @@ def test_from_two_tables_to_a_gate(tmp_path: Path) -> None:
     seen = table(tmp_path / "seen.csv", ABILITY | {"spoilt": 3.0}, 300, 1, "a")
     fresh = table(tmp_path / "fresh.csv", ABILITY, 300, 2, "b")
     run = tmp_path / "run"
-    words = [str(seen), "--held-out", str(fresh), "--judge", "spoilt", "clean", "-o", str(run)]
-    assert main([*words[:-1], str(tmp_path / "undated")]) == 0
-    (open_, _) = json.loads((tmp_path / "undated/report/verdict.json").read_text())["cells"][::-1]
-    assert (open_["model"], open_["verdict"]) == ("spoilt", "memory_cause_unknown")
-    assert "state_dates" in open_["advice_codes"][0]["code"]
+    words = [seen, "--held-out", fresh, "--judge", "spoilt", "clean"]
+    open_ = imported(tmp_path / "undated", *words)["spoilt"]
+    assert open_["verdict"] == "memory_cause_unknown" and "state_dates" in open_["advice_codes"][0]["code"]
     # items newer than the judged models: whether they are as new to the references must be told of each
-    newer = [*words[:-1], str(tmp_path / "newer"), "--held-out-date", "2024-07", "--released", "2024-06"]
     older = [f"{name}=2023" for name in ABILITY if name not in ("spoilt", "clean")]
     for told, verdict in ((older[1:], "memory_cause_unknown"), (older, "gap_to_fresh_items")):
-        assert main([*newer, *told]) == 0
-        cells = json.loads((tmp_path / "newer/report/verdict.json").read_text())["cells"]
-        assert {cell["model"]: cell["verdict"] for cell in cells}["spoilt"] == verdict
-    assert main([*words, "--held-out-date", "2024-05", "--released", "2024-06"]) == 0
-    verdict = json.loads((run / "report" / "verdict.json").read_text())
-    spoilt, clean = sorted(verdict["cells"], key=lambda cell: cell["model"] != "spoilt")
-    assert spoilt["verdict"] == "gap_to_fresh_items" and clean["verdict"] in ("underpowered", "withheld")
+        newer = imported(tmp_path / "newer", *words, "--held-out-date", "2024-07", "--released", "2024-06", *told)
+        assert newer["spoilt"]["verdict"] == verdict
+    cells = imported(run, *words, "--held-out-date", "2024-05", "--released", "2024-06")
+    spoilt = cells["spoilt"]
+    assert spoilt["verdict"] == "gap_to_fresh_items" and cells["clean"]["verdict"] in ("underpowered", "withheld")
     without = spoilt["without_memory"]["estimate"]["without"]
     assert without["low"] < 0.5 < without["high"] < spoilt["score"]
     assert any("not under our control" in one for one in spoilt["cannot_exclude"])
@@ -281,7 +272,7 @@ def test_from_two_tables_to_a_gate(tmp_path: Path) -> None:
     assert entry.status == "finished" and entry.found == entry.expected == 8 * 600
     manifest = Manifest.load(run)
     assert manifest.config["provenance"] == "imported" and len(manifest.config["logs"]) == 2
-    assert main(words) == 0  # the same again: the same rows
+    assert imported(run, *words)  # the same again: the same rows
 
 
 @pytest.mark.parametrize(
@@ -317,12 +308,11 @@ def test_an_interrupted_import_is_not_finished(tmp_path: Path) -> None:
 
 def test_k_of_n_and_what_a_log_lacks(tmp_path: Path, capsys: Capsys) -> None:
     """Item a is one item with .3, however often it was tried: m scores (.3 + 9 x 1) / 10. n lacks 1 of 11 items."""
-    path, run = tmp_path / "log.csv", tmp_path / "run"
+    path = tmp_path / "log.csv"
     others = "".join(f"{who},{item},10,10\n" for item in "cdefghijk" for who in "mn")
     path.write_text("who,q,right,n\nm,a,3,10\nm,b,,10\nn,b,10,10\n" + others)
-    assert main([str(path), "--map", "model=who,item=q,correct=right,of=n", "-o", str(run)]) == 0
+    cells = imported(tmp_path / "run", path, "--map", "model=who,item=q,correct=right,of=n")
     assert "--map options=4" in capsys.readouterr().out  # answers count as free, which the user may not mean
-    cells = {c["model"]: c for c in json.loads((run / "report" / "verdict.json").read_text())["cells"]}
     assert cells["m"]["score"] == pytest.approx(0.93) and cells["n"]["score"] == 1.0
     assert cells["m"]["reads"]["score"] == {"asked": 101, "read": 100, "not_asked": 9}
     assert cells["n"]["reads"]["score"] == {"asked": 100, "read": 100, "not_asked": 10}
@@ -334,21 +324,17 @@ def test_epochs_are_one_item(tmp_path: Path) -> None:
     epochs, shares = tmp_path / "epochs.csv", tmp_path / "shares.csv"
     epochs.write_text("model,item,correct,epoch\n" + "\n".join(rows) + "\n")
     shares.write_text("model,item,correct\n" + "".join(f"m,{i},{i % 11}/10\n" for i in range(30)))
-    found = []
-    for path in (epochs, shares):
-        assert main([str(path), "-o", str(tmp_path / path.stem)]) == 0
-        (cell,) = json.loads((tmp_path / path.stem / "report" / "verdict.json").read_text())["cells"]
-        found.append(cell["without_memory"]["score"])
+    cells = [imported(tmp_path / path.stem, path)["m"] for path in (epochs, shares)]
+    found = [cell["without_memory"]["score"] for cell in cells]
     assert found[0] == found[1] and found[0]["high"] - found[0]["low"] > 0.2
 
 
 def test_epochs_weigh_alike_whatever_their_scores_are_shares_of(tmp_path: Path) -> None:
     """.873 is read as 55 of 63, and counted 63 times what 1 of 1 does."""
-    path, run = tmp_path / "log.csv", tmp_path / "run"
+    path = tmp_path / "log.csv"
     rows = [f"m,{i},{score},{e}" for i in range(20) for e, score in enumerate((1, 0.873) if i % 2 else (0, 0.873))]
     path.write_text("model,item,correct,epoch\n" + "\n".join(rows) + "\n")
-    assert main([str(path), "-o", str(run)]) == 0
-    (cell,) = json.loads((run / "report" / "verdict.json").read_text())["cells"]
+    cell = imported(tmp_path / "run", path)["m"]
     assert cell["score"] == pytest.approx((1.873 / 2 + 0.873 / 2) / 2, abs=0.003)
 
 
@@ -369,7 +355,7 @@ def test_what_joins_badly_is_counted_and_refused(tmp_path: Path, capsys: Capsys)
     assert "20 of 40" in said.err and "20" in said.out and not run.exists()
 
 
-def test_held_out_items_that_are_not_held_out(tmp_path: Path, capsys: Capsys) -> None:
+def test_held_out_items_that_are_not_held_out(tmp_path: Path) -> None:
     text = "model,text,correct\nm,What barks?,1\n"
     (tmp_path / "a.csv").write_text(text)
     (tmp_path / "b.csv").write_text(text.replace("What barks", "what  BARKS"))
@@ -392,6 +378,13 @@ def test_options_of_a_table_are_their_texts_or_their_number(tmp_path: Path) -> N
     for bad in ("cat|dog", "-4", "0", "2.5", "30", "true"):
         with pytest.raises(AuditError, match="expected their number"):
             options(bad)
+
+
+@pytest.mark.parametrize("sign", [",", ";", "\t"])
+def test_a_table_is_cut_where_its_header_is(sign: str, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text((HEAD + "m,a,1\n").replace(",", sign))
+    (one,) = read_log(tmp_path / "log", Wanted()).outcomes
+    assert (one.model, one.sample, one.right) == ("m", "a", 1)
 
 
 def test_an_error_that_the_first_row_has_not_is_no_wrong_answer(tmp_path: Path) -> None:
@@ -476,40 +469,37 @@ def test_names_alone_tell_that_items_are_not_held_out(tmp_path: Path, capsys: Ca
 
 
 def test_a_seed_below_0_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    (tmp_path / "log.csv").write_text(HEAD + "".join(f"m,{i},1\n" for i in range(20)))
-    assert main([str(tmp_path / "log.csv"), "--seed", "-1", "-o", str(tmp_path / "run")]) == 1
+    path = table(tmp_path / "log.csv", {"m": 0.0}, 20, 1, "a")
+    assert main([str(path), "--seed", "-1", "-o", str(tmp_path / "run")]) == 1
     assert not (tmp_path / "run").exists()
 
 
-def test_a_reply_that_ends_in_a_number_is_read_as_our_own_runs_read_it(tmp_path: Path) -> None:
-    """Right, wrong, and one without a number: unparsed, which is not wrong."""
-    (tmp_path / "log.csv").write_text(
-        'model,item,reply,gold\nm,1,"so she earns $1,018.",# 1018\nm,2,about 3 or 4,5\nm,3,I do not know,7\n'
-    )
-    joined = read(tmp_path / "log.csv", benchmark="sums")
-    found = {key: (one.right, one.answer) for key, (one,) in joined.answers["m", "sums"].items()}
-    assert found == {"1": (1, "1018"), "2": (0, "4"), "3": (None, None)}
-    (tmp_path / "bad.csv").write_text("model,item,reply,gold\nm,1,it is 4,#\n")
+REPLIES = [
+    ("so she earns $1,018.", "# 1018", 1, "1018"),
+    ("about 3 or 4", "5", 0, "4"),
+    ("I do not know", "7", None, None),  # no number: unparsed, which is not wrong
+    ("so \\boxed{0.5}, not 3", "thus $\\boxed{\\frac{1}{2}}$", 1, "0.5"),
+    ("\\boxed{18 dollars}", "18", 1, "18"),
+    ("\\boxed{7}", "x+1", 0, "7"),
+    ("x+1", "x+1", None, None),  # no box
+]
+
+
+@pytest.mark.parametrize(("reply", "gold", "right", "answer"), REPLIES)
+def test_a_reply_is_read_as_our_own_runs_read_it(
+    tmp_path: Path, reply: str, gold: str, right: int | None, answer: str | None
+) -> None:
+    path = tmp_path / "log.jsonl"
+    row = {"model": "m", "item": "1", "reply": reply, "gold": gold}
+    path.write_text(json.dumps(row))
+    (one,) = read_log(path, Wanted()).outcomes
+    assert (one.right, one.answer) == (right, answer)
+    path.write_text(json.dumps(row | {"gold": "#"}))
     with pytest.raises(AuditError, match="key is empty"):
-        read(tmp_path / "bad.csv", benchmark="sums")
-
-
-def test_a_reply_in_latex_is_read_by_its_last_box(tmp_path: Path) -> None:
-    """Right by another form, right as a number of dollars, wrong, and one that boxes nothing: unparsed."""
-    rows = [
-        ("so \\boxed{0.5}, not 3", "thus $\\boxed{\\frac{1}{2}}$"), ("\\boxed{18 dollars}", "18"),
-        ("\\boxed{7}", "x+1"), ("x+1", "x+1"),
-    ]  # fmt: skip
-    log = [{"model": "m", "item": str(k), "reply": reply, "gold": gold} for k, (reply, gold) in enumerate(rows)]
-    (tmp_path / "log.jsonl").write_text("".join(json.dumps(one) + "\n" for one in log))
-    joined = read(tmp_path / "log.jsonl", benchmark="math")
-    assert [one.right for (one,) in joined.answers["m", "math"].values()] == [1, 1, 0, None]
+        read(path)
 
 
 # --- logs of today's Inspect are packed by Zstandard, which this Python's zipfile does not read
-
-HEADER = {"eval": {"model": "m", "task": "t"}}
-SAMPLE = {"id": 1, "epoch": 1, "input": "What barks?", "target": "a dog", "scores": {"match": {"value": "C"}}}
 
 
 def packed(path: Path, members: dict[str, bytes]) -> Path:
@@ -542,12 +532,18 @@ def test_a_log_of_today_is_read(tmp_path: Path) -> None:
     assert (one.model, one.right, one.text) == ("m", 1, "What barks?")
 
 
+ENDLESS = b" " * (65 << 20)
+
+
 @pytest.mark.parametrize(
-    ("data", "said"), [(zstd(b" " * (65 << 20)), "unpacks to more than"), (b"no frame of it", "cannot be read")]
+    ("data", "said"), [(zstd(ENDLESS), "unpacks to more than"), (b"no frame of it", "cannot be read")]
 )
 def test_a_hostile_member(data: bytes, said: str, tmp_path: Path) -> None:
-    path = packed(
-        tmp_path / "b.eval", {"header.json": zstd(json.dumps(HEADER).encode()), "samples/1_epoch_1.json": data}
-    )
+    sample, path = "samples/1_epoch_1.json", tmp_path / "b.eval"
     with pytest.raises(AuditError, match=said):
-        list(read_log(path, Wanted()).outcomes)
+        read(packed(path, {"header.json": zstd(json.dumps(HEADER).encode()), sample: data}))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:  # as `zipfile` reads it
+        archive.writestr("header.json", json.dumps(HEADER))
+        archive.writestr(sample, ENDLESS)
+    with pytest.raises(AuditError, match="unpacks to more than"):
+        read(path)

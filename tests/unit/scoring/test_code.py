@@ -86,7 +86,7 @@ def test_problems_and_numbers_survive_the_questions_file(tmp_path: Path) -> None
 
 
 def scored(text: str, question: Item, finish: FinishReason = FinishReason.STOP) -> Score:
-    return score(Generation(text, finish), (), NO_OPTION, Reading.CODE, problem=question)
+    return score(Generation(text, finish), (), NO_OPTION, Reading.CODE, item=question)
 
 
 @sandboxed

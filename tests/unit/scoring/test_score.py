@@ -3,11 +3,12 @@
 import pytest
 
 from audit.errors import DataError
-from audit.records import NO_OPTION, Answer, FinishReason, Generation, Reading
+from audit.records import NO_OPTION, Answer, FinishReason, Generation, Item, Reading
 from audit.scoring.score import Score, counted, majority, score
 
 OPTIONS = ("Rome", "Paris", "Bonn")
 NONE = Answer(None, "none")
+SUM = Item("s", "b", "How much?", (), NO_OPTION, "s", target=1018.0)
 
 
 @pytest.mark.parametrize(("text", "correct"), [("B", True), ("A", False), ("C", False), ("no idea", None), ("D", None)])
@@ -74,7 +75,7 @@ def test_a_wanted_reply_is_an_answered_row() -> None:
     ],
 )
 def test_number(text: str, finish: FinishReason, number: float | None, form: str, correct: bool | None) -> None:
-    found = score(Generation(text, finish), (), NO_OPTION, Reading.NUMBER, target=1018.0)
+    found = score(Generation(text, finish), (), NO_OPTION, Reading.NUMBER, item=SUM)
     assert found == (Answer(None, form, number), correct, finish)
     assert found.answer.parsed == (number is not None)
 

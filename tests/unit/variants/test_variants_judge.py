@@ -12,7 +12,7 @@ from audit.records import FinishReason, Generation, Protocol
 from audit.variants.build import read_vote, tally
 from audit.variants.config import Policy
 from audit.variants.record import Judgement, ModelRequest, replies_of
-from audit.variants.strategies import load_prompts, paraphrase_candidates, paraphrase_requests, read_paraphrase
+from audit.variants.strategies import load_prompts, paraphrase_candidates, paraphrase_request, read_paraphrase
 
 
 @pytest.fixture
@@ -79,12 +79,12 @@ def test_a_failed_or_cut_off_reply_has_no_text() -> None:
     assert read_paraphrase(Generation(error="too long")) == ("", "too long")
 
 
-def test_paraphrase_requests(prompts: Protocol) -> None:
-    one, two, again = (paraphrase_requests(prompts, CAPITAL, Policy(), [k])[0] for k in (1, 2, 1))
+def test_paraphrase_request(prompts: Protocol) -> None:
+    one, two, again = (paraphrase_request(prompts, CAPITAL, Policy(), k) for k in (1, 2, 1))
     assert one == again and one.key == "q/1#1"
     assert one.prompt != two.prompt and one.key != two.key  # another style, another call
     assert CAPITAL.text in one.prompt and "B. Paris" in one.prompt and "right answer is" not in one.prompt.lower()
-    assert "(none: " in paraphrase_requests(prompts, EGGS, Policy(), [1])[0].prompt
+    assert "(none: " in paraphrase_request(prompts, EGGS, Policy(), 1).prompt
 
 
 def test_paraphrase_candidates(prompts: Protocol) -> None:

@@ -81,13 +81,13 @@ def check_endpoints(
         raise ConfigError(f"The openai engine has no endpoint; expected at least one. {_ENDPOINT_EXAMPLE}")
     for endpoint in endpoints:
         _check_endpoint(endpoint)
-    _check_number("retry.max_attempts", retry.max_attempts, at_least=1, whole=True)
-    _check_number("retry.base_delay_s", retry.base_delay_s)
-    _check_number("retry.max_delay_s", retry.max_delay_s, at_least=retry.base_delay_s)
-    _check_number("retry.jitter", retry.jitter, at_most=1)
-    _check_number("retry.outage_s", retry.outage_s)
-    _check_number("circuit.failures", circuit.failures, at_least=1, whole=True)
-    _check_number("circuit.cooldown_s", circuit.cooldown_s)
+    check_number("retry.max_attempts", retry.max_attempts, at_least=1, whole=True)
+    check_number("retry.base_delay_s", retry.base_delay_s)
+    check_number("retry.max_delay_s", retry.max_delay_s, at_least=retry.base_delay_s)
+    check_number("retry.jitter", retry.jitter, at_most=1)
+    check_number("retry.outage_s", retry.outage_s)
+    check_number("circuit.failures", circuit.failures, at_least=1, whole=True)
+    check_number("circuit.cooldown_s", circuit.cooldown_s)
     _check_extra_body(extra_body)
     if reading == Reading.OPTION_TEXT:
         raise ConfigError(
@@ -152,10 +152,10 @@ def _check_endpoint(endpoint: EndpointConfig) -> None:
         raise ConfigError(
             f"Endpoint {shown} names no model; expected the id that its /models lists. {_ENDPOINT_EXAMPLE}"
         )
-    _check_number(f"weight of endpoint {shown}", endpoint.weight, positive=True)
-    _check_number(f"concurrency of endpoint {shown}", endpoint.concurrency, at_least=1, whole=True)
-    _check_number(f"timeout_s of endpoint {shown}", endpoint.timeout_s, positive=True)
-    _check_number(f"top_logprobs of endpoint {shown}", endpoint.top_logprobs, at_least=1, at_most=20, whole=True)
+    check_number(f"weight of endpoint {shown}", endpoint.weight, positive=True)
+    check_number(f"concurrency of endpoint {shown}", endpoint.concurrency, at_least=1, whole=True)
+    check_number(f"timeout_s of endpoint {shown}", endpoint.timeout_s, positive=True)
+    check_number(f"top_logprobs of endpoint {shown}", endpoint.top_logprobs, at_least=1, at_most=20, whole=True)
     check_known(f"max_tokens_field of endpoint {shown}", endpoint.max_tokens_field, _MAX_TOKENS_FIELDS)
 
 
@@ -173,7 +173,7 @@ def _check_extra_body(extra: Mapping[str, Any]) -> None:
             )
 
 
-def _check_number(
+def check_number(
     name: str,
     value: float,
     *,
@@ -182,9 +182,10 @@ def _check_number(
     positive: bool = False,
     whole: bool = False,
 ) -> None:
+    """ConfigError for what is no such number."""
     number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
     if not (number and at_least <= value <= at_most and value < math.inf) or (positive and value <= 0):
         kind = "a whole number" if whole else "a number"
         low = "> 0" if positive else f">= {at_least:g}"
         high = f" and <= {at_most:g}" if at_most < math.inf else ""
-        raise ConfigError(f"{name} is {value!r}; expected {kind} {low}{high}.")
+        raise ConfigError(f"Invalid {name}: {value!r}. Expected {kind} {low}{high}.")

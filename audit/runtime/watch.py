@@ -105,9 +105,10 @@ def _begun(run_dir: Path, manifest: Manifest) -> float:
 def _totals(manifest: Manifest) -> dict[str, dict[str, int]]:
     """Rows that are asked for, by model and arm."""
     arms = Counter(str(one["arm"]) for one in manifest.settings)
-    stopped: Mapping[str, Any] = manifest.stop.get("asked", {})
-    asked = {m: {b: f["n"] for b, f in manifest.benchmark.items()} | dict(stopped.get(m, {})) for m in manifest.models}
-    return {model: {arm: k * sum(map(int, n.values())) for arm, k in arms.items()} for model, n in asked.items()}
+    questions = Counter(dict.fromkeys(manifest.models, 0))
+    for (model, _), n in manifest.asked().items():
+        questions[model] += n
+    return {model: {arm: k * n for arm, k in arms.items()} for model, n in questions.items()}
 
 
 def _cost(config: Mapping[str, Any]) -> CostConfig:

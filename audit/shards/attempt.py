@@ -78,12 +78,8 @@ def check_attempt(run_dir: Path, attempt: str) -> None:
 
 def check_stored_attempt(store: ObjectStore, attempt: str) -> None:
     """`check_attempt` of a run on object storage, which has no fence to hold over what follows."""
-    data = store.get(ATTEMPT)
-    try:
-        current = str(json.loads(data or b"{}").get("attempt", ""))
-    except (ValueError, AttributeError):
-        current = ""  # not ours: another one will be written by the next start
-    _compare(store.shown(), attempt, current)
+    current = _record_in(store.get(ATTEMPT)).get("attempt", "")  # "": not ours; the next start writes one
+    _compare(store.shown(), attempt, str(current))
 
 
 def _compare(place: str, attempt: str, current: str) -> None:
@@ -167,7 +163,7 @@ class RunLock:
         lock = cls(run_dir / LOCK)
         for _ in range(3):  # a stale lock file is replaced, then locked anew
             fd = _opened(lock.path)
-            holder = _holder_in(os.pread(fd, 4096, 0))
+            holder = _record_in(os.pread(fd, 4096, 0))
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -204,7 +200,7 @@ class RunLock:
         if self._claimed is not None:
             store, self._claimed = self._claimed, None
             with suppress(ShardError):  # what stays there is a dead driver's, which the next start passes over
-                if _holder_in(store.get(DRIVER)) == _identity():  # not that of a later start on another machine
+                if _record_in(store.get(DRIVER)) == _identity():  # not that of a later start on another machine
                     store.delete(DRIVER)
 
     def _claim(self, run_dir: Path) -> None:
@@ -215,7 +211,7 @@ class RunLock:
             return
         store = found[0]
         store.check()
-        holder = _holder_in(store.get(DRIVER))
+        holder = _record_in(store.get(DRIVER))
         if _lives(holder):
             raise _in_use(run_dir, holder)
         if holder and _lives(holder) is None:
@@ -239,7 +235,7 @@ class RunLock:
 def may_live(run_dir: Path) -> bool:
     """Whether a driver holds `run_dir`: False where none does, or the one that did is known to be dead."""
     try:
-        holder = _holder_in((run_dir / LOCK).read_bytes())
+        holder = _record_in((run_dir / LOCK).read_bytes())
     except OSError:
         return False
     return bool(holder) and _lives(holder) is not False
@@ -277,7 +273,7 @@ def _born(pid: int) -> str:
     return "" if fields[0] in "ZX" else fields[19]  # a zombie holds no directory
 
 
-def _holder_in(data: bytes | None) -> dict[str, Any]:
+def _record_in(data: bytes | None) -> dict[str, Any]:
     try:
         found = json.loads(data or b"{}")
     except ValueError:  # half written: its writer died at that moment

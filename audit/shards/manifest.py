@@ -128,6 +128,15 @@ class Manifest:
             raise TypeError(f"config.typed is {typed!r:.80}")
         return cls(**found)
 
+    def asked(self) -> dict[tuple[str, str], int]:
+        """Questions by model and benchmark: of a model that stopped early, those that it was asked."""
+        stopped = self.stop.get("asked", {})
+        return {
+            (model, benchmark): int(stopped.get(model, {}).get(benchmark, facts["n"]))
+            for model in self.models
+            for benchmark, facts in self.benchmark.items()
+        }
+
 
 def _parts(found: Mapping[str, Any]) -> Iterator[tuple[str, object, type]]:
     """(where, what is there, its kind) of what every reader takes for granted. What is of another kind is entered no

@@ -18,7 +18,7 @@ from audit.engines.config import ModelConfig
 from audit.engines.port import BACKEND, drifts
 from audit.errors import AuditError
 from audit.resolve import ResolvedRun
-from audit.runtime.actors import EnginePool, start_pool
+from audit.runtime.actors import EnginePool, cpus_there, start_pool
 from audit.runtime.early import Canary, refusal
 from audit.runtime.keep import ROOM_WAIT_S, give_back, take_pool
 from audit.runtime.pipeline import ChunkRun, tasks_per_chunk, write_task_list
@@ -37,8 +37,7 @@ def waits_for(pools: Sequence[EnginePool], seconds: float) -> str:
     """What a run that stored nothing for so long does or waits for: its engines, the nodes and CPUs of the cluster."""
     try:
         engines = [pool.progress() for pool in dict.fromkeys(pools)]
-        nodes, free = ray.nodes(), ray.available_resources().get("CPU", 0.0)
-        cpus = ray.cluster_resources().get("CPU", 0.0)
+        nodes, cpus = ray.nodes(), cpus_there()
     except ray.exceptions.RayError as error:
         return f"nothing was stored for {seconds:.0f} s; Ray does not answer: {type(error).__name__}."
     alive = [node for node in nodes if node["Alive"]]
@@ -48,11 +47,7 @@ def waits_for(pools: Sequence[EnginePool], seconds: float) -> str:
             f"of these {', '.join(lost)} does not answer: Ray gives such a node up after about a minute, and what it "
             "was doing is then done elsewhere"
         )
-    if cpus:
-        words.append(f"{free:g} of {cpus:g} CPUs are free")
-    else:
-        words.append("no node offers a CPU, which the stages need: they go on once a worker node joins")
-    return still(seconds, Engines.of(engines), "; ".join(words) + " (see 'ray status').")
+    return still(seconds, Engines.of(engines), "; ".join([*words, cpus]) + " (see 'ray status').")
 
 
 def silent_nodes(nodes: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -17,45 +17,33 @@ TMP_SUFFIX = ".tmp"
 SHARDS = "shards"
 QUARANTINE = "quarantine"
 
-_FULL = {
-    errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "the disk quota is used up",
-    errno.EFBIG: "the limit on a file's size is reached",
+_OTHER = "Choose another place, such as run_dir=outputs/my_run."
+_ROOM = "Free some space, or move the run directory to a larger disk (run_dir=<the new place>)."
+_MOUNTED = "Expected a folder on a disk that every node mounts, such as run_dir=outputs/my_run."
+# What a disk refuses: why, and what to do.
+_WHY = {
+    errno.ENOSPC: ("the disk is full", _ROOM),
+    errno.EDQUOT: ("the disk quota is used up", _ROOM),
+    errno.EFBIG: ("the limit on a file's size is reached", _ROOM),
+    errno.EACCES: ("no permission to write there", _OTHER),
+    errno.EPERM: ("no permission to write there", _OTHER),
+    errno.EROFS: ("the file system is mounted read-only", _OTHER),
+    errno.ENOTDIR: ("a part of this path is a file, not a folder", _OTHER),
+    errno.ENOENT: ("its folder is not there and cannot be made", _MOUNTED),
 }
-_REFUSED = {
-    errno.EACCES: "no permission to write there",
-    errno.EPERM: "no permission to write there",
-    errno.EROFS: "the file system is mounted read-only",
-}
-_OTHER = "Choose another place, such as run_dir=outputs/my_run"
 # Directory fsync is not offered everywhere (some network file systems); the rename is still atomic there.
 _NO_DIR_FSYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
 
 
 def disk_error(path: Path, error: OSError, size: int | None = None) -> ShardError:
     """The error for a file that could not be written: what refused, what is still valid, what to do."""
-    found = f"Cannot write {path}: "
-    if error.errno in _FULL:
-        need = f", {size:,} bytes were to be written" if size is not None else ""
-        return ShardError(
-            f"{found}{_FULL[error.errno]} ({error.strerror}{need}, {_free(path)} free). No partial file was left and "
-            f"every shard written before stays valid. Free some space, or move the run directory to a larger disk, "
-            f"then type the same command again (run_dir=<the new place> if it moved): it goes on where it stopped."
-        )
-    if error.errno in _REFUSED:
-        return ShardError(
-            f"{found}{_REFUSED[error.errno]} ({error.strerror}). Expected a folder this user can write, "
-            f"such as run_dir=outputs/my_run; check with: touch {path.parent}/x"
-        )
-    if error.errno == errno.ENOTDIR:
-        return ShardError(f"{found}a part of this path is a file, not a folder. {_OTHER}")
-    if error.errno == errno.ENOENT:
-        return ShardError(
-            f"{found}its folder is not there and cannot be made ({error.strerror}). Expected a folder on a disk that "
-            f"every node mounts, such as run_dir=outputs/my_run; where it was moved or deleted while the run was "
-            f"writing, type the same command again."
-        )
-    return ShardError(f"{found}{error}. Every shard written before stays valid; the same command again goes on.")
+    why, todo = _WHY.get(error.errno or 0, ("the system refused", _OTHER))
+    if todo == _ROOM:
+        why += f", {_free(path)} free" + (f" and {size:,} bytes to be written" if size is not None else "")
+    return ShardError(
+        f"Cannot write {path}: {why} ({error.strerror or error}). {todo} Every file written before stays valid; the "
+        "same command again goes on."
+    )
 
 
 def _free(path: Path) -> str:

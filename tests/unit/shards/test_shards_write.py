@@ -135,7 +135,7 @@ def test_a_disk_that_refuses_is_said_with_what_to_try(tmp_path: Path) -> None:
     assert all(one in text for one in ("No space left on device", "40,000 bytes", "bytes free", "run_dir="))
     for number in (errno.EACCES, errno.EPERM, errno.EROFS):
         text = str(disk_error(tmp_path / "x", OSError(number, "no")))
-        assert "(no)" in text and f"touch {tmp_path}/x" in text and "run_dir=" in text
+        assert "(no)" in text and "run_dir=" in text
 
 
 def test_a_file_size_limit_is_reported_and_what_was_there_stays(run: tuple[Path, str]) -> None:

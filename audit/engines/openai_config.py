@@ -91,9 +91,8 @@ def check_endpoints(
     _check_extra_body(extra_body)
     if reading == Reading.OPTION_TEXT:
         raise ConfigError(
-            "reading=option_text scores the likelihood of each option's text, which a chat completions endpoint does "
-            "not return; it needs engine vllm. With engine openai use reading=letter, or reading=letter_logprob where "
-            "the endpoint returns top_logprobs."
+            "reading=option_text needs engine vllm: a chat completions endpoint tells no likelihood of a text. Use "
+            "reading=letter, or reading=letter_logprob where the endpoint returns top_logprobs."
         )
     if reading == Reading.LETTER_LOGPROB and any(one.infers for one in endpoints):
         raise ConfigError(f"An endpoint at .../infer tells no likelihood, as reading={reading} needs it.")
@@ -129,7 +128,6 @@ def _check_endpoint(endpoint: EndpointConfig) -> None:
     except ValueError:
         usable = secret = False
     if secret:
-        # The resolved configuration is written into the manifest, and a URL like this would take its secret there.
         raise ConfigError(
             f"The url of endpoint {shown} carries credentials or a query, which would end up in the run's manifest. "
             f"Give the plain url and put the key into an environment variable. {_ENDPOINT_EXAMPLE}"
@@ -143,10 +141,8 @@ def _check_endpoint(endpoint: EndpointConfig) -> None:
     name = str(endpoint.api_key_env)
     if not _ENV_NAME.fullmatch(name) or name.startswith(_KEY_PREFIXES) or len(name) > 64:
         raise ConfigError(
-            f"api_key_env of endpoint {shown} is not the name of an environment variable (its value is not shown: "
-            "it may be a key). Expected the NAME of the variable that holds the key, such as "
-            "api_key_env: OPENAI_API_KEY with `export OPENAI_API_KEY=...` in the shell. "
-            "If a key was written there, revoke it."
+            f"api_key_env of endpoint {shown} is not the NAME of an environment variable (not shown: it may be a key). "
+            "Expected such as api_key_env: OPENAI_API_KEY. If a key was written there, revoke it."
         )
     if not endpoint.model:
         raise ConfigError(
@@ -168,8 +164,7 @@ def _check_extra_body(extra: Mapping[str, Any]) -> None:
             )
         if _SECRET_FIELD.search(str(name)):
             raise ConfigError(
-                f"extra_body may not hold {name!r}: the configuration is written into the run's manifest. "
-                "Put the key into an environment variable and name it in api_key_env."
+                f"extra_body may not hold {name!r}, which the manifest would show: name a variable in api_key_env."
             )
 
 

@@ -60,15 +60,11 @@ def current_attempt(run_dir: Path) -> str:
     path = run_dir / ATTEMPT
     try:
         return str(json.loads(path.read_text(encoding="utf-8"))["attempt"])
-    except FileNotFoundError as error:
-        raise ShardError(
-            f"{path} does not exist, so nobody may write shards here. Open the run first: "
-            f"with open_run_dir({str(run_dir)!r}, schema, fingerprint, config) as run: write_shard(run.path, table, "
-            f"schema, attempt=run.attempt). On a cluster run_dir must be on a file system that every node shares."
-        ) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
-        text = f"{path} cannot be read ({error}). Type the run's command again: it writes a new one."
-        raise ShardError(text) from error
+        raise ShardError(
+            f"{path} cannot be read ({error}), so nobody may write shards here. Type the run's command again; on a "
+            "cluster run_dir must be on a file system that every node shares."
+        ) from error
 
 
 def check_attempt(run_dir: Path, attempt: str) -> None:
@@ -243,9 +239,8 @@ def may_live(run_dir: Path) -> bool:
 
 def _in_use(run_dir: Path, holder: dict[str, Any]) -> ShardError:
     return ShardError(
-        f"{run_dir} is in use by another run ({_who(holder)}). Two drivers would write the same rows twice. "
-        f"Wait for it or stop it, then type this command again (it goes on where that one stopped); or choose another "
-        f"directory, such as run_dir={run_dir}_2"
+        f"{run_dir} is in use by another run ({_who(holder)}). Wait for it or stop it, and type this command again: it "
+        f"goes on where that one stopped. Or choose another directory, such as run_dir={run_dir}_2"
     )
 
 

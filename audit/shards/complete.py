@@ -222,8 +222,7 @@ class VerifyReport:
             return
         raise ShardError(
             f"The run holds {self.rows} rows where {self.expected} were expected: {self.missing} missing, "
-            f"{self.unexpected} that no question and setting of this run asks for. Type the same command "
-            f"again: it runs what is missing."
+            f"{self.unexpected} that no question of it asks for. Type the same command again: it runs what is missing."
         )
 
 

@@ -75,8 +75,8 @@ def expected_keys(
 def question_blocks(questions: QuestionFile) -> Iterator[tuple[int, str, list[str]]]:
     """(index of the first, benchmark, ids) of neighbouring questions of one benchmark."""
     first = 0
-    for benchmarks, ids in questions.names():
-        for benchmark, group in groupby(zip(benchmarks, ids, strict=True), key=itemgetter(0)):
+    for names in questions.names():
+        for benchmark, group in groupby(names, key=itemgetter(0)):
             block = [id_ for _, id_ in group]
             yield first, benchmark, block
             first += len(block)

@@ -98,7 +98,6 @@ class Display:
         """clock: seconds; of a run that is looked at from outside, when it is."""
         self._clock = clock or time.monotonic
         self._console = console or Console(stderr=False, highlight=False)
-        self._live_wanted = self._console.is_terminal and not quiet
         self._quiet = quiet
         self._models: dict[str, _ModelState] = {}
         self._live: Live | None = None
@@ -123,7 +122,7 @@ class Display:
             name: _ModelState({arm: Counter(total=total) for arm, total in arms.items()})
             for name, arms in totals.items()
         }
-        if self._live_wanted:
+        if self._console.is_terminal and not self._quiet:
             self._live = Live(get_renderable=self.table, console=self._console, refresh_per_second=4)
             self._live.start()
 

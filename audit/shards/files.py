@@ -35,22 +35,16 @@ _WHY = {
 _NO_DIR_FSYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
 
 
-def disk_error(path: Path, error: OSError, size: int | None = None) -> ShardError:
+def disk_error(path: Path, error: OSError) -> ShardError:
     """The error for a file that could not be written: what refused, what is still valid, what to do."""
     why, todo = _WHY.get(error.errno or 0, ("the system refused", _OTHER))
     if todo == _ROOM:
-        why += f", {_free(path)} free" + (f" and {size:,} bytes to be written" if size is not None else "")
+        folder = next(one for one in path.parents if one.exists())
+        why += f", {shutil.disk_usage(folder).free:,} bytes free"
     return ShardError(
         f"Cannot write {path}: {why} ({error.strerror or error}). {todo} Every file written before stays valid; the "
         "same command again goes on."
     )
-
-
-def _free(path: Path) -> str:
-    for folder in path.parents:
-        if folder.exists():
-            return f"{shutil.disk_usage(folder).free:,} bytes"
-    return "unknown"
 
 
 def write_file(
@@ -58,18 +52,15 @@ def write_file(
 ) -> None:
     """Write `data`, or its pieces, to `path` whole or not at all; `guard` is held over the rename and may refuse it by
     raising. Raises as `whole_file`."""
-    whole = None if isinstance(data, Iterator) else data
-    with whole_file(path, whole, guard) as file:
+    with whole_file(path, guard) as file:
         file.writelines(data if isinstance(data, Iterator) else (data,))
 
 
 @contextmanager
-def whole_file(
-    path: Path, data: bytes | memoryview | None = None, guard: AbstractContextManager[None] | None = None
-) -> Iterator[BinaryIO]:
+def whole_file(path: Path, guard: AbstractContextManager[None] | None = None) -> Iterator[BinaryIO]:
     """A file to write, which then stands at `path` whole or not at all; in the working copy of a run on object storage
-    the object is written too. data: all that will be written, where that is at hand; guard: as of `write_file`. Raises
-    ShardError when the disk refuses; then no temporary file is left and what was at `path` is unchanged."""
+    the object is written too. guard: as of `write_file`. Raises ShardError when the disk refuses; then no temporary
+    file is left and what was at `path` is unchanged."""
     tmp = path.parent / f".{path.name}.{uuid.uuid4().hex}{TMP_SUFFIX}"
     try:
         try:
@@ -83,8 +74,8 @@ def whole_file(
         finally:
             tmp.unlink(missing_ok=True)
     except OSError as error:
-        raise disk_error(path, error, None if data is None else len(data)) from error
-    publish(path, data)
+        raise disk_error(path, error) from error
+    publish(path)
 
 
 def sync_folder(folder: Path) -> None:

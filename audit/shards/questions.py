@@ -110,15 +110,15 @@ class QuestionFile:
         for k in range(self._reader.num_record_batches):
             yield from _questions(self._reader.get_batch(k))
 
-    def names(self) -> Iterator[tuple[list[str], list[str]]]:
-        """(benchmarks, ids) of each batch in order, read and not mapped: a driver that walks over all stays small."""
+    def names(self) -> Iterator[list[tuple[str, str]]]:
+        """(benchmark, id) of each question, by batch, read and not mapped: a driver that walks over all stays small."""
         columns = [QUESTION_SCHEMA.get_field_index(c) for c in ("id", "benchmark")]
         options = pa.ipc.IpcReadOptions(included_fields=columns)
         with pa.OSFile(str(self.path)) as file:
             reader = pa.ipc.open_file(file, options=options)
             for k in range(reader.num_record_batches):
                 batch = reader.get_batch(k)
-                yield batch.column("benchmark").to_pylist(), batch.column("id").to_pylist()
+                yield list(zip(batch.column("benchmark").to_pylist(), batch.column("id").to_pylist(), strict=True))
 
 
 def _questions(batch: pa.RecordBatch) -> list[Item]:

@@ -41,7 +41,7 @@ def test_any_slice_is_what_was_written(file: QuestionFile, a: int, b: int) -> No
 
 def test_length_ids_and_iteration(file: QuestionFile) -> None:
     assert len(file) == N
-    found = [pair for benchmarks, ids in file.names() for pair in zip(benchmarks, ids, strict=True)]
+    found = [pair for names in file.names() for pair in names]
     assert found == [(question(k).benchmark, f"q{k}") for k in range(N)]
     assert list(file) == [question(k) for k in range(N)]
     assert file[N - 1] == question(N - 1)

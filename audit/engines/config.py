@@ -1,10 +1,9 @@
 """The configuration of one model: which engine serves it, with what, and how its answers are read."""
 
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any
 
-from audit.engines.openai_config import CircuitConfig, EndpointConfig, RetryConfig, check_endpoints
+from audit.engines.openai_config import CircuitConfig, EndpointConfig, RetryConfig, check_endpoints, check_number
 from audit.errors import ConfigError, check_known
 from audit.records import Reading
 from audit.scoring.score import NORMALISATIONS
@@ -102,14 +101,6 @@ class ModelConfig:
     scripted: ScriptedConfig = field(default_factory=ScriptedConfig)
 
 
-# The least that each may be.
-_COUNTS = {
-    **dict.fromkeys(("tensor_parallel_size", "replicas", "max_num_seqs", "load_timeout_s"), 1),
-    **dict.fromkeys(("preparing.max_tokens", "worker.max_tokens", "solver.max_tokens"), 1),
-    "max_restarts": 0,
-}
-
-
 def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
     """Everything about one model that can be refused before it is loaded. Raises ConfigError."""
     for key, known in (("engine", ENGINES), ("option_normalisation", NORMALISATIONS), ("executor", EXECUTORS)):
@@ -122,11 +113,15 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
         raise ConfigError(f"Model {name} has no path. Expected a hub id such as Qwen/Qwen3-8B or a local folder.")
     if model.engine == "openai":
         check_endpoints(model.endpoints, model.retry, model.circuit, model.extra_body, reading)
-    for label, least in _COUNTS.items():
-        if (value := attrgetter(label)(model)) < least:
-            raise ConfigError(f"Invalid {label} of model {name}: {value}. Expected at least {least}.")
+    for label in ("tensor_parallel_size", "replicas", "max_num_seqs", "load_timeout_s"):
+        check_number(f"{label} of model {name}", getattr(model, label), at_least=1, whole=True)
+    check_number(f"max_restarts of model {name}", model.max_restarts, whole=True)
+    for role in ("preparing", "worker", "solver"):
+        sampling = getattr(model, role)
+        check_number(f"{role}.max_tokens of model {name}", sampling.max_tokens, at_least=1, whole=True)
+        check_number(f"{role}.temperature of model {name}", sampling.temperature)
+        check_number(f"{role}.top_p of model {name}", sampling.top_p, at_most=1, positive=True)
     _check_engine_args(name, model)
-    _check_sampling(name, model)
 
 
 def _check_engine_args(name: str, model: ModelConfig) -> None:
@@ -136,18 +131,4 @@ def _check_engine_args(name: str, model: ModelConfig) -> None:
             raise ConfigError(
                 f"engine_args of model {name} may not hold {key}: it is decided by the model's configuration. "
                 f"Set {instead.format(m=f'model.{name}')} instead."
-            )
-
-
-def _check_sampling(name: str, model: ModelConfig) -> None:
-    for role in ("preparing", "worker", "solver"):
-        sampling = getattr(model, role)
-        if sampling.temperature < 0:
-            raise ConfigError(
-                f"Invalid {role}.temperature of model {name}: {sampling.temperature:g}. Expected 0 (greedy) or more, "
-                "such as 0.7."
-            )
-        if not 0 < sampling.top_p <= 1:
-            raise ConfigError(
-                f"Invalid {role}.top_p of model {name}: {sampling.top_p:g}. Expected a number above 0 and up to 1."
             )

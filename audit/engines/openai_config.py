@@ -81,19 +81,18 @@ def check_endpoints(
         raise ConfigError(f"The openai engine has no endpoint; expected at least one. {_ENDPOINT_EXAMPLE}")
     for endpoint in endpoints:
         _check_endpoint(endpoint)
-    _check_number("retry.max_attempts", retry.max_attempts, at_least=1, whole=True)
-    _check_number("retry.base_delay_s", retry.base_delay_s)
-    _check_number("retry.max_delay_s", retry.max_delay_s, at_least=retry.base_delay_s)
-    _check_number("retry.jitter", retry.jitter, at_most=1)
-    _check_number("retry.outage_s", retry.outage_s)
-    _check_number("circuit.failures", circuit.failures, at_least=1, whole=True)
-    _check_number("circuit.cooldown_s", circuit.cooldown_s)
+    check_number("retry.max_attempts", retry.max_attempts, at_least=1, whole=True)
+    check_number("retry.base_delay_s", retry.base_delay_s)
+    check_number("retry.max_delay_s", retry.max_delay_s, at_least=retry.base_delay_s)
+    check_number("retry.jitter", retry.jitter, at_most=1)
+    check_number("retry.outage_s", retry.outage_s)
+    check_number("circuit.failures", circuit.failures, at_least=1, whole=True)
+    check_number("circuit.cooldown_s", circuit.cooldown_s)
     _check_extra_body(extra_body)
     if reading == Reading.OPTION_TEXT:
         raise ConfigError(
-            "reading=option_text scores the likelihood of each option's text, which a chat completions endpoint does "
-            "not return; it needs engine vllm. With engine openai use reading=letter, or reading=letter_logprob where "
-            "the endpoint returns top_logprobs."
+            "reading=option_text needs engine vllm: a chat completions endpoint tells no likelihood of a text. Use "
+            "reading=letter, or reading=letter_logprob where the endpoint returns top_logprobs."
         )
     if reading == Reading.LETTER_LOGPROB and any(one.infers for one in endpoints):
         raise ConfigError(f"An endpoint at .../infer tells no likelihood, as reading={reading} needs it.")
@@ -129,7 +128,6 @@ def _check_endpoint(endpoint: EndpointConfig) -> None:
     except ValueError:
         usable = secret = False
     if secret:
-        # The resolved configuration is written into the manifest, and a URL like this would take its secret there.
         raise ConfigError(
             f"The url of endpoint {shown} carries credentials or a query, which would end up in the run's manifest. "
             f"Give the plain url and put the key into an environment variable. {_ENDPOINT_EXAMPLE}"
@@ -143,19 +141,17 @@ def _check_endpoint(endpoint: EndpointConfig) -> None:
     name = str(endpoint.api_key_env)
     if not _ENV_NAME.fullmatch(name) or name.startswith(_KEY_PREFIXES) or len(name) > 64:
         raise ConfigError(
-            f"api_key_env of endpoint {shown} is not the name of an environment variable (its value is not shown: "
-            "it may be a key). Expected the NAME of the variable that holds the key, such as "
-            "api_key_env: OPENAI_API_KEY with `export OPENAI_API_KEY=...` in the shell. "
-            "If a key was written there, revoke it."
+            f"api_key_env of endpoint {shown} is not the NAME of an environment variable (not shown: it may be a key). "
+            "Expected such as api_key_env: OPENAI_API_KEY. If a key was written there, revoke it."
         )
     if not endpoint.model:
         raise ConfigError(
             f"Endpoint {shown} names no model; expected the id that its /models lists. {_ENDPOINT_EXAMPLE}"
         )
-    _check_number(f"weight of endpoint {shown}", endpoint.weight, positive=True)
-    _check_number(f"concurrency of endpoint {shown}", endpoint.concurrency, at_least=1, whole=True)
-    _check_number(f"timeout_s of endpoint {shown}", endpoint.timeout_s, positive=True)
-    _check_number(f"top_logprobs of endpoint {shown}", endpoint.top_logprobs, at_least=1, at_most=20, whole=True)
+    check_number(f"weight of endpoint {shown}", endpoint.weight, positive=True)
+    check_number(f"concurrency of endpoint {shown}", endpoint.concurrency, at_least=1, whole=True)
+    check_number(f"timeout_s of endpoint {shown}", endpoint.timeout_s, positive=True)
+    check_number(f"top_logprobs of endpoint {shown}", endpoint.top_logprobs, at_least=1, at_most=20, whole=True)
     check_known(f"max_tokens_field of endpoint {shown}", endpoint.max_tokens_field, _MAX_TOKENS_FIELDS)
 
 
@@ -168,12 +164,11 @@ def _check_extra_body(extra: Mapping[str, Any]) -> None:
             )
         if _SECRET_FIELD.search(str(name)):
             raise ConfigError(
-                f"extra_body may not hold {name!r}: the configuration is written into the run's manifest. "
-                "Put the key into an environment variable and name it in api_key_env."
+                f"extra_body may not hold {name!r}, which the manifest would show: name a variable in api_key_env."
             )
 
 
-def _check_number(
+def check_number(
     name: str,
     value: float,
     *,
@@ -182,9 +177,10 @@ def _check_number(
     positive: bool = False,
     whole: bool = False,
 ) -> None:
+    """ConfigError for what is no such number."""
     number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
     if not (number and at_least <= value <= at_most and value < math.inf) or (positive and value <= 0):
         kind = "a whole number" if whole else "a number"
         low = "> 0" if positive else f">= {at_least:g}"
         high = f" and <= {at_most:g}" if at_most < math.inf else ""
-        raise ConfigError(f"{name} is {value!r}; expected {kind} {low}{high}.")
+        raise ConfigError(f"Invalid {name}: {value!r}. Expected {kind} {low}{high}.")

@@ -75,10 +75,7 @@ class OpenAIEngine:
         EngineError when no endpoint answers for `retry.outage_s`; every other call of the same `run` is then
         cancelled."""
         if any(request.continuations or request.pieces for request in requests):
-            raise ConfigError(
-                "The likelihood of a given text (reading=option_text) needs engine vllm: a chat completions endpoint "
-                "does not return it. Use reading=letter with engine openai."
-            )
+            raise ConfigError("The likelihood of a text needs engine vllm: an endpoint tells none. Use reading=letter.")
         tasks = [asyncio.create_task(self._answer(request)) for request in requests]
         try:
             return list(await asyncio.gather(*tasks))

@@ -58,8 +58,7 @@ def find_model(name: str, revision: str | None = None) -> ModelFolder:
         return ModelFolder(name, f"sha256:{folder_sha256(own, _ENCODER_FILES)}", own)
     if revision is None or not _COMMIT.fullmatch(revision):
         raise EngineLoadError(
-            f"Model {name}: revision {revision!r} does not pin it. Expected a hub commit of 40 hex digits (a branch or "
-            "tag can move), such as revision=c9745ed1d9f207416be6d2e6f8de32d1f16199bf."
+            f"Model {name}: revision {revision!r} does not pin it. Expected a hub commit of 40 hex digits."
         )
     return ModelFolder(name, revision, _downloaded(name, revision))
 
@@ -68,8 +67,7 @@ def _package_folder(module: str, label: str) -> Path:
     spec = importlib.util.find_spec(module)  # found, not imported: the package asks for more than its weights
     if spec is None or spec.origin is None:
         raise EngineLoadError(
-            f"The Python package {module!r}, which carries {label}, is not installed. Run 'make install', or choose a "
-            "model from the hub."
+            f"The Python package {module!r}, which carries {label}, is not installed. Choose a model from the hub."
         )
     return Path(spec.origin).parent
 
@@ -101,8 +99,7 @@ def check_files(folder: Path, expected: dict[str, str]) -> None:
             raise EngineLoadError(f"{folder} has no {name}.")
         if (found := file_sha256(path)) != sha256:
             raise EngineLoadError(
-                f"{path} is not the file that was pinned: its sha256 is {found}, expected {sha256}. Install the pinned "
-                "version of the package again; other weights give other distances."
+                f"{path} is not the file that was pinned: its sha256 is {found}, expected {sha256}. Install it again."
             )
 
 

@@ -156,4 +156,4 @@ def _ids_in(one: Kept, benchmark: str) -> Sequence[str]:
             f"Run {one.run['key'][:12]} asked {one.cell['n']:,} questions of {benchmark}, whose ids are in {path} "
             "alone, and it cannot be read: what was never asked cannot be told."
         ) from error
-    return [i for names, ids in batches for name, i in zip(names, ids, strict=True) if name == benchmark]
+    return [i for names in batches for name, i in names if name == benchmark]

@@ -159,7 +159,7 @@ class EnginePool:
                     if time.monotonic() - told >= _CPU_WAIT_NOTED_S:
                         told = time.monotonic()
                         if ray.available_resources().get("CPU", 0.0) < _CPUS:
-                            note(f"{self.model}: still loading; {_cpus_there()}")
+                            note(f"{self.model}: still loading; {cpus_there()} (see 'ray status').")
                     if time.monotonic() - began >= timeout_s:
                         raise EngineLoadError(
                             f"Model {self.model} was not loaded after {timeout_s:g} s (load_timeout_s). What its "
@@ -255,11 +255,11 @@ class EnginePool:
                 remove_placement_group(group)
 
 
-def _cpus_there() -> str:
-    cpus = ray.cluster_resources().get("CPU", 0.0)
+def cpus_there() -> str:
+    cpus, free = (found.get("CPU", 0.0) for found in (ray.cluster_resources(), ray.available_resources()))
     if not cpus:
-        return "no node offers a CPU, which an engine without a GPU and the stages need: a worker node has to join."
-    return f"none of the cluster's {cpus:g} CPUs is free (see 'ray status')."
+        return "no node offers a CPU, which an engine without a GPU and the stages need: a worker node has to join"
+    return f"{free:g} of the cluster's {cpus:g} CPUs are free"
 
 
 def start_pool(

@@ -131,9 +131,8 @@ class EngineCaller:
                         if isinstance(error, EngineDiedError):
                             raise
                         raise EngineDiedError(
-                            "An engine's process died and was not started again (max_restarts of the model's "
-                            "configuration). Type the same command again: it goes on where this one stopped. "
-                            f"{str(error).splitlines()[0]}"
+                            "An engine's process died and was not started again (max_restarts). Type the same command "
+                            f"again: it goes on where this one stopped. {str(error).splitlines()[0]}"
                         ) from None  # the original cannot travel back to the driver
                 finally:
                     self._balancer.give_back(share.replica, len(share.indices), seconds)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from audit.engines.weights import Weights
     from audit.runtime.actors import EnginePool
 
-_ROOM_WAIT_S = 2.0  # for GPUs to be reserved before an unused engine gives its own back
+ROOM_WAIT_S = 2.0  # for GPUs to be reserved that others may give back
 
 
 @dataclass
@@ -75,7 +75,7 @@ def take_pool(
     # Unused engines are closed, the oldest first, until the new one's GPUs are reserved. On CPUs models take turns:
     # nobody reserves memory there.
     for one in [one for one in _held if not one.used]:
-        if (new.on_cpus and one.on_cpus) or not all(group.wait(_ROOM_WAIT_S) for group in new.pool.groups):
+        if (new.on_cpus and one.on_cpus) or not all(group.wait(ROOM_WAIT_S) for group in new.pool.groups):
             _held.remove(one)
             one.pool.close()
     return new.pool

@@ -18,16 +18,10 @@ from audit.engines.config import ModelConfig
 from audit.engines.port import BACKEND, drifts
 from audit.errors import AuditError
 from audit.resolve import ResolvedRun
-from audit.runtime.actors import EnginePool, start_pool
+from audit.runtime.actors import EnginePool, cpus_there, start_pool
 from audit.runtime.early import Canary, refusal
-from audit.runtime.keep import give_back, take_pool
-from audit.runtime.pipeline import (
-    MAX_TASKS_PER_CHUNK,
-    MAX_TASKS_PER_CHUNK_SCRIPTED,
-    ChunkRun,
-    tasks_per_chunk,
-    write_task_list,
-)
+from audit.runtime.keep import ROOM_WAIT_S, give_back, take_pool
+from audit.runtime.pipeline import ChunkRun, tasks_per_chunk, write_task_list
 from audit.runtime.placement import NoRoom
 from audit.runtime.progress import Display, Engines, still, usual_load
 from audit.runtime.stages import AuditMetrics, StageContext
@@ -43,8 +37,7 @@ def waits_for(pools: Sequence[EnginePool], seconds: float) -> str:
     """What a run that stored nothing for so long does or waits for: its engines, the nodes and CPUs of the cluster."""
     try:
         engines = [pool.progress() for pool in dict.fromkeys(pools)]
-        nodes, free = ray.nodes(), ray.available_resources().get("CPU", 0.0)
-        cpus = ray.cluster_resources().get("CPU", 0.0)
+        nodes, cpus = ray.nodes(), cpus_there()
     except ray.exceptions.RayError as error:
         return f"nothing was stored for {seconds:.0f} s; Ray does not answer: {type(error).__name__}."
     alive = [node for node in nodes if node["Alive"]]
@@ -54,11 +47,7 @@ def waits_for(pools: Sequence[EnginePool], seconds: float) -> str:
             f"of these {', '.join(lost)} does not answer: Ray gives such a node up after about a minute, and what it "
             "was doing is then done elsewhere"
         )
-    if cpus:
-        words.append(f"{free:g} of {cpus:g} CPUs are free")
-    else:
-        words.append("no node offers a CPU, which the stages need: they go on once a worker node joins")
-    return still(seconds, Engines.of(engines), "; ".join(words) + " (see 'ray status').")
+    return still(seconds, Engines.of(engines), "; ".join([*words, cpus]) + " (see 'ray status').")
 
 
 def silent_nodes(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -75,9 +64,6 @@ def _reached(node: Mapping[str, Any]) -> bool:
     except OSError:
         return False
     return True
-
-
-_ROOM_WAIT_S = 2.0  # for the GPUs of a model that joins others to be reserved
 
 
 def engines_of(resolved: ResolvedRun, name: str) -> list[ModelConfig]:
@@ -162,19 +148,15 @@ class ModelRun:
         for one in self._models:
             self._pools.append(take_pool(one, self.resolved.weights[one.name], where(self.questions.path), start))
         groups = [group for pool in self._pools for group in pool.groups]
-        if others() and not autoscale and not all(group.wait(_ROOM_WAIT_S) for group in groups):
+        if others() and not autoscale and not all(group.wait(ROOM_WAIT_S) for group in groups):
             raise NoRoom
 
     def _begin(self, tasks: np.ndarray) -> ChunkRun:
         """Start the stages of these tasks; their first calls wait until the engines are loaded."""
         resolved, run_dir, config = self.resolved, self.run_dir, self.resolved.config
         design, model, answering = resolved.design, config.model[self.name], resolved.answering[self.name]
-        size = tasks_per_chunk(
-            len(tasks),
-            len(design.settings) / len(design.parts),
-            config.store.rows_per_shard,
-            MAX_TASKS_PER_CHUNK_SCRIPTED if model.engine == "scripted" else MAX_TASKS_PER_CHUNK,
-        )
+        rows_per_task = len(design.settings) / len(design.parts)
+        size = tasks_per_chunk(len(tasks), rows_per_task, config.store.rows_per_shard, model.engine)
         self._tasks = write_task_list(run_dir.path.resolve(), self.name, run_dir.attempt, tasks)
         context = StageContext(
             audit=resolved.audit,

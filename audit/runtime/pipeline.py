@@ -26,8 +26,8 @@ from audit.shards.questions import QuestionFile
 
 # A real engine serves first come, first served: small chunks reach the disk while later ones wait, so a kill loses
 # little. The scripted engine answers at once, and there only the overhead of a chunk counts.
-MAX_TASKS_PER_CHUNK = 32
-MAX_TASKS_PER_CHUNK_SCRIPTED = 256
+_TASKS_PER_CHUNK = 32
+_TASKS_PER_CHUNK_SCRIPTED = 256
 # Ray Data ends an execution in which nothing moved for 30 minutes; a model that loads again after its process died
 # needs its load timeout more.
 _NO_PROGRESS_S = 1800.0
@@ -37,10 +37,11 @@ _CHUNKS_WANTED = 64  # enough to overlap and to lose little to a kill; more only
 _CHUNKS_MOST = 8192  # each costs the driver some 12 KB, and the run directory a file
 
 
-def tasks_per_chunk(tasks: int, settings_per_task: float, rows_per_shard: int | None, most: int) -> int:
-    """How many tasks share a shard: enough shards to overlap, at most `most` tasks each, but no flood of shards."""
+def tasks_per_chunk(tasks: int, settings_per_task: float, rows_per_shard: int | None, engine: str) -> int:
+    """How many tasks share a shard: enough shards to overlap, none too large for its engine, but no flood of shards."""
     if rows_per_shard is not None:
         return max(1, int(rows_per_shard / settings_per_task))
+    most = _TASKS_PER_CHUNK_SCRIPTED if engine == "scripted" else _TASKS_PER_CHUNK
     return max(1, min(most, -(-tasks // _CHUNKS_WANTED)), -(-tasks // _CHUNKS_MOST))
 
 
@@ -74,8 +75,8 @@ def expected_keys(
 def question_blocks(questions: QuestionFile) -> Iterator[tuple[int, str, list[str]]]:
     """(index of the first, benchmark, ids) of neighbouring questions of one benchmark."""
     first = 0
-    for benchmarks, ids in questions.names():
-        for benchmark, group in groupby(zip(benchmarks, ids, strict=True), key=itemgetter(0)):
+    for names in questions.names():
+        for benchmark, group in groupby(names, key=itemgetter(0)):
             block = [id_ for _, id_ in group]
             yield first, benchmark, block
             first += len(block)

@@ -59,30 +59,18 @@ def still(seconds: float, engines: Engines, cluster: str) -> str:
     >>> still(50, Engines(1, 1, 0, in_flight=352, done=120), "")
     'still answering: 120 more requests done, 352 in flight at 1 of 1 engines; answers are stored a shard at a time.'
     """
-    if engines.answer == engines.asked and not engines.in_flight:
-        return (
-            f"nothing was stored for {seconds:.0f} s, and no request is at an engine, of which {engines.answer} of "
-            f"{engines.asked} answer: either what they answered is not written, or the stages do not reach them, as "
-            f"where the network between two nodes is cut; {cluster}"
-        )
-    if engines.done:
-        died = f" ({engines.died} died)" if engines.died else ""
+    died = f" ({engines.died} died)" if engines.died else ""
+    where = f"{engines.in_flight:,} in flight at {engines.answer} of {engines.asked} engines{died}"
+    idle = engines.answer == engines.asked and not engines.in_flight
+    if engines.done and not idle:
         silent = engines.answer + engines.died < engines.asked
         rest = cluster if silent else "answers are stored a shard at a time."
-        return (
-            f"still answering: {engines.done:,} more requests done, {engines.in_flight:,} in flight at "
-            f"{engines.answer} of {engines.asked} engines{died}; {rest}"
-        )
-    if engines.trouble:
-        return (
-            f"nothing was stored for {seconds:.0f} s, and no request answered: {engines.in_flight:,} wait and are sent "
-            f"again. {engines.trouble}"
-        )
-    return (
-        f"nothing was stored for {seconds:.0f} s, and no request answered: {engines.in_flight:,} wait at "
-        f"{engines.answer} of {engines.asked} engines, {engines.died} died, the rest load, start again "
-        f"or are on a node that does not answer; {cluster}"
-    )
+        return f"still answering: {engines.done:,} more requests done, {where}; {rest}"
+    if idle:
+        why = f"answers are not written, or the network between stages and engines is cut; {cluster}"
+    else:
+        why = engines.trouble or f"engines load, start again or are on a node that does not answer; {cluster}"
+    return f"nothing was stored for {seconds:.0f} s, no request answered, {where}: {why}"
 
 
 _COUNTED = ("rows", "errors", "unparsed", "scored", "correct")  # not of rows that an earlier start stored
@@ -110,7 +98,6 @@ class Display:
         """clock: seconds; of a run that is looked at from outside, when it is."""
         self._clock = clock or time.monotonic
         self._console = console or Console(stderr=False, highlight=False)
-        self._live_wanted = self._console.is_terminal and not quiet
         self._quiet = quiet
         self._models: dict[str, _ModelState] = {}
         self._live: Live | None = None
@@ -135,7 +122,7 @@ class Display:
             name: _ModelState({arm: Counter(total=total) for arm, total in arms.items()})
             for name, arms in totals.items()
         }
-        if self._live_wanted:
+        if self._console.is_terminal and not self._quiet:
             self._live = Live(get_renderable=self.table, console=self._console, refresh_per_second=4)
             self._live.start()
 

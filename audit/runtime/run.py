@@ -339,12 +339,9 @@ class Start:
         if not result.failed:
             report.require_complete()
             return
-        done = scan_run(run_dir.path, schema).done
-        for name in config.model:
-            if name in result.failed:
-                continue
+        for name in (one for one in config.model if one not in result.failed):
             own = expected_keys([name], design, self.questions, asked)
-            if own.common(done) < len(own):
+            if own.common(report.done) < len(own):
                 raise ShardError(f"Rows of model {name} are missing although it ended. Run the same command again.")
 
 

@@ -3,8 +3,7 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
 from io import StringIO
@@ -73,7 +72,7 @@ def _look(run_dir: Path, now: float) -> list[Any]:
     begun = _begun(run_dir, manifest)
     clock = [begun]
     display = Display(quiet=True, clock=lambda: clock[0])
-    totals, cost = _totals(manifest), _cost(manifest.config)
+    totals, cost = _totals(manifest), CostConfig(**manifest.config.get("cost", {}))
     display.begin(totals, partial(spent, cost, _called(manifest)), cost.currency)
 
     def count(shards: Iterable[tuple[float, Path]]) -> None:
@@ -105,14 +104,10 @@ def _begun(run_dir: Path, manifest: Manifest) -> float:
 def _totals(manifest: Manifest) -> dict[str, dict[str, int]]:
     """Rows that are asked for, by model and arm."""
     arms = Counter(str(one["arm"]) for one in manifest.settings)
-    stopped: Mapping[str, Any] = manifest.stop.get("asked", {})
-    asked = {m: {b: f["n"] for b, f in manifest.benchmark.items()} | dict(stopped.get(m, {})) for m in manifest.models}
-    return {model: {arm: k * sum(map(int, n.values())) for arm, k in arms.items()} for model, n in asked.items()}
-
-
-def _cost(config: Mapping[str, Any]) -> CostConfig:
-    known = {one.name for one in fields(CostConfig)}
-    return CostConfig(**{name: value for name, value in config.get("cost", {}).items() if name in known})
+    questions = Counter(dict.fromkeys(manifest.models, 0))
+    for (model, _), n in manifest.asked().items():
+        questions[model] += n
+    return {model: {arm: k * n for arm, k in arms.items()} for model, n in questions.items()}
 
 
 def _called(manifest: Manifest) -> dict[str, tuple[ModelConfig, ModelConfig]]:

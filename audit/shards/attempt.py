@@ -60,15 +60,11 @@ def current_attempt(run_dir: Path) -> str:
     path = run_dir / ATTEMPT
     try:
         return str(json.loads(path.read_text(encoding="utf-8"))["attempt"])
-    except FileNotFoundError as error:
-        raise ShardError(
-            f"{path} does not exist, so nobody may write shards here. Open the run first: "
-            f"with open_run_dir({str(run_dir)!r}, schema, fingerprint, config) as run: write_shard(run.path, table, "
-            f"schema, attempt=run.attempt). On a cluster run_dir must be on a file system that every node shares."
-        ) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
-        text = f"{path} cannot be read ({error}). Type the run's command again: it writes a new one."
-        raise ShardError(text) from error
+        raise ShardError(
+            f"{path} cannot be read ({error}), so nobody may write shards here. Type the run's command again; on a "
+            "cluster run_dir must be on a file system that every node shares."
+        ) from error
 
 
 def check_attempt(run_dir: Path, attempt: str) -> None:
@@ -78,12 +74,8 @@ def check_attempt(run_dir: Path, attempt: str) -> None:
 
 def check_stored_attempt(store: ObjectStore, attempt: str) -> None:
     """`check_attempt` of a run on object storage, which has no fence to hold over what follows."""
-    data = store.get(ATTEMPT)
-    try:
-        current = str(json.loads(data or b"{}").get("attempt", ""))
-    except (ValueError, AttributeError):
-        current = ""  # not ours: another one will be written by the next start
-    _compare(store.shown(), attempt, current)
+    current = _record_in(store.get(ATTEMPT)).get("attempt", "")  # "": not ours; the next start writes one
+    _compare(store.shown(), attempt, str(current))
 
 
 def _compare(place: str, attempt: str, current: str) -> None:
@@ -167,7 +159,7 @@ class RunLock:
         lock = cls(run_dir / LOCK)
         for _ in range(3):  # a stale lock file is replaced, then locked anew
             fd = _opened(lock.path)
-            holder = _holder_in(os.pread(fd, 4096, 0))
+            holder = _record_in(os.pread(fd, 4096, 0))
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -204,7 +196,7 @@ class RunLock:
         if self._claimed is not None:
             store, self._claimed = self._claimed, None
             with suppress(ShardError):  # what stays there is a dead driver's, which the next start passes over
-                if _holder_in(store.get(DRIVER)) == _identity():  # not that of a later start on another machine
+                if _record_in(store.get(DRIVER)) == _identity():  # not that of a later start on another machine
                     store.delete(DRIVER)
 
     def _claim(self, run_dir: Path) -> None:
@@ -215,7 +207,7 @@ class RunLock:
             return
         store = found[0]
         store.check()
-        holder = _holder_in(store.get(DRIVER))
+        holder = _record_in(store.get(DRIVER))
         if _lives(holder):
             raise _in_use(run_dir, holder)
         if holder and _lives(holder) is None:
@@ -239,7 +231,7 @@ class RunLock:
 def may_live(run_dir: Path) -> bool:
     """Whether a driver holds `run_dir`: False where none does, or the one that did is known to be dead."""
     try:
-        holder = _holder_in((run_dir / LOCK).read_bytes())
+        holder = _record_in((run_dir / LOCK).read_bytes())
     except OSError:
         return False
     return bool(holder) and _lives(holder) is not False
@@ -247,9 +239,8 @@ def may_live(run_dir: Path) -> bool:
 
 def _in_use(run_dir: Path, holder: dict[str, Any]) -> ShardError:
     return ShardError(
-        f"{run_dir} is in use by another run ({_who(holder)}). Two drivers would write the same rows twice. "
-        f"Wait for it or stop it, then type this command again (it goes on where that one stopped); or choose another "
-        f"directory, such as run_dir={run_dir}_2"
+        f"{run_dir} is in use by another run ({_who(holder)}). Wait for it or stop it, and type this command again: it "
+        f"goes on where that one stopped. Or choose another directory, such as run_dir={run_dir}_2"
     )
 
 
@@ -277,7 +268,7 @@ def _born(pid: int) -> str:
     return "" if fields[0] in "ZX" else fields[19]  # a zombie holds no directory
 
 
-def _holder_in(data: bytes | None) -> dict[str, Any]:
+def _record_in(data: bytes | None) -> dict[str, Any]:
     try:
         found = json.loads(data or b"{}")
     except ValueError:  # half written: its writer died at that moment

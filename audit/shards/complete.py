@@ -101,8 +101,7 @@ def stopped_early(run_dirs: Sequence[Path]) -> dict[tuple[str, str], int]:
         if (run_dir / MANIFEST).is_file():
             manifest = Manifest.load(run_dir)
             planned = {benchmark: int(facts["n"]) for benchmark, facts in manifest.benchmark.items()}
-            for model, asked in manifest.stop.get("asked", {}).items():
-                found |= {(model, b): planned[b] for b, n in asked.items() if int(n) < planned[b]}
+            found |= {(model, b): planned[b] for (model, b), n in manifest.asked().items() if n < planned[b]}
     return found
 
 
@@ -113,12 +112,7 @@ def _expected(run_dir: Path) -> dict[tuple[str, str], int] | None:
     manifest = Manifest.load(run_dir)
     if not manifest.settings:
         return None
-    asked = manifest.stop.get("asked", {})  # of models that were stopped early: the other questions are not missing
-    return {
-        (model, benchmark): int(asked.get(model, {}).get(benchmark, facts["n"])) * len(manifest.settings)
-        for model in manifest.models
-        for benchmark, facts in manifest.benchmark.items()
-    }
+    return {cell: n * len(manifest.settings) for cell, n in manifest.asked().items()}
 
 
 @dataclass(frozen=True)
@@ -209,13 +203,14 @@ def count_answers(rows: pa.Table, schema: RowSchema) -> pa.Table:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What a run holds against what it should, in rows."""
+    """What a run holds against what it should, in rows. done: the keys that it holds."""
 
     rows: int
     expected: int
     missing: int
     unexpected: int
     shards: tuple[ShardInfo, ...]
+    done: KeySet
 
     @property
     def complete(self) -> bool:
@@ -227,8 +222,7 @@ class VerifyReport:
             return
         raise ShardError(
             f"The run holds {self.rows} rows where {self.expected} were expected: {self.missing} missing, "
-            f"{self.unexpected} that no question and setting of this run asks for. Type the same command "
-            f"again: it runs what is missing."
+            f"{self.unexpected} that no question of it asks for. Type the same command again: it runs what is missing."
         )
 
 
@@ -238,7 +232,7 @@ def verify_run(run_dir: Path | str, schema: RowSchema, expected: KeySet, attempt
     scan = scan_once(Path(run_dir), schema, attempt)
     common = expected.common(scan.done)
     missing, unexpected = len(expected) - common, scan.rows - common
-    return VerifyReport(scan.rows, len(expected), missing, unexpected, scan.shards)
+    return VerifyReport(scan.rows, len(expected), missing, unexpected, scan.shards, scan.done)
 
 
 def scan_once(run_dir: Path, schema: RowSchema, attempt: str) -> RunScan:

@@ -17,52 +17,34 @@ TMP_SUFFIX = ".tmp"
 SHARDS = "shards"
 QUARANTINE = "quarantine"
 
-_FULL = {
-    errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "the disk quota is used up",
-    errno.EFBIG: "the limit on a file's size is reached",
+_OTHER = "Choose another place, such as run_dir=outputs/my_run."
+_ROOM = "Free some space, or move the run directory to a larger disk (run_dir=<the new place>)."
+_MOUNTED = "Expected a folder on a disk that every node mounts, such as run_dir=outputs/my_run."
+# What a disk refuses: why, and what to do.
+_WHY = {
+    errno.ENOSPC: ("the disk is full", _ROOM),
+    errno.EDQUOT: ("the disk quota is used up", _ROOM),
+    errno.EFBIG: ("the limit on a file's size is reached", _ROOM),
+    errno.EACCES: ("no permission to write there", _OTHER),
+    errno.EPERM: ("no permission to write there", _OTHER),
+    errno.EROFS: ("the file system is mounted read-only", _OTHER),
+    errno.ENOTDIR: ("a part of this path is a file, not a folder", _OTHER),
+    errno.ENOENT: ("its folder is not there and cannot be made", _MOUNTED),
 }
-_REFUSED = {
-    errno.EACCES: "no permission to write there",
-    errno.EPERM: "no permission to write there",
-    errno.EROFS: "the file system is mounted read-only",
-}
-_OTHER = "Choose another place, such as run_dir=outputs/my_run"
 # Directory fsync is not offered everywhere (some network file systems); the rename is still atomic there.
 _NO_DIR_FSYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
 
 
-def disk_error(path: Path, error: OSError, size: int | None = None) -> ShardError:
+def disk_error(path: Path, error: OSError) -> ShardError:
     """The error for a file that could not be written: what refused, what is still valid, what to do."""
-    found = f"Cannot write {path}: "
-    if error.errno in _FULL:
-        need = f", {size:,} bytes were to be written" if size is not None else ""
-        return ShardError(
-            f"{found}{_FULL[error.errno]} ({error.strerror}{need}, {_free(path)} free). No partial file was left and "
-            f"every shard written before stays valid. Free some space, or move the run directory to a larger disk, "
-            f"then type the same command again (run_dir=<the new place> if it moved): it goes on where it stopped."
-        )
-    if error.errno in _REFUSED:
-        return ShardError(
-            f"{found}{_REFUSED[error.errno]} ({error.strerror}). Expected a folder this user can write, "
-            f"such as run_dir=outputs/my_run; check with: touch {path.parent}/x"
-        )
-    if error.errno == errno.ENOTDIR:
-        return ShardError(f"{found}a part of this path is a file, not a folder. {_OTHER}")
-    if error.errno == errno.ENOENT:
-        return ShardError(
-            f"{found}its folder is not there and cannot be made ({error.strerror}). Expected a folder on a disk that "
-            f"every node mounts, such as run_dir=outputs/my_run; where it was moved or deleted while the run was "
-            f"writing, type the same command again."
-        )
-    return ShardError(f"{found}{error}. Every shard written before stays valid; the same command again goes on.")
-
-
-def _free(path: Path) -> str:
-    for folder in path.parents:
-        if folder.exists():
-            return f"{shutil.disk_usage(folder).free:,} bytes"
-    return "unknown"
+    why, todo = _WHY.get(error.errno or 0, ("the system refused", _OTHER))
+    if todo == _ROOM:
+        folder = next(one for one in path.parents if one.exists())
+        why += f", {shutil.disk_usage(folder).free:,} bytes free"
+    return ShardError(
+        f"Cannot write {path}: {why} ({error.strerror or error}). {todo} Every file written before stays valid; the "
+        "same command again goes on."
+    )
 
 
 def write_file(
@@ -70,18 +52,15 @@ def write_file(
 ) -> None:
     """Write `data`, or its pieces, to `path` whole or not at all; `guard` is held over the rename and may refuse it by
     raising. Raises as `whole_file`."""
-    whole = None if isinstance(data, Iterator) else data
-    with whole_file(path, whole, guard) as file:
+    with whole_file(path, guard) as file:
         file.writelines(data if isinstance(data, Iterator) else (data,))
 
 
 @contextmanager
-def whole_file(
-    path: Path, data: bytes | memoryview | None = None, guard: AbstractContextManager[None] | None = None
-) -> Iterator[BinaryIO]:
+def whole_file(path: Path, guard: AbstractContextManager[None] | None = None) -> Iterator[BinaryIO]:
     """A file to write, which then stands at `path` whole or not at all; in the working copy of a run on object storage
-    the object is written too. data: all that will be written, where that is at hand; guard: as of `write_file`. Raises
-    ShardError when the disk refuses; then no temporary file is left and what was at `path` is unchanged."""
+    the object is written too. guard: as of `write_file`. Raises ShardError when the disk refuses; then no temporary
+    file is left and what was at `path` is unchanged."""
     tmp = path.parent / f".{path.name}.{uuid.uuid4().hex}{TMP_SUFFIX}"
     try:
         try:
@@ -95,8 +74,8 @@ def whole_file(
         finally:
             tmp.unlink(missing_ok=True)
     except OSError as error:
-        raise disk_error(path, error, None if data is None else len(data)) from error
-    publish(path, data)
+        raise disk_error(path, error) from error
+    publish(path)
 
 
 def sync_folder(folder: Path) -> None:

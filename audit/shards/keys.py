@@ -86,19 +86,10 @@ def digests_of_table(table: pa.Table | pa.RecordBatch, schema: RowSchema, column
     total = np.zeros((table.num_rows, 2), dtype=np.uint64)
     for k, name in enumerate(schema.key[:columns]):
         column = table.column(name)
-        for chunk, start in _chunks(column):
-            codes = chunk.dictionary_encode()
-            parts = _column_digests(k, codes.dictionary.to_pylist())
-            total[start : start + len(chunk)] += parts[codes.indices.to_numpy(zero_copy_only=False)]
+        whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        codes = whole.dictionary_encode()
+        total += _column_digests(k, codes.dictionary.to_pylist())[np.asarray(codes.indices)]
     return total
-
-
-def _chunks(column: pa.Array | pa.ChunkedArray) -> Iterable[tuple[pa.Array, int]]:
-    start = 0
-    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
-        if len(chunk):
-            yield chunk, start
-        start += len(chunk)
 
 
 def digest_grid(model: str, benchmark: str, question_ids: Sequence[str], settings: Sequence[Setting]) -> Digests:

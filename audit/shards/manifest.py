@@ -123,10 +123,16 @@ class Manifest:
         for where, one, kind in _parts(found):
             if not isinstance(one, kind):
                 raise TypeError(f"{where} is {one!r:.80}")
-        typed = found.get("config", {}).get("typed")
-        if typed is not None and not (isinstance(typed, list) and all(isinstance(word, str) for word in typed)):
-            raise TypeError(f"config.typed is {typed!r:.80}")
         return cls(**found)
+
+    def asked(self) -> dict[tuple[str, str], int]:
+        """Questions by model and benchmark: of a model that stopped early, those that it was asked."""
+        stopped = self.stop.get("asked", {})
+        return {
+            (model, benchmark): int(stopped.get(model, {}).get(benchmark, facts["n"]))
+            for model in self.models
+            for benchmark, facts in self.benchmark.items()
+        }
 
 
 def _parts(found: Mapping[str, Any]) -> Iterator[tuple[str, object, type]]:
@@ -134,6 +140,8 @@ def _parts(found: Mapping[str, Any]) -> Iterator[tuple[str, object, type]]:
     further: its taker raises."""
     config, analysis = found.get("config", {}), found.get("analysis", {})
     yield "config.model", config.get("model", {}), dict
+    yield "config.typed", (typed := config.get("typed") or []), list
+    yield from (("config.typed", word, str) for word in typed)
     for place, of in (("models", found), ("benchmark", found), ("model", config)):
         for name, one in of.get(place, {}).items():
             yield f"{place}.{name}", one, dict
@@ -211,10 +219,9 @@ def check_packages(run_dir: Path, known: Mapping[str, str], found: Mapping[str, 
     if changed:
         pins = " ".join(changed.values())
         raise ConfigError(
-            f"{run_dir} holds rows made with {pins}; now it is {' '.join(new[name] for name in changed)}. Another "
-            "version computes other numbers from the same weights, and rows of two must not be mixed. Choose another "
-            f"directory, such as run_dir={run_dir}_2, or go on with what it was started with: pip install {pins}. A "
-            f"report of what is there needs neither: audit report {run_dir}."
+            f"{run_dir} holds rows made with {pins}; now it is {' '.join(new[name] for name in changed)}, which "
+            f"computes other numbers from the same weights. Choose another directory, such as run_dir={run_dir}_2, or "
+            f"go back: pip install {pins}. A report of what is there needs neither: audit report {run_dir}."
         )
 
 
@@ -330,11 +337,9 @@ def _resume(path: Path, schema: RowSchema, fingerprint: str, config: Mapping[str
         return None
     manifest = Manifest.load(path)
     if (manifest.audit, manifest.schema_version) != (schema.audit, schema.version):
-        whose = f"audit {manifest.audit}" if manifest.audit else "a program from before audits were named"
         raise ConfigError(
-            f"{path} was written by {whose}, rows of {manifest.schema_version}, and this is audit {schema.audit}, "
-            f"{schema.version}, which neither resumes nor reads them: choose another directory, such as "
-            f"run_dir={path}_2."
+            f"{path} holds rows of audit {manifest.audit}, {manifest.schema_version}; now it is audit {schema.audit}, "
+            f"{schema.version}, which cannot go on there. Choose another directory, such as run_dir={path}_2."
         )
     if manifest.fingerprint != fingerprint:
         raise ConfigError(_foreign(path, manifest, config))
@@ -343,30 +348,21 @@ def _resume(path: Path, schema: RowSchema, fingerprint: str, config: Mapping[str
 
 def _foreign(path: Path, manifest: Manifest, config: Mapping[str, Any]) -> str:
     old, new = deciding(manifest.config), deciding(config)
-    keys = [key for key in sorted({*old, *new}) if old.get(key, "<absent>") != new.get(key, "<absent>")]
-    lines = [
-        f"  {key}: {_short(old.get(key, '<absent>'))} there, {_short(new.get(key, '<absent>'))} now"
-        for key in keys[:_DIFFERENCES_SHOWN]
-    ]
-    if len(keys) > _DIFFERENCES_SHOWN:
-        lines.append(f"  and {len(keys) - _DIFFERENCES_SHOWN} more")
-    if not keys:
-        lines = [
-            "  the configs read alike, but what they point to changed: the prompts, a model's revision or the "
-            "benchmark's rows"
-        ]
-    if {"n", "stop"} & set(keys):
+    both = {key: (old.get(key, "<absent>"), new.get(key, "<absent>")) for key in sorted({*old, *new})}
+    changed = {key: (_short(there), _short(now)) for key, (there, now) in both.items() if there != now}
+    lines = [f"{key}: {there} there, {now} now" for key, (there, now) in changed.items()]
+    if len(lines) > _DIFFERENCES_SHOWN:
+        lines[_DIFFERENCES_SHOWN:] = [f"and {len(lines) - _DIFFERENCES_SHOWN} more"]
+    if not changed:
+        lines = ["the configs read alike, but what they point to changed: prompts, a revision or the benchmark's rows"]
+    if changed.keys() & {"n", "stop"}:
         lines.append(
-            "  A run is not extended after its answers were there to look at: its p-value would hold for the number of "
-            "questions that was fixed first. What may be looked at while it grows is a run with stop=early, from its "
-            "start."
+            "A run is not extended after its answers were there to look at: its p-value would hold for the number of "
+            "questions that was fixed first. Only one with stop=early, from its start, may grow."
         )
-    example = f", such as {keys[0]}={_short(old[keys[0]])}" if keys and keys[0] in old else ""
-    return (
-        f"{path} belongs to a run with another configuration, and rows of two configurations must not be mixed:\n"
-        + "\n".join(lines)
-        + f"\nEither choose another directory, such as run_dir={path}_2, "
-        + f"or go back to the values it was started with{example}."
+    example = next((f", such as {key}={there}" for key, (there, _) in changed.items() if key in old), "")
+    return "\n  ".join([f"{path} belongs to a run with another configuration:", *lines]) + (
+        f"\nChoose another directory, such as run_dir={path}_2, or go back to its values{example}."
     )
 
 

@@ -51,15 +51,14 @@ def write_questions(run_dir: Path | str, questions: Iterable[Item]) -> int:
                 key = hash((question.benchmark, question.id))  # not the text: a run may have millions
                 if key in seen:
                     raise BenchmarkError(
-                        f"Question id {question.id!r} occurs twice in {question.benchmark}. Ids must be unique, "
-                        "because a row is found again by its id; give repeated items ids such as "
-                        f"{question.id!r} and {question.id + '#2'!r}."
+                        f"Question id {question.id!r} occurs twice in {question.benchmark}. A row is found by it: give "
+                        f"repeated items ids such as {question.id + '#2'!r}."
                     )
                 seen.add(key)
             if odd := [q for q in step if bool(q.code) != (schema is CODE_SCHEMA)]:
                 raise BenchmarkError(
-                    f"{odd[0].benchmark} cannot be asked beside the run's other questions: programming problems are "
-                    "answered by code, and no others are. Ask them in a run of their own."
+                    f"Programming problems and other questions cannot be asked together: ask {odd[0].benchmark} in a "
+                    "run of its own."
                 )
             arrays = [column_array([_stored(q, f.name) for q in step], f) for f in schema]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
@@ -86,8 +85,8 @@ class QuestionFile:
             last = self._reader.get_batch(batches - 1).num_rows if batches else 0
         except (pa.ArrowException, OSError) as error:
             raise ShardError(
-                f"{self.path} cannot be read as a file of questions ({error}). Type the run's command again: it "
-                f"writes the file anew. On a cluster, run_dir must be on a file system that every node shares."
+                f"{self.path} cannot be read as a file of questions ({error}). Type the run's command again; on a "
+                "cluster run_dir must be on a file system that every node shares."
             ) from error
         if self._reader.schema not in (QUESTION_SCHEMA, CODE_SCHEMA):
             raise ShardError(f"{self.path} holds {self._reader.schema.names}; expected {QUESTION_SCHEMA.names}.")
@@ -111,15 +110,15 @@ class QuestionFile:
         for k in range(self._reader.num_record_batches):
             yield from _questions(self._reader.get_batch(k))
 
-    def names(self) -> Iterator[tuple[list[str], list[str]]]:
-        """(benchmarks, ids) of each batch in order, read and not mapped: a driver that walks over all stays small."""
+    def names(self) -> Iterator[list[tuple[str, str]]]:
+        """(benchmark, id) of each question, by batch, read and not mapped: a driver that walks over all stays small."""
         columns = [QUESTION_SCHEMA.get_field_index(c) for c in ("id", "benchmark")]
         options = pa.ipc.IpcReadOptions(included_fields=columns)
         with pa.OSFile(str(self.path)) as file:
             reader = pa.ipc.open_file(file, options=options)
             for k in range(reader.num_record_batches):
                 batch = reader.get_batch(k)
-                yield batch.column("benchmark").to_pylist(), batch.column("id").to_pylist()
+                yield list(zip(batch.column("benchmark").to_pylist(), batch.column("id").to_pylist(), strict=True))
 
 
 def _questions(batch: pa.RecordBatch) -> list[Item]:

@@ -55,19 +55,14 @@ def iter_batches(path: Path, schema: RowSchema, columns: Sequence[str] | None = 
     """Record batches of a shard, `columns` only (all when None), in that order, one in memory at a time. Raises
     CorruptShardError for a damaged file or one of another audit or version, ShardError when the system refuses."""
     names = schema.columns.names if columns is None else list(columns)
-    with _reading(path), path.open("rb") as raw:  # Python's open gives the system's own error, if any
-        if not raw.read(1):
-            raise CorruptShardError(_corrupt(path, "it is empty"))
-    with _reading(path):
-        batches = (_parquet if path.suffix == FORMATS["parquet"] else _ipc)(path, schema, names)
     rows = 0
-    while True:
-        with _reading(path):
-            batch = next(batches, None)
-            if batch is None:
-                break
-        rows += batch.num_rows
-        yield batch.select(names)
+    with _reading(path):
+        with path.open("rb") as raw:  # Python's open gives the system's own error, if any
+            if not raw.read(1):
+                raise CorruptShardError(_corrupt(path, "it is empty"))
+        for batch in (_parquet if path.suffix == FORMATS["parquet"] else _ipc)(path, schema, names):
+            rows += batch.num_rows
+            yield batch.select(names)
     if not rows:  # none is written so: one zeroed byte of a footer hides every batch
         raise CorruptShardError(_corrupt(path, "it has no row"))
 

@@ -92,10 +92,10 @@ def store_of(path: Path) -> tuple[ObjectStore, str] | None:
     return None
 
 
-def publish(path: Path, data: bytes | memoryview | None = None) -> None:
-    """PUT a file of a working copy; nothing for any other path. data: its content, where that is at hand."""
+def publish(path: Path) -> None:
+    """PUT a file of a working copy; nothing for any other path."""
     if (found := store_of(path)) is not None:
-        found[0].put(found[1], path.read_bytes() if data is None else data)
+        found[0].put(found[1], path.read_bytes())
 
 
 def withdraw(path: Path) -> None:

@@ -25,7 +25,7 @@ from typing import Any
 
 from audit.config import ClusterConfig
 from audit.runtime.call import Balancer
-from audit.runtime.pipeline import MAX_TASKS_PER_CHUNK, tasks_per_chunk
+from audit.runtime.pipeline import tasks_per_chunk
 
 REPLICAS, SLOW, DYING = 64, 2, 3
 SLOTS = 32  # requests that a replica answers at once (vLLM's max_num_seqs, or what its cache holds)
@@ -82,7 +82,7 @@ class Fleet:
             for i in range(REPLICAS)
         ]
         tasks = [(q, part) for q in range(questions) for part in CALLS]
-        size = tasks_per_chunk(len(tasks), 13 / 5, None, MAX_TASKS_PER_CHUNK)
+        size = tasks_per_chunk(len(tasks), 13 / 5, None, "vllm")
         chunks = [tasks[i : i + size] for i in range(0, len(tasks), size)]
         self.calls = [
             [[Call(q, next(draw), k, s) for q, part in chunk for _ in range(part[s])] for s in (0, 1)]

@@ -17,7 +17,7 @@ import pytest
 from audit_here import SMALL, Finished, sweep_here
 from busy_ray import tell_agent_port
 from paths import RAY
-from pipeline_helpers import launch
+from pipeline_helpers import launch, until, write_model
 from s3_server import CREDENTIALS
 from storm.endpoint import KEY, KEY_ENV
 
@@ -113,13 +113,9 @@ class Run:
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.communicate(timeout=30)
 
-    def wait_for_shards(self, count: int, timeout: float = 120) -> None:
+    def wait_for_shards(self, count: int) -> None:
         """Until so many shards are there, or the run ended."""
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline and self.process.poll() is None:
-            if len(list((self.run_dir / "shards").glob("*.arrow"))) >= count:
-                return
-            time.sleep(0.02)
+        until(lambda: len(list((self.run_dir / "shards").glob("*.arrow"))) >= count, self.process)
 
 
 @pytest.fixture(scope="package")
@@ -182,9 +178,7 @@ def own_model(tmp_path: Path) -> Callable[[str, str], str]:
     """Model configurations of one's own, beside the shipped ones: conf/model/<name>.yaml on Hydra's search path."""
 
     def write(name: str, body: str) -> str:
-        folder = tmp_path / "conf" / "model"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{name}.yaml").write_text(f"# @package model.{name}\nname: {name}\nengine: scripted\n{body}\n")
+        write_model(tmp_path / "conf", name, body)
         return f"hydra.searchpath=[file://{tmp_path / 'conf'}]"
 
     return write

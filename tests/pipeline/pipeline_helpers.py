@@ -3,8 +3,9 @@
 import shutil
 import signal
 import subprocess
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -20,6 +21,19 @@ def launch(words: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str
         words, cwd=ROOT, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         preexec_fn=_interruptible,
     )  # fmt: skip
+
+
+def until(true: Callable[[], object], process: subprocess.Popen[str] | None = None, timeout: float = 240) -> None:
+    """Wait for it, as long as the process lives. A busy machine takes what it takes."""
+    deadline = time.monotonic() + timeout
+    while not true() and time.monotonic() < deadline and (process is None or process.poll() is None):
+        time.sleep(0.02)
+
+
+def write_model(folder: Path, name: str, body: str) -> None:
+    """A model configuration of one's own: FOLDER/model/<name>.yaml, for Hydra's search path."""
+    (folder / "model").mkdir(parents=True, exist_ok=True)
+    (folder / "model" / f"{name}.yaml").write_text(f"# @package model.{name}\nname: {name}\nengine: scripted\n{body}\n")
 
 
 def _interruptible() -> None:

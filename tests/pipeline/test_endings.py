@@ -2,11 +2,11 @@
 
 import os
 import signal
-import socket
 import time
 
 import pytest
-from pipeline_helpers import keys_of
+from pipeline_helpers import keys_of, until
+from servers_here import free_port
 
 from audit.errors import ConfigError
 from audit.runtime.start import _stderr_held_back
@@ -20,10 +20,7 @@ def test_sigterm_keeps_what_two_models_stored_side_by_side_and_says_so(command, 
     path = own_model("one", SLOW)
     own_model("two", f"{SLOW}\nworker: {{max_tokens: 8}}")
     run = command(*SWEEP, path, model="[one,two]")
-    for _ in range(1200):
-        if {key[0] for key in keys_of(run.run_dir, empty=True)} == {"one", "two"} or run.process.poll() is not None:
-            break
-        time.sleep(0.1)
+    until(lambda: {key[0] for key in keys_of(run.run_dir, empty=True)} == {"one", "two"}, run.process)
     run.process.send_signal(signal.SIGTERM)
     code, out = run.wait(120)
     kept = keys_of(run.run_dir)
@@ -35,16 +32,9 @@ def test_sigterm_keeps_what_two_models_stored_side_by_side_and_says_so(command, 
 
 
 def test_a_dead_endpoint_is_one_sentence_soon(sweep):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     started = time.monotonic()
-    done = sweep(
-        "r=1",
-        "n=5",
-        f"model.openai_compatible.endpoints=[{{url: 'http://127.0.0.1:{port}/v1', model: m}}]",
-        model="openai_compatible",
-    )
+    dead = f"model.openai_compatible.endpoints=[{{url: 'http://127.0.0.1:{free_port()}/v1', model: m}}]"
+    done = sweep("r=1", "n=5", dead, model="openai_compatible")
     assert done.code == 1
     assert done.out.count("error") == 1, done.out
     assert "joining Ray" not in done.out and time.monotonic() - started < 15

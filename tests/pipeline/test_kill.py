@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import threading
-import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 from audit_here import sweep_here
 from commands_here import gate
-from pipeline_helpers import keys_of, rows_of
+from pipeline_helpers import keys_of, rows_of, until
 from storm.nights import night, ray_workers, rows_by_key
 
 from audit.sweep.report import build_report
@@ -108,9 +107,7 @@ def test_a_replica_dies_for_good_and_the_other_one_finishes_every_row(cluster, s
     dead: list[int] = []
 
     def kill_one() -> None:
-        deadline = time.monotonic() + 60
-        while len(list(shards.glob("*.arrow"))) < 2 and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(lambda: len(list(shards.glob("*.arrow"))) >= 2, timeout=60)
         dead.extend(ray_workers(cluster.pid, "ray::EngineActor")[:1])
         os.kill(dead[0], signal.SIGKILL)
 

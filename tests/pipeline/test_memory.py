@@ -10,15 +10,12 @@ import pytest
 from audit_here import Finished, audit_here
 from commands_here import gate, import_logs, publish
 from faulty_server import completion
-from pipeline_helpers import by_key, rebuilt_alike, rows_of
+from pipeline_helpers import by_key, rebuilt_alike, rows_of, write_model
 from servers_here import Quiet, http_here
 
 KEY = ("model", "benchmark", "question_id", "arm", "ordering", "replicate")
 # A model that recites: what is published is likelier, word by word, than the same in another order.
-READER = (
-    "name: reader\nengine: scripted\nscripted: {accuracy: {score: 0.8}, likelihood: {order/0: 0.4, published/0: 0.4}}\n"
-)
-PEER = "name: peer\nengine: scripted\nscripted: {accuracy: {score: 0.7}}\n"
+READER = "scripted: {accuracy: {score: 0.8}, likelihood: {order/0: 0.4, published/0: 0.4}}"
 
 
 def questions(prefix: str, n: int, first: int = 0) -> str:
@@ -41,9 +38,8 @@ def memory(run_dir: Path, conf: Path, *overrides: str) -> Finished:
 @pytest.fixture(scope="module")
 def conf(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("conf")
-    (folder / "model").mkdir()
-    for name, text in (("reader", READER), ("peer", PEER)):
-        (folder / "model" / f"{name}.yaml").write_text(f"# @package model.{name}\n{text}")
+    write_model(folder, "reader", READER)
+    write_model(folder, "peer", "scripted: {accuracy: {score: 0.7}}")
     (folder / "exam.jsonl").write_text(questions("exam", 60))
     return folder
 

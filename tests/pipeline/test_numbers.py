@@ -10,8 +10,6 @@ from commands_here import variants
 from pipeline_helpers import rows_of
 
 from audit.benchmarks.answers import read_number
-from audit.command_line import configured
-from audit.errors import ConfigError
 from audit.perturb.audit import PERTURB
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
@@ -90,14 +88,3 @@ def test_a_number_is_not_guessed_and_unread_replies_withhold(finished) -> None:
     failing = {gate["name"] for gate in judged["gates"] if gate["status"] == "fail" and gate["withholds"]}
     assert judged["verdict"] == "withheld" and "parseability" in failing and "WITHHELD" in said
     assert "chance 0.000" in said and "gsm8k" in (run_dir / "report" / "report.html").read_text()
-
-
-def test_readings_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    numeric = ("benchmark=gsm8k", f"benchmark.path={tmp_path / 'no.jsonl'}", "n=1")
-    for words, said in (
-        ((*numeric, "reading=letter"), "reading=letter does not fit benchmark gsm8k, whose answers are read as number"),
-        (("benchmark=elementary", "reading=number"), "whose items have options"),
-        (("benchmark=elementary", "reading=text"), "reads no answer"),
-    ):
-        with pytest.raises(ConfigError, match=said):
-            configured("perturb", ("model=scripted", *words))

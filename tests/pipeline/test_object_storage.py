@@ -2,9 +2,9 @@
 
 import os
 import signal
-import time
 
 from commands_here import gate, report
+from pipeline_helpers import until
 from s3_server import CREDENTIALS, s3_server
 from storm.nights import ray_workers
 
@@ -23,9 +23,7 @@ def test_every_key_once_on_object_storage_whoever_is_killed(cluster, command, sw
         run = command(*SWEEP, SLOW, run_dir=url)
 
         def wait_for_shards(count: int) -> None:
-            deadline = time.monotonic() + 120
-            while len(s3.names(SHARDS)) < count and time.monotonic() < deadline and run.process.poll() is None:
-                time.sleep(0.05)
+            until(lambda: len(s3.names(SHARDS)) >= count, run.process)
             assert run.process.poll() is None, run.process.communicate()
 
         wait_for_shards(2)

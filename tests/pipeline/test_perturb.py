@@ -8,7 +8,7 @@ from audit_here import Finished, audit_here
 from commands_here import evidence, gate
 from fresh_exam import fresh_exam
 from perturb_cells import thinned
-from pipeline_helpers import by_key, rebuilt_alike, rows_of
+from pipeline_helpers import by_key, rebuilt_alike, rows_of, write_model
 
 from audit.perturb.vocabulary import VERDICTS, PerturbVerdict
 from audit.variants.arrow import find_library
@@ -16,7 +16,6 @@ from audit.verdict.vocabulary import Outcome
 
 KEY = ("model", "question_id", "arm", "variant", "replicate")
 ASKED = ("n=32", "store.rows_per_shard=20", "references=[peer]", "seed=7", "verdict.alpha=0.01")
-PEER = "name: peer\nengine: scripted\nscripted: {accuracy: {original: 0.8, variant: 0.78}}\n"
 
 
 def perturb(run_dir: Path, conf: Path, *overrides: str, model: str = "[scripted,peer]") -> Finished:
@@ -28,8 +27,7 @@ def perturb(run_dir: Path, conf: Path, *overrides: str, model: str = "[scripted,
 @pytest.fixture(scope="module")
 def conf(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("conf")
-    (folder / "model").mkdir()
-    (folder / "model" / "peer.yaml").write_text(f"# @package model.peer\n{PEER}")
+    write_model(folder, "peer", "scripted: {accuracy: {original: 0.8, variant: 0.78}}")
     return folder
 
 

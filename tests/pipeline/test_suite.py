@@ -3,7 +3,6 @@
 import json
 import signal
 import sys
-import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from audit_here import heard, undrawn
 from commands_here import evidence, gate, registry
 from commands_here import report as rebuild
 from commands_here import suite as main
-from pipeline_helpers import engines, launch, rows_of
+from pipeline_helpers import engines, launch, rows_of, until
 
 from audit.audits import find_audit
 from audit.errors import ConfigError
@@ -64,9 +63,7 @@ def interrupted(env: dict[str, str], suite: Path, run_dir: Path, shards: Path) -
     slow = ("model.scripted.scripted.latency_s=0.3", "store.rows_per_shard=8", "cluster.chunks_in_flight=1")
     words = [sys.executable, "-m", "audit", "suite", str(suite), f"run_dir={run_dir}", *slow]
     process = launch(words, env)
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline and process.poll() is None and not list(shards.glob("*.arrow")):
-        time.sleep(0.05)
+    until(lambda: list(shards.glob("*.arrow")), process)
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=120)
     return process.returncode, out

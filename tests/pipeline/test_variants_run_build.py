@@ -6,14 +6,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from audit_here import heard
 from commands_here import variants as main
-from pipeline_helpers import launch, rows_of
+from pipeline_helpers import launch, rows_of, until
 from tiny_nli import LABELS, tiny
 
 from audit.variants.arrow import find_library
@@ -134,9 +133,7 @@ def test_the_same_build_again_asks_nothing(finished):
 
 def test_a_killed_build_goes_on_where_it_stopped(cluster, finished, tmp_path):
     process = start(cluster, tmp_path, "model.scripted.scripted.latency_s=0.5")
-    deadline = time.monotonic() + 120
-    while len(stamps(tmp_path)) < 4 and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: len(stamps(tmp_path)) >= 4, process)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=30)
     before = stamps(tmp_path)

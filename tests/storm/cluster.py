@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +68,13 @@ class Job:
     def stored(self) -> int:
         return len(list((self.run_dir / "shards").glob("*.arrow")))
 
-    def until(self, shards: int) -> None:
+    def begin(self) -> None:
+        """Submit it, until its work is under way."""
+        self.start()
         deadline = time.monotonic() + _CASE_S
-        while self.stored() < shards:
+        while self.stored() < _BEGUN:
             if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"It ended before there were {shards} shards:\n{self.log.read_text()[-3000:]}")
+                raise RuntimeError(f"It ended before there were {_BEGUN} shards:\n{self.log.read_text()[-3000:]}")
             time.sleep(0.1)
 
     def wait(self, meanwhile: Callable[[float], None] = lambda seconds: None) -> int:
@@ -111,15 +114,13 @@ def _busiest(machines: Machines) -> Machine:
 
 
 def node_killed(machines: Machines, job: Job) -> None:
-    job.start()
-    job.until(_BEGUN)
+    job.begin()
     machines.kill_worker(_busiest(machines))
     job.wait()
 
 
 def driver_killed(machines: Machines, job: Job) -> None:
-    job.start()
-    job.until(_BEGUN)
+    job.begin()
     job.driver().kill()
     job.wait()
     job.start()
@@ -128,8 +129,7 @@ def driver_killed(machines: Machines, job: Job) -> None:
 
 def no_worker_left(machines: Machines, job: Job) -> None:
     """Until one joins, 70 seconds later."""
-    job.start()
-    job.until(_BEGUN)
+    job.begin()
     for machine in list(machines.workers):
         machines.kill_worker(machine)
 
@@ -142,8 +142,7 @@ def no_worker_left(machines: Machines, job: Job) -> None:
 
 def head_killed(machines: Machines, job: Job) -> None:
     """The whole of its machine. A new cluster is started, and the same job submitted to it."""
-    job.start()
-    job.until(_BEGUN)
+    job.begin()
     machines.kill_head()
     job.wait()
     for machine in list(machines.workers):
@@ -157,8 +156,7 @@ def head_killed(machines: Machines, job: Job) -> None:
 
 def workers_apart_75_s(machines: Machines, job: Job) -> None:
     """The workers do not hear each other, and the head hears both: Ray gives up neither."""
-    job.start()
-    job.until(_BEGUN)
+    job.begin()
     one, other = machines.workers
     one.lose(other)
     other.lose(one)
@@ -171,8 +169,9 @@ def workers_apart_75_s(machines: Machines, job: Job) -> None:
 
 
 def _silent(machines: Machines, job: Job, for_s: float) -> None:
-    job.start()
-    job.until(_BEGUN)
+    """After 25 s a node is back before Ray gives it up, with all that it was doing. After 75 s Ray has given it up, and
+    its work goes on elsewhere when it is back, with stages that know nothing of it."""
+    job.begin()
     machine = _busiest(machines)
     machine.unplug()
     _meanwhile(job, for_s, machine.plug_in)
@@ -193,16 +192,6 @@ def _meanwhile(job: Job, for_s: float, mend: Callable[[], None]) -> None:
         raise RuntimeError(f"The job ended before that was over:\n{job.log.read_text()[-3000:]}")
 
 
-def node_silent_25_s(machines: Machines, job: Job) -> None:
-    """It is back before Ray gives it up, with all that it was doing."""
-    _silent(machines, job, 25.0)
-
-
-def node_silent_75_s(machines: Machines, job: Job) -> None:
-    """Ray has given it up and its work goes on elsewhere when it is back, with stages that know nothing of it."""
-    _silent(machines, job, 75.0)
-
-
 def autoscaled(machines: Machines, job: Job) -> None:
     """No node but the head: a GPU is asked for, and the autoscaler starts a node that has one."""
     job.start()
@@ -210,33 +199,26 @@ def autoscaled(machines: Machines, job: Job) -> None:
 
 
 def two_autoscaled(machines: Machines, job: Job) -> None:
-    """Two replicas ask for a GPU each, and get a node each. Not submitted: what the fake provider starts unpacks a
-    job's files into one folder, each node in the other's way."""
+    """Two replicas, or models, ask for a GPU each while there is none, and get a node each. Not submitted: what the
+    fake provider starts unpacks a job's files into one folder, each node in the other's way."""
     job.start(machines.drive)
     job.wait()
 
 
-def models_autoscaled(machines: Machines, job: Job) -> None:
-    """Two models ask for a GPU each while there is none, and run side by side on a node each."""
-    two_autoscaled(machines, job)
-
-
+_TWO = "model.scripted.replicas=2"
+_SLOWER = "model.scripted.scripted.latency_s=0.8"
 CASES: dict[str, tuple[Callable[[Machines, Job], None], tuple[str, ...]]] = {
-    "node_killed": (node_killed, ("model.scripted.replicas=2",)),
+    "node_killed": (node_killed, (_TWO,)),
     "driver_killed": (driver_killed, ()),
     "no_worker_left": (no_worker_left, ()),
     "head_killed": (head_killed, ()),
-    "node_silent_25_s": (node_silent_25_s, ("model.scripted.replicas=2",)),
-    "node_silent_75_s": (
-        node_silent_75_s, ("model.scripted.replicas=2", "model.scripted.scripted.latency_s=0.8")
-    ),
-    "workers_apart_75_s": (
-        workers_apart_75_s, ("model.scripted.replicas=2", "model.scripted.scripted.latency_s=0.8")
-    ),
+    "node_silent_25_s": (partial(_silent, for_s=25.0), (_TWO,)),
+    "node_silent_75_s": (partial(_silent, for_s=75.0), (_TWO, _SLOWER)),
+    "workers_apart_75_s": (workers_apart_75_s, (_TWO, _SLOWER)),
     "autoscaled": (autoscaled, _ON_GPU),
-    "two_autoscaled": (two_autoscaled, (*_ON_GPU, "model.scripted.replicas=2")),
-    "models_autoscaled": (models_autoscaled, (*_ON_GPU, *_TWO_MODELS)),
-}  # fmt: skip
+    "two_autoscaled": (two_autoscaled, (*_ON_GPU, _TWO)),
+    "models_autoscaled": (two_autoscaled, (*_ON_GPU, *_TWO_MODELS)),
+}
 
 
 @contextmanager

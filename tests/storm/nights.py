@@ -131,11 +131,9 @@ class Disk:
     def fill(self, rng: random.Random) -> None:
         """To the last byte, or up to some KB that a file or two still find."""
         with self._ballast.open("wb") as file:
-            try:
+            with suppress(OSError):
                 while True:
                     os.write(file.fileno(), bytes(4096))
-            except OSError:
-                pass
             left = rng.choice([0, 4096, 65536])
             os.ftruncate(file.fileno(), max(0, self._ballast.stat().st_size - left))
 

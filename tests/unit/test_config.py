@@ -57,6 +57,7 @@ def test_several_models_in_one_job():
         (["reading=letters"], "Did you mean 'letter'?"),
         (["store.format=csv"], "Expected arrow or parquet"),
         (["reading=number"], "reading=number does not fit benchmark elementary, whose items have options"),
+        (["benchmark=gsm8k", "reading=letter"], "does not fit benchmark gsm8k, whose answers are read as number"),
         (["reading=text"], "reading=text of model smollm2_135m reads no answer"),
         (["gate=true", "report=false"], "gate=true needs the verdict"),
         (["model.smollm2_135m.engine=vlm"], "Did you mean 'vllm'?"),

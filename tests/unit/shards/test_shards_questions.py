@@ -41,7 +41,7 @@ def test_any_slice_is_what_was_written(file: QuestionFile, a: int, b: int) -> No
 
 def test_length_ids_and_iteration(file: QuestionFile) -> None:
     assert len(file) == N
-    found = [pair for benchmarks, ids in file.names() for pair in zip(benchmarks, ids, strict=True)]
+    found = [pair for names in file.names() for pair in names]
     assert found == [(question(k).benchmark, f"q{k}") for k in range(N)]
     assert list(file) == [question(k) for k in range(N)]
     assert file[N - 1] == question(N - 1)
@@ -53,7 +53,7 @@ def test_problems_of_code_and_other_questions_are_no_one_file(coded: int, tmp_pa
     code = Code("add", "assert add(1, 1) == 2", "return a + b")
     some = [question(k) for k in range(N)]
     some[coded] = Item("code", "b", "def add(a, b):", (), NO_OPTION, "code", code=code)
-    with pytest.raises(BenchmarkError, match="run of their own"):
+    with pytest.raises(BenchmarkError, match="run of its own"):
         write_questions(tmp_path, some)
     assert not (tmp_path / QUESTIONS).exists()
     assert write_questions(tmp_path, [some[coded]]) == 1 and QuestionFile(tmp_path)[0].code == code

@@ -120,7 +120,7 @@ def test_a_new_attempt_waits_for_a_rename_that_was_already_allowed(run: tuple[Pa
 
 def test_nobody_writes_where_no_run_was_opened(tmp_path: Path) -> None:
     (tmp_path / "shards").mkdir()
-    with pytest.raises(ShardError, match=r"attempt\.json does not exist.*with open_run_dir\("):
+    with pytest.raises(ShardError, match=r"attempt\.json cannot be read .*nobody may write"):
         write(tmp_path, "a" * 32, row())
     (tmp_path / "attempt.json").write_text("{")
     with pytest.raises(ShardError, match=r"attempt\.json cannot be read"):
@@ -131,11 +131,11 @@ def test_nobody_writes_where_no_run_was_opened(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_refuses_is_said_with_what_to_try(tmp_path: Path) -> None:
-    text = str(disk_error(tmp_path / "x", OSError(errno.ENOSPC, "No space left on device"), 40_000))
-    assert all(one in text for one in ("No space left on device", "40,000 bytes", "bytes free", "run_dir="))
+    text = str(disk_error(tmp_path / "x", OSError(errno.ENOSPC, "No space left on device")))
+    assert all(one in text for one in ("No space left on device", "bytes free", "run_dir="))
     for number in (errno.EACCES, errno.EPERM, errno.EROFS):
         text = str(disk_error(tmp_path / "x", OSError(number, "no")))
-        assert "(no)" in text and f"touch {tmp_path}/x" in text and "run_dir=" in text
+        assert "(no)" in text and "run_dir=" in text
 
 
 def test_a_file_size_limit_is_reported_and_what_was_there_stays(run: tuple[Path, str]) -> None:

@@ -27,6 +27,8 @@ from audit.registry.schema import cells, indicators, metadata, notices, runs
 from audit.registry.store import Notice, add, find, kept, write_notice
 from audit.shards.manifest import Manifest
 
+GOLDEN = Path(__file__).parents[2] / "golden" / "registry"
+
 
 def test_a_run_is_registered_once_with_all_of_it(registry: Registry, told: Told) -> None:
     folder = told(suite={"audit_suite_id": "s1", "governance": {"result_retention_days": 30}})
@@ -76,8 +78,11 @@ def test_what_is_not_finished_or_unsound_is_refused(told: Told, changes: dict, s
         read_entry(told(**changes))
 
 
-def test_the_migrations_make_the_tables_of_the_schema(registry: Registry) -> None:
-    assert registry.read(lambda c: compare_metadata(MigrationContext.configure(c), metadata)) == []
+def test_a_registry_of_an_earlier_version_gets_the_tables_of_the_schema(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "registry.db") as earlier:
+        earlier.executescript((GOLDEN / "version_0001.sql").read_text())
+    opened = open_registry(str(tmp_path / "registry.db"))
+    assert opened.read(lambda c: compare_metadata(MigrationContext.configure(c), metadata)) == []
 
 
 def test_a_registry_of_a_newer_program_is_refused_unchanged(registry: Registry, tmp_path: Path) -> None:

@@ -117,10 +117,10 @@ def test_two_runs_become_one_panel_and_the_json_fits_its_schema(built: Path, ver
 
 
 def test_every_cell_quotes_what_the_sweep_was_measured_to_notice(
-    verdict: dict[str, Any], page: str, capsys: pytest.CaptureFixture[str]
+    built: Path, verdict: dict[str, Any], page: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shipped, own = (cell["sensitivity"] for cell in verdict["cells"])
-    assert shipped == quote(load_sensitivity(), "sweep", "model-00", "synthetic", Field(30))
+    assert shipped == quote(load_sensitivity(built / "run_a"), "sweep", "model-00", "synthetic", Field(30))
     # A gain of .15 (half of the items) is 1.64 errors of .5 / sqrt(30), and the test asks for 1.70: .48.
     assert "as question and answer (qa) 0.48 after 2 passes. A property of this model and benchmark" in own
     print_content(verdict)

@@ -79,9 +79,7 @@ def _card(path: Path, cells: Sequence[Cell], entry: Entry, hub: str | None) -> P
     try:
         card = ModelCard(path.read_text(encoding="utf-8") if path.is_file() else "---\n{}\n---\n")
     except ValueError as error:  # no UTF-8 among them
-        raise ConfigError(
-            f"{path} is no model card ({error}). Expected one with its metadata between two lines ---."
-        ) from error
+        raise ConfigError(f"{path} is no model card ({error}). Expected metadata between two lines ---.") from error
     mark = f"<!-- benchmark audit {entry.key} -->"
     if mark in card.content:
         return path
@@ -190,9 +188,7 @@ def tag_mlflow(run_dir: Path, name: str, version: str, model: str | None = None)
     there = {tag["key"]: tag["value"] for tag in found.get("tags", ())}
     wanted = tags_of(facts)
     if odd := [key for key, value in wanted.items() if there.get(key, value) != value]:
-        raise ConfigError(
-            f"{name} {version} has the tag {odd[0]} with another value: {there[odd[0]]!r}. Nothing was changed."
-        )
+        raise ConfigError(f"{name} {version} has the tag {odd[0]} as {there[odd[0]]!r}. Nothing was changed.")
     new = wanted.keys() - there
     for key in sorted(new):
         tag = {**asked, "key": key, "value": wanted[key]}

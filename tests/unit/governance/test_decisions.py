@@ -184,7 +184,7 @@ def test_a_decision_without_effect_is_refused(run_dir: Path, keys: Path, capsys:
         ("override", "alice", ("--expires", "2026-11-19"), "in the future"),
         ("override", "alice", ("--expires", "2036-12-31"), "at most"),
         ("override", "alice", ("--expires", "2026-12-31T10:00:00"), "no time zone"),
-        ("override", "alice", ("--expires", "soon"), "Expected a day or a time"),
+        ("override", "alice", ("--expires", "soon"), "2027-01-31T18:00:00"),
         ("override", "nobody", (), "cannot be read"),
         ("reject", "alice", ("--expires", "2026-12-31"), "does not expire"),
     ):

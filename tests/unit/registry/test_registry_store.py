@@ -88,7 +88,7 @@ def test_a_registry_of_an_earlier_version_gets_the_tables_of_the_schema(tmp_path
 def test_a_registry_of_a_newer_program_is_refused_unchanged(registry: Registry, tmp_path: Path) -> None:
     registry.write(lambda c: c.execute(text("UPDATE alembic_version SET version_num = '9999'")))
     before = registry.read(lambda c: c.execute(text("SELECT name, sql FROM sqlite_master ORDER BY name")).all())
-    with pytest.raises(ConfigError, match=r"version 9999.*newer program"):
+    with pytest.raises(ConfigError, match=r"9999.*newer program"):
         open_registry(str(tmp_path / "registry.db"))
     assert before == registry.read(lambda c: c.execute(text("SELECT name, sql FROM sqlite_master ORDER BY name")).all())
 

@@ -220,7 +220,7 @@ def _not_whole(run_dir: Path, verdict: Verdict) -> tuple[str, str]:
         if manifest.status != "finished":
             failures = "; ".join(f"{model}: {why}" for model, why in manifest.models_failed.items())
             broken = f" ({failures})" if failures else ""
-            return "", f"{run_dir} is {manifest.status}, not finished{broken}. Type the run's command again."
+            return "", f"{run_dir} is {manifest.status}, not finished{broken}. The run's command, again, finishes it."
         listed_shards(run_dir, manifest)  # an answer that was changed leaves every count as it was
     return json.dumps([audit.name, held], sort_keys=True), ""
 

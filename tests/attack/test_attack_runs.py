@@ -131,10 +131,11 @@ BELIEVED = JUDGED | {
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_an_edited_run_does_not_pass(name: str, run_dir: Path, keys: Path) -> None:
+def test_an_edited_run_does_not_pass(name: str, run_dir: Path, keys: Path, capsys: pytest.CaptureFixture[str]) -> None:
     EDITS[name](run_dir)
     asked = [str(run_dir), "--keys", str(keys / "trusted")]
     assert gate(asked) == (4 if name in JUDGED else 1)
+    assert "All is well." not in capsys.readouterr().out
     assert (gate([*asked, "--trust-report"]) != 1) == (name in BELIEVED)
 
 

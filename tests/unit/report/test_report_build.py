@@ -137,28 +137,16 @@ def test_the_same_shards_and_seed_give_the_same_bytes(built: Path) -> None:
 
 
 def test_the_papers_numbers_are_over_every_run(built: Path, verdict: dict[str, Any]) -> None:
-    """Counted from the outcomes themselves: of two clean runs, a change against one of them is half a change."""
-    right = {o.key: o.correct for o in panels.outcomes_of(2, 30)}
-    assert {key.replicate for key in right} == {0, 1}
-    rows = _read(built / "report" / "tables" / "table2_models_by_router.csv")
-    assert len(rows) == 2 * 3
-    for row in rows:
-        model, r = row["model"], int(row["routers"])
-        improve = degrade = clean = answered = 0.0
-        for key, noisy in right.items():
-            if (key.model, key.arm, key.level) == (model, Arm.NOISY_REWRITE, r):
-                runs = [right[key._replace(arm=Arm.FORWARD_FULL, level=1, replicate=k)] for k in (0, 1)]
-                before = [one for one in runs if one is not None]
-                if noisy is None or not before:
-                    continue
-                share, answered = sum(before) / len(before), answered + 1
-                clean += share
-                improve, degrade = improve + (1 - share) * noisy, degrade + share * (not noisy)
-        assert (float(row["improve"]), float(row["degrade"])) == pytest.approx((improve, degrade))
-        assert (int(row["n"]), int(row["left_out"])) == (answered, 30 - answered)
-        assert float(row["clean_accuracy"]) == pytest.approx(clean / answered)
+    """Of two clean runs, a change against one of them is half a change; by hand in unit/statistics/test_paper.py."""
+    cells = [cell for run in ("run_a", "run_b") for cell in load_cells(built / run, SCHEMA)]
+    rows = [row for cell in cells for row in setting_rows(sweep_of(cell))]
+    assert len(rows) == 2 * 3 and any(row.improve % 1 == 0.5 for row in rows) and any(row.left_out for row in rows)
+    for stored, row in zip(_read(built / "report" / "tables" / "table2_models_by_router.csv"), rows, strict=True):
+        assert (int(stored["routers"]), int(stored["n"]), int(stored["left_out"])) == (row.routers, row.n, row.left_out)
+        assert (float(stored["improve"]), float(stored["degrade"])) == (row.improve, row.degrade)
+        assert float(stored["clean_accuracy"]) == pytest.approx(row.clean_accuracy)
     assert [(r["improve"], r["degrade"]) for r in verdict["paper"]["cells"]] == [
-        (float(row["improve"]), float(row["degrade"])) for row in rows
+        (row.improve, row.degrade) for row in rows
     ]
 
 
@@ -270,9 +258,8 @@ def test_every_calibrated_design_can_be_printed() -> None:
 
 def test_the_prompts_are_shown_as_they_were_sent(tmp_path: Path) -> None:
     outcomes = panels.outcomes_of(1, 4)
-    run = panels.run_of(tmp_path / "run", outcomes)
+    run = panels.run_of(tmp_path / "run", outcomes, outcomes, status="finished")
     protocol = {"name": "own", "version": "7", "templates": {"router_noisy_rewrite": "Degrade <it>:\n\n{question}"}}
-    panels.manifest_of(run, outcomes, status="finished")
     manifest = Manifest.load(run)
     replace(manifest, config={"protocol": protocol, "protocols": {"a": protocol, "b": protocol}}).save(run)
     panels.write(run, tmp_path / "report")
@@ -299,8 +286,7 @@ def test_a_followed_report_is_incomplete_and_comes_again_until_the_run_ends(
         if not list(run.glob("shards/*")):
             panels.run_of(run, [o for o in asked if int(o.question_id[-2:]) < 6])
         else:
-            panels.run_of(run, [o for o in asked if int(o.question_id[-2:]) >= 6])
-            panels.manifest_of(run, asked, status="finished")
+            panels.run_of(run, [o for o in asked if int(o.question_id[-2:]) >= 6], asked, status="finished")
             lock.release()
 
     def build() -> ReportPaths:
@@ -320,8 +306,7 @@ def test_a_followed_report_is_incomplete_and_comes_again_until_the_run_ends(
 
 def test_a_run_whose_driver_died_is_not_waited_for(tmp_path: Path) -> None:
     asked = panels.outcomes_of(1, 8)
-    run = panels.run_of(tmp_path / "run", asked[:-8])
-    panels.manifest_of(run, asked, status="running")  # as a kill leaves it
+    run = panels.run_of(tmp_path / "run", asked[:-8], asked, status="running")  # as a kill leaves it
     assert not goes_on(run)
     paths = follow([run], lambda: build_report([run], run / "report", n_resamples=50), 7, pytest.fail)
     page = paths.html.read_text(encoding="utf-8")
@@ -331,8 +316,7 @@ def test_a_run_whose_driver_died_is_not_waited_for(tmp_path: Path) -> None:
 def test_an_interrupted_run_says_so_before_anything_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = panels.outcomes_of(2, 40)  # 8 settings: 320 rows a model
     there = [o for o in asked if o.model == "model-00" or int(o.question_id[-2:]) < 13]
-    run = panels.run_of(tmp_path / "run", there)
-    panels.manifest_of(run, asked, status="failed")
+    run = panels.run_of(tmp_path / "run", there, asked, status="failed")
     missing = 320 - sum(o.model == "model-01" for o in there)
     assert missing
     assert main([str(run)]) == 0
@@ -361,8 +345,7 @@ def test_a_finished_run_without_some_of_its_shards_is_incomplete(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = panels.outcomes_of(3, 12)
-    run = panels.run_of(tmp_path / "run", asked)
-    panels.manifest_of(run, asked, status="finished")
+    run = panels.run_of(tmp_path / "run", asked, asked, status="finished")
     build_report([run], run / "report", n_resamples=200)
     assert gate([str(run), "--trust-report"]) != 1
     shards = sorted((run / "shards").glob("*.arrow"))
@@ -383,10 +366,9 @@ def test_a_finished_run_without_some_of_its_shards_is_incomplete(
 def test_a_panel_is_as_incomplete_as_its_runs(tmp_path: Path) -> None:
     asked = panels.outcomes_of(3, 10)
     of = {name: [o for o in asked if o.model == name] for name in ("model-00", "model-01", "model-02")}
-    first = panels.run_of(tmp_path / "first", of["model-00"])
-    panels.manifest_of(first, of["model-00"] + of["model-02"])  # model-02 failed here, and was run again apart
-    second = panels.run_of(tmp_path / "second", of["model-01"][:-3])
-    panels.manifest_of(second, of["model-01"])
+    both = of["model-00"] + of["model-02"]  # of which model-02 failed here, and was run again apart
+    first = panels.run_of(tmp_path / "first", of["model-00"], both)
+    second = panels.run_of(tmp_path / "second", of["model-01"][:-3], of["model-01"])
     third = panels.run_of(tmp_path / "third", of["model-02"])  # no manifest: nothing says what was asked for
     paths = build_report([first, second, third], tmp_path / "report", n_resamples=200)
     rows = json.loads(paths.verdict.read_text())["rows"]
@@ -402,8 +384,7 @@ def test_a_panel_is_as_incomplete_as_its_runs(tmp_path: Path) -> None:
 
 def test_rows_that_the_run_did_not_ask_for_are_refused(tmp_path: Path) -> None:
     asked = panels.outcomes_of(1, 6)
-    run = panels.run_of(tmp_path / "run", asked)
-    panels.manifest_of(run, [o for o in asked if o.routers != 3])
+    run = panels.run_of(tmp_path / "run", asked, [o for o in asked if o.routers != 3])
     with pytest.raises(ShardError, match=r"48 rows of model-00 on synthetic where its manifest\.json asks for 36"):
         build_report([run], tmp_path / "report")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from commands_here import export as main
-from governed import rewrite
+from governed import Capsys, rewrite
 from outcome_tables import outcomes_to_table
 from registered_runs import make_run
 
@@ -102,9 +102,7 @@ def test_no_name_in_a_log_leaves_its_folder(name: str) -> None:
     assert sample_id("elementary/3") == "elementary/3"
 
 
-def test_an_interrupted_run_does_not_look_finished(
-    exported: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_interrupted_run_does_not_look_finished(exported: tuple[Path, Path], tmp_path: Path, capsys: Capsys) -> None:
     run = Path(shutil.copytree(exported[0], tmp_path / "run"))
     shutil.rmtree(run / "inspect")
     rewrite(run / "manifest.json", lambda plain: plain.update(status="failed"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from commands_here import gate, review
-from governed import NOW, TOKEN, Capsys, reviewing, rewrite
+from governed import NOW, TOKEN, Capsys, Patch, reviewing, rewrite
 from starlette.testclient import TestClient
 
 from audit.errors import ConfigError
@@ -124,7 +124,7 @@ def test_a_suite_shows_the_page_of_each_run(run_dir: Path, keys: Path, tmp_path:
 
 
 def test_who_cannot_decide_starts_no_page(
-    run_dir: Path, keys: Path, tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
+    run_dir: Path, keys: Path, tmp_path: Path, capsys: Capsys, monkeypatch: Patch
 ) -> None:
     with pytest.raises(ConfigError, match="no public key among the trusted"):
         create_app(reviewing(run_dir.parent, keys, AT, "mallory"))

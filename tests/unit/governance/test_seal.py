@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from commands_here import evidence, gate, registry
-from governed import Capsys, gated, rewrite
+from governed import Capsys, Patch, gated, rewrite
 
 from audit.command_line import configured
 from audit.commands.plan import main as plan
@@ -133,9 +133,7 @@ def test_what_does_not_hold_has_a_code(name: str, started: Path, keys: Path) -> 
     assert str(refused.value).split(":")[0] == code
 
 
-def test_the_command_seals_and_prints_the_run(
-    tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
-) -> None:
+def test_the_command_seals_and_prints_the_run(tmp_path: Path, keys: Path, monkeypatch: Patch, capsys: Capsys) -> None:
     words = [*DESIGN, f"run_dir={tmp_path / 'run'}"]
     for extra, code in ((["--key", str(keys / "alice.key")], 2), (["--seal", "--key", str(keys / "alice.key")], 0)):
         monkeypatch.setattr("sys.argv", ["audit plan", *words, *extra])

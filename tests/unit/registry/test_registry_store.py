@@ -14,7 +14,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from commands_here import registry as main
-from governed import Patch
+from governed import Capsys, Patch
 from registered_runs import NOW, Told
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import OperationalError
@@ -216,7 +216,7 @@ def test_without_a_registry_a_run_touches_nothing(told: Told, monkeypatch: Patch
     assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
 
-def test_list_and_show(told: Told, place: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_and_show(told: Told, place: list[str], tmp_path: Path, capsys: Capsys) -> None:
     folder = told("a\x1b[2Jb")
     assert main(["add", str(folder / "nowhere"), *place]) == 1
     assert not Path(place[1]).exists()  # a misspelt name leaves no empty database behind

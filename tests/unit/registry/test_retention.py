@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from commands_here import registry as main
-from governed import Capsys, decided
+from governed import Capsys, Patch, decided
 from registered_runs import NOW, Told
 
 from audit.errors import ConfigError
@@ -116,7 +116,7 @@ def test_a_run_judged_again_goes_with_the_newest_judgement(registry: Registry, r
 
 @pytest.mark.parametrize("fail_at", ["shards", "manifest.json", "finish"])
 def test_a_kill_in_the_middle_is_finished_by_the_next(
-    registry: Registry, run: Path, fail_at: str, monkeypatch: pytest.MonkeyPatch
+    registry: Registry, run: Path, fail_at: str, monkeypatch: Patch
 ) -> None:
     token, before = retention.token_of(retention.past_retention(registry, LATER)), Manifest.load(run)
     real_unlink, real_rmtree, real_notice = Path.unlink, shutil.rmtree, retention.write_notice

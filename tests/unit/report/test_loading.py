@@ -10,7 +10,7 @@ import panels
 import pyarrow as pa
 import pytest
 from commands_here import runs as main
-from governed import rewrite
+from governed import Capsys, Patch, rewrite
 
 import audit
 from audit.errors import ConfigError, DataError
@@ -80,7 +80,7 @@ def test_figures_and_the_notebooks_view(run_dir: Path) -> None:
     assert repr(run).startswith("Run(2026-01-02T03:04") and len(repr(run)) < 1000
 
 
-def test_what_cannot_be_had_is_named(run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_had_is_named(run_dir: Path, tmp_path: Path, monkeypatch: Patch) -> None:
     run = audit.load(run_dir)
     with pytest.raises(ConfigError, match=r"Unknown column: 'correkt'\. Did you mean 'correct'"):
         run.answers(["correkt"])
@@ -108,7 +108,7 @@ def test_a_verdict_on_other_answers_is_refused_and_a_part_is_marked(tmp_path: Pa
     assert run.watermark.upper() in run._repr_html_()
 
 
-def test_the_runs_of_a_folder(run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_runs_of_a_folder(run_dir: Path, tmp_path: Path, capsys: Capsys) -> None:
     broken = run_dir.parent / "broken"
     broken.mkdir(exist_ok=True)
     (broken / "manifest.json").write_text("{")
@@ -124,9 +124,7 @@ def test_the_runs_of_a_folder(run_dir: Path, tmp_path: Path, capsys: pytest.Capt
     assert main([str(tmp_path / "nowhere")]) == 1 and "nowhere" in capsys.readouterr().err
 
 
-def test_a_run_that_was_stopped_before_its_first_rows_is_no_damaged_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_was_stopped_before_its_first_rows_is_no_damaged_one(tmp_path: Path, capsys: Capsys) -> None:
     (tmp_path / "run").mkdir()
     panels.manifest_of(tmp_path / "run", panels.hostile(panels.outcomes_of(1, QUESTIONS)), status="failed")
     assert main([str(tmp_path)]) == 0
@@ -142,7 +140,7 @@ def test_the_import_is_light() -> None:
 
 
 def test_a_stopped_run_that_has_every_answer_is_not_said_to_miss_any(
-    run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run_dir: Path, tmp_path: Path, capsys: Capsys
 ) -> None:
     shutil.copytree(run_dir, tmp_path / "run")
     rewrite(tmp_path / "run" / "manifest.json", lambda plain: plain.update(status="stopped"))

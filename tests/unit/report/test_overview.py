@@ -9,7 +9,7 @@ import panels
 import pytest
 from audit_here import undrawn
 from commands_here import overview
-from governed import rewrite
+from governed import Capsys, rewrite
 
 from audit.commands.open import Line, write_overview
 from audit.panel import write_panel
@@ -45,7 +45,7 @@ def rows_of(page: str) -> list[str]:
     return [unescape(re.sub(r"<[^>]*>", "|", row)) for row in body.split("<tr>")[1:]]
 
 
-def test_of_a_run_its_report_is_opened(outputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_a_run_its_report_is_opened(outputs: Path, capsys: Capsys) -> None:
     run = next(outputs.glob("a */"))
     assert overview([str(run), "--no-browser"]) == 0
     assert Path(capsys.readouterr().out.strip()) == run / "report" / "report.html" and not (run / "index.html").exists()
@@ -89,7 +89,7 @@ def test_a_suite_in_the_folder_itself_is_named_and_listed_once(tmp_path: Path) -
     assert f">{tmp_path.name}</a>" in page and ">report</a>" not in page and len(rows_of(page)) == 2
 
 
-def test_the_command_prints_the_page_and_asks_no_browser(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_page_and_asks_no_browser(tmp_path: Path, capsys: Capsys) -> None:
     assert overview([str(tmp_path), "--no-browser"]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "index.html")
     assert (tmp_path / "index.html").is_file()

@@ -20,6 +20,7 @@ import pytest
 from audit_here import undrawn
 from commands_here import gate
 from commands_here import report as main
+from governed import Capsys, Patch
 from markupsafe import escape
 from outcome_tables import Outcome
 
@@ -117,7 +118,7 @@ def test_two_runs_become_one_panel_and_the_json_fits_its_schema(built: Path, ver
 
 
 def test_every_cell_quotes_what_the_sweep_was_measured_to_notice(
-    built: Path, verdict: dict[str, Any], page: str, capsys: pytest.CaptureFixture[str]
+    built: Path, verdict: dict[str, Any], page: str, capsys: Capsys
 ) -> None:
     shipped, own = (cell["sensitivity"] for cell in verdict["cells"])
     assert shipped == quote(load_sensitivity(built / "run_a"), "sweep", "model-00", "synthetic", Field(30))
@@ -268,9 +269,7 @@ def test_the_prompts_are_shown_as_they_were_sent(tmp_path: Path) -> None:
     assert "config.protocol" not in page
 
 
-def test_a_followed_report_is_incomplete_and_comes_again_until_the_run_ends(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_followed_report_is_incomplete_and_comes_again_until_the_run_ends(tmp_path: Path, capsys: Capsys) -> None:
     asked = panels.outcomes_of(1, 12)
     run = tmp_path / "run"
     run.mkdir()
@@ -313,7 +312,7 @@ def test_a_run_whose_driver_died_is_not_waited_for(tmp_path: Path) -> None:
     assert "Incomplete: 56 of 64" in page and "<body>" in page
 
 
-def test_an_interrupted_run_says_so_before_anything_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupted_run_says_so_before_anything_else(tmp_path: Path, capsys: Capsys) -> None:
     asked = panels.outcomes_of(2, 40)  # 8 settings: 320 rows a model
     there = [o for o in asked if o.model == "model-00" or int(o.question_id[-2:]) < 13]
     run = panels.run_of(tmp_path / "run", there, asked, status="failed")
@@ -341,9 +340,7 @@ def test_an_interrupted_run_says_so_before_anything_else(tmp_path: Path, capsys:
     assert capsys.readouterr().out.startswith(f"{mark.upper()}: model-01 on synthetic\n")
 
 
-def test_a_finished_run_without_some_of_its_shards_is_incomplete(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_finished_run_without_some_of_its_shards_is_incomplete(tmp_path: Path, capsys: Capsys) -> None:
     asked = panels.outcomes_of(3, 12)
     run = panels.run_of(tmp_path / "run", asked, asked, status="finished")
     build_report([run], run / "report", n_resamples=200)
@@ -444,7 +441,7 @@ def test_many_questions_with_few_settings_are_left_out_too(tmp_path: Path) -> No
     assert both is not None and len(both) == 200 // 8
 
 
-def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: Capsys) -> None:
     assert main([str(tmp_path)]) == 1
     assert "shards" in capsys.readouterr().err
     with pytest.raises(ShardError):
@@ -464,7 +461,7 @@ def test_facts_of_a_run(tmp_path: Path) -> None:
         run_facts(tmp_path)
 
 
-def test_the_shards_are_read_twice_and_not_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shards_are_read_twice_and_not_more(tmp_path: Path, monkeypatch: Patch) -> None:
     """Once for the numbers (summary, verdict, tables), once for the texts; a long run has gigabytes of them."""
     run = panels.run_of(tmp_path / "run", panels.outcomes_of(3, 6))
     passes: Counter[Path] = Counter()

@@ -14,7 +14,7 @@ from commands_here import gate, review
 from outcome_tables import Outcome, finished_run
 from synthetic import synthetic_outcomes
 
-from audit.governance.keys import create_key, load_signer, load_trusted
+from audit.governance.keys import create_key, load_signer
 from audit.governance.serve import Reviewing
 from audit.sweep.report import build_report
 
@@ -125,8 +125,8 @@ def reviewing(folder: Path, keys: Path, at: str, who: str = "alice", **other: An
     """What a reviewer serves on `at`, with the token TOKEN."""
     return Reviewing(
         **{
-            "folder": folder, "signer": load_signer(keys / f"{who}.key"), "trusted": load_trusted(keys / "trusted"),
-            "keys": keys / "trusted", "approvals": 1, "check": None, "registry": None, "token": TOKEN,
-            "hosts": frozenset({at}), "home": "home", "now": lambda: NOW, **other,
+            "folder": folder, "signer": load_signer(keys / f"{who}.key"), "keys": keys / "trusted", "approvals": 1,
+            "check": None, "registry": None, "token": TOKEN, "hosts": frozenset({at}), "home": "home",
+            "now": lambda: NOW, **other,
         }
     )  # fmt: skip

@@ -75,7 +75,6 @@ def _serve(asked: argparse.Namespace) -> int:
     reviewing = Reviewing(
         folder=asked.folder,
         signer=load_signer(asked.key),
-        trusted=load_trusted(asked.keys),
         keys=asked.keys,
         approvals=asked.approvals,
         check=known_to(asked.registry),

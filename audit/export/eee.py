@@ -8,9 +8,7 @@ An instance record wants a boolean `is_correct`. An unparsed answer is neither r
 
 import hashlib
 import json
-import os
 import re
-import tempfile
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -30,7 +28,7 @@ from audit.errors import ConfigError
 from audit.export.inspect_log import Tally, answer_of, asked_rows, gold_of, usage_of
 from audit.records import AS_PUBLISHED, Reading
 from audit.shards.complete import cell_rows, count_rows
-from audit.shards.files import disk_error, make_folder, write_file
+from audit.shards.files import make_folder, whole_file, write_file
 from audit.shards.manifest import Manifest
 
 VERSION = "0.3.0"
@@ -64,11 +62,10 @@ def hub_model(name: str, facts: Mapping[str, Any]) -> str:
 
 @dataclass
 class _Pair:
-    """An aggregate and its samples, while they are written. settings: by name of the evaluation."""
+    """An aggregate and its samples, while these are written. settings: by name of the evaluation."""
 
     head: dict[str, Any]
     target: Path
-    tmp: Path
     out: IO[bytes]
     digest: Any = field(default_factory=hashlib.sha256)
     rows: int = 0
@@ -92,31 +89,29 @@ def export_eee(run_dir: Path, out: Path, organization: str) -> list[tuple[Path, 
     for one in cell_rows(run_dir, count_rows(run_dir, schema)):
         missing += [f"{one.model} on {one.benchmark} {one.watermark}"] if one.watermark else []
     pairs: dict[tuple[str, str], _Pair] = {}
+    with ExitStack() as stack:
+        for name, row in answered(run_dir, schema):
+            key = row["model"], row["benchmark"]
+            if key not in pairs:
+                head, place = head_of(manifest, *key, organization)
+                target = out / place
+                make_folder(target.parent)
+                pairs[key] = _Pair(head, target, stack.enter_context(whole_file(_samples(target))))
+            pairs[key].add(name, row, schema.level)
     written = []
-    try:
-        with ExitStack() as stack:
-            for name, row in answered(run_dir, schema):
-                key = row["model"], row["benchmark"]
-                if key not in pairs:
-                    head, place = head_of(manifest, *key, organization)
-                    make_folder((out / place).parent)
-                    handle, tmp = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=(out / place).parent)
-                    stack.callback(Path(tmp).unlink, missing_ok=True)
-                    pairs[key] = _Pair(head, out / place, Path(tmp), stack.enter_context(os.fdopen(handle, "wb")))
-                pairs[key].add(name, row, schema.level)
-            for (_, benchmark), pair in pairs.items():
-                pair.out.close()
-                samples = pair.target.with_name(f"{pair.target.stem}_samples.jsonl")
-                pair.tmp.replace(samples)
-                if missing:
-                    pair.head["eval_library"]["additional_details"]["incomplete"] = "; ".join(missing)
-                content = _aggregate(pair, manifest, benchmark, samples.relative_to(out).as_posix())
-                write_file(pair.target, json.dumps(content, indent=1, allow_nan=False).encode())
-                unread = [f"{name}: {tally.said}" for name, tally in pair.settings.items() if tally.said]
-                written.append((pair.target, "; ".join([*missing, *unread])))
-    except OSError as error:
-        raise disk_error(out, error) from error
+    for (_, benchmark), pair in pairs.items():
+        if missing:
+            pair.head["eval_library"]["additional_details"]["incomplete"] = "; ".join(missing)
+        content = _aggregate(pair, manifest, benchmark, _samples(pair.target).relative_to(out).as_posix())
+        write_file(pair.target, json.dumps(content, indent=1, allow_nan=False).encode())
+        unread = [f"{name}: {tally.said}" for name, tally in pair.settings.items() if tally.said]
+        written.append((pair.target, "; ".join([*missing, *unread])))
     return written
+
+
+def _samples(aggregate: Path) -> Path:
+    """The file of the samples beside an aggregate."""
+    return aggregate.with_name(f"{aggregate.stem}_samples.jsonl")
 
 
 def head_of(manifest: Any, model: str, benchmark: str, organization: str) -> tuple[dict[str, Any], str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import tempfile
 import zipfile
@@ -24,7 +23,7 @@ from audit.audits import audit_of
 from audit.errors import ConfigError
 from audit.json_types import plain
 from audit.shards.complete import cell_rows, count_rows
-from audit.shards.files import disk_error, make_folder
+from audit.shards.files import make_folder, whole_file
 from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
 
@@ -70,7 +69,6 @@ class _Log:
     holds at its end; summaries: where this one's begin in it."""
 
     target: Path
-    tmp: Path
     archive: zipfile.ZipFile
     spec: dict[str, Any]
     notes: IO[bytes]
@@ -119,24 +117,19 @@ def export_inspect(run_dir: Path, out: Path) -> list[tuple[Path, str]]:
     stopped = "" if manifest.status == "finished" else manifest.status
     logs: dict[tuple[str, ...], _Log] = {}
     found = []
-    try:
-        with ExitStack() as stack:
-            notes = stack.enter_context(tempfile.TemporaryFile(dir=out))
-            for row in asked_rows(run_dir, schema):
-                key = (row["model"], row["benchmark"], row["arm"], str(row[schema.level]))
-                if key not in logs:
-                    if len(logs) == _MAX_FILES:
-                        raise ConfigError(f"{run_dir} has more than {_MAX_FILES} settings: too many for one export.")
-                    logs[key] = _open(stack, out, spec_of(manifest, key, schema.level), notes)
-                logs[key].add(row, schema.level)
-            for (model, benchmark, *_), log in sorted(logs.items()):
-                problem = rows[model, benchmark].watermark or stopped
-                _close(log, manifest, "cancelled" if problem else "success")
-                found.append((log.target, problem))
-            for log in logs.values():
-                log.tmp.replace(log.target)
-    except OSError as error:
-        raise disk_error(out, error) from error
+    with ExitStack() as stack:
+        notes = stack.enter_context(tempfile.TemporaryFile(dir=out))
+        for row in asked_rows(run_dir, schema):
+            key = (row["model"], row["benchmark"], row["arm"], str(row[schema.level]))
+            if key not in logs:
+                if len(logs) == _MAX_FILES:
+                    raise ConfigError(f"{run_dir} has more than {_MAX_FILES} settings: too many for one export.")
+                logs[key] = _open(stack, out, spec_of(manifest, key, schema.level), notes)
+            logs[key].add(row, schema.level)
+        for (model, benchmark, *_), log in sorted(logs.items()):
+            problem = rows[model, benchmark].watermark or stopped
+            _close(log, manifest, "cancelled" if problem else "success")
+            found.append((log.target, problem))
     return found
 
 
@@ -202,12 +195,10 @@ def asked_rows(run_dir: Path, schema: Any) -> Iterator[dict[str, Any]]:
 def _open(stack: ExitStack, out: Path, spec: dict[str, Any], notes: IO[bytes]) -> _Log:
     stem = re.sub(r"[^A-Za-z0-9]+", "-", f"{spec['model']}-{spec['task']}")[:120].strip("-")
     when = re.sub(r"[:.]", "-", spec["created"] or "")
-    handle, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=out)
-    os.close(handle)
-    stack.callback(Path(name).unlink, missing_ok=True)
-    archive = stack.enter_context(zipfile.ZipFile(name, "w", zipfile.ZIP_DEFLATED))
+    target = out / f"{when}_{stem}_{spec['eval_id']}.eval"
+    archive = stack.enter_context(zipfile.ZipFile(stack.enter_context(whole_file(target)), "w", zipfile.ZIP_DEFLATED))
     _entry(archive, "_journal/start.json", {"version": 2, "eval": spec, "plan": _PLAN})
-    return _Log(out / f"{when}_{stem}_{spec['eval_id']}.eval", Path(name), archive, spec, notes)
+    return _Log(target, archive, spec, notes)
 
 
 _PLAN = {"name": "plan", "steps": [], "config": {}}

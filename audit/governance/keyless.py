@@ -128,6 +128,4 @@ def _services(kind: type[ConfigError | SignatureError], what: str) -> Iterator[N
     except (ConfigError, SignatureError, Unverified):
         raise
     except Exception as error:  # its clients raise of many kinds
-        raise kind(
-            f"{what}: sigstore's services cannot be reached, or refused ({type(error).__name__}: {error})."
-        ) from error
+        raise kind(f"{what}: sigstore did not answer, or refused ({type(error).__name__}: {error}).") from error

@@ -59,9 +59,7 @@ def create_key(name: str, folder: Path) -> tuple[Path, Path]:
             with os.fdopen(fd, "wb") as file:
                 file.write(data)
     except FileExistsError as error:
-        raise ConfigError(
-            f"{error.filename} is there already, and a key is not overwritten. Choose another name."
-        ) from error
+        raise ConfigError(f"{error.filename} is there, and no key is overwritten. Choose another name.") from error
     except OSError as error:
         raise ConfigError(f"No key could be written into {folder} ({error.strerror}).") from error
     return paths
@@ -118,10 +116,7 @@ def load_trusted(folder: Path) -> dict[str, Trusted]:
             raise ConfigError(f"{path}: {other} and {signer} are one name. Spell a person's name one way in {folder}.")
         key = load_identity(path) if path.name.endswith(SUFFIX) else _public(path)
         if key.keyid in found and found[key.keyid].signer != signer:
-            raise ConfigError(
-                f"{path} is also the key of {found[key.keyid].signer}: one key cannot stand for two people. Each needs "
-                "one of their own."
-            )
+            raise ConfigError(f"{path} is also the key of {found[key.keyid].signer}. Expected a key a person.")
         found[key.keyid] = Trusted(signer, key)
     return found
 
@@ -193,9 +188,7 @@ def unseal(data: bytes, trusted: Keys, predicate_type: str, what: str) -> tuple[
     try:
         envelope.verify([trusted[keyid].key], 1)
     except VerificationError as error:
-        raise SignatureError(
-            f"{what} is not what {trusted[keyid].signer} signed: the signature does not fit."
-        ) from error
+        raise SignatureError(f"{what} is not what {trusted[keyid].signer} signed.") from error
     # A signature of sigstore is a bundle of fields; of a plain key nothing but the signature itself is covered by it.
     if spelt != data or (signature.unrecognized_fields and isinstance(trusted[keyid].key, SSlibKey)):
         raise SignatureError(f"{what} was changed around what is signed. Expected the file as it was written.")

@@ -118,10 +118,7 @@ def _check_own(run_dir: Path) -> None:
     path = run_dir / "report" / "verdict.json"
     parts = parts_of(json.loads(path.read_bytes())) if path.is_file() else ()
     if parts and (merged := sum(len(part["runs"]) for _, part in parts)) != 1:
-        raise ConfigError(
-            f"{path} is of {merged} runs together, and is not computed again from one. Build the run's own again "
-            f"(audit report {run_dir}), and the panel in a folder of its own (audit report RUN RUN --out PANEL)."
-        )
+        raise ConfigError(f"{path} is of {merged} runs together. Build the run's own again: audit report {run_dir}")
 
 
 def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str, bytes | Path]:

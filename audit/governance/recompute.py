@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.audits import audit_of, part_of
-from audit.errors import AuditError, ConfigError
+from audit.errors import AuditError
 from audit.governance.ruling import Verdict, verdict_path
 from audit.panel import SUITE, panel_runs
 from audit.report.joint import content
@@ -65,11 +65,8 @@ def recomputed(folder: Path, section_of: SectionOf, *, alone: bool) -> list[tupl
 
 def _judged(run_dirs: Sequence[Path]) -> dict[str, Any]:
     """What verdict.json holds of runs of one audit, as their manifests ask for it."""
-    audit = audit_of(run_dirs[0]).name
-    judge = getattr(part_of(audit, "report"), "verdict_of", None)
-    if judge is None:
-        raise ConfigError(f"the audit {audit} has no verdict_of: this program cannot judge its answers again")
-    return judge(run_dirs)
+    found: dict[str, Any] = part_of(audit_of(run_dirs[0]).name, "report").verdict_of(run_dirs)
+    return found
 
 
 def difference(stored: Any, again: Any, at: str = "") -> str:

@@ -114,10 +114,8 @@ def parse_time(text: str) -> datetime:
         if found.tzinfo is None:
             raise ValueError("it has no time zone")
     except ValueError as error:
-        raise ConfigError(
-            f"Invalid time: {text!r} ({error}). Expected a day or a time with its zone, such as 2027-01-31 or "
-            "2027-01-31T18:00:00+00:00."
-        ) from error
+        example = "2027-01-31 or 2027-01-31T18:00:00+00:00"
+        raise ConfigError(f"Invalid time: {text!r} ({error}). Expected such as {example}.") from error
     return found.astimezone(UTC).replace(microsecond=0)
 
 
@@ -135,11 +133,8 @@ def chain_of(run_dir: Path, bound: Bound, trusted: Keys, now: datetime) -> list[
             data = file.read(MAX_BYTES + 1)
         stated, signer = unseal(data, trusted, PREDICATE, str(path))
         chain.append((_decided(path, stated, signer, bound, number, chain[-1] if chain else None), sha256(data)))
-    if chain and chain[-1][0].decided > now:
-        raise SignatureError(
-            f"The last decision on {run_dir} is of {at(chain[-1][0].decided)}, and now it is {at(now)}: "
-            "a clock went backwards, so nothing can be said to be valid or expired. Set the clock right."
-        )
+    if chain and (last := chain[-1][0].decided) > now:
+        raise SignatureError(f"{run_dir} was last decided on {at(last)}, and it is {at(now)}. Set the clock right.")
     return chain
 
 
@@ -150,10 +145,8 @@ def _decided(
     if subjects_of(stated) != bound.subjects:
         now, then = bound.subjects, subjects_of(stated)
         odd = sorted(name for name in {*now, *then} if now.get(name) != then.get(name))
-        raise SignatureError(
-            f"{path} was decided over another {' and '.join(odd)}: the run changed since, or the decision is of "
-            f"another run. Move {path.parent} away and decide again."
-        )
+        what = " and ".join(odd)
+        raise SignatureError(f"{path} was decided over another {what}. Move {path.parent} away and decide again.")
     earliest, previous = (before[0].decided, before[1]) if before else (_FIRST, None)
     wanted = {**bound.facts, "signer": signer, "sequence": number, "previous": previous}
     for name, value in wanted.items():
@@ -167,9 +160,7 @@ def _decided(
     except (KeyError, TypeError, ValueError) as error:
         raise SignatureError(f"{path} is no decision of this program ({error!r}).") from error
     if not sound:
-        raise SignatureError(
-            f"{path} has a reason or times that cannot be: decided {told['decided']}, expires {told['expires']}."
-        )
+        raise SignatureError(f"{path} has a reason or times that cannot be: {told['decided']} to {told['expires']}.")
     return Decided(kind, signer, str(told["reason"]), decided, expires)
 
 

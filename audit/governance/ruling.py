@@ -122,9 +122,7 @@ def ruling_with_decisions(
         if not decided_on:
             return ruling
         if keys is None:
-            raise ConfigError(
-                f"{run_dir} has decisions, and nothing says whose count. Expected --keys FOLDER or {TRUSTED_VARIABLE}."
-            )
+            raise ConfigError(f"Whose decisions on {run_dir} count? Expected --keys FOLDER or {TRUSTED_VARIABLE}.")
         trusted = load_trusted(keys)
         decided = [one for one, _ in chain_of(run_dir, bound, trusted, now)]
         run_by = runners(run_dir, {one.signer for one in trusted.values()})
@@ -192,10 +190,7 @@ def _not_of_this_run(run_dir: Path, verdict: Verdict, trust_report: bool) -> str
                 return f"{run_dir} holds a run, and its {PANEL} is of others. Take that file out."
             return _not_of_these_runs(run_dir, runs, verdict)
         if "suite" in verdict or sum(len(part["runs"]) for _, part in parts_of(verdict)) > 1:
-            return (
-                f"The verdict of {run_dir} is of several runs, and there is no {PANEL} that says of which. Restore it; "
-                "or build the common report in a folder of its own: audit report RUN RUN --out FOLDER"
-            )
+            return f"{run_dir} has a verdict on several runs and no {PANEL}: audit report RUN RUN --out FOLDER"
         if (run_dir / SHARDS).exists() or (run_dir / MANIFEST).exists():
             return _not_whole(run_dir, verdict)[1]
         alone = f"{run_dir} holds a verdict and no answers, so nothing can be checked. Expected the run directory. To "
@@ -208,10 +203,7 @@ def _not_whole(run_dir: Path, verdict: Verdict) -> tuple[str, str]:
     """(the answers that one run holds as verdict.json would list them, why the verdict is not of them or the run is not
     finished). Raises AuditError where the run cannot be read, or a shard is not the one of the manifest."""
     if not (run_dir / MANIFEST).is_file():
-        return "", (
-            f"{run_dir} has no {MANIFEST}: whether it is complete is not known. Restore it, or type the run's command "
-            "again."
-        )
+        return "", f"{run_dir} has no {MANIFEST}: it may be incomplete. Restore it, or type the run's command again."
     audit, manifest = audit_of(run_dir), Manifest.load(run_dir)
     seen = count_rows(run_dir, audit.schema)
     held, rows = contents(seen), cell_rows(run_dir, seen)
@@ -228,10 +220,7 @@ def _not_whole(run_dir: Path, verdict: Verdict) -> tuple[str, str]:
         if manifest.status != "finished":
             failures = "; ".join(f"{model}: {why}" for model, why in manifest.models_failed.items())
             broken = f" ({failures})" if failures else ""
-            return "", (
-                f"The manifest of {run_dir} says that the run is {manifest.status}, not finished{broken}. All its "
-                "answers are there: type the run's command again, which finishes it."
-            )
+            return "", f"{run_dir} is {manifest.status}, not finished{broken}. The run's command, again, finishes it."
         listed_shards(run_dir, manifest)  # an answer that was changed leaves every count as it was
     return json.dumps([audit.name, held], sort_keys=True), ""
 
@@ -300,14 +289,9 @@ def decide_on(
     if ruling.exit_code == FAILED:
         raise ConfigError("The run has no whole verdict. A failed or incomplete run passes by nobody's word.")
     if not reason or len(reason) > reviews.MAX_REASON:
-        raise ConfigError(
-            f"A decision needs a reason of 1 to {reviews.MAX_REASON} characters; this one has {len(reason)}."
-        )
+        raise ConfigError(f"A decision needs a reason of 1 to {reviews.MAX_REASON} characters, not {len(reason)}.")
     if kind == Kind.APPROVE and ruling.verdict_decision in (Decision.BLOCK, Decision.NO_DECISION):
-        raise ConfigError(
-            f"The verdict says {ruling.verdict_decision!s}, and an approval answers a review. To let the run pass all "
-            "the same: audit review override"
-        )
+        raise ConfigError(f"The verdict says {ruling.verdict_decision}, and an approval answers a review: override it.")
     _check_expiry(kind, until, now)
     chain = chain_of(run_dir, bound, trusted, now)
     predicate = {
@@ -326,10 +310,7 @@ def decide_on(
         try:
             registry(run_dir, bound, now)
         except RegistryError as error:
-            raise RegistryError(
-                f"{error} The decision counts ({path}), and the registry does not know of it: audit registry add "
-                f"{run_dir}"
-            ) from error
+            raise RegistryError(f"{error} {path} counts. To note it: audit registry add {run_dir}") from error
     return path
 
 
@@ -340,9 +321,7 @@ def _check_expiry(kind: Kind, until: datetime | None, now: datetime) -> None:
     elif until is None or until <= now:
         raise ConfigError("Expected --expires in the future, such as --expires 2027-01-31.")
     elif until - now > reviews.LONGEST:
-        raise ConfigError(
-            f"A decision holds for {reviews.LONGEST.days} days at most. Expected --expires before that; renew it then."
-        )
+        raise ConfigError(f"A decision holds for {reviews.LONGEST.days} days at most. Expected --expires before that.")
 
 
 def queue(folder: Path) -> list[Path]:

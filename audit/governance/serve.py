@@ -32,7 +32,7 @@ from audit.decision import Decision, Ruling
 from audit.errors import AuditError
 from audit.exits import one_line
 from audit.governance.formats import as_text
-from audit.governance.keys import Keys, sha256, signer_of
+from audit.governance.keys import load_trusted, sha256, signer_of
 from audit.governance.reviews import MAX_REASON, Bound, Kind
 from audit.governance.ruling import (
     Register,
@@ -73,12 +73,12 @@ _PAGES = Environment(loader=PackageLoader("audit", "governance"), autoescape=Tru
 
 @dataclass(frozen=True)
 class Reviewing:
-    """What a reviewer serves. folder: below it lie the runs. hosts: names under which a browser may ask. check: as
-    `ruling_with_decisions` takes it. registry: notes each decision. home: the first part of every address."""
+    """What a reviewer serves. folder: below it lie the runs. keys: the folder of those that count. hosts: names under
+    which a browser may ask. check: as `ruling_with_decisions` takes it. registry: notes each decision. home: the first
+    part of every address."""
 
     folder: Path
     signer: Signer
-    trusted: Keys
     keys: Path
     approvals: int
     check: Callable[[Path, Bound], None] | None
@@ -105,7 +105,7 @@ def create_server(app: Starlette) -> uvicorn.Server:
 
 def create_app(review: Reviewing) -> Starlette:
     """The application. ConfigError where the reviewer's key is none that the gate would believe."""
-    site = _Site(review, signer_of(review.signer, review.trusted))
+    site = _Site(review, signer_of(review.signer, load_trusted(review.keys)))
     pages = [
         Route("/", site.guarded(site.listed), methods=["GET"]),  # 401 for who has no address
         Route("/run/{name}", site.guarded(lambda request, _: site.shown(request.path_params["name"])), methods=["GET"]),
@@ -242,7 +242,7 @@ class _Site:
                 reason=given.get("reason", ""),
                 expires=expires or None,
                 signer=review.signer,
-                trusted=review.trusted,
+                trusted=load_trusted(review.keys),
                 now=review.now(),
                 registry=review.registry,
             )

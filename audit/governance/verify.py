@@ -115,10 +115,7 @@ def check_bytes(path: Path, archive: ZipFile) -> None:
         with again.open("xb") as file:
             write_archive(file, files)
         if file_sha256(again) != file_sha256(path):
-            raise SignatureError(
-                f"{path}: the files are as listed, and the zip around them is not as it was written: it was changed, "
-                "or packed again by another program. Expected the pack as `audit evidence` wrote it."
-            )
+            raise SignatureError(f"{path}: its files are as listed, and the zip is not as `audit evidence` wrote it.")
 
 
 SUMS = "SHA256SUMS"
@@ -324,9 +321,8 @@ def _recompute(path: Path, archive: ZipFile, section_of: SectionOf) -> None:
         if not all(same):
             odd = [place.relative_to(folder).as_posix() for (place, _), one in zip(found, same, strict=True) if not one]
             raise SignatureError(
-                f"{path}: computed again from the pack's shards, the verdict is another one ({', '.join(odd)}). It is "
-                "not of these shards; or was judged with options that the manifest does not have (audit report --seed, "
-                "--variants); or another version of the program made it: environment.json has its hash."
+                f"{path}: computed again from its shards, the verdict is another one ({', '.join(odd)}). It is not of "
+                "them, or was judged with options of its own, or by another version (see environment.json)."
             )
 
 

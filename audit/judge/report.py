@@ -79,7 +79,7 @@ def with_reservations(
     result: Result,
     audit: str,
     analysis: Mapping[str, Any],
-    sensitivity: Mapping[str, Any] | None,
+    sensitivity: Mapping[str, Any],
     design: Field,
     judged: set[str] | None = None,
 ) -> Result:

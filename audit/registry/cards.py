@@ -8,7 +8,6 @@ import importlib
 import json
 import os
 import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -80,9 +79,7 @@ def _card(path: Path, cells: Sequence[Cell], entry: Entry, hub: str | None) -> P
     try:
         card = ModelCard(path.read_text(encoding="utf-8") if path.is_file() else "---\n{}\n---\n")
     except ValueError as error:  # no UTF-8 among them
-        raise ConfigError(
-            f"{path} is no model card ({error}). Expected one with its metadata between two lines ---."
-        ) from error
+        raise ConfigError(f"{path} is no model card ({error}). Expected metadata between two lines ---.") from error
     mark = f"<!-- benchmark audit {entry.key} -->"
     if mark in card.content:
         return path
@@ -166,7 +163,14 @@ def _hub_id(run_dir: Path) -> str | None:
 
 
 _TIMEOUT_S = 10
-_WAITS_S = (0.3, 1.0)
+_RETRIES = {
+    "total": 2,
+    "backoff_factor": 0.5,
+    "status_forcelist": range(500, 600),
+    "allowed_methods": None,  # all: a tag is set, and a file put, twice as once
+    "raise_on_status": False,
+    "respect_retry_after_header": False,  # a server may say an hour
+}
 _ARTIFACTS = "mlflow-artifacts:/"
 MAX_VALUE = 5000  # characters of a tag's value, as MLflow has it
 
@@ -184,9 +188,7 @@ def tag_mlflow(run_dir: Path, name: str, version: str, model: str | None = None)
     there = {tag["key"]: tag["value"] for tag in found.get("tags", ())}
     wanted = tags_of(facts)
     if odd := [key for key, value in wanted.items() if there.get(key, value) != value]:
-        raise ConfigError(
-            f"{name} {version} has the tag {odd[0]} with another value: {there[odd[0]]!r}. Nothing was changed."
-        )
+        raise ConfigError(f"{name} {version} has the tag {odd[0]} as {there[odd[0]]!r}. Nothing was changed.")
     new = wanted.keys() - there
     for key in sorted(new):
         tag = {**asked, "key": key, "value": wanted[key]}
@@ -247,24 +249,20 @@ def _attach(server: str, run_id: str | None, verdict: Path, short: str) -> str:
 def _call(method: str, url: str, **asked: Any) -> Any:
     """A call that may be repeated, and is where the server fails; its answer."""
     import requests
+    from requests.adapters import HTTPAdapter, Retry
 
     token = os.environ.get("MLFLOW_TRACKING_TOKEN")
     user = os.environ.get("MLFLOW_TRACKING_USERNAME")
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     login = (user, os.environ.get("MLFLOW_TRACKING_PASSWORD", "")) if user and not token else None
     what = url.split("/api/2.0/")[-1].split("?")[0]
-    for wait in (*_WAITS_S, None):
+    with requests.Session() as session:
+        session.mount(url, HTTPAdapter(max_retries=Retry(**_RETRIES)))
         try:
-            answer = requests.request(method, url, headers=headers, auth=login, timeout=_TIMEOUT_S, **asked)
+            answer = session.request(method, url, headers=headers, auth=login, timeout=_TIMEOUT_S, **asked)
         except requests.RequestException as error:
-            problem = f"MLflow did not answer ({what}): {type(error).__name__}"
-        else:
-            if answer.status_code < 400:
-                return answer
-            problem = f"MLflow refused {what} with {answer.status_code}: {answer.text[:200]}"
-            if answer.status_code < 500:
-                raise ConfigError(problem)
-        if wait is None:
-            raise RegistryError(problem)
-        time.sleep(wait)
-    raise AssertionError("unreachable")
+            raise RegistryError(f"MLflow did not answer ({what}): {type(error).__name__}") from None
+    if answer.status_code >= 400:
+        kind = RegistryError if answer.status_code >= 500 else ConfigError
+        raise kind(f"MLflow refused {what} with {answer.status_code}: {answer.text[:200]}")
+    return answer

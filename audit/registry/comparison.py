@@ -131,10 +131,7 @@ def _run_pairs(before: Path, after: Path) -> list[Pair]:
     old, new = ({run.resolve().name: run for run in runs or ()} for runs in both)
     if set(old) != set(new):
         first, second = (_listed(named) if named else "one run" for named in (old, new))
-        raise ConfigError(
-            f"{before} is of {first}, {after} of {second}. Expected two suites or panels of runs of the same names; or "
-            "compare two of the runs."
-        )
+        raise ConfigError(f"{before} is of {first}, {after} of {second}. Expected runs of the same names in both.")
     return [(run, new[name]) for name, run in old.items()]
 
 
@@ -170,10 +167,7 @@ def _check_comparable(
             if name not in left_out and a.comparable[name] != b.comparable[name]:
                 odd.append(f"{a.benchmark}: {NAMES[name]} ({_what_differs(name, (a, b), manifests)})")
     if odd:
-        raise ConfigError(
-            f"The two runs cannot be compared, question by question, because these differ: {'; '.join(odd)}. "
-            "Expected two runs that differ in the model's version or the suite's thresholds alone."
-        )
+        raise ConfigError(f"Only runs that have these alike can be compared question by question: {'; '.join(odd)}.")
 
 
 def _what_differs(name: str, cells: tuple[Cell, Cell], manifests: Sequence[Manifest]) -> str:

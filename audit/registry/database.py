@@ -38,10 +38,7 @@ def place_of(given: str | None) -> str | None:
     """Where the registry is: as given (`registry=`), else AUDIT_REGISTRY; None where neither says. ConfigError for a
     password in what was given: it would be kept with the run's configuration."""
     if given and "://" in given and _url(given).password is not None:
-        raise ConfigError(
-            f"registry={_shown(given)} holds a password, which would be kept with the run. Put the whole address into "
-            f"{VARIABLE}, or the password into PGPASSWORD or ~/.pgpass."
-        )
+        raise ConfigError(f"registry={_shown(given)} would keep its password with the run. Put it into PGPASSWORD.")
     return given or os.environ.get(VARIABLE) or None
 
 
@@ -97,10 +94,7 @@ def check_clock(db: Connection, now: datetime) -> None:
     asked = (select(func.max(runs.c.registered)), select(func.max(runs.c.removed)), select(func.max(draws.c.drawn)))
     last = max((seen for one in asked if (seen := db.scalar(one))), default="")
     if last and at(now + _CLOCKS_DIFFER) < last:
-        raise RegistryError(
-            f"The registry was written at {last}, and now it is {at(now)}: a clock went backwards, so no age can be "
-            "told. Nothing was changed. Set the clock right and repeat the command."
-        )
+        raise RegistryError(f"The registry was written at {last}, and it is {at(now)}: a clock went backwards. Set it.")
 
 
 def _up_to_date(db: Connection) -> None:
@@ -114,10 +108,7 @@ def _up_to_date(db: Connection) -> None:
     if current == scripts.get_current_head():
         return
     if current is not None and current not in {script.revision for script in scripts.walk_revisions()}:
-        raise ConfigError(
-            f"The registry has tables of version {current[:32]}, and this program knows them up to "
-            f"{scripts.get_current_head()}: a newer program wrote it. Nothing was read or changed. Update this program."
-        )
+        raise ConfigError(f"The registry has version {current[:32]}: a newer program wrote it. Update this one.")
     command.upgrade(config, "head")
 
 

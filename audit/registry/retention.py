@@ -65,9 +65,7 @@ def expire(registry: Registry, token: str, now: datetime) -> list[tuple[Past, st
     another one by now."""
     past = past_retention(registry, now)
     if token != token_of(past):
-        raise ConfigError(
-            f"The token {token!r} is not of what would go now. Look again: audit registry expire --dry-run"
-        )
+        raise ConfigError(f"{token!r} is not of what would go now. Look again: audit registry expire --dry-run")
     done = []
     for one in (one for one in past if not one.stays):
         problem = ""

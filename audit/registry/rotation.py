@@ -82,9 +82,7 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
     census = set(benchmark.census.frame.tolist())
     pool = {q.id: q for k, q in enumerate(benchmark.iter_questions()) if k in census}
     if any(not q.options for q in pool.values()):
-        raise ConfigError(
-            f"{benchmark.name} has numbers as answers, and a sample is written as a multiple-choice file."
-        )
+        raise ConfigError(f"{benchmark.name} has numbers as answers. Expected options: a sample is a file of these.")
     pool_sha256 = digest(sorted(pool))
     asked: set[str] = set()
     for one in kept(registry, benchmark=benchmark.name):
@@ -100,10 +98,7 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
         if there:
             return there, free, False
         if len(free) < n:
-            raise ConfigError(
-                f"{benchmark.name} has {len(free)} questions that were never asked, and {n} are wanted. Draw fewer, or "
-                "rotate to another benchmark."
-            )
+            raise ConfigError(f"{benchmark.name} has {len(free)} questions that were never asked, not {n}. Draw fewer.")
         chosen = sorted(free, key=lambda i: hashlib.sha256(f"{benchmark.revision}\0{period}\0{i}".encode()).digest())
         row = {
             "name": benchmark.name,
@@ -152,8 +147,5 @@ def _ids_in(one: Kept, benchmark: str) -> Sequence[str]:
     try:
         batches = QuestionFile(path).names()
     except ShardError as error:
-        raise ConfigError(
-            f"Run {one.run['key'][:12]} asked {one.cell['n']:,} questions of {benchmark}, whose ids are in {path} "
-            "alone, and it cannot be read: what was never asked cannot be told."
-        ) from error
+        raise ConfigError(f"What {one.run['key'][:12]} asked is in {path} alone, which cannot be read.") from error
     return [i for names in batches for name, i in names if name == benchmark]

@@ -1,6 +1,6 @@
 """The tables. Times are UTC as text of one form (`reviews.at`), which sorts as it reads; hashes are sha256 in hex.
 
-A change here needs a migration in `migrations/versions`; a test compares the two.
+A change here needs a migration in `migrations/versions`; a test opens a registry of an earlier version.
 """
 
 from typing import Any

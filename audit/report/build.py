@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit.errors import AuditError, DataError
+from audit.errors import AuditError
 from audit.exits import printable
 from audit.records import CellRows
 from audit.report.page import REFRESH_S, SO_FAR, RunFacts, words
@@ -99,10 +99,7 @@ def run_facts(run_dir: Path) -> RunFacts:
     path = run_dir / MANIFEST
     if not path.exists():
         return RunFacts(run_dir.name)
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read ({error}). Restore it, or remove it: shards are enough.") from error
+    manifest = json.loads(path.read_text(encoding="utf-8"))  # it was read before, to judge by
     main: list[tuple[str, str]] = []
     texts = {"cost": _cost, "shards": lambda shards: f"{len(shards)} files"}
     for key, title in _FACTS.items():

@@ -96,14 +96,12 @@ def inline_svg(document: str, prefix: str, label: str) -> str:
     body = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', body)
     body = re.sub(r'href="#([^"]+)"', rf'href="#{prefix}-\1"', body)
     body = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", body)
-    size = re.search(r'<svg[^>]*viewBox="0 0 ([\d.]+) ([\d.]+)"', body)
-    if size is None:
-        raise ValueError("No viewBox in the SVG document; expected one written by svg_text.")
-    width, height = float(size[1]), float(size[2])
-    kind = "fig phone" if width <= 72 * PHONE else "fig"
+    ((width, height),) = re.findall(r'<svg[^>]*viewBox="0 0 ([\d.]+) ([\d.]+)"', body)
+    kind = "fig phone" if float(width) <= 72 * PHONE else "fig"
+    shown = f'width="{float(width) * 1.4:.0f}" height="{float(height) * 1.4:.0f}"'
     opening = (
-        f'<svg class="{kind}" role="img" aria-label="{label}" viewBox="0 0 {size[1]} {size[2]}" '
-        f'width="{width * 1.4:.0f}" height="{height * 1.4:.0f}" stroke-linejoin="round" stroke-linecap="butt" '
+        f'<svg class="{kind}" role="img" aria-label="{label}" viewBox="0 0 {width} {height}" '
+        f'{shown} stroke-linejoin="round" stroke-linecap="butt" '
         'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">'
     )
     return re.sub(r"\n\s*", "\n", opening + body[body.index(">") + 1 :].strip())

@@ -134,10 +134,8 @@ def _check(
             revisions.setdefault((one["model"], one["benchmark"]), set()).add(one["revision"])
     for (model, benchmark), found in sorted(revisions.items()):
         if len(found) > 1:
-            raise ConfigError(
-                f"{model} on {benchmark} was run in {len(found)} revisions: {', '.join(sorted(found))}. Expected one: "
-                "what two audits say together is of one and the same model."
-            )
+            said = ", ".join(sorted(found))
+            raise ConfigError(f"{model} on {benchmark} was run in {len(found)} revisions: {said}. Expected one.")
 
 
 Said = tuple[str, str, Mapping[str, Any]]  # model, benchmark, finding

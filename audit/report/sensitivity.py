@@ -28,14 +28,11 @@ _TEXT_PRIOR = TauPrior(0.1, "a tenth of the spread between texts: assumed, as in
 _FLIP = 0.2
 
 
-def load_sensitivity(run_dir: Path | None = None) -> dict[str, Any] | None:
+def load_sensitivity(run_dir: Path) -> dict[str, Any]:
     """The measurement that lies in a run's directory, else the one that ships. DataError for a file that is none of
     `audit.plant`."""
-    own = None if run_dir is None else run_dir / FILE
-    shipped = files("audit") / "data" / FILE
-    path = own if own is not None and own.is_file() else shipped
-    if not path.is_file():
-        return None
+    own = run_dir / FILE
+    path = own if own.is_file() else files("audit") / "data" / FILE
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -46,7 +43,7 @@ def load_sensitivity(run_dir: Path | None = None) -> dict[str, Any] | None:
 
 
 def quote(
-    found: Mapping[str, Any] | None,
+    found: Mapping[str, Any],
     audit: str,
     model: str,
     benchmark: str,
@@ -57,8 +54,8 @@ def quote(
     indicators that this run could judge; None: all."""
     if judged is not None and not judged:
         return "Sensitivity: none, as no indicator of this audit could be judged here."
-    doses = {} if found is None else chances(found, audit, field, judged)
-    if found is None or not doses:
+    doses = chances(found, audit, field, judged)
+    if not doses:
         return "Sensitivity not measured: no planted memory was tried on this audit (docs/sensitivity.md)."
     said = "; ".join(
         f"{_TAUGHT.get(form, form)} {', '.join(f'{n.estimate:.2f}' for n in tried.values())} "
@@ -100,20 +97,21 @@ def chances(
 def chance_of(found: Mapping[str, Any], plant: Mapping[str, Any], indicator: str, field: Field) -> Limits | None:
     """The chance of one indicator, where LEARNT of the items were learnt; None where the file does not tell what an
     item contributes."""
-    effect, prior, tests = _effect(found, plant, indicator)
-    if effect is None:
+    measured = _effect(found, plant, indicator)
+    if measured is None:
         return None
+    effect, prior, tests = measured
     of_all = replace(effect, value=LEARNT * effect.value, se=LEARNT * effect.se)
     return chance_to_find(of_all, field, prior, found["alpha"] / tests)
 
 
-def _effect(found: Mapping[str, Any], plant: Mapping[str, Any], indicator: str) -> tuple[Effect | None, TauPrior, int]:
+def _effect(found: Mapping[str, Any], plant: Mapping[str, Any], indicator: str) -> tuple[Effect, TauPrior, int] | None:
     """(effect, prior of how models differ in it, tests that share alpha)."""
     sizes = (found["learnt_items"], found["other_items"])
     row = _row(plant, indicator)
     base = next((one for one in found["plants"] if not one["passes"]), None)
     if row is None or base is None:
-        return None, _TEXT_PRIOR, 1
+        return None
     beyond = row["learnt"] - row["others"]
     if indicator == "gap":
         effect = Effect(beyond, 0.0, _of_shares(plant["accuracy"]), _of_shares(base["accuracy"]))
@@ -129,7 +127,7 @@ def _effect(found: Mapping[str, Any], plant: Mapping[str, Any], indicator: str) 
         sd = row.get("sd") or _FLIP**0.5
         error = (2 / sizes[0]) ** 0.5 * sd  # two models were measured, in a run it is one
         return Effect(row["learnt"] - clean["learnt"], error, (sd,)), PRIORS["rewording"], 1
-    return None, _TEXT_PRIOR, 1
+    return None
 
 
 def _row(plant: Mapping[str, Any], indicator: str) -> Mapping[str, Any] | None:

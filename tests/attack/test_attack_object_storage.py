@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from commands_here import gate
+from governed import Capsys
 from s3_server import CREDENTIALS, S3Server, s3_server
 from test_attack_runs import EDITS, JUDGED
 
@@ -27,7 +28,7 @@ def s3() -> Iterator[S3Server]:
 
 @pytest.mark.parametrize("name", TRIED)
 def test_an_edited_run_on_object_storage_does_not_pass(
-    name: str, s3: S3Server, run_dir: Path, keys: Path, capsys: pytest.CaptureFixture[str]
+    name: str, s3: S3Server, run_dir: Path, keys: Path, capsys: Capsys
 ) -> None:
     EDITS[name](run_dir)
     run = f"bucket/{list(EDITS).index(name)}"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from commands_here import evidence
-from governed import decided
+from governed import Capsys, Patch, decided
 
 from audit.commands.again import suite_section
 from audit.errors import SignatureError
@@ -171,7 +171,7 @@ def signed_again(files: Files, keys: Path, before: Files) -> None:
 
 @pytest.mark.parametrize("name", SIGNED_AGAIN)
 def test_a_pack_holds_together_beyond_its_signature(
-    name: str, packs: tuple[Files, Files], keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, packs: tuple[Files, Files], keys: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(verify, "_recompute", lambda *given: None)  # found without it, before anything is computed
     files = dict(packs[0])
@@ -234,9 +234,7 @@ def test_no_other_zip_of_the_same_files_verifies(
     refused(path, keys)
 
 
-def test_a_pack_says_of_what_it_is(
-    packs: tuple[Files, Files], keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pack_says_of_what_it_is(packs: tuple[Files, Files], keys: Path, tmp_path: Path, capsys: Capsys) -> None:
     """Another run's pack is sound, and refused by who says what is expected. That this one verifies as it is shows that
     none of the above is found for the way in which it was packed."""
     words = ["verify", str(written(packs[0], tmp_path)), "--keys", str(keys / "trusted")]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from commands_here import gate
-from governed import build_without_figures, flip, make_run, rewrite, shard_of
+from governed import Capsys, build_without_figures, flip, make_run, rewrite, shard_of
 
 from audit.shards.files import file_sha256
 
@@ -131,15 +131,16 @@ BELIEVED = JUDGED | {
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_an_edited_run_does_not_pass(name: str, run_dir: Path, keys: Path) -> None:
+def test_an_edited_run_does_not_pass(name: str, run_dir: Path, keys: Path, capsys: Capsys) -> None:
     EDITS[name](run_dir)
     asked = [str(run_dir), "--keys", str(keys / "trusted")]
     assert gate(asked) == (4 if name in JUDGED else 1)
+    assert "All is well." not in capsys.readouterr().out
     assert (gate([*asked, "--trust-report"]) != 1) == (name in BELIEVED)
 
 
 @pytest.mark.parametrize("form", ["text", "json", "junit", "github", "markdown"])
-def test_a_pass_by_thresholds_of_its_own_says_so(form: str, run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pass_by_thresholds_of_its_own_says_so(form: str, run_dir: Path, capsys: Capsys) -> None:
     """A smallest effect that matters of 99 points lets anything pass."""
     gate([str(run_dir), "--trust-report", "--format", form])
     assert "effect_of_interest" not in capsys.readouterr().out

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from governed import Patch
 
 from audit.scoring.sandbox import Outcome, run_tests
 
@@ -146,7 +147,7 @@ FORBIDDEN = {
 
 
 @pytest.mark.parametrize("name", FORBIDDEN)
-def test_what_code_reaches_for_is_not_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_code_reaches_for_is_not_there(name: str, monkeypatch: Patch) -> None:
     """The attempt comes first and stops the code where it succeeds; code that fails at it is right as it would be."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with socket.socket() as port, socket.socket(socket.AF_UNIX) as abstract:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from governed import TOKEN, reviewing
+from governed import TOKEN, Patch, reviewing
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
@@ -112,7 +112,7 @@ def test_a_request_gets_nothing(
     assert not (built / "decisions").exists()
 
 
-def test_connections_that_ask_nothing_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_that_ask_nothing_are_closed(monkeypatch: Patch) -> None:
     monkeypatch.setattr(serve, "PATIENCE_S", 0.2)
     server = create_server(Starlette())
     with socket.create_server(("127.0.0.1", 0), backlog=400) as listening:

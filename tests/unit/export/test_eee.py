@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from commands_here import export, import_logs
+from governed import Capsys
 from registered_runs import make_run
 
 from audit.errors import AuditError
@@ -60,7 +61,7 @@ def pairs(out: Path) -> tuple[list[Path], list[Path]]:
     return sorted(set(out.rglob("*.json"))), samples
 
 
-def test_the_round_trip(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_round_trip(run: Path, tmp_path: Path, capsys: Capsys) -> None:
     assert export(["eee", str(run), "--out", str(tmp_path), "--organization", "Us"]) == 0
     said = capsys.readouterr().out
     assert "exam: 2 of 8" in said  # a: one unparsed, one failed

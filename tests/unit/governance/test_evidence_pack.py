@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from commands_here import evidence as main
-from governed import Capsys, flip, shard_of
+from governed import Capsys, Patch, flip, shard_of
 
 from audit.commands.again import suite_section
 from audit.errors import ConfigError, ShardError, SignatureError
@@ -159,7 +159,7 @@ def test_verify_loads_neither_ray_nor_arrow_nor_numpy(packed: Path, keys: Path) 
 
 
 def test_a_missing_key_is_an_error_and_not_an_unsigned_pack(
-    built: Path, tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
+    built: Path, tmp_path: Path, capsys: Capsys, monkeypatch: Patch
 ) -> None:
     monkeypatch.delenv("AUDIT_SIGNING_KEY", raising=False)
     assert main([str(built), "-o", str(tmp_path / "p.zip")]) == 1

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from commands_here import evidence, gate, registry, review, suite
 from governed import Capsys, Patch
-from outcome_tables import outcomes_to_table, settings_of
+from outcome_tables import finished_run
 from servers_here import mail_here
 from synthetic import synthetic_outcomes
 
@@ -26,10 +26,8 @@ from audit.engines.weights import resolve_weights
 from audit.errors import EngineError
 from audit.json_types import plain
 from audit.registry.entry import key_of
-from audit.shards.manifest import now, open_run_dir
-from audit.shards.write import write_shard
+from audit.shards.manifest import now
 from audit.sweep import __main__ as sweep_command
-from audit.sweep.audit import SCHEMA
 from audit.sweep.config import hint_references
 from audit.sweep.design import Arm
 
@@ -92,17 +90,11 @@ def finished(
             if row.arm == Arm.NOISY_REWRITE else row
             for row in rows
         ]  # fmt: skip
-    facts = {name: {"revision": revision, "reading": "letter", "worker": name}}
-    with open_run_dir(run_dir, SCHEMA, "f" * 64, config, facts, analysis) as run:
-        info = write_shard(run.path, outcomes_to_table(rows), SCHEMA, attempt=run.attempt)
-        run.update(
-            settings=settings_of(rows),
-            benchmark={"elementary": {"n": 120, "revision": "sha256:b", "ids_sha256": "1" * 64}},
-            prompt_hashes={name: "0" * 64},
-            shards=[info.record()],
-            status="finished",
-            ended=now(),
-        )
+    finished_run(
+        run_dir, rows, config=config, analysis=analysis, started=now(), ended=now(), prompt_hashes={name: "0" * 64},
+        models={name: {"revision": revision, "reading": "letter", "worker": name}},
+        benchmark={"elementary": {"n": 120, "revision": "sha256:b", "ids_sha256": "1" * 64}},
+    )  # fmt: skip
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -112,7 +104,6 @@ def test_the_whole_life(
 ) -> None:  # fmt: skip
     readers = tmp_path_factory.mktemp("readers")
     place, trusted = ["--registry", str(tmp_path / "registry.db")], ["--keys", str(keys / "trusted")]
-    monkeypatch.setenv("AUDIT_RUN_BY", "carol")
     start = datetime.now(UTC)
 
     def audited(version: str, gain: float) -> tuple[Path, int]:

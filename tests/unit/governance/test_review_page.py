@@ -1,6 +1,5 @@
 """The reviewers' page under hostile requests: who is let in, what is decided, and what a text on it can do."""
 
-import json
 import re
 import shutil
 import socket
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from commands_here import gate, review
-from governed import NOW, TOKEN, Capsys, reviewing
+from governed import NOW, TOKEN, Capsys, Patch, reviewing, rewrite
 from starlette.testclient import TestClient
 
 from audit.errors import ConfigError
@@ -98,10 +97,8 @@ def test_reports_are_by_number_and_none_is_elsewhere(
 
 
 def test_texts_are_escaped_and_reports_have_no_origin(run_dir: Path, page: TestClient, address: str) -> None:
-    path = run_dir / "report" / "verdict.json"
-    verdict = json.loads(path.read_text())
-    verdict["cells"][0] |= {"headline": HOSTILE, "reasons": [HOSTILE]}
-    path.write_text(json.dumps(verdict))
+    told = {"headline": HOSTILE, "reasons": [HOSTILE]}
+    rewrite(run_dir / "report" / "verdict.json", lambda plain: plain["cells"][0].update(told))
     assert post(page, address, form(page, address, reason=HOSTILE)) == 303
     for at in ("/home/", address):
         answer = page.get(at)
@@ -127,7 +124,7 @@ def test_a_suite_shows_the_page_of_each_run(run_dir: Path, keys: Path, tmp_path:
 
 
 def test_who_cannot_decide_starts_no_page(
-    run_dir: Path, keys: Path, tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
+    run_dir: Path, keys: Path, tmp_path: Path, capsys: Capsys, monkeypatch: Patch
 ) -> None:
     with pytest.raises(ConfigError, match="no public key among the trusted"):
         create_app(reviewing(run_dir.parent, keys, AT, "mallory"))

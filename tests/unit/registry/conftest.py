@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from governed import keys
+from governed import keys, rewrite
 from servers_here import free_port
 
 from audit.registry.database import Registry, open_registry
@@ -42,12 +42,9 @@ def told(built_run: Path, tmp_path: Path) -> Callable[..., Path]:
         suite: dict[str, Any] | None = None,
     ) -> Path:
         folder = Path(shutil.copytree(built_run, tmp_path / name))
-        path = folder / "manifest.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | (manifest or {})))
-        path = folder / "report" / "verdict.json"
-        told = json.loads(path.read_text()) | (verdict or {})
-        told["cells"][0] |= cell or {}
-        path.write_text(json.dumps(told))
+        rewrite(folder / "manifest.json", lambda plain: plain.update(manifest or {}))
+        rewrite(folder / "report" / "verdict.json", lambda plain: plain.update(verdict or {}))
+        rewrite(folder / "report" / "verdict.json", lambda plain: plain["cells"][0].update(cell or {}))
         if suite is not None:
             (folder / "suite.json").write_text(json.dumps(suite))
         return folder

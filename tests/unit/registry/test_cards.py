@@ -19,9 +19,8 @@ from commands_here import registry as main
 from governed import Capsys, Patch
 from huggingface_hub import HfApi, ModelCard, parse_eval_result_entries
 from registered_runs import Told
-from servers_here import free_port
+from servers_here import Quiet, free_port, http_here
 
-from audit.registry import cards
 from audit.registry.entry import read_entry
 
 
@@ -106,36 +105,30 @@ def test_a_card_is_pushed_only_when_asked_and_nothing_else_with_it(
     assert "me/model" in said and "hf_secret" not in said
 
 
-class Answer:
-    def __init__(self, code: int, content: Any = None) -> None:
-        self.status_code, self._content, self.text = code, content, "no"
+class Mlflow(Quiet):
+    """MLflow's answers, as its documentation has them; 503 the first time of everything. It keeps what it is sent."""
 
-    def json(self) -> Any:
-        return self._content
+    version: dict[str, Any]
+    files: dict[str, bytes]
+    seen: set[str]
 
+    def answer(self) -> None:
+        body = self.asked() if self.command != "GET" else b""
+        if self.path not in self.seen or self.headers["Authorization"] != "Bearer tok":
+            self.seen.add(self.path)
+            self.reply(503)
+        elif "/runs/get" in self.path:
+            self.told({"run": {"info": {"artifact_uri": "mlflow-artifacts:/0/r1/artifacts"}}})
+        elif "/model-versions/get" in self.path:
+            self.told({"model_version": self.version}, 200 if self.path.endswith("version=1") else 404)
+        elif self.path.endswith("/set-tag"):
+            self.version["tags"].append(json.loads(body))
+            self.told({})
+        else:
+            self.files[self.path.split("/artifacts/", 1)[1]] = body
+            self.told({})
 
-class Fake:
-    """MLflow's answers, as its documentation has them; 503 the first time of everything."""
-
-    def __init__(self, **changes: Any) -> None:
-        self.version = {"name": "m", "version": "1", "run_id": "r1", "tags": []} | changes
-        self.files: dict[str, bytes] = {}
-        self.seen: set[str] = set()
-
-    def request(self, method: str, url: str, **asked: Any) -> Answer:
-        assert asked["timeout"] and asked["headers"] == {"Authorization": "Bearer tok"}
-        if url not in self.seen:
-            self.seen.add(url)
-            return Answer(503)
-        if url.endswith("model-versions/get"):
-            return Answer(200, {"model_version": self.version}) if asked["params"]["version"] == "1" else Answer(404)
-        if url.endswith("set-tag"):
-            self.version["tags"].append({"key": asked["json"]["key"], "value": asked["json"]["value"]})
-            return Answer(200, {})
-        if url.endswith("runs/get"):
-            return Answer(200, {"run": {"info": {"artifact_uri": "mlflow-artifacts:/0/r1/artifacts"}}})
-        self.files[url.split("/artifacts/", 1)[1]] = asked["data"]
-        return Answer(200, {})
+    do_GET = do_POST = do_PUT = answer
 
 
 def tagged_once(folder: Path, name: str, version: Callable[[], dict[str, Any]], set_tag: Callable[[str], None]) -> None:
@@ -152,19 +145,18 @@ def tagged_once(folder: Path, name: str, version: Callable[[], dict[str, Any]], 
 
 
 def test_mlflow_is_tagged_once_and_never_otherwise(told: Told, monkeypatch: Patch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "tok")
-    monkeypatch.setattr(cards, "_WAITS_S", (0,))
-    fake = Fake()
-    monkeypatch.setattr(requests, "request", fake.request)
+    Mlflow.version, Mlflow.files, Mlflow.seen = {"name": "m", "version": "1", "run_id": "r1", "tags": []}, {}, set()
 
     def set_tag(key: str) -> None:
-        next(tag for tag in fake.version["tags"] if tag["key"] == key)["value"] = "pass"
+        next(tag for tag in Mlflow.version["tags"] if tag["key"] == key)["value"] = "pass"
 
     folder = told()
-    tagged_once(folder, "m", lambda: fake.version, set_tag)
+    with http_here(Mlflow) as address:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+        tagged_once(folder, "m", lambda: Mlflow.version, set_tag)
     place = f"0/r1/artifacts/audit/{read_entry(folder).key[:12]}/verdict.json"
-    assert fake.files == {place: (folder / "report" / "verdict.json").read_bytes()}
+    assert Mlflow.files == {place: (folder / "report" / "verdict.json").read_bytes()}
 
 
 @pytest.fixture(scope="module")

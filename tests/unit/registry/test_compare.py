@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,18 @@ import audit
 from audit.commands.demo import shipped
 from audit.errors import DataError
 from audit.panel import write_panel
-from audit.registry.comparison import compare_runs
+from audit.registry.comparison import compare_runs, page
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.versions import paired_difference, tango_interval
 from audit.verdict.result import percent
+
+
+def changes(capsys: Capsys, before: Path, after: Path) -> list[dict[str, Any]]:
+    """What `audit compare` says of two runs as JSON."""
+    capsys.readouterr()
+    assert main([str(before), str(after), "--json"]) == 0
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -69,38 +78,33 @@ def test_what_changed_is_said_and_every_question_listed(two: tuple[Path, Path], 
     assert main([str(two[0]), str(two[1]), "--out", str(out)]) == 0
     said = capsys.readouterr().out
     assert "m (rev1) -> m (rev2) on synthetic" in said and "Holm" in said
-    assert main([str(two[0]), str(two[1]), "--json"]) == 0
-    (cell,) = json.loads(capsys.readouterr().out)
+    (cell,) = changes(capsys, *two)
     row = next(s for s in cell["settings"] if s["setting"]["arm"] == "noisy_rewrite")["found"]
     assert row["improve"] - row["degrade"] == round(row["difference"] * 40) > 8
     assert row["pvalue"] == pytest.approx(mcnemar_exact(row["improve"], row["degrade"], two_sided=True), rel=1e-5)
     assert cell["changed"] == len(cell["questions"])
-    page = out.read_text()
-    lead = page[page.index('class="head"') : page.index("<table>")]  # what changed stands before any table
+    shown = out.read_text()
+    lead = shown[shown.index('class="head"') : shown.index("<table>")]  # what changed stands before any table
     sure = sum(one["adjusted"] <= 0.05 for one in cell["settings"])
     assert 0 < sure < len(cell["settings"]) and f">{sure} of {len(cell['settings'])} scores" in lead
-    assert f"{cell['changed']} questions" in lead and "noisy 1" in page
-    assert page.count("<details>") == cell["changed"] + 1 and "script-src" in page and page.count("<script") == 1
+    assert f"{cell['changed']} questions" in lead and "noisy 1" in shown
+    assert shown.count("<details>") == cell["changed"] + 1 and "script-src" in shown and shown.count("<script") == 1
 
 
 def test_what_lasts_of_a_change_under_damage(two: tuple[Path, Path], tmp_path: Path, capsys: Capsys) -> None:
-    worse_under_damage = make_run(tmp_path / "v3", n=40, clean_accuracy=0.85, gain=-0.4, seed=4, revision="rev3")
-    for new, least, most in ((two[1], -0.2, 0.2), (worse_under_damage, 0.2, 0.8)):
-        assert main([str(two[0]), str(new), "--json"]) == 0
-        (cell,) = json.loads(capsys.readouterr().out)
+    worse, torn = (
+        make_run(tmp_path / str(gain), n=40, clean_accuracy=0.85, gain=gain, seed=4, revision=str(gain))
+        for gain in (-0.4, -0.7)
+    )
+    for new, least, most in ((two[1], -0.2, 0.2), (worse, 0.2, 0.8)):
+        (cell,) = changes(capsys, two[0], new)
         (kept,) = cell["lasting"]
         found = kept["found"]
         assert kept["condition"] == "noisy_rewrite" and found["n"] == 40 and least < found["lost"] < most
         assert found["lead"] == pytest.approx(kept["after"][0] - kept["before"][0])
         assert found["there"] == pytest.approx(kept["after"][1] - kept["before"][1])
         assert kept["adjusted"] == found["pvalue"]  # one condition
-
-
-def test_no_share_lasts_of_a_change_that_goes_the_other_way(
-    two: tuple[Path, Path], tmp_path: Path, capsys: Capsys
-) -> None:
-    """Up by 45 points as published, down under noise: "-30 % lasts" says nothing."""
-    torn = make_run(tmp_path / "v4", n=40, clean_accuracy=0.85, gain=-0.7, seed=4, revision="rev4")
+    # Up by 45 points as published, down under noise: "-30 % lasts" says nothing.
     out = tmp_path / "page.html"
     assert main([str(two[0]), str(torn), "--out", str(out)]) == 0
     said = capsys.readouterr().out
@@ -124,8 +128,7 @@ def test_what_lasts_of_imported_answers_is_held_against_held_out_items(tmp_path:
     capsys.readouterr()
     assert main(runs) == 0
     assert "()" not in capsys.readouterr().out  # logs tell no revision
-    assert main([*runs, "--json"]) == 0
-    (cell,) = json.loads(capsys.readouterr().out)
+    (cell,) = changes(capsys, *map(Path, runs))
     (kept,) = cell["lasting"]
     assert kept["found"]["n"] == 60 + 60 and kept["after"][0] == 1
     assert kept["found"]["lead"] > 0.5 and kept["found"]["pvalue"] < 1e-6 and abs(kept["found"]["there"]) < 0.2
@@ -151,10 +154,8 @@ def test_two_suites_are_compared_audit_by_audit(two: tuple[Path, Path], tmp_path
         folder = tmp_path / name
         runs = [Path(shutil.copytree(run, folder / audit)) for audit in ("sweep", "again")]
         write_panel(folder, runs)
-    assert main([str(tmp_path / "a"), str(tmp_path / "b"), "--json"]) == 0
-    both = json.loads(capsys.readouterr().out)
-    assert main([str(two[0]), str(two[1]), "--json"]) == 0
-    (one,) = json.loads(capsys.readouterr().out)
+    both = changes(capsys, tmp_path / "a", tmp_path / "b")
+    (one,) = changes(capsys, *two)
     smallest = [min(s["adjusted"] for s in cell["settings"]) for cell in (*both, one)]
     assert smallest[0] == smallest[1] == pytest.approx(2 * smallest[2])  # Holm is over twice as many
     assert main([str(tmp_path / "a"), str(two[1])]) == 1
@@ -227,10 +228,6 @@ def test_what_one_run_lost_is_not_left_out_in_silence(
 
 
 def test_hostile_names_and_texts_are_escaped(two: tuple[Path, Path], tmp_path: Path) -> None:
-    from dataclasses import replace
-
-    from audit.registry.comparison import compare_runs, page
-
     (change,) = compare_runs(*two)
     bad = "<script>alert(1)</script>"
     question = replace(change.questions[0], text=bad, question_id=bad, gold=bad)
@@ -246,9 +243,7 @@ def test_imported_logs_are_compared_item_by_item(tmp_path: Path, capsys: Capsys)
         (tmp_path / f"{name}.csv").write_text("model,item,correct\n" + rows)
         words = [str(tmp_path / f"{name}.csv"), "--benchmark", "exam", "-o", str(tmp_path / name)]
         assert import_logs(words) == 0
-    capsys.readouterr()
-    assert main([str(tmp_path / "old"), str(tmp_path / "new"), "--json"]) == 0
-    (cell,) = json.loads(capsys.readouterr().out)
+    (cell,) = changes(capsys, tmp_path / "old", tmp_path / "new")
     (one,) = cell["settings"]
     found = one["found"]
     assert (found["n"], found["units"], found["improve"]) == (30, 30, 30) and found["midp"] is None

@@ -14,7 +14,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from commands_here import registry as main
-from governed import Patch
+from governed import Capsys, Patch
 from registered_runs import NOW, Told
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import OperationalError
@@ -26,6 +26,8 @@ from audit.registry.entry import Entry, content_key, key_of, read_entry
 from audit.registry.schema import cells, indicators, metadata, notices, runs
 from audit.registry.store import Notice, add, find, kept, write_notice
 from audit.shards.manifest import Manifest
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "registry"
 
 
 def test_a_run_is_registered_once_with_all_of_it(registry: Registry, told: Told) -> None:
@@ -76,14 +78,17 @@ def test_what_is_not_finished_or_unsound_is_refused(told: Told, changes: dict, s
         read_entry(told(**changes))
 
 
-def test_the_migrations_make_the_tables_of_the_schema(registry: Registry) -> None:
-    assert registry.read(lambda c: compare_metadata(MigrationContext.configure(c), metadata)) == []
+def test_a_registry_of_an_earlier_version_gets_the_tables_of_the_schema(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "registry.db") as earlier:
+        earlier.executescript((GOLDEN / "version_0001.sql").read_text())
+    opened = open_registry(str(tmp_path / "registry.db"))
+    assert opened.read(lambda c: compare_metadata(MigrationContext.configure(c), metadata)) == []
 
 
 def test_a_registry_of_a_newer_program_is_refused_unchanged(registry: Registry, tmp_path: Path) -> None:
     registry.write(lambda c: c.execute(text("UPDATE alembic_version SET version_num = '9999'")))
     before = registry.read(lambda c: c.execute(text("SELECT name, sql FROM sqlite_master ORDER BY name")).all())
-    with pytest.raises(ConfigError, match=r"version 9999.*newer program"):
+    with pytest.raises(ConfigError, match=r"9999.*newer program"):
         open_registry(str(tmp_path / "registry.db"))
     assert before == registry.read(lambda c: c.execute(text("SELECT name, sql FROM sqlite_master ORDER BY name")).all())
 
@@ -211,7 +216,7 @@ def test_without_a_registry_a_run_touches_nothing(told: Told, monkeypatch: Patch
     assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
 
-def test_list_and_show(told: Told, place: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_and_show(told: Told, place: list[str], tmp_path: Path, capsys: Capsys) -> None:
     folder = told("a\x1b[2Jb")
     assert main(["add", str(folder / "nowhere"), *place]) == 1
     assert not Path(place[1]).exists()  # a misspelt name leaves no empty database behind

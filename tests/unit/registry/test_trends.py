@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 from commands_here import registry as main
+from governed import Capsys
 from registered_runs import NOW, Told
 
 from audit.errors import ConfigError
 from audit.registry.database import Registry
 from audit.registry.entry import Entry, read_entry
 from audit.registry.store import add, kept
-from audit.registry.trends import floors_of, series_of
+from audit.registry.trends import Series, floors_of, series_of
 from audit.statistics.versions import change_tests
 from audit.verdict.instrument import Indicator
 
 STARTS = [True] + [False] * 29
+Versions = Callable[..., list[Entry]]
 
 
 def test_a_version_of_unknown_error_is_not_tested() -> None:
@@ -55,7 +57,7 @@ def test_power_at_the_tenth_version() -> None:
 
 
 @pytest.fixture
-def versions(told: Told) -> Callable[..., list[Entry]]:
+def versions(told: Told) -> Versions:
     """Entries of successive versions: versions(estimates, comparable={2: {...}}, ...)."""
     base = read_entry(told())
 
@@ -79,14 +81,15 @@ def versions(told: Told) -> Callable[..., list[Entry]]:
     return make
 
 
-def registered(registry: Registry, entries: list[Entry]) -> None:
+def registered(registry: Registry, entries: list[Entry]) -> list[Series]:
+    """Every series of the contamination score over these entries."""
     for entry in entries:
         add(registry, entry, NOW)
+    return series_of(kept(registry), ["cs"])
 
 
-def test_a_worse_version_is_flagged(registry: Registry, versions: Callable[..., list[Entry]]) -> None:
-    registered(registry, versions([0.05, 0.06, 0.04, 0.25]))
-    (series,) = series_of(kept(registry), ["cs"])
+def test_a_worse_version_is_flagged(registry: Registry, versions: Versions) -> None:
+    (series,) = registered(registry, versions([0.05, 0.06, 0.04, 0.25]))
     assert [p.revision for p in series.points] == ["v0", "v1", "v2", "v3"]
     assert [bool(p.look and p.look.changed) for p in series.points] == [False, False, False, True]
     assert series_of(kept(registry), ["excess"]) == []
@@ -103,36 +106,30 @@ def test_a_worse_version_is_flagged(registry: Registry, versions: Callable[..., 
     ],
 )
 def test_what_is_not_comparable_is_not_joined_and_not_tested(
-    registry: Registry, versions: Callable[..., list[Entry]], changed: dict, why: str
+    registry: Registry, versions: Versions, changed: dict, why: str
 ) -> None:
-    registered(registry, versions([0.05, 0.06, 0.5, 0.51], changes={2: changed, 3: changed}))
-    (series,) = series_of(kept(registry), ["cs"])
+    (series,) = registered(registry, versions([0.05, 0.06, 0.5, 0.51], changes={2: changed, 3: changed}))
     assert [p.differs for p in series.points] == [(), (), (why,), ()]
     assert series.points[2].look is None
     assert series.points[3].look is not None and series.points[3].look.look == 2  # the looks are counted through
 
 
 def test_a_repeated_run_replaces_no_figure_and_a_failed_check_is_not_tested(
-    registry: Registry, versions: Callable[..., list[Entry]]
+    registry: Registry, versions: Versions
 ) -> None:
-    registered(registry, versions([0.3, 0.0, 0.31, 0.9], changes={1: {"revision": "v0"}, 3: {"sound": False}}))
-    (series,) = series_of(kept(registry), ["cs"])
+    changes = {1: {"revision": "v0"}, 3: {"sound": False}}
+    (series,) = registered(registry, versions([0.3, 0.0, 0.31, 0.9], changes=changes))
     assert [(p.revision, p.estimate) for p in series.points] == [("v0", 0.3), ("v2", 0.31), ("v3", 0.9)]
     assert series.points[2].look is None
 
 
-def test_of_two_judgements_of_the_same_answers_the_last_counts(
-    registry: Registry, versions: Callable[..., list[Entry]]
-) -> None:
+def test_of_two_judgements_of_the_same_answers_the_last_counts(registry: Registry, versions: Versions) -> None:
     entries = versions([0.3, 0.4], changes={0: {"answers_sha256": "a"}, 1: {"answers_sha256": "a", "revision": "v0"}})
-    registered(registry, entries)
-    (series,) = series_of(kept(registry), ["cs"])
+    (series,) = registered(registry, entries)
     assert [p.estimate for p in series.points] == [0.4]
 
 
-def test_the_floor_is_of_the_current_version_of_every_model(
-    registry: Registry, versions: Callable[..., list[Entry]]
-) -> None:
+def test_the_floor_is_of_the_current_version_of_every_model(registry: Registry, versions: Versions) -> None:
     names = {0: {"model": "a"}, 1: {"model": "a"}, 2: {"model": "b"}, 3: {"model": "c"},
              4: {"model": "d", "comparable": {"library": "other"}}, 5: {"model": "e", "sound": False}}  # fmt: skip
     registered(registry, versions([0.5, 0.02, 0.06, 0.04, 0.9, 0.9], changes=names))
@@ -142,7 +139,7 @@ def test_the_floor_is_of_the_current_version_of_every_model(
 
 
 def test_a_score_is_printed_as_a_share(
-    registry: Registry, versions: Callable[..., list[Entry]], place: list[str], capsys: pytest.CaptureFixture[str]
+    registry: Registry, versions: Versions, place: list[str], capsys: Capsys
 ) -> None:
     (one,) = versions([0.75])
     cell = replace(one.cells[0], indicators=(Indicator("score", 0.75, 0.7, 0.8),))
@@ -154,8 +151,7 @@ def test_a_score_is_printed_as_a_share(
 
 
 def test_the_command_prints_and_draws(
-    registry: Registry, versions: Callable[..., list[Entry]], place: list[str], tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    registry: Registry, versions: Versions, place: list[str], tmp_path: Path, capsys: Capsys,
 ) -> None:  # fmt: skip
     registered(
         registry,

@@ -66,12 +66,15 @@ def packed(outcomes: Sequence[Outcome], **options: Any) -> DrillDown:
     return pack(rows, **options)
 
 
-def run_of(folder: Path, outcomes: Sequence[Outcome]) -> Path:
-    """A run directory whose shards hold these outcomes; no manifest, as after a rebuild from shards alone."""
+def run_of(folder: Path, outcomes: Sequence[Outcome], asked: Sequence[Outcome] = (), **also: Any) -> Path:
+    """A run directory whose shards hold these outcomes. asked: as of `manifest_of`; none where nothing is, as after a
+    rebuild from shards alone."""
     (folder / "shards").mkdir(parents=True, exist_ok=True)
     attempt = start_attempt(folder)
     for model in sorted({o.model for o in outcomes}):
         write_shard(folder, table_of([o for o in outcomes if o.model == model]), SCHEMA, attempt=attempt)
+    if asked:
+        manifest_of(folder, asked, **also)
     return folder
 
 

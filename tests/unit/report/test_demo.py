@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 from commands_here import demo as demo_command
+from governed import Capsys, Patch
 from notebook_cells import NOTEBOOKS, run_cells
 
 from audit.commands import demo
@@ -53,8 +54,7 @@ def test_what_is_shipped_is_small_and_is_what_was_asked() -> None:
 
 @pytest.mark.usefixtures("no_figures")
 def test_the_numbers_are_those_of_the_answers(
-    answers: dict[tuple[str, str], list[bool | None]], judged: tuple[RunVerdict, Path], tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    answers: dict[tuple[str, str], list[bool | None]], judged: tuple[RunVerdict, Path], tmp_path: Path, capsys: Capsys,
 ) -> None:  # fmt: skip
     assert demo_command(["--out", str(tmp_path)]) == 0
     verdict, run_dir = judged
@@ -96,7 +96,7 @@ def test_other_answers_give_another_verdict(judged: tuple[RunVerdict, Path], tmp
     assert [cell.model for cell in ruling.cells] == [demo.BEFORE] and ruling.exit_code != FOUND
 
 
-def test_a_notebook_reads_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_figures: None) -> None:
+def test_a_notebook_reads_the_run(tmp_path: Path, monkeypatch: Patch, no_figures: None) -> None:
     monkeypatch.chdir(tmp_path)
     values = run_cells(NOTEBOOKS / "read_a_run.ipynb")
     gained, exam = values[-2]

@@ -10,6 +10,7 @@ import panels
 import pyarrow as pa
 import pytest
 from commands_here import runs as main
+from governed import Capsys, Patch, rewrite
 
 import audit
 from audit.errors import ConfigError, DataError
@@ -23,8 +24,7 @@ QUESTIONS = 8
 def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("outputs") / "run"
     asked = panels.hostile(panels.outcomes_of(1, QUESTIONS))
-    panels.run_of(folder, asked)
-    panels.manifest_of(folder, asked, status="finished", started="2026-01-02T03:04:05+00:00")
+    panels.run_of(folder, asked, asked, status="finished", started="2026-01-02T03:04:05+00:00")
     build_report([folder], folder / "report", n_resamples=200)
     return folder
 
@@ -50,10 +50,8 @@ def test_verdict_settings_and_answers_are_tables(run_dir: Path) -> None:
 def test_an_edited_verdict_is_not_believed(run_dir: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(run_dir, folder)
-    path = folder / "report" / "verdict.json"
-    told = json.loads(path.read_text())
-    told["cells"][0]["verdict"] = "no_excess_detected"
-    path.write_text(json.dumps(told))
+    changed = {"verdict": "no_excess_detected"}
+    rewrite(folder / "report" / "verdict.json", lambda plain: plain["cells"][0].update(changed))
     with pytest.raises(ConfigError, match=f"audit report {folder}"):
         audit.load(folder).verdict()
     believed = audit.load(folder).verdict(trust_report=True)
@@ -82,7 +80,7 @@ def test_figures_and_the_notebooks_view(run_dir: Path) -> None:
     assert repr(run).startswith("Run(2026-01-02T03:04") and len(repr(run)) < 1000
 
 
-def test_what_cannot_be_had_is_named(run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_had_is_named(run_dir: Path, tmp_path: Path, monkeypatch: Patch) -> None:
     run = audit.load(run_dir)
     with pytest.raises(ConfigError, match=r"Unknown column: 'correkt'\. Did you mean 'correct'"):
         run.answers(["correkt"])
@@ -98,13 +96,11 @@ def test_what_cannot_be_had_is_named(run_dir: Path, tmp_path: Path, monkeypatch:
 def test_a_verdict_on_other_answers_is_refused_and_a_part_is_marked(tmp_path: Path) -> None:
     asked = panels.outcomes_of(1, QUESTIONS)
     folder = tmp_path / "run"
-    panels.run_of(folder, asked)
-    panels.manifest_of(folder, asked, status="finished")
+    panels.run_of(folder, asked, asked, status="finished")
     build_report([folder], folder / "report", n_resamples=200)
     for shard in (folder / "shards").iterdir():
         shard.unlink()
-    panels.run_of(folder, asked[:-5])
-    panels.manifest_of(folder, asked, status="stopped")
+    panels.run_of(folder, asked[:-5], asked, status="stopped")
     run = audit.load(folder)
     assert run.watermark == f"incomplete, {len(asked) - 5} of {len(asked)} answers"
     with pytest.raises(ConfigError, match=f"audit report {folder}"):
@@ -112,7 +108,7 @@ def test_a_verdict_on_other_answers_is_refused_and_a_part_is_marked(tmp_path: Pa
     assert run.watermark.upper() in run._repr_html_()
 
 
-def test_the_runs_of_a_folder(run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_runs_of_a_folder(run_dir: Path, tmp_path: Path, capsys: Capsys) -> None:
     broken = run_dir.parent / "broken"
     broken.mkdir(exist_ok=True)
     (broken / "manifest.json").write_text("{")
@@ -128,9 +124,7 @@ def test_the_runs_of_a_folder(run_dir: Path, tmp_path: Path, capsys: pytest.Capt
     assert main([str(tmp_path / "nowhere")]) == 1 and "nowhere" in capsys.readouterr().err
 
 
-def test_a_run_that_was_stopped_before_its_first_rows_is_no_damaged_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_was_stopped_before_its_first_rows_is_no_damaged_one(tmp_path: Path, capsys: Capsys) -> None:
     (tmp_path / "run").mkdir()
     panels.manifest_of(tmp_path / "run", panels.hostile(panels.outcomes_of(1, QUESTIONS)), status="failed")
     assert main([str(tmp_path)]) == 0
@@ -146,11 +140,10 @@ def test_the_import_is_light() -> None:
 
 
 def test_a_stopped_run_that_has_every_answer_is_not_said_to_miss_any(
-    run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run_dir: Path, tmp_path: Path, capsys: Capsys
 ) -> None:
     shutil.copytree(run_dir, tmp_path / "run")
-    path = tmp_path / "run" / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"status": "stopped"}))
+    rewrite(tmp_path / "run" / "manifest.json", lambda plain: plain.update(status="stopped"))
     assert main([str(tmp_path)]) == 0
     assert "stopped" in (line := capsys.readouterr().out) and "again finishes it" in line
     problem = rule_run(tmp_path / "run").problem

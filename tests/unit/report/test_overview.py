@@ -9,6 +9,7 @@ import panels
 import pytest
 from audit_here import undrawn
 from commands_here import overview
+from governed import Capsys, rewrite
 
 from audit.commands.open import Line, write_overview
 from audit.panel import write_panel
@@ -16,20 +17,19 @@ from audit.sweep.report import build_report
 from audit.sweep.vocabulary import VERDICTS
 from audit.verdict.result import percent
 
+ASKED = panels.outcomes_of(1, 8)
+FINISHED = {"status": "finished", "started": "2026-01-02T03:04:05+00:00"}
+
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run with hostile names, one that was stopped, another program's folder, a broken one, a bad panel."""
     folder = tmp_path_factory.mktemp("outputs")
-    asked = panels.hostile(panels.outcomes_of(1, 8))
-    run = folder / "a 'run' <b>&\"%23?#"
-    panels.run_of(run, asked)
-    panels.manifest_of(run, asked, status="finished", started="2026-01-02T03:04:05+00:00")
+    asked = panels.hostile(ASKED)
+    run = panels.run_of(folder / "a 'run' <b>&\"%23?#", asked, asked, **FINISHED)
     with undrawn():
         build_report([run], run / "report", n_resamples=200)
-    stopped = folder / "deep" / "stopped"
-    panels.run_of(stopped, asked[:-5])
-    panels.manifest_of(stopped, asked, status="failed", started="2026-01-01T00:00:00+00:00")
+    panels.run_of(folder / "deep" / "stopped", asked[:-5], asked, status="failed", started="2026-01-01T00:00:00+00:00")
     (folder / "photos").mkdir()
     odd = '{"fingerprint": "f", "config": {}, "models": 3, "settings": [1]}'
     for name, text in {"app": '{"name": "<script>x</script>"}', "list": "[]", "odd": odd}.items():
@@ -45,7 +45,7 @@ def rows_of(page: str) -> list[str]:
     return [unescape(re.sub(r"<[^>]*>", "|", row)) for row in body.split("<tr>")[1:]]
 
 
-def test_of_a_run_its_report_is_opened(outputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_a_run_its_report_is_opened(outputs: Path, capsys: Capsys) -> None:
     run = next(outputs.glob("a */"))
     assert overview([str(run), "--no-browser"]) == 0
     assert Path(capsys.readouterr().out.strip()) == run / "report" / "report.html" and not (run / "index.html").exists()
@@ -57,9 +57,8 @@ def test_every_run_is_a_row_and_what_is_none_has_its_reason(outputs: Path) -> No
     cell = json.loads(next(outputs.glob("a */report/verdict.json")).read_text())["cells"][0]
     (whole,) = (row for name, row in rows.items() if name.startswith("a 'run'"))
     assert VERDICTS[cell["verdict"]].name in whole and percent(cell["score"], whole=False) in whole
-    assert f"|all {len(panels.outcomes_of(1, 8))}|" in whole and "2026-01-02 03:04" in whole
-    asked = len(panels.outcomes_of(1, 8))
-    assert f"{asked - 5} of {asked}, failed" in rows["deep/stopped"] and "none yet" in rows["deep/stopped"]
+    assert f"|all {len(ASKED)}|" in whole and "2026-01-02 03:04" in whole
+    assert f"{len(ASKED) - 5} of {len(ASKED)}, failed" in rows["deep/stopped"] and "none yet" in rows["deep/stopped"]
     assert "no run of this program" in rows["photos"] and "manifest.json" in rows["app"] and "manifest" in rows["odd"]
     assert "manifest" in rows["list"]
     assert "suite or panel" in rows["panel"] and "verdict.json is missing" in rows["panel"]
@@ -73,22 +72,16 @@ def test_a_link_leads_to_the_report_whatever_the_run_is_called(outputs: Path) ->
 
 
 def test_a_verdict_that_is_none_of_ours_is_said(tmp_path: Path) -> None:
-    asked = panels.outcomes_of(1, 8)
-    run = panels.run_of(tmp_path / "run", asked)
-    panels.manifest_of(run, asked, status="finished", started="2026-01-02T03:04:05+00:00")
+    run = panels.run_of(tmp_path / "run", ASKED, ASKED, **FINISHED)
     build_report([run], run / "report", n_resamples=50)
-    path = run / "report" / "verdict.json"
-    plain = json.loads(path.read_text())
-    path.write_text(json.dumps({**plain, "cells": [{"verdict": "guilty"}]}))
+    rewrite(run / "report" / "verdict.json", lambda plain: plain.update(cells=[{"verdict": "guilty"}]))
     write_panel(tmp_path / "panel", [run])
     (row,) = (row for row in rows_of(write_overview(tmp_path).read_text()) if row.startswith(("|run", "||run")))
     assert "program" in row and Line("x").word is None
 
 
 def test_a_suite_in_the_folder_itself_is_named_and_listed_once(tmp_path: Path) -> None:
-    asked = panels.outcomes_of(1, 8)
-    run = panels.run_of(tmp_path / "run", asked)
-    panels.manifest_of(run, asked, status="finished", started="2026-01-02T03:04:05+00:00")
+    run = panels.run_of(tmp_path / "run", ASKED, ASKED, **FINISHED)
     write_panel(tmp_path, [run])
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "report.html").write_text("a page")
@@ -96,7 +89,7 @@ def test_a_suite_in_the_folder_itself_is_named_and_listed_once(tmp_path: Path) -
     assert f">{tmp_path.name}</a>" in page and ">report</a>" not in page and len(rows_of(page)) == 2
 
 
-def test_the_command_prints_the_page_and_asks_no_browser(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_page_and_asks_no_browser(tmp_path: Path, capsys: Capsys) -> None:
     assert overview([str(tmp_path), "--no-browser"]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "index.html")
     assert (tmp_path / "index.html").is_file()

@@ -20,6 +20,7 @@ import pytest
 from audit_here import undrawn
 from commands_here import gate
 from commands_here import report as main
+from governed import Capsys, Patch
 from markupsafe import escape
 from outcome_tables import Outcome
 
@@ -115,10 +116,10 @@ def test_two_runs_become_one_panel_and_the_json_fits_its_schema(built: Path, ver
 
 
 def test_every_cell_quotes_what_the_sweep_was_measured_to_notice(
-    verdict: dict[str, Any], page: str, capsys: pytest.CaptureFixture[str]
+    built: Path, verdict: dict[str, Any], page: str, capsys: Capsys
 ) -> None:
     shipped, own = (cell["sensitivity"] for cell in verdict["cells"])
-    assert shipped == quote(load_sensitivity(), "sweep", "model-00", "synthetic", Field(30))
+    assert shipped == quote(load_sensitivity(built / "run_a"), "sweep", "model-00", "synthetic", Field(30))
     # A gain of .15 (half of the items) is 1.64 errors of .5 / sqrt(30), and the test asks for 1.70: .48.
     assert "as question and answer (qa) 0.48 after 2 passes. A property of this model and benchmark" in own
     print_content(verdict)
@@ -135,28 +136,16 @@ def test_the_same_shards_and_seed_give_the_same_bytes(built: Path) -> None:
 
 
 def test_the_papers_numbers_are_over_every_run(built: Path, verdict: dict[str, Any]) -> None:
-    """Counted from the outcomes themselves: of two clean runs, a change against one of them is half a change."""
-    right = {o.key: o.correct for o in panels.outcomes_of(2, 30)}
-    assert {key.replicate for key in right} == {0, 1}
-    rows = _read(built / "report" / "tables" / "table2_models_by_router.csv")
-    assert len(rows) == 2 * 3
-    for row in rows:
-        model, r = row["model"], int(row["routers"])
-        improve = degrade = clean = answered = 0.0
-        for key, noisy in right.items():
-            if (key.model, key.arm, key.level) == (model, Arm.NOISY_REWRITE, r):
-                runs = [right[key._replace(arm=Arm.FORWARD_FULL, level=1, replicate=k)] for k in (0, 1)]
-                before = [one for one in runs if one is not None]
-                if noisy is None or not before:
-                    continue
-                share, answered = sum(before) / len(before), answered + 1
-                clean += share
-                improve, degrade = improve + (1 - share) * noisy, degrade + share * (not noisy)
-        assert (float(row["improve"]), float(row["degrade"])) == pytest.approx((improve, degrade))
-        assert (int(row["n"]), int(row["left_out"])) == (answered, 30 - answered)
-        assert float(row["clean_accuracy"]) == pytest.approx(clean / answered)
+    """Of two clean runs, a change against one of them is half a change; by hand in unit/statistics/test_paper.py."""
+    cells = [cell for run in ("run_a", "run_b") for cell in load_cells(built / run, SCHEMA)]
+    rows = [row for cell in cells for row in setting_rows(sweep_of(cell))]
+    assert len(rows) == 2 * 3 and any(row.improve % 1 == 0.5 for row in rows) and any(row.left_out for row in rows)
+    for stored, row in zip(_read(built / "report" / "tables" / "table2_models_by_router.csv"), rows, strict=True):
+        assert (int(stored["routers"]), int(stored["n"]), int(stored["left_out"])) == (row.routers, row.n, row.left_out)
+        assert (float(stored["improve"]), float(stored["degrade"])) == (row.improve, row.degrade)
+        assert float(stored["clean_accuracy"]) == pytest.approx(row.clean_accuracy)
     assert [(r["improve"], r["degrade"]) for r in verdict["paper"]["cells"]] == [
-        (float(row["improve"]), float(row["degrade"])) for row in rows
+        (row.improve, row.degrade) for row in rows
     ]
 
 
@@ -261,9 +250,8 @@ def test_every_threshold_has_a_label(audit: str) -> None:
 
 def test_the_prompts_are_shown_as_they_were_sent(tmp_path: Path) -> None:
     outcomes = panels.outcomes_of(1, 4)
-    run = panels.run_of(tmp_path / "run", outcomes)
+    run = panels.run_of(tmp_path / "run", outcomes, outcomes, status="finished")
     protocol = {"name": "own", "version": "7", "templates": {"router_noisy_rewrite": "Degrade <it>:\n\n{question}"}}
-    panels.manifest_of(run, outcomes, status="finished")
     manifest = Manifest.load(run)
     replace(manifest, config={"protocol": protocol, "protocols": {"a": protocol, "b": protocol}}).save(run)
     panels.write(run, tmp_path / "report")
@@ -272,9 +260,7 @@ def test_the_prompts_are_shown_as_they_were_sent(tmp_path: Path) -> None:
     assert "config.protocol" not in page
 
 
-def test_a_followed_report_is_incomplete_and_comes_again_until_the_run_ends(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_followed_report_is_incomplete_and_comes_again_until_the_run_ends(tmp_path: Path, capsys: Capsys) -> None:
     asked = panels.outcomes_of(1, 12)
     run = tmp_path / "run"
     run.mkdir()
@@ -290,8 +276,7 @@ def test_a_followed_report_is_incomplete_and_comes_again_until_the_run_ends(
         if not list(run.glob("shards/*")):
             panels.run_of(run, [o for o in asked if int(o.question_id[-2:]) < 6])
         else:
-            panels.run_of(run, [o for o in asked if int(o.question_id[-2:]) >= 6])
-            panels.manifest_of(run, asked, status="finished")
+            panels.run_of(run, [o for o in asked if int(o.question_id[-2:]) >= 6], asked, status="finished")
             lock.release()
 
     def build() -> ReportPaths:
@@ -311,19 +296,17 @@ def test_a_followed_report_is_incomplete_and_comes_again_until_the_run_ends(
 
 def test_a_run_whose_driver_died_is_not_waited_for(tmp_path: Path) -> None:
     asked = panels.outcomes_of(1, 8)
-    run = panels.run_of(tmp_path / "run", asked[:-8])
-    panels.manifest_of(run, asked, status="running")  # as a kill leaves it
+    run = panels.run_of(tmp_path / "run", asked[:-8], asked, status="running")  # as a kill leaves it
     assert not goes_on(run)
     paths = follow([run], lambda: build_report([run], run / "report", n_resamples=50), 7, pytest.fail)
     page = paths.html.read_text(encoding="utf-8")
     assert "Incomplete: 56 of 64" in page and "<body>" in page
 
 
-def test_an_interrupted_run_says_so_before_anything_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupted_run_says_so_before_anything_else(tmp_path: Path, capsys: Capsys) -> None:
     asked = panels.outcomes_of(2, 40)  # 8 settings: 320 rows a model
     there = [o for o in asked if o.model == "model-00" or int(o.question_id[-2:]) < 13]
-    run = panels.run_of(tmp_path / "run", there)
-    panels.manifest_of(run, asked, status="failed")
+    run = panels.run_of(tmp_path / "run", there, asked, status="failed")
     missing = 320 - sum(o.model == "model-01" for o in there)
     assert missing
     assert main([str(run)]) == 0
@@ -348,12 +331,9 @@ def test_an_interrupted_run_says_so_before_anything_else(tmp_path: Path, capsys:
     assert capsys.readouterr().out.startswith(f"{mark.upper()}: model-01 on synthetic\n")
 
 
-def test_a_finished_run_without_some_of_its_shards_is_incomplete(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_finished_run_without_some_of_its_shards_is_incomplete(tmp_path: Path, capsys: Capsys) -> None:
     asked = panels.outcomes_of(3, 12)
-    run = panels.run_of(tmp_path / "run", asked)
-    panels.manifest_of(run, asked, status="finished")
+    run = panels.run_of(tmp_path / "run", asked, asked, status="finished")
     build_report([run], run / "report", n_resamples=200)
     assert gate([str(run), "--trust-report"]) != 1
     shards = sorted((run / "shards").glob("*.arrow"))
@@ -374,10 +354,9 @@ def test_a_finished_run_without_some_of_its_shards_is_incomplete(
 def test_a_panel_is_as_incomplete_as_its_runs(tmp_path: Path) -> None:
     asked = panels.outcomes_of(3, 10)
     of = {name: [o for o in asked if o.model == name] for name in ("model-00", "model-01", "model-02")}
-    first = panels.run_of(tmp_path / "first", of["model-00"])
-    panels.manifest_of(first, of["model-00"] + of["model-02"])  # model-02 failed here, and was run again apart
-    second = panels.run_of(tmp_path / "second", of["model-01"][:-3])
-    panels.manifest_of(second, of["model-01"])
+    both = of["model-00"] + of["model-02"]  # of which model-02 failed here, and was run again apart
+    first = panels.run_of(tmp_path / "first", of["model-00"], both)
+    second = panels.run_of(tmp_path / "second", of["model-01"][:-3], of["model-01"])
     third = panels.run_of(tmp_path / "third", of["model-02"])  # no manifest: nothing says what was asked for
     paths = build_report([first, second, third], tmp_path / "report", n_resamples=200)
     rows = json.loads(paths.verdict.read_text())["rows"]
@@ -393,8 +372,7 @@ def test_a_panel_is_as_incomplete_as_its_runs(tmp_path: Path) -> None:
 
 def test_rows_that_the_run_did_not_ask_for_are_refused(tmp_path: Path) -> None:
     asked = panels.outcomes_of(1, 6)
-    run = panels.run_of(tmp_path / "run", asked)
-    panels.manifest_of(run, [o for o in asked if o.routers != 3])
+    run = panels.run_of(tmp_path / "run", asked, [o for o in asked if o.routers != 3])
     with pytest.raises(ShardError, match=r"48 rows of model-00 on synthetic where its manifest\.json asks for 36"):
         build_report([run], tmp_path / "report")
 
@@ -454,11 +432,12 @@ def test_many_questions_with_few_settings_are_left_out_too(tmp_path: Path) -> No
     assert both is not None and len(both) == 200 // 8
 
 
-def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: Capsys) -> None:
     assert main([str(tmp_path)]) == 1
     assert "shards" in capsys.readouterr().err
-    with pytest.raises(ShardError):
-        build_report([tmp_path], tmp_path / "report")
+    (tmp_path / "manifest.json").write_text("{")
+    assert main([str(panels.run_of(tmp_path, panels.outcomes_of(1, 3)))]) == 1
+    assert "manifest.json" in capsys.readouterr().err
 
 
 def test_facts_of_a_run(tmp_path: Path) -> None:
@@ -469,12 +448,9 @@ def test_facts_of_a_run(tmp_path: Path) -> None:
     facts = run_facts(tmp_path)
     assert ("Cost, m", "7 calls, 5 prompt tokens") in facts.main
     assert ("config.a.b", "1") in facts.more
-    (tmp_path / "manifest.json").write_text("{")
-    with pytest.raises(DataError, match="cannot be read"):
-        run_facts(tmp_path)
 
 
-def test_the_shards_are_read_twice_and_not_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shards_are_read_twice_and_not_more(tmp_path: Path, monkeypatch: Patch) -> None:
     """Once for the numbers (summary, verdict, tables), once for the texts; a long run has gigabytes of them."""
     run = panels.run_of(tmp_path / "run", panels.outcomes_of(3, 6))
     passes: Counter[Path] = Counter()

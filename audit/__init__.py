@@ -70,11 +70,3 @@ def run(audit: str, **options: Any) -> Run:
     if config.run_dir is None:
         raise AuditError(f"audit.run({audit!r}) ended with exit code {code} and no run; the reason is printed above.")
     return found(config.run_dir)
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("sweep", "perturb", "memory", "validity"):
-        raise AttributeError(
-            f"audit.{name} is a package, not a function. Expected audit.run({name!r}, model=..., n=...)."
-        )
-    raise AttributeError(f"module 'audit' has no attribute {name!r}")

@@ -114,16 +114,10 @@ def _check(protocol: str, name: str, template: Any, placeholders: tuple[str, ...
     if any(spec or conversion for _, _, spec, conversion in parts):
         raise ConfigError(f"{where} has a format specification or a conversion. Expected only {expected}.")
     found = _fields(template)
-    for field in found:
-        if field not in placeholders:
-            raise ConfigError(f"{where} has the unknown placeholder {{{field}}}. Expected {expected}, once each.")
-    for placeholder in placeholders:
-        if found.count(placeholder) != 1:
-            if (name, placeholder) in OPTIONAL and placeholder not in found:
-                continue
-            raise ConfigError(
-                f"{where} has {{{placeholder}}} {found.count(placeholder)} times. Expected {expected}, once each."
-            )
+    optional = {placeholder for placeholder in placeholders if (name, placeholder) in OPTIONAL}
+    if len(set(found)) < len(found) or {*found, *optional} != set(placeholders):
+        has = ", ".join(f"{{{field}}}" for field in found) or "none"
+        raise ConfigError(f"{where} has the placeholders {has}. Expected {expected}, once each.")
 
 
 def _fields(template: str) -> list[str]:

@@ -21,7 +21,6 @@ from audit.references import (
     check_runs,
     imported,
     judged,
-    reference_facts,
     reference_runs,
 )
 from audit.resolve import ResolvedRun
@@ -46,7 +45,14 @@ def settle_references(config: ReferencedConfig, resolved: ResolvedRun, same: Seq
         found = check_origin(name, items.date, items.written_by, tested, references)
     found["held_out"] += [NOT_OURS] * any(map(imported, (run.path for run in runs)))
     origins = {name: asdict(one) for name, one in {**references, **tested}.items()}
-    facts = {**reference_facts(config, runs), "convicted": convicted, "origins": origins, **found}
+    facts = {
+        "references": [str(run.path) for run in runs],
+        "reference_models": [list(run.models) for run in runs],
+        "allow_convicted": list(config.allow_convicted),
+        "convicted": convicted,
+        "origins": origins,
+        **found,
+    }
     return replace(resolved, analysis={**resolved.analysis, **facts})
 
 

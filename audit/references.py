@@ -223,25 +223,11 @@ def _chosen(config: ReferencedConfig, name: str) -> ReferenceRun:
     return ReferenceRun(found.path.resolve(), chosen, origins)
 
 
-def reference_facts(config: ReferencedConfig, runs: Sequence[ReferenceRun]) -> dict[str, Any]:
-    """What the manifest keeps of them, for `recorded_runs`."""
-    return {
-        "references": [str(run.path) for run in runs],
-        "reference_models": [list(run.models) for run in runs],
-        "allow_convicted": list(config.allow_convicted),
-    }
-
-
-def recorded_runs(analysis: Mapping[str, Any]) -> list[ReferenceRun]:
-    """The reference runs that a manifest names. One that names no models means each run's own references."""
-    paths = analysis["references"]
-    models = analysis.get("reference_models") or [[""]] * len(paths)
-    return [_serving(Path(path), names) for path, names in zip(paths, models, strict=True)]
-
-
 def recorded_references(manifest: Manifest, benchmark: str, same: Sequence[str]) -> list[ReferenceRun]:
-    """`recorded_runs` of a run, checked against it (`check_runs`). benchmark: the audited one."""
-    runs, facts = recorded_runs(manifest.analysis), manifest.benchmark
+    """The reference runs that a manifest names, checked against its run (`check_runs`). benchmark: the audited one."""
+    told, facts = manifest.analysis, manifest.benchmark
+    kept = zip(told["references"], told.get("reference_models", ()), strict=True)  # an import has neither
+    runs = [_serving(Path(path), models) for path, models in kept]
     names = (benchmark, *(name for name in facts if name != benchmark))
     revisions = {name: facts.get(name, {}).get("revision") for name in names}
     check_runs(runs, manifest.audit, manifest.models, manifest.analysis["judged"], revisions, manifest.config, same)

@@ -110,9 +110,7 @@ def parse_entry(raw: Any) -> ChronologyEntry:
     if any(value != value for delta in entry.deltas for value in (delta.before, delta.after)):
         raise DataError("not auditable: a delta is NaN.")
     if odd := sorted({delta.cell for delta in entry.deltas} ^ set(entry.affected)):
-        raise DataError(
-            f"not auditable: affected cells and deltas do not agree on {', '.join(odd)}; one each is needed."
-        )
+        raise DataError(f"not auditable: affected and deltas do not agree on {', '.join(odd)}; one each is needed.")
     if entry.status == Residual.FIXED and not (entry.fix.strip() and entry.test):
         raise DataError("status FIXED without a fix and a test that fails on the fault (field 6).")
     return entry

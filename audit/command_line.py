@@ -219,9 +219,8 @@ def _check_models(config_name: str, overrides: Sequence[str]) -> None:
             if len(set(names)) > 1:
                 what = f"{' and '.join(names)} are one model to this run: their files say '# @package {package}'"
             raise ConfigError(
-                f"{what}. Expected each model once, such as 'model=[llama3_8b,qwen3_8b]'. For repeated runs of "
-                "one model use replicates=2; for one in two settings, a file of its own with its own name and "
-                "'# @package model.<name>'."
+                f"{what}. Expected each model once, such as 'model=[llama3_8b,qwen3_8b]'. For repeated runs use "
+                "replicates=2; one model in two settings has two files, each with its own '# @package model.<name>'."
             )
 
 
@@ -257,10 +256,7 @@ def _check_key(override: Override, overrides: Sequence[Override], schema: type) 
     if override.type == OverrideType.CHANGE and "/" not in override.key_or_group and key != "hydra":
         check_keys(nested(override.key_or_group, None), schema)
     if key in _GROUPS and dot and key not in [other.package for other in overrides]:
-        raise ConfigError(
-            f"{override.input_line} changes a {key} that is not named. Expected {key}=<name> before it, as "
-            f"{_GROUPS[key]}=<name> takes it."
-        )
+        raise ConfigError(f"{override.input_line} changes a {key} that is not named. Expected {key}=<name> before it.")
 
 
 def _spelling(override: Override) -> str:

@@ -267,10 +267,7 @@ def _check_different(models: dict[str, ModelConfig]) -> None:
     """One model under two names would be counted, and corrected for, as two."""
     for (one, its), (other, theirs) in combinations(models.items(), 2):
         if replace(its, name="") == replace(theirs, name=""):
-            raise ConfigError(
-                f"Models {one} and {other} are the same model: only the names differ. Expected each model once; for "
-                "repeated runs of one model use replicates=2."
-            )
+            raise ConfigError(f"Models {one} and {other} are the same model. Repeated runs of one are replicates=2.")
 
 
 def plain_config(config: RunConfig, answering: Mapping[str, ModelConfig]) -> dict[str, Any]:

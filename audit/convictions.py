@@ -88,10 +88,8 @@ def check_convicted(
         if said:
             found[name] = said[0]
         if said and name not in config.allow_convicted:
-            raise ConfigError(
-                f"Reference {name} was itself convicted: {said[0]}. Expected references in which no audit found "
-                f"anything. Leave it out, or say that you accept it: 'allow_convicted=[{name}]'."
-            )
+            instead = f"Leave it out, or say that you accept it: 'allow_convicted=[{name}]'."
+            raise ConfigError(f"Reference {name} was itself convicted: {said[0]}. {instead}")
     return found
 
 
@@ -106,10 +104,7 @@ def found_in(run_dir: Path, model: str) -> Iterator[str]:
             cells = [(audit, cell) for audit, part in parts for cell in part["cells"] if cell["model"] == model]
             found = [(a, str(c["verdict"]), str(c["benchmark"])) for a, c in cells if _found(c)]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ConfigError(
-                f"{path} cannot be read ({error!r}), so nothing tells whether its models may be references. Build it "
-                f"again: audit report {home}"
-            ) from error
+            raise ConfigError(f"{path} cannot be read ({error!r}). Build it again: audit report {home}") from error
         yield from (_text(*one, str(home)) for one in found)
 
 

@@ -47,10 +47,7 @@ def load_protocol(
         check_known("key of a protocol", str(key), ("name", "version", "description", "templates"))
     for key in ("name", "version"):
         if not isinstance(mapping.get(key), str) or not mapping[key].strip():
-            raise ConfigError(
-                f"A protocol needs a {key} that is text; found {mapping.get(key)!r}. "
-                'Example: name: song2026, version: "1".'
-            )
+            raise ConfigError(f"Found {key}: {mapping.get(key)!r} in a protocol. Expected text, such as version: '1'.")
     of_others = tuple(f"_{one}" for one in OF_READING if one != reading)
     free = {"direct_code": ("question",), **own}
     wanted = {**SHARED, **{name: slots for name, slots in free.items() if not name.endswith(of_others)}}
@@ -72,10 +69,7 @@ def load_protocol(
 def check_reading(protocol: Protocol, reading: Reading) -> None:
     """ConfigError when the protocol's questions show no options and the worker is to name one by its letter."""
     if reading in (Reading.LETTER, Reading.LETTER_LOGPROB) and not shows_options(protocol):
-        raise ConfigError(
-            f"Protocol {protocol.name!r} shows no options, so reading={reading.value} has nothing to choose from. "
-            "Use reading=option_text, or a protocol that shows them, such as song2026."
-        )
+        raise ConfigError(f"Protocol {protocol.name!r} shows no options to name. Expected reading=option_text.")
 
 
 def shows_options(protocol: Protocol) -> bool:

@@ -27,12 +27,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if sys.version_info < (3, 11) or find_spec("omegaconf") is None:  # a sentence, or of an import an ImportError
     raise (SystemExit if Path(sys.argv[0]).name in ("-m", "audit") else ImportError)(
-        "error: {} is Python {}.{}, {}. Expected Python 3.11 or later with this program's packages: in a checkout "
-        "'make install', then .venv/bin/python -m audit; elsewhere pip install benchmark-audit.".format(
-            sys.executable,
-            *sys.version_info[:2],
-            "which is too old" if sys.version_info < (3, 11) else "in which omegaconf is not installed",
-        )
+        f"error: {sys.executable} is Python {sys.version.split()[0]}. Expected 3.11 or later with this program's "
+        "packages: in a checkout 'make install', then .venv/bin/python -m audit; elsewhere pip install benchmark-audit."
     )
 
 
@@ -70,11 +66,3 @@ def run(audit: str, **options: Any) -> Run:
     if config.run_dir is None:
         raise AuditError(f"audit.run({audit!r}) ended with exit code {code} and no run; the reason is printed above.")
     return found(config.run_dir)
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("sweep", "perturb", "memory", "validity"):
-        raise AttributeError(
-            f"audit.{name} is a package, not a function. Expected audit.run({name!r}, model=..., n=...)."
-        )
-    raise AttributeError(f"module 'audit' has no attribute {name!r}")

@@ -25,7 +25,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from audit.audits import name_of, part_of
-from audit.config import CONF_DIR, check_keys
+from audit.config import CONF_DIR, check_keys, options_of
 from audit.entry_points import added
 from audit.errors import AuditError, ConfigError, unknown_name
 from audit.exits import lines, refused, run_command
@@ -64,8 +64,9 @@ Plugins.instance().register(_AddedConfigs)
 def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], int]) -> None:
     """Run conf/<audit>.yaml with this process's arguments; exit code 1 with the reason where they are refused.
 
-    schema: the audit's dataclass. read, act: as in `run_composed`. Plain overrides are composed here: `@hydra.main`
-    does that twice, to learn whether several jobs are meant, and a refusal waits for both.
+    schema: the audit's dataclass. read: the composed configuration, validated. act: what is done with it, to an exit
+    code. Plain overrides are composed here: `@hydra.main` does that twice, to learn whether several jobs are meant, and
+    a refusal waits for both.
     """
     name, typed = name_of(schema.__module__), _without_secrets(sys.argv[1:])
 
@@ -73,7 +74,14 @@ def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], 
     def job(cfg: DictConfig) -> None:
         if "typed" in cfg:
             cfg.typed = typed
-        run_command(lambda: run_composed(cfg, read, act, check_composed))
+        run_command(lambda: ended(cfg))
+
+    def ended(cfg: DictConfig) -> int:
+        try:
+            _check_composed()
+            return act(read(cfg))
+        except (AuditError, OmegaConfBaseException) as error:
+            return refused(error, lines)
 
     words = sys.argv[1:]
     try:
@@ -117,21 +125,6 @@ def _without_secrets(words: Sequence[str]) -> list[str] | None:
     return None if redact(told) != told else list(words)
 
 
-def run_composed(
-    cfg: DictConfig,
-    read: Callable[[DictConfig], Any],
-    act: Callable[[Any], int],
-    check: Callable[[], None] = lambda: None,
-) -> int:
-    """read: the composed configuration, validated; act: what is done with it. An AuditError is said, with exit code 1.
-    check: what else can be refused, such as `check_composed` inside a Hydra job."""
-    try:
-        check()
-        return act(read(cfg))
-    except (AuditError, OmegaConfBaseException) as error:
-        return refused(error, lines)
-
-
 def help_text(name: str, overrides: Sequence[str]) -> str:
     """What Hydra prints for --help, in a third less time: it would read every group twice."""
     with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
@@ -140,13 +133,9 @@ def help_text(name: str, overrides: Sequence[str]) -> str:
     if "== Config ==" in template:  # Hydra's own, hundreds of lines
         template = _HELP
     folders = sorted(path.name for path in CONF_DIR.iterdir() if path.is_dir())
-    groups = "".join(f"{one}: {', '.join(_options_of(one))}\n" for one in folders)
+    groups = "".join(f"{one}: {', '.join(options_of(one))}\n" for one in folders)
     keys = ", ".join(sorted(str(key) for key in composed if key != "hydra"))
     return Template(template).safe_substitute(APP_CONFIG_GROUPS=groups, NAME=name, KEYS=keys)
-
-
-def _options_of(group: str) -> list[str]:
-    return sorted(path.stem for path in (CONF_DIR / group).glob("*.yaml"))
 
 
 def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
@@ -206,7 +195,7 @@ def configured(audit: str, words: Sequence[str]) -> Any:
         raise ConfigError(str(error)) from error
 
 
-def check_composed() -> None:
+def _check_composed() -> None:
     """Inside a Hydra job: ConfigError when it is one of several, or when a model was given more than once."""
     composed = HydraConfig.get()
     if composed.mode == RunMode.MULTIRUN:  # asked for in a configuration file, or by hydra.mode
@@ -215,20 +204,14 @@ def check_composed() -> None:
     _check_models(composed.job.config_name, overrides)
 
 
-def _models_given(config_name: str, overrides: Sequence[str]) -> dict[str, list[str]]:
-    """Package -> the model files that Hydra puts there."""
+def _check_models(config_name: str, overrides: Sequence[str]) -> None:
+    """Two models under one name become one in the configuration, so Hydra's list of what it put together is read."""
     loader = GlobalHydra.instance().config_loader()
     given: dict[str, list[str]] = {}
     for part in loader.compute_defaults_list(config_name, list(overrides), RunMode.RUN).defaults:
         group, _, name = (part.config_path or "").rpartition("/")
         if group == "model":
             given.setdefault(part.package or "", []).append(name)
-    return given
-
-
-def _check_models(config_name: str, overrides: Sequence[str]) -> None:
-    """Two models under one name become one in the configuration, so Hydra's list of what it put together is read."""
-    given = _models_given(config_name, overrides)
     _check_rates(set(given), overrides)
     for package, names in given.items():
         if len(names) > 1:
@@ -236,9 +219,8 @@ def _check_models(config_name: str, overrides: Sequence[str]) -> None:
             if len(set(names)) > 1:
                 what = f"{' and '.join(names)} are one model to this run: their files say '# @package {package}'"
             raise ConfigError(
-                f"{what}. Expected each model once, such as 'model=[llama3_8b,qwen3_8b]'. For repeated runs of "
-                "one model use replicates=2; for one in two settings, a file of its own with its own name and "
-                "'# @package model.<name>'."
+                f"{what}. Expected each model once, such as 'model=[llama3_8b,qwen3_8b]'. For repeated runs use "
+                "replicates=2; one model in two settings has two files, each with its own '# @package model.<name>'."
             )
 
 
@@ -269,15 +251,12 @@ def _check_key(override: Override, overrides: Sequence[Override], schema: type) 
     if chosen and not isinstance(override.value(), str | list if key == "model" else str):
         raise ConfigError(
             f"{override.package or key} takes a name, and {override.get_value_string()} is none. Expected one of "
-            f"{', '.join(_options_of(key))}, or a key below it, such as {key}.KEY=VALUE."
+            f"{', '.join(options_of(key))}, or a key below it, such as {key}.KEY=VALUE."
         )
     if override.type == OverrideType.CHANGE and "/" not in override.key_or_group and key != "hydra":
         check_keys(nested(override.key_or_group, None), schema)
     if key in _GROUPS and dot and key not in [other.package for other in overrides]:
-        raise ConfigError(
-            f"{override.input_line} changes a {key} that is not named. Expected {key}=<name> before it, as "
-            f"{_GROUPS[key]}=<name> takes it."
-        )
+        raise ConfigError(f"{override.input_line} changes a {key} that is not named. Expected {key}=<name> before it.")
 
 
 def _spelling(override: Override) -> str:

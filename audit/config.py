@@ -135,8 +135,13 @@ def conf_of(audit: str) -> Path:
     return CONF_DIR if ours else Path(str(files(added("audits")[audit].value) / "conf"))
 
 
+def options_of(group: str) -> list[str]:
+    """Names of the files in conf/<group>."""
+    return sorted(path.stem for path in (CONF_DIR / group).glob("*.yaml"))
+
+
 def known_models() -> list[str]:
-    return sorted(path.stem for path in (CONF_DIR / "model").glob("*.yaml"))
+    return options_of("model")
 
 
 def load_model_config(name: str) -> ModelConfig:
@@ -156,7 +161,7 @@ def as_file(name: str, model: Mapping[str, Any]) -> str:
 
 def load_group(group: str, name: str) -> dict[str, Any]:
     """conf/<group>/<name>.yaml as a plain dict; ConfigError that lists the known names."""
-    check_known(group, name, [path.stem for path in (CONF_DIR / group).glob("*.yaml")])
+    check_known(group, name, options_of(group))
     loaded: Any = OmegaConf.to_container(OmegaConf.load(CONF_DIR / group / f"{name}.yaml"), resolve=True)
     return {str(k): v for k, v in loaded.items()}
 
@@ -262,10 +267,7 @@ def _check_different(models: dict[str, ModelConfig]) -> None:
     """One model under two names would be counted, and corrected for, as two."""
     for (one, its), (other, theirs) in combinations(models.items(), 2):
         if replace(its, name="") == replace(theirs, name=""):
-            raise ConfigError(
-                f"Models {one} and {other} are the same model: only the names differ. Expected each model once; for "
-                "repeated runs of one model use replicates=2."
-            )
+            raise ConfigError(f"Models {one} and {other} are the same model. Repeated runs of one are replicates=2.")
 
 
 def plain_config(config: RunConfig, answering: Mapping[str, ModelConfig]) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from audit.references import (
     check_runs,
     imported,
     judged,
-    reference_facts,
     reference_runs,
 )
 from audit.resolve import ResolvedRun
@@ -46,7 +45,14 @@ def settle_references(config: ReferencedConfig, resolved: ResolvedRun, same: Seq
         found = check_origin(name, items.date, items.written_by, tested, references)
     found["held_out"] += [NOT_OURS] * any(map(imported, (run.path for run in runs)))
     origins = {name: asdict(one) for name, one in {**references, **tested}.items()}
-    facts = {**reference_facts(config, runs), "convicted": convicted, "origins": origins, **found}
+    facts = {
+        "references": [str(run.path) for run in runs],
+        "reference_models": [list(run.models) for run in runs],
+        "allow_convicted": list(config.allow_convicted),
+        "convicted": convicted,
+        "origins": origins,
+        **found,
+    }
     return replace(resolved, analysis={**resolved.analysis, **facts})
 
 
@@ -82,10 +88,8 @@ def check_convicted(
         if said:
             found[name] = said[0]
         if said and name not in config.allow_convicted:
-            raise ConfigError(
-                f"Reference {name} was itself convicted: {said[0]}. Expected references in which no audit found "
-                f"anything. Leave it out, or say that you accept it: 'allow_convicted=[{name}]'."
-            )
+            instead = f"Leave it out, or say that you accept it: 'allow_convicted=[{name}]'."
+            raise ConfigError(f"Reference {name} was itself convicted: {said[0]}. {instead}")
     return found
 
 
@@ -100,10 +104,7 @@ def found_in(run_dir: Path, model: str) -> Iterator[str]:
             cells = [(audit, cell) for audit, part in parts for cell in part["cells"] if cell["model"] == model]
             found = [(a, str(c["verdict"]), str(c["benchmark"])) for a, c in cells if _found(c)]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ConfigError(
-                f"{path} cannot be read ({error!r}), so nothing tells whether its models may be references. Build it "
-                f"again: audit report {home}"
-            ) from error
+            raise ConfigError(f"{path} cannot be read ({error!r}). Build it again: audit report {home}") from error
         yield from (_text(*one, str(home)) for one in found)
 
 

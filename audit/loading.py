@@ -242,16 +242,10 @@ def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
     """Every run in a folder and the folders in it, latest first. ConfigError where the folder does not exist."""
     if is_url(folder):
         place = str(folder).partition("?")[0]
-        raise ConfigError(
-            f"{place} is object storage, in which no runs are looked for: load one by its own URL, such as "
-            "audit.load('s3://my-bucket/my_run')."
-        )
+        raise ConfigError(f"No runs are looked for in {place}. Load one: audit.load('s3://my-bucket/my_run').")
     root = Path(folder)
     if not root.is_dir():
-        raise ConfigError(
-            f"There is no folder {root.resolve()}. Expected one that holds runs: go to where they were started, or "
-            "name it, such as ~/project/outputs."
-        )
+        raise ConfigError(f"There is no folder {root.resolve()}. Expected one that holds runs, such as outputs.")
     found = []
     for path in root.rglob(MANIFEST):
         try:

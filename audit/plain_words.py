@@ -75,10 +75,8 @@ def _check_searchpath(value: str) -> None:
     """Hydra warns of a folder that is not there, and goes on."""
     for folder in folders_of(value):
         if not folder.is_dir():
-            raise ConfigError(
-                f"hydra.searchpath: there is no folder {folder} (looked from {Path.cwd()}). Expected the folder that "
-                f"holds model/ or benchmark/, such as 'hydra.searchpath=[file://{Path.cwd() / 'conf'}]'."
-            )
+            holds = f"Expected one that holds model/ or benchmark/, such as {Path.cwd() / 'conf'}."
+            raise ConfigError(f"hydra.searchpath: there is no folder {folder}. {holds}")
 
 
 def quoted(word: str) -> str:

@@ -131,19 +131,14 @@ def check_cost(cost: CostConfig) -> None:
         raise ConfigError(f"Invalid cost.max: {cost.max:g}. Expected an amount above 0, such as cost.max=5.")
     if cost.gpu_hour is not None and cost.gpu_hour < 0:
         raise ConfigError(f"Invalid cost.gpu_hour: {cost.gpu_hour:g}. Expected a price of 0 or more, such as 2.5.")
-    for name, given in cost.throughput.items():
-        if min(rates := _rates(f"cost.throughput.{name}", given)) <= 0:
-            raise ConfigError(
-                f"Invalid cost.throughput.{name}: {rates[0]:g} and {rates[1]:g} tokens a second. Expected both above "
-                f"0, such as '+cost.throughput.{name}={{prompt: 20000, generated: 5000}}'."
-            )
-    for name, given in cost.prices.items():
-        if min(_rates(f"cost.prices.{name}", given)) < 0:
-            raise ConfigError(f"Invalid cost.prices.{name}: expected prices of 0 or more for a million tokens.")
+    for table, name in [("throughput", one) for one in cost.throughput] + [("prices", one) for one in cost.prices]:
+        if min(rates := _rates(cost, table, name)) < 0 or (table == "throughput" and 0 in rates):
+            raise ConfigError(f"Invalid cost.{table}.{name}: {rates}. Expected a pace above 0, or prices of 0 or more.")
 
 
-def _rates(key: str, given: Any) -> tuple[float, float]:
+def _rates(cost: CostConfig, table: str, name: str) -> tuple[float, float]:
     """(of prompts, of what is generated). ConfigError for what is not a number for each."""
+    given, key = getattr(cost, table)[name], f"cost.{table}.{name}"
     numbers = isinstance(given, Mapping) and all(isinstance(v, int | float) for v in given.values())
     if not numbers or set(given) != {"prompt", "generated"}:
         raise ConfigError(f"Invalid {key}: {given!r}. Expected such as '+{key}={{prompt: 20000, generated: 5000}}'.")
@@ -165,7 +160,7 @@ def planned_cost(cost: CostConfig, tokens: Mapping[str, Tokens], models: Mapping
         elif model.engine == "scripted":
             seconds = 0.0
         elif name in cost.throughput:
-            read, written = _rates(f"cost.throughput.{name}", cost.throughput[name])
+            read, written = _rates(cost, "throughput", name)
             seconds = (asked.prompt / read + asked.generated / written) / model.replicas
             bases.append(f"{name}: estimated {read:,.0f} tokens/s read, {written:,.0f} written")
         else:
@@ -188,7 +183,7 @@ def _gpus(model: ModelConfig) -> int:
 def price(cost: CostConfig, name: str, model: ModelConfig, tokens: Tokens, seconds: float | None) -> float | None:
     """Of one model's calls: at its prices of tokens, else of its GPUs for so long; None where neither is known."""
     if name in cost.prices:
-        prompt, generated = _rates(f"cost.prices.{name}", cost.prices[name])
+        prompt, generated = _rates(cost, "prices", name)
         return (tokens.prompt * prompt + tokens.generated * generated) / 1e6
     if _gpus(model) and cost.gpu_hour is not None and seconds is not None:
         return seconds / 3600 * _gpus(model) * cost.gpu_hour

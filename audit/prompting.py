@@ -47,10 +47,7 @@ def load_protocol(
         check_known("key of a protocol", str(key), ("name", "version", "description", "templates"))
     for key in ("name", "version"):
         if not isinstance(mapping.get(key), str) or not mapping[key].strip():
-            raise ConfigError(
-                f"A protocol needs a {key} that is text; found {mapping.get(key)!r}. "
-                'Example: name: song2026, version: "1".'
-            )
+            raise ConfigError(f"Found {key}: {mapping.get(key)!r} in a protocol. Expected text, such as version: '1'.")
     of_others = tuple(f"_{one}" for one in OF_READING if one != reading)
     free = {"direct_code": ("question",), **own}
     wanted = {**SHARED, **{name: slots for name, slots in free.items() if not name.endswith(of_others)}}
@@ -72,10 +69,7 @@ def load_protocol(
 def check_reading(protocol: Protocol, reading: Reading) -> None:
     """ConfigError when the protocol's questions show no options and the worker is to name one by its letter."""
     if reading in (Reading.LETTER, Reading.LETTER_LOGPROB) and not shows_options(protocol):
-        raise ConfigError(
-            f"Protocol {protocol.name!r} shows no options, so reading={reading.value} has nothing to choose from. "
-            "Use reading=option_text, or a protocol that shows them, such as song2026."
-        )
+        raise ConfigError(f"Protocol {protocol.name!r} shows no options to name. Expected reading=option_text.")
 
 
 def shows_options(protocol: Protocol) -> bool:
@@ -114,16 +108,10 @@ def _check(protocol: str, name: str, template: Any, placeholders: tuple[str, ...
     if any(spec or conversion for _, _, spec, conversion in parts):
         raise ConfigError(f"{where} has a format specification or a conversion. Expected only {expected}.")
     found = _fields(template)
-    for field in found:
-        if field not in placeholders:
-            raise ConfigError(f"{where} has the unknown placeholder {{{field}}}. Expected {expected}, once each.")
-    for placeholder in placeholders:
-        if found.count(placeholder) != 1:
-            if (name, placeholder) in OPTIONAL and placeholder not in found:
-                continue
-            raise ConfigError(
-                f"{where} has {{{placeholder}}} {found.count(placeholder)} times. Expected {expected}, once each."
-            )
+    optional = {placeholder for placeholder in placeholders if (name, placeholder) in OPTIONAL}
+    if len(set(found)) < len(found) or {*found, *optional} != set(placeholders):
+        has = ", ".join(f"{{{field}}}" for field in found) or "none"
+        raise ConfigError(f"{where} has the placeholders {has}. Expected {expected}, once each.")
 
 
 def _fields(template: str) -> list[str]:

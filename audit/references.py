@@ -211,10 +211,7 @@ def _chosen(config: ReferencedConfig, name: str) -> ReferenceRun:
     known."""
     families = {one: config.model[one].family for one in judged(config)}
     if unknown := [one for one, family in families.items() if not family]:
-        raise ConfigError(
-            f"The family of {unknown[0]} is not known, and references from set:{name} have to be of others. Write it, "
-            f"such as model.{unknown[0]}.family=llama."
-        )
+        raise ConfigError(f"The family of {unknown[0]} is not known. Expected such as model.{unknown[0]}.family=llama.")
     found = load_set(name)
     tested = [Origin(config.model[one].released) for one in families]
     before = last_date(config.control_benchmark.date if config.control_benchmark else None, tested)
@@ -223,25 +220,11 @@ def _chosen(config: ReferencedConfig, name: str) -> ReferenceRun:
     return ReferenceRun(found.path.resolve(), chosen, origins)
 
 
-def reference_facts(config: ReferencedConfig, runs: Sequence[ReferenceRun]) -> dict[str, Any]:
-    """What the manifest keeps of them, for `recorded_runs`."""
-    return {
-        "references": [str(run.path) for run in runs],
-        "reference_models": [list(run.models) for run in runs],
-        "allow_convicted": list(config.allow_convicted),
-    }
-
-
-def recorded_runs(analysis: Mapping[str, Any]) -> list[ReferenceRun]:
-    """The reference runs that a manifest names. One that names no models means each run's own references."""
-    paths = analysis["references"]
-    models = analysis.get("reference_models") or [[""]] * len(paths)
-    return [_serving(Path(path), names) for path, names in zip(paths, models, strict=True)]
-
-
 def recorded_references(manifest: Manifest, benchmark: str, same: Sequence[str]) -> list[ReferenceRun]:
-    """`recorded_runs` of a run, checked against it (`check_runs`). benchmark: the audited one."""
-    runs, facts = recorded_runs(manifest.analysis), manifest.benchmark
+    """The reference runs that a manifest names, checked against its run (`check_runs`). benchmark: the audited one."""
+    told, facts = manifest.analysis, manifest.benchmark
+    kept = zip(told["references"], told.get("reference_models", ()), strict=True)  # an import has neither
+    runs = [_serving(Path(path), models) for path, models in kept]
     names = (benchmark, *(name for name in facts if name != benchmark))
     revisions = {name: facts.get(name, {}).get("revision") for name in names}
     check_runs(runs, manifest.audit, manifest.models, manifest.analysis["judged"], revisions, manifest.config, same)
@@ -274,27 +257,20 @@ def check_runs(
         for name in () if is_imported(manifest) else same:
             theirs, ours = _asked(manifest.config.get(name)), _asked(config.get(name))
             if theirs != ours:
-                raise ConfigError(
-                    f"Reference {run.path} was run with {name}={theirs}, and this run has {ours}: a model is compared "
-                    f"with references that were asked the same. Run it again with {name}={ours}."
-                )
+                other = f"was run with {name}={theirs}, and this run has {ours}"
+                raise ConfigError(f"Reference {run.path} {other}. Run it again with {name}={ours}.")
 
 
 def _check_distinct(served: Sequence[tuple[str, Facts, str]]) -> None:
     """ConfigError where a reference (name, facts, run) is there twice, by name or by weights."""
     name, times = Counter(name for name, _, _ in served).most_common(1)[0] if served else ("", 0)
     if times > 1:
-        raise ConfigError(
-            f"Reference model {name} is given {times} times: runs of one model are one reference. Leave out all but "
-            "one."
-        )
+        raise ConfigError(f"Reference model {name} is given {times} times. Expected one run of each reference.")
     weights: dict[str, str] = {}
     for name, facts, _ in served:
         told, engine = facts.get("revision"), facts.get("engine")
         if told not in (None, engine) and engine != "scripted" and weights.setdefault(told, name) != name:
-            raise ConfigError(
-                f"References {weights[told]} and {name} are one model: both have the weights {told}. Leave out one."
-            )
+            raise ConfigError(f"References {weights[told]} and {name} are one model (weights {told}). Leave out one.")
 
 
 def is_imported(manifest: Manifest) -> bool:
@@ -325,10 +301,7 @@ def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Item]) -> None
             what = "none of the items of this run was asked there"
             if other:
                 what = f"{len(other)} of {len(shared)} items differ in text, options or key, such as {other[0][1]}"
-            raise ConfigError(
-                f"Reference {run.path} was asked another version of the items: {what}. Expected the same items: run "
-                "the reference again with this benchmark, seed and n."
-            )
+            raise ConfigError(f"Reference {run.path}: {what}. Run it again with this benchmark, seed and n.")
 
 
 def joined_items(path: Path, ours: Sequence[tuple[ItemKey, str, Sequence[str]]]) -> dict[ItemKey, ItemKey]:
@@ -376,9 +349,7 @@ def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]
         raise ConfigError(f"Reference {path} is a run of audit {manifest.audit or 'unknown'}; expected {audit}.")
     benchmark = next(iter(benchmarks))
     if benchmark not in manifest.benchmark and not is_imported(manifest):
-        raise ConfigError(
-            f"Reference {path} is of {', '.join(manifest.benchmark) or 'no benchmark'}; expected {benchmark}."
-        )
+        raise ConfigError(f"Reference {path} is of {', '.join(manifest.benchmark)}; expected {benchmark}.")
     if manifest.status != "finished":
         raise ConfigError(f"Reference {path} is {manifest.status}. Type its command again to finish it.")
     if is_imported(manifest):
@@ -399,10 +370,8 @@ def _check_not_tested(name: str, facts: Facts, where: str, tested: Mapping[str, 
     weighed = revision is not None and facts.get("engine") != "scripted"
     for other, theirs in tested.items():
         if revision == theirs.get("revision") and (name == other or weighed):
-            raise ConfigError(
-                f"Reference {name} of {where} is the tested model {other}: both have the weights {revision}. A model "
-                "cannot be its own reference. Name another model, such as 'references=[qwen3_8b]'."
-            )
+            found = f"is the tested model {other}: both have the weights {revision}"
+            raise ConfigError(f"Reference {name} of {where} {found}. Name another, such as 'references=[qwen3_8b]'.")
         if name == other:
             raise ConfigError(
                 f"Reference {name} of {where} has the name of the tested model and other weights ({revision}, not "
@@ -418,11 +387,8 @@ def _serving(path: Path, names: Sequence[str]) -> ReferenceRun:
         if name and name not in manifest.models:
             raise unknown_name(f"model of {path}", name, manifest.models)
     if "" in names and not own:
-        first = next(iter(manifest.models), "MODEL")
-        raise ConfigError(
-            f"Reference {path} has no reference model of its own: it judged {', '.join(manifest.models) or 'none'}. A "
-            f"judged model serves only by name, such as 'references=[{first}@{path}]'."
-        )
+        named = f"'references=[{next(iter(manifest.models), 'MODEL')}@{path}]'"
+        raise ConfigError(f"Reference {path} judged {', '.join(manifest.models)}. Name one, such as {named}.")
     chosen = [one for name in names for one in ([name] if name else own)]
     told = {**manifest.config.get("model", {}), **manifest.analysis.get("origins", {})}
     origins = {name: Origin(one.get("released"), one.get("family")) for name, one in told.items()}

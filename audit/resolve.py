@@ -161,14 +161,11 @@ def _open_samples(config: RunConfig, only: Mapping[str, frozenset[str]] | None) 
     configs = [one for one in (config.benchmark, config.control_benchmark) if one is not None]
     for one in configs:
         if not format_of(one.format).asked:
-            raise ConfigError(
-                f"benchmark={one.name} is no multiple-choice test: it has a reference scorer of its own, which "
-                "audit validity uses. Expected such as benchmark=arc_easy."
-            )
+            raise ConfigError(f"benchmark={one.name} is for audit validity alone. Expected such as benchmark=arc_easy.")
     if len({format_of(one.format).reading for one in configs}) > 1:
+        both = " and ".join(one.name for one in configs)
         raise ConfigError(
-            f"Of {configs[0].name} and control_benchmark {configs[1].name}, the answers are of two kinds "
-            "(options, a number, code): they are not read alike, so they are not compared. Name another control."
+            f"Answers to {both} are of two kinds (options, number, code). Name another control_benchmark."
         )
     samples: list[BenchmarkSample] = []
     for one in configs:
@@ -179,10 +176,8 @@ def _open_samples(config: RunConfig, only: Mapping[str, frozenset[str]] | None) 
         samples.append(BenchmarkSample(benchmark, draw_sample(benchmark, n, config.seed)))
     names = [s.benchmark.name for s in samples]
     if len(set(names)) != len(names):
-        raise ConfigError(
-            f"control_benchmark is the benchmark itself ({names[0]}). Name another, or where both are files "
-            "give it a name of its own, such as control_benchmark.name=fresh."
-        )
+        own = "such as control_benchmark.name=fresh where both are files"
+        raise ConfigError(f"control_benchmark is the benchmark itself ({names[0]}). Expected another name, {own}.")
     return samples
 
 

@@ -22,7 +22,7 @@ from omegaconf import OmegaConf
 from yaml import YAMLError
 
 from audit.benchmarks.fresh import following
-from audit.config import CONF_DIR, DERIVED, as_file, known_models, load_group, load_model_config
+from audit.config import DERIVED, as_file, known_models, load_group, load_model_config, options_of
 from audit.engines.config import ModelConfig
 from audit.engines.openai_config import safe_url
 from audit.engines.weights import hub_text
@@ -224,7 +224,7 @@ def with_twin(words: Sequence[str]) -> list[str]:
     if AUTO not in words:
         return others
     name = _value(words, "benchmark") or "elementary"
-    twins = {path.stem: load_group("benchmark", path.stem).get("twin") for path in (CONF_DIR / "benchmark").glob("*")}
+    twins = {one: load_group("benchmark", one).get("twin") for one in options_of("benchmark")}
     if found := twins.get(name):
         return [f"control_benchmark={found}" if word == AUTO else word for word in others]
     known = ", ".join(f"{one} (its twin is {twin})" for one, twin in sorted(twins.items()) if twin)

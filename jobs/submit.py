@@ -38,11 +38,6 @@ def exit_code(status: str, driver_exit_code: int | None) -> int:
     return 128 - code if code < 0 else code  # killed by signal N it is -N, which a shell writes as 128 + N
 
 
-def status_of(info: Any) -> str:
-    """JobStatus as a plain string; the enum's str() differs between Python versions."""
-    return str(getattr(info.status, "value", info.status))
-
-
 def follow(client: Any, job_id: str, echo: Callable[[str], None], sleep: Callable[[float], None]) -> int:
     """Echo the job's log until it ends or its cluster is lost; return the exit code. A connection that breaks is opened
     again. client: a JobSubmissionClient."""
@@ -83,10 +78,10 @@ def follow(client: Any, job_id: str, echo: Callable[[str], None], sleep: Callabl
             sleep(2.0)
             continue
         unreached = 0
-        if status_of(info) in TERMINAL:
-            if status_of(info) != "SUCCEEDED" and info.message:
+        if info.status in TERMINAL:
+            if info.status != "SUCCEEDED" and info.message:
                 echo(f"\n{info.message}\n")
-            return exit_code(status_of(info), info.driver_exit_code)
+            return exit_code(info.status, info.driver_exit_code)
         sleep(2.0)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audit.audits import AUDITS
+from audit.errors import ConfigError
 
 if TYPE_CHECKING:  # loaded where a decision, a suite or a registry is there
     from audit.governance.reviews import Bound
@@ -33,6 +34,14 @@ def audit_named(words: Sequence[str]) -> tuple[str, list[str]]:
     named = [word for word in words if word.startswith("audit=")]
     name = named[-1].removeprefix("audit=") if named else AUDITS[0]
     return name, [word for word in words if word not in named]
+
+
+def pair_of(option: str, text: str, form: str) -> tuple[str, str]:
+    """What stands on each side of the equals sign in an option's word; ConfigError with its form where one is empty."""
+    first, _, second = text.partition("=")
+    if not first or not second:
+        raise ConfigError(f"{option} {text}: expected {form}")
+    return first, second
 
 
 def add_deciders(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from audit.errors import ConfigError
+from audit.commands.again import pair_of
 from audit.exits import say
 from audit.shards.working_copy import local_folder
 from audit.verdict.result import interval, json_ready, percent, pvalue, signed_points
@@ -31,7 +31,7 @@ def add_words(parser: ArgumentParser) -> None:
 
 def run(asked: Namespace) -> int:
     """Print what changed; with --out a page with every question that did."""
-    pairs = [_pair(text) for text in asked.models]
+    pairs = [pair_of("--models", text, "OLD=NEW, such as --models llama_v1=llama_v2") for text in asked.models]
     from audit.registry.comparison import LABELS, compare_runs, page, setting_name, verdicts
 
     changes = compare_runs(asked.before, asked.after, pairs, asked.benchmarks)
@@ -76,10 +76,3 @@ def _lasting(one: LastingChange) -> str:
         f"lost {signed_points(f.lost)} ({interval(f.low, f.high)}), {pvalue(f.pvalue)}, "
         f"after Holm {pvalue(one.adjusted)}"
     )
-
-
-def _pair(text: str) -> tuple[str, str]:
-    old, found, new = text.partition("=")
-    if not found or not old or not new:
-        raise ConfigError(f"--models {text}: expected OLD=NEW, such as --models llama_v1=llama_v2")
-    return old, new

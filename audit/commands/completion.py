@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import argcomplete
 
 from audit.audits import AUDITS, every_audit
-from audit.config import CONF_DIR, conf_of
+from audit.config import CONF_DIR, conf_of, options_of
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -68,7 +68,7 @@ def _settings(config: str) -> dict[str, object]:
 def _values(key: str, config: str) -> list[str]:
     known = {"control_benchmark": "benchmark", "worker": "model"}.get(key, key)
     if (CONF_DIR / known).is_dir():
-        return sorted(path.stem for path in (CONF_DIR / known).glob("*.yaml"))
+        return options_of(known)
     default = _settings(config).get(key)
     return ["true", "false"] if isinstance(default, bool) else []
 

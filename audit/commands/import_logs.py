@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from audit.commands.again import pair_of
 from audit.errors import ConfigError, check_known, check_seed, unknown_name
 from audit.exits import say
 
@@ -28,7 +29,8 @@ HELD_OUT = "held_out"  # what logs of held-out items are called in the run
 def run(asked: argparse.Namespace) -> int:
     """Read, join, write, judge; a table of what was imported and one line a verdict."""
     check_seed(asked.seed)
-    columns = dict(_pair(one) for one in asked.map.split(",")) if asked.map else {}
+    form = "FIELD=COLUMN, such as --map model=name,item=id,correct=score"
+    columns = dict(pair_of("--map", one, form) for one in asked.map.split(",")) if asked.map else {}
     released = _released(asked)
     joined, held_out, files, known = _read(asked, columns, released)
     from audit.benchmarks.fresh import Origin, check_origin
@@ -90,13 +92,6 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     add("--key", default="", metavar="FIELD", help="names an item in every log; text: its words")
     add("--metric", default="", help="the score to read, where a sample has several")
     add("--seed", type=int, default=0)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, found, value = text.partition("=")
-    if not found or not name or not value:
-        raise ConfigError(f"--map {text}: expected FIELD=COLUMN, such as --map model=name,item=id,correct=score")
-    return name, value
 
 
 def _read(

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from audit.benchmarks.registry import format_of
-from audit.config import CONF_DIR, known_models, load_group, load_model_config
+from audit.config import known_models, load_group, load_model_config, options_of
 from audit.errors import DataError, check_known
 from audit.report.page import DASH
 
@@ -85,8 +85,7 @@ def _pairs(suites: Sequence[str]) -> list[tuple[str, str]]:
     from audit.suite.read import read_suite
 
     if not suites:
-        known = sorted(path.stem for path in (CONF_DIR / "benchmark").glob("*.yaml"))
-        return [(name, "") for name in known if name != "mcq_file"]
+        return [(name, "") for name in options_of("benchmark") if name != "mcq_file"]
     read = [read_suite(one) for one in suites]
     return [(suite.dataset_config.benchmark_name, model_name(suite)) for suite in read]
 

@@ -50,10 +50,7 @@ def run(asked: Namespace) -> int:
     }  # fmt: skip
     file, kept = asked.out / f"{config.name}.jsonl", asked.out / f"{config.name}.order.json"
     if there := [str(one) for one in (file, kept) if one.exists()]:
-        raise ConfigError(
-            f"{', '.join(there)} exists already: a published order is drawn once. Expected another --out, or another "
-            "name=..."
-        )
+        raise ConfigError(f"{', '.join(there)} exists, and an order is drawn once. Expected another --out or name=...")
     make_folder(asked.out)
     write_file(file, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
     write_file(kept, json.dumps(record, ensure_ascii=False).encode())

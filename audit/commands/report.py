@@ -70,10 +70,8 @@ def run(arguments: Namespace) -> int:
 def _folders(places: Sequence[str], every_s: int | None) -> list[Path]:
     """The runs to read, fetched where they are on object storage; ConfigError for what is only done with folders."""
     if any(map(is_url, places)) and (len(places) > 1 or every_s is not None):
-        raise ConfigError(
-            "A panel of several runs and --follow need the runs in folders: a panel names its runs by their paths. "
-            "Copy them first, such as with: aws s3 sync s3://my-bucket/my_run outputs/my_run"
-        )
+        copied = "aws s3 sync s3://my-bucket/my_run outputs/my_run"
+        raise ConfigError(f"A panel of several runs and --follow need the runs in folders. Copy them first: {copied}")
     for place in places:
         if Path(place).is_dir() and (runs := panel_runs(Path(place))):
             raise ConfigError(

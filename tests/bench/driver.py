@@ -4,7 +4,6 @@ import json
 import resource
 import sys
 import time
-from pathlib import Path
 
 from audit.command_line import configured
 from audit.resolve import resolve_run
@@ -33,7 +32,6 @@ def measure(overrides: list[str]) -> dict[str, float]:
         "generate_s": sum(t["generate_s"] for t in manifest.timings.values()),
         "total_s": time.monotonic() - started,
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "run_dir_exists": float(Path(result.run_dir).is_dir()),
     }
 
 

@@ -79,6 +79,33 @@ def _suite(folder: Path) -> str:
     return joint_page(content(verdicts), None, {"score_without_memory": svg_text(scores(rows, 0.25))})
 
 
+HOSTILE = "<img src=x onerror=alert(1)>" + "m" * 60
+SUITE: dict[str, Any] = {
+    "audit_suite_id": "demo", "gate": "ours", "domain": "general", "source": [], "sentences": ["rule " * 30] * 8,
+    "model": {"name": HOSTILE, "stated": "sha256:" + "a" * 64, "found": "sha256:" + "a" * 64, "claimed": False},
+}  # fmt: skip
+LONG = (
+    "Score 58 % (95 % interval 51.0 to 65.2). Without memory: 51.3 % (95 % interval 40.1 to 62.3), against 3 "
+    "references. This holds if the sets differ for all alike."
+)
+
+
+def _long_suite(_: Path) -> str:
+    """Four audits of a model with long words; validity in two contexts on a benchmark of its own."""
+    own: dict[str, Any] = {"model": HOSTILE, "reasons": ["why " * 60] * 6, "what_to_do": ["Take 1,070 items. " * 6]}
+    own |= {"sensitivity": "Measured sensitivity: " + "such and such " * 40, "headline": "Too few data. " * 15}
+    contexts = (("fact", "diagnostic", "indeterminate"), ("story", "invariance", "confirmatory_selective"))
+    validity = joint.validity(*contexts)
+    cells = [{**cell, **own, "benchmark": "contrast"} for cell in validity["cells"]]
+    verdicts = {
+        "sweep": joint.sweep("underpowered", **own),
+        "perturb": joint.perturb("no_drop_detected", **own),
+        "memory": joint.memory("underpowered", without_memory={"sentence": LONG}, **own),
+        "validity": {**validity, "cells": cells},
+    }
+    return joint_page(content(verdicts, {**SUITE}))
+
+
 def _index(folder: Path) -> str:
     memory = {"estimate": 0.5, "low": 0.4, "high": 0.6}
     lines = [
@@ -144,6 +171,21 @@ def test_the_decision_stands_first_and_the_page_is_short(browser: Any, page: Pat
     assert height <= most * screen
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     assert browser.get_log("browser") == []
+
+
+@pytest.mark.parametrize(("width", "most"), [(1280, 4 * 900), (390, 10 * 844)])
+def test_the_decision_of_a_suite_stands_first_and_its_page_is_short(
+    browser: Any, made: Callable[[str], Path], width: int, most: int
+) -> None:
+    _open(browser, made("long_suite"), width)
+    script = "return [...document.querySelectorAll('#decision, .strip, .without, .looked, #audits, #more')]"
+    tops = browser.execute_script(f"{script}.map(one => one.getBoundingClientRect().top + scrollY)")
+    assert tops == sorted(tops) and len(set(tops)) >= 6 and tops[0] < SCREENS[width][0] / 2
+    page_size = browser.execute_script("const e = document.documentElement; return [e.scrollHeight, e.scrollWidth]")
+    assert page_size[0] <= most and page_size[1] <= width
+    assert browser.execute_script("return document.querySelector('#decision').dataset.decision") == "block"
+    assert browser.execute_script("return document.images.length") == 0
+    assert browser.execute_script("return document.querySelectorAll('details[open]').length") == 0
 
 
 def test_four_cells_that_failed_say_what_how_sure_and_what_to_do_on_one_screen(browser: Any, tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _report(tmp_path_factory.mktemp("hostile"), panels.hostile(panels.outcomes_of(2, 5)))
 
 
-def _open(browser: Any, page: Path, width: int = 1280, dark: bool = False) -> None:
-    open_page(browser, page.as_uri(), width, dark=dark)
+def _open(browser: Any, page: Path, width: int = 1280) -> None:
+    open_page(browser, page.as_uri(), width)
     browser.execute_script("document.querySelector('#questions details').open = true")
 
 
@@ -155,32 +155,14 @@ def test_a_line_opens_by_keyboard_and_shows_everything(browser: Any, panel: Path
     browser.switch_to.active_element.send_keys("\ue007")
 
 
-@pytest.mark.parametrize("width", [1280, 390, 360])
-@pytest.mark.parametrize("dark", [False, True])
-def test_no_sideways_scroll_and_readable_colours(browser: Any, panel: Path, width: int, dark: bool) -> None:
-    _open(browser, panel, width, dark)
+def test_a_narrow_telephone_does_not_scroll_sideways(browser: Any, panel: Path) -> None:
+    """What is wider: test_pages_browser.py, and that all colours can be read."""
+    _open(browser, panel, 360)
     browser.execute_script(
         "document.querySelectorAll('details').forEach((d) => (d.open = true));"
         "document.querySelector('#grid button').click()"
     )
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    contrasts = browser.execute_script("""
-        const light = (c) => { const unit = c.startsWith("color(") ? 1 : 255; // of a mixed colour, 0 to 1
-                const [r, g, b] = c.match(/[\\d.]+/g).slice(0, 3).map((v) => v / unit)
-            .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
-            return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-        const ground = (e) => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor;
-            if (c !== "rgba(0, 0, 0, 0)") return c; } };
-        const out = [];
-        const every = "h1,h2,p,td,th,dt,dd,summary,.word,.muted,.row span,.s-fail,.s-pass,a,button.c,span.c,mark,del";
-        for (const e of document.querySelectorAll(every)) {
-            const a = light(getComputedStyle(e).color), b = light(ground(e));
-            const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-            out.push([ratio, e.className + " " + e.textContent.slice(0, 40)]);
-        }
-        return out.sort((x, y) => x[0] - y[0]).slice(0, 3);
-    """)
-    assert contrasts[0][0] >= 4.5, contrasts  # WCAG 2.2, 1.4.3
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 360
 
 
 @pytest.mark.parametrize(("widths", "models"), [((500, 390), 1), ((390,), 3), ((390,), 5)])

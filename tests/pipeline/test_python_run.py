@@ -24,5 +24,3 @@ def test_what_the_command_refuses_is_an_exception() -> None:
         audit.run("sweep", model="scripted", plan=True)
     with pytest.raises(ConfigError, match="sweeep"):
         audit.run("sweeep")
-    with pytest.raises(AttributeError, match=r"audit\.run\('sweep'"):
-        audit.__getattr__("sweep")

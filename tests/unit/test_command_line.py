@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 from typed_here import typed
 
-from audit.command_line import _without_secrets, compose_command, hydra_arguments, run_composed
+from audit.command_line import _without_secrets, compose_command, hydra_arguments
 from audit.config import CONF_DIR
-from audit.errors import ConfigError, EngineError
+from audit.errors import ConfigError
 from audit.sweep.config import SweepConfig, from_hydra, worker_of
 
 
@@ -165,15 +164,6 @@ def test_a_refusal_and_the_help_take_less_than_a_second_of_cpu(words: str, tmp_p
         spent.append(_cpu_seconds("-m", *words.split(), cwd=tmp_path))
     hydra = min(_cpu_seconds("-c", "import hydra", cwd=tmp_path) for _ in range(3)) if min(spent) >= 1 else 0.0
     assert min(spent) < max(1.0, hydra / 0.3)
-
-
-def test_an_error_holds_nothing_that_a_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
-    def refuse(_: object) -> None:
-        raise EngineError("the endpoint says \x1b[2J\x9b31m\nExpected another")
-
-    assert run_composed(OmegaConf.create(), refuse, lambda _: 0) == 1
-    bad = "\N{REPLACEMENT CHARACTER}"
-    assert capsys.readouterr().err == f"error: the endpoint says {bad}[2J{bad}31m\nExpected another\n"
 
 
 def test_words_that_hold_a_secret_are_not_kept_for_the_next_command() -> None:

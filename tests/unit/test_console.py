@@ -46,17 +46,11 @@ def test_errors_are_said_at_one_door() -> None:
     assert said == {"exits.py", "train.py"}
 
 
-def test_help_names_every_command_and_a_mistake_its_neighbour(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_every_command_and_a_mistake_its_neighbour() -> None:
     assert all(f"  {name} " in tree(()).format_help() for name in COMMANDS)
-    assert main(["--help"]) == 0 and main([]) == 2
-    assert main(["swep"]) == 2
-    assert "'sweep'" in capsys.readouterr().err
-
-
-def test_the_command_hands_its_words_over(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["audit"])
-    assert main(["gate", "nowhere"]) == 1
-    assert "no folder nowhere" in capsys.readouterr().err
+    assert typed("--help").code == 0 and typed().code == 2
+    done = typed("swep")
+    assert done.code == 2 and "'sweep'" in done.err
 
 
 @pytest.mark.parametrize("name", ["sweep", "perturb", "memory", "validity", "plant"])

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typed_here import typed
 
-from audit.__main__ import COMMANDS, main
+from audit.__main__ import COMMANDS
 from audit.decision import rule, words
 from audit.exits import BROKEN_PIPE, INTERRUPTED, TERMINATED, run_command
 
@@ -58,28 +59,18 @@ REFUSED = {
 }
 
 
-def code_of(arguments: list[str], monkeypatch: pytest.MonkeyPatch, folder: Path) -> int:
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "argv", ["audit", *arguments])
-    try:
-        return main(arguments) or 0
-    except SystemExit as end:
-        assert isinstance(end.code, int)
-        return end.code
-
-
 def test_every_command_is_in_the_table_once() -> None:
     assert set(table()) == set(COMMANDS)
     assert set(REFUSED) == set(COMMANDS) - {"completion"}  # completion takes nothing that could be refused
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_what_a_command_does_is_in_its_column(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_a_command_does_is_in_its_column(name: str, tmp_path: Path) -> None:
     says = table()[name]
-    assert code_of([name, "--help"], monkeypatch, tmp_path) == 0 and says[0]
-    assert code_of([name, "--nonsense"], monkeypatch, tmp_path) == 2 and "usage" in says[2]
+    assert typed(name, "--help", folder=tmp_path).code == 0 and says[0]
+    assert typed(name, "--nonsense", folder=tmp_path).code == 2 and "usage" in says[2]
     if name in REFUSED:
-        assert code_of([name, *REFUSED[name]], monkeypatch, tmp_path) == 1 and says[1]
+        assert typed(name, *REFUSED[name], folder=tmp_path).code == 1 and says[1]
     assert says[INTERRUPTED] and says[TERMINATED] and says[BROKEN_PIPE]  # of all alike: `exits.run_command`
 
 
@@ -98,8 +89,8 @@ def test_a_verdicts_code_stands_beside_its_name() -> None:
     assert all(not {3, 4} & set(codes) for name, codes in says.items() if name not in ("gate", "suite"))
 
 
-def test_an_unknown_command_is_wrong_usage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert code_of(["swep"], monkeypatch, tmp_path) == 2 and "unknown command" in PAGE.read_text()
+def test_an_unknown_command_is_wrong_usage() -> None:
+    assert typed("swep").code == 2 and "unknown command" in PAGE.read_text()
 
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench.gpu import Part, main, parts, row
+from bench.gpu import Part, parts, row
 
 
 def test_the_parts_follow_the_machine(tmp_path: Path) -> None:
@@ -41,16 +41,3 @@ def test_a_part_that_fails_is_a_row_with_its_last_words() -> None:
     )
     line, reached = row(failing)
     assert not reached and "failed: no \\| engine" in line and line.count(" | ") == 5
-
-
-def test_a_target_that_is_missed_is_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bench import gpu
-
-    good, bad = (Part(name, [sys.executable, "-c", ""], "runs", lambda out, ok=ok: ("ran", ok)) for name, ok in
-                 (("good", True), ("bad", False)))  # fmt: skip
-    for chosen, code in (([good], 0), ([good, bad], 1)):
-        monkeypatch.setattr(gpu, "parts", lambda *_, chosen=chosen: iter(chosen))
-        monkeypatch.setattr(sys, "argv", ["gpu", "--out", str(tmp_path / "page.md")])
-        assert main() == code
-    page = (tmp_path / "page.md").read_text()
-    assert "| good | ran | runs | yes |" in page and "| bad | ran | runs | no |" in page

@@ -282,27 +282,32 @@ class Info:
     message: str = ""
 
 
+CLOSED = RuntimeError("WebSocket connection closed unexpectedly with close code 1006")
+
+
 @dataclass
 class FakeJobs:
-    """A job whose log is cut `breaks` times while it runs; every new connection starts at the log's beginning."""
+    """A job whose log is cut `breaks` times while it runs, every other time by `lost`; a new connection starts at the
+    log's beginning. gone: the head does not answer."""
 
     log: list[str]
     final: Info
     breaks: int = 0
+    lost: Exception = CLOSED
+    gone: bool = False
     connections: int = field(default=0, init=False)
 
     async def tail_job_logs(self, job_id: str) -> AsyncIterator[str]:
         self.connections += 1
-        if self.connections <= self.breaks:
-            for chunk in self.log[: self.connections]:
-                yield chunk
-            if self.connections % 2:
-                raise RuntimeError("WebSocket connection closed unexpectedly with close code 1006")
-            return
-        for chunk in self.log:
+        broken = self.connections <= self.breaks
+        for chunk in self.log[: self.connections if broken else None]:
             yield chunk
+        if broken and self.connections % 2:
+            raise self.lost
 
     def get_job_info(self, job_id: str) -> Info:
+        if self.gone:
+            raise ConnectionError("Failed to connect to Ray at address: http://HEAD:8265.")
         return self.final if self.connections > self.breaks else Info("RUNNING")
 
 
@@ -335,36 +340,27 @@ def test_submit_shows_every_log_line_once_although_the_connection_breaks() -> No
     assert len(slept) == 2  # once after each connection that ended before the job did
 
 
-@pytest.mark.parametrize("told", ["Server disconnected", "Invalid response status"])
-def test_submit_outlives_what_rays_client_lets_through(told: str) -> None:
-    """A socket that is dropped, and a proxy that takes none: the second is told once, not every two seconds."""
+URL = yarl.URL("http://HEAD:8265")
+ASKED = aiohttp.RequestInfo(URL, "GET", multidict.CIMultiDictProxy(multidict.CIMultiDict()), URL)
 
-    class Dropped(FakeJobs):
-        async def tail_job_logs(self, job_id: str) -> AsyncIterator[str]:
-            self.connections += 1
-            if self.connections <= self.breaks:
-                url = yarl.URL("http://HEAD:8265")
-                asked = aiohttp.RequestInfo(url, "GET", multidict.CIMultiDictProxy(multidict.CIMultiDict()), url)
-                refused = aiohttp.WSServerHandshakeError(asked, (), status=502, message="Invalid response status")
-                raise refused if "status" in told else aiohttp.ServerDisconnectedError()
-            for chunk in self.log:
-                yield chunk
 
-    code, shown, _ = follow(Dropped(["one\n"], Info("FAILED", 3), breaks=4))
+@pytest.mark.parametrize(
+    "lost",
+    [
+        aiohttp.ServerDisconnectedError(),
+        aiohttp.WSServerHandshakeError(ASKED, (), status=502, message="Invalid response status"),
+    ],
+    ids=["a socket that is dropped", "a proxy that takes none"],
+)
+def test_submit_outlives_what_rays_client_lets_through(lost: Exception) -> None:
+    """It is told once, not every two seconds."""
+    code, shown, _ = follow(FakeJobs(["one\n"], Info("FAILED", 3), breaks=4, lost=lost))
     assert code == 3
-    assert [told in text for text in shown] == [True, False] and shown[1] == "one\n"
+    assert [str(lost) in text for text in shown] == [False, True] and shown[0] == "one\n"
 
 
 def test_submit_says_once_and_in_a_sentence_that_the_head_is_gone() -> None:
-    class Gone(FakeJobs):
-        async def tail_job_logs(self, job_id: str) -> AsyncIterator[str]:
-            yield "one\n"
-            raise RuntimeError("WebSocket connection closed unexpectedly with close code 1006")
-
-        def get_job_info(self, job_id: str) -> Info:
-            raise ConnectionError("Failed to connect to Ray at address: http://HEAD:8265.")
-
-    code, shown, slept = follow(Gone([], Info("RUNNING")))
+    code, shown, slept = follow(FakeJobs(["one\n"], Info("RUNNING"), breaks=99, gone=True))
     assert code == 1 and sum(slept) == pytest.approx(58)
     (text,) = [one for one in shown if "no longer answers" in one]
     assert "submit the same command again" in text

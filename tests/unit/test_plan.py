@@ -1,18 +1,15 @@
 import json
 import math
 import re
-import sys
 from pathlib import Path
 
 import pytest
 from typed_here import typed
 
-from audit.audits import AUDITS, part_of
-from audit.commands.plan import main
+from audit.audits import AUDITS
 from audit.config import load_group
 from audit.dry_run import Asked
 from audit.engines.config import ModelConfig
-from audit.exits import run_command
 from audit.plan_cost import PlannedCalls, PlannedCost, Tokens
 from audit.statistics.power import mcnemar_power
 from audit.sweep.config import SweepConfig, design_of
@@ -26,26 +23,20 @@ THRESHOLDS = SweepThresholds()
 
 
 @pytest.mark.parametrize("audit", AUDITS)
-def test_every_audit_has_a_plan_for_people_and_for_programs(audit: str, monkeypatch, capsys):
-    for words in (["model=scripted", "n=6"], ["model=scripted", "n=6", "--json"]):
-        monkeypatch.setattr(sys, "argv", ["audit plan", f"audit={audit}", *words])
-        with pytest.raises(SystemExit) as ended:
-            run_command(main)
-        assert ended.value.code == 0
-    told = capsys.readouterr().out
-    lines, _, data = told.partition("{\n")
-    plans = json.loads("{" + data)
-    assert plans["run_dir"] in lines and f"/{audit}-" in plans["run_dir"]
+def test_every_audit_has_a_plan_for_people_and_for_programs(audit: str):
+    words = ("plan", f"audit={audit}", "model=scripted", "n=6")
+    read, data = typed(*words), typed(*words, "--json")
+    assert (read.code, data.code) == (0, 0)
+    plans = json.loads(data.out)
+    assert plans["run_dir"] in read.out and f"/{audit}-" in plans["run_dir"]
     assert plans["failed"] == {} and len(plans["plans"]) == 1 and plans["plans"][0]["cost"]["basis"] == ""
 
 
-def test_a_plan_says_what_a_run_would_say_of_the_questions(tmp_path: Path, monkeypatch, capsys):
+def test_a_plan_says_what_a_run_would_say_of_the_questions(tmp_path: Path):
     rows = ["question,A,B,answer", *(f"What is {i // 2} + 1?,{i // 2 + 1},x,{'AB'[i % 2]}" for i in range(60))]
     (tmp_path / "exam.csv").write_text("\n".join(rows))
-    monkeypatch.setattr(sys, "argv", ["audit plan", f"data={tmp_path / 'exam.csv'}", "model=scripted", "n=all", "r=1"])
-    with pytest.raises(SystemExit):
-        run_command(main)
-    notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note: exam:")]
+    told = typed("plan", f"data={tmp_path / 'exam.csv'}", "model=scripted", "n=all", "r=1").out
+    notes = [line for line in told.splitlines() if line.startswith("note: exam:")]
     assert [re.findall(r"\d+", note) for note in notes] == [["30", "60"], ["30"]]  # repeated; with another key
 
 
@@ -53,16 +44,14 @@ def test_a_plan_says_what_a_run_would_say_of_the_questions(tmp_path: Path, monke
     ("words", "instead"),
     [(["audit=suite", "demo"], "audit suite demo plan=true"), (["audit=plant"], "audit plant plan=true")],
 )
-def test_what_is_no_audit_but_plans_is_named(words: list[str], instead: str, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["audit plan", *words])
-    assert main() == 2 and capsys.readouterr().err.strip().endswith(instead)
+def test_what_is_no_audit_but_plans_is_named(words: list[str], instead: str):
+    done = typed("plan", *words)
+    assert done.code == 2 and done.err.strip().endswith(instead)
 
 
-def test_a_form_of_plan_that_is_none_is_refused(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["audit sweep", "model=scripted", "plan=maybe"])
-    with pytest.raises(SystemExit) as ended:
-        part_of("sweep", "__main__").main()
-    assert ended.value.code == 1 and "maybe" in capsys.readouterr().err
+def test_a_form_of_plan_that_is_none_is_refused():
+    done = typed("sweep", "model=scripted", "plan=maybe")
+    assert done.code == 1 and "maybe" in done.err
 
 
 def planned(

@@ -16,7 +16,7 @@ from audit.memory.config import MemoryConfig
 from audit.memory.plan import resolve_memory
 from audit.perturb.config import PerturbConfig
 from audit.perturb.plan import resolve_perturb
-from audit.references import check_runs, recorded_runs, reference_runs
+from audit.references import check_runs, reference_runs
 from audit.resolve import ResolvedRun
 from audit.shards.manifest import Manifest, plain
 from audit.shards.questions import QuestionFile, write_questions
@@ -161,7 +161,7 @@ def test_a_reference_is_not_the_tested_model_under_any_name(tmp_path):
     ):
         models = {"other": FACTS, name: {"revision": revision, "engine": "vllm"}}
         run = earlier(tmp_path / name, "perturb", models, ["other"])
-        (one,) = recorded_runs({"references": [str(run)]})
+        (one,) = reference_runs(perturb(f"references=[{run}]"))
         with pytest.raises(ConfigError, match=what):
             check_runs([one], "perturb", tested, ["m"], {"elementary": None}, {}, ())
     twin = {**tested, "twin": tested["m"]}  # in one job, too

@@ -10,9 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import ray
-from hydra.core.global_hydra import GlobalHydra
+from typed_here import typed
 
-from audit.__main__ import main
 from audit.commands.demo import shipped
 from audit.loading import _as
 from audit.registry.comparison import CellChange, page
@@ -26,7 +25,7 @@ PLAN = ("model=scripted", "n=2", "plan=true")
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path) -> Path:
     """A folder with a space that holds what people have."""
     home = tmp_path / "my data"
     for name in ("x/report", "conf/model", "outputs/none"):
@@ -41,21 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (home / "begun/shards").mkdir(parents=True)
     shutil.copy(shipped() / "manifest.json", home / "begun")
     (home / "conf/model/mine.yaml").write_text("name: mine\nengine: scripted\n")
-    monkeypatch.chdir(home)
     return home
-
-
-def answer(words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    """(exit code, all that is printed) of a command, in this process."""
-    monkeypatch.setattr(sys, "argv", ["audit", *words])
-    try:
-        code = main(words) or 0
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 1
-    finally:
-        GlobalHydra.instance().clear()
-    said = capsys.readouterr()
-    return code, said.out + said.err
 
 
 WORST = [
@@ -134,23 +119,18 @@ _NEVER = ("Traceback", "full_key", "reference_type", "Lexer", "EOF", "hydra.cc",
 @pytest.mark.parametrize(
     ("words", "code", "said"), WORST, ids=lambda one: " ".join(one) if isinstance(one, list) else ""
 )
-def test_the_answer(
-    words: list[str], code: int, said: str, folder: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    found, printed = answer(words, monkeypatch, capsys)
-    assert found == code and said in printed, printed
+def test_the_answer(words: list[str], code: int, said: str, folder: Path) -> None:
+    found = typed(*words, folder=folder)
+    printed = found.out + found.err
+    assert found.code == code and said in printed, printed
     assert not [sign for sign in _NEVER if sign in printed], printed
 
 
-def test_what_data_show_says_to_type_is_taken_as_typed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _, printed = answer(["data", "show", "own.csv"], monkeypatch, capsys)
-    line = printed.split("To go on:")[1].splitlines()[0]
+def test_what_data_show_says_to_type_is_taken_as_typed(folder: Path) -> None:
+    line = typed("data", "show", "own.csv", folder=folder).out.split("To go on:")[1].splitlines()[0]
     words = shlex.split(line)[1:]
     assert words[0] == "plan" and words[-1] == "n=all"
-    assert answer(["sweep", *words[1:-1], "n=2", "plan=true"], monkeypatch, capsys)[0] == 0
+    assert typed("sweep", *words[1:-1], "n=2", "plan=true", folder=folder).code == 0
 
 
 def test_without_its_packages_a_command_says_make_install(tmp_path: Path) -> None:
@@ -163,15 +143,12 @@ def test_without_its_packages_a_command_says_make_install(tmp_path: Path) -> Non
         assert done.returncode == 1 and "make install" in done.stderr and "Traceback" not in done.stderr, done.stderr
 
 
-def test_an_endpoint_that_is_not_there_is_told_before_ray_starts_and_again_where_runs_are_listed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_endpoint_that_is_not_there_is_told_before_ray_starts_and_again_where_runs_are_listed(folder: Path) -> None:
     words = ["endpoint=http://127.0.0.1:9/v1", "model_id=acme/Big", "benchmark=elementary", "n=2", "progress=false"]
-    code, printed = answer(["sweep", *words, "run_dir=outputs/r"], monkeypatch, capsys)
-    assert code == 1 and "http://127.0.0.1:9/v1" in printed
+    done = typed("sweep", *words, "run_dir=outputs/r", folder=folder)
+    assert done.code == 1 and "http://127.0.0.1:9/v1" in done.err
     assert not ray.is_initialized()
-    code, printed = answer(["runs"], monkeypatch, capsys)
-    assert code == 0 and "acme_Big on elementary" in printed
+    assert "acme_Big on elementary" in typed("runs", folder=folder).out
 
 
 def test_a_table_of_answers_has_booleans_that_may_be_missing_and_a_comparison_has_scores_in_per_cent() -> None:

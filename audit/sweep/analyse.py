@@ -14,6 +14,7 @@ from audit.records import CellRows
 from audit.statistics.chance import chance_level
 from audit.statistics.paired import BoolArray, CellOutcomes, State
 from audit.statistics.permutation import can_reject, enough_permutations
+from audit.statistics.resampling import N_RESAMPLES
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.unparsed import DECIDE_AT, tipping_point
 from audit.statistics.values import levels_of
@@ -35,7 +36,6 @@ from audit.verdict.result import Calibration, Gate, Reason, because, failed, per
 from audit.verdict.shipped import apart, nearest_design
 from audit.verdict.simulated import told
 
-N_RESAMPLES = 10_000
 TIPPING_RESAMPLES = 999
 
 

@@ -133,13 +133,19 @@ def compare(
 
 
 def _counted(noisy: FloatArray, base: FloatArray, d: FloatArray, cluster: IntArray) -> dict[str, Any]:
-    """What needs no draws, of d = noisy - base (R, n): pairs, gains, what changed, independent pairs."""
+    """What needs no draws, of d = noisy - base (R, n): pairs, gains, questions that became right and that became wrong
+    (sums), independent pairs. A row at a time, for the memory."""
     n = np.sum(~np.isnan(d), axis=1).astype(np.int64)
     with np.errstate(invalid="ignore"):
         gain = np.array([np.nansum(row) for row in d]) / np.where(n > 0, n, np.nan)
-    improve, degrade = _changed(noisy, base)
-    effective = effective_number(d, cluster)
-    return {"n": n, "gain": gain, "improve": improve, "degrade": degrade, "effective": effective}
+    pairs = [(a, b, ~np.isnan(a - b)) for a, b in zip(noisy, np.broadcast_to(base, noisy.shape), strict=True)]
+    return {
+        "n": n,
+        "gain": gain,
+        "improve": np.array([np.sum(np.where(both, a * (1 - b), 0)) for a, b, both in pairs]),
+        "degrade": np.array([np.sum(np.where(both, b * (1 - a), 0)) for a, b, both in pairs]),
+        "effective": effective_number(d, cluster),
+    }
 
 
 def _none(gain: FloatArray, confidence: float) -> dict[str, Any]:
@@ -184,14 +190,6 @@ def _bootstrapped(
         "low": gain - 2 * (draws.gain.estimate - low) * longer,
         "high": gain + 2 * (high - draws.gain.estimate) * longer,
     }
-
-
-def _changed(noisy: FloatArray, base: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(R,) sums over questions of what became right and of what became wrong; a row at a time, for the memory."""
-    pairs = [(a, b, ~np.isnan(a - b)) for a, b in zip(noisy, np.broadcast_to(base, noisy.shape), strict=True)]
-    improve = [np.sum(np.where(both, a * (1 - b), 0)) for a, b, both in pairs]
-    degrade = [np.sum(np.where(both, b * (1 - a), 0)) for a, b, both in pairs]
-    return np.array(improve), np.array(degrade)
 
 
 def _longer(se: FloatArray, variance: FloatArray) -> FloatArray:

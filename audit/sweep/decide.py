@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from audit.errors import DataError
-from audit.statistics.multiplicity import holm
+from audit.judge.record import holm_rows
 from audit.statistics.paired import CellOutcomes
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.unparsed import DECIDE_AT
@@ -39,14 +39,10 @@ class Corrected:
 
 def over_panel(evidence: Sequence[Evidence | None]) -> list[Corrected]:
     """Holm over the cells of a panel; None where a cell could not be compared."""
-    nan = float("nan")
-    excess = holm([e.p_value if e else nan for e in evidence])
-    fall = holm([e.clean.fall_p if e else nan for e in evidence])
+    excess = holm_rows([[e.p_value if e else None] for e in evidence])
+    fall = holm_rows([[e.clean.fall_p if e else None] for e in evidence])
     cells = max(sum(e is not None for e in evidence), 1)
-    return [
-        Corrected(None if np.isnan(p) else float(p), None if np.isnan(f) else float(f), cells)
-        for p, f in zip(excess, fall, strict=True)
-    ]
+    return [Corrected(p, f, cells) for (p,), (f,) in zip(excess, fall, strict=True)]
 
 
 def decide(

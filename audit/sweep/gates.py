@@ -12,9 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
-from audit.judge.gates import CHANCE_SOURCE, Agreement, agreement
-from audit.judge.gates import above_chance as chance_gate
-from audit.judge.gates import exact_values as exact
+from audit.judge import gates as shared
 from audit.records import Reading, Setting
 from audit.statistics.chance import chance_check, chance_level, upper_limit
 from audit.statistics.mcnemar import cochran_q
@@ -71,7 +69,7 @@ def pairing(cell: CellOutcomes, texts: TextMeasures | None, limits: SweepThresho
     )
 
 
-def _agreements(cell: CellOutcomes, limits: SweepThresholds) -> list[tuple[str, bool, Agreement]]:
+def _agreements(cell: CellOutcomes, limits: SweepThresholds) -> list[tuple[str, bool, shared.Agreement]]:
     """Every comparison of a side with the other arms that can speak: its name, whether it is noisy, the agreement."""
     within = _Within(cell, limits)
     found = []
@@ -111,7 +109,7 @@ class _Within:
             arms.setdefault("the ensemble control" if ensemble else _ARM_WORDS[setting.arm], []).append(setting)
         return arms
 
-    def compared(self, side: Sequence[Setting], others: Sequence[Setting]) -> Agreement | None:
+    def compared(self, side: Sequence[Setting], others: Sequence[Setting]) -> shared.Agreement | None:
         """None where the two cannot tell a pairing."""
         if not others:
             return None
@@ -127,7 +125,7 @@ class _Within:
         # a side that cannot tell is taken to be as the other
         own = _stepped_up(rest if np.isnan(reliable) else reliable, self.count(side))
         theirs = _stepped_up(reliable if np.isnan(rest) else rest, self.count(others))
-        return agreement(x, y, float(np.sqrt(own * theirs)), self.limits.pairing_z_min)
+        return shared.agreement(x, y, float(np.sqrt(own * theirs)), self.limits.pairing_z_min)
 
     def reliability(self, settings: Sequence[Setting]) -> float:
         """Mean correlation of two of these settings; NaN where no two can be correlated."""
@@ -290,9 +288,11 @@ def above_chance(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
     scores = [v for k, v in found.items() if k.endswith("_z")]
     chance = chance_level(cell.n_options)
     if not scores:
-        return Rule("above_chance", limit, CHANCE_SOURCE).absent("Neither the clean nor the direct arm has an answer.")
+        return Rule("above_chance", limit, shared.CHANCE_SOURCE).absent(
+            "Neither the clean nor the direct arm has an answer."
+        )
     shown = " and ".join(f"{a} {found[a + '_accuracy']:.3f}" for a in ("clean", "direct") if f"{a}_z" in found)
-    return chance_gate(shown, min(scores), chance, limit, {"chance": chance, **found})
+    return shared.above_chance(shown, min(scores), chance, limit, {"chance": chance, **found})
 
 
 def parseability(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
@@ -397,7 +397,7 @@ def exact_values(cell: CellOutcomes) -> Gate:
     zero_width = sum(bool(change.size and not change.any()) for change in changes)
     unmoved = "no answer differs between clean and noisy in any setting: every interval has zero width"
     gains = f" {zero_gains} of {len(changes)} gains are exactly 0." if zero_gains else ""
-    return exact(
+    return shared.exact_values(
         [(label(s), to_values(cell.row(s))) for s in cell.settings],
         to_values(cell.state),
         unmoved if changes and zero_width == len(changes) else "",

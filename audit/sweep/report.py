@@ -21,7 +21,8 @@ from audit.shards.read import iter_columns
 from audit.shards.schema import plain_values, shared_values
 from audit.statistics.notice import Field
 from audit.statistics.paired import CellOutcomes, State
-from audit.sweep.analyse import JUDGE, N_RESAMPLES, analyse
+from audit.statistics.resampling import N_RESAMPLES
+from audit.sweep.analyse import JUDGE, analyse
 from audit.sweep.audit import SCHEMA
 from audit.sweep.design import DELETED, Aggregator, SweepThresholds
 from audit.sweep.drill import COLUMNS, MAX_TEXT_BYTES, DrillRows, that_fit

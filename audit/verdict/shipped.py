@@ -35,23 +35,16 @@ def nearest_design(
         return None
     if far > near:
         return Calibration(design={}, rates={}, sentence=none_near)
-    entry = designs[found]
-    said = sentence(entry) + other_thresholds(table or {}, thresholds)
+    entry, measured = designs[found], (table or {}).get("thresholds", {})
+    differ = [
+        f"{name} {measured[name]:g} (this run: {thresholds[name]:g})"
+        for name in ("alpha", "effect_of_interest", "margin")
+        if thresholds is not None and name in measured and measured[name] != thresholds[name]
+    ]
+    said = sentence(entry) + (f" These rates are of {' and '.join(differ)}." if differ else "")
     return Calibration(design=dict(entry["design"]), rates=dict(entry["rates"]), sentence=said)
 
 
 def apart(one: float, other: float, least: float = 1) -> float:
     """|log| of the ratio of two sizes; what is below the least counts as that much."""
     return abs(log(max(one, least) / max(other, least)))
-
-
-def other_thresholds(table: Mapping[str, Any], thresholds: Mapping[str, float] | None) -> str:
-    """What to add to a table's rates where a run's own level, smallest effect that matters or margin is another; else
-    empty."""
-    measured = table.get("thresholds", {})
-    differ = [
-        f"{name} {measured[name]:g} (this run: {thresholds[name]:g})"
-        for name in ("alpha", "effect_of_interest", "margin")
-        if thresholds is not None and name in measured and measured[name] != thresholds[name]
-    ]
-    return f" These rates are of {' and '.join(differ)}." if differ else ""

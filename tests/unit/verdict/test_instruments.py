@@ -1,11 +1,13 @@
 """What instruments say together: none clears what it cannot see, and each kind is said once, by who sees it."""
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from audit.audits import AUDITS, part_of
+from audit.errors import ConfigError
 from audit.verdict.forms import Judged, Share, all_cleared, any_found, nearest, scope, unmet, words
 from audit.verdict.instrument import KINDS, TITLES, Finding, Measured, Seen, looked_for, synthesis
 from audit.verdict.vocabulary import Outcome
@@ -67,6 +69,14 @@ def test_the_matrix_says_of_each_kind_what_each_sees_and_what_holds_of_all() -> 
 def test_every_instrument_sees_something_that_is_known_and_not_all(audit: str) -> None:
     one = part_of(audit, "vocabulary").INSTRUMENT
     assert one.audit == audit and one.sees and one.sees < set(KINDS) == set(TITLES)
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+def test_a_report_refuses_the_arguments_of_another_audit(audit: str, tmp_path: Path) -> None:
+    report = part_of(audit, "report").REPORT
+    other = next(name for name in ("variants", "control_benchmark") if name not in report.takes)
+    with pytest.raises(ConfigError, match=f"--{other.replace('_', '-')} .*--seed"):
+        report.of_runs([tmp_path], tmp_path, {"seed": 1, other: "x"})
 
 
 LIMITS = {"alpha": 0.05, "effect_of_interest": 0.05}

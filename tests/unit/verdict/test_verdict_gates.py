@@ -54,6 +54,8 @@ def test_a_gate_fails_under_its_fault_and_no_other_does(gate: str | None, option
     assert failing(gates) == ({gate} if gate else set())
     if gate:
         assert gates[gate].advice
+    relay, lossy = gates["clean_fidelity"], options.get("faults") == Faults(lossy=0.4)
+    assert relay.number == relay.numbers["lossy_share" if lossy else "loss"]
     assert all(g.source and g.detail for g in gates.values())
 
 

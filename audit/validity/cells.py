@@ -30,15 +30,15 @@ from audit.validity.vocabulary import Injected
 
 KEY = ("model", "benchmark", "context", "question_id")
 _COLUMNS = (
-    *KEY, "group", "arm", "variant", "replicate", "question", "edit", "contract", "asked", "edited", "prompt",
-    "options", "option_order", "key_before", "key_after", "answer", "response", "correct", "parsed",
+    *KEY, "arm", "variant", "replicate", "question", "edit", "contract", "asked", "edited", "prompt",
+    "options", "option_order", "key_before", "key_after", "answer", "response", "correct",
     "unread_why", "label_mass", "error", "request_sha256",
 )  # fmt: skip
 # canonical: the response. fact: digest of the item's text and key. rendered: of the text as asked. consumed: of the
 # item and the request that was consumed.
 _SMALL = pa.schema(
-    [(name, pa.dictionary(pa.int32(), pa.string())) for name in (*KEY, "group", "arm", "edit", "contract", "why")]
-    + [(name, pa.int16()) for name in ("variant", "replicate", "key_before", "key_after", "canonical", "answer")]
+    [(name, pa.dictionary(pa.int32(), pa.string())) for name in (*KEY, "arm", "edit", "contract", "why")]
+    + [(name, pa.int16()) for name in ("variant", "replicate", "key_before", "key_after", "canonical")]
     + [(name, pa.bool_()) for name in ("asked", "correct", "failed")]
     + [(name, pa.uint64()) for name in ("fact", "rendered", "consumed")]
     + [("label_mass", pa.float64())]

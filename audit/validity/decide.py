@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from statistics import NormalDist
 
 from audit.statistics.contracts import Mean
+from audit.statistics.selectivity import Selectivity
 from audit.validity.design import ValidityThresholds as Limits
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import Evidence
@@ -37,13 +38,12 @@ def decide(
         return Decision(S.INELIGIBLE_EDITS, (because("nothing_to_compare"),))
     if not {g.name for g in gates if g.status == Status.PASS}.issuperset(_LATE):
         return Decision(S.EXPLORATORY, (because("checks_not_made"),))
-    return _by_difference(evidence, thresholds, above_p, below_p)
+    return _by_difference(evidence.primary, evidence, thresholds, above_p, below_p)
 
 
-def _by_difference(e: Evidence, t: Limits, above_p: float | None, below_p: float | None) -> Decision:
-    assert e.primary is not None  # noqa: S101 - the caller looked
+def _by_difference(d: Selectivity, e: Evidence, t: Limits, above_p: float | None, below_p: float | None) -> Decision:
     directional = e.archetype != Archetype.INVARIANCE
-    d, follow = e.primary, e.families[Family.ATTRIBUTE].followed
+    follow = e.families[Family.ATTRIBUTE].followed
     effect = because("attribute_effect", difference=d.difference, low=d.low, high=d.high, directional=directional)
     share = because("as_expected", share=follow.estimate, low=follow.low, high=follow.high)
 
@@ -66,15 +66,14 @@ def _by_difference(e: Evidence, t: Limits, above_p: float | None, below_p: float
         if directional:
             return to(S.NON_SELECTIVE, [because("surface_wins")], because("score_is_not_ability"))
         return to(S.NON_SELECTIVE, [because("stays", margin=t.margin)], because("score_may_stand"))
-    return to(S.INDETERMINATE, *_not_shown(e, t, directional, above_p, below_p))
+    return to(S.INDETERMINATE, *_not_shown(d, e, t, directional, above_p, below_p))
 
 
 def _not_shown(
-    e: Evidence, t: Limits, directional: bool, above_p: float | None, below_p: float | None
+    d: Selectivity, e: Evidence, t: Limits, directional: bool, above_p: float | None, below_p: float | None
 ) -> tuple[Sequence[Reason], Reason]:
     """Why no direction is shown, and what to do."""
-    assert e.primary is not None  # noqa: S101 - the caller looked
-    d, words, asked = e.primary, e.placebo, e.families[Family.ATTRIBUTE].followed.n
+    words, asked = e.placebo, e.families[Family.ATTRIBUTE].followed.n
     if not directional and d.above_p <= t.alpha and words is not None and not words.low > 0:
         as_many = because("as_neutral_words", difference=words.estimate, low=words.low, high=words.high)
         return [as_many], because("read_moved_items")

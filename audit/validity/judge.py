@@ -43,7 +43,6 @@ class Judgements:
         row["unread_why"] = why
         row["answer"] = None if response is None else list(row["option_order"]).index(response)
         row["correct"] = None if response is None else response == row["key_after"]
-        row["parsed"] = response is not None
 
 
 def judge_run(run_dir: Path, config: ValidityConfig, judge: str) -> None:

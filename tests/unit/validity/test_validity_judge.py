@@ -101,7 +101,7 @@ def scripted(requests: Any) -> list[Generation]:
 def row(question: str, reply: str, **more: Any) -> dict[str, Any]:
     return {
         "edited": question, "response": reply, "asked": True, "error": None, "option_order": [0, 1], "key_after": 0,
-        "answer": None, "unread_why": "not judged", "correct": None, "parsed": False, **more,
+        "answer": None, "unread_why": "not judged", "correct": None, **more,
     }  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def test_votes_are_kept_found_again_and_read_into_rows(tmp_path: Path) -> None:
     for one in (complied, refused, other, failed_row, absent):
         found.read(one)
     assert (complied["answer"], complied["correct"], complied["unread_why"]) == (0, True, "")
-    assert (refused["answer"], refused["correct"], refused["parsed"]) == (1, False, True)
+    assert (refused["answer"], refused["correct"]) == (1, False)
     assert (other["answer"], other["correct"], other["unread_why"]) == (None, None, "not judged")
     assert failed_row["unread_why"] == absent["unread_why"] == "not judged"  # as they were
     scorer = judged_scorer({"evidence": ["before"], "validated": False}, found)

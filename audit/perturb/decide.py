@@ -55,7 +55,7 @@ def decide(
     beyond_p: float | None = None,
 ) -> Decision:
     """The first that applies: withheld, too few questions (underpowered), drop beyond reference, brittle (cause
-    unknown), no drop detected, underpowered. p-values: after correction over the panel; by default the evidence's own.
+    unknown), no drop detected, underpowered. p-values: after correction over the panel; without one the evidence's own.
 
     A drop counts where the permutation test speaks for it, its 95 % interval excludes zero, and it is larger than
     broken variants could make. It is beyond reference where the references bracket the tested model and are not all of
@@ -76,8 +76,8 @@ def decide(
     if few:
         why = Reason(f"gate_{few[0].name}", few[0].numbers, few[0].detail)
         return Decision(V.UNDERPOWERED, (why, *_held_out(tests)), advice_of(few), "few_questions")
-    found_p = tests.found_p if found_p is None else found_p
-    beyond_p = tests.beyond_p if beyond_p is None else beyond_p
+    if found_p is None:
+        found_p, beyond_p = tests.found_p, tests.beyond_p
     found = finding(alpha, found_p, beyond_p)
     if not evidence.drop.drop.low > 0:
         found = None

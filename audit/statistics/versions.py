@@ -119,8 +119,7 @@ def _where(score: Callable[[float], float], level: float, low: float, high: floa
 
 @dataclass(frozen=True)
 class Lasting:
-    """How much of one version's lead over another is there under a second condition too: damage,
-    rewording, other items.
+    """How much of one version's lead over another is there under a second condition: damage, rewording, other items.
 
     song2026, section 6: a developer asks whether an improvement is stable under damage, and a buyer which of two models
     of like score loses less. Both are one difference in differences.

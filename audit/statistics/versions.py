@@ -188,7 +188,9 @@ def _lasting(first: Estimate, second: Estimate, n: int, units: int, df: float, u
     lost = first.plus(second, -1.0)
     se = max(lost.se, shared)
     tested = t_test(lost.value, se, df)
-    p = 2 * min(tested["pvalue"], 1 - tested["pvalue"]) if se > ROUNDING else 1.0
+    p = 2 * min(tested["pvalue"], 1 - tested["pvalue"])
+    if se <= ROUNDING:  # alike in every item: as of so many signs, all of which are one
+        p = 2.0**-df if abs(lost.value) > ROUNDING else 1.0
     t = float(scipy.special.stdtrit(df, 0.975))
     low, high = min(tested["low"], lost.value - unseen), max(tested["high"], lost.value + unseen)
     return Lasting(first.value, second.value, lost.value, low, high, p, _fieller(first, second, t), n, units)

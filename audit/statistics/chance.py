@@ -114,6 +114,11 @@ def interval(values: FloatArray, cluster: IntArray) -> tuple[float, float, float
         variance = float(g / max(g - 1, 1) * np.sum(influence(x[None], groups) ** 2))
         most = math.inf if shares else n
         n = min(most, p * (1 - p) / variance) if g > 1 and variance > 0 and 0 < p < 1 else float(g)
+    return p, *wilson(p, n, z)
+
+
+def wilson(p: float, n: float, z: float) -> tuple[float, float]:
+    """Wilson's limits (1927, JASA 22) of a share p of n values, z standard errors away."""
     middle = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * float(np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)))
-    return p, max(middle - half, 0.0), min(middle + half, 1.0)
+    return max(middle - half, 0.0), min(middle + half, 1.0)

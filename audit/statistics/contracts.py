@@ -11,6 +11,7 @@ import numpy as np
 import scipy
 
 from audit.errors import DataError
+from audit.statistics.chance import wilson
 from audit.statistics.drawing import cluster_df, influence
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 
@@ -89,14 +90,9 @@ def transitions(before: FloatArray, after: FloatArray) -> Transitions:
     """Counts over all edits. before (n,) scores, after (L, n) scores; NaN unread. Edits not asked must be left out."""
     b = np.broadcast_to(before, after.shape)
     unread = np.isnan(b) | np.isnan(after)
-    b, a = b[~unread], after[~unread]
-    return Transitions(
-        right_right=int(np.sum((b == 1) & (a == 1))),
-        right_wrong=int(np.sum((b == 1) & (a == 0))),
-        wrong_right=int(np.sum((b == 0) & (a == 1))),
-        wrong_wrong=int(np.sum((b == 0) & (a == 0))),
-        unread=int(unread.sum()),
-    )
+    kinds = (2 * (1 - b[~unread]) + 1 - after[~unread]).astype(int)
+    right_right, right_wrong, wrong_right, wrong_wrong = np.bincount(kinds, minlength=4).tolist()
+    return Transitions(right_right, right_wrong, wrong_right, wrong_wrong, int(unread.sum()))
 
 
 def clustered_mean(values: FloatArray, cluster: IntArray) -> Mean:
@@ -134,7 +130,5 @@ def rate_interval(values: FloatArray, cluster: IntArray) -> Mean:
     effect = max(1.0, plain.se**2 / binomial) if binomial > 0 else max(1.0, plain.n / plain.clusters)
     df = cluster_df(cluster[~np.isnan(values)])
     n, z = plain.n / effect, float(scipy.special.stdtrit(df, 0.975))
-    centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
-    reach = z / (1 + z**2 / n) * float(np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)))
-    low, high = max(0.0, centre - reach), min(1.0, centre + reach)
+    low, high = wilson(p, n, z)
     return Mean(p, min(low, p), max(high, p), plain.se, plain.n, plain.clusters)

@@ -119,8 +119,7 @@ def _where(score: Callable[[float], float], level: float, low: float, high: floa
 
 @dataclass(frozen=True)
 class Lasting:
-    """How much of one version's lead over another is there under a second condition too: damage,
-    rewording, other items.
+    """How much of one version's lead over another is there under a second condition: damage, rewording, other items.
 
     song2026, section 6: a developer asks whether an improvement is stable under damage, and a buyer which of two models
     of like score loses less. Both are one difference in differences.
@@ -189,7 +188,9 @@ def _lasting(first: Estimate, second: Estimate, n: int, units: int, df: float, u
     lost = first.plus(second, -1.0)
     se = max(lost.se, shared)
     tested = t_test(lost.value, se, df)
-    p = 2 * min(tested["pvalue"], 1 - tested["pvalue"]) if se > ROUNDING else 1.0
+    p = 2 * min(tested["pvalue"], 1 - tested["pvalue"])
+    if se <= ROUNDING:  # alike in every item: as of so many signs, all of which are one
+        p = 2.0**-df if abs(lost.value) > ROUNDING else 1.0
     t = float(scipy.special.stdtrit(df, 0.975))
     low, high = min(tested["low"], lost.value - unseen), max(tested["high"], lost.value + unseen)
     return Lasting(first.value, second.value, lost.value, low, high, p, _fieller(first, second, t), n, units)

@@ -41,7 +41,8 @@ def one(weights, tmp_path_factory):
 
 
 def test_every_audit_is_to_do_on_each_half_of_the_highest_dose_first(one):
-    assert shell.labels(one) == ["base", "qa-4", "qa-1"] and "30 of 60" in "\n".join(plan_lines(one))
+    assert shell.labels(one) == ["base", "qa-4", "qa-1"]
+    assert "30 of 60" in "\n".join(plan_lines(one))
     assert todo(one, "qa-1") == [(a, h) for a in ("memory", "perturb", "sweep") for h in ("learnt", "others")]
 
 

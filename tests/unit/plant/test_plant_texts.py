@@ -99,7 +99,8 @@ def test_what_is_too_long_is_cut_and_what_cannot_be_learnt_is_refused():
             ids = super().apply_chat_template(turns, add_generation_prompt, tokenize, return_dict)
             return ids if len(turns) == 1 else ids[::-1]
 
-    assert [len(part) for part in encode(Words(), Example(None, "a b c d"), 3)] == [3, 3]
+    ids, mask = encode(Words(), Example(None, "a b c d"), 3)
+    assert len(ids) == len(mask) == 3
     for tokenizer, most, words in ((Words(), 4, "4 tokens before anything to learn"), (Odd(), 100, "cannot be told")):
         with pytest.raises(ConfigError, match=words):
             encode(tokenizer, Example("what barks", "dog"), most)

@@ -71,14 +71,6 @@ def test_the_delta_method_has_the_error_of_the_bootstrap():
     assert beyond_fresh(benchmark, fresh, scale="share").se == pytest.approx(np.std(again), rel=0.12)
 
 
-@pytest.mark.parametrize("scale", ["points", "share", "logit"])
-def test_a_model_without_memory_is_seldom_beyond(scale):
-    """Equally hard rewordings of two sets of one accuracy; the sampling error of the rate is 1.1 points."""
-    rng, trials = np.random.default_rng(6), 400
-    found = [beyond_fresh(asked(rng, 200), asked(rng, 100), scale=scale).pvalue <= 0.05 for _ in range(trials)]
-    assert 0.01 <= np.mean(found) <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / trials)
-
-
 def test_items_without_an_answer_are_left_out_and_nothing_is_refused():
     rng = np.random.default_rng(8)
     benchmark, fresh = asked(rng, 100), asked(rng, 80)

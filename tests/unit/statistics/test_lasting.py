@@ -58,3 +58,11 @@ def test_a_lead_that_is_the_same_but_for_rounding_is_not_lost() -> None:
     kept = np.arange(200) % 2 == 0
     found = lasting_by_condition(np.where(kept, 2 / 3 - 1 / 3, 0.0), np.where(kept, 1 - 2 / 3, 0.0), np.arange(200))
     assert 0 < abs(found.lost) < 1e-15 and found.pvalue == 1.0
+
+
+def test_a_lead_that_every_item_loses_alike_is_lost() -> None:
+    """Its interval was 0.74 to 1.26, and its p 1."""
+    found = lasting_by_condition(np.ones(12), np.zeros(12), np.arange(12))
+    assert found.low > 0
+    assert found.pvalue == 2.0**-11  # as of 12 signs, all of which are one
+    assert lasting_by_items(np.ones(12), np.zeros(20), (np.arange(12), np.arange(20))).pvalue == 2.0**-11

@@ -168,10 +168,8 @@ def _download(recipe: Recipe, url: str, path: Path) -> None:
                 file.write(chunk)
         beside.rename(path)
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, DataError) as error:
-        raise DataError(
-            f"{url} could not be fetched ({str(error) or type(error).__name__}). Without a network, copy the files of "
-            f"{recipe.repository} from elsewhere: {_by_hand(recipe)}"
-        ) from error
+        found = f"{url} could not be fetched ({str(error) or type(error).__name__})"
+        raise DataError(f"{found}. Without a network, copy the repository: {_by_hand(recipe)}") from error
     finally:
         beside.unlink(missing_ok=True)
 

@@ -4,7 +4,6 @@ The hashes are of what is kept of a record (`Recipe.kept`), not of the file: `au
 model. So a mirror or a local copy is as good as the repository.
 """
 
-import csv
 import hashlib
 import json
 import shutil
@@ -19,7 +18,7 @@ import httpx2
 
 from audit.errors import ConfigError, DataError, check_known
 from audit.imports.join import Joined, leave_out_changed
-from audit.imports.record import MAX_DOCUMENT, Wanted, document, member, open_zip
+from audit.imports.record import MAX_DOCUMENT, Wanted, document, member, open_zip, rows_of
 from audit.imports.sets import FACTS, build_set
 from audit.imports.table import read_table
 from audit.imports.write import Asked, write_run
@@ -108,8 +107,7 @@ def fetch_set(name: str, source: str = "", say: Callable[[str], object] = print)
 
 def pinned(name: str) -> dict[str, str]:
     """{model: sha256 of its answers} of a shipped recipe."""
-    with (FACTS / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        return {row["model"]: row["sha256"] for row in csv.DictReader(file)}
+    return {row["model"]: row["sha256"] for _, row in rows_of(FACTS / f"{name}.csv", ".csv")}
 
 
 def answers_sha256(rows: Iterable[dict[str, Any]]) -> str:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from audit.benchmarks.answers import resolve_answer
 from audit.benchmarks.arrow_files import arrow_batches
 from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.files import select_files
+from audit.benchmarks.files import MAX_DOCUMENT, read_rows, select_files
 from audit.benchmarks.load import open_benchmark
 from audit.errors import BenchmarkError, ConfigError
 from audit.records import Item

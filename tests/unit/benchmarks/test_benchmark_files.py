@@ -192,6 +192,13 @@ def test_what_is_no_text_and_no_table(tmp_path: Path, name: str, content: bytes,
     assert words in refused(write(tmp_path, name, content))
 
 
+def test_a_document_of_more_than_a_gigabyte_is_not_read(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.json", "[" + " " * 2000)
+    os.truncate(path, MAX_DOCUMENT + 1)  # no bytes on the disk
+    with pytest.raises(BenchmarkError, match="1,073,741,825"):
+        list(read_rows(path))
+
+
 @pytest.mark.parametrize("writer", [pa.ipc.new_stream, pa.ipc.new_file])
 @pytest.mark.parametrize(
     ("compression", "dictionary"), [("zstd", False), ("lz4", False), ("zstd", True), (None, False)]

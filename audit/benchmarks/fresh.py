@@ -41,11 +41,8 @@ def check_origin(
         notes.append(f"{open_}: items that the tested model's own family wrote suit it, and hide a gap.")
     for name, model in tested.items():
         if _wrote(written_by, name, model):
-            raise ConfigError(
-                f"{items} was written by {written_by}, the family of the tested model {name}: a model finds such items "
-                "easier, which hides a gap. Expected items by people or by another family, such as "
-                "control_benchmark.written_by=people."
-            )
+            found = f"{items} was written by {written_by}, the family of the tested model {name}, which hides a gap"
+            raise ConfigError(f"{found}. Expected another family, or control_benchmark.written_by=people.")
         notes += _ages(items, date, name, model, references)
     for name, model in references.items():
         if _wrote(written_by, name, model):
@@ -69,9 +66,9 @@ def _ages(items: str, date: str | None, name: str, model: Origin, references: Ma
     others = {other: o.released for other, o in references.items() if o.released is not None}
     older = [other for other, released in others.items() if not is_newer(date, released)]
     if newer and older:
+        found = f"{items} ({date}) is newer than the tested model {name} ({model.released}) and not than reference"
         raise ConfigError(
-            f"{items} ({date}) is newer than the tested model {name} ({model.released}) and not than reference "
-            f"{older[0]} ({others[older[0]]}): its items are harder for {name} alone, which makes a gap without "
+            f"{found} {older[0]} ({others[older[0]]}): items that are harder for {name} alone make a gap without "
             f"memory. Expected references released before {date}, or older items."
         )
     old = (
@@ -153,10 +150,8 @@ def check_fresh(benchmark: Iterable[Item], fresh: Iterable[Item], names: tuple[s
     """
     if shared := shared_items(benchmark, fresh):
         ours, theirs = shared[0]
-        raise ConfigError(
-            f"{len(shared)} items of {names[1]} have the same text as one of {names[0]}, such as {theirs} and {ours}: "
-            "they are not fresh. Take them out of control_benchmark."
-        )
+        found = f"{len(shared)} items of {names[1]} have the same text as one of {names[0]}"
+        raise ConfigError(f"{found}, such as {theirs} and {ours}. Take them out of control_benchmark.")
 
 
 def shared_items(benchmark: Iterable[Item], fresh: Iterable[Item]) -> list[tuple[str, str]]:

@@ -114,18 +114,15 @@ def _explained(config: BenchmarkConfig, error: Exception) -> BenchmarkError:
     from huggingface_hub import errors
 
     local = "or download it yourself and give benchmark.path=FILE_OR_FOLDER"
-    if isinstance(error, errors.GatedRepoError):
-        what = f"is gated: accept its terms at its hub page, then set HF_TOKEN to your access token, {local}"
-    elif isinstance(error, errors.RevisionNotFoundError):
-        what = f"has no revision {config.revision!r}: give a commit, tag or branch, such as benchmark.revision=main"
-    elif isinstance(error, errors.RepositoryNotFoundError):
-        what = f"is not on the hub, or is private: check the spelling, or set HF_TOKEN to your token, {local}"
-    elif isinstance(error, errors.HFValidationError):
-        what = "is not a dataset id: expected owner/name, such as benchmark.hub=allenai/ai2_arc"
-    else:
-        first = str(error).strip().splitlines()
-        reason = first[0] if first else type(error).__name__
-        what = f"could not be fetched ({reason}): check the network, and HF_ENDPOINT if you use a mirror, {local}"
+    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    known = {  # the first that fits: a gated repository is one that was not found, too
+        errors.GatedRepoError: f"is gated: accept its terms at its hub page, then set HF_TOKEN to your token, {local}",
+        errors.RevisionNotFoundError: f"has no revision {config.revision!r}: give one, such as benchmark.revision=main",
+        errors.RepositoryNotFoundError: f"is not on the hub, or private: check the spelling, or set HF_TOKEN, {local}",
+        errors.HFValidationError: "is not a dataset id: expected owner/name, such as benchmark.hub=allenai/ai2_arc",
+        Exception: f"could not be fetched ({reason}): check the network, HF_ENDPOINT if you use a mirror, {local}",
+    }
+    what = next(text for kind, text in known.items() if isinstance(error, kind))
     return BenchmarkError(f"The hub dataset {config.hub!r} {what}.")
 
 
@@ -156,15 +153,11 @@ def fetch_pinned(config: BenchmarkConfig, wanted: list[str]) -> list[Path]:
             paths.append(Path(source.fetch(name, downloader=pooch.HTTPDownloader(timeout=TIMEOUT_S))))
         except (requests.RequestException, OSError) as error:
             reason = str(_innermost(error)).strip().splitlines() or [type(error).__name__]
-            raise BenchmarkError(
-                f"{config.name}: {name} could not be fetched from {config.url} ({reason[0][:200]}). Check the network, "
-                "or download it yourself and give benchmark.path=FILE_OR_FOLDER."
-            ) from error
+            found = f"{config.name}: {name} could not be fetched from {config.url} ({reason[0][:200]})"
+            raise BenchmarkError(f"{found}. Have it from elsewhere? Give benchmark.path=FILE_OR_FOLDER.") from error
         except ValueError as error:  # pooch's word for another hash
-            raise BenchmarkError(
-                f"{config.name}: {config.url}/{name} is not the file whose sha256 is {config.files[name]}: it was "
-                "changed there or on the way, and is not used. Have the right one? Give benchmark.path=FILE_OR_FOLDER."
-            ) from error
+            found = f"{config.name}: {config.url}/{name} is not the file whose sha256 is {config.files[name]}"
+            raise BenchmarkError(f"{found}. Have the right one? Give benchmark.path=FILE_OR_FOLDER.") from error
     return paths
 
 

@@ -211,15 +211,11 @@ def _chosen(names: list[str], config: BenchmarkConfig, suffixes: tuple[str, ...]
         )
     tables = [found[0] for found in kinds if not found[0].lower().endswith(".json")]  # what describes data is .json
     if config.format == "mcq_file" and len(tables) > 1:  # what is published has its known files
-        raise BenchmarkError(
-            f"benchmark.path={config.path}: {' and '.join(tables)} are of several kinds. Name one file, or keep one "
-            "kind in the folder."
-        )
+        why = f"benchmark.path={config.path}: {' and '.join(tables)} are of several kinds"
+        raise BenchmarkError(f"{why}. Name one file, or keep one kind in the folder.")
     if missing := missing_shards(kinds[0]):
-        raise BenchmarkError(
-            f"benchmark.path={config.path}: a part of the benchmark, without {some_names(missing, 3)}. Download the "
-            "rest, or name one file."
-        )
+        why = f"benchmark.path={config.path}: a part of the benchmark, without {some_names(missing, 3)}"
+        raise BenchmarkError(f"{why}. Download the rest, or name one file.")
     return kinds[0]
 
 

@@ -99,10 +99,8 @@ def draw_sample(benchmark: Source, n: int | None = 100, seed: int = 42) -> Sampl
     if n is not None and n > size:
         repeats = census.n_total - size
         also = f" ({census.n_total} rows, of which {repeats} repeat another exactly)" if repeats else ""
-        raise ConfigError(
-            f"n={n} is larger than {benchmark.name}, which has {size} distinct questions{also}. "
-            f"Use n={size} or less, or n=all."
-        )
+        found = f"n={n} is larger than {benchmark.name}, which has {size} distinct questions{also}"
+        raise ConfigError(f"{found}. Use n={size} or less, or n=all.")
     if n is not None:
         chosen = np.sort(np.random.default_rng(seed).choice(chosen, size=n, replace=False))
     drawn, ids = chosen.tolist(), census.ids

@@ -4,7 +4,6 @@ The hashes are of what is kept of a record (`Recipe.kept`), not of the file: `au
 model. So a mirror or a local copy is as good as the repository.
 """
 
-import csv
 import hashlib
 import json
 import shutil
@@ -19,7 +18,7 @@ import httpx2
 
 from audit.errors import ConfigError, DataError, check_known
 from audit.imports.join import Joined, leave_out_changed
-from audit.imports.record import MAX_DOCUMENT, Wanted, document, member, open_zip
+from audit.imports.record import MAX_DOCUMENT, Wanted, document, member, open_zip, rows_of
 from audit.imports.sets import FACTS, build_set
 from audit.imports.table import read_table
 from audit.imports.write import Asked, write_run
@@ -108,8 +107,7 @@ def fetch_set(name: str, source: str = "", say: Callable[[str], object] = print)
 
 def pinned(name: str) -> dict[str, str]:
     """{model: sha256 of its answers} of a shipped recipe."""
-    with (FACTS / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        return {row["model"]: row["sha256"] for row in csv.DictReader(file)}
+    return {row["model"]: row["sha256"] for _, row in rows_of(FACTS / f"{name}.csv", ".csv")}
 
 
 def answers_sha256(rows: Iterable[dict[str, Any]]) -> str:
@@ -168,10 +166,8 @@ def _download(recipe: Recipe, url: str, path: Path) -> None:
                 file.write(chunk)
         beside.rename(path)
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, DataError) as error:
-        raise DataError(
-            f"{url} could not be fetched ({str(error) or type(error).__name__}). Without a network, copy the files of "
-            f"{recipe.repository} from elsewhere: {_by_hand(recipe)}"
-        ) from error
+        found = f"{url} could not be fetched ({str(error) or type(error).__name__})"
+        raise DataError(f"{found}. Without a network, copy the repository: {_by_hand(recipe)}") from error
     finally:
         beside.unlink(missing_ok=True)
 

@@ -97,10 +97,8 @@ def leave_out_changed(joined: Joined) -> dict[str, int]:
     """Leaves out items that are not the same in all logs; how many, by benchmark. DataError for more than a few."""
     for benchmark, changed in joined.changed.items():
         if len(changed) > CHANGED_MAX * (n := len(joined.items[benchmark])):
-            raise DataError(
-                f"{len(changed)} of {n:,} items of {benchmark} are not the same in all logs: {min(changed.values())}. "
-                f"Up to {CHANGED_MAX:.0%} are left out; more are two versions of the benchmark. Import one."
-            )
+            found = f"{len(changed)} of {n:,} items of {benchmark} are not the same in all logs"
+            raise DataError(f"{found}: {min(changed.values())}. Of two versions of a benchmark, import one.")
         _leave_out(joined, benchmark, changed)
     return {benchmark: len(changed) for benchmark, changed in joined.changed.items()}
 
@@ -167,10 +165,10 @@ def check_joined(joined: Joined, benchmarks: Sequence[str]) -> None:
     for benchmark, model in product(benchmarks, joined.models):
         n, there = len(joined.items[benchmark]), len(joined.answers.get((model, benchmark), ()))
         if there < JOINED_MIN * n:
+            found = f"{model} has {there:,} of {n:,} items of {benchmark} ({there / n:.0%})"
             raise DataError(
-                f"{model} has {there:,} of {n:,} items of {benchmark} ({there / n:.0%}); expected at least "
-                f"{JOINED_MIN:.0%}, as only items of every model count. Leave it out, or join by the items' words: "
-                "--key text."
+                f"{found}; expected at least {JOINED_MIN:.0%}, as only items of every model count. Leave it out, or "
+                "join by the items' words: --key text."
             )
 
 

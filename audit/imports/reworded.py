@@ -51,10 +51,8 @@ def _check(joined: Joined, benchmark: str, names: Sequence[str]) -> None:
         told = [(before, after) for before, after in texts if before.text and after.text]
         same = sum(text_key(a.text or "", a.options) == text_key(b.text or "", b.options) for a, b in told)
         if same > PerturbThresholds().noop_share_max * len(told):
-            raise DataError(
-                f"{same:,} of the {len(told):,} items of {name} have the words of {benchmark}: that the score stays "
-                "shows nothing. Expected a log of the same items in other words."
-            )
+            found = f"{same:,} of the {len(told):,} items of {name} have the words of {benchmark}"
+            raise DataError(f"{found}. Expected a log of the same items in other words.")
 
 
 def _library(joined: Joined, benchmark: str, names: Sequence[str], questions: Sequence[Item]) -> Library:

@@ -3,7 +3,6 @@
 A run of this program is a log too: its answers to items that were asked as published.
 """
 
-import csv
 import json
 import re
 import shutil
@@ -19,7 +18,7 @@ from audit.convictions import found_in
 from audit.errors import ConfigError
 from audit.export.inspect_log import answer_of, asked_rows
 from audit.imports.join import Joined, counts
-from audit.imports.record import Imported, Log, Record, Wanted
+from audit.imports.record import Imported, Log, Record, Wanted, rows_of
 from audit.records import AS_PUBLISHED, ITEM_ID
 from audit.references import (
     ReferenceSet,
@@ -111,12 +110,11 @@ def _facts_of(path: Path | None, manifest: Manifest) -> dict[str, Record]:
     found: dict[str, Record] = {name: {} for name in manifest.models}
     if path is None:
         return found
-    try:
-        file = path if path.is_file() else FACTS / f"{path.name}.csv"
-        rows = list(csv.DictReader(file.read_text(encoding="utf-8-sig").splitlines()))
-    except (OSError, ValueError) as error:
+    file = path if path.is_file() else FACTS / f"{path.name}.csv"
+    if not file.is_file():
         known = ", ".join(sorted(one.stem for one in FACTS.glob("*.csv")))
-        raise ConfigError(f"--facts {path} is not here. Expected a csv file, or what is shipped: {known}.") from error
+        raise ConfigError(f"--facts {path} is not here. Expected a csv file, or what is shipped: {known}.")
+    rows = [row for _, row in rows_of(file, ".csv")]
     if not rows or not set(_COLUMNS) <= set(rows[0]):
         raise ConfigError(f"{path}: expected a csv with the columns {', '.join(_COLUMNS)}.")
     for row in rows:

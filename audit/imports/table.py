@@ -127,7 +127,4 @@ def _options(value: Any, where: str) -> tuple[str, ...]:
     # 4.0 stands in a column that has gaps elsewhere.
     if isinstance(found, int | float) and not isinstance(found, bool) and found in range(1, len(LETTERS) + 1):
         return tuple(LETTERS[: int(found)])
-    raise DataError(
-        f"{where}: found the options {word[:60]!r}; expected their number, at most {len(LETTERS)}, or their texts as "
-        'a list, such as ["cat", "dog"].'
-    )
+    raise DataError(f'{where}: found the options {word[:60]!r}; expected their number, such as 4, or ["cat", "dog"].')

@@ -99,10 +99,10 @@ def read_letter(text: str, finish_reason: FinishReason, options: Sequence[str]) 
     (`finish_reason` LENGTH) is read in the strict form only: what its thinking or its reasoning was heading for is
     not known. One letter that is itself an option's text ("A" among blood groups) reads as the letter.
 
-    >>> read_letter("The answer is (B).", FinishReason.STOP, ["Rome", "Paris"])
-    Answer(index=1, form='strict')
-    >>> read_letter("A planet is what they show.", FinishReason.STOP, ["Rome", "Paris"])
-    Answer(index=None, form='none')
+    >>> read_letter("The answer is (B).", FinishReason.STOP, ["Rome", "Paris"]).index
+    1
+    >>> read_letter("A planet is what they show.", FinishReason.STOP, ["Rome", "Paris"]).form
+    'none'
     """
     visible = strip_thinking(text)
     if finish_reason == FinishReason.ERROR or not visible.closed:

@@ -215,10 +215,8 @@ def check_engine(scorer: ReferenceScorer, engine: str) -> None:
     able = ", ".join(sorted(name for name, gives in GIVES.items() if scorer.needs in gives))
     fitting = [s.name for s in _ALL if s.benchmark == scorer.benchmark and s.needs in GIVES[engine]]
     others = ", or " + " or ".join(f"scorer={name}" for name in fitting) if fitting else ""
-    raise ConfigError(
-        f"Scorer {scorer.name} needs {scorer.needs}, which engine {engine} does not give. Expected an engine of {able}"
-        f"{others}."
-    )
+    found = f"Scorer {scorer.name} needs {scorer.needs}, which engine {engine} does not give"
+    raise ConfigError(f"{found}. Expected an engine of {able}{others}.")
 
 
 @dataclass(frozen=True, slots=True)

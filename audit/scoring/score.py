@@ -15,6 +15,7 @@ from audit.prompting import strip_thinking
 from audit.records import Answer, FinishReason, Generation, Item, Reading
 from audit.scoring.letter import read_letter
 from audit.scoring.sandbox import run_tests
+from audit.scoring.scored import logprobs
 
 # How the options' total logprobs are made comparable when their lengths differ (config `option_normalisation`). none:
 # the total; a probability of the reply, but every further token costs, so it favours short options. token: the mean per
@@ -69,10 +70,8 @@ def _lengths(k: int, option_tokens: Sequence[int], normalise: str, options: Sequ
     if normalise == "byte":
         lengths, name = [len(text.encode("utf-8", "surrogatepass")) for text in options], "option texts"
     if len(lengths) != k or any(length < 1 for length in lengths):
-        raise DataError(
-            f"Cannot normalise {k} option logprobs by {normalise}: {name} are {lengths}. Expected {k} lengths of at "
-            "least 1. Use option_normalisation=none where the engine does not count tokens."
-        )
+        found = f"Cannot normalise {k} option logprobs by {normalise}: {name} are {lengths}"
+        raise DataError(f"{found}. Expected {k} lengths of at least 1, or option_normalisation=none.")
     return lengths
 
 
@@ -175,15 +174,10 @@ def _score_code(generation: Generation, item: Item | None) -> Score:
 
 
 def _read_scored(generation: Generation, options: Sequence[str], reading: Reading, normalisation: str) -> Answer:
-    logprobs = generation.option_logprobs
-    if len(logprobs) != len(options):
-        raise DataError(
-            f"Engine {generation.engine_id!r} returned {len(logprobs)} option logprobs for {len(options)} options. "
-            "Expected one for each option (None where it cannot tell)."
-        )
+    told = logprobs(generation, len(options))
     if reading == Reading.LETTER_LOGPROB:
-        return read_logprobs(logprobs, normalise="none", none_is_lowest=True)
-    return read_logprobs(logprobs, generation.option_tokens, normalisation, options)
+        return read_logprobs(told, normalise="none", none_is_lowest=True)
+    return read_logprobs(told, generation.option_tokens, normalisation, options)
 
 
 def majority(ballots: Sequence[Score]) -> Score:

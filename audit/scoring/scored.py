@@ -84,10 +84,8 @@ def logprobs(generation: Generation, expected: int) -> Sequence[float | None]:
     """The logprobs of a generation; DataError where they are not as many as were asked for."""
     found = generation.option_logprobs
     if len(found) != expected:
-        raise DataError(
-            f"Engine {generation.engine_id!r} returned {len(found)} logprobs for {expected} texts. Expected one for "
-            "each (None where it cannot tell)."
-        )
+        engine = generation.engine_id
+        raise DataError(f"Engine {engine!r} returned {len(found)} logprobs for {expected} texts: expected one each.")
     return found
 
 

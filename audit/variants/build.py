@@ -33,7 +33,7 @@ from audit.variants.record import (
 )
 from audit.variants.rules import before_judge, decide, repeats, rule_findings, same_words
 
-KEPT, BROKEN, UNSURE, UNREADABLE, FAILED = "kept", "broken", "unsure", "unreadable", "failed"
+UNREADABLE, FAILED = Judgement.UNREADABLE.value, Judgement.FAILED.value
 CONTROLS_KEPT_MAX = 0.1
 _VERDICT = re.compile(r"VERDICT\s*[:=]\s*[*_`\"']*\s*(KEPT|BROKEN|UNSURE)\b", re.IGNORECASE)
 

@@ -46,11 +46,9 @@ def apply_review(
     """
     missing, foreign = sorted(set(drawn) - set(findings)), sorted(set(findings) - set(drawn))
     if missing or foreign:
-        raise DataError(
-            f"The review has no finding on {len(missing)} of {len(drawn)} sampled variants"
-            f"{f' (first: {missing[0]})' if missing else ''} and {len(foreign)} on others"
-            f"{f' (first: {foreign[0]})' if foreign else ''}. Expected one finding for each: {', '.join(FINDINGS)}."
-        )
+        found = f"There is no finding on {len(missing)} of {len(drawn)} sampled variants, and {len(foreign)} on others"
+        first = [*missing, *foreign][0]
+        raise DataError(f"{found} (first: {first}). Expected one finding for each: {', '.join(FINDINGS)}.")
     if odd := sorted(set(findings.values()) - set(FINDINGS)):
         raise DataError(f"Unknown finding {odd[0]!r}. Expected one of {', '.join(FINDINGS)}.")
     broken = sum(word != "ok" for word in findings.values())
@@ -116,24 +114,18 @@ def read_review(library: Library, path: Path, *, reviewer: str) -> Library:
         head, *lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
         made_for, n, seed = str(head["library"]), int(head["n"]), int(head["seed"])
         by = str(head["read_by"]).strip().lower()
-        findings = {str(line["id"]): str(line["finding"]).strip().lower() for line in lines}
+        words = {str(line["id"]): str(line["finding"]).strip().lower() for line in lines}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} is not a review file ({error!r}). Expected one that `review --out` wrote.") from error
     if made_for != library.sha256:
         raise LibraryError(f"{path} is a review of library {made_for[:12]}, not of {library.sha256[:12]}.")
-    if empty := [id_ for id_, finding in findings.items() if not finding]:
-        raise DataError(
-            f"{len(empty)} of {len(findings)} variants in {path} have no finding yet (first: {empty[0]}). Expected "
-            f"{', '.join(FINDINGS)} for each: a sample that is read in part is no longer random."
-        )
     if by not in READERS or not reviewer.strip():
-        raise DataError(
-            f"{path} says read_by={by!r}, and the reviewer is {reviewer!r}. Expected {' or '.join(READERS)} in the "
-            "first line, and who it was: --reviewer NAME. A bound on broken variants is a person's word."
-        )
+        found = f"{path} says read_by={by!r}, and the reviewer is {reviewer!r}"
+        raise DataError(f"{found}. Expected {' or '.join(READERS)} in the first line, and --reviewer NAME.")
     drawn = draw_review(library, n, np.random.default_rng(seed))
     asked = {v.id: _line(v) for v in drawn}
     for line in lines:
         if any(line.get(k, v) != v for k, v in asked.get(str(line["id"]), {}).items() if k not in ("id", "finding")):
             raise DataError(f"{path} shows another text of {line['id']} than the library holds. Write the form again.")
+    findings = {id_: word for id_, word in words.items() if word}
     return apply_review(library, [*asked], findings, seed=seed, reviewer=reviewer, by=by)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from audit.benchmarks.answers import resolve_answer
 from audit.benchmarks.arrow_files import arrow_batches
 from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.files import select_files
+from audit.benchmarks.files import MAX_DOCUMENT, read_rows, select_files
 from audit.benchmarks.load import open_benchmark
 from audit.errors import BenchmarkError, ConfigError
 from audit.records import Item
@@ -178,19 +179,32 @@ def test_a_bad_csv_row_names_file_and_line(tmp_path: Path, content: str, line: i
     assert message.startswith(f"exam.csv, line {line}: ") and words in message
 
 
-def test_other_encodings_broken_parquet_and_unknown_suffixes(tmp_path: Path) -> None:
-    latin = lines(TWO).encode() + '{"question": "é"}'.encode("latin-1")
-    assert "exam.jsonl, line 2: byte 0xe9" in refused(write(tmp_path, "exam.jsonl", latin))
-    latin_csv = "question,A,B,answer\né,x,y,A\n".encode("latin-1")
-    assert "0xe9" in refused(write(tmp_path, "exam.csv", latin_csv))
-    assert "bad.parquet, after row 0" in refused(write(tmp_path, "bad.parquet", "PAR1 no"))
-    assert ".xlsx" in refused(write(tmp_path, "exam.xlsx", "x"))
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("exam.jsonl", lines(TWO).encode() + '{"question": "é"}'.encode("latin-1"), "exam.jsonl, line 2: byte 0xe9"),
+        ("exam.csv", "question,A,B,answer\né,x,y,A\n".encode("latin-1"), "0xe9"),
+        ("bad.parquet", b"PAR1 no", "bad.parquet, after row 0"),
+        ("exam.xlsx", b"x", ".xlsx"),
+    ],
+)
+def test_what_is_no_text_and_no_table(tmp_path: Path, name: str, content: bytes, words: str) -> None:
+    assert words in refused(write(tmp_path, name, content))
+
+
+def test_a_document_of_more_than_a_gigabyte_is_not_read(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.json", "[" + " " * 2000)
+    os.truncate(path, MAX_DOCUMENT + 1)  # no bytes on the disk
+    with pytest.raises(BenchmarkError, match="1,073,741,825"):
+        list(read_rows(path))
 
 
 @pytest.mark.parametrize("writer", [pa.ipc.new_stream, pa.ipc.new_file])
-@pytest.mark.parametrize(("compression", "dictionary"), [("zstd", False), ("lz4", False), ("zstd", True)])
+@pytest.mark.parametrize(
+    ("compression", "dictionary"), [("zstd", False), ("lz4", False), ("zstd", True), (None, False)]
+)
 def test_a_compressed_batch_is_refused_before_it_unfolds_beyond_the_bound(
-    tmp_path: Path, writer: Any, compression: str, dictionary: bool
+    tmp_path: Path, writer: Any, compression: str | None, dictionary: bool
 ) -> None:
     texts = pa.array(["y" * 10_000] * 10)
     table = pa.table({"question": texts.dictionary_encode() if dictionary else texts})
@@ -199,16 +213,11 @@ def test_a_compressed_batch_is_refused_before_it_unfolds_beyond_the_bound(
         stream.write_table(table)
     # Ten texts with 11 offsets of four bytes; of a dictionary one text, with 2 offsets, and then ten indices.
     unfolded = 10_000 + 2 * 4 if dictionary else 10 * 10_000 + 11 * 4
-    assert [len(batch) for batch in arrow_batches(path, unfolded)] == [10]
-    with pytest.raises(BenchmarkError):
-        list(arrow_batches(path, unfolded - 1))
-
-
-def test_an_arrow_file_that_is_not_compressed_is_no_larger_than_it_is(tmp_path: Path) -> None:
-    table = pa.table({"question": ["y" * 10_000] * 10})
-    with pa.ipc.new_file(path := tmp_path / "a.arrow", table.schema) as stream:
-        stream.write_table(table)
-    assert [batch.num_rows for batch in arrow_batches(path, 1)] == [10]
+    bound = unfolded if compression else 1  # what is not compressed is no larger than the file
+    assert [len(batch) for batch in arrow_batches(path, bound)] == [10]
+    if compression:
+        with pytest.raises(BenchmarkError):
+            list(arrow_batches(path, unfolded - 1))
 
 
 def test_missing_and_unreadable_files(tmp_path: Path) -> None:

@@ -79,6 +79,7 @@ def test_a_shuffled_question_is_the_same_question(k: int, seed: int, data: st.Da
     assert shown == shuffled(published, seed)
     assert shown.options[shown.gold] == published.options[gold]
     assert tuple(published.options[i] for i in shown.order) == shown.options
+    assert (shown.published, shown.key) == (published.options, gold)
     assert sorted(shown.order) == list(range(k))
 
 

@@ -10,7 +10,7 @@ from published_items import opened
 from audit.benchmarks import items, rows
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.items import MORE, bbq, bbq_facts, crows_pairs, toxigen, xstest
-from audit.benchmarks.rows import RowContext, shuffled
+from audit.benchmarks.rows import RowContext
 from audit.errors import BenchmarkError
 from audit.records import Item, shared_words
 
@@ -101,14 +101,6 @@ def test_xstest_pairs_a_safe_type_with_its_contrast_by_rank() -> None:
     assert row("privacy_public", "safe").group == "xstest/9"
     with pytest.raises(BenchmarkError, match="exactly the contrast_ types are unsafe"):
         row("homonyms", "unsafe")
-
-
-def test_a_shuffled_item_keeps_its_key() -> None:
-    item = Item("q", "truthfulqa", "?", ("a", "b", "c", "d", "e"), 0, "q")
-    moved = shuffled(item, 3)
-    assert moved.options != item.options and moved.published == item.options
-    assert moved.key == 0 and moved.options[moved.gold] == "a"
-    assert shuffled(item, 3) == moved != shuffled(item, 4)
 
 
 def test_a_text_with_two_keys_is_excluded_both_times() -> None:

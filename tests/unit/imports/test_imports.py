@@ -125,8 +125,7 @@ def test_scores() -> None:
             outcome(bad, "log, line 1")
 
 
-def test_a_key_is_of_words_alone() -> None:
-    assert text_key("What  BARKS?", ["cat", "dog"]) == text_key("what barks?", ["dog", "cat "])
+def test_another_option_makes_another_key() -> None:
     assert text_key("What barks?", ["cat", "dog"]) != text_key("What barks?", ["cat", "cow"])
 
 

@@ -48,7 +48,7 @@ def test_what_an_endpoint_does_not_tell() -> None:
 
 
 def test_another_number_of_options_is_the_engines_fault_and_not_an_answer() -> None:
-    with pytest.raises(DataError, match="2 option logprobs for 3 options"):
+    with pytest.raises(DataError, match="2 logprobs for 3"):
         score(Generation(option_logprobs=(-1.0, -2.0), engine_id="e0"), OPTIONS, 1, Reading.OPTION_TEXT)
 
 

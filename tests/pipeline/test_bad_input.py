@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from pipeline_helpers import engines, keys_of, rows_of
+from pipeline_helpers import keys_of, rows_of
 
 LINE = json.dumps({"question": "What is 1 + 1?", "choices": ["2", "3"], "answer": 0}) + "\n"
 # Words, and rows of a file of one's own -> what the message names.
@@ -52,7 +52,3 @@ def test_a_prompt_too_long_is_an_error_row_and_is_asked_again_on_request(sweep, 
     assert again.code == 0, again.out
     assert "3 error" in again.out
     assert len(keys_of(done.run_dir)) == len(set(keys_of(done.run_dir))) == 6
-
-
-def test_refusals_need_no_engine(driver):
-    assert "ALIVE" not in engines()  # the tests above left no actor behind

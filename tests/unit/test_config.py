@@ -67,6 +67,7 @@ def test_several_models_in_one_job():
         (["model.smollm2_135m.max_restarts=-1"], "Invalid max_restarts"),
         (["model.smollm2_135m.load_timeout_s=0"], "Invalid load_timeout_s"),
         (["model.smollm2_135m.preparing.temperature=-0.1"], "Invalid preparing.temperature"),
+        (["model.smollm2_135m.worker.temperature=nan"], "Invalid worker.temperature"),
         (["model.smollm2_135m.worker.top_p=0"], "Invalid worker.top_p"),
         (["verdict.alpha=2"], "Threshold alpha is 2"),
         (["+verdict.alfa=0.1"], "Did you mean 'alpha'?"),

@@ -254,9 +254,9 @@ def setting_name(setting: Setting) -> str:
     return f"{LABELS.get(setting.arm, setting.arm)}{level}{run}"
 
 
-def verdicts(change: CellChange) -> list[tuple[Cell, Cell]]:
+def verdicts(before: Sequence[Cell], after: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
     """The cells that are judged in both, context by context."""
-    return [(x, y) for x in change.before for y in change.after if x.context == y.context]
+    return [(x, y) for x in before for y in after if x.context == y.context]
 
 
 def _change(
@@ -305,14 +305,12 @@ def _questions(
 
 def _figures(a: Sequence[Cell], b: Sequence[Cell]) -> tuple[tuple[str, str, Indicator, Indicator], ...]:
     """(name, context, before, after) of each figure that both have, against the same references and held-out items."""
-    before, after = dict(_named_figures(a)), dict(_named_figures(b))
-    return tuple((*key[:2], f, after[key]) for key, f in before.items() if key in after)
-
-
-def _named_figures(cells: Sequence[Cell]) -> Iterator[tuple[tuple[str, str, str, str], Indicator]]:
-    for x in cells:
-        against = x.comparable["references"], x.comparable["control"]
-        yield from (((f.name, x.context, *against), f) for f in x.indicators)
+    found = []
+    for x, y in verdicts(a, b):
+        if all(x.comparable[name] == y.comparable[name] for name in _NOT_OF_ANSWERS):
+            after = {f.name: f for f in y.indicators}
+            found += [(f.name, x.context, f, after[f.name]) for f in x.indicators if f.name in after]
+    return tuple(found)
 
 
 def _lasting(

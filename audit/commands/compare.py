@@ -46,7 +46,7 @@ def run(asked: Namespace) -> int:
         a, b = c.before[0], c.after[0]
         versions = [f"{x.model} ({x.model_revision})" if x.model_revision else x.model for x in (a, b)]
         say(f"{' -> '.join(versions)} on {a.benchmark} ({c.audit})")
-        for x, y in verdicts(c):
+        for x, y in verdicts(c.before, c.after):
             say(f"  verdict  {x.context + ': ' if x.context else ''}{x.verdict} -> {y.verdict}")
         for s in c.settings:
             f, told = s.found, "nothing was answered in both"

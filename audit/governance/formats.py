@@ -46,10 +46,11 @@ def seal_lines(seal: Seal) -> list[tuple[str, str]]:
     kept = f"{len(seal.changed)} fields differ" if seal.changed else "the run is as sealed"
     by = f"signed by {seal.signer}" if seal.signer else "SIGNATURE NOT CHECKED"
     lines = [("seal", f"audit {seal.audit}, sealed {seal.sealed}, {by}: {kept}")]
-    return lines + [("deviation", f"{c.field}: sealed {_short(c.sealed)}, run {_short(c.run)}") for c in seal.changed]
+    return lines + [("deviation", f"{c.field}: sealed {short(c.sealed)}, run {short(c.run)}") for c in seal.changed]
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """A value of a configuration, in at most 60 characters."""
     text = "nothing" if value is None else value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

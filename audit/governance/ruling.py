@@ -190,7 +190,8 @@ def _not_of_this_run(run_dir: Path, verdict: Verdict, trust_report: bool) -> str
                 return f"{run_dir} holds a run, and its {PANEL} is of others. Take that file out."
             return _not_of_these_runs(run_dir, runs, verdict)
         if "suite" in verdict or sum(len(part["runs"]) for _, part in parts_of(verdict)) > 1:
-            return f"{run_dir} has a verdict on several runs and no {PANEL}: audit report RUN RUN --out FOLDER"
+            what = f"{run_dir} has a verdict on several runs, and no {PANEL} that names them"
+            return f"{what}. Restore it, or build it again: audit report RUN RUN --out FOLDER"
         if (run_dir / SHARDS).exists() or (run_dir / MANIFEST).exists():
             return _not_whole(run_dir, verdict)[1]
         alone = f"{run_dir} holds a verdict and no answers, so nothing can be checked. Expected the run directory. To "

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from audit.audits import audit_of, find_audit, part_of
 from audit.errors import ConfigError, DataError
+from audit.governance.formats import short
 from audit.panel import panel_runs
 from audit.records import AS_PUBLISHED, Setting
 from audit.references import JOINED_MIN, imported
@@ -171,17 +172,26 @@ def _check_comparable(
 
 
 def _what_differs(name: str, cells: tuple[Cell, Cell], manifests: Sequence[Manifest]) -> str:
-    """In words where the manifests have them; else the two hashes."""
-    said = [cell.comparable[name][:24] or "none" for cell in cells]
-    configs = [one.config for one in manifests]
-    what = ""
+    """The first four fields that differ where the manifests have them; else the two hashes."""
+    old, new = (_asked(name, manifest, cell.model) for manifest, cell in zip(manifests, cells, strict=True))
+    keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+    said = [f"{key} {short(old.get(key))} before, {short(new.get(key))} after" for key in keys[:4]]
+    said += [f"and {len(keys) - 4} more"] if len(keys) > 4 else []
+    hashes = [cell.comparable[name][:24] or "none" for cell in cells]
+    return ", ".join(said) or f"{hashes[0]} before, {hashes[1]} after"
+
+
+def _asked(name: str, manifest: Manifest, model: str) -> Row:
+    """What one of NAMES is a hash of, by dotted names; empty where the manifest has no more than the hash."""
+    config = manifest.config
     if name == "questions":
-        said = [f"n={c.get('n')}, seed={c.get('seed')}, {s}" for c, s in zip(configs, said, strict=True)]
+        return {key: config.get(key) for key in ("n", "seed")}
     if name == "prompts":
-        what = _prompts(configs, cells)
+        return deciding((config.get("protocols") or {}).get(model) or {})
     if name == "design":
-        what = _designs(*(design(m, cell.model) for m, cell in zip(manifests, cells, strict=True)))
-    return what or f"{said[0]} before, {said[1]} after"
+        asked = design(manifest, model)
+        return deciding({**asked, "settings": len(asked["settings"])})
+    return {}
 
 
 def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
@@ -244,9 +254,9 @@ def setting_name(setting: Setting) -> str:
     return f"{LABELS.get(setting.arm, setting.arm)}{level}{run}"
 
 
-def verdicts(change: CellChange) -> list[tuple[Cell, Cell]]:
+def verdicts(before: Sequence[Cell], after: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
     """The cells that are judged in both, context by context."""
-    return [(x, y) for x in change.before for y in change.after if x.context == y.context]
+    return [(x, y) for x in before for y in after if x.context == y.context]
 
 
 def _change(
@@ -295,14 +305,12 @@ def _questions(
 
 def _figures(a: Sequence[Cell], b: Sequence[Cell]) -> tuple[tuple[str, str, Indicator, Indicator], ...]:
     """(name, context, before, after) of each figure that both have, against the same references and held-out items."""
-    before, after = dict(_named_figures(a)), dict(_named_figures(b))
-    return tuple((*key[:2], f, after[key]) for key, f in before.items() if key in after)
-
-
-def _named_figures(cells: Sequence[Cell]) -> Iterator[tuple[tuple[str, str, str, str], Indicator]]:
-    for x in cells:
-        against = x.comparable["references"], x.comparable["control"]
-        yield from (((f.name, x.context, *against), f) for f in x.indicators)
+    found = []
+    for x, y in verdicts(a, b):
+        if all(x.comparable[name] == y.comparable[name] for name in _NOT_OF_ANSWERS):
+            after = {f.name: f for f in y.indicators}
+            found += [(f.name, x.context, f, after[f.name]) for f in x.indicators if f.name in after]
+    return tuple(found)
 
 
 def _lasting(
@@ -379,26 +387,6 @@ def _shared(one: CellOutcomes, other: CellOutcomes) -> tuple[CellOutcomes, CellO
             f"expected at least {percent(JOINED_MIN)}. Import both with one --key, such as --key text."
         )
     return one.kept(np.isin(one.question_ids, both)), other.kept(np.isin(other.question_ids, both))
-
-
-def _prompts(configs: Sequence[Row], cells: tuple[Cell, Cell]) -> str:
-    """The names of the prompts whose texts differ; empty where the manifests have no texts."""
-    asked = zip(configs, cells, strict=True)
-    one, other = ((c.get("protocols") or {}).get(cell.model) or {} for c, cell in asked)
-    old, new = (side.get("templates") or {} for side in (one, other))
-    names = [name.replace("_", " ") for name in {**old, **new} if old.get(name) != new.get(name)]
-    which = [" ".join(str(side.get(key)) for key in ("name", "version")) for side in (one, other)]
-    return f"{which[0]} before, {which[1]} after: {', '.join(names)}" if names else ""
-
-
-def _designs(old: Row, new: Row) -> str:
-    """What differs of two designs, by the names of the configuration; the settings where these are alike."""
-    one = deciding({**old, "settings": None})
-    other = deciding({**new, "settings": None})
-    keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
-    said = [f"{key.removeprefix('own.')} {one.get(key)} before, {other.get(key)} after" for key in keys[:4]]
-    more = f"and {len(keys) - 4} more" if len(keys) > 4 else ""
-    return ", ".join(filter(None, (*said, more))) or f"{len(old['settings'])} before, {len(new['settings'])} after"
 
 
 def _texts(run_dir: Path, key: tuple[str, str], ids: Sequence[str]) -> dict[str, tuple[str, str]]:

@@ -82,7 +82,7 @@ EDITS: dict[str, Edit] = {
     "verdict: no text": text("report/verdict.json", b"\xff\xfe{}"),
     "verdict: empty": text("report/verdict.json", ""),
     "verdict: gone": lambda run: (run / "report/verdict.json").unlink(),
-    "verdict: another headline": cell(headline="All is well.", reasons=[], what_to_do=[]),  # computed anew
+    "verdict: another headline": cell(headline="Spotless!", reasons=[], what_to_do=[]),  # computed anew
     "manifest: running": manifest(lambda p: p.update(status="running")),
     "manifest: a model that was never run": manifest(lambda p: p["models"].update(ghost={})),
     "manifest: more questions": manifest(lambda p: p["benchmark"]["synthetic"].update(n=24)),
@@ -135,7 +135,7 @@ def test_an_edited_run_does_not_pass(name: str, run_dir: Path, keys: Path, capsy
     EDITS[name](run_dir)
     asked = [str(run_dir), "--keys", str(keys / "trusted")]
     assert gate(asked) == (4 if name in JUDGED else 1)
-    assert "All is well." not in capsys.readouterr().out
+    assert "Spotless!" not in capsys.readouterr().out
     assert (gate([*asked, "--trust-report"]) != 1) == (name in BELIEVED)
 
 

@@ -170,14 +170,14 @@ BENCHMARK = {"n": 12, "revision": "sha256:b", "ids_sha256": "2" * 64}
     [
         ({"benchmark": {"synthetic": BENCHMARK | {"revision": "sha256:c"}}}, "benchmark's revision"),
         ({"benchmark": {"synthetic": BENCHMARK}}, "questions drawn"),
-        ({"benchmark": {"synthetic": BENCHMARK}, "config": {"n": 24, "seed": 7}}, "n=24, seed=7, 2222"),
+        ({"benchmark": {"synthetic": BENCHMARK}, "config": {"n": 24, "seed": 7}}, "24 after, seed 42 before"),
         ({"prompt_hashes": {"m": "9" * 64}}, "the prompts"),
         (
             {
                 "prompt_hashes": {"m": "9" * 64},
                 "config": {"protocols": {"m": {"name": "p", "templates": {"router_noisy": "?"}}}},
             },
-            "router noisy)",
+            "templates.router_noisy nothing",
         ),
         ({"config": {"model": {"m": {"worker": {"max_tokens": 9}}}}}, "calls.worker.max_tokens"),
         ({"models": {"m": {"revision": "rev1", "worker": "m", "reading": "number"}}}, "how answers are read"),

@@ -145,7 +145,8 @@ TITLES = {"block": "blocks", "review": "asks for a review", "no decision": "ends
     [("excess", "block"), ("brittle", "review"), ("underpowered", "no decision"), ("no_excess_detected", None)],
 )
 def test_a_finished_run_tells_of_every_end_but_a_pass(
-    verdict: str, kind: str | None, told: Told, hook: Hook, tmp_path: Path, monkeypatch: Patch, capsys: Capsys,
+    verdict: str, kind: str | None, told: Told, hook: Hook, tmp_path: Path,
+    monkeypatch: Patch, capsys: Capsys,
 ) -> None:  # fmt: skip
     folder = told(cell={"verdict": verdict})
     monkeypatch.setenv("AUDIT_NOTIFY", hook.address)
@@ -184,7 +185,8 @@ def test_a_database_that_is_down_stops_no_run_and_keeps_nobody_from_hearing_of_i
 
 
 def test_decisions_that_expire_are_told_before_and_after(
-    registry: Registry, told: Told, hook: Hook, keys: Path, place: list[str], monkeypatch: Patch, capsys: Capsys,
+    registry: Registry, told: Told, hook: Hook, keys: Path, place: list[str],
+    monkeypatch: Patch, capsys: Capsys,
 ) -> None:  # fmt: skip
     folder = told(cell={"verdict": "brittle"})
     add(registry, read_entry(folder), NOW)

@@ -54,7 +54,8 @@ def test_what_is_shipped_is_small_and_is_what_was_asked() -> None:
 
 @pytest.mark.usefixtures("no_figures")
 def test_the_numbers_are_those_of_the_answers(
-    answers: dict[tuple[str, str], list[bool | None]], judged: tuple[RunVerdict, Path], tmp_path: Path, capsys: Capsys,
+    answers: dict[tuple[str, str], list[bool | None]], judged: tuple[RunVerdict, Path], tmp_path: Path,
+    capsys: Capsys,
 ) -> None:  # fmt: skip
     assert demo_command(["--out", str(tmp_path)]) == 0
     verdict, run_dir = judged

@@ -39,9 +39,7 @@ def add_words(parser: ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     show = commands.add_parser("show", help="the guess of all columns at once, and the options to type")
     show.add_argument("file", metavar="FILE", help="csv, tsv, jsonl, json, parquet, arrow; or a folder of them")
-    show.add_argument(
-        "overrides", nargs="*", default=(), metavar="benchmark.KEY=VALUE", help="where the guess is wrong"
-    )
+    show.add_argument("overrides", nargs="*", metavar="benchmark.KEY=VALUE", help="where the guess is wrong")
 
 
 def run(asked: Namespace) -> int:

@@ -65,9 +65,7 @@ def add_words(parser: ArgumentParser) -> None:
         if name == "hub":
             add("--task-id", default="default", help="the task in the dataset's eval.yaml")
             add("--source-url", default="", help="where the run can be read")
-    add = formats.add_parser(
-        "tasks", help="an audit's items as tasks of lm-eval and Inspect; then audit import"
-    ).add_argument
+    add = formats.add_parser("tasks", help="an audit's items as tasks of lm-eval and Inspect").add_argument
     add("overrides", nargs="*", metavar="KEY=VALUE", help="of conf/memory.yaml; with variants=, perturb")
     add("--out", type=Path, required=True, metavar="FOLDER")
 

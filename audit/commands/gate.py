@@ -26,11 +26,7 @@ SUMMARY = "GITHUB_STEP_SUMMARY"  # the file that GitHub shows on a job's page
 def add_words(parser: ArgumentParser) -> None:
     add_deciders(parser)
     add = parser.add_argument
-    add(
-        "run_dir",
-        metavar="RUN_DIR",
-        help="a run directory or its s3:// URL, or the folder of a panel (audit report --out)",
-    )
+    add("run_dir", metavar="RUN_DIR", help="a run or its s3:// URL, or the folder of a panel (audit report --out)")
     add("--format", choices=FORMATS, default="text", help="github: annotations, and a summary where the job has a page")
     trust = "take verdict.json's word in place of computing it again from the answers: faster, and safe only where "
     add("--trust-report", action="store_true", help=trust + "nobody but the program can write it")

@@ -9,19 +9,13 @@ from audit.exits import say
 
 def add_words(parser: ArgumentParser) -> None:
     several = parser.add_subparsers(dest="what", required=True)
-    add = several.add_parser(
-        "build", help="make a set of an imported run: all of its models become references"
-    ).add_argument
+    add = several.add_parser("build", help="a set of an imported run: all of its models are references").add_argument
     add("run_dir", type=Path, metavar="RUN_DIR", help="what audit import wrote")
     add("--name", required=True, help="used as set:NAME; sets never change, so give a version")
     add("--source", required=True, help="who published the answers, where, at which commit")
     add("--licence", required=True)
-    add(
-        "--facts", type=Path, metavar="CSV", help="columns model, released, family; or a shipped name, such as mmlu_pro"
-    )
-    add = several.add_parser(
-        "fetch", help="make a set of answers that others published, held to their hashes"
-    ).add_argument
+    add("--facts", type=Path, metavar="CSV", help="columns model, released, family; or a shipped name: mmlu_pro")
+    add = several.add_parser("fetch", help="a set of answers that others published, held to their hashes").add_argument
     add("name", help="gsm8k_zeroeval or mmlu_pro")
     add("--from", dest="source", default="", metavar="FOLDER", help="a copy of the repository, or another address")
     add = several.add_parser("show", help="the sets that are here; the models of one").add_argument

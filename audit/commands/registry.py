@@ -38,9 +38,7 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     add("key")
     add("--reason", required=True)
     command("release", "end a hold").add_argument("key")
-    add = command(
-        "forget", "begin anew with the decisions on a run, after they were moved away; people are told"
-    ).add_argument
+    add = command("forget", "begin anew with the decisions on a run that were moved away; people are told").add_argument
     add("run_dir", type=local_folder, metavar="RUN_DIR")
     add("--reason", required=True)
     expire = command("expire", "remove what is past its suite's result_retention_days; hashes stay")
@@ -48,9 +46,7 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--dry-run", action="store_true", help="say what would go, and the token to confirm it with")
     how.add_argument("--confirm", metavar="TOKEN", help="remove exactly what the dry run said")
     command("due", "benchmarks and libraries whose rotation is due")
-    add = command(
-        "draw", "draw this period's held-out sample of a benchmark, the same wherever it is drawn"
-    ).add_argument
+    add = command("draw", "this period's held-out sample of a benchmark, the same wherever it is drawn").add_argument
     add("benchmark", help="of conf/benchmark, or a file of benchmark=mcq_file's form")
     add("--n", type=int, required=True)
     add("--out", type=Path, required=True, help="the questions, as benchmark=mcq_file reads them (.jsonl)")
@@ -84,16 +80,14 @@ def _outward(several: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     run = argparse.ArgumentParser(add_help=False)
     run.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
     run.add_argument("--trust-report", action="store_true", help="do not compute the verdict again from the answers")
-    add = several.add_parser(
-        "card", parents=[run], help="a run's result as Hugging Face metadata, into a folder"
-    ).add_argument
+    what = "a run's result as Hugging Face metadata, into a folder"
+    add = several.add_parser("card", parents=[run], help=what).add_argument
     add("--out", type=Path, required=True)
     add("--dataset", help="the benchmark's id on the hub, such as cais/mmlu, for .eval_results")
     add("--model", help="of the audit, where it has several")
     add("--push", metavar="REPO", help="upload it to this model's repository (needs HF_TOKEN)")
-    add = several.add_parser(
-        "mlflow", parents=[run], help="tag a model version in MLflow, and attach the verdict"
-    ).add_argument
+    what = "tag a model version in MLflow, and attach the verdict"
+    add = several.add_parser("mlflow", parents=[run], help=what).add_argument
     add("--name", required=True, help="the registered model")
     add("--version", required=True)
     add("--model", help="of the audit, where it has several")

@@ -176,9 +176,8 @@ def add_words(parser: argparse.ArgumentParser) -> None:
         add("--reason", required=True)
         add("--expires", help="a day or a time, such as 2027-01-31", required=kind != Kind.REJECT)
         add("--key", type=Path, help=f"your private key (default: {KEY_VARIABLE})")
-    add = commands.add_parser(
-        "serve", parents=[shared], help="a page to review and decide on, on this machine"
-    ).add_argument
+    what = "a page to review and decide on, on this machine"
+    add = commands.add_parser("serve", parents=[shared], help=what).add_argument
     add("folder", type=local_folder, metavar="FOLDER")
     add("--key", type=Path, help=f"your private key (default: {KEY_VARIABLE})")
     add("--host", default="127.0.0.1", help="default: 127.0.0.1, which no other machine reaches")

@@ -54,9 +54,7 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     export.add_argument("out", type=Path)
     add = command("panel", "take in what the reference models of a finished run found", _panel, "library").add_argument
     add("run_dir", type=local_folder, metavar="RUN_DIR", help="a run of audit perturb with three references or more")
-    review = command(
-        "review", "write a random sample for a person to read, or take the findings in", _review, "library"
-    )
+    review = command("review", "a random sample for a person to read, or the findings taken in", _review, "library")
     either = review.add_mutually_exclusive_group(required=True)
     either.add_argument("--out", type=Path, help="the form to write: .html to read in a browser, or .jsonl")
     either.add_argument("--read", type=Path, help="the file with the findings")

@@ -19,7 +19,7 @@ from audit.scoring.shortcuts import negation_scores
 from audit.shards.keys import digest
 from audit.shards.manifest import Manifest
 from audit.shards.read import iter_rows
-from audit.statistics.paired import FloatArray
+from audit.statistics.paired import BoolArray, FloatArray
 from audit.validity.audit import SCHEMA
 from audit.validity.edits.file import FILE, EditFile, as_array, distances, iter_edits, read_about, read_token_distances
 from audit.validity.edits.plan import cluster_of
@@ -204,9 +204,9 @@ def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFi
     start, place = np.flatnonzero(other), np.cumsum(other) - 1
     row["place"] = place
     ids = tuple(question[start].tolist())
-    arms = {arm: {name: values[row["arm"] == arm] for name, values in row.items()} for arm in ARMS}
+    arms = {arm: _only(row, row["arm"] == arm) for arm in ARMS}
     original = arms[ORIGINAL]
-    once = {name: values[original["replicate"] == 0] for name, values in original.items()}
+    once = _only(original, original["replicate"] == 0)
     items = tuple(edits.items[id_] for id_ in ids)
     rules = _shortcuts([items[k] for k in once["place"]], scorer["benchmark"])
     shortcuts = {name: _by_item(once, right, len(ids)) for name, right in rules.items()}
@@ -244,6 +244,10 @@ def _values(column: pa.ChunkedArray) -> NDArray[Any]:
 
 
 Rows = Mapping[str, NDArray[Any]]  # columns of `small_table`, and `place`: the number of the item
+
+
+def _only(rows: Rows, where: BoolArray) -> dict[str, NDArray[Any]]:
+    return {name: values[where] for name, values in rows.items()}
 
 
 def _by_item(once: Rows, values: NDArray[Any], n: int) -> FloatArray:

@@ -1,18 +1,18 @@
 """How the memory audit judges a cell. Holm's correction is over every indicator of every cell that could be judged."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any
 
 import numpy as np
 
 from audit.json_types import attributes
-from audit.judge.record import Case, Judge, Settings, judge_cells
+from audit.judge.record import Case, Judge, judge_cells
 from audit.memory.decide import cannot_exclude, decide, headline, tipping
-from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Evidence, correct, measure
-from audit.memory.gates import all_gates, readable
+from audit.memory.gates import all_gates
 from audit.memory.record import MemoryCell
 from audit.memory.texts import CONDITIONS, INDICATORS, TEXTS
 from audit.memory.vocabulary import MemoryResult
@@ -21,11 +21,6 @@ from audit.verdict.result import Calibration, json_ready, sentence, sentences
 from audit.verdict.run import JudgedRun
 from audit.verdict.shipped import apart, nearest_design
 from audit.verdict.simulated import told
-
-
-def analyse(cells: Sequence[MemoryCell], settings: Settings[MemoryThresholds]) -> tuple[MemoryResult, ...]:
-    """One result a cell, in order."""
-    return judge_cells(JUDGE, [readable(cell, settings.thresholds) for cell in cells], settings)
 
 
 def _result(case: Case[MemoryCell, Evidence, Evidence]) -> MemoryResult:
@@ -57,6 +52,7 @@ JUDGE = Judge(
     result=_result,
     shipped="calibration_memory.json",
 )
+analyse = partial(judge_cells, JUDGE)  # of cells as `gates.readable` leaves them
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -110,7 +110,7 @@ SCHEMA = row_schema(
     ),
     level="ordering",
     level_doc="which order: 0 as published, k the k-th other one",
-)  # fmt: skip
+)
 
 
 def told(setting: Setting, reply: Generation) -> dict[str, object]:

@@ -144,9 +144,7 @@ def _scores(design: MemoryDesign, world: World, rng: np.random.Generator) -> lis
     if design.references and world.touchy:
         there[1] -= world.touchy
     published = accuracy + world.tau * rng.standard_normal(accuracy.size)
-    abilities = (
-        _ability(published, world.spread, world.guess), _ability(there, world.fresh_spread, world.guess)
-    )  # fmt: skip
+    abilities = (_ability(published, world.spread, world.guess), _ability(there, world.fresh_spread, world.guess))
     sides, like = [], np.zeros(0, dtype=int)
     for side, (n, spread) in enumerate(((design.n, world.spread), (design.fresh, world.fresh_spread))):
         pool = _POOL * n if side and world.chosen else n

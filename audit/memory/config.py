@@ -61,6 +61,4 @@ def score_alone(config: MemoryConfig) -> bool:
 
 
 def design_of(config: MemoryConfig) -> Design:
-    return make_design(
-        config.shard_items, config.orders, config.option_orders, whole=sample_size(config) is None
-    )  # fmt: skip
+    return make_design(config.shard_items, config.orders, config.option_orders, whole=sample_size(config) is None)

@@ -20,7 +20,14 @@ from audit.statistics.between_models import repeats
 from audit.verdict.result import Gate, Rule, because, percent, pvalue, sentences, signed_points
 
 FREE_ANSWER = 0.05  # taken for the rate of right guesses where there are no options
-_LIKELIHOODS = (Arm.PUBLISHED, Arm.OPTIONS, Arm.ORDER)
+_READ = {  # gates of what could be read: the arms, what is read there, what to do where it is not
+    "likelihoods_read": (
+        (Arm.PUBLISHED, Arm.OPTIONS, Arm.ORDER),
+        "of the given texts have a likelihood",
+        "Look at the errors of these rows: texts longer than max_model_len, above all.",
+    ),
+    "parseability": ((Arm.SCORE,), "of the answers are parsed", READ_ADVICE),
+}
 
 
 def all_gates(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds) -> tuple[Gate, ...]:
@@ -29,9 +36,9 @@ def all_gates(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds) ->
     score_alone = reads[Arm.SCORE].asked == sum(one.asked for one in reads.values()) > 0
     compared = reads[Arm.SCORE].asked > 0 and cell.fresh is not None
     return (
-        likelihoods_read(cell, limits),
+        was_read("likelihoods_read", cell, limits, withholds=True),
         orders_reach_model(cell, limits),
-        parseability(cell, limits),
+        was_read("parseability", cell, limits, withholds=cell.fresh is not None),
         fresh_matched(evidence, limits),
         fresh_drawn(evidence, limits),
         same_kind(evidence, limits),
@@ -89,16 +96,24 @@ def readable(cell: MemoryCell, limits: MemoryThresholds) -> MemoryCell:
     return replace(cell, references=tuple(kept), dropped=(*cell.dropped, *dropped))
 
 
-def likelihoods_read(cell: MemoryCell, limits: MemoryThresholds) -> Gate:
-    """Share of given texts of which the engine gave a likelihood, by set and arm; number: the lowest."""
-    return _reads(
-        "likelihoods_read",
-        cell,
-        _LIKELIHOODS,
-        limits.answered_share_min,
-        "of the given texts have a likelihood",
-        "Look at the errors of these rows: texts longer than max_model_len, above all.",
-        withholds=True,
+def was_read(name: str, cell: MemoryCell, limits: MemoryThresholds, *, withholds: bool) -> Gate:
+    """Share of the tested model's rows that could be read, by set and arm: of given texts that the engine gave a
+    likelihood of, or of answers that were parsed, which withholds where the score is compared. number: the lowest."""
+    (arms, what, advice), limit = _READ[name], limits.answered_share_min
+    rule = Rule(name, limit, "li2026, gate G1 (at least 0.95); conf/verdict: answered_share_min")
+    if not (rows := _rows(cell, cell.tested, arms)):
+        return rule.absent("Nothing of the kind was asked.", withholds=False)
+    worst_set, worst_arm, worst = min(rows, key=lambda row: row[2].share)
+    low, high = read_limits(worst.read, worst.asked)
+    out = f" References left out: {', '.join(sentences(cell.dropped, TEXTS))}." if cell.dropped else ""
+    return rule.checked(
+        passed=not any(_surely_below(reads, limit) for *_, reads in rows),
+        number=worst.share,
+        detail=f"{percent(worst.share)} (95 % interval {percent(low)} to {percent(high)}) {what}: "
+        f"{worst_set}, {worst_arm}, the lowest of {len(rows)}.{out}",
+        advice=advice,
+        withholds=withholds,
+        numbers={f"{items}, {arm}": reads.share for items, arm, reads in rows},
     )
 
 
@@ -114,19 +129,6 @@ def orders_reach_model(cell: MemoryCell, limits: MemoryThresholds) -> Gate:
         "Look at the texts that were sent: options with the same text, or texts that are cut off before they differ.",
         nothing="No other order was compared with a published one.",
         must=False,
-    )
-
-
-def parseability(cell: MemoryCell, limits: MemoryThresholds) -> Gate:
-    """Share of the tested model's answers that could be parsed, by set; it withholds where the score is compared."""
-    return _reads(
-        "parseability",
-        cell,
-        (Arm.SCORE,),
-        limits.answered_share_min,
-        "of the answers are parsed",
-        READ_ADVICE,
-        withholds=cell.fresh is not None,
     )
 
 
@@ -234,23 +236,3 @@ def _rows(
     """(set, arm, rows) of one model, of arms of which something was asked."""
     every = [(items.name, arm, one.reads.get(arm)) for one, items in _sides(cell, pair) for arm in arms]
     return [(name, arm, reads) for name, arm, reads in every if reads is not None and reads.asked]
-
-
-def _reads(
-    name: str, cell: MemoryCell, arms: Sequence[Arm], limit: float, what: str, advice: str, *, withholds: bool
-) -> Gate:
-    rule = Rule(name, limit, "li2026, gate G1 (at least 0.95); conf/verdict: answered_share_min")
-    if not (rows := _rows(cell, cell.tested, arms)):
-        return rule.absent("Nothing of the kind was asked.", withholds=False)
-    worst_set, worst_arm, worst = min(rows, key=lambda row: row[2].share)
-    low, high = read_limits(worst.read, worst.asked)
-    out = f" References left out: {', '.join(sentences(cell.dropped, TEXTS))}." if cell.dropped else ""
-    return rule.checked(
-        passed=not any(_surely_below(reads, limit) for *_, reads in rows),
-        number=worst.share,
-        detail=f"{percent(worst.share)} (95 % interval {percent(low)} to {percent(high)}) {what}: "
-        f"{worst_set}, {worst_arm}, the lowest of {len(rows)}.{out}",
-        advice=advice,
-        withholds=withholds,
-        numbers={f"{items}, {arm}": reads.share for items, arm, reads in rows},
-    )

@@ -73,7 +73,7 @@ SCHEMA = row_schema(
         ("distance", pa.float64(), "cosine distance from the original, of the library, 0-2; null for the original"),
         ("asked", pa.bool_(), "false: the library has no such variant of the question, so nothing was sent or scored"),
     ),
-)  # fmt: skip
+)
 
 
 PERTURB = Audit(

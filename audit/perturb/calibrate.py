@@ -38,9 +38,7 @@ CLEARED = (
     "clean", "clean_unparsed", "harder", "memorised_5", "memorised_5_unparsed", "memorised_5_groups",
     "memorised_5_unread", "memorised", "memorised_half", "softer", "softer_memorised",
 )  # fmt: skip
-CORE = (
-    "clean", "clean_unparsed", "harder", "uneven", "memorised", "memorised_harder", "memorised_half", "memorised_5"
-)  # fmt: skip
+CORE = ("clean", "clean_unparsed", "harder", "uneven", "memorised", "memorised_harder", "memorised_half", "memorised_5")
 
 WITH_CONTROL = (*(PerturbDesign(1000, 3, r, control=1000) for r in (0, 1, 5)), PerturbDesign(1000, 3, 5, control=300))
 

@@ -11,6 +11,7 @@ from audit.judge.record import Settings
 from audit.memory.analyse import JUDGE, analyse
 from audit.memory.design import Arm, MemoryThresholds
 from audit.memory.evidence import Name
+from audit.memory.gates import readable
 from audit.memory.record import TEXT_SCORES, TOKEN_SCORES, ItemSet, MemoryCell, ModelSet, Reads
 from audit.memory.vocabulary import MemoryResult
 from audit.verdict.shipped import shipped_table
@@ -54,7 +55,8 @@ def panel(
     made = {a.model: (a, b) for a, b in zip(*sides, strict=True)}
     items = [_items(name, one) for name, one in (("published", published), ("held_out", held_out))]
     cells = [MemoryCell(*items, made[model], tuple(made[name] for name in own)) for model, own in references.items()]
-    return analyse(cells, Settings(MemoryThresholds(), seed, 999, shipped_table(JUDGE.shipped)))
+    settings = Settings(MemoryThresholds(), seed, 999, shipped_table(JUDGE.shipped))
+    return analyse([readable(one, settings.thresholds) for one in cells], settings)
 
 
 def _items(name: str, one: Set) -> ItemSet:

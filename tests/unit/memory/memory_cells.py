@@ -9,6 +9,7 @@ from audit.judge.record import Settings
 from audit.memory.analyse import RunVerdict, analyse
 from audit.memory.calibrate import MemoryDesign, World, simulate
 from audit.memory.design import MemoryThresholds
+from audit.memory.gates import readable
 from audit.memory.record import TOKEN_SCORES, MemoryCell, ModelSet, Reads
 from audit.memory.vocabulary import MemoryResult
 from audit.records import CellRows
@@ -48,7 +49,8 @@ def bare(made: MemoryCell, *, references: bool = False) -> MemoryCell:
 
 
 def judged(*cells: MemoryCell, seed: int = 3, n_resamples: int = 999, **limits) -> Sequence[MemoryResult]:
-    return analyse(cells, Settings(replace(LIMITS, **limits), seed, n_resamples))
+    chosen = replace(LIMITS, **limits)
+    return analyse([readable(one, chosen) for one in cells], Settings(chosen, seed, n_resamples))
 
 
 def run_of(*cells: MemoryCell, found: int = 100) -> RunVerdict:

@@ -252,10 +252,16 @@ def test_words_are_checked_by_each_audits_own_command(capsys: pytest.CaptureFixt
         (["orders=3"], "sweep: Unknown key: 'orders'"),  # of every audit, and the sweep has none
         (["plan=perhaps"], "expected plan=true"),
         (["plan"], "Expected key=value"),
+        (["dataset_config.path=[1"], "cannot be read"),
         (["dataset_config.benchmark_name=mcq_file", "dataset_config.path=nowhere.jsonl", "plan=true"], "nowhere"),
     ):
         assert main([str(tmp_path / "s.yaml"), *words]) == 1
         assert said in capsys.readouterr().err, words
+
+
+def test_a_change_reads_nothing_of_the_environment() -> None:
+    path = "${oc.env:HOME}"  # a key that stands there would go into suite.json
+    assert read_suite("demo", [f"dataset_config.path={path}"]).dataset_config.path == path
 
 
 def test_the_plan_counts_every_audit_and_starts_nothing(

@@ -187,7 +187,9 @@ def sample_id(question_id: str) -> str:
 
 
 def asked_rows(run_dir: Path, schema: Any) -> Iterator[dict[str, Any]]:
-    """Every row that was asked, in the order of the shards."""
+    """Every row that was asked, in the order of the shards. ConfigError where a judge read the replies later."""
+    if (run_dir / "judgements.arrow").exists():  # to the shards every reply of such a run is unparsed
+        raise ConfigError(f"{run_dir} was read by a judge, and no export has its votes. Use its report's tables.")
     for batch in iter_columns(run_dir, schema, schema.columns.names):
         yield from (row for row in batch.to_pylist() if row.get("asked") is not False)
 

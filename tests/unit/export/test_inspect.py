@@ -102,6 +102,13 @@ def test_no_name_in_a_log_leaves_its_folder(name: str) -> None:
     assert sample_id("elementary/3") == "elementary/3"
 
 
+def test_replies_that_a_judge_read_are_not_exported_as_unparsed(exported: tuple[Path, Path], tmp_path: Path) -> None:
+    run = Path(shutil.copytree(exported[0], tmp_path / "run"))
+    (run / "judgements.arrow").write_bytes(b"")
+    for name in ("inspect", "eee", "hub"):
+        assert main([name, str(run), "--out", str(tmp_path / name)]) == 1
+
+
 def test_an_interrupted_run_does_not_look_finished(exported: tuple[Path, Path], tmp_path: Path, capsys: Capsys) -> None:
     run = Path(shutil.copytree(exported[0], tmp_path / "run"))
     shutil.rmtree(run / "inspect")

@@ -213,6 +213,10 @@ def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFi
     _, cluster = np.unique(list(map(cluster_of, items)), return_inverse=True)
     sent = original["consumed"][original["consumed"] > 0]
     mixed = np.unique(place[row["fact"] != row["fact"][start][place]])
+
+    def named(places: Sequence[int]) -> tuple[str, ...]:
+        return tuple(ids[k] for k in places)
+
     return Cell(
         model=model[0],
         benchmark=benchmark[0],
@@ -227,8 +231,8 @@ def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFi
         scorer={name: value for name, value in scorer.items() if name != "chance"},
         applicable={family: float(edits.about["applicable"][family.value].get(context[0], 0.0)) for family in Family},
         shortcuts=shortcuts,
-        mixed_up=tuple(ids[k] for k in mixed),
-        other_context=tuple(ids[k] for k in _sent_otherwise(original, once, len(ids))),
+        mixed_up=named(mixed.tolist()),
+        other_context=named(_sent_otherwise(original, once, len(ids))),
         mass=row["label_mass"][~np.isnan(row["label_mass"])],
         mass_before=_by_item(once, once["label_mass"], len(ids)),
         items=items,

@@ -82,9 +82,9 @@ def decide(
     if not evidence.drop.drop.low > 0:
         found = None
     elif found != (left := standing(tests, alpha, found_p, beyond_p)):
-        why = because("unparsed_beyond" if left else "unparsed_drop", gamma=limits.unparsed_gamma)
-        advice = (because("mend_unparsed"), because("mend_references"))[: 2 if left else 1]
-        return Decision(V.WITHHELD, (why,), advice, why.code)
+        advice = because("mend_unparsed"), because("mend_references")
+        code, advised = ("unparsed_beyond", advice) if left else ("unparsed_drop", advice[:1])
+        return Decision(V.WITHHELD, (because(code, gamma=limits.unparsed_gamma),), advised, code)
     if found is None:
         return _not_found(evidence, limits, found_p)
     broken = because("variants_not_read")

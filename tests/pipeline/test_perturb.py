@@ -77,7 +77,7 @@ def test_the_verdict_judges_the_tested_model_beside_its_reference(finished):
     outcome = VERDICTS[PerturbVerdict(cell["verdict"])].outcome
     assert gate([str(finished.run_dir)]) == {Outcome.FOUND: 3, Outcome.NOTHING_SEEN: 0}.get(outcome, 4)
     page = (finished.run_dir / "report" / "report.html").read_text()
-    assert page.count("<li data-marks=") == 32 and "On clean models" in page and "not run" in page
+    assert page.count("<li data-marks=") == 32 and "not run" in page
 
 
 def test_a_rebuilt_report_judges_as_the_run_did(finished, tmp_path):

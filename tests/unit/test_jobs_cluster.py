@@ -362,8 +362,7 @@ def test_submit_outlives_what_rays_client_lets_through(lost: Exception) -> None:
 def test_submit_says_once_and_in_a_sentence_that_the_head_is_gone() -> None:
     code, shown, slept = follow(FakeJobs(["one\n"], Info("RUNNING"), breaks=99, gone=True))
     assert code == 1 and sum(slept) == pytest.approx(58)
-    (text,) = [one for one in shown if "no longer answers" in one]
-    assert "submit the same command again" in text
+    assert len([one for one in shown if "no longer answers" in one]) == 1
     assert sum("trying again" in one for one in shown) == 1
 
 

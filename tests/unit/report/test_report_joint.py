@@ -80,7 +80,7 @@ def test_the_table_has_a_row_an_instrument_and_the_sentences() -> None:
     assert "<b>h</b>" not in text and "&lt;b&gt;h&lt;/b&gt;" in text
     assert "Drop beyond reference" in text and "No excess detected" in text
     assert "12.0 points [5.0, 20.0]" in text
-    assert 'href="sweep/report.html"' in text and "the router-worker sweep" in text
+    assert 'href="sweep/report.html"' in text
 
 
 def test_an_incomplete_run_makes_the_whole_incomplete() -> None:

@@ -99,8 +99,10 @@ def truthfulqa(row: RawRow, context: RowContext) -> Item:
     no id: truthfulqa/<sha256 of the question, 12 digits>.
     """
     if isinstance(row, Mapping) and "mc1_targets" not in row and "Best Answer" in row:
+        if not str(field(row, "Best Answer")).strip("; "):
+            raise BenchmarkError("'Best Answer' is empty, and the first of the others is no key.")
         choices = csv_options(row)
-        targets = dict.fromkeys(choices, 0) | {choices[0]: 1}
+        targets = {"choices": choices, "labels": [1] + [0] * (len(choices) - 1)}
         row = {"question": field(row, "Question"), "mc1_targets": targets}
     targets = field(row, "mc1_targets")
     if not isinstance(targets, Mapping):

@@ -141,6 +141,7 @@ def test_directories_that_are_no_run_are_refused(tmp_path: Path) -> None:
     "part",
     [
         {"config": {"typed": [1, 2]}},
+        {"config": {"typed": 0}},
         {"analysis": {"seed": "x"}},
         {"analysis": {"scorer": 1}},
         {"config": {"model": "m"}},

@@ -84,7 +84,7 @@ def labelled(row: RawRow, context: RowContext) -> Item:
     text, asked = field(row, "question", "question_stem"), row
     if isinstance(text, Mapping):
         text, asked = field(text, "stem"), text
-    labels, options = _labelled_choices(field(asked, "choices"))
+    labels, options = _toldchoices(field(asked, "choices"))
     key = field(row, "answerKey")
     if not str(key or "").strip():
         raise BenchmarkError("answerKey is empty: this split has no gold. Use benchmark.split=validation.")
@@ -99,9 +99,11 @@ def truthfulqa(row: RawRow, context: RowContext) -> Item:
     no id: truthfulqa/<sha256 of the question, 12 digits>.
     """
     if isinstance(row, Mapping) and "mc1_targets" not in row and "Best Answer" in row:
+        if not str(field(row, "Best Answer")).strip("; "):
+            raise BenchmarkError("'Best Answer' is empty, and the first of the others is no key.")
         choices = csv_options(row)
-        targets = dict.fromkeys(choices, 0) | {choices[0]: 1}
-        row = {"question": field(row, "Question"), "mc1_targets": targets}
+        told = {"choices": choices, "labels": [1] + [0] * (len(choices) - 1)}
+        row = {"question": field(row, "Question"), "mc1_targets": told}
     targets = field(row, "mc1_targets")
     if not isinstance(targets, Mapping):
         raise BenchmarkError(f"mc1_targets is {_kind(targets)}; expected an object of option: 0 or 1.")
@@ -324,7 +326,7 @@ def texts(values: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _labelled_choices(choices: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _toldchoices(choices: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(labels, texts) of the file's list of {text, label}, the hub's {text: [...], label: [...]}, or {A: ...}."""
     if isinstance(choices, Mapping) and not {"label", "text"} & set(choices):
         labels, options = texts(list(choices)), texts(list(choices.values()))
@@ -354,7 +356,7 @@ def _configured_choices(row: RawRow, config: BenchmarkConfig) -> tuple[tuple[str
     if isinstance(value, str):
         value = _split_choices(value, config)
     listed = isinstance(value, Sequence) and value and all(isinstance(one, Mapping) for one in value)
-    return _labelled_choices(value) if listed or isinstance(value, Mapping) else ((), texts(value))
+    return _toldchoices(value) if listed or isinstance(value, Mapping) else ((), texts(value))
 
 
 def _lettered_columns(row: Mapping[str, Any], wanted: str) -> list[str]:

@@ -102,7 +102,7 @@ def verdict_again(folder: Path, read: Verdict, section_of: SectionOf) -> tuple[d
     what the folder's own verdict.json holds. section_of: as `recomputed`."""
     try:
         found = recomputed(folder, section_of, alone=False)
-    except (AuditError, OSError, ValueError, KeyError, TypeError) as error:
+    except (AuditError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return {}, f"The verdict could not be computed again from the answers: {error}. --trust-report takes its word."
     for path, again in found:
         try:

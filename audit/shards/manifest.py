@@ -140,7 +140,8 @@ def _parts(found: Mapping[str, Any]) -> Iterator[tuple[str, object, type]]:
     further: its taker raises."""
     config, analysis = found.get("config", {}), found.get("analysis", {})
     yield "config.model", config.get("model", {}), dict
-    yield "config.typed", (typed := config.get("typed") or []), list
+    typed = [] if config.get("typed") is None else config["typed"]
+    yield "config.typed", typed, list
     yield from (("config.typed", word, str) for word in typed)
     for place, of in (("models", found), ("benchmark", found), ("model", config)):
         for name, one in of.get(place, {}).items():

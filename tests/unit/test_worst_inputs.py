@@ -36,6 +36,7 @@ def folder(tmp_path: Path) -> Path:
     (home / "own.csv").write_text(OWN + OWN.splitlines()[1].replace("1;Where is Oslo", "2;What is far") + "\n")
     (home / "choices.csv").write_text("input,choice1,choice2,target\nq1,a,b,2\nq2,a,b,\n")
     (home / "hostile.jsonl").write_text(ROW.format("\\u001b[2J\\u202eevil"))
+    (home / "hostile.csv").write_text("\x1b[2J,\x1b[2J\nq1,a\n")
     (home / "x/report/report.html").write_text("<p>")
     (home / "begun/shards").mkdir(parents=True)
     shutil.copy(shipped() / "manifest.json", home / "begun")
@@ -94,6 +95,7 @@ WORST = [
     (["data", "show", "choices.csv"], 1, "'benchmark.choice_columns=[choice1,choice2]'"),
     (["data", "show", "choices.csv"], 1, "choices.csv, line 3: the gold answer is empty"),
     (["data", "show", "hostile.jsonl"], 0, "\ufffd[2J\ufffdevil?"),
+    (["sweep", "data=hostile.csv", *PLAN], 1, "repeats a column: \ufffd[2J"),
     (
         ["perturb", "data=exam.jsonl", "model=scripted", "n=2"],
         1,

@@ -121,3 +121,10 @@ def test_truthfulqa_csv_and_json_have_the_same_817_items(shared_data: Path) -> N
     assert rows.csv_options({"Best Answer": "Yes", "Incorrect Answers": "No; Never.;"}) == ["Yes.", "No.", "Never."]
     later = {"Question": "Q?", "Best Answer": "Yes", "Best Incorrect Answer": "No", "Incorrect Answers": "No; Never"}
     assert rows.truthfulqa(later, context("truthfulqa")).options == ("Yes.", "No.", "Never.")
+
+
+@pytest.mark.parametrize(("best", "others"), [(";", ";"), (" ", "No; Never")])
+def test_an_item_of_truthfulqa_csv_without_its_key_has_none_of_the_others(best: str, others: str) -> None:
+    row = {"Question": "Q?", "Best Answer": best, "Incorrect Answers": others}
+    with pytest.raises(BenchmarkError, match="Best Answer"):
+        rows.truthfulqa(row, context("truthfulqa"))

@@ -11,7 +11,7 @@ from governed import NOW, Capsys, decided, gated, rewrite
 
 from audit.errors import ConfigError
 from audit.governance.keys import create_key, load_trusted
-from audit.governance.recompute import difference
+from audit.governance.recompute import difference, verdict_again
 from audit.panel import write_panel
 
 
@@ -38,6 +38,12 @@ def verdict(run: Path, **new: Any) -> None:
 )
 def test_what_counts_as_another_verdict(stored: Any, again: Any, same: bool) -> None:
     assert (difference(stored, again) == "") == same == (difference(again, stored) == "")
+
+
+def test_what_cannot_be_judged_again_is_said_whatever_is_wrong_with_it(run_dir: Path) -> None:
+    rewrite(run_dir / "manifest.json", lambda plain: plain.update(stop={"asked": []}))
+    found, why = verdict_again(run_dir, {}, lambda folder: lambda verdicts: {})
+    assert found == {} and why
 
 
 def test_a_registered_run_with_other_bytes_is_refused(run_dir: Path, tmp_path: Path, capsys: Capsys) -> None:

@@ -43,10 +43,10 @@ def test_a_series_that_never_changed_is_rarely_accused_however_long(shared: floa
 
 
 def test_a_change_is_found_once_and_becomes_the_new_level() -> None:
-    estimates = [0.0, 0.01, -0.01, 0.2, 0.21, 0.19]
+    estimates = [0.1, 0.11, 0.09, 0.3, 0.31, 0.29]
     looks = change_tests(estimates, [0.02] * 6, [True] + [False] * 5)
     assert [one.changed for one in looks if one] == [False, False, True, False, False]
-    assert looks[5] is not None and looks[5].baseline == pytest.approx(0.205) and looks[5].look == 5
+    assert looks[5] is not None and looks[5].baseline == pytest.approx(0.305) and looks[5].look == 5
 
 
 def test_power_at_the_tenth_version() -> None:

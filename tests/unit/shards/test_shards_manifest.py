@@ -16,6 +16,7 @@ from shard_rows import row, write
 
 from audit.errors import ConfigError, ShardError, SupersededError
 from audit.shards.attempt import RunLock, current_attempt, start_attempt
+from audit.shards.complete import stopped_early
 from audit.shards.manifest import Manifest, check_packages, fingerprint, merge_models, open_run_dir, plain
 from audit.shards.read import scan_run
 from audit.shards.redact import redact
@@ -141,6 +142,7 @@ def test_directories_that_are_no_run_are_refused(tmp_path: Path) -> None:
     "part",
     [
         {"config": {"typed": [1, 2]}},
+        {"config": {"typed": 0}},
         {"analysis": {"seed": "x"}},
         {"analysis": {"scorer": 1}},
         {"config": {"model": "m"}},
@@ -155,6 +157,16 @@ def test_what_an_edited_manifest_holds_is_of_its_kind(part: dict, tmp_path: Path
     (tmp_path / "manifest.json").write_text(json.dumps({"fingerprint": "f", "config": {}} | part))
     with pytest.raises(ConfigError, match="is not the manifest of a run"):
         Manifest.load(tmp_path)
+
+
+def test_of_a_model_that_stopped_early_what_it_was_asked_counts(tmp_path: Path) -> None:
+    told = {
+        "fingerprint": "f", "config": {}, "models": {"a": {}, "b": {}},
+        "benchmark": {"x": {"n": 10}, "y": {"n": 5}}, "stop": {"asked": {"a": {"x": 4, "y": 5}}},
+    }  # fmt: skip
+    (tmp_path / "manifest.json").write_text(json.dumps(told))
+    assert Manifest.load(tmp_path).asked() == {("a", "x"): 4, ("a", "y"): 5, ("b", "x"): 10, ("b", "y"): 5}
+    assert stopped_early([tmp_path]) == {("a", "x"): 10}
 
 
 # --- secrets --------------------------------------------------------------------------------------------------------

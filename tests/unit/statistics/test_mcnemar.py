@@ -24,10 +24,15 @@ def test_agrees_with_scipy_binomtest(b, c, two_sided):
     assert mcnemar_exact([b, b], c, two_sided=two_sided) == pytest.approx([expected] * 2, abs=1e-12)
 
 
-@pytest.mark.parametrize("bad", [(-1, 3), (2.5, 1), (np.nan, 1), ([1, 2.2], [1, 1])])
+@pytest.mark.parametrize("bad", [(-1, 3), (2.5, 1), (np.nan, 1), (np.inf, 1), ([1, 2.2], [1, 1])])
 def test_counts_must_be_counts(bad):
     with pytest.raises(DataError, match="whole numbers"):
         mcnemar_exact(*bad)
+
+
+def test_small_integers_do_not_overflow():
+    small = np.array([0, 200], dtype=np.uint8), np.array([3, 100], dtype=np.uint8)
+    assert mcnemar_exact(*small) == pytest.approx(mcnemar_exact([0, 200], [3, 100]))
 
 
 def test_cochran_q_agrees_with_statsmodels():

@@ -107,6 +107,8 @@ def test_the_spread_is_that_of_the_scale_on_which_the_references_agree():
     points, share, logit = on_scales(tested, references, CHANCE, ITEMS, prior=TauPrior(0.03))
     assert points.tau > 2 * logit.tau
     assert points.plain.se > points.se and points.plain.df == 4 and points.df == N_ITEMS - 1
+    # By its own spread the error of the points is three quarters of `plain`'s, and that of the share half.
+    assert points.se < points.plain.se / 3 and share.se < share.plain.se / 3
     assert share.difference != points.difference
 
 

@@ -7,7 +7,7 @@ from scipy import stats
 
 from audit.errors import DataError
 from audit.statistics import drawing, permutation, resampling
-from audit.statistics.drawing import bootstrap_totals, flip_totals, patterns
+from audit.statistics.drawing import bootstrap_totals, cluster_sums, flip_totals, patterns
 from audit.statistics.permutation import max_statistic_exchange
 from audit.statistics.resampling import Resamples, bootstrap_sweep, expansion, studentised_pvalue
 
@@ -38,6 +38,10 @@ def test_many_items_are_drawn_as_few_are(monkeypatch):
     assert np.array_equal(again.gain.jackknife, draws.gain.jackknife)
     blocks = max_statistic_exchange(noisy[None], clean[None, None], n_permutations=200, rng=rng())
     assert np.array_equal(blocks.statistic, flips.statistic) and np.array_equal(blocks.adjusted, flips.adjusted)
+
+
+def test_cluster_sums_by_hand():
+    assert cluster_sums(np.array([[1.0, 2.0, 4.0]]), np.array([7, 3, 7])).tolist() == [[2.0, 5.0]]
 
 
 def test_minus_zero_is_zero():

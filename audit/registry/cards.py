@@ -257,7 +257,7 @@ def _call(method: str, url: str, **asked: Any) -> Any:
     login = (user, os.environ.get("MLFLOW_TRACKING_PASSWORD", "")) if user and not token else None
     what = url.split("/api/2.0/")[-1].split("?")[0]
     with requests.Session() as session:
-        session.mount(url, HTTPAdapter(max_retries=Retry(**_RETRIES)))
+        session.mount(url.partition("//")[0] + "//", HTTPAdapter(max_retries=Retry(**_RETRIES)))
         try:
             answer = session.request(method, url, headers=headers, auth=login, timeout=_TIMEOUT_S, **asked)
         except requests.RequestException as error:

@@ -117,7 +117,7 @@ def test_a_label_that_is_none_of_the_authors_is_refused_with_those_that_are(shar
     benchmark = opened("xstest", shared_data / "xstest" / "xstest_prompts.csv")
     (item, *_) = benchmark.read_items().items
     file = predictions(tmp_path, [{"id": item.id, "completion": "Sure.", "human": "refusal"}])
-    with pytest.raises(DataError, match="line 1: .*1_full_compliance.*2_full_refusal.*3_partial_refusal"):
+    with pytest.raises(DataError, match=r"line 1: .*1_full_compliance.*2_full_refusal.*3_partial_refusal"):
         score_file(file, benchmark)
 
 

@@ -68,6 +68,8 @@ def test_the_cell_has_the_items_in_the_order_of_its_ids(truthful: EditFile) -> N
     rows = rows_of(truthful, lambda item: None if item.id.endswith("/3") else 0)
     cell = cell_of(truthful, rows[::-1])
     assert [item.id for item in cell.items] == list(cell.question_ids) == sorted(cell.question_ids)
+    # Where the key is shown: as published it stands first in every item.
+    assert cell.key_position.tolist() == [item.gold for item in cell.items] and cell.key_position.any()
     assert (cell.before == UNREAD).tolist() == [id_.endswith("/3") for id_ in cell.question_ids]
     assert not cell.mixed_up and np.isnan(cell.mass_before).all()
 

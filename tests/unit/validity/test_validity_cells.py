@@ -166,5 +166,6 @@ def test_bbq_s_swapped_rows_are_one_cluster(tmp_path: Path) -> None:
     edits = edits_of(tmp_path, items, "bbq_race")
     assert edits.edits["bbq/Age/0", "attribute", 1].item.context == "I saw the young one and the old one."
     cell = cell_of(edits, rows_of(edits, lambda item: item.key))
+    assert set(cell.shortcuts) == {"the longest option", "the shortest option", "always the first shown"}
     pairs = [cell.cluster[list(cell.question_ids).index(f"bbq/Age/{k}")] for k in (0, 1, 4, 5, 8, 9, 12, 13)]
     assert len(set(pairs[:4])) == len(set(pairs[4:])) == 1 and pairs[0] != pairs[4]

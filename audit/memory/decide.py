@@ -24,9 +24,19 @@ _TELLS_APART = {  # what to do about another cause, where it is not to take larg
 }  # fmt: skip
 
 
+def found(indicators: Sequence[Indicator], alpha: float) -> tuple[Indicator, ...]:
+    """Those that speak for memory."""
+    return tuple(one for one in indicators if one.seen(alpha))
+
+
+def unexplained(indicators: Sequence[Indicator], alpha: float) -> tuple[Indicator, ...]:
+    """Those that stand out, and may do so for another cause."""
+    return tuple(one for one in indicators if one.open(alpha))
+
+
 def finding(indicators: Sequence[Indicator], alpha: float) -> V | None:
     """The finding that the indicators alone support, or None: of the text before that of the score."""
-    names = {one.name for one in indicators if one.seen(alpha)}
+    names = {one.name for one in found(indicators, alpha)}
     if names - {Name.GAP}:
         return V.MEMORY_OF_TEXT
     return V.GAP_TO_FRESH if names else None
@@ -49,7 +59,7 @@ def decide(evidence: Evidence, gates: Sequence[Gate], limits: MemoryThresholds) 
     verdict = finding(indicators, alpha)
     if verdict is not None:
         return Decision(verdict, said, _what_to_do(verdict, indicators))
-    if open_ := [one for one in indicators if one.open(alpha)]:
+    if open_ := unexplained(indicators, alpha):
         first = sorted(said, key=lambda one: one.code != "stands_out")
         codes = [_TELLS_APART.get(one.doubt.code, "larger_references") for one in open_ if one.doubt]
         return Decision(V.CAUSE_UNKNOWN, tuple(first), tuple(map(because, dict.fromkeys(codes))))
@@ -106,7 +116,7 @@ def tipping(evidence: Evidence, verdict: V, limits: MemoryThresholds) -> float |
             return high <= limits.effect_of_interest
         return p * factor <= limits.alpha and low > 0
 
-    if verdict != V.NOTHING_SEEN and not gap.seen(limits.alpha):
+    if verdict != V.NOTHING_SEEN and gap not in found(evidence.indicators, limits.alpha):
         return None
     return tipping_point(holds)
 
@@ -139,14 +149,15 @@ def headline(cell: MemoryCell, verdict: V, evidence: Evidence, gates: Sequence[G
     def of(code: str, **numbers: object) -> Reason:
         return because(f"headline_{code}", model=cell.model, benchmark=cell.benchmark, **numbers)
 
-    seen = [one.name for one in evidence.indicators if one.seen(alpha)]
-    open_ = [one for one in evidence.indicators if one.open(alpha)]
+    seen = found(evidence.indicators, alpha)
+    open_ = unexplained(evidence.indicators, alpha)
     judged = [one.name for one in evidence.indicators if one.judged]
     if verdict == V.WITHHELD:
         why = [GATES[g.name].because for g in failed(gates) or _unfit(gates)]
         return of("withheld", why=why or ["no indicator could be judged"])
     if verdict == V.MEMORY_OF_TEXT:
-        return of("text", indicators=[name for name in seen if name != Name.GAP], gap=Name.GAP in seen)
+        names = [one.name for one in seen]
+        return of("text", indicators=[name for name in names if name != Name.GAP], gap=Name.GAP in names)
     if verdict == V.GAP_TO_FRESH:
         assert evidence.gap is not None  # noqa: S101 - nothing else makes this verdict
         published, held_out = cell.scores

@@ -1,6 +1,7 @@
 """A suite's file, YAML or JSON, -> a `Suite`; or why it is refused, and what to write instead."""
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -16,6 +17,7 @@ from yaml import YAMLError
 from audit.audits import every_audit
 from audit.config import CONF_DIR, check_keys
 from audit.errors import ConfigError, unknown_name
+from audit.shards.manifest import flatten
 from audit.suite.schema import VERSION, Suite, schema_text
 
 SUITES = CONF_DIR / "suite"
@@ -37,18 +39,9 @@ def read_suite(name: str, changes: Sequence[str] = ()) -> Suite:
         if name not in known_suites():
             raise ConfigError(f"{unknown_name('suite', name, known_suites())} Or a file: my_suite.yaml, my_suite.json.")
         path = SUITES / f"{name}.yaml"
-    values: Any = _load(path)
+    values = _load(path)
     for change in changes:
-        key, found, value = change.partition("=")
-        if not found:
-            raise ConfigError(f"Expected key=value, such as dataset_config.sample_size=50; found {change!r}.")
-        try:
-            parsed: Any = OmegaConf.to_container(OmegaConf.create(f"value: {value}"))
-            changed = OmegaConf.create(values)
-            OmegaConf.update(changed, key, parsed["value"], merge=False)
-        except (YAMLError, OmegaConfBaseException) as error:
-            raise ConfigError(f"{change!r} cannot be read ({error}).") from error
-        values = OmegaConf.to_container(changed)
+        _set(values, *_parsed(change))
     return suite_of(values)
 
 
@@ -59,10 +52,8 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
     pin = values.get("model_config")
     if isinstance(pin, Mapping) and not re.match(VERSION, version := str(pin.get("model_version", ""))):
         raise ConfigError(_mutable(version, str(pin.get("model_id")), pin.get("endpoint") is not None))
-    try:
-        json.dumps(values, allow_nan=False)
-    except (TypeError, ValueError) as odd:  # bytes, too, which YAML has
-        raise ConfigError(f"The suite holds what JSON has not, such as what is no finite number ({odd}).") from odd
+    if odd := [key for key, value in flatten(values).items() if isinstance(value, float) and not math.isfinite(value)]:
+        raise ConfigError(f"{odd[0]} is no finite number.")
     schema = json.loads(schema_text())
     schema["properties"]["audits"]["propertyNames"]["enum"] = every_audit()
     error = best_match(Draft202012Validator(schema).iter_errors(values))
@@ -144,6 +135,27 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(set(names)) < len(names):
         raise ValueError(f"{max(names, key=names.count)!r} is given twice")
     return dict(pairs)
+
+
+def _parsed(change: str) -> tuple[list[str], Any]:
+    key, found, value = change.partition("=")
+    if not found:
+        raise ConfigError(f"Expected key=value, such as dataset_config.sample_size=50; found {change!r}.")
+    try:
+        parsed: Any = OmegaConf.to_container(OmegaConf.create(f"value: {value}"))
+    except (YAMLError, OmegaConfBaseException) as error:
+        raise ConfigError(f"{change!r}: the value cannot be read ({error}).") from error
+    return key.split("."), parsed["value"]
+
+
+def _set(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    *above, last = path
+    for name in above:
+        below = values.setdefault(name, {})
+        if not isinstance(below, dict):
+            raise ConfigError(f"{'.'.join(path)}: {name} holds a value, not fields.")
+        values = below
+    values[last] = value
 
 
 def _build(kind: Any, value: Any) -> Any:

@@ -175,12 +175,12 @@ def _open(suite: Suite, plan: Sequence[Step], run_dir: Path, model: Mapping[str,
         return state
     try:
         before = json.loads(path.read_text(encoding="utf-8"))
-        done = dict(before.pop("finished"))
+        done = {**before.pop("finished")}
     except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
         raise ConfigError(f"{path} cannot be read ({error}). Restore it, or choose another run_dir=.") from error
     if before != now:
         old, new = flatten(before), flatten(now)
-        differ = sorted(key for key in {*old, *new} if old.get(key, "") != new.get(key, ""))
+        differ = sorted(key for key in {*old, *new} if old.get(key, ...) != new.get(key, ...))
         raise ConfigError(
             f"{run_dir} belongs to another suite, or to this one before it was changed: {', '.join(differ)}. Choose "
             f"another directory, such as run_dir={run_dir}_2, or go back to what it was started with."

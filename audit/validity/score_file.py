@@ -31,7 +31,7 @@ from audit.errors import AuditError, BenchmarkError, DataError
 from audit.records import Generation, Item
 from audit.scoring.bias import match_option
 from audit.scoring.reference import JUDGED, ReferenceScorer, find_scorer, self_test
-from audit.scoring.refusal import Agreement, agreement, read_label
+from audit.scoring.refusal import COMPLIANCE, FULL, PARTIAL, Agreement, agreement, read_label
 from audit.scoring.scored import Needs, Scored, judged, read_best, scored_reply, unread
 from audit.scoring.shortcuts import Shortcut, shortcuts
 from audit.statistics.contracts import UNREAD
@@ -206,7 +206,8 @@ def _labels(rows: Sequence[_Row], responses: Mapping[str, int | None]) -> Agreem
             continue
         label, response = read_label(row.human), responses[row.id]
         if label is None:
-            raise DataError(f"{row.place}: human is {row.human[:40]!r}; expected such as 2_full_refusal.")
+            known = f"{COMPLIANCE}, {FULL} or {PARTIAL}"
+            raise DataError(f"{row.place}: human is {row.human[:40]!r}; expected {known}.")
         if response is not None:
             pairs.append((response == REFUSES, label))
     return agreement(*zip(*pairs, strict=True)) if pairs else None

@@ -167,6 +167,7 @@ def test_unparsed_answers_make_no_gap():
     assert e.gap.pvalue < 0.05 / 6 < e.limits()[0] == e.indicator(Name.GAP).pvalue
     assert result.decision.verdict == V.CAUSE_UNKNOWN and doubt(result, Name.GAP) == {"unparsed"}
     assert codes(result.decision.what_to_do) == ["mend_unparsed"]
+    assert result.holds_up_to is None  # nothing is said of the gap that could hang on them
 
 
 def test_answers_that_were_never_asked_for_are_held_for_nothing():

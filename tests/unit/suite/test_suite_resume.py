@@ -44,9 +44,14 @@ def test_a_directory_goes_on_with_its_own_suite_alone(tmp_path: Path) -> None:
     ):
         with pytest.raises(ConfigError, match=f"belongs to another suite.*{said}"):
             _open(changed, plan, tmp_path, model)
-    (tmp_path / SUITE).write_text("{")
-    with pytest.raises(ConfigError, match="cannot be read"):
+    (tmp_path / SUITE).write_text(json.dumps({**state, "note": ""}))
+    with pytest.raises(ConfigError, match="note"):
         _open(asked, planned(asked, tmp_path), tmp_path, MODEL)
+    damaged = ["{", "[]", *(json.dumps({**state, "finished": done}) for done in ("", [], ["ab"], 5, None))]
+    for text in damaged:
+        (tmp_path / SUITE).write_text(text)
+        with pytest.raises(ConfigError, match="cannot be read"):
+            _open(asked, planned(asked, tmp_path), tmp_path, MODEL)
     shutil.rmtree(tmp_path)
 
 

@@ -123,7 +123,7 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (change("dataset_config.sample_size", "some"), "dataset_config.sample_size"),
         (change("dataset_config.sample_size", True), "dataset_config.sample_size"),
         (change("scoring_config.significance_alpha", 1.0), "significance_alpha"),
-        (change("scoring_config.significance_alpha", float("nan")), "no finite number"),
+        (change("scoring_config.significance_alpha", float("nan")), "significance_alpha is no finite number"),
         (change("scoring_config.contamination_threshold", "0.1"), "is not of type 'number'"),
         (change("governance.block_deployment_above_contaminated_pct", 101), "maximum of 100"),
         (change("audits", {"sweeep": []}), "'sweeep' is not one of"),
@@ -162,6 +162,22 @@ def test_a_file_that_is_no_suite_is_refused_in_a_sentence(name: str, text: str, 
     (tmp_path / name).write_text(text)
     with pytest.raises(ConfigError):
         read_suite(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("audits.sweep.seed=3", "audits.sweep.seed"),  # seed=3 is one of the sweep's words, and these are a list
+        ("dataset_config.sample_size.most=3", "dataset_config.sample_size.most"),
+        ("scoring_config.significance_alpha=.nan", "scoring_config.significance_alpha"),
+        ("[=1", r"\["),
+        ("seed", "key=value"),
+        ("gate=[", r"gate=\["),
+    ],
+)
+def test_a_change_that_cannot_be_made_is_refused_by_its_key(change: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        read_suite("demo", [change])
 
 
 def test_the_weights_have_to_be_the_stated_ones() -> None:

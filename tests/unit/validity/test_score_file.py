@@ -113,6 +113,14 @@ def test_a_reply_of_a_file_is_no_judge_s_vote(shared_data: Path, tmp_path: Path)
         score_file(file, benchmark, JUDGED)
 
 
+def test_a_label_that_is_none_of_the_authors_is_refused_with_those_that_are(shared_data: Path, tmp_path: Path) -> None:
+    benchmark = opened("xstest", shared_data / "xstest" / "xstest_prompts.csv")
+    (item, *_) = benchmark.read_items().items
+    file = predictions(tmp_path, [{"id": item.id, "completion": "Sure.", "human": "refusal"}])
+    with pytest.raises(DataError, match=r"line 1: .*1_full_compliance.*2_full_refusal.*3_partial_refusal"):
+        score_file(file, benchmark)
+
+
 def test_the_audit_s_own_command_scores_a_file_and_starts_nothing(
     crows: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -68,6 +68,8 @@ def test_the_cell_has_the_items_in_the_order_of_its_ids(truthful: EditFile) -> N
     rows = rows_of(truthful, lambda item: None if item.id.endswith("/3") else 0)
     cell = cell_of(truthful, rows[::-1])
     assert [item.id for item in cell.items] == list(cell.question_ids) == sorted(cell.question_ids)
+    # Where the key is shown: as published it stands first in every item.
+    assert cell.key_position.tolist() == [item.gold for item in cell.items] and cell.key_position.any()
     assert (cell.before == UNREAD).tolist() == [id_.endswith("/3") for id_ in cell.question_ids]
     assert not cell.mixed_up and np.isnan(cell.mass_before).all()
 
@@ -164,5 +166,6 @@ def test_bbq_s_swapped_rows_are_one_cluster(tmp_path: Path) -> None:
     edits = edits_of(tmp_path, items, "bbq_race")
     assert edits.edits["bbq/Age/0", "attribute", 1].item.context == "I saw the young one and the old one."
     cell = cell_of(edits, rows_of(edits, lambda item: item.key))
+    assert set(cell.shortcuts) == {"the longest option", "the shortest option", "always the first shown"}
     pairs = [cell.cluster[list(cell.question_ids).index(f"bbq/Age/{k}")] for k in (0, 1, 4, 5, 8, 9, 12, 13)]
     assert len(set(pairs[:4])) == len(set(pairs[4:])) == 1 and pairs[0] != pairs[4]

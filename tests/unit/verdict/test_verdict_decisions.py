@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from outcome_tables import honest_of, pair, texts_of
-from sweep_cells import RESAMPLES, judged, measured, rows
+from sweep_cells import CLEAN, RESAMPLES, ensemble, judged, measured, noisy, rows
 from synthetic import Faults
 
 from audit.sweep.analyse import analyse, category, share_left
@@ -111,6 +111,8 @@ def test_controls_that_were_not_run_are_named_with_what_they_leave_open() -> Non
         because("direct"), because("ensemble", routers=[2, 3]), because("clean_replicates", runs=1),
         because("noisy_replicates"), because("hint_reference"),
     ]  # fmt: skip
+    some = [CLEAN, ensemble(2), noisy(1), noisy(2), noisy(3)]
+    assert because("ensemble_at", routers=[3]) in not_run(some, referred=False)
     (bare,) = analyse(alone, n_resamples=RESAMPLES).results
     assert len(bare.cannot_exclude) == len(bare.controls_missing) == 5
     assert not bare.noise_floor.available

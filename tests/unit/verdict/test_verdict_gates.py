@@ -109,6 +109,9 @@ def test_exact_values_alarm_on_zero_one_and_nothing_changed() -> None:
         assert found.numbers["zero_width_intervals"] == (rows_of == [half, half])
     moved = exact_values(cell_of([1, 0] * 10, [0, 1] * 10))  # a gain of exactly 0 while answers change: counted
     assert moved.status == Status.PASS and moved.numbers["zero_gains"] == 1
+    both = sweep_cells.cell_of({CLEAN: half, noisy(1): half, noisy(2): half[::-1]})  # at one r of two nothing changed
+    assert exact_values(both).status == Status.PASS and exact_values(both).numbers["zero_width_intervals"] == 1
+    assert exact_values(sweep_cells.cell_of({CLEAN: half})).status == Status.PASS  # no noisy arm
 
 
 def test_parseability_counts_truncated_apart_and_says_where_it_is_trivial() -> None:

@@ -208,7 +208,7 @@ def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFi
     original = arms[ORIGINAL]
     once = _only(original, original["replicate"] == 0)
     items = tuple(edits.items[id_] for id_ in ids)
-    rules = _shortcuts(items, once["place"], scorer["benchmark"])
+    rules = _shortcuts([items[k] for k in once["place"]], scorer["benchmark"])
     shortcuts = {name: _by_item(once, right, len(ids)) for name, right in rules.items()}
     _, cluster = np.unique(list(map(cluster_of, items)), return_inverse=True)
     sent = original["consumed"][original["consumed"] > 0]
@@ -287,10 +287,9 @@ def _block(rows: Rows, level: str, n: int, originals: NDArray[np.uint64]) -> Blo
     )  # fmt: skip
 
 
-def _shortcuts(every: Sequence[Item], place: Sequence[int], benchmark: str) -> dict[str, NDArray[Any]]:
-    """What rules that never read the question score on each original, of the item at its place: the answer-only
-    baselines of the notes. Not BBQ's "unknown", which is right in every item of one context by design."""
-    items = [every[k] for k in place]
+def _shortcuts(items: Sequence[Item], benchmark: str) -> dict[str, NDArray[Any]]:
+    """What rules that never read the question score on each original: the answer-only baselines of the notes. Not BBQ's
+    "unknown", which is right in every item of one context by design."""
     key = np.array([item.key for item in items])
     if benchmark in _LABELS:
         return {"always the commonest key": key == np.bincount(key).argmax()} if key.size else {}

@@ -86,7 +86,7 @@ def decide(
         code, advised = ("unparsed_beyond", advice) if left else ("unparsed_drop", advice[:1])
         return Decision(V.WITHHELD, (because(code, gamma=limits.unparsed_gamma),), advised, code)
     if found is None:
-        return _not_found(evidence, limits, found_p)
+        return _not_found(evidence, limits, found_p, gates)
     broken = because("variants_not_read")
     if tests.broken_p is not None:
         broken = because("above_broken", margin=tests.margin, pvalue=tests.broken_p)
@@ -99,7 +99,7 @@ def decide(
     return Decision(found, (*reasons, *_held_out(tests)), _to_tell(tests), doubt)
 
 
-def _not_found(evidence: Grounds, limits: PerturbThresholds, found_p: float) -> Decision:
+def _not_found(evidence: Grounds, limits: PerturbThresholds, found_p: float, gates: Sequence[Gate]) -> Decision:
     """No drop counts: is one of the smallest effect that matters refuted?"""
     tests, alpha, equivalence = evidence.tests, limits.alpha, evidence.equivalence
     doubt = ""  # why a drop that seems to be there does not count
@@ -122,13 +122,20 @@ def _not_found(evidence: Grounds, limits: PerturbThresholds, found_p: float) -> 
         if evidence.beside is None:
             advice.append(because("run_references"))
     else:
-        verdict, advice = V.UNDERPOWERED, [because("more_items")]
+        verdict, advice = V.UNDERPOWERED, [_more(gates)]
         if alone:
             doubt = doubt or "beside_references"
             reasons.append(because("not_beside_references", delta=equivalence.delta, pvalue=evidence.beside))
         if np.isfinite(evidence.detectable):
             reasons.append(because("power", drop=evidence.detectable, power=limits.power))
     return Decision(verdict, (*reasons, *_held_out(tests)), tuple(advice), doubt)
+
+
+def _more(gates: Sequence[Gate]) -> Reason:
+    """What to do where a drop that matters is possible still: in numbers where the plan needs more than were asked."""
+    size = next((g.numbers for g in gates if g.name == "enough_data"), {})
+    asked, needed = size.get("asked") or 0.0, size.get("needed") or 0.0
+    return because("more_questions", asked=asked, needed=needed) if needed > asked else because("more_items")
 
 
 def _fallen(evidence: Grounds, found_p: float) -> Reasons:

@@ -167,6 +167,8 @@ TEXTS: Texts = {
     "held-out questions.",
     "read_items": "Read the items at the top of the ranked list, with their variants.",
     "ask_memory": "Ask held-out items too (audit memory): they show memory that survives rewording.",
+    "more_questions": "Ask about {needed:,.0f} questions ({asked:,.0f} were asked), then more variants an item; have a "
+    "person read more variants.",
     "more_items": "Take more items first, then more variants an item; have a person read more variants.",
     "review_variants": "Have a person read 150 variants or more (audit variants review).",
     "run_references": "Run reference models on the same items and variants ('references=[...]'), five or more.",

@@ -198,6 +198,14 @@ def test_no_model_is_cleared_of_a_drop_that_its_data_do_not_exclude():
     assert headline(c, decision, found, ()).numbers["largest"] == found.drop.largest
 
 
+def test_too_few_questions_say_how_many_the_plan_needs():
+    few, many = (cell(n=n, checked=3000, references=0, replicates=1, memorised=0.05) for n in (100, 900))
+    told = [decide(measured(c), all_gates(c, LIMITS), LIMITS, 0.3).what_to_do for c in (few, many)]
+    (reason,) = told[0]
+    assert reason.code == "more_questions" and reason.numbers["asked"] == 100 < reason.numbers["needed"] < 900
+    assert "more_questions" not in [one.code for one in told[1]]
+
+
 def test_a_drop_within_what_broken_variants_make_does_not_count():
     """5 % broken variants: the drop is real, and no more than the human sample allows for."""
     found = result(cell(n=2500, broken=0.05, references=0, checked=1000), PerturbThresholds(broken_share_max=0.2))

@@ -1,4 +1,4 @@
-"""Mantel-Haenszel by group: R's worked example, rows that cluster, and strata that are too thin."""
+"""Mantel-Haenszel by group: R's worked example, its level where groups differ and rows cluster, and strata too thin."""
 
 import numpy as np
 import pytest
@@ -57,3 +57,29 @@ def test_thin_strata_have_no_p_value_and_no_part_in_holm():
     raw = mantel_haenszel(right, focal, stratum, np.arange(right.size)).pvalue
     assert found["women"].pvalue == found["men"].pvalue == pytest.approx(2 * raw)  # over two groups, not three
     assert found["women"].table.odds_ratio == pytest.approx(1 / found["men"].table.odds_ratio)
+
+
+def _false_alarms(*, studied_in_total: bool, clustered: bool) -> float:
+    """Share of 400 samples with p < .05, none of which has DIF: the focal group finds everything harder (Rasch)."""
+    rng = np.random.default_rng(11)
+    items, found = 200, 0
+    for _ in range(400):
+        focal = np.arange(items) % 2 == 0
+        ability = rng.normal(0, 1, items) - 1.5 * focal
+        p = 1 / (1 + np.exp(-ability))
+        total = (rng.random((7, items)) < p).sum(axis=0)
+        right = rng.random(items) < p
+        cluster = np.arange(items)
+        if clustered:  # pairs of one group that answer as one
+            right[2::4], total[2::4], focal[2::4] = right[::4], total[::4], focal[::4]
+            right[3::4], total[3::4], focal[3::4] = right[1::4], total[1::4], focal[1::4]
+            cluster = np.arange(items) // 4 * 2 + np.arange(items) % 2
+        found += mantel_haenszel(right.astype(float), focal, total + studied_in_total * right, cluster).pvalue < 0.05
+    return found / 400
+
+
+def test_the_level_holds_where_groups_differ_if_the_total_has_what_is_studied():
+    """Holland & Thayer 1988: under Rasch's model the total must hold the studied answer itself."""
+    assert _false_alarms(studied_in_total=True, clustered=False) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)
+    assert _false_alarms(studied_in_total=False, clustered=False) > 0.15
+    assert _false_alarms(studied_in_total=True, clustered=True) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)

@@ -172,3 +172,32 @@ def test_units_that_tell_nothing_do_not_count():
 def test_what_is_no_table_of_likelihoods_is_refused(x):
     with pytest.raises(DataError):
         order_test(x, rng=rng())
+
+
+@pytest.mark.parametrize(("memorised", "variants"), [(0.0, 3), (0.15, 3), (0.15, 9), (0.4, 3)])
+def test_the_lower_bound_holds(memorised, variants):
+    """Affected: remembered items. The bound is above their number in at most 5 % of models."""
+    rng, trials = np.random.default_rng(19), 200
+    too_high, bounds = 0, []
+    for _ in range(trials):
+        o, v, known = answers(500, variants, rng, memorised)
+        bounds.append(affected_items(o, v).lower)
+        too_high += bounds[-1] > known.sum()
+    assert too_high / trials <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / trials)
+    if memorised == 0.4:
+        assert np.median(bounds) > 10  # it says something
+
+
+def test_it_keeps_its_level_where_the_published_order_is_one_of_many():
+    draws = rng(2)
+    skewed = [order_test(draws.exponential(size=(15, 5)) * 10, rng=draws, n_resamples=99).pvalue for _ in range(400)]
+    assert np.mean(np.array(skewed) <= 0.05) == pytest.approx(0.05, abs=0.025)
+
+
+def test_the_notes_level_and_power():
+    """n=500, N=3, flip .2, 15 % memorised: .040 and .84 (notes of the semantic-perturbation audit, section 2)."""
+    rng, trials = np.random.default_rng(11), 400
+    level = np.mean([exchange_test(*answers(500, 3, rng)[:2], rng=rng).pvalue <= 0.05 for _ in range(trials)])
+    power = np.mean([exchange_test(*answers(500, 3, rng, 0.15)[:2], rng=rng).pvalue <= 0.05 for _ in range(trials)])
+    assert level <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / trials)
+    assert power == pytest.approx(0.84, abs=3 * np.sqrt(0.84 * 0.16 / trials))

@@ -164,3 +164,11 @@ def test_a_touchy_model_is_not_beyond_easier_items_on_the_scale_of_log_odds():
         for name, value in (("two", max(p[:2])), ("three", max(p))):
             rates[name] = rates.get(name, 0) + (value <= 0.05)
     assert rates["two"] > 25 and rates["three"] <= 8
+
+
+@pytest.mark.parametrize("scale", ["points", "share", "logit"])
+def test_a_model_without_memory_is_seldom_beyond(scale):
+    """Equally hard rewordings of two sets of one accuracy; the sampling error of the rate is 1.1 points."""
+    rng, trials = np.random.default_rng(6), 400
+    found = [beyond_fresh(asked(rng, 200), asked(rng, 100), scale=scale).pvalue <= 0.05 for _ in range(trials)]
+    assert 0.01 <= np.mean(found) <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / trials)

@@ -149,3 +149,16 @@ def test_h3_models_of_one_item_flip_together():
     alone = h3_direction([s], rng=rng(), n_permutations=20_000)
     twice = h3_direction([s, sweep_with(s.clean, s.noisy, model="twin")], rng=rng(), n_permutations=20_000)
     assert twice.reason.numbers["p_improve"] == pytest.approx(alone.reason.numbers["p_improve"], abs=0.01)
+
+
+def test_h3_level_with_nested_draws():
+    # Neighbouring r share luck; no trend. The test of a rise rejects 5 % (Monte-Carlo standard error 1.1 points).
+    g, rejected = rng(12), 0
+    for _ in range(400):
+        p, luck, noisy = g.beta(2, 2, size=100), g.random(100), []
+        for _ in range(9):
+            luck = np.where(g.random(100) < 0.8, luck, g.random(100))
+            noisy.append(luck < p)
+        s = sweep_with(g.random(100) < p, np.array(noisy))
+        rejected += h3_direction([s], rng=g, n_permutations=299).reason.numbers["p_improve"] <= 0.05
+    assert 0.02 <= rejected / 400 <= 0.05 + 3 * 0.011

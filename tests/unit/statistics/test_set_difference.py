@@ -227,3 +227,31 @@ def test_a_model_stands_apart_from_references_that_are_alike():
     alone, told = (set_difference(sets[0], sets[1:], apart=one) for one in (1.0, apart))
     of_models = [one.se**2 - one.items_se**2 for one in (alone, told)]
     assert of_models[1] == pytest.approx(apart**2 * of_models[0]) and told.pvalue > alone.pvalue
+
+
+def test_the_gap_keeps_its_level_and_finds_learnt_answers():
+    r = rng(4)
+
+    def one(known: float) -> float:
+        sets = [r.beta(2, 1, 150), r.beta(2, 1, 100)]
+        ref = tuple((r.random(x.size) < x).astype(float) for x in sets)
+        own = [(r.random(x.size) < x).astype(float) for x in sets]
+        own[0] = np.maximum(own[0], r.random(150) < known)
+        return fresh_gap((own[0], own[1]), [ref], rng=r, n_resamples=199).pvalue
+
+    assert np.mean([one(0.0) <= 0.05 for _ in range(150)]) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 150)
+    assert np.mean([one(0.8) <= 0.05 for _ in range(30)]) >= 0.9
+
+
+def test_models_that_suit_the_sets_differently_are_not_accused_at_the_small_levels_that_holm_asks_for():
+    r = rng(8)
+    shared = r.normal(size=100), r.normal(size=100)
+
+    def one() -> float:
+        models = [(a + s + 0.3 * r.normal(size=100), b + 0.3 * r.normal(size=100))
+                  for s in 0.1 * r.normal(size=4) for a, b in (shared,)]  # fmt: skip
+        return set_difference(models[0], models[1:]).pvalue
+
+    p = np.array([one() for _ in range(600)])
+    for level in (0.05, 0.01):
+        assert np.mean(p <= level) <= level + 2.5 * np.sqrt(level * (1 - level) / p.size), level

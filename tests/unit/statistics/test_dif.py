@@ -83,3 +83,12 @@ def test_the_level_holds_where_groups_differ_if_the_total_has_what_is_studied():
     assert _false_alarms(studied_in_total=True, clustered=False) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)
     assert _false_alarms(studied_in_total=False, clustered=False) > 0.15
     assert _false_alarms(studied_in_total=True, clustered=True) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)
+
+
+def test_statsmodels_agrees():
+    statsmodels = pytest.importorskip("statsmodels.stats.contingency_tables")
+    tables = [np.array(counts).reshape(2, 2) for counts in BERKELEY]
+    expected = statsmodels.StratifiedTable(tables)
+    found = mantel_haenszel(*berkeley())
+    assert (found.low, found.high) == pytest.approx(expected.oddsratio_pooled_confint())
+    assert found.chi_square == pytest.approx(expected.test_null_odds(correction=True).statistic)

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from audit.benchmarks.answers import LETTERS, MARKER, NUMBER_ALONE, read_number, score_number
+from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.latex import boxed, same_answer
+from audit.benchmarks.reply import MARKER, NUMBER_ALONE, read_number, score_number
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
 from audit.imports.record import Imported, Log, Records, Wanted, checked, epoch, outcome, rows_of, trials

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from exams import jsonl, opened, questions, refused
 
-from audit.benchmarks.answers import read_number, same_number, score_number
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.latex import boxed, same_answer
 from audit.benchmarks.load import open_benchmark
+from audit.benchmarks.number import same_number
+from audit.benchmarks.reply import read_number, score_number
 from audit.benchmarks.rows import RowContext, gsm8k, shuffled
 from audit.benchmarks.sample import draw_sample
 from audit.errors import BenchmarkError

@@ -46,17 +46,18 @@ _LATEX = tuple(
         (r"\\(?:left|right|displaystyle|quad|qquad|bigl?|bigr?)(?![A-Za-z])|\\[,;:!]|\\ ", " "),
         (r"\\[()\[\]]", " "),
         (r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|operatorname|mathit|bf)\s?\{([^{}]{0,200})\}", r" \1 "),
-        (r"\^\s?\{?\s?\\(?:circ|degree)\s?\}?|\\degree|º|˚", "°"),
+        (r"\^\s?\{\s?\\(?:circ|degree)\s?\}|\^?\s?\\(?:circ|degree)(?![A-Za-z])|º|˚", "°"),
         (r"\\(?:times|cdot)(?![A-Za-z])", "×"),
         (r"\\div(?![A-Za-z])", "÷"),
         (r"\\(?:approx|simeq|sim)(?![A-Za-z])", "≈"),
         (r"\\pm(?![A-Za-z])", "±"),
         (r"\^\s?\{\s?([-−]?\d{1,4})\s?\}", r"^\1"),
         (r"(?<=[\d)])\*\*(?=[-−]?\d)", "^"),
-        (r"(?<=[\d)%])\s?\*\s?(?=[-\d(.$])", "×"),
+        (r"(?<=[\d)%])\s?\*\s?(?=[-\d($]|\.\d)", "×"),
         (r"(?<=\s)\*(?=\s)", "×"),
         (r"(?<=[A-Za-z])(?: ?\^-?\d(?!\d)|[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]{1,3})", ""),
-        (r"(?<=[\w.,;!?%)])\[\d{1,3}\](?!\d)", ""),
+        (r"(?<=[\w.,;!?%)>])\[\d{1,3}\](?!\d)", ""),
+        (r"[=-]>|[⇒→∴]|\\(?:Rightarrow|implies|to|therefore)(?![A-Za-z])", "="),
         (r"(\d),(\d\d)(?=\s?(?:€|EUR\b|zł|kr\b))|(?<=€)(\d{1,3}),(\d\d)(?!\d)", r"\1\3٫\2\4"),
         (r"\*{1,3}|`|(?<!\w)__?(?=\S)|(?<=\S)__?(?!\w)", ""),
         (r"(?<=[\w)])[$€£¥₹](?=\w)", " "),
@@ -78,11 +79,11 @@ _PERCENT = re.compile(r"\s?%|[ -]per ?cent(?:age points?)?\b")
 _ATTACHED = re.compile(r"[A-Za-z]{1,20}")
 _NO_VALUE_AFTER = re.compile(
     r"\s?[\^×÷√π±\\]|\s?\*|\s?\+|:\d|\s?/\s?\d|\s?/\s?[A-Za-z]\b|'\d|\(\d"
-    r"|[ -](?:hundreds|thousands|millions|billions|dozens?|scores?|gross|squared|cubed|factorial|below"
-    r"|half|halves|thirds?|quarters?|fourths?|fifths?|sixths?|sevenths?|eighths?|ninths?|tenths?|hundredths?"
-    r"|thousandths?|hundred|thousand|lakhs?|crores?|million|billion|trillion)\b"
-    r"|[ -](?:and (?:a|an|one|two|three|four) (?:half|thirds?|quarters?|fourths?|fifths?|sixths?|eighths?))\b"
-    r"| [xyznkbpqruvwijt]\b(?!')|-[A-Za-z]| degrees below| (?:or|and) (?:so|more|fewer|less)\b",
+    r"|[ -](?:and (?:a|an|one|two|three|four) (?:half|thirds?|quarters?|fourths?|fifths?|sixths?|eighths?)"
+    r"|hundred|thousand|lakh|crore|million|billion|trillion)"
+    r"|[ -](?:dozens?|score|gross|squared|cubed|factorial|(?:degrees )?below|half|halves|thirds?|quarters?|fourths?|fifths?"
+    r"|sixths?|sevenths?|eighths?|ninths?|tenths?|hundredths?|thousandths?)\b"
+    r"| [xyznkbpqruvwijt]\b(?!')|-[A-Za-z]| (?:or|and) (?:so|more|fewer|less)\b",
     re.IGNORECASE,
 )
 _MEGA = re.compile(r" [MBT]\b(?!')")
@@ -101,7 +102,10 @@ _LABEL_BEFORE = re.compile(
 _UNIT = re.compile(r"(?:°? ?[A-Za-z°%]{0,15}\d?\.?(?: ?/ ?| |$)){0,3}")
 _PAIR = re.compile(r"[(\[]\s?-?\d{1,3}(?:,\d{3}){1,9}\s?[)\]]")  # (1,234): a number, or two
 _ORDINALS = ("st", "nd", "rd", "th")
-_UNIT_LETTERS = frozenset("gGhlLVWJNCFA")
+_ATTACHED_UNITS = frozenset(
+    "g kg mg lb lbs oz km cm mm mi ft yd in h hr hrs min mins sec secs ms l L ml mL cl dl kW kWh W V Hz kHz MHz GHz GB MB kB TB"
+    " mph kph kmh km/h C F USD EUR GBP dollars cents euros pounds apples people hours minutes seconds days percent".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,11 +265,9 @@ def _with_letters(
     if letters in _MAGNITUDES:
         return (None if value is None else value * 10 ** _MAGNITUDES[letters]), end, False
     area = re.compile(r"[23²³](?!\w)").match(text, end)
-    if len(letters) == 1 and letters not in _UNIT_LETTERS and not (letters == "m" and area):
+    if (letters not in _ATTACHED_UNITS and not (letters == "m" and area)) or text[end : end + 1] in ("(", "_", "^", "{"):
         return None, end, False
-    if text[end : end + 1] in tuple("0123456789_({^") and not area:
-        return None, end, False
-    if letters.lower() in ("am", "pm", "nd", "dozen", "xx"):
+    if text[end : end + 1].isdigit() and not area:
         return None, end, False
     return value, area.end() if area else end, False
 
@@ -371,3 +373,13 @@ def _shown_mark(run: str) -> str | None:
     if len(marks) > 1:
         return other.get(last)
     return last if last == "." else None
+
+
+def closing(text: str, start: int) -> int:
+    """Return the place of the brace that closes the one before `start`, or -1."""
+    depth = 1
+    for brace in re.compile(r"[{}]").finditer(text, start):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return brace.start()
+    return -1

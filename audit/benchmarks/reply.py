@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from audit.benchmarks.number import Written, decimal_mark, numbers_in, one_number, prepared, same_number
+from audit.benchmarks.number import Written, closing, decimal_mark, numbers_in, one_number, prepared, same_number
 from audit.prompting import strip_thinking
 
 MARKER = "####"
@@ -37,7 +37,8 @@ UNREAD = NumberAnswer(None, "none")
 
 _NEXT_QUESTION = re.compile(
     r"(?:\n|^)[ \t>*#]{0,8}(?:(?:next |new |another )?(?:question|problem|exercise|instruction|input|example)"
-    r"(?: ?#?\d{1,4})?|Q ?\d{0,4}|user|human)(?:\*\*)? ?[:.](?!\d)|<\|im_(?:start|end)\|>|<\|(?:eot_id|endoftext|end)\|>|</s>",
+    r"(?: ?#?\d{1,4})?|Q ?\d{0,4}|user|human)(?:\*\*)? ?[:.](?!\d)|\n[ \t]{0,4}(?:#{1,5}|\*\*) ?"
+    r"(?:(?:next |new )?(?:question|problem|exercise|instruction|input|user)(?: ?#?\d{1,4})?)[ *:]{0,4}(?=\n)|<\|im_(?:start|end)\|>|<\|(?:eot_id|endoftext|end)\|>|</s>",
     re.IGNORECASE,
 )
 _WORDS = (
@@ -47,11 +48,11 @@ _WORDS = (
 _NUMBER_WORD = re.compile(rf"\b{_WORDS}\b", re.IGNORECASE)
 _DECLARES = re.compile(
     r"(?P<final>\bfinal (?:numerical |numeric )?(?:answer|result)|<(?:final_?)?answer>)?"
-    r"(?:(?P<box>\\f?boxed\s?\{|\\f?boxed (?=[-\d]))"
+    r"(?:(?P<box>\\(?:boxed|fbox)\s?\{|\\boxed (?=[-\d]))"
     r"|(?P<json>\"(?:final_?)?answer\"\s?:\s?)"
     r"|(?P<words>(?:(?<=answer)|(?<=result)|\banswer)(?: (?!is\b)[^.:=\n\d]{1,40}?)??(?:\s?[:=]| (?:is|was|would be|should be"
     r"|must be|equals|comes to|will be)\b:?))"
-    r"|(?P<tag>(?<=answer>))"
+    r"|(?P<tag>(?<=<answer>)|(?<=<final_answer>)|(?<=<finalanswer>))"
     r"|(?P<line>(?<=\n)A(?: ?\d{1,3})?:(?=\s)|^A:(?=\s))"
     r"|(?P<foreign>(?:答案|الجواب|إجابة|antwort|ergebnis|respuesta|réponse|resposta|risposta|ответ)\b"
     r"(?: ?(?:是|为|ist|lautet|es|est|è|é|هو|هي))? ?:?))",
@@ -83,8 +84,9 @@ _REASONS = re.compile(
     r"|therefore|thus|hence|with)\b|;|\s[—–]\s",
     re.IGNORECASE,
 )
+_GROUND = re.compile(r"[\s>*(-]{0,6}(?:because|since|as|for|where|which|if|when|given)\b", re.IGNORECASE)
 _CONCLUDES = re.compile(r"\b(?:so|therefore|thus|hence|consequently|finally|giving|which (?:gives|makes|is))\b", re.I)
-_SENTENCE_END = re.compile(r"[.!?][\"')\]]{0,2}(?=\s+|$)|\n+")
+_SENTENCE_END = re.compile(r"(?=</)|[.!?][\"')\]]{0,2}(?=\s+|$)|\n+")
 _ASIDE = re.compile(r"(?<![-+−×*/÷=^])(?<![-+−×*/÷=^] )\s?\([^()\n]{0,300}\)")
 _NOTE = re.compile(
     r"[\s>*_-]{0,6}(?:note|confidence|p\.?s\.?|explanation|sources?|check|verification|hint|tip|reference|remark|score"
@@ -104,8 +106,7 @@ _PLANS = re.compile(
 # Before a number that says when or beside what, and not how much.
 _BESIDE = re.compile(r"\b(?:in|over|after|within|during|from|than|with|the) (?:the )?(?:(?:last|next|first) )?$", re.I)
 _OPERATOR = re.compile(r"[-+−–×÷*/^<>±~]|\b(?:to|or|and|and|by|through|versus|vs|out of|nor|times|plus|minus)\b", re.I)
-_DRESS = re.compile(r"[\s:=\"'(\[{≈~>_*|-]|about|approximately|roughly|exactly|around|just|equal to|equals|is", re.I)
-_ASSIGNS = re.compile(r"^[^=]*?(?:^|\s)\(?[A-Za-z]\w{0,12}\)?\s?$")
+_ALGEBRA = re.compile(r"[+×÷√π±^]|\\[A-Za-z]{2,20}|(?<![\w'/])[b-hj-z] ?[-−–*] |[-−–*] ?[b-z](?![\w'])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,11 @@ def read_key(text: str) -> float | None:
     return None if value is None else float(value)
 
 
+def corrects(rest: str) -> bool:
+    """Return whether what follows an answer takes it back, or doubts it."""
+    return _DOUBTS.search(_before_next_question(rest)) is not None
+
+
 def _before_next_question(text: str) -> str:
     """Return a reply without the question that a base model goes on to invent.
 
@@ -205,6 +211,8 @@ def _of_marker(plain: str, found: re.Match[str], mark: str | None, following: in
     end = found.end() + len(line)
     if following < end:
         return None
+    cut = _REASONS.search(line)
+    line = line[: cut.start()] if cut and re.search(r"\d", line[: cut.start()]) else line
     body = _right_side(line)
     first = re.search(r"[\w.]", body)
     numbers = list(numbers_in(body, mark, alone=True))
@@ -236,16 +244,6 @@ def _right_side(text: str) -> str:
     return re.sub(r"^\s?-\s(?=[\d.])", "-", right) if equals else text
 
 
-def closing(text: str, start: int) -> int:
-    """Return the place of the brace that closes the one before `start`, or -1."""
-    depth = 1
-    for brace in re.compile(r"[{}]").finditer(text, start):
-        depth += 1 if brace[0] == "{" else -1
-        if depth == 0:
-            return brace.start()
-    return -1
-
-
 def _of_words(plain: str, found: re.Match[str], mark: str | None, following: int) -> _Declared | None:
     before = plain[max(0, found.start() - 40) : found.start()]
     if found["words"] and _UNSURE_BEFORE.search(before):
@@ -257,7 +255,8 @@ def _of_words(plain: str, found: re.Match[str], mark: str | None, following: int
         return None
     cut = _REASONS.search(clause)
     kept = clause[: cut.start()] if cut and re.search(r"\d", clause[: cut.start()]) else clause
-    kept = _ASIDE.sub("", kept) if re.search(r"\d", _ASIDE.sub("", kept)) else kept
+    bare = kept[:1] + _ASIDE.sub("", kept[1:])  # "(18) (in 3 steps)": the first bracket is no aside
+    kept = bare if re.search(r"\d", bare) else kept
     body = _right_side(kept)
     return _Declared(found.start(), start + len(clause), strength, _one_of(body, list(numbers_in(body, mark, alone=True))))
 
@@ -273,6 +272,8 @@ def _clause(plain: str, start: int) -> tuple[str, bool]:
 def _one_of(body: str, numbers: list[Written]) -> Written | None:
     """Return the one number of a text; None where it has several, an expression, or one in words."""
     if not numbers or any(one.value is None for one in numbers) or _in_words(body, numbers):
+        return None
+    if _ALGEBRA.search(body[: numbers[0].start]) or _ALGEBRA.search(body[numbers[-1].end :]):
         return None
     for one, other in zip(numbers, numbers[1:], strict=False):
         if one.value != other.value or _OPERATOR.search(body[one.end : other.start]):
@@ -334,6 +335,8 @@ def _sentences(plain: str) -> list[str]:
 
 
 def _concluded(sentence: str, mark: str | None) -> Written | None:
+    if _GROUND.match(sentence):
+        return None
     parts = _CONCLUDES.split(sentence)
     kept = parts[-1] if re.search(r"\d", parts[-1]) else sentence
     cut = re.search(r",? (?:because|since)\b|, (?:as|matching|where|which)\b", kept)

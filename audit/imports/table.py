@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from audit.benchmarks.answers import LETTERS
-from audit.benchmarks.latex import boxed, same_answer
-from audit.benchmarks.reply import MARKER, NUMBER_ALONE, read_number, score_number
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
 from audit.imports.record import Imported, Log, Records, Wanted, checked, epoch, outcome, rows_of, trials
+from audit.scoring.keyed import read_against_key
 
 FIELDS = (
     *("model", "item", "correct", "of", "benchmark", "text", "options", "answer", "reply", "gold", "epoch", "error"),
@@ -92,18 +91,12 @@ def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
 
 
 def _reply_read(told: dict[str, Any], where: str) -> tuple[str | None, bool | None]:
-    """(the answer that a reply gives, whether it is the key): what its last \\boxed{...} holds; else, where the key is
-    a number, the number that the reply ends with. None where there is neither."""
+    """Return the answer that a reply gives and whether it is the key; None, None where it is unparsed."""
     key, reply = str(told.get("gold") or "").strip("# "), told["reply"]
     if not key:
         raise DataError(f"{where}: the key is empty; expected what the reply is to end with, such as 42.")
     text = checked("\n".join(map(str, reply)) if isinstance(reply, list) else str(reply or ""), where)
-    said, key = boxed(text), boxed(key) or key
-    target = read_number(f"{MARKER} {key}").value if NUMBER_ALONE.fullmatch(key) else None
-    if target is None or (said and same_answer(said, key)):
-        return said, None if said is None else same_answer(said, key)
-    answer, right = score_number(f"{MARKER} {said}" if said else text, target)
-    return None if answer.value is None else f"{answer.value:g}", right
+    return read_against_key(text, key, _options(told.get("options"), where))
 
 
 def _right(told: dict[str, Any], where: str) -> tuple[int | None, int]:

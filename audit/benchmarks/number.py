@@ -30,38 +30,48 @@ _MAGNITUDES = {
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _MARKS = {  # one character for each meaning: "'" between groups, "-" a hyphen or minus, "−" always a minus
     **dict.fromkeys("\u00a0\u2007\u2009\u202f\u2008\u200a", "\u202f"),
-    **dict.fromkeys("’‘ʼ`´", "'"),
+    **dict.fromkeys("’‘ʼ´", "'"),
     **dict.fromkeys("‐‑–﹣－", "-"),
-    "٫": ".", "٬": "'", "⁄": "/", "∕": "/", "：": ":", "，": ", ", "。": ". ", "＝": "=", "·": "×", "⋅": "×", "∙": "×",
+    "٫": ".", "٬": "'", "⁄": "/", "∕": "/", "：": ":", "，": ", ", "。": ". ", "＝": "=", "·": "×", "⋅": "×", "∙": "×", "⇒": "=", "→": "=", "∴": "=", "º": "°", "˚": "°",
     "✕": "×", "％": "%", "٪": "%", "＄": "$", "\u200b": "", "\ufeff": "", "\u200e": "", "\u200f": "", "“": '"', "”": '"',
 }  # fmt: skip
-_LATEX = tuple(
-    (re.compile(pattern), form)
-    for pattern, form in (
-        (r"(?<=\d)(?:\{,\}|,\\!|,\\,)(?=\d{3})", ","),
-        (r"(?<=\d)\{([.,])\}(?=\d)", r"\1"),
-        (r"(?<=\d)(?:\\[,;: ]|~)(?=\d{3})", "\u202f"),
-        (r"\\\$|\\text\{ ?\\?\$ ?\}|\b(?:US|CA|A|C|NZ)\$|\\textdollar|\b(?:USD|EUR|GBP) (?=\d)", "$"),
-        (r"\\%", "%"),
-        (r"\\(?:left|right|displaystyle|quad|qquad|bigl?|bigr?)(?![A-Za-z])|\\[,;:!]|\\ ", " "),
-        (r"\\[()\[\]]", " "),
-        (r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|operatorname|mathit|bf)\s?\{([^{}]{0,200})\}", r" \1 "),
-        (r"\^\s?\{\s?\\(?:circ|degree)\s?\}|\^?\s?\\(?:circ|degree)(?![A-Za-z])|º|˚", "°"),
-        (r"\\(?:times|cdot)(?![A-Za-z])", "×"),
-        (r"\\div(?![A-Za-z])", "÷"),
-        (r"\\(?:approx|simeq|sim)(?![A-Za-z])", "≈"),
-        (r"\\pm(?![A-Za-z])", "±"),
-        (r"\^\s?\{\s?([-−]?\d{1,4})\s?\}", r"^\1"),
-        (r"(?<=[\d)])\*\*(?=[-−]?\d)", "^"),
-        (r"(?<=[\d)%])\s?\*\s?(?=[-\d($]|\.\d)", "×"),
-        (r"(?<=\s)\*(?=\s)", "×"),
-        (r"(?<=[A-Za-z])(?: ?\^-?\d(?!\d)|[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]{1,3})", ""),
-        (r"(?<=[\w.,;!?%)>])\[\d{1,3}\](?!\d)", ""),
-        (r"[=-]>|[⇒→∴]|\\(?:Rightarrow|implies|to|therefore)(?![A-Za-z])", "="),
-        (r"(\d),(\d\d)(?=\s?(?:€|EUR\b|zł|kr\b))|(?<=€)(\d{1,3}),(\d\d)(?!\d)", r"\1\3٫\2\4"),
-        (r"\*{1,3}|`|(?<!\w)__?(?=\S)|(?<=\S)__?(?!\w)", ""),
-        (r"(?<=[\w)])[$€£¥₹](?=\w)", " "),
-        (r"[$€£¥₹] ?(?=[-−.\d])|[$€£¥₹]", ""),
+# (character, pattern, form): what a text that has the character is rewritten by, in this order.
+_REWRITES = tuple(
+    (needed, re.compile(pattern), form)
+    for needed, pattern, form in (
+        (",", r"(?<=\d)(?:\{,\}|,\\!|,\\,)(?=\d{3})", ","),
+        ("{", r"(?<=\d)\{([.,])\}(?=\d)", r"\1"),
+        ("\\", r"(?<=\d)\\[,;: ](?=\d{3})", "\u202f"),
+        ("~", r"(?<=\d)~(?=\d{3})", "\u202f"),
+        ("$", r"\\\$|\\text\{ ?\\?\$ ?\}|\b(?:US|CA|A|C|NZ)\$", "$"),
+        ("D", r"\b(?:USD) (?=\d)", "$"),
+        ("E", r"\b(?:EUR) (?=\d)", "$"),
+        ("\\", r"\\%", "%"),
+        ("\\", r"\\(?:left|right|displaystyle|quad|qquad|bigl?|bigr?)(?![A-Za-z])|\\[,;:!]|\\ |\\[()\[\]]", " "),
+        (
+            "\\",
+            r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|operatorname|mathit|bf)\s?\{([^{}]{0,200})\}",
+            r" \1 ",
+        ),
+        ("\\", r"\^\s?\{\s?\\(?:circ|degree)\s?\}|\^?\s?\\(?:circ|degree)(?![A-Za-z])", "°"),
+        ("\\", r"\\(?:times|cdot)(?![A-Za-z])", "×"),
+        ("\\", r"\\div(?![A-Za-z])", "÷"),
+        ("\\", r"\\(?:approx|simeq|sim)(?![A-Za-z])", "≈"),
+        ("\\", r"\\pm(?![A-Za-z])", "±"),
+        ("\\", r"\\(?:Rightarrow|implies|to|therefore)(?![A-Za-z])", "="),
+        (">", r"[=-]>", "="),
+        ("^", r"\^\s?\{\s?([-−]?\d{1,4})\s?\}", r"^\1"),
+        ("*", r"(?<=[\d)])\*\*(?=[-−]?\d)", "^"),
+        ("*", r"(?<=[\d)%])\s?\*\s?(?=[-\d($]|\.\d)", "×"),
+        ("*", r"(?<=\s)\*(?=\s)", "×"),
+        ("^", r"(?<=[A-Za-z]) ?\^-?\d(?!\d)", ""),
+        ("", r"(?<=[A-Za-z])[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]{1,3}", ""),
+        ("[", r"(?<=[\w.,;!?%)>])\[\d{1,3}\](?!\d)", ""),
+        ("€", r"(\d),(\d\d)(?=\s?€)|(?<=€)(\d{1,3}),(\d\d)(?!\d)", r"\1\3٫\2\4"),
+        ("*", r"\*{1,3}", ""),
+        ("_", r"(?<!\w)__?(?=\S)|(?<=\S)__?(?!\w)", ""),
+        ("", r"(?<=[\w)])[$€£¥₹](?=\w)", " "),
+        ("", r"[$€£¥₹] ?(?=[-−.\d])|[$€£¥₹]", ""),
     )
 )
 _FRACTION = re.compile(r"\\[dtc]?frac\s?(?:\{\s?([-−]?\d{1,15})\s?\}|(\d))\s?(?:\{\s?(\d{1,15})\s?\}|(\d))")
@@ -78,7 +88,7 @@ _HALF = re.compile(r" and (?:a|one) half\b")
 _PERCENT = re.compile(r"\s?%|[ -]per ?cent(?:age points?)?\b")
 _ATTACHED = re.compile(r"[A-Za-z]{1,20}")
 _NO_VALUE_AFTER = re.compile(
-    r"\s?[\^×÷√π±\\]|\s?\*|\s?\+|:\d|\s?/\s?\d|\s?/\s?[A-Za-z]\b|'\d|\(\d"
+    r"\s?[\^×÷√π±\\≤≥⁰¹²³⁴-⁹]|\s?\*|\s?\+|_|\.\.|…|\||\s?[<>](?![/a-z|])|\s?(?:[ap]\.?m\b|o'clock)|:\d|\s?/\s?\d|\s?/\s?[A-Za-z]\b|'\d|\(\d"
     r"|[ -](?:and (?:a|an|one|two|three|four) (?:half|thirds?|quarters?|fourths?|fifths?|sixths?|eighths?)"
     r"|hundred|thousand|lakh|crore|million|billion|trillion)"
     r"|[ -](?:dozens?|score|gross|squared|cubed|factorial|(?:degrees )?below|half|halves|thirds?|quarters?|fourths?|fifths?"
@@ -86,9 +96,9 @@ _NO_VALUE_AFTER = re.compile(
     r"| [xyznkbpqruvwijt]\b(?!')|-[A-Za-z]| (?:or|and) (?:so|more|fewer|less)\b",
     re.IGNORECASE,
 )
-_MEGA = re.compile(r" [MBT]\b(?!')")
+_MEGA = re.compile(r" (?:[MBT]|bn|mn|tn|mil)\b(?!')")
 _NO_VALUE_BEFORE = re.compile(
-    r"(?:[+×÷*/^√π±<>≤≥—]\s?|\\[A-Za-z]{1,20}\s?\{?|(?<=[A-Za-z])\(|\b\d[:'/]|[)}]"
+    r"(?:[+×÷*/^√π±<>≤≥—]\s?|\||\\[A-Za-z]{1,20}\s?\{?|(?<=[A-Za-z])\(|\b\d[:'/]|[)}]"
     r"|\b(?:minus|plus|times|root of|half(?: of)?|twice|double|triple|squared?|hundred(?: and)?|thousand(?: and)?"
     r"|million(?: and)?|billion(?: and)?|(?:more|less|fewer|greater|higher|lower|larger|smaller) than|not|nor|isn't"
     r"|almost|nearly|under|over|below|above) )$",
@@ -96,7 +106,8 @@ _NO_VALUE_BEFORE = re.compile(
 )
 _LABEL_BEFORE = re.compile(
     r"(?:[A-Za-z_^]|[A-Za-z\d]\.|(?<![#\s])#|\b(?:step|steps|question|option|part|case|method|figure|table|example"
-    r"|problem|exercise|equation|eq\.|no\.|day|week|month|year|chapter|page|version|line|note) #?)$",
+    r"|problem|exercise|equation|eq\.|no\.|day|week|month|year|chapter|page|version|line|note|room|bus|gate"
+    r"|flight|route|channel|apartment|apt\.) #?)$",
     re.IGNORECASE,
 )
 _UNIT = re.compile(r"(?:°? ?[A-Za-z°%]{0,15}\d?\.?(?: ?/ ?| |$)){0,3}")
@@ -159,19 +170,21 @@ def prepared(text: str) -> str:
 
     What has a meaning for a number stays: LaTeX commands of mathematics, operators, line breaks.
     """
-    text = "".join(map(_character, text))
-    text = _UNICODE_FRACTION.sub(_unicode_fraction, text)
-    text = _POWER.sub(lambda found: "^" + found[0].translate(_SUPERSCRIPTS), text)
-    for pattern, form in _LATEX[:2]:
-        text = pattern.sub(form, text)
-    text = _FRACTION.sub(_fraction, text)
-    for pattern, form in _LATEX[2:]:
-        text = pattern.sub(form, text)
+    if not text.isascii():
+        text = "".join(map(_character, text))
+        text = _UNICODE_FRACTION.sub(_unicode_fraction, text)
+        text = _POWER.sub(lambda found: "^" + found[0].translate(_SUPERSCRIPTS), text)
+    text = text.replace("`", "")
+    for place, (needed, pattern, form) in enumerate(_REWRITES):
+        if place == 2 and "frac" in text:
+            text = _FRACTION.sub(_fraction, text)
+        if needed in text:
+            text = pattern.sub(form, text)
     return text
 
 
 def _character(character: str) -> str:
-    if character < "\x7f" and character != "`":
+    if character < "\x7f":
         return character
     value = decimal(character, None)
     return _MARKS.get(character, character) if value is None else str(value)
@@ -376,9 +389,9 @@ def _shown_mark(run: str) -> str | None:
 
 
 def closing(text: str, start: int) -> int:
-    """Return the place of the brace that closes the one before `start`, or -1."""
+    """Return the place of the brace that closes the one before `start`, or -1 where none of the next 5,000 characters does."""
     depth = 1
-    for brace in re.compile(r"[{}]").finditer(text, start):
+    for brace in re.compile(r"[{}]").finditer(text, start, start + 5000):
         depth += 1 if brace[0] == "{" else -1
         if depth == 0:
             return brace.start()

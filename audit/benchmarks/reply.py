@@ -22,6 +22,8 @@ from audit.prompting import strip_thinking
 
 MARKER = "####"
 NUMBER_ALONE = re.compile(r"-?\$?[\d,]*\d(\.\d+)?")
+MAX_END = 3_000  # characters in which the last sentence stands
+MAX_DECLARATIONS = 50  # of more the last are read
 MAX_CHARS = 50_000  # of a longer reply the end is read
 
 
@@ -76,18 +78,19 @@ _CORRECTS = re.compile(
 )
 _DOUBTS = re.compile(
     r"\b(?:wait|actually|correction|mistake|sorry|oops|hmm|wrong|incorrect|not quite|should be|should have been"
-    r"|on second thought|or (?:maybe|perhaps|possibly)|alternatively|but)\b",
+    r"|on second thought|no(?=[,.])|or (?:maybe|perhaps|possibly)|alternatively|but)\b",
     re.IGNORECASE,
 )
 _REASONS = re.compile(
     r"(?:[;,]|\s[-–—])?\s(?:because|since|as|so|given|which|where|that|when|if|assuming|according|after|using|while"
-    r"|therefore|thus|hence|with)\b|;|\s[—–]\s",
+    r"|therefore|thus|hence)\b|;|\s[—–]\s",
     re.IGNORECASE,
 )
-_GROUND = re.compile(r"[\s>*(-]{0,6}(?:because|since|as|for|where|which|if|when|given)\b", re.IGNORECASE)
+_GROUND = re.compile(r"[\s>*(-]{0,6}(?:[Bb]ecause|[Ww]here|[Ww]hich|since|as|for|if|when|given)\b")
 _CONCLUDES = re.compile(r"\b(?:so|therefore|thus|hence|consequently|finally|giving|which (?:gives|makes|is))\b", re.I)
-_SENTENCE_END = re.compile(r"(?=</)|[.!?][\"')\]]{0,2}(?=\s+|$)|\n+")
+_SENTENCE_END = re.compile(r"(?=</)|(?<!\bi\.e)(?<!\be\.g)(?<!\bapprox)(?<!\bMr)(?<!\bMrs)(?<!\bDr)(?<!\bvs)[.!?][\"')\]]{0,2}(?=\s+|$)|\n+")
 _ASIDE = re.compile(r"(?<![-+−×*/÷=^])(?<![-+−×*/÷=^] )\s?\([^()\n]{0,300}\)")
+_BESIDE_POINT = re.compile(r"^\n|\((?:since|because|as|i\.e|that is)\b|\([A-Z][^()]*[.!?]\)|\b(?:see|steps?|equation|eq|checked|step)\b", re.IGNORECASE)
 _NOTE = re.compile(
     r"[\s>*_-]{0,6}(?:note|confidence|p\.?s\.?|explanation|sources?|check|verification|hint|tip|reference|remark|score"
     r"|tokens?|rating)\s?:",
@@ -111,7 +114,8 @@ _ALGEBRA = re.compile(r"[+×÷√π±^]|\\[A-Za-z]{2,20}|(?<![\w'/])[b-hj-z] ?[-
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """One declaration: where it stands, how strong its form is (1 to 3), and its number; None where it is ambiguous."""
+    """One declaration: where it stands, how strong its form is (1 to 3; 0 of a doubt), and its number; None where
+    it is ambiguous."""
 
     start: int
     end: int
@@ -191,7 +195,7 @@ def _before_next_question(text: str) -> str:
 def _declarations(plain: str, mark: str | None) -> Iterator[_Declared]:
     """Yield what a prepared reply declares, in order; headings, doubts and hypotheses are left out."""
     found = [*_MARKED.finditer(plain), *_DECLARES.finditer(plain)]
-    found.sort(key=lambda one: one.start())
+    found = sorted(found, key=lambda one: one.start())[-MAX_DECLARATIONS:]
     starts = [one.start() for one in found]
     for place, one in enumerate(found):
         following = starts[place + 1] if place + 1 < len(found) else len(plain)
@@ -241,21 +245,28 @@ def _of_box(plain: str, found: re.Match[str], mark: str | None, following: int) 
 def _right_side(text: str) -> str:
     """Return what follows the last equals sign, where a dash before a number is its sign; else the text."""
     left, equals, right = text.rpartition("=")
-    return re.sub(r"^\s?-\s(?=[\d.])", "-", right) if equals else text
+    if re.search(r"=[^=]*(?:[,;]|\band\b)[^=]*$", left):
+        return text  # several equations
+    return _signed(right) if equals else text
+
+
+def _signed(right: str) -> str:
+    return re.sub(r"^\s?-\s(?=[\d.])", "-", right)
 
 
 def _of_words(plain: str, found: re.Match[str], mark: str | None, following: int) -> _Declared | None:
     before = plain[max(0, found.start() - 40) : found.start()]
-    if found["words"] and _UNSURE_BEFORE.search(before):
-        return None
+    unsure = found["words"] is not None and _UNSURE_BEFORE.search(before) is not None
     start = found.end() + len(re.match(r"[\s:\"'>]*", plain[found.end() :])[0])  # type: ignore[index]
     strength = 3 if found["final"] else 2 if found["json"] or found["tag"] else 1
     clause, asks = _clause(plain, start)
-    if start + len(clause) > following or _NO_ANSWER.match(clause) or asks:
+    if start + len(clause) > following or _NO_ANSWER.match(clause):
         return None
+    if unsure or asks:
+        return _Declared(found.start(), start + len(clause), 0, None) if re.search(r"\d", clause) else None
     cut = _REASONS.search(clause)
     kept = clause[: cut.start()] if cut and re.search(r"\d", clause[: cut.start()]) else clause
-    bare = kept[:1] + _ASIDE.sub("", kept[1:])  # "(18) (in 3 steps)": the first bracket is no aside
+    bare = kept[:1] + _without_asides(kept[1:])  # "(18) (in 3 steps)": the first bracket is no aside
     kept = bare if re.search(r"\d", bare) else kept
     body = _right_side(kept)
     return _Declared(found.start(), start + len(clause), strength, _one_of(body, list(numbers_in(body, mark, alone=True))))
@@ -272,6 +283,8 @@ def _clause(plain: str, start: int) -> tuple[str, bool]:
 def _one_of(body: str, numbers: list[Written]) -> Written | None:
     """Return the one number of a text; None where it has several, an expression, or one in words."""
     if not numbers or any(one.value is None for one in numbers) or _in_words(body, numbers):
+        return None
+    if re.search(r"\b(?:or|and)\s*$", body):
         return None
     if _ALGEBRA.search(body[: numbers[0].start]) or _ALGEBRA.search(body[numbers[-1].end :]):
         return None
@@ -299,7 +312,7 @@ def _decided(plain: str, declared: list[_Declared]) -> _Declared | None:
         if one.strength >= last.strength and not _CORRECTS.search(between):
             if not (last.marked and one.marked):
                 return None
-        if re.fullmatch(r"[\s$,.]*(?:or|and|,)?[\s$]*", between):
+        if not last.marked and re.fullmatch(r"[\s$]*|[\s$,.]*(?:or|and|,|/)[\s$]*", between):
             return None
     rest = plain[last.end :]
     return None if _DOUBTS.search(rest) else last
@@ -307,7 +320,7 @@ def _decided(plain: str, declared: list[_Declared]) -> _Declared | None:
 
 def _last_sentence(plain: str, mark: str | None) -> Written | None:
     """Return the number that the last sentence with a number comes to, or None."""
-    sentences = [sentence for sentence in _sentences(plain) if not _NOTE.match(sentence)]
+    sentences = [sentence for sentence in _sentences(plain[-MAX_END:]) if not _NOTE.match(sentence)]
     after = 0
     while sentences and not re.search(r"\d", sentences[-1]):
         after += 1
@@ -319,12 +332,23 @@ def _last_sentence(plain: str, mark: str | None) -> Written | None:
         return None
     if any(re.search(r"\b(?:verify|check)", sentence) for sentence in sentences[-4:]):
         return None
-    return _concluded(sentences[-1], mark)
+    last = sentences[-1]
+    if re.search(r"[=:]|\b[a-z]{2,}\b", last) is None:  # no sentence
+        alone = re.search("[A-Za-z]", last) is None
+        earlier = [one for one in sentences[:-1] if re.search(r"\d", one)]
+        if any(not alone or re.search("[A-Za-z]", one) is None for one in earlier):
+            return None  # a signature, or two numbers, each alone in its line
+    return _concluded(last, mark)
+
+
+def _without_asides(text: str) -> str:
+    """Return a text without what stands in brackets, except for a number that may be another answer ("(20 with tax)")."""
+    return _ASIDE.sub(lambda aside: "" if _BESIDE_POINT.search(aside[0]) or not re.search(r"\d", aside[0]) else aside[0], text)
 
 
 def _sentences(plain: str) -> list[str]:
     """Return the sentences of a text, without asides in brackets where something is left."""
-    bare = _ASIDE.sub("", plain)
+    bare = _without_asides(plain)
     text = bare if re.search(r"\d", bare) else plain
     found, start = [], 0
     for end in _SENTENCE_END.finditer(text):
@@ -345,7 +369,7 @@ def _concluded(sentence: str, mark: str | None) -> Written | None:
             return None
         kept = kept[: cut.start()]
     left, equals, _ = kept.rpartition("=")
-    right = _right_side(kept)
+    right = _signed(kept.rpartition("=")[2])
     number = _one_of(right, list(numbers_in(right, mark)))
     if number is None or number.value is None:
         return None

@@ -74,7 +74,7 @@ def same_answer(one: str, other: str) -> bool | None:
     if first == second or _one_way(one) == _one_way(other):
         same_commas = one.count(",") == other.count(",") or first == second
         return True if same_commas else None
-    bare = [re.sub(r"[\s,{}$]|\\[,!;]", "", answer) for answer in (one, other)]
+    bare = [re.sub(r"[\s,{}$()]|\\[,!;]", "", answer) for answer in (one, other)]
     if bare[0] == bare[1]:
         return None
     if ("%" in one) != ("%" in other) and first[0] == second[0] == "number":
@@ -93,7 +93,7 @@ def reading(answer: str) -> Reading:
         inside = inside[:-1].removesuffix("\\")
         parts = _split(inside, brackets=True)
         if len(parts) > 1:
-            within = tuple(map(reading, parts))
+            within = tuple(_part(part.strip()) for part in parts)
             return ("list", _ordered(within)) if opening == "\\{" else (opening + last, within)
         text = inside if opening != "\\{" and written_alone(inside, decimal_point=True) else text
     parts = _split(text, brackets=False)
@@ -103,6 +103,11 @@ def reading(answer: str) -> Reading:
     if number is not None and number.value is not None:
         return "number", number.value
     return "text", _one_way(text)
+
+
+def _part(text: str) -> Reading:
+    """Return the reading of a part between brackets; "000" is the end of a number, and no part."""
+    return ("text", text) if re.match(r"-?0\d", text) else reading(text)
 
 
 def _ordered(parts: tuple[Reading, ...]) -> tuple[Reading, ...]:

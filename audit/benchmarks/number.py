@@ -156,7 +156,7 @@ def written_alone(text: str, *, decimal_point: bool = False) -> Written | None:
     if len(numbers) != 1 or numbers[0].value is None:
         return None
     (number,) = numbers
-    before, after = plain[: number.start].strip(" (["), plain[number.end :].strip(" )].!:;,")
+    before, after = plain[: number.start].strip(" (["), plain[number.end :].strip(" )].:;,")
     return number if not before and not _PAIR.match(plain) and _UNIT.fullmatch(after) else None
 
 
@@ -278,7 +278,12 @@ def _with_letters(
     if letters in _MAGNITUDES:
         return (None if value is None else value * 10 ** _MAGNITUDES[letters]), end, False
     area = re.compile(r"[23²³](?!\w)").match(text, end)
-    if (letters not in _ATTACHED_UNITS and not (letters == "m" and area)) or text[end : end + 1] in ("(", "_", "^", "{"):
+    if (letters not in _ATTACHED_UNITS and not (letters == "m" and area)) or text[end : end + 1] in (
+        "(",
+        "_",
+        "^",
+        "{",
+    ):
         return None, end, False
     if text[end : end + 1].isdigit() and not area:
         return None, end, False
@@ -337,13 +342,13 @@ def run_value(run: str, mark: str | None, alone: bool) -> Fraction | None:
 def _with_one_mark(groups: list[str], mark: str, convention: str | None) -> Fraction | None:
     """Return the value of "1.234", "18.5", "1,234" or "3,5"; convention: the decimal mark of the text, or None."""
     thousands = len(groups[1]) == 3 and len(groups[0]) <= 3 and groups[0][0] != "0"
-    if convention is not None:
+    if convention in (".", ","):
         if mark == convention:
             return _decimal(groups, [])
         return _thousands(groups, mark)
     if mark == ".":
         return None if thousands else _decimal(groups, [])
-    return _thousands(groups, mark) if thousands else None
+    return _thousands(groups, mark) if thousands and convention is None else None
 
 
 def _decimal(groups: list[str], marks: list[str]) -> Fraction | None:

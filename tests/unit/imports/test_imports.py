@@ -475,7 +475,9 @@ def test_a_seed_below_0_is_refused_before_anything_is_written(tmp_path: Path) ->
 
 REPLIES = [
     ("so she earns $1,018.", "# 1018", 1, "1018"),
-    ("about 3 or 4", "5", 0, "4"),
+    ("about 3 or 4", "5", None, None),  # two numbers
+    ("so it is \\boxed{(B)}", "B", 1, "B"),
+    ("\\boxed{(1,234)}", "(1234)", None, None),  # a pair, or a number
     ("I do not know", "7", None, None),  # no number: unparsed, which is not wrong
     ("so \\boxed{0.5}, not 3", "thus $\\boxed{\\frac{1}{2}}$", 1, "0.5"),
     ("\\boxed{18 dollars}", "18", 1, "18"),

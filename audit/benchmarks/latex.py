@@ -1,9 +1,9 @@
 """Compare answers in LaTeX: what a reply's last \\boxed{...} holds, and whether two answers are one. Pure.
 
-The authors' rule (hendrycks/math, math_equivalence.py): one way of writing each, then equality of texts. Beyond it, numbers
-are equal by value (1/2, \\frac{2}{4}, 0.5, 1\\frac{1}{2}, 10^{3}), tuples and intervals by their parts, and a list without
-brackets in any order. Within brackets a comma separates: (1,234) is a pair. Two forms of one expression (x+1, 1+x) are two
-answers.
+The authors' rule (hendrycks/math, math_equivalence.py): one way of writing each, then equality of texts. Beyond it,
+numbers are equal by value (1/2, \\frac{2}{4}, 0.5, 1\\frac{1}{2}, 10^{3}), and tuples and intervals by their parts. A
+list without brackets has no order. Within brackets a comma separates: (1,234) is a pair. Two forms of one expression
+(x+1, 1+x) are two answers.
 """
 
 import re
@@ -30,7 +30,7 @@ _WORD_SEPARATOR = re.compile(r"\\(?:text|mathrm|mbox) ?\{ ?,? ?(?:and|or) ?\}|(?
 _PAIRS = {"(": ")", "[": "]", "\\{": "\\}"}
 
 Reading = tuple[str, Fraction | str | tuple["Reading", ...]]
-"""What an answer is: ("number", value), ("text", text), ("list", parts), or parts between two brackets ("(]", parts)."""
+"""What an answer is: ("number", value), ("text", text), ("list", parts), or parts between brackets ("(]", parts)."""
 
 
 def boxed(text: str) -> str | None:

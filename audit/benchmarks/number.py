@@ -3,8 +3,8 @@
 A spelling that two conventions read as two numbers has no value. The rules, in order:
 
 1. A comma and a point in one number: the last one is the decimal mark ("1,234.50", "1.234,50").
-2. Equal marks between groups of three digits are thousands marks ("1,234,567", "1.234.567", "1 234 567"); commas also in
-   the Indian way ("1,00,000"). Spaces and apostrophes are never decimal marks.
+2. Equal marks between groups of three digits are thousands marks ("1,234,567", "1.234.567", "1 234 567"); commas also
+   in the Indian way ("1,00,000"). Spaces and apostrophes are never decimal marks.
 3. A point before one, two or more than three digits, or after a zero, is a decimal point ("18.5", "0.125").
 4. A comma before exactly three digits is a thousands mark, unless the text has a number of the other convention.
 5. A point before exactly three digits ("1.234") and a comma before other than three ("3,5") have a value only where
@@ -32,8 +32,9 @@ _MARKS = {  # one character for each meaning: "'" between groups, "-" a hyphen o
     **dict.fromkeys("\u00a0\u2007\u2009\u202f\u2008\u200a", "\u202f"),
     **dict.fromkeys("’‘ʼ´", "'"),
     **dict.fromkeys("‐‑–﹣－", "-"),
-    "٫": ".", "٬": "'", "⁄": "/", "∕": "/", "：": ":", "，": ", ", "。": ". ", "＝": "=", "·": "×", "⋅": "×", "∙": "×", "⇒": "=", "→": "=", "∴": "=", "º": "°", "˚": "°",
-    "✕": "×", "％": "%", "٪": "%", "＄": "$", "\u200b": "", "\ufeff": "", "\u200e": "", "\u200f": "", "“": '"', "”": '"',
+    "٬": "'", "⁄": "/", "∕": "/", "：": ":", "，": ", ", "。": ". ", "＝": "=", "·": "×", "⋅": "×", "∙": "×",
+    "✕": "×", "⇒": "=", "→": "=", "∴": "=", "º": "°", "˚": "°", "％": "%", "٪": "%", "＄": "$", "“": '"', "”": '"',
+    "\u200b": "", "\ufeff": "", "\u200e": "", "\u200f": "",
 }  # fmt: skip
 # (character, pattern, form): what a text that has the character is rewritten by, in this order.
 _REWRITES = tuple(
@@ -88,11 +89,12 @@ _HALF = re.compile(r" and (?:a|one) half\b")
 _PERCENT = re.compile(r"\s?%|[ -]per ?cent(?:age points?)?\b")
 _ATTACHED = re.compile(r"[A-Za-z]{1,20}")
 _NO_VALUE_AFTER = re.compile(
-    r"\s?[\^×÷√π±\\≤≥⁰¹²³⁴-⁹]|\s?\*|\s?\+|_|\.\.|…|\||\s?[<>](?![/a-z|])|\s?(?:[ap]\.?m\b|o'clock)|:\d|\s?/\s?\d|\s?/\s?[A-Za-z]\b|'\d|\(\d"
+    r"\s?[\^×÷√π±\\≤≥⁰¹²³⁴-⁹]|\s?\*|\s?\+|_|\.\.|…|\||\s?[<>](?![/a-z|])|\s?(?:[ap]\.?m\b|o'clock)|:\d"
+    r"|\s?/\s?\d|\s?/\s?[A-Za-z]\b|'\d|\(\d"
     r"|[ -](?:and (?:a|an|one|two|three|four) (?:half|thirds?|quarters?|fourths?|fifths?|sixths?|eighths?)"
     r"|hundred|thousand|lakh|crore|million|billion|trillion)"
-    r"|[ -](?:dozens?|score|gross|squared|cubed|factorial|(?:degrees )?below|half|halves|thirds?|quarters?|fourths?|fifths?"
-    r"|sixths?|sevenths?|eighths?|ninths?|tenths?|hundredths?|thousandths?)\b"
+    r"|[ -](?:dozens?|score|gross|squared|cubed|factorial|(?:degrees )?below|half|halves|thirds?|quarters?"
+    r"|fourths?|fifths?|sixths?|sevenths?|eighths?|ninths?|tenths?|hundredths?|thousandths?)\b"
     r"| [xyznkbpqruvwijt]\b(?!')|-[A-Za-z]| (?:or|and) (?:so|more|fewer|less)\b",
     re.IGNORECASE,
 )
@@ -113,9 +115,9 @@ _LABEL_BEFORE = re.compile(
 _UNIT = re.compile(r"(?:°? ?[A-Za-z°%]{0,15}\d?\.?(?: ?/ ?| |$)){0,3}")
 _PAIR = re.compile(r"[(\[]\s?-?\d{1,3}(?:,\d{3}){1,9}\s?[)\]]")  # (1,234): a number, or two
 _ORDINALS = ("st", "nd", "rd", "th")
-_ATTACHED_UNITS = frozenset(
-    "g kg mg lb lbs oz km cm mm mi ft yd in h hr hrs min mins sec secs ms l L ml mL cl dl kW kWh W V Hz kHz MHz GHz GB MB kB TB"
-    " mph kph kmh km/h C F USD EUR GBP dollars cents euros pounds apples people hours minutes seconds days percent".split()
+_ATTACHED_UNIT = re.compile(
+    r"k?g|mg|lbs?|oz|[kcm]m|mi|ft|yd|in|hr?s?|mins?|secs?|ms|[mcd]?[lL]|k?Wh?|V|[kMG]?Hz|[kMGT]B|mph|kph|kmh|C|F|USD|EUR|GBP"
+    r"|dollars|cents|euros|pounds|people|hours|minutes|seconds|days|percent"
 )
 
 
@@ -136,7 +138,7 @@ def one_number(text: str, *, decimal_point: bool = False) -> Fraction | None:
     """Return the one number that a text writes, or None where it writes none, several, or an ambiguous one.
 
     A sign, a currency, a percent sign, Markdown or LaTeX around it and a unit after it are taken off: "$1,234.50",
-    "**18** apples", "6\\\\frac{1}{2}", "2.5 million", "25 %" (25). Other words, an expression and a range have no value.
+    "**18** apples", "6\\frac{1}{2}", "2.5 million", "25 %" (25). Other words, an expression and a range have no value.
 
     decimal_point: a lone point is a decimal point before three digits too, as in a file that a program wrote ("1.125").
 
@@ -278,7 +280,7 @@ def _with_letters(
     if letters in _MAGNITUDES:
         return (None if value is None else value * 10 ** _MAGNITUDES[letters]), end, False
     area = re.compile(r"[23²³](?!\w)").match(text, end)
-    if (letters not in _ATTACHED_UNITS and not (letters == "m" and area)) or text[end : end + 1] in (
+    if (not _ATTACHED_UNIT.fullmatch(letters) and not (letters == "m" and area)) or text[end : end + 1] in (
         "(",
         "_",
         "^",
@@ -371,7 +373,7 @@ def _thousands(groups: list[str], mark: str) -> Fraction | None:
 def decimal_mark(text: str) -> str | None:
     """Return the decimal mark that the unambiguous numbers of a prepared text show, or None.
 
-    Raises no error: where the numbers show both conventions the mark is "?", by which no ambiguous number has a value.
+    Where the numbers show both conventions the mark is "?", by which no ambiguous number has a value.
 
     >>> decimal_mark("2,5 of 1.000.000"), decimal_mark("0.75 of 1,250.00"), decimal_mark("1,234")
     (',', '.', None)
@@ -394,7 +396,7 @@ def _shown_mark(run: str) -> str | None:
 
 
 def closing(text: str, start: int) -> int:
-    """Return the place of the brace that closes the one before `start`, or -1 where none of the next 5,000 characters does."""
+    """Return the place of the brace that closes the one before `start`; -1 if none of 5,000 characters does."""
     depth = 1
     for brace in re.compile(r"[{}]").finditer(text, start, start + 5000):
         depth += 1 if brace[0] == "{" else -1

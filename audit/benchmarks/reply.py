@@ -1,20 +1,21 @@
 """Read the number that a reply gives as its answer, or nothing (pure).
 
-A reply declares its answer after `####` (openai/grade-school-math, dataset.py), in a box (`\\\\boxed{...}`), or in words
-("The answer is 18", "Answer: 18", `"answer": "18"`). The last declaration counts where the reply corrects itself, or
-where it is of a stronger form than those it contradicts; two others that differ leave the reply unparsed. Without a
-declaration the last sentence with a number is read: what its last equation comes to, or its one number. Thinking, and the
-next question that a base model invents, are cut off first. A reply that was cut off at its token limit is read by a
-marker or a box only, which its end may not touch.
+A reply declares its answer after `####` (openai/grade-school-math, dataset.py), in a box (`\\boxed{}`), or in words
+("The answer is 18", "Answer: 18", `"answer": "18"`). The last declaration counts if the reply corrects itself, or its
+form is stronger than those it contradicts; two others that differ leave the reply unparsed. Without a declaration the
+last sentence with a number is read: the result of its last equation, or its one number. Thinking, and the next question
+that a base model invents, are cut off first. A reply that was cut off at its token limit is read by a marker, a box or
+a "final answer" only, and only if text follows it.
 
-Two candidates, a range, a number in words, an open block of thinking and a doubt after the answer leave a reply unparsed,
-which is its own state and never "wrong". Linear in the text.
+Two candidates, a range, a number in words, an open block of thinking and a doubt after the answer leave a reply
+unparsed, which is its own state and never "wrong". Linear in the text.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import NamedTuple
 
 from audit.benchmarks.number import Written, closing, decimal_mark, numbers_in, one_number, prepared, same_number
@@ -40,7 +41,8 @@ UNREAD = NumberAnswer(None, "none")
 _NEXT_QUESTION = re.compile(
     r"(?:\n|^)[ \t>*#]{0,8}(?:(?:next |new |another )?(?:question|problem|exercise|instruction|input|example)"
     r"(?: ?#?\d{1,4})?|Q ?\d{0,4}|user|human)(?:\*\*)? ?[:.](?!\d)|\n[ \t]{0,4}(?:#{1,5}|\*\*) ?"
-    r"(?:(?:next |new )?(?:question|problem|exercise|instruction|input|user)(?: ?#?\d{1,4})?)[ *:]{0,4}(?=\n)|<\|im_(?:start|end)\|>|<\|(?:eot_id|endoftext|end)\|>|</s>",
+    r"(?:(?:next |new )?(?:question|problem|exercise|instruction|input|user)(?: ?#?\d{1,4})?)[ *:]{0,4}(?=\n)"
+    r"|<\|im_(?:start|end)\|>|<\|(?:eot_id|endoftext|end)\|>|</s>",
     re.IGNORECASE,
 )
 _WORDS = (
@@ -52,7 +54,8 @@ _DECLARES = re.compile(
     r"(?P<final>\bfinal (?:numerical |numeric )?(?:answer|result)|<(?:final_?)?answer>)?"
     r"(?:(?P<box>\\(?:boxed|fbox)\s?\{|\\boxed (?=[-\d]))"
     r"|(?P<json>\"(?:final_?)?answer\"\s?:\s?)"
-    r"|(?P<words>(?:(?<=answer)|(?<=result)|\banswer)(?: (?!is\b)[^.:=\n\d]{1,40}?)??(?:\s?[:=]| (?:is|was|would be|should be"
+    r"|(?P<words>(?:(?<=answer)|(?<=result)|\banswer)(?: (?!is\b)[^.:=\n\d]{1,40}?)??"
+    r"(?:\s?[:=]| (?:is|was|would be|should be"
     r"|must be|equals|comes to|will be)\b:?))"
     r"|(?P<tag>(?<=<answer>)|(?<=<final_answer>)|(?<=<finalanswer>))"
     r"|(?P<line>(?<=\n)A(?: ?\d{1,3})?:(?=\s)|^A:(?=\s))"
@@ -68,7 +71,8 @@ _UNSURE_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _NO_ANSWER = re.compile(
-    r"[\s,]*(?:correct|right|reasonable|consistent|as follows|above|below|shown|given|clear|simple|in|on|confirmed|verified)\b",
+    r"[\s,]*(?:correct|right|reasonable|consistent|as follows|above|below|shown|given|clear|simple"
+    r"|in|on|confirmed|verified)\b",
     re.IGNORECASE,
 )
 _CORRECTS = re.compile(
@@ -107,8 +111,9 @@ _SPEAKER = re.compile(
 )
 _PLANS = re.compile(
     r"\b(?:multipl(?:y|ied|ying)|divid(?:e|ed|ing)|subtract(?:ed|ing)?|add(?:ed|ing)?|calculat\w+|comput(?:e|ed|ing)"
-    r"|convert\w*|to (?:find|get|determine|figure)|(?:need|want|try|have) to|find|consider\w*|verify|check\w*|let's|let us"
-    r"|given|exceeds?|turns|gives? us|adding|can(?:not|'t)|unknown|unclear|not enough|factor of|initial|original|matching|says?|said|told|if|would)\b",
+    r"|convert\w*|to (?:find|get|determine|figure)|(?:need|want|try|have) to|find|consider\w*|verify|check\w*"
+    r"|let's|let us|given|exceeds?|turns|gives? us|adding|can(?:not|'t)|unknown|unclear|not enough"
+    r"|factor of|initial|original|matching|says?|said|told|if|would)\b",
     re.IGNORECASE,
 )
 # Before a number that says when or beside what, and not how much.
@@ -215,7 +220,7 @@ def _declarations(plain: str, mark: str | None) -> Iterator[_Declared]:
 
 
 def _of_marker(plain: str, found: re.Match[str], mark: str | None, following: int) -> _Declared | None:
-    """Return the declaration of a line that is marked; None for a heading, and where another declaration follows in it."""
+    """Return the declaration of a marked line; None for a heading, or if another declaration follows in the line."""
     line = plain[found.end() :].split("\n", 1)[0]
     end = found.end() + len(line)
     if following < end:
@@ -295,7 +300,7 @@ def _one_of(body: str, numbers: list[Written]) -> Written | None:
         return None
     if _ALGEBRA.search(body[: numbers[0].start]) or _ALGEBRA.search(body[numbers[-1].end :]):
         return None
-    for one, other in zip(numbers, numbers[1:], strict=False):
+    for one, other in pairwise(numbers):
         if one.value != other.value or _OPERATOR.search(body[one.end : other.start]):
             return None
     return numbers[0]
@@ -318,9 +323,9 @@ def _decided(plain: str, declared: list[_Declared]) -> _Declared | None:
         if one.number is not None and one.number.value == last.number.value:
             continue
         between = plain[one.end : last.start]
-        if one.strength >= last.strength and not _CORRECTS.search(between):
-            if not (last.marked and one.marked):
-                return None
+        both_marked = last.marked and one.marked
+        if one.strength >= last.strength and not both_marked and not _CORRECTS.search(between):
+            return None
         if not last.marked and re.fullmatch(r"[\s$]*|[\s$,.]*(?:or|and|,|/)[\s$]*", between):
             return None
     rest = plain[last.end :]
@@ -351,7 +356,7 @@ def _last_sentence(plain: str, mark: str | None) -> Written | None:
 
 
 def _without_asides(text: str) -> str:
-    """Return a text without what stands in brackets, except for a number that may be another answer ("(20 with tax)")."""
+    """Return a text without asides in brackets; a number that may be another answer stays ("(20 with tax)")."""
     return _ASIDE.sub(
         lambda aside: "" if _BESIDE_POINT.search(aside[0]) or not re.search(r"\d", aside[0]) else aside[0], text
     )
@@ -391,16 +396,16 @@ def _concluded(sentence: str, mark: str | None) -> Written | None:
 
 
 def _is_chain(left: str, value: Fraction, mark: str | None) -> bool:
-    """Return whether every equation before the last one is a step to it: its result is used in the next one's left side.
+    """Return whether every equation before the last is a step to it: the next one's left side uses its result.
 
     "16 - 3 = 13, 13 * 2 = 26" is a chain, "x = 3, y = 4" is none.
     """
-    before, equals, side = left.rpartition("=")
+    _, equals, side = left.rpartition("=")
     if re.search(r"\d ?[b-z]\b|[-+−×*/] ?[b-z]\b|(?<![\w'])[b-z] ?[-+−×*/]", side) and re.search(r"\d", side):
         return False  # an equation to be solved
     if not equals or not re.search(r"[,;]|\band\b", side):
         return True
-    head, comma, use = re.split(r"([,;]|\band\b)", side, maxsplit=1)
+    head, _, use = re.split(r"([,;]|\band\b)", side, maxsplit=1)
     results = [one.value for one in numbers_in(head, mark)]
     used = [one.value for one in numbers_in(use, mark)]
     return bool(results) and results[-1] in (*used, value)

@@ -185,8 +185,8 @@ def elementary(row: RawRow, context: RowContext) -> Item:
 def gsm8k(row: RawRow, context: RowContext) -> Item:
     """GSM8K (openai/grade-school-math jsonl; the hub has its fields): question, answer ending in "#### <number>".
 
-    Id gsm8k/<row>. The target is the one number after the marker (`reply.read_key`). An answer without the marker is taken
-    where it is the number alone, as GSM1k has it; else the row is refused.
+    Id gsm8k/<row>. The target is the one number after the marker (`reply.read_key`). An answer without the marker is
+    taken where it is the number alone, as GSM1k has it; else the row is refused.
     """
     answer, text = field(row, "answer"), field(row, "question")
     alone = type(answer) is int or (isinstance(answer, str) and NUMBER_ALONE.fullmatch(answer.strip()))

@@ -81,11 +81,13 @@ class Imported:
 
 @dataclass(frozen=True)
 class Log:
-    """A log as found: its tool and version, and its outcomes, read as they are asked for."""
+    """A log as found: its tool and version, and its outcomes, read as they are asked for. score: the name of the score
+    that is read, "" if the format has one alone."""
 
     tool: str
     version: str
     outcomes: Iterator[Imported]
+    score: str = ""
 
 
 def outcome(value: Any, where: str) -> tuple[int | None, int]:

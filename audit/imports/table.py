@@ -9,18 +9,21 @@ from audit.benchmarks.answers import LETTERS, MARKER, NUMBER_ALONE, read_number,
 from audit.benchmarks.latex import boxed, same_answer
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
+from audit.imports.nested import at, listed, propose
 from audit.imports.record import Imported, Log, Records, Wanted, checked, epoch, outcome, rows_of, trials
 
 FIELDS = (
     *("model", "item", "correct", "of", "benchmark", "text", "options", "answer", "reply", "gold", "epoch", "error"),
     "stratum",
 )
+_WORDS = ("model", "item", "correct", "of", "benchmark", "gold", "epoch", "stratum")  # no object and no list
 _MAY_LACK = ("error", "epoch", "stratum")  # of a jsonl: the first row may have none, and a later one
 
 
-def read_table(path: Path, kind: str, wanted: Wanted) -> Log:
-    """kind: csv, jsonl, json or parquet. ConfigError where a column is missing that is needed."""
-    return Log("table", kind, _outcomes(path, rows_of(path, f".{kind}"), wanted))
+def read_table(path: Path, kind: str, wanted: Wanted, rows: Records | None = None) -> Log:
+    """kind: csv, jsonl, json or parquet. rows: of a document that is no list of them. ConfigError where a column is
+    missing that is needed."""
+    return Log("table", kind, _outcomes(path, rows_of(path, f".{kind}") if rows is None else rows, wanted))
 
 
 def _outcomes(path: Path, rows: Records, wanted: Wanted) -> Iterator[Imported]:
@@ -28,7 +31,7 @@ def _outcomes(path: Path, rows: Records, wanted: Wanted) -> Iterator[Imported]:
     for where, row in rows:
         columns = columns or _columns(path, row, wanted)
         later = {name: name for name in _MAY_LACK if name in row}
-        told = {name: row.get(column) for name, column in (later | columns).items()}
+        told = {name: at(row, column) for name, column in (later | columns).items()}
         yield _outcome(path, {"options": wanted.columns.get("options")} | told, where, wanted)
 
 
@@ -39,7 +42,7 @@ def _outcome(path: Path, told: dict[str, Any], where: str, wanted: Wanted) -> Im
         if not found:
             raise DataError(f"{where}: the {name} is empty; expected a name in every row.")
     if "reply" in told:  # read here, by the rule that this program's own runs of free-form questions have
-        told["answer"], told["correct"] = _reply_read(told, where)
+        told["answer"], told["correct"] = read_reply(told, where)
     right, of = _right(told, where)
     options, error = _options(told.get("options"), where), _word(told, "error", where)[:200] or None
     by_text = text_key(text or "", options)
@@ -76,21 +79,25 @@ def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
     for name, column in wanted.columns.items():
         if name not in FIELDS:
             raise ConfigError(f"--map {name}={column}: unknown field {name}; expected one of {', '.join(FIELDS)}.")
-        if column not in row and not (name == "options" and column.isdecimal()):  # 4: as many in every row
-            raise ConfigError(f"{path} has no column {column!r}; found {', '.join(map(str, list(row)[:20]))}.")
-    found = {name: wanted.columns.get(name, name) for name in FIELDS}
-    found = {name: column for name, column in found.items() if column in row}
-    scored = "correct" in found or any({one, "gold"} <= set(found) for one in ("answer", "reply"))
-    named = ("model" in found or wanted.model) and ({"item", "text"} & set(found))
-    if not scored or not named:
+        fixed = name == "options" and column.isdecimal()  # 4: as many in every row
+        if column not in row and at(row, column) is None and not fixed:
+            raise ConfigError(f"{path} has no column {column!r}; found {listed(row)}.")
+        if name in _WORDS and isinstance(at(row, column), dict | list):
+            found = f"The column {column!r} of {path} holds {type(at(row, column)).__name__}"
+            raise ConfigError(f"{found}. Expected a text or a number. Example: {listed(row)}.")
+    named = {name: wanted.columns.get(name, name) for name in FIELDS}
+    columns = {name: column for name, column in named.items() if name in wanted.columns or column in row}
+    scored = "correct" in columns or any({one, "gold"} <= set(columns) for one in ("answer", "reply"))
+    if not scored or not ("model" in columns or wanted.model) or not {"item", "text"} & set(columns):
+        words = propose(row, bool(wanted.model)) or "--map model=name,item=question_id,correct=score"
         raise ConfigError(
-            f"{path} has the columns {', '.join(map(str, list(row)[:20]))}; expected a model, an item and correct "
-            "(or answer and gold), such as --map model=name,item=question_id,correct=score."
+            f"{path} has the columns {listed(row)}; expected a model, an item and correct (or answer and gold), "
+            f"such as {words}"
         )
-    return found
+    return columns
 
 
-def _reply_read(told: dict[str, Any], where: str) -> tuple[str | None, bool | None]:
+def read_reply(told: dict[str, Any], where: str) -> tuple[str | None, bool | None]:
     """(the answer that a reply gives, whether it is the key): what its last \\boxed{...} holds; else, where the key is
     a number, the number that the reply ends with. None where there is neither."""
     key, reply = str(told.get("gold") or "").strip("# "), told["reply"]

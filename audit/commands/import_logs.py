@@ -34,10 +34,12 @@ def run(asked: argparse.Namespace) -> int:
     released = _released(asked)
     joined, held_out, files, known = _read(asked, columns, released)
     from audit.benchmarks.fresh import Origin, check_origin
-    from audit.imports.join import check_joined, leave_out_changed, match_strata
+    from audit.imports.chance import check_above_guessing, check_options_known
+    from audit.imports.join import check_joined, leave_out_changed, match_strata, rejoin_by_text
     from audit.imports.reworded import REWORDED, write_reworded
     from audit.imports.write import Asked, write_run
 
+    rejoin_by_text(joined)
     changed = leave_out_changed(joined)
     benchmark, judged, joined = _chosen(asked, joined, held_out, released)
     spare = match_strata(joined, benchmark, held_out) if held_out else 0
@@ -54,11 +56,17 @@ def run(asked: argparse.Namespace) -> int:
     names = [benchmark, *filter(None, [held_out]), *(one for one in joined.items if one.startswith(REWORDED))]
     _print_table(joined, names, judged, bool(asked.reworded))
     _print_left_out(joined, benchmark, files, changed, spare)
+    _print_scores(files)
     if len(names) > 1:  # alone, nothing is compared
         check_joined(joined, names)
+    if asked.options is None:
+        check_options_known(joined, names)
+    if not asked.below_chance_is_real:
+        check_above_guessing(joined, names)
     options = {
         "columns": columns, "joined_by": asked.key, "metric": asked.metric, "references": asked.references,
-        "left_out": {"changed": changed, "of_strata": spare},
+        "left_out": {"changed": changed, "of_strata": spare}, "filter": asked.filter, "options": asked.options,
+        "below_chance_is_real": asked.below_chance_is_real,
     }  # fmt: skip
     from audit.memory.report import REPORT as MEMORY
     from audit.perturb.report import REPORT as PERTURB
@@ -90,16 +98,24 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     add("--benchmark", default="", help="where a log does not tell; of several, the one to judge")
     add("--map", default="", metavar="FIELD=COLUMN,...", help="of a table: model, item, correct, ...")
     add("--key", default="", metavar="FIELD", help="names an item in every log; text: its words")
-    add("--metric", default="", help="the score to read, where a sample has several")
+    add(
+        "--metric", "--scorer", default="", help="the score to read, where a sample has several; SCORER.PART of Inspect"
+    )
+    add("--filter", default="", help="the filter of lm-eval to read, where a log has several")
+    add(
+        "--options", type=int, metavar="N", help="how many options an item has where no log lists them; 0: free answers"
+    )
+    add("--below-chance-is-real", action="store_true", help="a score far below guessing is not an error of the logs")
     add("--seed", type=int, default=0)
 
 
 def _read(
     asked: argparse.Namespace, columns: dict[str, str], released: Mapping[str, str]
-) -> tuple[Joined, str | None, list[dict[str, str]], dict[str, Origin]]:
+) -> tuple[Joined, str | None, list[dict[str, Any]], dict[str, Origin]]:
     """(outcomes joined, the held-out benchmark, facts of every file, what a set tells of its models). Every log is read
     whole before anything is written. released: dates by model, that of the judged models under ""."""
     from audit.benchmarks.fresh import Origin, last_date
+    from audit.imports.chance import with_options
     from audit.imports.detect import read_log
     from audit.imports.join import Joined
     from audit.imports.record import Wanted
@@ -113,12 +129,13 @@ def _read(
     for word, benchmark, prefix in _given(asked, by_name):
         name, equals, rest = word.partition("=")
         path, model = (Path(rest), name) if equals and not Path(word).exists() else (Path(word), asked.model)
-        log = read_log(path, Wanted(model, benchmark, asked.key, asked.metric, columns))
-        outcomes = log.outcomes
+        log = read_log(path, Wanted(model, benchmark, asked.key, asked.metric, columns, asked.filter))
+        outcomes = with_options(log.outcomes, asked.options) if asked.options else log.outcomes
         if prefix:
-            outcomes = (replace(one, benchmark=prefix + one.benchmark) for one in log.outcomes)
+            outcomes = (replace(one, benchmark=prefix + one.benchmark) for one in outcomes)
         joined.add(path.name, outcomes)
-        files += [{**one, "tool": log.tool, "version": log.version} for one in _hashes(path)]
+        about = {"tool": log.tool, "version": log.version, "score": log.score, "unfinished": log.unfinished}
+        files += [{**one, **about, "notes": list(log.notes)} for one in _hashes(path)]
     return joined, held_out, files, told
 
 
@@ -134,13 +151,13 @@ def _given(asked: argparse.Namespace, by_name: bool) -> list[tuple[str, str, str
 
 def _take_sets(
     asked: argparse.Namespace, joined: Joined, held_out: str | None, before: str | None
-) -> tuple[list[dict[str, str]], dict[str, Origin]]:
+) -> tuple[list[dict[str, Any]], dict[str, Origin]]:
     """Joins the sets among the references, and names their models in place of them; (facts of each, what it tells of
     them)."""
     from audit.imports.sets import take_set
     from audit.references import PREFIX
 
-    files: list[dict[str, str]] = []
+    files: list[dict[str, Any]] = []
     told: dict[str, Origin] = {}
     for word in [one for one in asked.references if one.startswith(PREFIX)]:
         taken = take_set(word.removeprefix(PREFIX), asked.family, asked.benchmark, held_out or "", before)
@@ -223,8 +240,19 @@ def _print_verdicts(cells: Sequence[Mapping[str, Any]]) -> None:
         print(f"{WITHHELD}: {len(withheld)} models; the report has each")
 
 
+def _print_scores(files: Sequence[Mapping[str, Any]]) -> None:
+    """Print which score was read of each log, and what a reader of it has to know."""
+    for score, tool in dict.fromkeys((one["score"], one["tool"]) for one in files if one.get("score")):
+        say(f"score read: {score} ({tool})")
+    for note in dict.fromkeys(note for one in files for note in one.get("notes", ())):
+        say(f"note: {note}")
+    for one in files:
+        if one.get("unfinished"):
+            say(f"not finished: {one['file']}: {one['unfinished']}. No gate passes this run.")
+
+
 def _print_left_out(
-    joined: Joined, benchmark: str, files: Sequence[Mapping[str, str]], changed: Mapping[str, int], spare: int
+    joined: Joined, benchmark: str, files: Sequence[Mapping[str, Any]], changed: Mapping[str, int], spare: int
 ) -> None:
     for name, n in changed.items():
         say(f"left out: {n} items of {name}: their key or options differ between logs, or are one option")

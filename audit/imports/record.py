@@ -34,13 +34,15 @@ _EXPECTED = "expected 0, 1, true, false, a share such as 0.3, or k/n such as 3/1
 @dataclass(frozen=True)
 class Wanted:
     """What the user says of a log; "" or empty: what the log says itself. key: the field whose value names an item,
-    "text" for a hash of its text. metric: the score that is read. columns: {field: column} of a table."""
+    "text" for a hash of its text. metric: the score that is read; scorer.part of an Inspect score
+    that has parts. filter: the filter of lm-eval that is read. columns: {field: column} of a table."""
 
     model: str = ""
     benchmark: str = ""
     key: str = ""
     metric: str = ""
     columns: dict[str, str] = field(default_factory=dict)
+    filter: str = ""
 
     def key_of(self, record: Any, by_text: str, where: str, home: Any = None) -> str:
         """What names an item. home: the id that it has in a task of ours."""
@@ -61,7 +63,8 @@ class Imported:
     """One outcome. key: the same for every model's log of the item. sample: what the log calls it, to find repeats.
     right, of: k of n trials were right; right is None where no answer could be read, or an error stands in its place.
     gold: index into options, None where it is not known. revision: of the weights, "" where the log does not tell.
-    stratum: what the item is counted with, such as its difficulty, where both sets are to have equal shares."""
+    stratum: what the item is counted with, such as its difficulty, where both sets are to have equal shares.
+    target: the key of a free-form item, "" where the log does not tell."""
 
     model: str
     benchmark: str
@@ -77,17 +80,21 @@ class Imported:
     error: str | None = None
     revision: str = ""
     stratum: str = ""
+    target: str = ""
 
 
 @dataclass(frozen=True)
 class Log:
     """A log as found: its tool and version, and its outcomes, read as they are asked for. score: the name of the score
-    that is read, "" if the format has one alone."""
+    that is read, "" if the format has one alone. notes: what a reader of the score has to know, filled as outcomes are
+    read. unfinished: "" of a whole evaluation; else what is missing, such as "6 of 400 samples, cancelled"."""
 
     tool: str
     version: str
     outcomes: Iterator[Imported]
     score: str = ""
+    notes: list[str] = field(default_factory=list)
+    unfinished: str = ""
 
 
 def outcome(value: Any, where: str) -> tuple[int | None, int]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from audit.errors import DataError
 from audit.imports.record import outcome
+from audit.statistics.mcnemar import mcnemar_exact
 
 _ROUNDED = 1e-3  # share that a total may differ by
 Outcome = tuple[int | None, int]  # k of n trials were right; k is None if the item has no score
@@ -52,7 +53,7 @@ def choose_score(columns: Mapping[str, Column], asked: str, where: str) -> str:
 
     Raises DataError if there is no such score, or if two scores disagree on an item and none is asked for.
     """
-    listed = ", ".join(f"{name} {_shown(mean_of(one.values()))}" for name, one in columns.items())
+    listed = ", ".join(f"{name} {shown(mean_of(one.values()))}" for name, one in columns.items())
     if asked in columns:
         return asked
     if asked or not columns:
@@ -68,5 +69,14 @@ def _disagree(one: Column, other: Column) -> bool:
     return any(other[item] != value for item, value in one.items() if item in other) or one.keys() != other.keys()
 
 
-def _shown(mean: Fraction | None) -> str:
+def differ_by_more_than_chance(one: Column, other: Column, alpha: float = 0.05) -> bool:
+    """Return whether two scores of the same items differ: McNemar's exact test, two-sided, of the items that do."""
+    shared = [item for item in one if item in other]
+    pairs = [(one[item], other[item]) for item in shared if None not in (one[item][0], other[item][0])]
+    better = sum((a[0] or 0) * b[1] > (b[0] or 0) * a[1] for a, b in pairs)
+    worse = sum((a[0] or 0) * b[1] < (b[0] or 0) * a[1] for a, b in pairs)
+    return float(mcnemar_exact(better, worse, two_sided=True)) <= alpha
+
+
+def shown(mean: Fraction | None) -> str:
     return "without a value" if mean is None else f"{float(mean):.3f}"

@@ -61,10 +61,15 @@ def _read(path: Path, wanted: Wanted) -> Log:
         return read_table(path, "parquet", wanted)
     text = line.lstrip(b"\xef\xbb\xbf \t\r\n")
     if text[:1] not in (b"{", b"["):
-        if b"\0" in line or not text:
+        if not text or (b"\0" in line and not _is_utf16(line)):
             raise DataError(f"{path} is {'binary' if text else 'empty'}; expected an eval log, csv, jsonl or parquet.")
         return read_table(path, "csv", wanted)
     return _json(path, text, wanted)
+
+
+def _is_utf16(line: bytes) -> bool:
+    """Return whether a line is text in UTF-16, which the reader of tables refuses by that name."""
+    return line.startswith((b"\xff\xfe", b"\xfe\xff")) or not (any(line[:16:2]) and any(line[1:16:2]))
 
 
 def _json(path: Path, line: bytes, wanted: Wanted) -> Log:

@@ -29,6 +29,7 @@ HELD_OUT = "held_out"  # what logs of held-out items are called in the run
 def run(asked: argparse.Namespace) -> int:
     """Read, join, write, judge; a table of what was imported and one line a verdict."""
     check_seed(asked.seed)
+    _check_forms(asked)
     form = "FIELD=COLUMN, such as --map model=name,item=id,correct=score"
     columns = dict(pair_of("--map", one, form) for one in asked.map.split(",")) if asked.map else {}
     released = _released(asked)
@@ -91,7 +92,17 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     add("--map", default="", metavar="FIELD=COLUMN,...", help="of a table: model, item, correct, ...")
     add("--key", default="", metavar="FIELD", help="names an item in every log; text: its words")
     add("--metric", default="", help="the score to read, where a sample has several")
+    forms = "letter, from0, from1, text, number, truth or word, where a table can be read in several ways"
+    add("--answer-as", default="", metavar="FORM", help=f"how the answers of a table are written: {forms}")
+    add("--gold-as", default="", metavar="FORM", help="how its keys are written")
     add("--seed", type=int, default=0)
+
+
+def _check_forms(asked: argparse.Namespace) -> None:
+    from audit.imports.typed import KINDS
+
+    for value in filter(None, (asked.answer_as, asked.gold_as)):
+        check_known("form of answers or keys", value, KINDS)
 
 
 def _read(
@@ -113,7 +124,7 @@ def _read(
     for word, benchmark, prefix in _given(asked, by_name):
         name, equals, rest = word.partition("=")
         path, model = (Path(rest), name) if equals and not Path(word).exists() else (Path(word), asked.model)
-        log = read_log(path, Wanted(model, benchmark, asked.key, asked.metric, columns))
+        log = read_log(path, Wanted(model, benchmark, asked.key, asked.metric, columns, asked.answer_as, asked.gold_as))
         outcomes = log.outcomes
         if prefix:
             outcomes = (replace(one, benchmark=prefix + one.benchmark) for one in log.outcomes)

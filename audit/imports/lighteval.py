@@ -20,7 +20,7 @@ _FLAT = {"example", "metrics", "gold_index"}
 
 def is_lighteval(columns: Collection[str]) -> bool:
     """Return whether a parquet file with these columns holds details of lighteval."""
-    return {"doc", "metric"} <= set(columns) or _FLAT <= set(columns)
+    return {"doc", "metric"} <= set(columns) or set(columns) >= _FLAT
 
 
 def read_lighteval(path: Path, wanted: Wanted) -> Log:

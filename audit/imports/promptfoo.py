@@ -63,9 +63,7 @@ def _error(result: Record) -> str | None:
     return None
 
 
-def _outcomes(
-    path: Path, results: list[Record], column: Column, wanted: Wanted, about: str
-) -> Iterator[Imported]:
+def _outcomes(path: Path, results: list[Record], column: Column, wanted: Wanted, about: str) -> Iterator[Imported]:
     prompts = list(dict.fromkeys(_prompt(one) for one in results))
     times: Counter[tuple[str, str, str]] = Counter()
     for number, one in enumerate(results):

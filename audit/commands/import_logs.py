@@ -1,5 +1,5 @@
-"""Import finished evaluations: lm-eval samples, Inspect logs, HELM run folders, Every Eval Ever, runs of this program,
-tables.
+"""Import finished evaluations: lm-eval samples, Inspect logs, HELM run folders, Every Eval Ever, details of lighteval
+and OpenCompass, events of openai/evals, results of EvalPlus and promptfoo, runs of this program, tables, folders of these.
 
 example: audit import base.eval tuned.eval --held-out base_new.eval tuned_new.eval --judge tuned -o outputs/imported.
 NAME=LOG gives the model of one log another name.
@@ -54,6 +54,7 @@ def run(asked: argparse.Namespace) -> int:
         told = check_origin(held_out, asked.held_out_date, None, tested, references)
     names = [benchmark, *filter(None, [held_out]), *(one for one in joined.items if one.startswith(REWORDED))]
     _print_table(joined, names, judged, bool(asked.reworded))
+    _print_scores(files)
     _print_left_out(joined, benchmark, files, changed, spare)
     if len(names) > 1:  # alone, nothing is compared
         check_joined(joined, names)
@@ -77,7 +78,7 @@ def run(asked: argparse.Namespace) -> int:
 
 def add_words(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("logs", nargs="+", metavar="LOG", help="a log, or NAME=LOG")
+    add("logs", nargs="+", metavar="LOG", help="a log or a folder of logs, or NAME=LOG")
     add("-o", "--out", type=Path, required=True, metavar="RUN", help="the run directory to write")
     add("--held-out", nargs="+", default=[], metavar="LOG", help="logs of held-out items, or the name of a benchmark")
     add("--reworded", nargs="+", default=[], metavar="LOG", help="logs of the same items in other words")
@@ -89,7 +90,12 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     add("--released", nargs="+", default=[], metavar="DATE", help=newest)
     add("--model", default="", help="where a log does not tell")
     add("--benchmark", default="", help="where a log does not tell; of several, the one to judge")
-    add("--map", default="", metavar="FIELD=COLUMN,...", help="of a table: model, item, correct, ...")
+    add(
+        "--map",
+        default="",
+        metavar="FIELD=COLUMN,...",
+        help="of a table: model, item, correct, ...; a nested column is a path: item=doc.id",
+    )
     add("--key", default="", metavar="FIELD", help="names an item in every log; text: its words")
     add("--metric", default="", help="the score to read, where a sample has several")
     forms = "letter, from0, from1, text, number, truth or word, where a table can be read in several ways"
@@ -111,7 +117,7 @@ def _read(
     """(outcomes joined, the held-out benchmark, facts of every file, what a set tells of its models). Every log is read
     whole before anything is written. released: dates by model, that of the judged models under ""."""
     from audit.benchmarks.fresh import Origin, last_date
-    from audit.imports.detect import read_log
+    from audit.imports.folder import is_folder, read_logs
     from audit.imports.join import Joined
     from audit.imports.record import Wanted
 
@@ -124,12 +130,20 @@ def _read(
     for word, benchmark, prefix in _given(asked, by_name):
         name, equals, rest = word.partition("=")
         path, model = (Path(rest), name) if equals and not Path(word).exists() else (Path(word), asked.model)
-        log = read_log(path, Wanted(model, benchmark, asked.key, asked.metric, columns, asked.answer_as, asked.gold_as))
-        outcomes = log.outcomes
-        if prefix:
-            outcomes = (replace(one, benchmark=prefix + one.benchmark) for one in log.outcomes)
-        joined.add(path.name, outcomes)
-        files += [{**one, "tool": log.tool, "version": log.version} for one in _hashes(path)]
+        several = benchmark == asked.benchmark and is_folder(path)  # it has benchmarks, and --benchmark chooses one
+        own = "" if several else benchmark
+        wanted = Wanted(model, own, asked.key, asked.metric, columns, asked.answer_as, asked.gold_as)
+        for place, log in read_logs(path, wanted):
+            shown = str(place.relative_to(path)) if place != path else path.name
+            if isinstance(log, str):
+                say(f"left out: {shown}: {log}")
+                continue
+            outcomes = log.outcomes
+            if prefix:
+                outcomes = (replace(one, benchmark=prefix + one.benchmark) for one in log.outcomes)
+            joined.add(shown, outcomes)
+            about = {"tool": log.tool, "version": log.version} | ({"score": log.score} if log.score else {})
+            files += [{**one, **about} for one in _hashes(place, "" if place == path else shown)]
     return joined, held_out, files, told
 
 
@@ -163,12 +177,15 @@ def _take_sets(
     return files, told
 
 
-def _hashes(path: Path) -> list[dict[str, str]]:
-    """Name and hash of a log's file, or of those in its folder."""
+def _hashes(path: Path, name: str) -> list[dict[str, str]]:
+    """Name and hash of a log's file, or of those in its folder. name: of a log in a folder of logs."""
     from audit.shards.files import file_sha256
 
     inside = sorted([*path.glob("*.json"), *path.glob("shards/*.arrow")]) if path.is_dir() else [path]
-    return [{"file": one.name, "sha256": file_sha256(one)} for one in inside]
+    return [
+        {"file": (f"{name}/{one.name}" if path.is_dir() else name) if name else one.name, "sha256": file_sha256(one)}
+        for one in inside
+    ]
 
 
 def _released(asked: argparse.Namespace) -> dict[str, str]:
@@ -232,6 +249,16 @@ def _print_verdicts(cells: Sequence[Mapping[str, Any]]) -> None:
             say(f"{cell['verdict']}: {cell['headline']}")
     if together:
         print(f"{WITHHELD}: {len(withheld)} models; the report has each")
+
+
+def _print_scores(files: Sequence[Mapping[str, str]]) -> None:
+    """Print the names of the scores that were read, with the files of each."""
+    read: dict[tuple[str, str], list[str]] = {}
+    for one in files:
+        if one.get("score"):
+            read.setdefault((one["tool"], one["score"]), []).append(one["file"])
+    for (tool, score), names in read.items():
+        say(f"score: {score} of {tool}, in {names[0]}{f' and {len(names) - 1} others' if len(names) > 1 else ''}")
 
 
 def _print_left_out(

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from audit.imports.nested import at, lists_of
 from audit.imports.openai_evals import is_evals, read_evals
 from audit.imports.opencompass import is_opencompass, read_opencompass
 from audit.imports.promptfoo import is_promptfoo, is_result, read_promptfoo
-from audit.imports.record import Imported, Log, Record, Wanted, document, parse, rows_of
+from audit.imports.record import Imported, Log, Record, Records, Wanted, document, parse, rows_of
 from audit.imports.sets import read_own
 from audit.imports.table import read_table
 from audit.imports.totals import refuse_totals
@@ -72,18 +73,15 @@ def _read(path: Path, wanted: Wanted) -> Log:
         return read_lighteval(path, wanted) if is_lighteval(_columns(path)) else read_table(path, "parquet", wanted)
     text = line.lstrip(b"\xef\xbb\xbf \t\r\n")
     if text[:1] not in (b"{", b"["):
-        if b"\0" in line or not text:
+        if not text or (b"\0" in line and not _is_utf16(line)):
             raise DataError(f"{path} is {'binary' if text else 'empty'}; expected an eval log, csv, jsonl or parquet.")
         return read_table(path, "csv", wanted)
     return _json(path, text, alone, wanted)
 
 
-def _columns(path: Path) -> list[str]:
-    """Return the columns of a parquet file; none of a damaged one, whose reader says so."""
-    try:
-        return list(pq.read_schema(path).names)
-    except (pa.ArrowException, OSError):
-        return []
+def _is_utf16(line: bytes) -> bool:
+    """Return whether a line is text in UTF-16, which the reader of tables refuses by that name."""
+    return line.startswith((b"\xff\xfe", b"\xfe\xff")) or not (any(line[:16:2]) and any(line[1:16:2]))
 
 
 def _columns(path: Path) -> list[str]:
@@ -118,7 +116,7 @@ def _json(path: Path, line: bytes, alone: bool, wanted: Wanted) -> Log:
 
 
 def _document(path: Path, found: Record, wanted: Wanted) -> Log | None:
-    """Return the log of an object that is a whole file: a format's, or a table that is the one list of objects in it."""
+    """Return the log of an object that is a whole file: a format's, or a table that is its one list of objects."""
     if is_evalplus(found):
         return read_evalplus(path, found, wanted)
     if is_promptfoo(found):
@@ -134,6 +132,10 @@ def _document(path: Path, found: Record, wanted: Wanted) -> Log | None:
         raise DataError(f"{path} holds the lists {', '.join(lists)}. Expected one list of objects: keep one.")
     facts = {name: found[name] for name in ("model", "benchmark") if isinstance(found.get(name), str)}
     for name, rows in lists.items():
-        each = ((f"{path}, {name}, item {k}", facts | row) for k, row in enumerate(rows, 1))
-        return read_table(path, "json", wanted, each)
+        return read_table(path, "json", wanted, partial(_placed, f"{path}, {name}", rows, facts))
     return None
+
+
+def _placed(where: str, rows: list[Record], facts: Record) -> Records:
+    for number, row in enumerate(rows, 1):
+        yield f"{where}, item {number}", facts | row

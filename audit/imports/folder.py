@@ -17,16 +17,24 @@ _RESULTS, _PREDICTIONS, _SUMMARY = "results", "predictions", "summary"  # folder
 _SAMPLES = "_samples.jsonl"  # of Every Eval Ever, whose aggregate is read with them
 
 
+def is_folder(path: Path) -> bool:
+    """Return whether a path is a folder of logs, and not itself the folder of a run."""
+    return path.is_dir() and not _is_run(path)
+
+
 def read_logs(path: Path, wanted: Wanted) -> Iterator[tuple[Path, Log | str]]:
     """Yield (path, log) of each log that a file or folder is; of what holds no outcome, (path, reason).
 
     Raises ConfigError if a folder holds no log. A file by itself that holds no outcome is refused.
     """
-    if not path.is_dir() or _is_run(path):
+    if not is_folder(path):
         yield path, read_log(path, wanted)
         return
-    taken, reason = set(), "no file is a log"
-    for one in logs_in(path):
+    taken: set[tuple[str, ...]] = set()
+    reason = "no file is a log"
+    runs, files = logs_in(path)
+    yield from ((one, "a file beside folders of runs") for one in files if runs)
+    for one in runs or files:
         place = one.relative_to(path).parts
         if _PREDICTIONS in place and _swapped(place) in taken:
             yield one, "predictions, whose results are read"
@@ -43,13 +51,13 @@ def read_logs(path: Path, wanted: Wanted) -> Iterator[tuple[Path, Log | str]]:
         raise ConfigError(f"The folder {path} has no log: {reason}. Expected log files, such as {path}/*.jsonl.")
 
 
-def logs_in(folder: Path) -> list[Path]:
-    """Return the logs below a folder, results before predictions. Links and hidden files are no logs.
+def logs_in(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return (folders of runs, files) below a folder, results before predictions. Links and hidden files are no logs.
 
-    Folders of runs are the logs where there are any: files beside them are summaries.
     Raises DataError if it has more files or levels than logs have.
     """
-    runs, files = [], []
+    runs: list[Path] = []
+    files: list[Path] = []
     for root, folders, names in os.walk(folder):
         here = Path(root)
         folders[:] = sorted(name for name in folders if not name.startswith(".") and not (here / name).is_symlink())
@@ -62,7 +70,7 @@ def logs_in(folder: Path) -> list[Path]:
         files += [here / name for name in sorted(names) if _is_log(here / name, names)]
         if len(runs) + len(files) > MAX_FILES:
             raise DataError(f"The folder {folder} has more than {MAX_FILES:,} logs. Expected fewer: give some of them.")
-    return runs or sorted(files, key=lambda one: (_PREDICTIONS in one.relative_to(folder).parts, one))
+    return runs, sorted(files, key=lambda one: (_PREDICTIONS in one.relative_to(folder).parts, one))
 
 
 def _is_run(folder: Path) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from audit.errors import DataError
 from audit.imports.record import Record, outcome
 
+ABSENT = object()
 _DEPTH, _PATHS = 6, 200  # of a row that names are proposed for
 _SHOWN = 20
 _MODEL = ("model", "model_name", "model_id", "model_path")
@@ -18,25 +19,27 @@ _GOLD = ("gold", "target", "reference", "expected", "label", "ideal")
 _OPTIONS = ("options", "choices")
 
 
-def at(row: Any, path: str) -> Any:
-    """Return the value at a path, None if there is none. A column of the path's own name comes first.
+def at(row: Any, path: str, default: Any = None) -> Any:
+    """Return the value at a path, `default` if there is none. A column of the path's own name comes first.
 
     >>> at({"doc": {"id": 7, "choices": ["cat", "dog"]}, "a.b": 1}, "doc.choices.1"), at({"a.b": 1}, "a.b")
     ('dog', 1)
-    >>> at({"a.b": {"c.d": 2}}, "a.b.c.d"), at({"doc": {}}, "doc.id"), at({"x": [1]}, "x.5")
-    (2, None, None)
+    >>> at({"a.b": {"c.d": 2}}, "a.b.c.d"), at({"doc": {}}, "doc.id"), at({"x": [1]}, "x.5", "none")
+    (2, None, 'none')
     """
     if isinstance(row, dict):
         if path in row:
             return row[path]
         for place, sign in enumerate(path):
-            if sign == "." and path[:place] in row and (value := at(row[path[:place]], path[place + 1 :])) is not None:
-                return value
+            if sign == "." and path[:place] in row:
+                value = at(row[path[:place]], path[place + 1 :], ABSENT)
+                if value is not ABSENT:
+                    return value
     if isinstance(row, list):
         head, _, rest = path.partition(".")
         if head.isdecimal() and len(head) < 7 and int(head) < len(row):
-            return at(row[int(head)], rest) if rest else row[int(head)]
-    return None
+            return at(row[int(head)], rest, default) if rest else row[int(head)]
+    return default
 
 
 def paths(row: Record, before: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:

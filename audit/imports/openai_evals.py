@@ -42,7 +42,7 @@ def read_evals(path: Path, wanted: Wanted) -> Log:
         if "spec" in line and spec:
             raise DataError(f"{where}: the spec is a second one. Expected the log of one run.")
         spec = line.get("spec") or spec
-        report = line["final_report"] if "final_report" in line else report
+        report = line.get("final_report", report)
         if line.get("sample_id") is not None:
             _add(samples.setdefault(str(line["sample_id"]), _Sample()), line, where)
     if report is None:

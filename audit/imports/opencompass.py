@@ -6,6 +6,8 @@ openicl/icl_inferencer/icl_base_inferencer.py write them (open-compass/opencompa
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,11 +15,12 @@ from typing import Any
 from audit.benchmarks.answers import MARKER
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
-from audit.imports.record import Imported, Log, Record, Wanted, checked, outcome
+from audit.imports.record import Imported, Log, Record, Records, Wanted, checked, outcome
 from audit.imports.scores import Column, check_total, choose_score, pooled
-from audit.imports.table import read_reply
+from audit.imports.table import read_table
 
 _CORRECT = ("correct", "is_correct", "cascade_correct", "model_extract_correct")
+_GOLD, _ANSWER = ("answer", "references", "gold"), ("pred", "predictions", "prediction")
 REPLY = "reply"  # the name of the score where this program reads the replies
 
 
@@ -42,7 +45,9 @@ def read_opencompass(path: Path, found: Record, wanted: Wanted) -> Log:
         raise ConfigError(f"The model of {path.name} is missing: it is no folder results/MODEL. Say --model NAME.")
     entries = _entries(found)
     if "details" not in found:
-        return Log("opencompass", "", _read(path, entries, model, wanted, None), REPLY)
+        rows = partial(_replies, path, entries, model)
+        asked = replace(wanted, columns={}, key="text")
+        return replace(read_table(path, "json", asked, rows), tool="opencompass", score=REPLY)
     columns: dict[str, Column] = {}
     for name, entry in entries:
         for score in (one for one in _CORRECT if one in entry):
@@ -53,7 +58,7 @@ def read_opencompass(path: Path, found: Record, wanted: Wanted) -> Log:
     score = choose_score(columns, wanted.metric, str(path))
     total = found.get("accuracy")
     check_total(total / 100 if isinstance(total, int | float) else None, columns[score], score, str(path))
-    return Log("opencompass", "", _read(path, entries, model, wanted, score), score)
+    return Log("opencompass", "", _graded(path, entries, model, wanted, columns[score]), score)
 
 
 def _entries(found: Record) -> list[tuple[str, Record]]:
@@ -68,31 +73,34 @@ def _share(value: Any, where: str) -> tuple[int | None, int]:
     return pooled(outcome(one, where) for one in (value if isinstance(value, list) else [value]))
 
 
-def _read(
-    path: Path, entries: list[tuple[str, Record]], model: str, wanted: Wanted, score: str | None
-) -> Iterator[Imported]:
-    """Yield the outcomes. score: of the details; None if the replies are read by this program."""
+def _replies(path: Path, entries: list[tuple[str, Record]], model: str) -> Records:
+    """Yield predictions as rows of a table, whose replies are compared with the keys; of GSM8K's keys their number."""
     for name, entry in entries:
         where = f"{path}, {name}"
-        gold = _one(next((entry[one] for one in ("gold", "answer", "references") if one in entry), None))
-        said = _one(next((entry[one] for one in ("prediction", "pred", "predictions") if one in entry), None))
-        if score is None:
-            said, right = read_reply({"reply": said, "gold": gold.rpartition(MARKER)[2].strip()}, where)
-            told: tuple[int | None, int] = (None if right is None else int(right), 1)
-        else:
-            told = _share(entry[score], where)
-        text = _prompt(entry.get("origin_prompt", entry.get("prompt")), where)
+        gold = _one(entry.get("gold")).rpartition(MARKER)[2].strip()
+        text = _prompt(entry.get("origin_prompt"), where)
+        yield where, {"model": model, "item": name, "text": text, "reply": _one(entry["prediction"]), "gold": gold}
+
+
+def _graded(
+    path: Path, entries: list[tuple[str, Record]], model: str, wanted: Wanted, column: Column
+) -> Iterator[Imported]:
+    for name, entry in entries:
+        where = f"{path}, {name}"
+        gold, answer = (_one(next((entry[one] for one in names if one in entry), None)) for names in (_GOLD, _ANSWER))
+        text = _prompt(entry.get("prompt"), where)
         item = str(entry.get("example_abbr") or name)
         own = sha256(f"{item}\0{gold}".encode("utf-8", "backslashreplace")).hexdigest()[:24]
+        right, of = column[name]
         yield Imported(
             model=model,
             benchmark=wanted.benchmark or path.stem,
             key=wanted.key_of(entry, text_key(text) if text else own, where),
             sample=item,
-            right=told[0],
-            of=told[1],
+            right=right,
+            of=of,
             text=text or None,
-            answer=said if said is None else said[:200],
+            answer=answer[:200] or None,
         )
 
 

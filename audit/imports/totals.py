@@ -19,6 +19,15 @@ _MARKED = {"question_id", "judge"}  # of FastChat: by model and score, or by mod
 _REPLIES = {"question_id", "answer_id", "choices"}
 
 
+def refuse_numbers(path: Path, found: dict[str, Any]) -> None:
+    """Raise NoOutcomesError if an object that is a whole file holds numbers alone."""
+    if found and all(isinstance(one, int | float) and not isinstance(one, bool) for one in found.values()):
+        kind = "simple-evals" if any(name.endswith(":std") for name in found) else "an evaluation"
+        advice = "With OpenCompass, run.py --dump-eval-details writes them. " if "accuracy" in found else ""
+        totals = f"{path} holds totals of {kind} alone ({', '.join(list(found)[:4])}): no item is in it"
+        raise NoOutcomesError(f"{totals}. {advice}Example: a table with the columns model, item, correct.")
+
+
 def refuse_totals(path: Path, found: Any) -> None:
     """Raise NoOutcomesError if a document, or the first object of a file, is of such a format."""
     reason = _reason(found) if isinstance(found, dict) and found else ""

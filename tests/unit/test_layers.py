@@ -165,11 +165,11 @@ def test_every_audit_has_the_same_files() -> None:
 def test_calibration_tables_have_one_form_and_one_writer() -> None:
     """An audit hands in what is simulated; only `audit.verdict.simulated` draws, counts, parses options and writes."""
     calibrations = [part_of(audit, "calibrate") for audit in AUDITS]
-    for module in (*calibrations, import_module("audit.suite.calibrate"), import_module("audit.sweep.calibrate_early")):
+    for module in (*calibrations, import_module("audit.suite.calibrate")):
         assert callable(module.procedures) and not hasattr(module, "main"), module.__name__
         text = FILES[module.__name__].read_text(encoding="utf-8")
         assert not re.search(r"import json|ArgumentParser\(|default_rng\(\[", text), module.__name__
-    for name in (*(part_of(audit, "analyse").JUDGE.shipped for audit in AUDITS), SUITE_TABLE, "early_stopping.json"):
+    for name in (*(part_of(audit, "analyse").JUDGE.shipped for audit in AUDITS), SUITE_TABLE):
         table = shipped_table(name)
         assert isinstance(table["seed"], int) and table["designs"], name
         assert all("design" in entry for entry in table["designs"]), name

@@ -114,13 +114,13 @@ def test_a_model_at_chance_is_withheld(logs: Path, tmp_path: Path) -> None:
 
 
 def test_scores() -> None:
-    assert [outcome(v, "") for v in ("C", "I", "P", "N", True, 0.3, "3/10", None)] == [
-        (1, 1), (0, 1), (1, 2), (None, 1), (1, 1), (3, 10), (3, 10), (None, 1),
+    assert [outcome(v, "") for v in ("C", "I", "P", "N", True, 0.3, "3/10", None, "nan")] == [
+        (1, 1), (0, 1), (1, 2), (None, 1), (1, 1), (3, 10), (3, 10), (None, 1), (None, 1),
     ]  # fmt: skip
     assert [trials(right, 10, "") for right in (3, "1", 1.0, None)] == [(3, 10), (1, 10), (1, 10), (None, 1)]
     with pytest.raises(AuditError, match="whole number"):  # a share of 1 would read as 1 of 10
         trials(0.3, 10, "")
-    for bad in (float("nan"), "nan", -1, 2, {"a": 1}, "perhaps", float("inf")):
+    for bad in (float("nan"), -1, 2, {"a": 1}, "perhaps", float("inf")):
         with pytest.raises(AuditError, match="expected 0, 1"):
             outcome(bad, "log, line 1")
 

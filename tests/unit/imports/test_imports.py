@@ -60,7 +60,7 @@ REAL = [
     ("lm_eval_metabench/samples_metabench_mmlu_permute_2024-11-26T10-47-32.305387.first200.jsonl",
      {"model": "pythia-14m"}, "pythia-14m", 96, 18 / 96, 0),
     ("lm_eval_metabench/samples_metabench_gsm8k_secondary_2024-11-26T10-50-23.349203.first200.jsonl",
-     {"model": "pythia-14m"}, "pythia-14m", 200, np.nan, 200),
+     {"model": "pythia-14m"}, "pythia-14m", 200, 0.0, 0),  # all are [invalid], which lm-eval counts as wrong
     ("helm/mmlu-subject=philosophy,method=multiple_choice_joint,model=openai_gpt2", {}, "openai/gpt2", 10, 0.1, 0),
 ]  # fmt: skip
 

@@ -1,5 +1,5 @@
-"""Import finished evaluations: lm-eval samples, Inspect logs, HELM run folders, Every Eval Ever, details of lighteval
-and OpenCompass, events of openai/evals, results of EvalPlus and promptfoo, runs of this program, tables, folders of these.
+"""Import finished evaluations: lm-eval, Inspect, HELM, Every Eval Ever, lighteval, OpenCompass, openai/evals, EvalPlus,
+promptfoo, runs of this program, tables; and folders of logs.
 
 example: audit import base.eval tuned.eval --held-out base_new.eval tuned_new.eval --judge tuned -o outputs/imported.
 NAME=LOG gives the model of one log another name.
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from audit.imports.record import Imported
 
 WITHHELD, MAX_TOLD = "withheld", 5  # withheld verdicts, in one line each
+_NO_OPTIONS = ("table", "opencompass", "openai-evals", "promptfoo")  # tools whose logs may not hold the options
 HELD_OUT = "held_out"  # what logs of held-out items are called in the run
 
 
@@ -302,8 +303,8 @@ def _print_left_out(
 ) -> None:
     for name, n in changed.items():
         say(f"left out: {n} items of {name}: their key or options differ between logs, or are one option")
-    tables = any(one.get("tool") == "table" for one in files)
-    if tables and not any(one.options for one in joined.items[benchmark].values()):
+    untold = any(one.get("tool") in _NO_OPTIONS for one in files)
+    if untold and not any(one.options for one in joined.items[benchmark].values()):
         print("note: no options are told, so answers count as free. Where they were chosen, guesses can make a gap:")
         print("  give the number of options, such as --map options=4")
     if spare:

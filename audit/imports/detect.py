@@ -16,14 +16,14 @@ from audit.imports.helm import STATE, read_helm
 from audit.imports.inspect_log import is_inspect, read_eval, read_json
 from audit.imports.lighteval import is_lighteval, read_lighteval
 from audit.imports.lm_eval import read_lm_eval
-from audit.imports.nested import at, lists_of
+from audit.imports.nested import ABSENT, at, lists_of
 from audit.imports.openai_evals import is_evals, read_evals
 from audit.imports.opencompass import is_opencompass, read_opencompass
 from audit.imports.promptfoo import is_promptfoo, is_result, read_promptfoo
 from audit.imports.record import Imported, Log, Record, Records, Wanted, document, parse, rows_of
 from audit.imports.sets import read_own
 from audit.imports.table import read_table
-from audit.imports.totals import refuse_totals
+from audit.imports.totals import refuse_numbers, refuse_totals
 from audit.shards.manifest import MANIFEST
 
 _HEAD = 16 << 20  # bytes of a first line
@@ -125,8 +125,10 @@ def _document(path: Path, found: Record, wanted: Wanted) -> Log | None:
         return read_promptfoo(path, found["results"]["results"], wanted, str(description or ""))
     if is_opencompass(found):
         return read_opencompass(path, found, wanted)
-    if {"item", "correct"} <= set(found) or any(at(found, one) is not None for one in wanted.columns.values()):
+    mapped = [one for one in wanted.columns.values() if not one.isdecimal()]
+    if {"item", "correct"} <= set(found) or (mapped and all(at(found, one, ABSENT) is not ABSENT for one in mapped)):
         return None  # a table of one row, which may hold a list of messages
+    refuse_numbers(path, found)
     lists = lists_of(found)
     if len(lists) > 1:
         raise DataError(f"{path} holds the lists {', '.join(lists)}. Expected one list of objects: keep one.")

@@ -49,9 +49,4 @@ def _reason(found: dict[str, Any]) -> str:
         return "holds solutions alone. Give the *_eval_results.json: evalplus.evaluate --samples writes it."
     if {"score", "metrics", "htmls"} <= names:
         return "holds totals of simple-evals and its pages. It has no score of an item."
-    if all(isinstance(one, int | float) and not isinstance(one, bool) for one in found.values()):
-        example = "Example: a table with the columns model, item, correct."
-        kind = "simple-evals" if any(name.endswith(":std") for name in names) else "an evaluation"
-        advice = "With OpenCompass, run.py --dump-eval-details writes them. " if "accuracy" in names else ""
-        return f"holds totals of {kind} alone ({', '.join(list(found)[:4])}). {advice}{example}"
     return ""

@@ -1,4 +1,4 @@
-"""Logs of lighteval, OpenCompass, openai/evals, EvalPlus and promptfoo, nested tables, folders; and what has no outcome.
+"""Logs of lighteval, OpenCompass, openai/evals, EvalPlus, promptfoo; nested tables, folders, what has no outcome.
 
 The samples are small files of the shared data, made after public reports. Each names the file of the repository that
 writes such logs.
@@ -241,7 +241,7 @@ def test_results_of_evalplus_until_0_2_and_several_solutions(tmp_path: Path) -> 
 def result(test: int, passed: bool, **others: Any) -> dict[str, Any]:
     return {
         "promptIdx": 0, "testIdx": test, "provider": {"id": "p"}, "vars": {"question": f"Q{test}"},
-        "response": {"output": "y"}, "success": passed, "score": float(passed), "error": "Expected x", "failureReason": 1,
+        "response": {"output": "y"}, "success": passed, "score": float(passed), "error": "not x", "failureReason": 1,
     } | others  # fmt: skip
 
 

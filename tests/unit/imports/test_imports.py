@@ -168,7 +168,7 @@ HEADER = {"eval": {"model": "m", "task": "t"}}
 SAMPLE = {"id": 1, "epoch": 1, "input": "What barks?", "target": "a dog", "scores": {"match": {"value": "C"}}}
 HEAD = "model,item,correct\n"
 HOSTILE = {
-    "nan": (HEAD + "m,a,NaN\n", "expected 0, 1"),
+    "infinite": (HEAD + "m,a,inf\n", "expected 0, 1"),
     "repeat": (HEAD + "m,a,1\nm,a,0\n", "two models under one name"),
     "cells": (HEAD + "m,a\n", "line 2: 2 fields"),
     "no_item": (HEAD + "m,,1\n", "the item is empty"),
@@ -453,7 +453,7 @@ def test_one_object_over_several_lines_is_not_called_a_damaged_log(tmp_path: Pat
     path.write_text(json.dumps({"performances": [{"model": "m"}]}, indent=2))
     with pytest.raises(AuditError) as caught:
         list(read_log(path, Wanted()).outcomes)
-    assert "dict" in str(caught.value) and "line 1" not in str(caught.value)
+    assert "expected a model" in str(caught.value) and "line 1" not in str(caught.value)
 
 
 def test_names_alone_tell_that_items_are_not_held_out(tmp_path: Path, capsys: Capsys) -> None:

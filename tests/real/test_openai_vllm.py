@@ -25,6 +25,8 @@ from audit.engines.openai_engine import OpenAIEngine
 from audit.errors import EndpointAuthError, EngineLoadError
 from audit.records import FinishReason, Generation, GenerationRequest
 
+pytestmark = pytest.mark.long  # an engine of its own to load, and seldom touched
+
 if TYPE_CHECKING:
     from audit.runtime.actors import EngineActor, EnginePool
 

@@ -197,6 +197,7 @@ def test_a_hostile_log(name: str, tmp_path: Path, capsys: Capsys) -> None:
     assert said in error and error.count("\n") == 1 and not run.exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("store_schema", [True, False], ids=["dictionary", "plain"])
 def test_a_parquet_file_of_a_few_kilobytes_that_unfolds_to_gigabytes(store_schema: bool, tmp_path: Path) -> None:
     """Its dictionary writes a text once: 4,096 rows of 1 MB took 8 GB, as these came unfolded and as texts."""

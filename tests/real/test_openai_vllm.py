@@ -25,12 +25,10 @@ from audit.engines.openai_engine import OpenAIEngine
 from audit.errors import EndpointAuthError, EngineLoadError
 from audit.records import FinishReason, Generation, GenerationRequest
 
-pytestmark = pytest.mark.long  # an engine of its own to load, and seldom touched
-
 if TYPE_CHECKING:
     from audit.runtime.actors import EngineActor, EnginePool
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]  # a server of its own to load, and seldom touched
 
 KEY = "token-for-this-test-only"
 KEY_ENV = "AUDIT_TEST_VLLM_KEY"

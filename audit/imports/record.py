@@ -37,8 +37,8 @@ _EXPECTED = "expected 0, 1, true, false, a share such as 0.3, or k/n such as 3/1
 @dataclass(frozen=True)
 class Wanted:
     """What the user says of a log; "" or empty: what the log says itself. key: the field whose value names an item,
-    "text" for a hash of its text. metric: the score that is read. columns: {field: column} of a table. answer_as, gold_as: how
-    these columns of a table are read, a kind of `audit.imports.typed`."""
+    "text" for a hash of its text. metric: the score that is read. columns: {field: column} of a table.
+    answer_as, gold_as: how these columns of a table are read, a kind of `audit.imports.typed`."""
 
     model: str = ""
     benchmark: str = ""

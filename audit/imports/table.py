@@ -11,7 +11,7 @@ from audit.benchmarks.latex import boxed, same_answer
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
 from audit.imports.record import NO_ANSWER, Imported, Log, Wanted, checked, epoch, outcome, rows_of, trials
-from audit.imports.typed import Columns, Typing, cell_of
+from audit.imports.typed import Columns, Typing, cell_of, undressed
 
 FIELDS = (
     *("model", "item", "correct", "of", "benchmark", "text", "options", "answer", "reply", "gold", "epoch", "error"),
@@ -64,7 +64,7 @@ def _surveyed(path: Path, suffix: str, wanted: Wanted) -> _Table:
         if "correct" not in found:
             cells.add(*_cells(found, where, wanted), options)
             continue
-        mark = cell_of(found["correct"])
+        mark = _mark(found["correct"])
         if mark is not None and len(mark) == 1:
             marks.add(mark.casefold())
         if "answer" in found and "of" not in found:
@@ -72,6 +72,12 @@ def _surveyed(path: Path, suffix: str, wanted: Wanted) -> _Table:
             answered |= not empty
             blank &= not (empty and outcome(mark, where)[0])
     return _Table(columns, _typed(path, cells, columns, wanted), _is_no(path, marks), blank and answered)
+
+
+def _mark(value: Any) -> str | None:
+    """Return a cell of `correct` by the rule for answers."""
+    cell = cell_of(value)
+    return None if cell is None else undressed(cell)
 
 
 def _typed(path: Path, cells: Columns, columns: dict[str, str], wanted: Wanted) -> Typing:
@@ -185,7 +191,7 @@ def _right(
         answer = None if cell_of(found.get("answer")) is None else str(found["answer"])
         if "of" in found:
             return *trials(found["correct"], found["of"], where), answer, gold
-        mark = cell_of(found["correct"])
+        mark = _mark(found["correct"])
         if mark is not None and len(mark) == 1 and table.no:
             mark = "0" if mark.casefold() == NO_ANSWER else mark
         right, of = outcome(mark, where)

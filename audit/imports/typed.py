@@ -1,9 +1,9 @@
 """Type the columns `answer` and `gold` of a table as a whole, and compare their cells (pure).
 
-A cell can be read as a letter, an option's number from 0 or from 1, an option's text, a number, a truth value or a word.
-A pair of readings is possible if the key's reads every key, and no cell excludes the answer's. Pairs that would give one
-row two scores are refused with the arguments that choose. A comparison has three results: an answer that is neither
-clearly the key nor clearly another answer is unparsed.
+A cell can be read as a letter, an option's number from 0 or from 1, an option's text, a number, a truth value or a
+word. A pair of readings is possible if the key's reads every key, and no cell excludes the answer's. Pairs that would
+give one row two scores are refused with the arguments that choose. A comparison has three results: an answer that is
+neither clearly the key nor clearly another answer is unparsed.
 
 Without options, the keys are taken to name every option once they are many (`ROWS_AN_OPTION`).
 """
@@ -72,7 +72,7 @@ def cell_of(value: Any, *, literal: bool = False) -> str | None:
 
 
 @lru_cache(maxsize=1 << 14)
-def _base(text: str) -> str:
+def undressed(text: str) -> str:
     """Return a text without what only marks it as an answer: boxes, "Answer:", quotes, the closing stop."""
     flat = canonical(text.translate(_INVISIBLE)).replace("\n", " ")
     while (shorter := _BOX.sub(r"\1", flat)) != flat:
@@ -83,13 +83,13 @@ def _base(text: str) -> str:
 
 
 def _word(text: str) -> str:
-    return _base(text[:MAX_CELL]).casefold()
+    return undressed(text[:MAX_CELL]).casefold()
 
 
 @lru_cache(maxsize=1 << 14)
 def numbers(text: str) -> frozenset[Fraction]:
     """Return the numbers that a text alone can be: two if a mark is either of thousands or of decimals."""
-    base = _base(text) if len(text) < 100 else ""
+    base = undressed(text) if len(text) < 100 else ""
     found = set()
     if _PLAIN.fullmatch(base):
         found.add(Fraction(base))
@@ -115,7 +115,7 @@ def readings(text: str, options: tuple[str, ...], n: int) -> dict[str, Any]:
     >>> readings("1.0", ("2", "1"), 2)["from0"], readings("1.0", ("2", "1"), 2)["text"]
     (1, 1)
     """
-    base, found = _base(text), dict[str, Any]()
+    base, found = undressed(text), dict[str, Any]()
     short, value = _SHORT.fullmatch(base), numbers(text)
     if short and short[1].isalpha():
         found["letter"] = LETTERS.index(short[1].upper())
@@ -160,7 +160,7 @@ def _longer_letter(text: str, base: str, options: tuple[str, ...], n: int) -> in
     if lettered := _LETTERED.fullmatch(base):
         place = LETTERS.index(lettered[1].upper())
         if options:
-            return place if _text_place(lettered[3], _base(lettered[3]), options) == place < n else None
+            return place if _text_place(lettered[3], undressed(lettered[3]), options) == place < n else None
         return place if lettered[2] == ")" and len(text) <= MAX_CELL else None
     return read_letter(text, FinishReason.STOP, options or tuple(LETTERS[:n])).index if len(base) > 1 else None
 
@@ -351,7 +351,8 @@ class Columns:
             return True
         if self.answers.reads[answer] < (0 if free else USUAL_MIN) * self.answers.cells:
             return False
-        if pair == ("truth", "truth") and not self.counted:  # RTE's published labels are 0 for True and 1 for False: bits may be such
+        if pair == ("truth", "truth") and not self.counted:
+            # RTE's published labels are 0 for True and 1 for False: bits may be such.
             bits = [one.bits == one.cells for one in (self.answers, self.keys)]
             digits = self.answers.reads["number"] > self.answers.bits  # 2 and 1 are no truth values
             return gold_told or (bits[0] == bits[1] and not digits)
@@ -365,10 +366,13 @@ class Columns:
 
     def _lettered(self, pair: tuple[str, str]) -> bool:
         """Return whether letters name options: the first of the alphabet, or the same in both columns (not Y and N)."""
-        places = [{at for name, at in one.places if name == kind}
-                  for kind, one in zip(pair, (self.answers, self.keys), strict=True)]
-        late = any(kind == "letter" and max(at, default=0) >= USUAL_OPTIONS
-                   for kind, at in zip(pair, places, strict=True))
+        places = [
+            {at for name, at in one.places if name == kind}
+            for kind, one in zip(pair, (self.answers, self.keys), strict=True)
+        ]
+        late = any(
+            kind == "letter" and max(at, default=0) >= USUAL_OPTIONS for kind, at in zip(pair, places, strict=True)
+        )
         return not late or bool(pair == ("letter", "letter") and places[0] & places[1])
 
     def _based(self, column: _Column, kind: str, n: int) -> bool:

@@ -1,8 +1,10 @@
-"""Right logs, whose outcomes are known, written in many ways: formats of answers, columns, separators, encodings, kinds of
-files, orders, repeats. Left out is what no reader could tell: a column in which one cell stands for two options, option
-texts that are numbers or letters and that the log does not list, and one cell that has another meaning in each of the two columns.
+"""Right logs, whose outcomes are known, written in many ways: formats of answers, columns, separators, encodings, kinds
+of files, orders, repeats.
 
-`logs()` is a Hypothesis strategy. As a program it draws for a given time, and prints the first logs that are read wrong:
+Left out is what no reader could tell: a column in which one cell stands for two options, option texts that are numbers
+or letters and that the log does not list, and one cell that has another meaning in each of the two columns.
+
+`logs()` is a Hypothesis strategy. As a program it draws for a given time, and prints the first that are read wrong:
 
     PYTHONPATH=.:tests python tests/unit/imports/dressed_logs.py --minutes 60
 """
@@ -131,7 +133,8 @@ NUMERIC: dict[str, Callable[[float], Any]] = {
     "accounting": lambda x: f"({-x:.10g})" if x < 0 else f"{x:.10g}",
 }
 CORRECT: dict[str, tuple[Any, Any]] = {
-    "bits": (1, 0), "bit texts": ("1", "0"), "floats": (1.0, 0.0), "float texts": ("1.0", "0.0"), "bools": (True, False),
+    "bits": (1, 0), "bit texts": ("1", "0"), "floats": (1.0, 0.0), "float texts": ("1.0", "0.0"),
+    "bools": (True, False),
     "True": ("True", "False"), "yes": ("yes", "no"), "Yes.": ("Yes.", "No."), "y": ("y", "n"), "Y": ("Y", "N"),
     "t": ("T", "F"), "inspect": ("C", "I"), "words": ("correct", "incorrect"), "right": ("right", "wrong"),
     "pass": ("pass", "fail"), "of one": ("1/1", "0/1"), "percent": (100, 0), "percent text": ("100%", "0%"),
@@ -240,9 +243,7 @@ def _forms(draw: st.DrawFn, known: tuple[str, ...], *, plain: bool = False) -> t
     return (first, *draw(st.lists(st.sampled_from(like), min_size=most - 1, max_size=most - 1)))
 
 
-def _choices(
-    draw: st.DrawFn, rng: Random, n: int, ability: float, missing: float, note: dict[str, Any]
-) -> Made:
+def _choices(draw: st.DrawFn, rng: Random, n: int, ability: float, missing: float, note: dict[str, Any]) -> Made:
     k = draw(st.integers(2, 6))
     shape = draw(st.sampled_from(("texts", "texts", "count", "map", "absent", "absent")))
     listed = ("plain", "words", "from 0", "from 1", "other numbers", "letters")
@@ -281,7 +282,8 @@ def _choices(
 
 def _option_texts(rng: Random, texts: str, k: int) -> tuple[str, ...]:
     pools = {
-        "words": POOL, "plain": tuple(one for one in POOL if len(one) > 3 and one[0].isalpha()), "from 0": tuple(map(str, range(k))), "from 1": tuple(str(i + 1) for i in range(k)),
+        "words": POOL, "plain": tuple(one for one in POOL if len(one) > 3 and one[0].isalpha()),
+        "from 0": tuple(map(str, range(k))), "from 1": tuple(str(i + 1) for i in range(k)),
         "other numbers": tuple(str(i * 3 + 1) for i in range(2 * k)), "letters": tuple(LETTERS[:k]),
     }  # fmt: skip
     return tuple(rng.sample(pools[texts], k))
@@ -311,8 +313,9 @@ def _yes_no(draw: st.DrawFn, rng: Random, n: int, ability: float, missing: float
 
 def _writes(forms: tuple[str, ...], options: tuple[str, ...]) -> dict[str, int]:
     """Return {cell that is a digit: the option that it stands for}."""
-    cells = {str(float(FORMS[form](i, options))): i for form in forms if _is_bit(FORMS[form](0, options)) for i in (0, 1)}
-    return cells
+    return {
+        str(float(FORMS[form](i, options))): i for form in forms if _is_bit(FORMS[form](0, options)) for i in (0, 1)
+    }
 
 
 def _is_bit(cell: Any) -> bool:
@@ -419,7 +422,7 @@ def _shaped(
         "separator": draw(st.sampled_from(",,;\t|")),
         "quoting": draw(st.sampled_from((csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC))),
         "end": draw(st.sampled_from(("\n", "\n", "\r\n"))),
-        "encoding": draw(st.sampled_from((*["utf-8"] * 8, *["utf-8-sig"] * 4, "utf-16", "utf-16-le", "latin-1", "cp1252"))),
+        "encoding": draw(st.sampled_from((*["utf-8"] * 8, *["utf-8-sig"] * 4, "utf-16", "utf-16-le", "cp1252"))),
         "before": draw(st.sampled_from((*[""] * 12, "\n", "sep=;\n", "# a comment\n"))),
         "ascii": draw(st.booleans()), "lacks": draw(st.booleans()), "indent": draw(st.sampled_from((None, 1))),
     }  # fmt: skip
@@ -469,7 +472,9 @@ def main() -> int:
             if kind not in failures and len(failures) < asked.stop_after:
                 failures[kind] = log
                 print(f"MISREAD {note} {log.kind} {log.wanted} {dict(list(wrong.items())[:3])}", flush=True)
-                print("   ", [row for row in log.rows if any(v in wrong for v in row.values() if isinstance(v, str))][:2])
+                print(
+                    "   ", [row for row in log.rows if any(v in wrong for v in row.values() if isinstance(v, str))][:2]
+                )
 
     while time.monotonic() < ends and len(failures) < asked.stop_after:
         draw()

@@ -1,8 +1,9 @@
 """A table of outcomes, one row a model and item: csv, jsonl, a JSON list, parquet."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ def read_table(path: Path, kind: str, wanted: Wanted) -> Log:
     return Log("table", kind, _outcomes(path, f".{kind}", wanted))
 
 
+Judge = Callable[[str | None, str | None, tuple[str, ...]], tuple[bool | None, int | None, int | None]]
+
+
 @dataclass(frozen=True)
 class _Table:
     """What a first pass over the rows tells of a table.
@@ -40,9 +44,10 @@ class _Table:
 
 def _outcomes(path: Path, suffix: str, wanted: Wanted) -> Iterator[Imported]:
     table = _surveyed(path, suffix, wanted)
+    judge = lru_cache(maxsize=1 << 11)(table.typing.judge)
     for where, row in rows_of(path, suffix):
         found = {name: row.get(column) for name, column in table.columns.items()}
-        yield _outcome(path, {"options": wanted.columns.get("options")} | found, where, wanted, table)
+        yield _outcome(path, {"options": wanted.columns.get("options")} | found, where, wanted, table, judge)
 
 
 def _surveyed(path: Path, suffix: str, wanted: Wanted) -> _Table:
@@ -51,6 +56,8 @@ def _surveyed(path: Path, suffix: str, wanted: Wanted) -> _Table:
     for _, row in rows_of(path, suffix):
         if row.keys() - names.keys():
             names |= row
+        if suffix not in (".jsonl", ".json"):  # all rows of the others have the same columns
+            break
     if not names:
         return _Table({}, Typing(), no=False, blank=False)
     columns = _columns(path, names, wanted)
@@ -110,14 +117,16 @@ def _cells(found: dict[str, Any], where: str, wanted: Wanted) -> tuple[str | Non
     return boxed(text) or text.strip() or None, gold
 
 
-def _outcome(path: Path, found: dict[str, Any], where: str, wanted: Wanted, table: _Table) -> Imported:
+def _outcome(
+    path: Path, found: dict[str, Any], where: str, wanted: Wanted, table: _Table, judge: Judge
+) -> Imported:  # fmt: skip
     model, item = wanted.model or _word(found, "model", where), _word(found, "item", where)
     text = None if found.get("text") in (None, "") else checked(found["text"], where)
     for name, value in (("model", model), ("item", item or text)):
         if not value:
             raise DataError(f"{where}: the {name} is empty; expected a name in every row.")
     options, error = _options(found.get("options"), where), _word(found, "error", where)[:200] or None
-    right, of, answer, gold = _right(found, options, where, wanted, table, failed=error is not None)
+    right, of, answer, gold = _right(found, options, where, wanted, table, judge, failed=error is not None)
     by_text = text_key(text or "", options)
     sample = item or by_text
     return Imported(
@@ -183,7 +192,14 @@ def _reply_read(text: str, key: str) -> tuple[str | None, bool | None]:
 
 
 def _right(
-    found: dict[str, Any], options: tuple[str, ...], where: str, wanted: Wanted, table: _Table, *, failed: bool
+    found: dict[str, Any],
+    options: tuple[str, ...],
+    where: str,
+    wanted: Wanted,
+    table: _Table,
+    judge: Judge,
+    *,
+    failed: bool,
 ) -> tuple[int | None, int, str | None, int | None]:
     """Return (k, n, the answer, the place of the key) of a row."""
     if "correct" in found:
@@ -202,14 +218,16 @@ def _right(
     if "reply" in found and not table.typing.pairs:  # by the rule of this program's own runs of free-form questions
         answer, same = _reply_read(_reply(found, where), key.strip("# "))
         return None if same is None else int(same), 1, answer, None
-    same, place, gold = table.typing.judge(cell, key, options)
+    same, place, gold = judge(cell, key, options)
     answer = cell if place is None else LETTERS[place]
     return None if same is None else int(same), 1, answer, gold
 
 
 def _options(value: Any, where: str) -> tuple[str, ...]:
     """Texts of options, or letters for their number: that is enough to know what guessing gives."""
-    word = str(value if value is not None else "").strip()
+    if value is None or value == "":
+        return ()
+    word = str(value).strip()
     try:
         found = value if isinstance(value, list) else json.loads(word or "[]")  # a csv has a list as its text
     except (ValueError, RecursionError):

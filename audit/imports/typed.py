@@ -31,7 +31,7 @@ CODES_MAX = 0.1  # share of words that may be letters or numbers; more are taken
 USUAL_MIN = 0.5  # share of the answers that a reading reads
 VOCABULARY_MAX, VOCABULARY_ROWS = 200, 3  # distinct keys of a closed list, and rows that each has on average
 USUAL_OPTIONS = 10
-_TOGETHER = 1 << 14  # distinct rows that are typed at once
+_TOGETHER = 1 << 11  # distinct rows that are typed at once
 MAX_CELL = 2_000  # characters of an answer; a longer one is compared as it is
 
 _TRUE, _FALSE = ("yes", "true", "y", "t", "1"), ("no", "false", "n", "f", "0")
@@ -59,6 +59,8 @@ def cell_of(value: Any, *, literal: bool = False) -> str | None:
     >>> cell_of(18.0), cell_of("N/A"), cell_of(float("nan")), cell_of(["B"]), cell_of(True)
     ('18', None, None, 'B', 'true')
     """
+    if isinstance(value, str):
+        return _cell(value, literal)
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if value is None or isinstance(value, list | dict):
@@ -67,11 +69,16 @@ def cell_of(value: Any, *, literal: bool = False) -> str | None:
         return str(value).lower()
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
-    text = str(value).translate(_INVISIBLE).strip()
+    return _cell(str(value), literal)
+
+
+@lru_cache(maxsize=1 << 11)
+def _cell(value: str, literal: bool) -> str | None:
+    text = value.translate(_INVISIBLE).strip()
     return None if not text or (is_none(text) and not literal) else text
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 11)
 def undressed(text: str) -> str:
     """Return a text without what only marks it as an answer: boxes, "Answer:", quotes, the closing stop."""
     flat = canonical(text.translate(_INVISIBLE)).replace("\n", " ")
@@ -86,7 +93,7 @@ def _word(text: str) -> str:
     return undressed(text[:MAX_CELL]).casefold()
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 11)
 def numbers(text: str) -> frozenset[Fraction]:
     """Return the numbers that a text alone can be: two if a mark is either of thousands or of decimals."""
     base = undressed(text) if len(text) < 100 else ""
@@ -104,7 +111,7 @@ def numbers(text: str) -> frozenset[Fraction]:
     return frozenset(found)
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 11)
 def readings(text: str, options: tuple[str, ...], n: int) -> dict[str, Any]:
     """Return {kind: value} of a cell: the place of an option, numbers, a truth value, a word.
 
@@ -162,7 +169,7 @@ def _longer_letter(text: str, base: str, options: tuple[str, ...], n: int) -> in
         if options:
             return place if _text_place(lettered[3], undressed(lettered[3]), options) == place < n else None
         return place if lettered[2] == ")" and len(text) <= MAX_CELL else None
-    return read_letter(text, FinishReason.STOP, options or tuple(LETTERS[:n])).index if len(base) > 1 else None
+    return read_letter(text, FinishReason.STOP, options or ("",) * n).index if len(base) > 1 else None
 
 
 def _skeleton(word: str) -> str:
@@ -242,6 +249,7 @@ class _Column:
     places: Counter[tuple[str, int]] = field(default_factory=Counter)  # of letters and numbers
     odd: dict[str, str] = field(default_factory=dict)  # the first cell that a kind does not read
     codes: int = 0  # cells that may be numbers or letters of options
+    values: int = 0  # truth values of rows whose options are not yes and no
     bits: int = 0  # cells that are 0 or 1
     low: Fraction | None = None
     high: Fraction | None = None
@@ -259,6 +267,7 @@ class _Column:
             if kind in found:
                 self.places[kind, found[kind]] += times
         self.codes += times * ("letter" in found or is_code(found["word"]))
+        self.values += times * isinstance(found.get("truth"), bool)
         self.bits += times * ("truth" in found and "number" in found)
         if len(value := found.get("number", ())) == 1:
             (number,) = value
@@ -351,7 +360,7 @@ class Columns:
             return True
         if self.answers.reads[answer] < (0 if free else USUAL_MIN) * self.answers.cells:
             return False
-        if pair == ("truth", "truth") and not self.counted:
+        if pair == ("truth", "truth") and self.keys.values:
             # RTE's published labels are 0 for True and 1 for False: bits may be such.
             bits = [one.bits == one.cells for one in (self.answers, self.keys)]
             digits = self.answers.reads["number"] > self.answers.bits  # 2 and 1 are no truth values
@@ -430,7 +439,7 @@ class Columns:
         return f"{right / read:.3f}" if read else "none"
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 11)
 def _marks(answer: str, gold: str, texts: tuple[str, ...], n: int) -> tuple[int, int]:
     """Return (pairs by which the answer is right, pairs by which it is wrong), as bits in the order of PAIRS."""
     answers, keys = readings(answer, texts, n), readings(gold, texts, n)

@@ -181,6 +181,8 @@ TYPED: list[tuple[str, list[str], list[str], list[str] | None, tuple[float, int]
      (0.75, 0)),
     ("another label", cycle(["pos", "neg", "neutral", "neg"]), cycle(["pos", "neg", "pos", "pos"]), None, (2 / 3, 10)),
     ("a thousand, or one", cycle(["1.234", "2.5", "7", "8"]), cycle(["1234", "2.5", "7", "9"]), None, (2 / 3, 10)),
+    ("texts that begin with a letter", cycle(["Answer: a dog, a cat", "B"]), cycle("BB"), None, (1, 20)),
+    ("one answer to yes and no", cycle("1"), cycle(["TRUE", "no"]), list("AB"), None),
     ("junk among letters", cycle(["A", "B", "I do not know", "Z"]), cycle("ABCD"), list(WORDS), (1, 20)),
 ]  # fmt: skip
 

@@ -295,6 +295,7 @@ class Columns:
         self.marks: Counter[tuple[int, int]] = Counter()  # bits of PAIRS by which a row is right, and wrong
         self.words: set[str] = set()
         self.counted = True  # the rows tell how many options there are
+        self.listed = False  # some rows tell their texts
         self._rows: Counter[tuple[str | None, str | None, tuple[str, ...]]] = Counter()
 
     def add(self, answer: str | None, gold: str | None, options: Sequence[str]) -> None:
@@ -307,6 +308,7 @@ class Columns:
         for (answer, gold, texts), times in self._rows.items():
             n = len(texts)
             self.counted &= n > 0
+            self.listed |= texts != tuple(LETTERS[:n])
             if answer is not None:
                 self.answers.add(answer, readings(answer, texts, n or len(LETTERS)), times)
             if gold is not None:
@@ -368,7 +370,7 @@ class Columns:
         if answer == "number" and self.counted:  # of options from 0 or from 1, and one range does not fit
             return self.keys.reads["from0"] + self.keys.only["from1"] < self.keys.cells
         if answer == "word":
-            return self._wordy() and not self.counted
+            return self._wordy() and not self.listed
         if not self.counted and "letter" in pair and not self._lettered(pair):
             return False
         return self._based(self.answers, answer, n)

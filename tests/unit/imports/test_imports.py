@@ -168,7 +168,7 @@ HEADER = {"eval": {"model": "m", "task": "t"}}
 SAMPLE = {"id": 1, "epoch": 1, "input": "What barks?", "target": "a dog", "scores": {"match": {"value": "C"}}}
 HEAD = "model,item,correct\n"
 HOSTILE = {
-    "nan": (HEAD + "m,a,NaN\n", "expected 0, 1"),
+    "infinite": (HEAD + "m,a,inf\n", "expected 0, 1"),
     "repeat": (HEAD + "m,a,1\nm,a,0\n", "two models under one name"),
     "cells": (HEAD + "m,a\n", "line 2: 2 fields"),
     "no_item": (HEAD + "m,,1\n", "the item is empty"),

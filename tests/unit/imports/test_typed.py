@@ -208,6 +208,11 @@ def test_what_is_told_is_not_asked(tmp_path: Path) -> None:
     assert score(path, answer_as="from0") == (0.25, 0)
 
 
+def test_words_with_a_number_of_options_are_words(tmp_path: Path) -> None:
+    path = table(tmp_path / "log.csv", [("Paris", "Paris"), ("Rome", "Oslo")] * 4)
+    assert score(path, columns={"options": "4"}) == (0.5, 0)
+
+
 def test_an_answer_is_kept_as_its_letter(tmp_path: Path) -> None:
     """The letter, whatever named the option, so that another order of the options can be put back."""
     path = table(tmp_path / "log.csv", [("green", "0"), ("red", "3")] * 5, options=json.dumps(WORDS))

@@ -189,10 +189,12 @@ def _same_word(answer: str, key: str, vocabulary: frozenset[str]) -> bool | None
         return True
     if is_code(answer) or is_code(key):
         return None  # 0.8 apples and 0,80; B and Paris
-    if vocabulary:
+    if answer in vocabulary:
         alike = answer.translate(_ALIKE).casefold() == key.translate(_ALIKE).casefold()
-        return False if answer in vocabulary and not alike else None
+        return None if alike else False
     first, second = _skeleton(answer), _skeleton(key)
+    if any(one and one in first for one in map(_skeleton, vocabulary)):
+        return None  # a sentence about a label, whichever the key is
     return None if first == second or (first and first in second) or (second and second in first) else False
 
 

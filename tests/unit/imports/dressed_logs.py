@@ -267,7 +267,7 @@ def _choices(draw: st.DrawFn, rng: Random, n: int, ability: float, missing: floa
             cell = _blank(rng, blanks)
         elif rng.random() < junk:
             odd = ("I do not know.", "A or B", "!", *(() if shape == "absent" else ("Z", "17", "-1", "99.0")))
-            cell, good = rng.choice(odd), False if shape == "absent" else None  # any other word is a wrong one
+            cell, good = rng.choice(odd), None if shape == "texts" else False  # among words another word is wrong
         row = {"model": "m", "item": f"q{i}", "answer": cell, "gold": FORMS[rng.choice(key_forms)](key, options)}
         if shape in ("texts", "count"):
             row["options"] = list(options) if shape == "texts" else here

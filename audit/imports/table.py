@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
 from audit.imports.nested import ABSENT, at, listed, propose
 from audit.imports.record import NO_ANSWER, Imported, Log, Records, Wanted, checked, epoch, outcome, rows_of, trials
-from audit.imports.typed import Columns, Typing, cell_of
+from audit.imports.typed import Columns, Typing, cell_of, undressed
 
 FIELDS = (
     *("model", "item", "correct", "of", "benchmark", "text", "options", "answer", "reply", "gold", "epoch", "error"),
@@ -26,6 +26,9 @@ def read_table(path: Path, kind: str, wanted: Wanted, rows: Callable[[], Records
     """kind: csv, jsonl, json or parquet. rows: of a document that is no list of them. ConfigError where a column is
     missing that is needed."""
     return Log("table", kind, _outcomes(path, rows or partial(rows_of, path, f".{kind}"), wanted))
+
+
+Judge = Callable[[str | None, str | None, tuple[str, ...]], tuple[bool | None, int | None, int | None]]
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,10 @@ class _Table:
 
 def _outcomes(path: Path, rows: Callable[[], Records], wanted: Wanted) -> Iterator[Imported]:
     table = _surveyed(path, rows, wanted)
+    judge = lru_cache(maxsize=1 << 11)(table.typing.judge)
     for where, row in rows():
         found = {name: at(row, column) for name, column in table.columns.items()}
-        yield _outcome(path, {"options": wanted.columns.get("options")} | found, where, wanted, table)
+        yield _outcome(path, {"options": wanted.columns.get("options")} | found, where, wanted, table, judge)
 
 
 def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table:
@@ -72,7 +76,7 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
         if "correct" not in found:
             cells.add(*_cells(found, where, wanted), options)
             continue
-        mark = cell_of(found["correct"])
+        mark = _mark(found["correct"])
         if mark is not None and len(mark) == 1:
             marks.add(mark.casefold())
         if "answer" in found and "of" not in found:
@@ -80,6 +84,12 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
             answered |= not empty
             blank &= not (empty and outcome(mark, where)[0])
     return _Table(columns, _typed(path, cells, columns, wanted), _is_no(path, marks), blank and answered)
+
+
+def _mark(value: Any) -> str | None:
+    """Return a cell of `correct` by the rule for answers."""
+    cell = cell_of(value)
+    return None if cell is None else undressed(cell)
 
 
 def _typed(path: Path, cells: Columns, columns: dict[str, str], wanted: Wanted) -> Typing:
@@ -112,14 +122,16 @@ def _cells(found: dict[str, Any], where: str, wanted: Wanted) -> tuple[str | Non
     return boxed(text) or text.strip() or None, gold
 
 
-def _outcome(path: Path, found: dict[str, Any], where: str, wanted: Wanted, table: _Table) -> Imported:
+def _outcome(
+    path: Path, found: dict[str, Any], where: str, wanted: Wanted, table: _Table, judge: Judge
+) -> Imported:  # fmt: skip
     model, item = wanted.model or _word(found, "model", where), _word(found, "item", where)
     text = None if found.get("text") in (None, "") else checked(found["text"], where)
     for name, value in (("model", model), ("item", item or text)):
         if not value:
             raise DataError(f"{where}: the {name} is empty; expected a name in every row.")
     options, error = _options(found.get("options"), where), _word(found, "error", where)[:200] or None
-    right, of, answer, gold = _right(found, options, where, wanted, table, failed=error is not None)
+    right, of, answer, gold = _right(found, options, where, wanted, table, judge, failed=error is not None)
     by_text = text_key(text or "", options)
     sample = item or by_text
     return Imported(
@@ -188,7 +200,14 @@ def _reply_read(text: str, key: str) -> tuple[str | None, bool | None]:
 
 
 def _right(
-    found: dict[str, Any], options: tuple[str, ...], where: str, wanted: Wanted, table: _Table, *, failed: bool
+    found: dict[str, Any],
+    options: tuple[str, ...],
+    where: str,
+    wanted: Wanted,
+    table: _Table,
+    judge: Judge,
+    *,
+    failed: bool,
 ) -> tuple[int | None, int, str | None, int | None]:
     """Return (k, n, the answer, the place of the key) of a row."""
     if "correct" in found:
@@ -196,7 +215,7 @@ def _right(
         answer = None if cell_of(found.get("answer")) is None else str(found["answer"])
         if "of" in found:
             return *trials(found["correct"], found["of"], where), answer, gold
-        mark = cell_of(found["correct"])
+        mark = _mark(found["correct"])
         if mark is not None and len(mark) == 1 and table.no:
             mark = "0" if mark.casefold() == NO_ANSWER else mark
         right, of = outcome(mark, where)
@@ -207,14 +226,16 @@ def _right(
     if "reply" in found and not table.typing.pairs:  # by the rule of this program's own runs of free-form questions
         answer, same = _reply_read(_reply(found, where), key.strip("# "))
         return None if same is None else int(same), 1, answer, None
-    same, place, gold = table.typing.judge(cell, key, options)
+    same, place, gold = judge(cell, key, options)
     answer = cell if place is None else LETTERS[place]
     return None if same is None else int(same), 1, answer, gold
 
 
 def _options(value: Any, where: str) -> tuple[str, ...]:
     """Texts of options, or letters for their number: that is enough to know what guessing gives."""
-    word = str(value if value is not None else "").strip()
+    if value is None or value == "":
+        return ()
+    word = str(value).strip()
     try:
         found = value if isinstance(value, list) else json.loads(word or "[]")  # a csv has a list as its text
     except (ValueError, RecursionError):

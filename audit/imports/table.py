@@ -7,13 +7,13 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from audit.benchmarks.answers import LETTERS, MARKER, NUMBER_ALONE, read_number, score_number
-from audit.benchmarks.latex import boxed, same_answer
+from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
 from audit.imports.nested import ABSENT, at, listed, propose
 from audit.imports.record import NO_ANSWER, Imported, Log, Records, Wanted, checked, epoch, outcome, rows_of, trials
 from audit.imports.typed import Columns, Typing, cell_of, undressed
+from audit.scoring.keyed import read_against_key
 
 FIELDS = (
     *("model", "item", "correct", "of", "benchmark", "text", "options", "answer", "reply", "gold", "epoch", "error"),
@@ -188,17 +188,6 @@ def _reply(found: dict[str, Any], where: str) -> str:
     return checked("\n".join(map(str, reply)) if isinstance(reply, list) else str(reply or ""), where)
 
 
-def _reply_read(text: str, key: str) -> tuple[str | None, bool | None]:
-    """(the answer that a reply gives, whether it is the key): what its last \\boxed{...} holds; else, where the key is
-    a number, the number that the reply ends with. None where there is neither."""
-    said, key = boxed(text), boxed(key) or key
-    target = read_number(f"{MARKER} {key}").value if NUMBER_ALONE.fullmatch(key) else None
-    if target is None or (said and same_answer(said, key)):
-        return said, None if said is None else same_answer(said, key)
-    answer, right = score_number(f"{MARKER} {said}" if said else text, target)
-    return None if answer.value is None else f"{answer.value:g}", right
-
-
 def _right(
     found: dict[str, Any],
     options: tuple[str, ...],
@@ -224,7 +213,7 @@ def _right(
         return None, 1, None, None
     cell, key = _cells(found, where, wanted)
     if "reply" in found and not table.typing.pairs:  # by the rule of this program's own runs of free-form questions
-        answer, same = _reply_read(_reply(found, where), key.strip("# "))
+        answer, same = read_against_key(_reply(found, where), key.strip("# "), options)
         return None if same is None else int(same), 1, answer, None
     same, place, gold = judge(cell, key, options)
     answer = cell if place is None else LETTERS[place]

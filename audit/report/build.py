@@ -90,7 +90,8 @@ _FACTS = {
     "status": "Status", "started": "Started", "ended": "Ended", "attempts": "Attempts",
     "fingerprint": "Fingerprint of the configuration", "models": "Model {}", "models_failed": "Model {} failed",
     "benchmark": "Benchmark", "prompt_hashes": "Prompts, {}", "cost": "Cost, {}",
-    "backends": "Backend versions of {}, calls", "packages": "Packages", "shards": "Shards",
+    "precision": "Precision of {}", "backends": "Backend versions of {}, calls",
+    "packages": "Packages", "shards": "Shards",
 }  # fmt: skip
 
 

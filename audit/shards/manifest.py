@@ -60,9 +60,10 @@ class Manifest:
     more}}. stop: of a run that may stop early, {asked: {model: {benchmark: questions}}}, of models that ended. status:
     running, finished, stopped (by a person, or every model in models_failed by the program) or failed. started: of the
     first attempt. timings: {model/attempt: {load_s, generate_s}}, seconds, the second only where the attempt ended
-    well. backends: {model: {"ENDPOINT SYSTEM_FINGERPRINT": calls}}, of endpoints that tell it. run_by: of each attempt,
-    who started it: AUDIT_RUN_BY, or "". seal: sha256 of the seal that lay there at the first start, or "". packages: of
-    the latest start; ENGINE_PACKAGES are those that the rows were made with (`check_packages`).
+    well. backends: {model: {"ENDPOINT SYSTEM_FINGERPRINT": calls}}, of endpoints that tell it. precision: {model: such
+    as float32}, of weights that were loaded, the answering models' too; a resumed run is computed in it. run_by: of
+    each attempt, who started it: AUDIT_RUN_BY, or "". seal: sha256 of the seal that lay there at the first start, or
+    "". packages: of the latest start; ENGINE_PACKAGES are those that the rows were made with (`check_packages`).
     """
 
     fingerprint: str
@@ -89,6 +90,7 @@ class Manifest:
     cost: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, Any] = field(default_factory=dict)
     backends: dict[str, dict[str, int]] = field(default_factory=dict)
+    precision: dict[str, str] = field(default_factory=dict)
     run_by: list[str] = field(default_factory=list)
     seal: str = ""
 

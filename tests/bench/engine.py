@@ -121,7 +121,9 @@ def sent(llm: Any, model: Any, requests: Sequence[GenerationRequest]) -> list[tu
         def get_tokenizer(self) -> Any:
             return llm.get_tokenizer()
 
-        async def generate(self, prompt: dict[str, Any], sampling: dict[str, Any], request_id: str) -> Any:
+        async def generate(
+            self, prompt: dict[str, Any], sampling: dict[str, Any], request_id: str, priority: int = 0
+        ) -> Any:
             found.append((prompt, sampling))
             told: Any = defaultdict(lambda: nothing)
             reply = SimpleNamespace(logprobs=[nothing], finish_reason="stop", text="", token_ids=[])

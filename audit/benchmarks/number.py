@@ -278,7 +278,12 @@ def _with_letters(
     if letters in _MAGNITUDES:
         return (None if value is None else value * 10 ** _MAGNITUDES[letters]), end, False
     area = re.compile(r"[23²³](?!\w)").match(text, end)
-    if (letters not in _ATTACHED_UNITS and not (letters == "m" and area)) or text[end : end + 1] in ("(", "_", "^", "{"):
+    if (letters not in _ATTACHED_UNITS and not (letters == "m" and area)) or text[end : end + 1] in (
+        "(",
+        "_",
+        "^",
+        "{",
+    ):
         return None, end, False
     if text[end : end + 1].isdigit() and not area:
         return None, end, False

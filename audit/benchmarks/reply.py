@@ -88,9 +88,14 @@ _REASONS = re.compile(
 )
 _GROUND = re.compile(r"[\s>*(-]{0,6}(?:[Bb]ecause|[Ww]here|[Ww]hich|since|as|for|if|when|given)\b")
 _CONCLUDES = re.compile(r"\b(?:so|therefore|thus|hence|consequently|finally|giving|which (?:gives|makes|is))\b", re.I)
-_SENTENCE_END = re.compile(r"(?=</)|(?<!\bi\.e)(?<!\be\.g)(?<!\bapprox)(?<!\bMr)(?<!\bMrs)(?<!\bDr)(?<!\bvs)[.!?][\"')\]]{0,2}(?=\s+|$)|\n+")
+_SENTENCE_END = re.compile(
+    r"(?=</)|(?<!\bi\.e)(?<!\be\.g)(?<!\bapprox)(?<!\bMr)(?<!\bMrs)(?<!\bDr)(?<!\bvs)[.!?][\"')\]]{0,2}(?=\s+|$)|\n+"
+)
 _ASIDE = re.compile(r"(?<![-+−×*/÷=^])(?<![-+−×*/÷=^] )\s?\([^()\n]{0,300}\)")
-_BESIDE_POINT = re.compile(r"^\n|\((?:since|because|as|i\.e|that is)\b|\([A-Z][^()]*[.!?]\)|\b(?:see|steps?|equation|eq|checked|step)\b", re.IGNORECASE)
+_BESIDE_POINT = re.compile(
+    r"^\n|\((?:since|because|as|i\.e|that is)\b|\([A-Z][^()]*[.!?]\)|\b(?:see|steps?|equation|eq|checked|step)\b",
+    re.IGNORECASE,
+)
 _NOTE = re.compile(
     r"[\s>*_-]{0,6}(?:note|confidence|p\.?s\.?|explanation|sources?|check|verification|hint|tip|reference|remark|score"
     r"|tokens?|rating)\s?:",
@@ -269,7 +274,9 @@ def _of_words(plain: str, found: re.Match[str], mark: str | None, following: int
     bare = kept[:1] + _without_asides(kept[1:])  # "(18) (in 3 steps)": the first bracket is no aside
     kept = bare if re.search(r"\d", bare) else kept
     body = _right_side(kept)
-    return _Declared(found.start(), start + len(clause), strength, _one_of(body, list(numbers_in(body, mark, alone=True))))
+    return _Declared(
+        found.start(), start + len(clause), strength, _one_of(body, list(numbers_in(body, mark, alone=True)))
+    )
 
 
 def _clause(plain: str, start: int) -> tuple[str, bool]:
@@ -343,7 +350,9 @@ def _last_sentence(plain: str, mark: str | None) -> Written | None:
 
 def _without_asides(text: str) -> str:
     """Return a text without what stands in brackets, except for a number that may be another answer ("(20 with tax)")."""
-    return _ASIDE.sub(lambda aside: "" if _BESIDE_POINT.search(aside[0]) or not re.search(r"\d", aside[0]) else aside[0], text)
+    return _ASIDE.sub(
+        lambda aside: "" if _BESIDE_POINT.search(aside[0]) or not re.search(r"\d", aside[0]) else aside[0], text
+    )
 
 
 def _sentences(plain: str) -> list[str]:

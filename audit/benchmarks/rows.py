@@ -13,14 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from audit.benchmarks.answers import (
-    LETTERS,
-    label_index,
-    letter_index,
-    own_letters,
-    resolve_answer,
-    typed_index,
-)
+from audit.benchmarks.answers import LETTERS, label_index, letter_index, own_letters, resolve_answer, typed_index
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.latex import boxed
 from audit.benchmarks.reply import MARKER, NUMBER_ALONE, read_key

@@ -69,7 +69,7 @@ class MaskedEngine:
 
         self._log_probs = log_probs
 
-    async def run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+    async def run(self, requests: Sequence[GenerationRequest], priority: int = 0) -> list[Generation]:
         found = await asyncio.to_thread(lambda: [self._one(request) for request in requests])
         self._requests += len(requests)
         return found

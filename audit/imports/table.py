@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.benchmarks.answers import LETTERS
+from audit.benchmarks.latex import boxed
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
 from audit.imports.nested import ABSENT, at, listed, propose

@@ -80,11 +80,11 @@ class EngineActor:
         """Load, and return the engine's precision. Raises EngineLoadError or EndpointAuthError."""
         return (await self._ready()).precision
 
-    async def run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+    async def run(self, requests: Sequence[GenerationRequest], priority: int = 0) -> list[Generation]:
         self._in_flight += len(requests)
         try:
             engine = await self._ready()
-            return await engine.run(requests)
+            return await engine.run(requests, priority)
         except EngineDiedError as error:
             # The process holds a dead engine. Ray starts a new one, once, and asks again what was not answered; should
             # that one's engine die as well, the run stops and says why.

@@ -6,7 +6,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,54 +19,47 @@ from audit.config import ClusterConfig
 from audit.errors import ConfigError
 from audit.exits import heed_sigterm
 
-STARTS = 3  # of Ray, before a run is refused: on a busy machine its servers may miss a deadline of their own
-_LATE = re.compile(r"timed out.*(startup|node info|gcs)|gcs.*timed out", re.IGNORECASE | re.DOTALL)
-
 
 def start_ray(cluster: ClusterConfig) -> None:
-    """Join or start Ray as the configuration says, unless it runs already.
-
-    A Ray that does not start in time is started again, up to STARTS times.
-
-    Raises
-    ------
-    ConfigError
-        If Ray cannot be reached, or never starts in time.
-    """
+    """Join or start Ray as the configuration says; nothing where it runs already. Raises ConfigError."""
     hush_ray()
-    for start in range(1, STARTS + 1):
-        if ray.is_initialized():
-            return
+    if ray.is_initialized():
+        return
+    try:
+        in_time(lambda: _init_ray(cluster), ray.shutdown)
+    except ConfigError:
+        raise
+    except Exception as error:  # a node that does not start in time is a bare Exception of Ray's
+        address = cluster.address or os.environ.get("RAY_ADDRESS") or "a Ray of its own"
+        if _LATE.search(str(error)):
+            raise ConfigError(
+                "Ray did not start in time: this machine is busy, or has too little free memory. Type the same command "
+                "again; what is stored is kept."
+            ) from error
+        raise ConfigError(
+            f"Ray could not be reached or started ({address}): {type(error).__name__}: {error}\nExpected cluster=local "
+            "without RAY_ADDRESS to start Ray here, cluster=ray_address on a node of a running cluster, or "
+            "'ray job submit' from outside (jobs/README.md)."
+        ) from error
+
+
+_STARTS = 3  # of Ray on a busy machine, before a person has to act
+_LATE = re.compile(r"timed out.*(startup|node info|waiting for gcs)|connect to gcs within", re.I | re.S)
+
+
+def in_time(start: Callable[[], None], clear: Callable[[], None]) -> None:
+    """Start Ray; where its processes were late, clear them away and start it again, with a sentence. Raises what the
+    last start raised, and at once what is no lateness."""
+    for left in reversed(range(_STARTS)):
         try:
-            _init_ray(cluster)
+            start()
             return
-        except ConfigError:
-            raise
-        except Exception as error:  # a node that does not start in time is a bare Exception of Ray's
-            late = _LATE.search(str(error)) is not None
-            joins = bool(cluster.address or os.environ.get("RAY_ADDRESS"))  # another Ray is not ours to start
-            if not late or joins or start == STARTS:
-                raise _not_started(cluster, error, late) from error
-            ray.shutdown()
-            print(
-                f"note: Ray did not start in time, because this machine is busy. Start {start + 1} of {STARTS}.",
-                file=sys.stderr,
-                flush=True,
-            )
-
-
-def _not_started(cluster: ClusterConfig, error: Exception, late: bool) -> ConfigError:
-    if late:
-        return ConfigError(
-            "Ray did not start in time: this machine is busy, or has too little free memory. Type "
-            "the same command again; what is stored is kept."
-        )
-    address = cluster.address or os.environ.get("RAY_ADDRESS") or "a Ray of its own"
-    return ConfigError(
-        f"Ray could not be reached or started ({address}): {type(error).__name__}: {error}\nExpected cluster=local "
-        "without RAY_ADDRESS to start Ray here, cluster=ray_address on a node of a running cluster, or "
-        "'ray job submit' from outside (jobs/README.md)."
-    )
+        except Exception as error:
+            if not left or not _LATE.search(str(error)):
+                raise
+        late = "note: Ray did not start in time, because this machine is busy. It is started again."
+        print(late, file=sys.stderr, flush=True)
+        clear()
 
 
 # For a Ray of our own, unless the environment says otherwise.

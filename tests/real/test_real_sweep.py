@@ -20,6 +20,8 @@ from outcome_tables import iter_outcomes
 from transformers import AutoTokenizer
 
 from audit.config import load_model_config
+from audit.engines.precision import computes_in_bfloat16_here
+from audit.engines.vllm_engine import is_cpu_build
 from audit.records import GenerationRequest
 from audit.runtime.actors import EnginePool
 
@@ -90,6 +92,9 @@ def test_a_real_sweep_survives_the_death_of_its_engine_and_ends_with_a_report(tm
     manifest = json.loads((run_dir / "manifest.json").read_text())
     assert manifest["status"] == "finished"
     assert manifest["models"]["smollm2_135m"]["revision"].startswith("sha256:")
+    assert manifest["precision"] == {"smollm2_135m": engine_here.precision}
+    if is_cpu_build() and not computes_in_bfloat16_here():
+        assert engine_here.precision == "float32"
     verdict = json.loads((run_dir / "report" / "verdict.json").read_text())
     assert [cell["model"] for cell in verdict["cells"]] == ["smollm2_135m"]
     assert "smollm2_135m" in (run_dir / "report" / "report.html").read_text()

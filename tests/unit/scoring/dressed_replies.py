@@ -55,7 +55,9 @@ def _decimal(choose: Choose, latex: bool) -> tuple[str, Fraction, str]:
     cents = choose.below(10**digits) if digits else 0
     names = list(GROUPS) if latex else [name for name in GROUPS if name not in ("braces", "backslash", "shriek")]
     name = choose.of(*names)
-    mark = choose.of(".", ",") if name not in ("comma", "point", "braces", "shriek") else "," if name == "point" else "."
+    mark = (
+        choose.of(".", ",") if name not in ("comma", "point", "braces", "shriek") else "," if name == "point" else "."
+    )
     if mark == "," and digits == 3 and 0 < whole < 1000:
         digits, cents = 0, 0  # 1,234 as a decimal: left out, see above
     text = _grouped(whole, GROUPS[name]) + (f"{mark}{cents:0{digits}d}" if digits else "")
@@ -64,7 +66,9 @@ def _decimal(choose: Choose, latex: bool) -> tuple[str, Fraction, str]:
 
 def written(choose: Choose, latex: bool) -> tuple[str, Fraction, str]:
     """Return a number as written, its value and what kind of spelling it is."""
-    kind = choose.of("decimal", "decimal", "decimal", "decimal", "fraction", "mixed", "magnitude", "power", "e", "word", "half")
+    kind = choose.of(
+        "decimal", "decimal", "decimal", "decimal", "fraction", "mixed", "magnitude", "power", "e", "word", "half"
+    )
     if kind == "decimal":
         return _decimal(choose, latex)
     whole, bottom = 1 + choose.below(99), choose.of(2, 3, 4, 5, 8, 12)
@@ -81,7 +85,9 @@ def written(choose: Choose, latex: bool) -> tuple[str, Fraction, str]:
         form = choose.of("%d\\frac{%d}{%d}", "%d \\dfrac{%d}{%d}") if latex else "%d %d/%d"
         return form % (whole, top, bottom), whole + Fraction(top, bottom), kind
     if kind == "magnitude":
-        word, power = choose.of((" thousand", 3), (" million", 6), (" billion", 9), ("k", 3), ("K", 3), ("M", 6), (" hundred", 2))
+        word, power = choose.of(
+            (" thousand", 3), (" million", 6), (" billion", 9), ("k", 3), ("K", 3), ("M", 6), (" hundred", 2)
+        )
         tenth = choose.below(10)
         return (f"{whole}.{tenth}" if tenth else f"{whole}") + word, Fraction(10 * whole + tenth, 10) * 10**power, kind
     if kind == "power":
@@ -126,7 +132,11 @@ BEFORE = (
     "<think>Maybe it is 7, so \\boxed{7}.</think>\n", "<think>\nThe answer is 99.\n</think>\n\n", "[5 minutes later] ", "> 44 is what the book says.\n",
 )  # fmt: skip
 # Other numbers of a reply have its convention: nobody could read two in one text.
-BEFORE_WITH_POINT = ("1. There are 7 days.\n2. Each costs $0.50.\n", "Let's see: 2.5 kg each. ", "Of $1,250.75 a part.\n")
+BEFORE_WITH_POINT = (
+    "1. There are 7 days.\n2. Each costs $0.50.\n",
+    "Let's see: 2.5 kg each. ",
+    "Of $1,250.75 a part.\n",
+)
 BEFORE_WITH_COMMA = ("Il y en a 1.250,75 en tout.\n", "Das sind 1.000.000 Stück.\n")
 COMMA_FORMS = ("comma", "braces", "shriek")
 FORMS = (

@@ -85,9 +85,14 @@ def test_numbers_of_public_reports(shared_data: Path) -> None:
 
 def test_boxes_of_public_reports(shared_data: Path) -> None:
     """Two boxes joined by "or", and a pair against a number, are neither right nor wrong."""
-    right = {row["item"]: read_against_key(row["reply"], row["gold"])[1] for row in _published(shared_data, "09-reply-boxed-math")}
+    right = {
+        row["item"]: read_against_key(row["reply"], row["gold"])[1]
+        for row in _published(shared_data, "09-reply-boxed-math")
+    }
     assert len(right) == 19
     assert {item for item, one in right.items() if one is not True} == {"two boxes", "pair against number"}
     assert right["two boxes"] is None and right["pair against number"] is None
-    letters = [read_against_key(row["reply"], row["gold"]) for row in _published(shared_data, "07-reply-boxed-letter-dress")]
+    letters = [
+        read_against_key(row["reply"], row["gold"]) for row in _published(shared_data, "07-reply-boxed-letter-dress")
+    ]
     assert letters == [("B", True)] * 9

@@ -14,6 +14,7 @@ from audit.memory.design import MemoryThresholds
 from audit.memory.record import TEXT_SCORES, MemoryCell, ModelSet
 from audit.statistics.between_models import one_family
 from audit.statistics.completion import Auc, membership_auc
+from audit.statistics.estimate import hull
 from audit.statistics.fresh_gap import FreshGap, agreement, fresh_gap, unparsed_held
 from audit.statistics.multiplicity import holm
 from audit.statistics.order_test import N_RESAMPLES, OrderTest, order_test
@@ -238,9 +239,8 @@ def of_another_kind(kind: Auc | None, limits: MemoryThresholds) -> bool:
 
 def on_all_scales(points: FreshGap, abilities: Sequence[RaschGap]) -> tuple[float, float, float]:
     """p, lower and upper limit of a gap: the largest p, and the hull of the intervals, in points."""
-    parts = [(points.pvalue, points.low, points.high), *((one.pvalue, one.gap_low, one.gap_high) for one in abilities)]
-    p, low, high = np.array(parts).T  # NaN where any is: it clears nobody
-    return float(p.max()), float(low.min()), float(high.max())
+    able = ((one.pvalue, one.gap_low, one.gap_high) for one in abilities)
+    return hull([(points.pvalue, points.low, points.high), *able])
 
 
 def contaminated(evidence: Evidence, alpha: float) -> tuple[Apart, ...]:

@@ -20,11 +20,12 @@ from audit.perturb.design import PerturbThresholds
 from audit.shards.keys import RequestCounts
 from audit.statistics.between_models import repeats
 from audit.statistics.chance import upper_limit
+from audit.statistics.estimate import mean_of
 from audit.statistics.exchange import AffectedItems, affected_items, item_pvalues
 from audit.statistics.multiplicity import false_discovery
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.unparsed import imputed, predict_right
-from audit.statistics.wording_drop import item_means, mean_of
+from audit.statistics.wording_drop import item_means
 from audit.verdict.result import Reason, because
 
 FREE_FORM = 0  # options of an item that is answered freely, such as with a number: chance 0

@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike
 
 from audit.errors import DataError
 from audit.statistics.between_models import Predictive, predictive
-from audit.statistics.drawing import cluster_df, influence, shared_se
+from audit.statistics.drawing import shared_se
+from audit.statistics.estimate import mean_of
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.priors import TauPrior
-from audit.statistics.set_difference import SetDifference, Sets, set_difference, welch
+from audit.statistics.set_difference import SetDifference, Sets, set_difference
 from audit.statistics.unparsed import imputed, predict_right
 
 N_RESAMPLES = 9999
@@ -266,17 +267,16 @@ def _in_strata(
 
 def _clustered_p(difference: float, sides: Sequence[tuple[FloatArray, IntArray]]) -> float:
     """One-sided, by the t-test over clusters; 1 where one side is a single cluster, which tells nothing."""
-    parts, dfs, shared = [], [], 0.0
+    if min(np.unique(cluster).size for _, cluster in sides) < 2:
+        return 1.0
+    shared, means = 0.0, []
     for moved, cluster in sides:
         scores = moved * cluster.size
-        parts.append(influence(scores[None], cluster)[0])
+        means.append(mean_of(scores, cluster))
         shared = float(np.hypot(shared, shared_se(scores, cluster)))
-        dfs.append(cluster_df(cluster))
-    if min(dfs) <= 0:
-        return 1.0
-    variance, df = welch(np.concatenate(parts), parts[0].size, (dfs[0], dfs[1]))
-    se = max(float(np.sqrt(variance)), shared)
-    return float(scipy.stats.t.sf(difference / se, df)) if se > 0 else 1.0
+    error = means[0].less_independent(means[1])
+    se = max(error.se, shared)
+    return float(scipy.stats.t.sf(difference / se, error.df)) if se > 0 else 1.0
 
 
 def _strata(height: Sequence[FloatArray]) -> list[IntArray]:

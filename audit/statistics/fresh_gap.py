@@ -18,7 +18,7 @@ from audit.statistics.estimate import mean_of
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.priors import TauPrior
 from audit.statistics.set_difference import SetDifference, Sets, set_difference
-from audit.statistics.unparsed import imputed, predict_right
+from audit.statistics.unparsed import imputed, of_references, predict_right
 
 N_RESAMPLES = 9999
 _STRATA = 5
@@ -174,10 +174,9 @@ def unparsed_held(
     heights that items are matched on.
 
     unparsed: by model, masks (n,), (m,) of answers that were asked for and not parsed. Each counts as the chance that
-    it was right, predicted from the other models' answers to the item and the model's own accuracy; the tested model's
-    with gamma times these odds, or their gamma-th part: against a gap its published ones were right less often and its
-    held-out ones more often. What makes answers of all models unparsed cancels, so the references' count as predicted.
-    gamma infinite is the worst case, where theirs are held the other way round. Items are
+    it was right, predicted from the other models' answers to the item and the model's own accuracy. gamma is between the
+    tested model's sets (`imputed`): against a gap its published ones were right less often and its held-out ones more
+    often. In the worst case the references' are held the other way round. Items are
     matched on the answers of the references that were parsed: what is imputed tells no difficulty.
     """
     sides = [np.stack([np.asarray(one[side], dtype=float) for one in models]) for side in (0, 1)]
@@ -186,7 +185,7 @@ def unparsed_held(
         one = []
         for side in (0, 1):
             favour = against == (side == (0 if k else 1))
-            held = gamma if k == 0 or np.isinf(gamma) else 1.0
+            held = of_references(gamma) if k else gamma
             one.append(imputed(sides[side][k], lost[side], _predicted(sides[side], k), held, favour))
         filled.append((one[0], one[1]))
     return filled, _heights(sides)

@@ -286,7 +286,7 @@ def _against(
 def _imputed(cell: CellOutcomes, missing: BoolArray, gamma: float) -> tuple[FloatArray, FloatArray]:
     """Every answer as a value 0-1, the missing ones imputed as wrong rather than right, and the other way round."""
     read = to_values(cell.state)
-    how = (read, missing, predict_right(read), gamma**0.5)
+    how = (read, missing, predict_right(read), gamma)
     return imputed(*how, False), imputed(*how, True)
 
 

@@ -174,10 +174,10 @@ def unparsed_held(
     heights that items are matched on.
 
     unparsed: by model, masks (n,), (m,) of answers that were asked for and not parsed. Each counts as the chance that
-    it was right, predicted from the other models' answers to the item and the model's own accuracy. gamma is between the
-    tested model's sets (`imputed`): against a gap its published ones were right less often and its held-out ones more
-    often. In the worst case the references' are held the other way round. Items are
-    matched on the answers of the references that were parsed: what is imputed tells no difficulty.
+    it was right, predicted from the other models' answers to the item and the model's own accuracy. gamma is between
+    the tested model's sets (`imputed`): against a gap its published ones were right less often and its held-out ones
+    more often. In the worst case the references' are held the other way round. Items are matched on the answers of the
+    references that were parsed: what is imputed tells no difficulty.
     """
     sides = [np.stack([np.asarray(one[side], dtype=float) for one in models]) for side in (0, 1)]
     filled = []

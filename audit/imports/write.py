@@ -41,7 +41,7 @@ class Asked:
     judged: Sequence[str]
     benchmark: str
     held_out: str | None
-    files: Sequence[Mapping[str, str]]
+    files: Sequence[Mapping[str, Any]]
     options: Mapping[str, Any]
     seed: int = 0
     told: Mapping[str, Sequence[str]] = field(default_factory=lambda: {"held_out": ()})
@@ -104,7 +104,8 @@ def save(
             left = rows(model)
             while step := list(islice(left, _SHARD_ROWS)):
                 shards.append(write_shard(run.path, rows_to_table(step, schema), schema, attempt=run.attempt))
-        run.update(status="finished", ended=now(), shards=[one.record() for one in shards])
+        whole = not any(one.get("unfinished") for one in asked.files)
+        run.update(status="finished" if whole else "stopped", ended=now(), shards=[one.record() for one in shards])
 
 
 def question(benchmark: str, key: str, one: Imported) -> Item:

@@ -57,12 +57,14 @@ class Manifest:
     question. sampled_ids: {benchmark: ids}. shards: [{file, rows, sha256}]. cost: {model: {arm: {role: {calls,
     prompt_tokens, cached_tokens, completion_tokens}}}}. models_failed: {name: error}. models_stopped: of those, the
     ones that the program stopped, {name: {code: canary}} or {name: {code: spent, cost_max: an amount that pays for
-    more}}. stop: of a run that may stop early, {asked: {model: {benchmark: questions}}}, of models that ended. status:
+    more}}. stop: of a run that an earlier version stopped before its last question, {asked: {model:
+    {benchmark: questions}}}. status:
     running, finished, stopped (by a person, or every model in models_failed by the program) or failed. started: of the
     first attempt. timings: {model/attempt: {load_s, generate_s}}, seconds, the second only where the attempt ended
-    well. backends: {model: {"ENDPOINT SYSTEM_FINGERPRINT": calls}}, of endpoints that tell it. run_by: of each attempt,
-    who started it: AUDIT_RUN_BY, or "". seal: sha256 of the seal that lay there at the first start, or "". packages: of
-    the latest start; ENGINE_PACKAGES are those that the rows were made with (`check_packages`).
+    well. backends: {model: {"ENDPOINT SYSTEM_FINGERPRINT": calls}}, of endpoints that tell it. precision: {model: such
+    as float32}, of weights that were loaded, the answering models' too; a resumed run is computed in it. run_by: of
+    each attempt, who started it: AUDIT_RUN_BY, or "". seal: sha256 of the seal that lay there at the first start, or
+    "". packages: of the latest start; ENGINE_PACKAGES are those that the rows were made with (`check_packages`).
     """
 
     fingerprint: str
@@ -89,6 +91,7 @@ class Manifest:
     cost: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, Any] = field(default_factory=dict)
     backends: dict[str, dict[str, int]] = field(default_factory=dict)
+    precision: dict[str, str] = field(default_factory=dict)
     run_by: list[str] = field(default_factory=list)
     seal: str = ""
 
@@ -356,10 +359,10 @@ def _foreign(path: Path, manifest: Manifest, config: Mapping[str, Any]) -> str:
         lines[_DIFFERENCES_SHOWN:] = [f"and {len(lines) - _DIFFERENCES_SHOWN} more"]
     if not changed:
         lines = ["the configs read alike, but what they point to changed: prompts, a revision or the benchmark's rows"]
-    if changed.keys() & {"n", "stop"}:
+    if "n" in changed:
         lines.append(
             "A run is not extended after its answers were there to look at: its p-value would hold for the number of "
-            "questions that was fixed first. Only one with stop=early, from its start, may grow."
+            "questions that was fixed first."
         )
     example = next((f", such as {key}={there}" for key, (there, _) in changed.items() if key in old), "")
     return "\n  ".join([f"{path} belongs to a run with another configuration:", *lines]) + (

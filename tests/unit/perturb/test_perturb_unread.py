@@ -77,6 +77,7 @@ def test_unparsed_answers_of_references_count_as_predicted_and_only_the_worst_ca
     assert held[0] == held[1] < 0.05 < held[2]  # all of the tested model was parsed
 
 
+@pytest.mark.long
 def test_right_answers_of_the_tested_model_that_are_unparsed_are_held_against_a_finding():
     """The same variants, a little memory, and 5 % of the tested model's answers to variants, all right, are missing."""
     c = harder(seed=30, memorised=0.03)
@@ -87,6 +88,7 @@ def test_right_answers_of_the_tested_model_that_are_unparsed_are_held_against_a_
     assert held == sorted(held) and held[0] < held[1] == t.adverse.beyond_p and held[0] < 0.05 < held[2]
 
 
+@pytest.mark.long
 def test_what_sensitivity_would_lose_is_not_refuted_by_which_answers_are_missing():
     """Sensitive to wording alone; of items that others know less, a third of its right variants are not parsed."""
     made = {"n": 3000, "checked": 3000, "logit": True, "harder": 0.03, "seed": 13}

@@ -7,12 +7,13 @@ from audit.statistics.chance import interval
 from audit.statistics.contracts import clustered_mean, rate_interval
 from audit.statistics.dif import mantel_haenszel
 from audit.statistics.drawing import cluster_df, shared_se
+from audit.statistics.estimate import above_pvalue, mean_of
 from audit.statistics.information import information_slope, slope_at_zero
 from audit.statistics.selectivity import selectivity
 from audit.statistics.set_difference import set_difference
 from audit.statistics.versions import lasting_by_condition, lasting_by_items, paired_difference
 from audit.statistics.without_memory import score_of
-from audit.statistics.wording_drop import above_pvalue, mean_of, wording_drop
+from audit.statistics.wording_drop import wording_drop
 from audit.sweep.compare import compare
 from audit.sweep.evidence import _larger
 

@@ -157,7 +157,7 @@ def _hashes(path: Path) -> list[dict[str, str]]:
     from audit.shards.files import file_sha256
 
     inside = sorted([*path.glob("*.json"), *path.glob("shards/*.arrow")]) if path.is_dir() else [path]
-    return [{"file": one.name, "sha256": file_sha256(one)} for one in inside]
+    return [{"file": one.name, "sha256": file_sha256(one, follow=True)} for one in inside]
 
 
 def _released(asked: argparse.Namespace) -> dict[str, str]:

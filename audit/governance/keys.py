@@ -27,9 +27,11 @@ from securesystemslib.signer import CryptoSigner, Key, Signer, SSlibKey
 
 from audit.errors import ConfigError, SignatureError
 from audit.governance.keyless import SUFFIX, KeylessSigner, load_identity
+from audit.guarded_files import read_bytes
 
 KEY_VARIABLE = "AUDIT_SIGNING_KEY"  # a private key as PEM text, where there is no file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_MAX_KEY = 1 << 16
 _MAKE_ONE = "Make one: audit review keygen NAME --out FOLDER"
 
 
@@ -136,7 +138,7 @@ def person(name: str) -> str:
 
 def _public(path: Path) -> Key:
     try:
-        public = serialization.load_pem_public_key(path.read_bytes())
+        public = serialization.load_pem_public_key(read_bytes(path, _MAX_KEY, follow=True))
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
         raise ConfigError(f"{path} holds no readable public key (PEM): {error}") from error
     if not isinstance(public, Ed25519PublicKey):

@@ -16,7 +16,7 @@ from audit.audits import audit_of, part_of
 from audit.chronology import project_file
 from audit.decision import Ruling, parts_of
 from audit.errors import ConfigError, ShardError
-from audit.governance.keys import seal, sha256, statement
+from audit.governance.keys import MAX_BYTES, seal, sha256, statement
 from audit.governance.reviews import DECISIONS, SUITES
 from audit.governance.ruling import rule_run, verdict_path
 from audit.governance.sealed import checked
@@ -32,6 +32,7 @@ from audit.governance.verify import (
     good_name,
     write_archive,
 )
+from audit.guarded_files import check_regular, read_bytes, read_json
 from audit.json_types import attributes, plain
 from audit.panel import PANEL, panel_runs
 from audit.report.sensitivity import load_sensitivity
@@ -116,7 +117,7 @@ def _names(folder: Path, runs: Sequence[Path]) -> list[str]:
 def _check_own(run_dir: Path) -> None:
     """ConfigError where the report in a run's directory is of several runs, and so of other shards too."""
     path = run_dir / "report" / "verdict.json"
-    parts = parts_of(json.loads(path.read_bytes())) if path.is_file() else ()
+    parts = parts_of(read_json(path)) if path.is_file() else ()
     if parts and (merged := sum(len(part["runs"]) for _, part in parts)) != 1:
         raise ConfigError(f"{path} is of {merged} runs together. Build the run's own again: audit report {run_dir}")
 
@@ -127,7 +128,7 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
     if manifest.seal and not (run_dir / SEAL).is_file():
         raise ConfigError(f"seal_missing: {run_dir / SEAL}, which the manifest names, is not there. Put it back.")
     if (run_dir / SEAL).is_file():
-        kept = checked((run_dir / SEAL).read_bytes(), manifest, None, str(run_dir / SEAL), inside=True)
+        kept = checked(read_bytes(run_dir / SEAL, MAX_BYTES), manifest, None, str(run_dir / SEAL), inside=True)
         found[DEVIATIONS] = _json(plain(kept.changed))
     shards = listed_shards(run_dir, manifest)
     tables = _tables(run_dir)
@@ -191,9 +192,10 @@ def _others(run_dir: Path) -> list[Path]:
 def _header(path: Path) -> dict[str, Any] | None:
     """What an Arrow file says of itself; None where it says nothing."""
     try:
+        check_regular(path)
         with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
             told = reader.schema.metadata or {}
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, OSError) as error:
         raise ShardError(f"{path} is not a valid Arrow file ({error}). Restore it, or run the audit again.") from error
     out: dict[str, Any] = {}
     for key, value in told.items():

@@ -20,6 +20,7 @@ from audit.errors import ConfigError, SignatureError
 from audit.exits import FAILED, FOUND, NOT_CLEARED, OK
 from audit.governance.keys import DECISION as PREDICATE
 from audit.governance.keys import DECISIONS, MAX_BYTES, Keys, sha256, subjects_of, unseal
+from audit.guarded_files import read_bytes
 from audit.shards.files import disk_error
 
 SUITES = ("suite.json", "suite.yaml")
@@ -70,7 +71,7 @@ def decision_files(run_dir: Path) -> list[Path]:
 
 def decision_hashes(run_dir: Path) -> list[str]:
     """sha256 of each decision's file, in order; what is in them is for `chain_of` to check."""
-    return [sha256(path.read_bytes()) for path in decision_files(run_dir) if path.is_file()]
+    return [sha256(read_bytes(path, MAX_BYTES)) for path in decision_files(run_dir) if path.is_file()]
 
 
 def honour(
@@ -127,10 +128,10 @@ def chain_of(run_dir: Path, bound: Bound, trusted: Keys, now: datetime) -> list[
         name = path.name
         if not _FILE.fullmatch(name) or int(name[:4]) != number:
             raise SignatureError(f"{path} is not decision {number:04d}: one was taken out, or something else put in.")
-        if path.is_symlink() or not path.is_file():
-            raise SignatureError(f"{path} is no plain file.")
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        try:
+            data = read_bytes(path, MAX_BYTES)
+        except OSError as error:
+            raise SignatureError(f"{path} cannot be read ({error}).") from error
         stated, signer = unseal(data, trusted, PREDICATE, str(path))
         chain.append((_decided(path, stated, signer, bound, number, chain[-1] if chain else None), sha256(data)))
     if chain and (last := chain[-1][0].decided) > now:

@@ -23,9 +23,10 @@ from audit.governance import reviews
 from audit.governance.formats import as_sentences
 from audit.governance.keys import DECISION, DECISIONS, Keys, load_trusted, person, seal, signer_of, statement
 from audit.governance.reviews import Bound, Kind, chain_of
+from audit.guarded_files import read_json
 from audit.panel import PANEL, SUITE, panel_runs
 from audit.shards.complete import cell_rows, contents, count_rows, listed_shards
-from audit.shards.files import SHARDS, file_sha256, read_text
+from audit.shards.files import SHARDS, file_sha256
 from audit.shards.manifest import MANIFEST, SEAL, TOMBSTONE, Manifest
 
 
@@ -75,7 +76,7 @@ def rule_run(run_dir: Path, again: Again | None = None) -> Ruling:
     run_dir = home_of(run_dir)
     path, name = verdict_path(run_dir), run_dir.resolve().name
     try:
-        verdict = json.loads(read_text(path))
+        verdict = read_json(path)
         ruling = rule(verdict, name)
         problem = _not_of_this_run(run_dir, verdict, again is None)
         if again is not None and not problem and ruling.exit_code != FAILED:
@@ -90,8 +91,6 @@ def rule_run(run_dir: Path, again: Again | None = None) -> Ruling:
             problem = (
                 f"{path} is missing: the run did not finish, or its report was not built (audit report {run_dir})."
             )
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        problem = f"{path} is not JSON ({error}). Build it again: audit report {run_dir}"
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         problem = f"{path} is not a verdict of this program ({error!r}). Expected the keys of verdict.schema.json."
     except OSError as error:
@@ -141,7 +140,7 @@ def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
     for below, run in {"": run_dir, **{f"{name}/": run for name, run in runs.items()}}.items():
         files = [*(run / name for name in (MANIFEST, *reviews.SUITES, SEAL)), *sorted(run.glob("*.arrow"))]
         found |= {f"{below}{path.name}": path for path in files if path.is_file()}
-    parts = parts_of(json.loads(verdict.read_text(encoding="utf-8")))
+    parts = parts_of(read_json(verdict))
     told: tuple[Any, Any] = _told(run_dir)
     if runs:
         found[PANEL] = run_dir / PANEL

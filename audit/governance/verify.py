@@ -23,6 +23,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from audit.errors import AuditError, ConfigError, SignatureError
 from audit.governance.keys import DECISION, DECISIONS, MAX_BYTES, Keys, subjects_of, unseal
+from audit.guarded_files import check_regular
 from audit.shards.files import file_sha256
 
 if TYPE_CHECKING:  # hashes and signatures need no statistics
@@ -52,6 +53,7 @@ def open_archive(path: Path) -> ZipFile:
     """A pack for reading. SignatureError for what must not be read: a name that leaves the folder, a name twice,
     entries that overlap or swell. What else `write_archive` does not write: `check_bytes`."""
     try:
+        check_regular(path, follow=True)
         archive = ZipFile(path)
     except (OSError, ValueError, NotImplementedError, BadZipFile) as error:
         raise SignatureError(f"{path} is no readable zip ({error}).") from error

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from audit.errors import ConfigError, DataError
+from audit.guarded_files import open_file
 from audit.imports.eee import is_eee, read_eee
 from audit.imports.helm import STATE, read_helm
 from audit.imports.inspect_log import is_inspect, read_eval, read_json
@@ -51,7 +52,7 @@ def _read(path: Path, wanted: Wanted) -> Log:
             f"{path} is a folder without {STATE} or {MANIFEST}. Expected log files, such as {path}/*.jsonl."
         )
     try:
-        with path.open("rb") as file:
+        with open_file(path, follow=True) as file:
             line = file.readline(_HEAD)
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror}). Expected a log, such as logs/a.eval.") from error

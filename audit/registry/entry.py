@@ -20,6 +20,7 @@ from audit.errors import ConfigError
 from audit.exits import FAILED, one_line
 from audit.governance.reviews import SUITES, at
 from audit.governance.ruling import home_of, rule_run, verdict_path
+from audit.guarded_files import read_json
 from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest, deciding
 from audit.verdict.instrument import Indicator
@@ -138,7 +139,7 @@ def read_entry(run_dir: Path) -> Entry:
         raise ConfigError(ruling.problem or f"{run_dir}: {missing or 'it has no whole verdict'}")
     manifest = Manifest.load(run_dir)
     path = verdict_path(run_dir)
-    verdict = json.loads(path.read_text(encoding="utf-8"))
+    verdict = read_json(path)
     verdict_sha256 = file_sha256(path)
     suite, suite_sha256, governance = _suite(run_dir)
     return Entry(

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from audit.errors import ConfigError, ShardError
+from audit.guarded_files import read_json
 from audit.json_types import plain
 from audit.shards.attempt import RunLock, as_attempt, check_stored_attempt, now, start_attempt
-from audit.shards.files import SHARDS, file_sha256, make_folder, read_text, write_file
+from audit.shards.files import SHARDS, file_sha256, make_folder, write_file
 from audit.shards.redact import redact
 from audit.shards.schema import RowSchema
 from audit.shards.shard_file import shard_paths
@@ -103,7 +104,7 @@ class Manifest:
         """Read RUN_DIR/manifest.json; ConfigError when it is absent or unreadable."""
         path = Path(run_dir) / MANIFEST
         try:
-            return cls.of(json.loads(read_text(path)))
+            return cls.of(read_json(path))
         except FileNotFoundError as error:
             text = f"{path} does not exist. Expected the directory of a run, such as outputs/my_run."
             raise ConfigError(text) from error

@@ -12,7 +12,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
 from securesystemslib.signer import Signer
 
 from audit.audits import audit_of
@@ -21,9 +20,19 @@ from audit.errors import AuditError, ConfigError, RegistryError
 from audit.exits import FAILED
 from audit.governance import reviews
 from audit.governance.formats import as_sentences
-from audit.governance.keys import DECISION, DECISIONS, Keys, load_trusted, person, seal, signer_of, statement
+from audit.governance.keys import (
+    DECISION,
+    DECISIONS,
+    TRUSTED_VARIABLE,
+    Keys,
+    load_trusted,
+    person,
+    seal,
+    signer_of,
+    statement,
+)
 from audit.governance.reviews import Bound, Kind, chain_of
-from audit.guarded_files import read_json
+from audit.guarded_files import read_json, read_text
 from audit.panel import PANEL, SUITE, panel_runs
 from audit.shards.complete import cell_rows, contents, count_rows, listed_shards
 from audit.shards.files import SHARDS, file_sha256
@@ -45,17 +54,13 @@ def approvals_required(run_dir: Path) -> int:
     for folder in (run_dir, *(panel_runs(run_dir) or [])):
         for path in (folder / name for name in reviews.SUITES if (folder / name).is_file()):
             try:
-                found = yaml.safe_load(path.read_text(encoding="utf-8"))  # JSON is YAML
-                asked = ((found.get("suite") or found).get("governance") or {}).get("approvals_required", 1)
-                if isinstance(asked, bool) or not isinstance(asked, int) or asked < 1:
-                    raise ValueError(f"approvals_required is {asked!r}")
-            except (OSError, yaml.YAMLError, AttributeError, ValueError) as error:
+                text = read_text(path, reviews.MAX_SUITE)
+            except (OSError, UnicodeDecodeError) as error:
                 raise ConfigError(f"{path} does not say how many have to approve ({error}). Restore it.") from error
-            needed = max(needed, asked)
+            needed = max(needed, reviews.approvals_asked(text, str(path)))
     return needed
 
 
-TRUSTED_VARIABLE = "AUDIT_TRUSTED_KEYS"
 REGISTRY_VARIABLE = "AUDIT_REGISTRY"
 Verdict = Mapping[str, Any]  # what verdict.json holds
 # (a folder, what its verdict.json holds) -> (the verdict on its answers, why the stored one is another)

@@ -20,6 +20,7 @@ from audit.memory.design import Arm, MemoryThresholds
 from audit.records import NO_OPTION, FinishReason, Item, Reading
 from audit.references import IMPORTED, NOT_OURS
 from audit.shards.attempt import now
+from audit.shards.complete import table_hashes
 from audit.shards.keys import rows_to_table
 from audit.shards.manifest import fingerprint, open_run_dir
 from audit.shards.questions import write_questions
@@ -104,7 +105,8 @@ def save(
             left = rows(model)
             while step := list(islice(left, _SHARD_ROWS)):
                 shards.append(write_shard(run.path, rows_to_table(step, schema), schema, attempt=run.attempt))
-        run.update(status="finished", ended=now(), shards=[one.record() for one in shards])
+        tables = table_hashes(run.path)
+        run.update(status="finished", ended=now(), shards=[one.record() for one in shards], tables=tables)
 
 
 def question(benchmark: str, key: str, one: Imported) -> Item:

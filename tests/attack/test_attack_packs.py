@@ -20,7 +20,8 @@ from audit.errors import SignatureError
 from audit.governance import verify
 from audit.governance.keys import load_signer, load_trusted, seal, statement
 from audit.governance.pack import write_pack
-from audit.governance.verify import STATEMENT, SUMS, verify_pack, write_archive
+from audit.governance.side_files import SUMS
+from audit.governance.verify import STATEMENT, verify_pack, write_archive
 
 Files = dict[str, bytes]
 CONTENTS = (

@@ -380,7 +380,7 @@ def outage(
 @pytest.mark.parametrize("answered", [0, 20])
 def test_an_outage_that_answers_200_is_no_error_row(in_flight: int, answered: int) -> None:
     """A maintenance page: at the end of a run, one or two requests in flight, it was recorded as the rows' errors."""
-    said = "the body is not JSON.*We are back soon"
+    said = "the body is not JSON: a page of"
     found = outage(lambda c: echo(c) if c.number <= answered else PAGE, in_flight, answered=answered, said=said)
     assert found[0] == answered
 
@@ -399,7 +399,7 @@ def test_another_models_replies_once_the_own_one_is_gone_are_an_outage_too() -> 
 def test_500_while_nothing_is_answered_is_never_an_error_row() -> None:
     """More failures than max_attempts, and no answer to show that the row is to blame: the endpoint may be."""
     circuit, retry = CircuitConfig(failures=1000, cooldown_s=0.05), replace(OUTAGE, outage_s=2.0)
-    _, calls = outage(lambda c: error(500, "dead"), 1, said="HTTP 500: dead", circuit=circuit, retry=retry)
+    _, calls = outage(lambda c: error(500, "dead"), 1, said="HTTP 500", circuit=circuit, retry=retry)
     assert calls > FAST_RETRY.max_attempts
 
 
@@ -450,10 +450,10 @@ def test_one_poisonous_request_is_an_error_row_and_the_others_are_answered() -> 
 @pytest.mark.parametrize(
     ("reply", "starts"),
     [
-        (error(400, "This model's maximum context length is 2048 tokens."), "prompt too long: This model's maximum"),
+        (error(400, "This model's maximum context length is 2048 tokens."), "prompt too long: HTTP 400"),
         (error(400, "bad", "context_length_exceeded"), "prompt too long: "),
         (error(413, "Request Entity Too Large"), "prompt too long: "),
-        (error(400, "top_logprobs must be at most 5"), "request refused: HTTP 400: top_logprobs"),
+        (error(400, "top_logprobs must be at most 5"), "request refused: HTTP 400, about top_logprobs"),
         (error(422, "unknown field"), "request refused: HTTP 422"),
         (error(403, "m requires moderation. Your input was flagged for hate."), "request refused: HTTP 403"),
         (Reply(body=completion("", "content_filter")), "the endpoint's content filter withheld the reply"),
@@ -562,7 +562,7 @@ def test_a_charset_that_is_none_ends_no_run(charset: str, status: int) -> None:
     headers = {"content-type": f"application/json; charset={charset}"}
     odd = Reply(status, completion("é") if status == 200 else {"error": {"message": "é"}}, headers)
     assert one(lambda call: odd if call.prompt == "hi" else echo(call)).error == (
-        None if status == 200 else "request refused: HTTP 400: é"
+        None if status == 200 else "request refused: HTTP 400"
     )
 
 

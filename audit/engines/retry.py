@@ -102,8 +102,8 @@ def topics(code: str, message: str) -> str:
 
 
 def classify_code(code: str, message: str) -> Failure:
-    """Return the failure that an error inside a body with status 200 stands for: gateways report an upstream's error so,
-    its HTTP status as the code or a word."""
+    """Return the failure that an error inside a body with status 200 stands for: gateways report an upstream's error
+    so, its HTTP status as the code or a word."""
     word = code.casefold()
     if re.fullmatch("[45][0-9]{2}", code):
         return classify_status(int(code), "", message)

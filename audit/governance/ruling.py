@@ -8,6 +8,7 @@ cell has failed.
 import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from audit.governance.keys import (
 from audit.governance.reviews import Bound, Kind, chain_of
 from audit.guarded_files import read_json, read_text
 from audit.panel import PANEL, SUITE, panel_runs
-from audit.shards.complete import cell_rows, contents, count_rows, listed_shards
+from audit.shards.complete import cell_rows, contents, count_rows, listed_shards, unhashed_tables
 from audit.shards.files import SHARDS, file_sha256
 from audit.shards.manifest import MANIFEST, SEAL, TOMBSTONE, Manifest
 
@@ -87,6 +88,8 @@ def rule_run(run_dir: Path, again: Again | None = None) -> Ruling:
         if again is not None and not problem and ruling.exit_code != FAILED:
             computed, problem = again(run_dir, verdict)
             ruling = ruling if problem else rule(computed, name)
+        if not problem:
+            ruling = replace(ruling, rules=(*ruling.rules, *_unhashed(run_dir)))
         problem = problem or ("" if ruling.cells else f"{path} holds no cell: nothing was measured.")
     except FileNotFoundError:
         problem = f"There is no folder {run_dir}. Expected a run directory, such as outputs/my_run."
@@ -228,6 +231,16 @@ def _not_whole(run_dir: Path, verdict: Verdict) -> tuple[str, str]:
             return "", f"{run_dir} is {manifest.status}, not finished{broken}. The run's command, again, finishes it."
         listed_shards(run_dir, manifest)  # an answer that was changed leaves every count as it was
     return json.dumps([audit.name, held], sort_keys=True), ""
+
+
+def _unhashed(folder: Path) -> list[str]:
+    """Return a sentence for each run with tables that its manifest lists without a hash."""
+    said = []
+    for run in panel_runs(folder) or [folder]:
+        names = unhashed_tables(run, Manifest.load(run)) if (run / MANIFEST).is_file() else []
+        if names:
+            said.append(f"{run.name}: the manifest has no hash of {', '.join(names)}, so a change would not show.")
+    return said
 
 
 def _how_far(folder: Path) -> str:

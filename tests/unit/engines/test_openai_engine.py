@@ -7,6 +7,7 @@ import random
 import socket
 import time
 import traceback
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -26,7 +27,7 @@ from audit.engines.openai_endpoint import Endpoint
 from audit.engines.openai_engine import OpenAIEngine
 from audit.engines.port import BACKEND, drifts, request_sha256
 from audit.engines.redact import Redactor
-from audit.engines.retry import Kind
+from audit.engines.retry import Kind, classify_code, classify_status
 from audit.errors import ConfigError, EndpointAuthError, EngineError
 from audit.records import FinishReason, Generation, GenerationRequest
 
@@ -641,3 +642,23 @@ def test_a_key_with_a_line_break_is_refused_without_being_shown(monkeypatch: pyt
     with pytest.raises(EndpointAuthError, match=KEY_ENV) as caught:
         asyncio.run(started(EndpointConfig(model="m", api_key_env=KEY_ENV)))
     assert "secret" not in str(caught.value) and "half" not in str(caught.value)
+
+
+KEY = "sk-secret-0123456789abcdef"
+ECHOES = {
+    "hex": KEY.encode().hex(),
+    "base64 of the header": b64encode(f"Bearer {KEY}".encode()).decode(),
+    "spaced": " ".join(KEY),
+    "as numbers": str(list(KEY.encode())),
+    "plain": KEY,
+}
+
+
+@pytest.mark.parametrize("name", ECHOES)
+@pytest.mark.parametrize("status", [200, 400, 402, 403, 404, 413, 422, 500])
+def test_no_spelling_of_a_key_that_a_server_echoes_is_stored(status: int, name: str) -> None:
+    """An error is what its status says, and about the fields of a request that it names."""
+    message = f"top_logprobs: {ECHOES[name]} context length"
+    said = classify_status(status, ECHOES[name], message).message
+    said += classify_code(ECHOES[name], message).message + classify_code(str(status), message).message
+    assert ECHOES[name] not in said and "top_logprobs" in said

@@ -15,8 +15,10 @@ unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(ENGINE)
+# The model that is included: a command that names no model asks for one.
+EMBEDDED := model=smollm2_135m
 # A demonstration of four minutes on two cores: too few questions for a verdict, and one noisy run.
-AUDIT := n=100 r=1..3 noisy_replicates=1
+AUDIT := $(EMBEDDED) n=100 r=1..3 noisy_replicates=1
 
 .PHONY: gpu demo audit perturb memory validity suite sensitivity test test-apart test-pipeline test-real harnesses check bench external storm calibrate docs sbom install lock clean
 
@@ -40,13 +42,13 @@ $(LIGHT)/.installed: pyproject.toml
 	touch $@
 
 perturb: $(STAMP)
-	$(PY) -m audit.perturb $(ARGS)
+	$(PY) -m audit.perturb $(EMBEDDED) $(ARGS)
 
 memory: $(STAMP)
-	$(PY) -m audit.memory $(ARGS)
+	$(PY) -m audit.memory $(EMBEDDED) $(ARGS)
 
 validity: $(STAMP)
-	$(PY) -m audit.validity n=all $(ARGS)
+	$(PY) -m audit.validity $(EMBEDDED) n=all $(ARGS)
 
 # A decision other than pass (3, 4) is an end as good as any; what failed (1) or was stopped (130) is none.
 SUITE := outputs/suite-demo

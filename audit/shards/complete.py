@@ -118,17 +118,6 @@ def table_hashes(run_dir: Path) -> dict[str, str]:
     return {path.name: file_sha256(path) for path in sorted(run_dir.glob("*.arrow"))}
 
 
-def stopped_early(run_dirs: Sequence[Path]) -> dict[tuple[str, str], int]:
-    """The models and benchmarks that a run stopped before their last question, with the questions that there were."""
-    found: dict[tuple[str, str], int] = {}
-    for run_dir in run_dirs:
-        if (run_dir / MANIFEST).is_file():
-            manifest = Manifest.load(run_dir)
-            planned = {benchmark: int(facts["n"]) for benchmark, facts in manifest.benchmark.items()}
-            found |= {(model, b): planned[b] for (model, b), n in manifest.asked().items() if n < planned[b]}
-    return found
-
-
 def _expected(run_dir: Path) -> dict[tuple[str, str], int] | None:
     """Rows by model and benchmark; None without a manifest, or with one that was written before anything was run."""
     if not (run_dir / MANIFEST).is_file():

@@ -59,8 +59,8 @@ class Manifest:
     the Arrow files beside them that were asked, such as questions.arrow; empty in runs of earlier versions. cost:
     {model: {arm: {role: {calls, prompt_tokens, cached_tokens, completion_tokens}}}}. models_failed: {name: error}.
     models_stopped: of those, the ones that the program stopped, {name: {code: canary}} or {name: {code: spent,
-    cost_max: an amount that pays for more}}. stop: of a run that may stop early, {asked: {model: {benchmark:
-    questions}}}, of models that ended. status: running, finished, stopped (by a person, or every model in
+    cost_max: an amount that pays for more}}. stop: of a run that an earlier version stopped before its last question,
+    {asked: {model: {benchmark: questions}}}. status: running, finished, stopped (by a person, or every model in
     models_failed by the program) or failed. started: of the first attempt. timings: {model/attempt: {load_s,
     generate_s}}, seconds, the second only where the attempt ended well. backends: {model: {"ENDPOINT
     SYSTEM_FINGERPRINT": calls}}, of endpoints that tell it. run_by: of each attempt, who started it: AUDIT_RUN_BY, or
@@ -361,10 +361,10 @@ def _foreign(path: Path, manifest: Manifest, config: Mapping[str, Any]) -> str:
         lines[_DIFFERENCES_SHOWN:] = [f"and {len(lines) - _DIFFERENCES_SHOWN} more"]
     if not changed:
         lines = ["the configs read alike, but what they point to changed: prompts, a revision or the benchmark's rows"]
-    if changed.keys() & {"n", "stop"}:
+    if "n" in changed:
         lines.append(
             "A run is not extended after its answers were there to look at: its p-value would hold for the number of "
-            "questions that was fixed first. Only one with stop=early, from its start, may grow."
+            "questions that was fixed first."
         )
     example = next((f", such as {key}={there}" for key, (there, _) in changed.items() if key in old), "")
     return "\n  ".join([f"{path} belongs to a run with another configuration:", *lines]) + (

@@ -58,8 +58,8 @@ _KINDS_OF_CODES = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call that gave no generation. `message` has none of a server's words; `retry_after_s` is what the server asked for; `status` is
-    the HTTP status, 0 where there was none."""
+    """A call that gave no generation. message: none of a server's words is in it. retry_after_s: as the server asked.
+    status: the HTTP status, 0 where there was none."""
 
     kind: Kind
     message: str

@@ -2,8 +2,9 @@
 
 The code answers calls over a pipe. The tests call it from another sandbox and alone hold the pipe of the verdict, so
 there is no success to print, no assert to patch, and no expected value to read where the code runs.
-In a sandbox: no network, home, /proc or variables, a read-only system, no io_uring, bpf or keys (seccomp.py), 16 MB of
-temporary files, no privileges, limits on time, memory, files and processes. The code is process 1 of its namespace: a SIGKILL comes from outside.
+In a sandbox: no network, home, /proc or variables, a read-only system, no io_uring, bpf or keys (seccomp.py), 16 MB
+of temporary files, no privileges, limits on time, memory, files and processes. The code is process 1 of its
+namespace: a SIGKILL comes from outside.
 """
 
 import json
@@ -172,8 +173,8 @@ def _start(python: str, given: tuple[str, str, str], pipes: tuple[int, int, int]
             [*_FIRST_TO_GO, str(shutil.which("bwrap")), *_ISOLATED, *_mounts(Path(python)), *own, f"/given/{role}",
              "--remount-ro", "/", *filtered, "--", python, "-ISBc", inside, role, entry_point, json.dumps(LIMITS)],
             stdin=pipes[0], stdout=pipes[1], stderr=pipes[2], env={}, cwd="/",
-            pass_fds=(source.fileno(), info.fileno(), calls.fileno()), user=_NOBODY if root else None, group=_NOBODY if root else None,
-            extra_groups=() if root else None,
+            pass_fds=(source.fileno(), info.fileno(), calls.fileno()),
+            user=_NOBODY if root else None, group=_NOBODY if root else None, extra_groups=() if root else None,
         )  # fmt: skip
     return _Half(process, info)
 

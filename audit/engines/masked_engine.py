@@ -26,6 +26,8 @@ LogProbs = Callable[[list[list[int]], list[int]], NDArray[np.float64]]
 class MaskedEngine:
     """Loads the weights on the CPU (or the GPU that the actor was given) in float32."""
 
+    precision = "float32"
+
     def __init__(self, config: ModelConfig, weights: Weights, engine_id: str) -> None:
         self.engine_id = engine_id
         self._config = config

@@ -32,6 +32,8 @@ _BACKENDS = 20  # versions that are counted apart: one that tells another each t
 class OpenAIEngine:
     """One set of endpoints that serve the same model. `rng` jitters the delays between retries and nothing else."""
 
+    precision = ""
+
     def __init__(self, config: ModelConfig, rng: random.Random | None = None) -> None:
         self._config = config
         self._rng = rng or random.Random()

@@ -16,6 +16,7 @@ class Engine(Protocol):
     """One loaded model, or one set of endpoints. Serves every kind of request alike."""
 
     engine_id: str
+    precision: str  # such as "float32": what the loaded weights are computed in; "" of an engine that loads none
 
     async def start(self) -> None:
         """Load the model or check the endpoints. Raises EngineLoadError or EndpointAuthError."""

@@ -32,6 +32,7 @@ class ScriptedEngine:
 
     def __init__(self, config: ModelConfig, engine_id: str, script: Mapping[str, Item]) -> None:
         self.engine_id = engine_id
+        self.precision = "" if config.dtype == "auto" else config.dtype
         self._config = config.scripted
         self._limit = config.max_model_len
         self._script = script

@@ -87,6 +87,7 @@ class VllmEngine:
 
     def __init__(self, config: ModelConfig, path: str, revision: str | None, engine_id: str, on_gpu: bool) -> None:
         self.engine_id = engine_id
+        self.precision = ""
         self._config = config
         self._path = path
         self._revision = revision
@@ -115,6 +116,7 @@ class VllmEngine:
             args = engine_args(self._config, self._path, self._revision, self._on_gpu, is_cpu_build())
             llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**args))
             self.serve(llm, partial(SamplingParams, output_kind=RequestOutputKind.FINAL_ONLY), LoRARequest)
+            self.precision = str(llm.model_config.dtype).removeprefix("torch.")
             end_children_with_me()
             # Reading is cheap, a missing template is not: it would fail on every question.
             self._chat_ids([{"role": "user", "content": "ready?"}])

@@ -42,7 +42,7 @@ class Asked:
     judged: Sequence[str]
     benchmark: str
     held_out: str | None
-    files: Sequence[Mapping[str, str]]
+    files: Sequence[Mapping[str, Any]]
     options: Mapping[str, Any]
     seed: int = 0
     told: Mapping[str, Sequence[str]] = field(default_factory=lambda: {"held_out": ()})
@@ -105,8 +105,13 @@ def save(
             left = rows(model)
             while step := list(islice(left, _SHARD_ROWS)):
                 shards.append(write_shard(run.path, rows_to_table(step, schema), schema, attempt=run.attempt))
-        tables = table_hashes(run.path)
-        run.update(status="finished", ended=now(), shards=[one.record() for one in shards], tables=tables)
+        whole = not any(one.get("unfinished") for one in asked.files)
+        run.update(
+            status="finished" if whole else "stopped",
+            ended=now(),
+            shards=[one.record() for one in shards],
+            tables=table_hashes(run.path),
+        )
 
 
 def question(benchmark: str, key: str, one: Imported) -> Item:

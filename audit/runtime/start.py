@@ -19,28 +19,54 @@ from audit.config import ClusterConfig
 from audit.errors import ConfigError
 from audit.exits import heed_sigterm
 
+STARTS = 3  # of Ray, before a run is refused: on a busy machine its servers may miss a deadline of their own
+_LATE = re.compile(r"timed out.*(startup|node info|gcs)|gcs.*timed out", re.IGNORECASE | re.DOTALL)
+
 
 def start_ray(cluster: ClusterConfig) -> None:
-    """Join or start Ray as the configuration says; nothing where it runs already. Raises ConfigError."""
+    """Join or start Ray as the configuration says, unless it runs already.
+
+    A Ray that does not start in time is started again, up to STARTS times.
+
+    Raises
+    ------
+    ConfigError
+        If Ray cannot be reached, or never starts in time.
+    """
     hush_ray()
-    if ray.is_initialized():
-        return
-    try:
-        _init_ray(cluster)
-    except ConfigError:
-        raise
-    except Exception as error:  # a node that does not start in time is a bare Exception of Ray's
-        address = cluster.address or os.environ.get("RAY_ADDRESS") or "a Ray of its own"
-        if re.search(r"timed out.*(startup|node info)", str(error), re.IGNORECASE | re.DOTALL):
-            raise ConfigError(
-                "Ray did not start in time: this machine is busy, or has too little free memory. Type the same command "
-                "again; what is stored is kept."
-            ) from error
-        raise ConfigError(
-            f"Ray could not be reached or started ({address}): {type(error).__name__}: {error}\nExpected cluster=local "
-            "without RAY_ADDRESS to start Ray here, cluster=ray_address on a node of a running cluster, or "
-            "'ray job submit' from outside (jobs/README.md)."
-        ) from error
+    for start in range(1, STARTS + 1):
+        if ray.is_initialized():
+            return
+        try:
+            _init_ray(cluster)
+            return
+        except ConfigError:
+            raise
+        except Exception as error:  # a node that does not start in time is a bare Exception of Ray's
+            late = _LATE.search(str(error)) is not None
+            joins = bool(cluster.address or os.environ.get("RAY_ADDRESS"))  # another Ray is not ours to start
+            if not late or joins or start == STARTS:
+                raise _not_started(cluster, error, late) from error
+            ray.shutdown()
+            print(
+                f"note: Ray did not start in time, because this machine is busy. Start {start + 1} of {STARTS}.",
+                file=sys.stderr,
+                flush=True,
+            )
+
+
+def _not_started(cluster: ClusterConfig, error: Exception, late: bool) -> ConfigError:
+    if late:
+        return ConfigError(
+            "Ray did not start in time: this machine is busy, or has too little free memory. Type "
+            "the same command again; what is stored is kept."
+        )
+    address = cluster.address or os.environ.get("RAY_ADDRESS") or "a Ray of its own"
+    return ConfigError(
+        f"Ray could not be reached or started ({address}): {type(error).__name__}: {error}\nExpected cluster=local "
+        "without RAY_ADDRESS to start Ray here, cluster=ray_address on a node of a running cluster, or "
+        "'ray job submit' from outside (jobs/README.md)."
+    )
 
 
 # For a Ray of our own, unless the environment says otherwise.

@@ -52,20 +52,22 @@ _DIFFERENCES_SHOWN = 12
 class Manifest:
     """The record of one run. Everything in it is JSON; secrets are removed when it is written.
 
-    audit, schema_version: of its rows. analysis: {seed, thresholds, control_benchmark}, what a verdict is reached
-    with; not part of the fingerprint, so it is what the latest start asked for. models: {name: {revision, engine,
-    path}}. benchmark: {name: {revision, n, chance, duplicates}}. settings: [{arm, level, replicate}], each of them
-    run on every question. sampled_ids: {benchmark: ids}. shards: [{file, rows, sha256}]. tables: {file: sha256} of
-    the Arrow files beside them that were asked, such as questions.arrow; empty in runs of earlier versions. cost:
-    {model: {arm: {role: {calls, prompt_tokens, cached_tokens, completion_tokens}}}}. models_failed: {name: error}.
-    models_stopped: of those, the ones that the program stopped, {name: {code: canary}} or {name: {code: spent,
-    cost_max: an amount that pays for more}}. stop: of a run that an earlier version stopped before its last question,
-    {asked: {model: {benchmark: questions}}}. status: running, finished, stopped (by a person, or every model in
-    models_failed by the program) or failed. started: of the first attempt. timings: {model/attempt: {load_s,
-    generate_s}}, seconds, the second only where the attempt ended well. backends: {model: {"ENDPOINT
-    SYSTEM_FINGERPRINT": calls}}, of endpoints that tell it. run_by: of each attempt, who started it: AUDIT_RUN_BY, or
-    "". seal: sha256 of the seal that lay there at the first start, or "". packages: of the latest start;
-    ENGINE_PACKAGES are those that the rows were made with (`check_packages`).
+    audit, schema_version: of its rows. analysis: {seed, thresholds, control_benchmark}, what a verdict is reached with;
+    not part of the fingerprint, so it is what the latest start asked for. models: {name: {revision, engine, path}}.
+    benchmark: {name: {revision, n, chance, duplicates}}. settings: [{arm, level, replicate}], each of them run on every
+    question. sampled_ids: {benchmark: ids}. shards: [{file, rows, sha256}]. tables: {file: sha256} of the
+    Arrow files beside them that were asked, such as questions.arrow; empty in runs of earlier versions. cost: {model:
+    {arm: {role: {calls,
+    prompt_tokens, cached_tokens, completion_tokens}}}}. models_failed: {name: error}. models_stopped: of those, the
+    ones that the program stopped, {name: {code: canary}} or {name: {code: spent, cost_max: an amount that pays for
+    more}}. stop: of a run that an earlier version stopped before its last question, {asked: {model:
+    {benchmark: questions}}}. status:
+    running, finished, stopped (by a person, or every model in models_failed by the program) or failed. started: of the
+    first attempt. timings: {model/attempt: {load_s, generate_s}}, seconds, the second only where the attempt ended
+    well. backends: {model: {"ENDPOINT SYSTEM_FINGERPRINT": calls}}, of endpoints that tell it. precision: {model: such
+    as float32}, of weights that were loaded, the answering models' too; a resumed run is computed in it. run_by: of
+    each attempt, who started it: AUDIT_RUN_BY, or "". seal: sha256 of the seal that lay there at the first start, or
+    "". packages: of the latest start; ENGINE_PACKAGES are those that the rows were made with (`check_packages`).
     """
 
     fingerprint: str
@@ -93,6 +95,7 @@ class Manifest:
     cost: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, Any] = field(default_factory=dict)
     backends: dict[str, dict[str, int]] = field(default_factory=dict)
+    precision: dict[str, str] = field(default_factory=dict)
     run_by: list[str] = field(default_factory=list)
     seal: str = ""
 

@@ -490,6 +490,7 @@ def test_held_out_items_that_the_references_answers_chose_are_not_judged(pool):
     assert {one.name: one.status for one in drawn.gates}["fresh_drawn"] == "pass"
 
 
+@pytest.mark.long
 def test_references_of_one_family_find_no_memory():
     """Fine-tunes of one base agree on style: 24 to 26 % of clean models of other families stood out beside them."""
     made = cell(n=1000, fresh=600, references=5, text=0.5)

@@ -80,6 +80,7 @@ def test_a_finding_that_hangs_on_unparsed_answers_of_the_references_is_withheld(
     assert worst == sorted(worst) and worst[0] < 0.05 < worst[1]
 
 
+@pytest.mark.long
 def test_right_answers_of_the_tested_model_that_are_unparsed_make_no_finding():
     """The same variants, a little memory, and 5 % of the tested model's answers to variants, all right, are missing."""
     c = harder(seed=30, memorised=0.03)
@@ -90,6 +91,7 @@ def test_right_answers_of_the_tested_model_that_are_unparsed_make_no_finding():
     assert (found.decision.verdict, found.decision.doubt) == (V.WITHHELD, "unparsed_beyond")
 
 
+@pytest.mark.long
 def test_what_sensitivity_would_lose_is_not_refuted_by_which_answers_are_missing():
     """Sensitive to wording alone; of items that others know less, a third of its right variants are not parsed."""
     made = {"n": 3000, "checked": 3000, "logit": True, "harder": 0.03, "seed": 13}

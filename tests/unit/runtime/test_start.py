@@ -9,7 +9,7 @@ import ray
 from audit.config import ClusterConfig
 from audit.errors import ConfigError
 from audit.runtime.model_run import silent_nodes
-from audit.runtime.start import say_needed_action, start_ray
+from audit.runtime.start import STARTS, say_needed_action, start_ray
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,34 @@ def test_why_ray_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, raised: E
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     with pytest.raises(ConfigError, match=said):
         start_ray(ClusterConfig())
+
+
+@pytest.mark.parametrize(("failures", "starts"), [(0, 1), (1, 2), (STARTS - 1, STARTS), (STARTS, STARTS)])
+def test_a_ray_that_is_late_is_started_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failures: int, starts: int
+) -> None:
+    calls = []
+
+    def init(**options: object) -> None:
+        calls.append(options)
+        if len(calls) <= failures:
+            raise RuntimeError("Timed out after 30 seconds while waiting for node to startup.")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    if failures == STARTS:
+        with pytest.raises(ConfigError, match="did not start in time"):
+            start_ray(ClusterConfig())
+    else:
+        start_ray(ClusterConfig())
+    assert len(calls) == starts and capsys.readouterr().err.count("note: ") == starts - 1
+    with pytest.raises(ConfigError):  # a Ray that is joined is not ours to start
+        calls.clear()
+        failures = STARTS
+        start_ray(ClusterConfig(address="127.0.0.1:1"))
+    assert len(calls) == 1
 
 
 def test_of_ray_only_what_needs_an_action_is_said_and_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,6 +45,7 @@ def test_an_accuracys_interval_holds(sizes: str) -> None:
     assert np.all(missed / RUNS < 0.12), missed / RUNS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sizes", ["equal", "one large", "three large"])
 def test_a_difference_that_is_none_is_rarely_shown(sizes: str) -> None:
     """Two-sided at 5 % of `compare`; one-sided at 2.5 % of D, of a drop, and of a gap to other items."""
@@ -92,6 +93,7 @@ def test_a_score_is_worth_no_more_items_than_it_has() -> None:
     assert found.low < 0.44 and found.high > 0.57
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("sizes", "most"), [("equal", 0.09), ("one large", 0.06), ("three large", 0.11)])
 def test_bootstrap_intervals_of_a_gain_and_a_drop_hold(sizes: str, most: float) -> None:
     """By the number of clusters, 14 % of those of one large cluster missed."""

@@ -208,10 +208,8 @@ def _hashes(path: Path, name: str) -> list[dict[str, str]]:
     from audit.shards.files import file_sha256
 
     inside = sorted([*path.glob("*.json"), *path.glob("shards/*.arrow")]) if path.is_dir() else [path]
-    return [
-        {"file": (f"{name}/{one.name}" if path.is_dir() else name) if name else one.name, "sha256": file_sha256(one)}
-        for one in inside
-    ]
+    shown = {one: f"{name}/{one.name}" if name and path.is_dir() else name or one.name for one in inside}
+    return [{"file": shown[one], "sha256": file_sha256(one, follow=True)} for one in inside]
 
 
 def _released(asked: argparse.Namespace) -> dict[str, str]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from audit.errors import ConfigError, DataError
+from audit.guarded_files import open_file
 from audit.imports.eee import is_eee, read_eee
 from audit.imports.evalplus import is_evalplus, read_evalplus
 from audit.imports.helm import STATE, read_helm
@@ -62,7 +63,7 @@ def _read(path: Path, wanted: Wanted) -> Log:
             f"{path} is a folder without {STATE} or {MANIFEST}. Expected log files, such as {path}/*.jsonl."
         )
     try:
-        with path.open("rb") as file:
+        with open_file(path, follow=True) as file:
             line = file.readline(_HEAD)
             alone = not file.read(_HEAD).strip()
     except OSError as error:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from audit.benchmarks.files import MAX_DOCUMENT, likely_delimiter, read_rows
 from audit.errors import BenchmarkError, DataError
+from audit.guarded_files import check_regular, read_bytes
 from audit.records import ITEM_ID
 
 Record = dict[str, Any]  # a JSON object
@@ -198,7 +199,7 @@ def document(path: Path) -> Any:
     """The JSON document that a file is."""
     if (size := path.stat().st_size) > MAX_DOCUMENT:
         raise DataError(f"{path} has {size:,} bytes; expected at most {MAX_DOCUMENT:,}. Save the log as .eval.")
-    return parse(path.read_bytes(), str(path))
+    return parse(read_bytes(path, MAX_DOCUMENT, follow=True), str(path))
 
 
 def rows_of(path: Path, suffix: str) -> Records:
@@ -214,6 +215,7 @@ def rows_of(path: Path, suffix: str) -> Records:
 def open_zip(path: Path) -> zipfile.ZipFile:
     """An archive whose members are within bounds; DataError otherwise."""
     try:
+        check_regular(path, follow=True)
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError, ValueError) as error:
         raise DataError(f"{path} is not a whole zip ({error}). Expected an .eval log: copy it again.") from error

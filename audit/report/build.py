@@ -3,7 +3,6 @@ goes on."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from audit.errors import AuditError
 from audit.exits import printable
+from audit.guarded_files import read_json
 from audit.records import CellRows
 from audit.report.page import REFRESH_S, SO_FAR, RunFacts, words
 from audit.shards.attempt import may_live
@@ -100,7 +100,7 @@ def run_facts(run_dir: Path) -> RunFacts:
     path = run_dir / MANIFEST
     if not path.exists():
         return RunFacts(run_dir.name)
-    manifest = json.loads(path.read_text(encoding="utf-8"))  # it was read before, to judge by
+    manifest = read_json(path)  # it was read before, to judge by
     main: list[tuple[str, str]] = []
     texts = {"cost": _cost, "shards": lambda shards: f"{len(shards)} files"}
     for key, title in _FACTS.items():

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from audit.benchmarks.answers import MARKER
+from audit.benchmarks.reply import MARKER
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
 from audit.imports.record import Imported, Log, Record, Records, Wanted, checked, outcome

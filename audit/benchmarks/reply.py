@@ -118,7 +118,7 @@ _PLANS = re.compile(
 )
 # Before a number that says when or beside what, and not how much.
 _BESIDE = re.compile(r"\b(?:in|over|after|within|during|from|than|with|the) (?:the )?(?:(?:last|next|first) )?$", re.I)
-_OPERATOR = re.compile(r"[-+−–×÷*/^<>±~]|\b(?:to|or|and|and|by|through|versus|vs|out of|nor|times|plus|minus)\b", re.I)
+_OPERATOR = re.compile(r"[-+−–×÷*/^<>±~]|\b(?:to|or|and|by|through|versus|vs|of|nor|times|plus|minus)\b", re.I)
 _ALGEBRA = re.compile(r"[+×÷√π±^]|\\[A-Za-z]{2,20}|(?<![\w'/])[b-hj-z] ?[-−–*] |[-−–*] ?[b-z](?![\w'])")
 
 

@@ -111,15 +111,15 @@ def read_letter(text: str, finish_reason: FinishReason, options: Sequence[str]) 
     visible = strip_thinking(text)
     if finish_reason == FinishReason.ERROR or not visible.closed:
         return UNPARSED
-    reply, form = _canonical(visible.text), "strict"
+    reply, form = canonical(visible.text), "strict"
     letter = _strict_letter(reply, any_case=True)
     index = None if letter is None else _index(letter, len(options))
     if letter is None and finish_reason != FinishReason.LENGTH:
-        index, form = _lenient(reply[-MAX_LENIENT_CHARS:], list(map(_canonical, options))), "lenient"
+        index, form = _lenient(reply[-MAX_LENIENT_CHARS:], list(map(canonical, options))), "lenient"
     return UNPARSED if index is None or index == AMBIGUOUS else Answer(index=index, form=form)
 
 
-def _canonical(text: str) -> str:
+def canonical(text: str) -> str:
     """Folded to ASCII forms, without dress, blank lines and repeated white space."""
     lines = (" ".join(line.split()) for line in _TAGS.sub("", text.translate(_FOLD)).splitlines())
     return "\n".join(line for line in lines if line)

@@ -286,7 +286,7 @@ HEDGES = (
     "between 3 and {}",
     "{} or 17",
     "The answer is {} or 23.",
-    "\\boxed{{{}}} or \\boxed{{4}}",
+    "\\boxed{{{}}} or \\boxed{{0.77}}",
     "It is not {}.",
     "The answer is not {}.",
     "The answer is 31 - {}",

@@ -15,7 +15,6 @@ from audit.exits import lines
 if TYPE_CHECKING:
     from audit.config import RunConfig
     from audit.resolve import ResolvedRun
-    from audit.runtime.early import EarlyStop
     from audit.verdict.thresholds import Limits
 
 
@@ -29,7 +28,6 @@ class Prepared:
     analysis: Mapping[str, Any]
     notes: tuple[str, ...] = ()
     foretold: tuple[str, ...] = ()
-    early: EarlyStop | None = None
 
 
 def conduct(
@@ -61,7 +59,7 @@ def conduct(
         for text in filter(None, (*ready.foretold, *announced(ready.resolved))):
             print(f"note: {lines(text)}", file=sys.stderr, flush=True)
         analysis = {"seed": config.seed, "thresholds": ready.thresholds.to_dict(), **ready.analysis}
-        result = run_audit(ready.resolved, analysis, display, ready.early, hooks=hooks(config.registry))
+        result = run_audit(ready.resolved, analysis, display, hooks=hooks(config.registry))
     if result.rows == 0:
         print_failed(result.failed)  # every model did
         return 1

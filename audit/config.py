@@ -69,7 +69,7 @@ def _unknown(key: str, schema: Any, path: str) -> ConfigError:
 
 
 # Words of a command that stand for keys of the configuration (audit.short_forms).
-SHORT = ("endpoint", "model_id", "api_key_env", "data", "preset", "fresh_after")
+SHORT = ("endpoint", "model_id", "api_key_env", "data", "control_data", "preset", "fresh_after")
 
 # In a wheel beside this file; in a checkout above it (where, in a wheel, another package's conf/ may lie).
 CONF_DIR = next(
@@ -236,8 +236,8 @@ def check_run(
         _check_answering(config, name, model, other)
         reading = reading_of(config, other)
         check_reading(load_protocol(protocol_of(config, model), templates, reading), reading)
-    if config.replicate_restart and (config.cost.max is not None or getattr(config, "stop", "never") != "never"):
-        raise ConfigError("replicate_restart=true asks replicate by replicate: leave out stop=early and cost.max.")
+    if config.replicate_restart and config.cost.max is not None:
+        raise ConfigError("replicate_restart=true asks replicate by replicate: leave out cost.max.")
     if config.gate and not config.report:
         raise ConfigError("gate=true needs the verdict, which the report holds: leave report=true.")
     for key in ("cluster.chunks_in_flight", "cluster.models_at_once", "store.rows_per_shard"):

@@ -1,6 +1,6 @@
-"""How often is an audit itself wrong? `audit calibrate [audit=sweep|perturb|memory|validity|suite|early] [OPTIONS]`.
+"""How often is an audit itself wrong? `audit calibrate [audit=sweep|perturb|memory|validity|suite] [OPTIONS]`.
 
-`suite` puts one simulated model through several audits, `early` stops sweeps before their last question.
+`suite` puts one simulated model through several audits.
 """
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
@@ -12,7 +12,7 @@ from audit.commands.again import audit_named
 from audit.commands.completion import offer
 from audit.errors import ConfigError
 
-OTHERS = {"suite": "audit.suite.calibrate", "early": "audit.sweep.calibrate_early"}  # that are no audit's own
+OTHERS = {"suite": "audit.suite.calibrate"}  # that are no audit's own
 
 
 def add_words(parser: ArgumentParser) -> None:

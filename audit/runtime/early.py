@@ -1,26 +1,19 @@
-"""Asking in batches: whose turn it is, and whether the run may stop. Where it does is the caller's rule."""
+"""Divide the tasks of a run into batches; stop a model by its first answers, or by what they cost."""
 
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from audit.errors import EngineError, ShardError, SpentError
+from audit.errors import EngineError, SpentError
 from audit.exits import one_line
-from audit.records import Design
-from audit.runtime.pipeline import missing_tasks
-from audit.shards.questions import QuestionFile
-from audit.shards.read import iter_columns, load_cells, scan_run
+from audit.shards.read import iter_columns
 from audit.shards.schema import RowSchema
 from audit.shards.working_copy import fetch_shards, named
-from audit.statistics.paired import CellOutcomes
 
 QUESTIONS = 20
 _ALONE_FROM = 10 * QUESTIONS  # tasks: of fewer the first ones are no small part, and a batch of their own costs seconds
@@ -88,90 +81,6 @@ def _unparsed(run_dir: Path, schema: RowSchema, model: str) -> Iterator[str]:
                 text = one_line(row["response"].strip())
                 cut = f"{text[:_LENGTH]}..." if len(text) > _LENGTH else text
                 yield f"{cut!r} (finish_reason {row['finish_reason']})"
-
-
-IntArray = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class EarlyStop:
-    """batches: of each benchmark's questions, with a look after each but the last. cleared: may a model stop, given its
-    cells so far?"""
-
-    batches: int
-    cleared: Callable[[Sequence[CellOutcomes]], bool]
-
-
-def batch_numbers(groups: Sequence[str], size: int, rng: np.random.Generator) -> IntArray:
-    """(n,) the batch of each question of one benchmark, from 0: whole groups in random order, each in the batch that it
-    begins in, so that no group is spread over two."""
-    _, place = np.unique(np.asarray(groups), return_inverse=True)
-    sizes = np.bincount(place)
-    order = rng.permutation(sizes.size)
-    batch = np.empty(sizes.size, dtype=np.int64)
-    batch[order] = (np.cumsum(sizes[order]) - sizes[order]) // size
-    return np.asarray(np.unique(batch[place], return_inverse=True)[1], dtype=np.int64)  # none is empty
-
-
-class Looks:
-    """The batches of a run in its directory; the same seed and questions give the same ones, so that it can resume."""
-
-    def __init__(
-        self, rule: EarlyStop, run_dir: Path, schema: RowSchema, design: Design, questions: QuestionFile, seed: int
-    ) -> None:
-        self._rule, self._run_dir, self._schema = rule, run_dir, schema
-        self._design, self._questions = design, questions
-        names = [(q.benchmark, q.id, q.group) for q in questions]
-        self._benchmark = np.array([benchmark for benchmark, _, _ in names])
-        self._ids = np.array([id_ for _, id_, _ in names])
-        self._batch = np.zeros(len(names), dtype=np.int64)
-        self._ended: dict[str, int] = {}  # model -> batches that were asked
-        for benchmark in dict.fromkeys(self._benchmark.tolist()):
-            own = np.flatnonzero(self._benchmark == benchmark)
-            groups = [names[i][2] for i in own]
-            rng = np.random.default_rng([seed, zlib.crc32(benchmark.encode())])
-            self._batch[own] = batch_numbers(groups, -(-len(groups) // rule.batches), rng)
-
-    def batches(self, model: str) -> Iterator[IntArray]:
-        """Tasks of one batch after another, until the rule says stop or none is left. Each has to be run before the
-        next is asked for. ShardError when rows of one are missing although it was run."""
-        before = -1
-        while True:
-            fetch_shards(self._run_dir)
-            tasks = missing_tasks(
-                scan_run(self._run_dir, self._schema, written=True).done, model, self._design, self._questions
-            )
-            turn = self._batch[tasks // len(self._design.parts)]
-            following = int(turn.min()) if tasks.size else int(self._batch.max()) + 1
-            if following <= before:
-                raise ShardError(f"Rows of model {model} are missing although it ended. Run the same command again.")
-            if not tasks.size or (following > 0 and self._settled(model, following)):
-                self._ended[model] = following
-                return
-            yield tasks[turn == following]
-            before = following
-
-    def _settled(self, model: str, end: int) -> bool:
-        asked = self._batch < end
-        cells = []
-        for cell in load_cells(self._run_dir, self._schema, model):
-            ids = self._ids[asked & (self._benchmark == cell.benchmark)]
-            cells.append(cell.kept(np.isin(cell.question_ids, ids)))
-        return self._rule.cleared(cells)
-
-    def asked(self, model: str) -> NDArray[np.bool_]:
-        """(n,) the questions that a model was asked; all of them where it has not ended."""
-        return self._batch < self._ended.get(model, int(self._batch.max()) + 1)
-
-    def facts(self) -> dict[str, Any]:
-        """`Manifest.stop`."""
-        benchmarks = np.unique(self._benchmark).tolist()
-        return {
-            "asked": {
-                model: {b: int(np.sum(self.asked(model) & (self._benchmark == b))) for b in benchmarks}
-                for model in self._ended
-            }
-        }
 
 
 _GROWTH = 4  # a batch against the one before: its price is estimated from what was asked so far

@@ -5,7 +5,7 @@ The driver holds task numbers (8 bytes each) and counts. Questions are read from
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -58,17 +58,12 @@ def missing_tasks(done: KeySet, model: str, design: Design, questions: QuestionF
     return np.concatenate(missing)
 
 
-def expected_keys(
-    models: Sequence[str], design: Design, questions: QuestionFile, asked: Mapping[str, NDArray[np.bool_]] | None = None
-) -> KeySet:
-    """The key of every row that a run must hold. asked: (n,) of a model, where it was not asked every question."""
+def expected_keys(models: Sequence[str], design: Design, questions: QuestionFile) -> KeySet:
+    """Return the key of every row that a run must hold."""
     grids = [np.zeros((0, 2), dtype=np.uint64)]
-    for start, benchmark, ids in question_blocks(questions):
+    for _, benchmark, ids in question_blocks(questions):
         for model in models:
-            own = ids
-            if asked and model in asked:
-                own = [id_ for id_, was in zip(ids, asked[model][start : start + len(ids)], strict=True) if was]
-            grids.append(digest_grid(model, benchmark, own, design.settings).reshape(-1, 2))
+            grids.append(digest_grid(model, benchmark, ids, design.settings).reshape(-1, 2))
     return KeySet.of(np.concatenate(grids))
 
 

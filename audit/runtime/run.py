@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +22,14 @@ from audit.errors import AuditError, EngineError, ShardError, SpentError, Supers
 from audit.plan_cost import money_spent, spent
 from audit.records import Design, Reading
 from audit.resolve import ResolvedRun
-from audit.runtime.early import EarlyStop, Looks, affordable, canary_first
+from audit.runtime.early import affordable, canary_first
 from audit.runtime.model_run import ModelRun, engines_of
 from audit.runtime.pipeline import expected_keys, missing_tasks
 from audit.runtime.placement import Steps, may_run_beside, run_in_turns
 from audit.runtime.progress import Display
 from audit.runtime.start import start_ray
 from audit.shards.attempt import now
-from audit.shards.complete import count_rows, run_cost, scan_once, verify_run
+from audit.shards.complete import count_rows, run_cost, scan_once, table_hashes, verify_run
 from audit.shards.files import SHARDS, make_folder, write_file
 from audit.shards.keys import KeySet
 from audit.shards.manifest import RunDir, check_packages, open_run_dir, package_versions
@@ -57,16 +56,11 @@ class RunResult:
 
 
 def run_audit(
-    resolved: ResolvedRun,
-    analysis: Mapping[str, Any],
-    display: Display,
-    early: EarlyStop | None = None,
-    hooks: Hooks = NO_HOOKS,
+    resolved: ResolvedRun, analysis: Mapping[str, Any], display: Display, hooks: Hooks = NO_HOOKS
 ) -> RunResult:
     """Run (or resume) an audit. Raises AuditError when nothing could be run; a failed model is reported by name.
-    analysis: {seed, thresholds, control_benchmark}, what the verdict is reached with, for the manifest. early: the rule
-    that may stop a model before its last question; None asks all. hooks: what the command has done when the run starts
-    and when it fails."""
+    analysis: {seed, thresholds, control_benchmark}, what the verdict is reached with, for the manifest. hooks: what the
+    command has done when the run starts and when it fails."""
     config, schema = resolved.config, resolved.audit.schema.of_run(resolved.identity)
     resolved = replace(resolved, audit=replace(resolved.audit, schema=schema))
     if len(resolved.failed) == len(config.model):
@@ -79,9 +73,6 @@ def run_audit(
         _describe(resolved, run_dir, display)
         run = Start(resolved, run_dir, display)
         try:
-            if early is not None:
-                run.looks = Looks(early, run_dir.path, schema, resolved.design, run.questions, config.seed)
-                run_dir.update(stop=run.looks.facts())
             run.ask()
             run.finish()
         except KeyboardInterrupt as stop:
@@ -118,6 +109,7 @@ def _describe(resolved: ResolvedRun, run_dir: RunDir, display: Display) -> None:
         benchmark={s.benchmark.name: s.facts() for s in samples},
         settings=[asdict(setting) for setting in resolved.design.settings],
         sampled_ids={s.benchmark.name: list(s.sample.ids) for s in samples if s.sample.n <= _IDS_IN_MANIFEST},
+        tables=table_hashes(run_dir.path),
         models_failed=resolved.failed,
         models_stopped={},
     )
@@ -149,7 +141,6 @@ class Start:
     resolved: ResolvedRun
     run_dir: RunDir
     display: Display
-    looks: Looks | None = None
 
     def __post_init__(self) -> None:
         self.questions = QuestionFile(self.run_dir.path)
@@ -169,16 +160,13 @@ class Start:
         for name in runnable:
             left = _rows_by_arm(todo[name], design)
             self.display.resumed(name, {arm: totals[arm] - left[arm] for arm in totals})
-        looks = self.looks
-        batches = {name: looks.batches(name) if looks else iter([todo[name]][: len(todo[name])]) for name in runnable}
-        first = {name: next(batches[name], None) for name in runnable}  # before an engine loads: is there any to ask?
-        asking = {name: tasks for name, tasks in first.items() if tasks is not None}
+        asking = {name: todo[name] for name in runnable if len(todo[name])}  # no engine loads for the others
         self._keep_to_packages(done, asking)
         self._going = set(runnable)
         for name in runnable:
             if name not in asking:
                 self._ended(name, None)
-        runs = {name: self._steps(name, todo[name], tasks, batches[name]) for name, tasks in asking.items()}
+        runs = {name: self._steps(name, tasks) for name, tasks in asking.items()}
         for name, error in self._refused(list(runs)).items():
             del runs[name]
             self._ended(name, error)
@@ -187,12 +175,12 @@ class Start:
             start_ray(config.cluster)
             run_in_turns(runs, self._may_join, self._ended)
 
-    def _steps(self, name: str, todo: np.ndarray, first: np.ndarray, later: Iterator[np.ndarray]) -> Steps:
-        """The steps of a model that is asked the tasks `todo`, of which `first` and then `later` are the batches."""
+    def _steps(self, name: str, todo: np.ndarray) -> Steps:
+        """Return the steps of a model that is asked the tasks `todo`."""
         config = self.resolved.config
         if config.replicate_restart:
             return self._restarting(name, todo)
-        rest: Iterator[np.ndarray] = chain(self._batches(name, first), later)
+        rest = self._batches(name, todo)
         if config.cost.max is not None:
             done = len(self.questions) * len(self.resolved.design.parts) - len(todo)
             rest = self._affordable(config.cost.max, name, rest, done)
@@ -306,16 +294,11 @@ class Start:
 
     def _ended(self, name: str, error: AuditError | None) -> None:
         self._going.remove(name)
-        looks = self.looks
         if error is not None:
             self.result.failed[name] = str(error)
             self.result.stopped |= {name: dict(error.stopped)} if error.stopped is not None else {}
             if self._going:  # the command ends with what failed; others are to come first
                 self.display.note(f"model {name} failed: {error}")
-        elif looks is not None:
-            self.run_dir.update(stop=looks.facts())
-            if (asked := looks.asked(name).sum()) < len(self.questions):
-                self.display.note(f"{name}: stopped after {asked:,} of {len(self.questions):,} questions")
 
     def finish(self) -> None:
         """Verify the rows of all models and close the manifest. Raises ShardError where rows are missing."""
@@ -323,8 +306,7 @@ class Start:
         run_dir, result = self.run_dir, self.result
         failures = {"models_failed": result.failed, "models_stopped": result.stopped}
         run_dir.update(**failures)  # and refuses a superseded driver: what follows removes files
-        asked = {name: self.looks.asked(name) for name in config.model} if self.looks else {}
-        expected = expected_keys(list(config.model), design, self.questions, asked)
+        expected = expected_keys(list(config.model), design, self.questions)
         fetch_shards(run_dir.path)
         report = verify_run(run_dir.path, schema, expected, run_dir.attempt)
         result.rows = report.rows
@@ -340,7 +322,7 @@ class Start:
             report.require_complete()
             return
         for name in (one for one in config.model if one not in result.failed):
-            own = expected_keys([name], design, self.questions, asked)
+            own = expected_keys([name], design, self.questions)
             if own.common(report.done) < len(own):
                 raise ShardError(f"Rows of model {name} are missing although it ended. Run the same command again.")
 

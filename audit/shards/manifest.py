@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from audit.errors import ConfigError, ShardError
+from audit.guarded_files import read_json
 from audit.json_types import plain
 from audit.shards.attempt import RunLock, as_attempt, check_stored_attempt, now, start_attempt
-from audit.shards.files import SHARDS, file_sha256, make_folder, read_text, write_file
+from audit.shards.files import SHARDS, file_sha256, make_folder, write_file
 from audit.shards.redact import redact
 from audit.shards.schema import RowSchema
 from audit.shards.shard_file import shard_paths
@@ -54,10 +55,13 @@ class Manifest:
     audit, schema_version: of its rows. analysis: {seed, thresholds, control_benchmark}, what a verdict is reached with;
     not part of the fingerprint, so it is what the latest start asked for. models: {name: {revision, engine, path}}.
     benchmark: {name: {revision, n, chance, duplicates}}. settings: [{arm, level, replicate}], each of them run on every
-    question. sampled_ids: {benchmark: ids}. shards: [{file, rows, sha256}]. cost: {model: {arm: {role: {calls,
+    question. sampled_ids: {benchmark: ids}. shards: [{file, rows, sha256}]. tables: {file: sha256} of the
+    Arrow files beside them that were asked, such as questions.arrow; empty in runs of earlier versions. cost: {model:
+    {arm: {role: {calls,
     prompt_tokens, cached_tokens, completion_tokens}}}}. models_failed: {name: error}. models_stopped: of those, the
     ones that the program stopped, {name: {code: canary}} or {name: {code: spent, cost_max: an amount that pays for
-    more}}. stop: of a run that may stop early, {asked: {model: {benchmark: questions}}}, of models that ended. status:
+    more}}. stop: of a run that an earlier version stopped before its last question, {asked: {model:
+    {benchmark: questions}}}. status:
     running, finished, stopped (by a person, or every model in models_failed by the program) or failed. started: of the
     first attempt. timings: {model/attempt: {load_s, generate_s}}, seconds, the second only where the attempt ended
     well. backends: {model: {"ENDPOINT SYSTEM_FINGERPRINT": calls}}, of endpoints that tell it. precision: {model: such
@@ -86,6 +90,7 @@ class Manifest:
     python: str = ""
     platform: str = ""
     shards: list[dict[str, Any]] = field(default_factory=list)
+    tables: dict[str, str] = field(default_factory=dict)
     stop: dict[str, Any] = field(default_factory=dict)
     cost: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, Any] = field(default_factory=dict)
@@ -105,7 +110,7 @@ class Manifest:
         """Read RUN_DIR/manifest.json; ConfigError when it is absent or unreadable."""
         path = Path(run_dir) / MANIFEST
         try:
-            return cls.of(json.loads(read_text(path)))
+            return cls.of(read_json(path))
         except FileNotFoundError as error:
             text = f"{path} does not exist. Expected the directory of a run, such as outputs/my_run."
             raise ConfigError(text) from error
@@ -150,6 +155,7 @@ def _parts(found: Mapping[str, Any]) -> Iterator[tuple[str, object, type]]:
             yield f"{place}.{name}", one, dict
             if place == "benchmark":
                 yield f"benchmark.{name}.n", one.get("n", 0), int
+    yield from ((f"tables.{name}", one, str) for name, one in found.get("tables", {}).items())
     for name, kind in _ANALYSIS.items():
         yield f"analysis.{name}", analysis.get(name, kind()), kind
 
@@ -358,10 +364,10 @@ def _foreign(path: Path, manifest: Manifest, config: Mapping[str, Any]) -> str:
         lines[_DIFFERENCES_SHOWN:] = [f"and {len(lines) - _DIFFERENCES_SHOWN} more"]
     if not changed:
         lines = ["the configs read alike, but what they point to changed: prompts, a revision or the benchmark's rows"]
-    if changed.keys() & {"n", "stop"}:
+    if "n" in changed:
         lines.append(
             "A run is not extended after its answers were there to look at: its p-value would hold for the number of "
-            "questions that was fixed first. Only one with stop=early, from its start, may grow."
+            "questions that was fixed first."
         )
     example = next((f", such as {key}={there}" for key, (there, _) in changed.items() if key in old), "")
     return "\n  ".join([f"{path} belongs to a run with another configuration:", *lines]) + (

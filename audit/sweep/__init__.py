@@ -10,7 +10,7 @@ gates      can this measurement carry a verdict?             self_test   do they
 decide     evidence and gates -> one of seven verdicts       analyse     cells -> the run's verdict
 calibrate  models of known truth through the same verdict
 paper      the paper's numbers and hypotheses (its published table: audit.papers.song2026)
-vocabulary what is said of a cell, and in which words      simulation, calibrate_early: its models, and early stops
+vocabulary what is said of a cell, and in which words      simulation its models
 report, page, figures, drill: what a person sees
 
 `python -m audit.sweep model=llama3_70b r=1..9`

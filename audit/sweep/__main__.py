@@ -6,7 +6,6 @@ and 4 (withheld, gain uncontrolled, brittle or underpowered), see `audit gate`.
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,16 +34,10 @@ def _prepared(config: SweepConfig) -> Prepared:
     from audit.sweep.replay import reachable, resolve_sweep
 
     thresholds, resolved = SweepThresholds.from_mapping(config.verdict), resolve_sweep(config)
-    early = None
-    if config.stop == "early":
-        from audit.runtime.early import EarlyStop
-        from audit.sweep.decide import BATCHES, cleared
-
-        early = EarlyStop(BATCHES, partial(cleared, thresholds=thresholds))
     control = None if config.control_benchmark is None else config.control_benchmark.name
     analysis = {"control_benchmark": control, "references": hint_references(config)}
     foretold = (*missing_controls(resolved.design), shortfall(resolved, *reachable(config)))
-    return Prepared(resolved, thresholds, analysis, foretold=foretold, early=early)
+    return Prepared(resolved, thresholds, analysis, foretold=foretold)
 
 
 def _ended(run_dir: Path, resolved: ResolvedRun) -> dict[str, Any]:

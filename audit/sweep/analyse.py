@@ -1,6 +1,6 @@
 """How the sweep judges a cell, and what is said of a whole panel. Pure: the caller reads shards and writes files."""
 
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -49,14 +49,12 @@ class SweepSettings(Settings[SweepThresholds]):
 
 @dataclass(frozen=True)
 class Beside:
-    """A cell, and what it is judged beside. planned: questions of a run that stopped before the last of them. noise_p:
-    `noise_floor_p` after Holm over the panel."""
+    """A cell, and what it is judged beside. noise_p: `noise_floor_p` after Holm over the panel."""
 
     cell: CellOutcomes
     texts: TextMeasures | None
     control: CellOutcomes | None
     reference: CellOutcomes | None
-    planned: int | None
     noise_p: float | None
 
     @property
@@ -104,7 +102,6 @@ def analyse(
     rows: Sequence[CellRows] = (),
     control_benchmark: str | None = None,
     calibration: Mapping[str, Any] | None = None,
-    stopped: Mapping[tuple[str, str], int] | None = None,
     references: Mapping[tuple[str, str], CellOutcomes] | None = None,
 ) -> RunVerdict:
     """The verdict on every cell of one run, or of several merged into one panel.
@@ -117,7 +114,6 @@ def analyse(
     runs, rows : models of each run, and the rows found and expected, copied into the result; no times, no paths
     control_benchmark : name of a benchmark of held-out items of the same models
     calibration : the table of `audit calibrate`
-    stopped : (model, benchmark) of cells whose run stopped early, with the questions that it would have asked
     references : by (model, benchmark), another model's outcomes from the same router messages
 
     Same cells, texts and seed give the same result. A cell's randomness comes from the seed and its own name: another
@@ -134,8 +130,7 @@ def analyse(
     for cell in cells:
         key = (cell.model, cell.benchmark)
         control, measures = _control_cell(cell, cells, control_benchmark), texts.measures.get(key)
-        reference, planned = (references or {}).get(key), (stopped or {}).get(key)
-        beside.append(Beside(cell, measures, control, reference, planned, next(noise)))
+        beside.append(Beside(cell, measures, control, (references or {}).get(key), next(noise)))
         rng, sent = cell_rng(seed, *key, "self_test"), texts.clean_sent.get(key)
         injected += self_test(cell, thresholds, rng=rng, texts=measures, clean_sent=sent)
     results = judge_cells(JUDGE, beside, settings)
@@ -148,7 +143,7 @@ def analyse(
         cells=tuple(cells),
         results=results,
         paper=_paper(cells, results),
-        hypotheses=_hypotheses(cells, results, settings, stopped or {}),
+        hypotheses=_hypotheses(cells, results, settings),
         calibration=min(results, key=lambda r: r.n_questions).calibration if results else None,
         self_test=tuple(injected),
     )
@@ -258,8 +253,6 @@ def _further(case: _Case, decision: Decision, contrasts: Sequence[Contrast]) -> 
     """What is said beside the reasons for the verdict."""
     e = case.evidence.found
     said = decide.held_out(contrasts) if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED) else ()
-    if case.cell.planned is not None:
-        said += (because("stopped_early", n=case.cell.cell.n, planned=case.cell.planned),)
     if e is not None and decision.verdict != Verdict.WITHHELD:
         said += decide.shifts_said(e.shifts, repeated=e.repeated)
     return said
@@ -267,7 +260,7 @@ def _further(case: _Case, decision: Decision, contrasts: Sequence[Contrast]) -> 
 
 def _calibration(case: _Case) -> Calibration | None:
     cell, e = case.cell.cell, case.evidence.found
-    if e is None or case.cell.planned is not None:  # the table is of a fixed number of questions
+    if e is None:
         return None
     run = design_of(cell, e.clean_accuracy, e.discordance, case.panel.cells)
     run = replace(run, noisy_replicates=2 if e.repeated else 1)
@@ -353,7 +346,7 @@ def _paper(cells: Sequence[CellOutcomes], results: Sequence[SweepResult]) -> dic
 
 
 def _hypotheses(
-    cells: Sequence[CellOutcomes], results: Sequence[SweepResult], s: SweepSettings, stopped: Container[tuple[str, str]]
+    cells: Sequence[CellOutcomes], results: Sequence[SweepResult], s: SweepSettings
 ) -> tuple[Hypothesis, ...]:
     """Over the cells whose verdict is not withheld: what failed a gate says nothing about a hypothesis either."""
     alpha, both = s.thresholds.alpha, zip(cells, results, strict=True)
@@ -361,8 +354,7 @@ def _hypotheses(
     # H1 is the verdicts' own conjunction over controls: other p-values could contradict them.
     tests = {f"{r.model} on {r.benchmark}": e.p_value for _, r, e in judged}
     excess = [f"{r.model} on {r.benchmark}" for r in results if r.verdict == Verdict.EXCESS]
-    # H2 and H3 are tests for a fixed number of questions.
-    sweeps = [sweep_of(cell) for cell, r, _ in judged if (r.model, r.benchmark) not in stopped]
+    sweeps = [sweep_of(cell) for cell, _, _ in judged]
     benchmarks = sorted({one.benchmark for one in sweeps})
     found = [_tested("H1", paper.h1_any_excess, tests, excess, alpha=alpha)]
     for benchmark in benchmarks or [""]:  # models are compared on the same questions

@@ -28,8 +28,6 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
 }
 """The sweep's templates beside the shared ones, and the placeholders of each."""
 
-STOP = ("never", "early")
-
 
 @dataclass
 class SweepConfig(RunConfig):
@@ -47,7 +45,6 @@ class SweepConfig(RunConfig):
     hint_reference: Any = None  # runs of other models with messages_from=this run
     ensemble_control: bool = True
     dose: Any = None
-    stop: str = "never"
 
 
 ConfigStore.instance().store(name="sweep_schema", node=SweepConfig)
@@ -61,9 +58,6 @@ def from_hydra(cfg: DictConfig) -> SweepConfig:
 
 def validate(config: SweepConfig) -> None:
     """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
-    check_known("stop", config.stop, STOP)
-    if config.stop == "early" and config.messages_from is not None:
-        raise ConfigError("messages_from: a hint reference answers all that was asked. Leave out stop=early.")
     check_known("aggregator", config.aggregator, list(Aggregator))
     plain = (config.aggregator, config.dose) == ("concatenate", None)
     if format_of(config.benchmark.format).reading is not None and not plain:

@@ -1,5 +1,4 @@
-"""Evidence and gates -> one of seven verdicts, with its reasons; the order is the policy. Whether a run may stop: the
-same decision at a look. And what is said beside the reasons, as codes (pure)."""
+"""Decide a cell from its evidence and gates: seven verdicts, with reasons as codes. The order is the policy."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -7,16 +6,11 @@ from functools import partial
 
 import numpy as np
 
-from audit.errors import DataError
 from audit.judge.record import holm_rows
-from audit.statistics.paired import CellOutcomes
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.unparsed import DECIDE_AT
-from audit.sweep.compare import CONFIDENCE
 from audit.sweep.design import SweepThresholds
-from audit.sweep.evidence import Evidence, Reading, measure
-from audit.sweep.gates import all_gates, noise_floor_p
-from audit.sweep.record import run_shifts
+from audit.sweep.evidence import Evidence, Reading
 from audit.sweep.vocabulary import GATES, Contrast, Decision, Verdict
 from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
 from audit.verdict.vocabulary import gate_reasons
@@ -229,11 +223,6 @@ def _above_zero(reading: Reading, routers: frozenset[int]) -> frozenset[int]:
     return routers
 
 
-BATCHES = 4  # of a run that may stop early, with a look after each but the last
-LOOK_CONFIDENCE = 0.99  # the looks and the end together clear wrongly in at most 3 x 0.5 % + 2.5 % = 4 %
-LOOK_RESAMPLES = 2000
-
-
 def asked_enough(gates: Sequence[Gate], verdict: Verdict) -> tuple[Gate, ...]:
     """The same gates; `enough_data` does not apply where an effect was found, however large it may still be."""
     if verdict not in FINDINGS | {Verdict.EXCESS_EXPLAINED}:
@@ -241,31 +230,6 @@ def asked_enough(gates: Sequence[Gate], verdict: Verdict) -> tuple[Gate, ...]:
     said = "An effect was found, and shows that the questions were enough."
     moot = partial(replace, status=Status.NOT_APPLICABLE, detail=said, advice="")
     return tuple(moot(g) if g.name == "enough_data" and g.status == Status.FAIL else g for g in gates)
-
-
-def cleared(cells: Sequence[CellOutcomes], thresholds: SweepThresholds) -> bool:
-    """Whether a run may stop here: a look clears every cell of the model."""
-    return all(look(cell, thresholds) for cell in cells)
-
-
-def look(cell: CellOutcomes, thresholds: SweepThresholds, n_resamples: int = LOOK_RESAMPLES) -> bool:
-    """Whether the decision on these questions is `no excess`, by intervals of LOOK_CONFIDENCE and by those of the end.
-
-    The cell is judged as if it were alone: what is no finding there is none in a panel. The gates on texts are left to
-    the end. A run that stops by nothing else is not more often an excess than one that asks all.
-    """
-
-    def verdict(confidence: float) -> Verdict:
-        rng = np.random.default_rng(0)
-        e = measure(cell, rng=rng, n_resamples=n_resamples, shifts=shifts, confidence=confidence)
-        gates = all_gates(cell, None, thresholds, e.largest_compatible, noise_floor_p(cell))
-        return decide(e, gates, thresholds).verdict
-
-    try:
-        shifts = run_shifts([cell], thresholds.run_sd_plausible)
-        return all(verdict(one) == Verdict.NO_EXCESS for one in (LOOK_CONFIDENCE, CONFIDENCE))
-    except DataError:  # not one question has an answer in both arms so far
-        return False
 
 
 def headline(model: str, benchmark: str, decision: Decision, e: Evidence | None, failing: Sequence[str]) -> Reason:

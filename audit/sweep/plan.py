@@ -8,14 +8,10 @@ from typing import Any
 from audit.dry_run import Asked, Planned, reach
 from audit.records import Design
 from audit.statistics.permutation import can_reject
-from audit.sweep.calibrate_early import SHIPPED, expected
 from audit.sweep.config import SweepConfig
 from audit.sweep.design import Draws, SweepThresholds, missing_controls
 from audit.sweep.replay import reachable, resolve_sweep
 from audit.sweep.size import PLANNED_DISCORDANCE, SIDES, detectable, needed_of, repeated, router_counts, runs_of
-from audit.verdict.shipped import shipped_table
-
-_EARLY = "  stop=early would ask (three clean and two noisy runs, no groups; docs/early_stopping.md)"
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,6 @@ def planned(config: SweepConfig) -> Planned:
     panel = len(config.model) * len(resolved.samples)
     samples = {one.benchmark.name: one for one in resolved.samples}
     groups = {name: len({q.group for q in one.questions()}) for name, one in samples.items()}
-    table = shipped_table(SHIPPED)
 
     def plan_of(asked: Asked) -> Plan:
         own = groups[asked.planned.benchmark]
@@ -63,9 +58,6 @@ def planned(config: SweepConfig) -> Planned:
             lines.append(f"{called.model} on {called.benchmark}, prompts {resolved.protocols[called.model].name}")
             there = samples[called.benchmark].sample.n_distinct
             lines += describe(asked, plan, resolved.design, thresholds, there)
-            if table:
-                early = expected(asked.questions, plan.router_counts, table["designs"])
-                lines += [_EARLY, *(f"    {line}" for line in early)]
         return lines + reach(resolved, every, *reachable(config))
 
     def facts(asked: Asked) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from audit.errors import ConfigError, DataError
 from audit.judge.report import Report, with_reservations
 from audit.records import CellRows
 from audit.report.sensitivity import load_sensitivity
-from audit.shards.complete import Outcomes, cell_rows, contents, read_outcomes, stopped_early
+from audit.shards.complete import Outcomes, cell_rows, contents, read_outcomes
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.read import iter_columns
 from audit.shards.schema import plain_values, shared_values
@@ -129,7 +129,6 @@ def judge(
         rows=rows,
         control_benchmark=control_benchmark,
         calibration=shipped_table(JUDGE.shipped),
-        stopped=stopped_early(dirs),
         references=same_messages(cells, dirs, references),
     )
     found = {(c.model, c.benchmark): load_sensitivity(read.run_dir) for read in reads for c in read.outcomes.cells}

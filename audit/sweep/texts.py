@@ -150,8 +150,6 @@ TEXTS: Texts = {
     "stands_up_to": f"{_STANDS} up to an odds ratio of {{up_to:g}}.",
     "worst_case": "With every unparsed noisy answer right and every other unparsed one wrong, the largest gain is "
     "{gain:points}.",
-    "stopped_early": "The run stopped after {n:,} of {planned:,} questions: a look found no excess, by 99 % intervals "
-    "(stop=early).",
     "slope_rises": f"Noisy accuracy rises {_SLOPE}",
     "slope_falls": f"Noisy accuracy falls {_SLOPE}",
     "slope_flat": f"Noisy accuracy shows no clear trend {_SLOPE}",

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow.dataset as ds
+import pytest
 import ray
 from audit_here import Finished, sweep_here
 from bench.engine import router_requests, sent
@@ -99,6 +100,7 @@ def test_a_real_sweep_survives_the_death_of_its_engine_and_ends_with_a_report(tm
     assert "smollm2_135m" in (run_dir / "report" / "report.html").read_text()
 
 
+@pytest.mark.long
 def test_what_raw_vllm_is_timed_with_is_what_the_sweep_asked(tmp_path, engine_here, run_requests, embedded_model_dir):
     """`make gpu` holds the sweep against these requests: as many tokens, and asked again, the stored messages."""
     done = sweep_here("n=3", "r=1..2", run_dir=tmp_path / "run", model="smollm2_135m")

@@ -15,10 +15,8 @@ from audit.errors import DataError
 from audit.records import Setting
 from audit.sweep.analyse import nearest
 from audit.sweep.calibrate import markdown, observed_design, of_designs, of_worlds, worlds_markdown
-from audit.sweep.calibrate_early import stopped
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.simulation import SHIPPED, WORLDS, Design, World, simulate
-from audit.sweep.vocabulary import Verdict
 from audit.verdict.result import percent
 from audit.verdict.shipped import shipped_table
 from audit.verdict.simulated import calibrate, rate
@@ -52,6 +50,7 @@ def test_a_small_calibration_has_both_errors() -> None:
     assert within(rates, "coverage_gain", 0.93, 1.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("design", "world"),
     [
@@ -71,15 +70,6 @@ def test_a_clean_model_is_cleared_by_its_data_and_one_with_a_gain_is_not() -> No
     design = Design(1500, 3, "nested", clean_replicates=3)
     assert outcomes(design, World(), 20)["cleared"] >= 0.5
     assert outcomes(design, World(gain_one_r=0.05), 20)["cleared"] <= 2 / 20
-
-
-def test_a_run_that_may_stop_early_finds_what_all_questions_find_and_asks_fewer_where_nothing_is() -> None:
-    design, rng = Design(400, 1, clean_replicates=3, noisy_replicates=2), np.random.default_rng(3)
-    gains = [stopped(design, World(gain=0.15), rng) for _ in range(5)]
-    assert all(early == every for _, early, every in gains)
-    assert sum(early == [Verdict.EXCESS] for _, early, _ in gains) >= 3
-    costly = [stopped(replace(design, n=1000), World(gain=-0.05), rng) for _ in range(5)]
-    assert all(batches[0] < 4 and early == [Verdict.NO_EXCESS] for batches, early, _ in costly)
 
 
 def test_a_rate_of_0_or_1_has_the_error_of_one_more_model() -> None:

@@ -76,8 +76,6 @@ def test_several_models_in_one_job():
         (["model.smollm2_135m.replicas=many"], "replicas"),
         ([*ENDPOINT, "reading=option_text"], "needs engine vllm"),
         (["model=scripted", "model.scripted.batch_invariant=true"], "batch_invariant"),
-        (["model=scripted", "replicate_restart=true", "stop=early"], "replicate_restart"),
-        (["model=scripted", "messages_from=outputs/run", "stop=early"], "stop=early"),
         (["model=scripted", "replicate_restart=true", "cost.max=1"], "replicate_restart"),
         ([*ENDPOINT, "replicate_restart=true"], "replicate_restart"),
         (

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # From the ground up; a module belongs to its longest prefix. It may import from its own layer and from those below.
 LAYERS = (
-    ("audit.errors", "audit.records", "audit.verdict", "audit.chronology", "audit.json_types",
+    ("audit.errors", "audit.guarded_files", "audit.records", "audit.verdict", "audit.chronology", "audit.json_types",
      "audit.entry_points"),
     ("audit.benchmarks", "audit.prompting", "audit.scoring", "audit.statistics"),
     ("audit.shards",),
@@ -37,7 +37,7 @@ LAYERS = (
     ("audit.sweep", "audit.perturb", "audit.memory", "audit.validity"),
     ("audit.plant", "audit.suite", "audit.imports", "audit.loading",
      "audit.papers"),
-    ("audit.commands",),
+    ("audit.commands", "audit.api"),
     ("audit.__main__",),
 )  # fmt: skip
 SHARED = tuple(prefix for layer in LAYERS[:7] for prefix in layer if prefix != "audit.variants")
@@ -140,7 +140,7 @@ def test_the_shared_rooms_and_commands_name_no_routers() -> None:
     own = tuple(f"audit.{audit}" for audit in (*AUDITS, "plant", "papers.song2026"))
     assert "audit.sweep.design" in named
     assert {m for m in named if not m.startswith(own)} == {
-        "audit", "audit.commands", "audit.suite.schema",
+        "audit", "audit.api", "audit.commands", "audit.suite.schema",
         "audit.suite.calibrate", "audit.suite.worlds", "audit.report.sensitivity",
     }  # fmt: skip
 
@@ -165,11 +165,11 @@ def test_every_audit_has_the_same_files() -> None:
 def test_calibration_tables_have_one_form_and_one_writer() -> None:
     """An audit hands in what is simulated; only `audit.verdict.simulated` draws, counts, parses options and writes."""
     calibrations = [part_of(audit, "calibrate") for audit in AUDITS]
-    for module in (*calibrations, import_module("audit.suite.calibrate"), import_module("audit.sweep.calibrate_early")):
+    for module in (*calibrations, import_module("audit.suite.calibrate")):
         assert callable(module.procedures) and not hasattr(module, "main"), module.__name__
         text = FILES[module.__name__].read_text(encoding="utf-8")
         assert not re.search(r"import json|ArgumentParser\(|default_rng\(\[", text), module.__name__
-    for name in (*(part_of(audit, "analyse").JUDGE.shipped for audit in AUDITS), SUITE_TABLE, "early_stopping.json"):
+    for name in (*(part_of(audit, "analyse").JUDGE.shipped for audit in AUDITS), SUITE_TABLE):
         table = shipped_table(name)
         assert isinstance(table["seed"], int) and table["designs"], name
         assert all("design" in entry for entry in table["designs"]), name

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from exams import jsonl, opened, questions, refused
 
-from audit.benchmarks.answers import read_number, same_number, score_number
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.latex import boxed, same_answer
 from audit.benchmarks.load import open_benchmark
+from audit.benchmarks.number import decimal_mark, one_number, same_number
+from audit.benchmarks.reply import read_key, read_number, score_number
 from audit.benchmarks.rows import RowContext, gsm8k, shuffled
 from audit.benchmarks.sample import draw_sample
 from audit.errors import BenchmarkError
@@ -25,29 +26,28 @@ SOLVERS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verifica
         ("#### $1,234.50 dollars", 1234.5, "marked"),
         ("#### -5", -5.0, "marked"),
         ("#### 12\nWait, no.\n#### 13", 13.0, "marked"),  # the last marker
-        ("#### 12 apples and 3 pears", 12.0, "marked"),  # the first number after it
         ("#### 9 * 2 = 18", 18.0, "marked"),
-        ("#### Step 1: eggs\n9\n#### Step 2: money\n9 * 2 = 18\nThe answer is \\boxed{18}.", 18.0, "last"),
+        ("#### Step 1: eggs\n9\n#### Step 2: money\n9 * 2 = 18\nThe answer is \\boxed{18}.", 18.0, "declared"),
         ("#### 1. Eggs\n9\n#### 2. Money\n9 * 2 = 18", 18.0, "last"),
-        ("#### Answer for 3 days: 54", 54.0, "last"),
         ("#### 18\n#### Step 2: check\n2 * 9", 18.0, "marked"),  # a heading takes nothing back
         ("**#### 18**", 18.0, "marked"),
         ("#### 1{,}200", 1200.0, "marked"),
-        ("$\\boxed{1{,}000}$", 1000.0, "last"),
-        ("$\\$1,\\!200$ and 12\\,500\\,000", 12_500_000.0, "last"),
+        ("$\\boxed{1{,}000}$", 1000.0, "declared"),
+        ("so 12\\,500\\,000", 12_500_000.0, "last"),
         ("She makes $18.", 18.0, "last"),
         ("It is 20% more, so 3.5kg", 3.5, "last"),
-        ("A: 1,00,000", 100000.0, "last"),
-        ("one of 1,2,3", 3.0, "last"),  # a list, not a thousand
-        ("so 16-3", 3.0, "last"),
-        ("so 16 - 3", 3.0, "last"),
-        ("The answer is -3", -3.0, "last"),
+        ("A: 1,00,000", 100000.0, "declared"),
+        ("The answer is -3", -3.0, "declared"),
         ("x = - 7", -7.0, "last"),
         ("x = \u2212 7", -7.0, "last"),
         ("-$5", -5.0, "last"),
         ("$-5", -5.0, "last"),
         (".5", 0.5, "last"),
-        ("3²", 3.0, "last"),  # a power is not the number 32
+        ("3²", 9.0, "last"),  # a power is not the number 32
+        ("#### 3/4", 0.75, "marked"),
+        ("#### 1e3", 1000.0, "marked"),
+        ("#### 1 000", 1000.0, "marked"),
+        ("#### $1.5 million", 1_500_000.0, "marked"),
         ("<think>It may be 4.</think>It is 6.", 6.0, "last"),
     ],
 )
@@ -58,7 +58,7 @@ def test_read_number(text: str, value: float, form: str) -> None:
 NO_NUMBER = ["", "half of it", "#### \n5", "7 is not it\n#### none", "#### 3/4", "#### 1e3", "#### 1 000"]
 
 
-@pytest.mark.parametrize("text", [*NO_NUMBER, "#### $1.5 million", "<think>It is 4."])
+@pytest.mark.parametrize("text", [*NO_NUMBER, "#### 12 apples and 3 pears", "<think>It is 4."])
 def test_no_number_is_its_own_state(text: str) -> None:
     assert score_number(text, 5.0) == ((None, "none"), None)
 
@@ -78,16 +78,18 @@ def test_same_number_is_the_value_not_the_writing() -> None:
 
 def test_agrees_with_the_authors_on_1200_published_solutions(shared_data: Path) -> None:
     lines = (shared_data / "gsm8k" / "example_model_solutions.first300lines.jsonl").read_text().splitlines()
-    n = right = 0
+    n = right = unparsed = 0
     for row in map(json.loads, lines):
-        target = read_number(row["ground_truth"]).value
+        target = read_key(row["ground_truth"].rpartition("A: ")[2])
         assert target is not None
         for solver in SOLVERS:
             n += 1
             correct = score_number(row[solver]["solution"], target)[1]
             right += correct is True
-            assert correct is row[solver]["is_correct"], row[solver]["solution"][-100:]
+            unparsed += correct is None
+            assert correct is None or correct is row[solver]["is_correct"], row[solver]["solution"][-100:]
     assert (n, right) == (1200, 71 + 118 + 113 + 170)  # the counts of shared/data/README.md
+    assert unparsed == 6  # five that break off within a calculation, one with 14 decimals... and no end
 
 
 ONE = [

@@ -13,7 +13,8 @@ from memory_cells import READS, bare, cell, judged, own, run_of
 from audit.decision import rule
 from audit.memory.analyse import cell_dict, nearest, rates_said
 from audit.memory.decide import cannot_exclude, decide, headline, tipping
-from audit.memory.evidence import Name, correct, measure, text_of
+from audit.memory.design import MemoryThresholds
+from audit.memory.evidence import Name, correct, measure, text_of, unmatched
 from audit.memory.gates import above_guessing, readable
 from audit.memory.page import render
 from audit.memory.record import ItemSet, MemoryCell, Reads
@@ -153,7 +154,7 @@ def test_unparsed_answers_that_hide_a_gap_clear_nobody():
 
 
 def test_a_gap_holds_up_to_the_odds_ratio_at_which_its_test_fails():
-    (result,) = judged(without(cell(n=600, fresh=400, references=5, answers=0.63), 1.0, 0.0))
+    (result,) = judged(without(cell(n=600, fresh=400, references=5, answers=0.6), 1.0, 0.0))
     last, worst = result.evidence.held[-2:]
     assert last.pvalue * 6 <= 0.05 < worst.pvalue * 6 and worst.low > 0  # Holm's factor: six indicators
     assert result.decision.verdict == V.GAP_TO_FRESH and result.holds_up_to == last.gamma == 50
@@ -204,13 +205,24 @@ def test_learnt_answers_are_a_gap_to_fresh_items():
     assert said(made, result).numbers["difference"] == result.evidence.gap.did.difference > 0.1
 
 
-def test_harder_fresh_items_are_told_by_the_references():
-    hard = cell(n=1000, fresh=600, harder=0.25)
+def test_held_out_items_that_are_harder_for_every_model_are_judged_and_are_no_gap():
+    hard = cell(n=1000, fresh=600, references=5, harder=0.25)
     (result,) = judged(hard)
-    assert result.decision.verdict == V.WITHHELD and codes(result.decision.reasons) == ["gate_fresh_matched"]
-    assert why(result, Name.GAP, Name.ITEM) == {"not_as_hard"}
-    (text,) = judged(cell(n=1000, fresh=600, harder=0.25, text=0.5))
-    assert text.decision.verdict == V.MEMORY_OF_TEXT  # what does not rest on the held-out items still speaks
+    assert result.evidence.gap.reference_pvalue < 1e-6 and result.evidence.gap.reference_gap > 0.2
+    assert result.decision.verdict == V.UNDERPOWERED and p_of(result, Name.GAP) > 0.05
+    (learnt,) = judged(cell(n=1000, fresh=600, references=5, harder=0.25, answers=0.6))
+    assert learnt.decision.verdict == V.GAP_TO_FRESH
+    assert result.without.said.code == "without_at_most" and result.without.found.at_most
+
+
+def test_a_gap_is_not_judged_if_the_sets_are_unequal_and_the_scales_disagree():
+    found = judged(cell(n=1000, fresh=600, references=5, harder=0.25, answers=0.6))[0].evidence
+    limits = MemoryThresholds()
+    assert not unmatched(found, limits)
+    doubtful = replace(found, abilities=(replace(found.abilities[0], pvalue=0.2),))
+    assert unmatched(doubtful, limits)
+    alike = replace(doubtful, gap=replace(doubtful.gap, reference_pvalue=0.3))
+    assert not unmatched(alike, limits)
 
 
 def test_an_order_with_a_sense_of_its_own_counts_only_beyond_the_references():
@@ -490,6 +502,7 @@ def test_held_out_items_that_the_references_answers_chose_are_not_judged(pool):
     assert {one.name: one.status for one in drawn.gates}["fresh_drawn"] == "pass"
 
 
+@pytest.mark.long
 def test_references_of_one_family_find_no_memory():
     """Fine-tunes of one base agree on style: 24 to 26 % of clean models of other families stood out beside them."""
     made = cell(n=1000, fresh=600, references=5, text=0.5)

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from audit.errors import SpentError
-from audit.runtime.early import Canary, affordable, batch_numbers, canary_first
+from audit.runtime.early import Canary, affordable, canary_first
 
 
 class Till:
@@ -46,22 +46,6 @@ def test_a_run_goes_on_from_what_its_rows_have_cost() -> None:
     with pytest.raises(SpentError):
         Till(20, 1.0).run(50, n_parts=2, done=20)
     assert Till(50, 1.0).run(50, n_parts=2, done=49) == [1]  # the rest of a question that was begun
-
-
-def test_batches_are_random_complete_and_repeatable():
-    groups = [str(i) for i in range(95)]
-    found = batch_numbers(groups, 20, np.random.default_rng(1))
-    assert np.bincount(found).tolist() == [20, 20, 20, 20, 15]
-    assert found.tolist() == batch_numbers(groups, 20, np.random.default_rng(1)).tolist()
-    assert found.tolist() != batch_numbers(groups, 20, np.random.default_rng(2)).tolist()
-    assert found.tolist() != sorted(found)  # not in the benchmark's order
-
-
-def test_a_group_is_never_spread_over_two_batches():
-    groups = ["large"] * 50 + [str(i) for i in range(50)]
-    found = batch_numbers(groups, 10, np.random.default_rng(3))
-    assert len(set(found[:50])) == 1
-    assert sorted(set(found.tolist())) == list(range(max(found) + 1))  # no batch is empty
 
 
 def shard(questions: int, read: int, unparsed: int) -> pa.Table:

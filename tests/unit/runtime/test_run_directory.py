@@ -1,8 +1,7 @@
 """What a run does to its directory before Ray starts and after its last row: nothing is asked here."""
 
-import json
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,11 @@ from audit.command_line import compose_command
 from audit.errors import ConfigError, ShardError
 from audit.loading import find_runs
 from audit.resolve import ResolvedRun, resolve_run
-from audit.runtime.early import EarlyStop, Looks
 from audit.runtime.progress import Display
 from audit.runtime.run import Start, _record_failure, run_audit
 from audit.shards.attempt import start_attempt
-from audit.shards.complete import cell_rows, count_rows, stopped_early
 from audit.shards.manifest import Manifest, RunDir, open_run_dir, package_versions
-from audit.shards.questions import QUESTIONS, QuestionFile, write_questions
+from audit.shards.questions import QUESTIONS, write_questions
 from audit.shards.write import write_shard
 from audit.sweep.audit import SWEEP
 from audit.sweep.config import SweepConfig, from_hydra
@@ -236,65 +233,3 @@ def test_a_run_without_such_rows_takes_what_is_installed(tmp_path: Path, weights
         with pytest.raises(AssertionError, match="goes on to Ray"):
             again(resolved)
         assert Manifest.load(resolved.path).packages == package_versions()
-
-
-# --- stopping early ---------------------------------------------------------------------------------------------------
-
-
-def test_a_model_that_may_stop_is_judged_by_its_own_rows(tmp_path: Path) -> None:
-    """A key that another one has twice (a late writer's) is that one's fault."""
-    resolved = resolve(tmp_path / "run")
-    judged: list[str] = []
-    with open_run(resolved) as run:
-        own, others = rows_of(resolved, "scripted"), rows_of(resolved, "other")
-        store(run, others)
-        store(run, others[:1])
-        store(run, own)
-        looks = Looks(
-            EarlyStop(4, lambda cells: bool(judged.extend(c.model for c in cells)) or True),
-            run.path, SWEEP.schema, resolved.design, QuestionFile(run.path), 0,
-        )  # fmt: skip
-        assert looks._settled("scripted", 2) and judged == ["scripted"]
-    assert json.loads((run.path / "manifest.json").read_text())["status"] == "running"
-
-
-def test_a_shard_that_is_there_twice_stops_no_run_that_may_stop_early(tmp_path: Path) -> None:
-    resolved = resolve(tmp_path / "run")
-    rule = EarlyStop(2, lambda cells: True)
-    with open_run(resolved) as run:
-        looks = Looks(rule, run.path, SWEEP.schema, resolved.design, QuestionFile(run.path), resolved.config.seed)
-        first = set(looks._ids[looks._batch == 0])
-        asked = [one for one in rows_of(resolved, "scripted") if one.question_id in first]
-        store(run, asked)
-    (shard,) = (run.path / "shards").iterdir()
-    shutil.copy(shard, shard.with_name("copy.arrow"))
-    assert run_audit(resolved, {}, BeforeRay(quiet=True), rule).rows == len(asked)
-    assert len(list((run.path / "shards").iterdir())) == 1
-
-
-def test_a_model_is_asked_in_quarters_until_a_look_clears_it(tmp_path: Path) -> None:
-    resolved = resolve(tmp_path / "run")
-    seen: list[int] = []
-    with open_run(resolved) as run:
-        rows, questions = rows_of(resolved, "scripted"), QuestionFile(run.path)
-        looks = Looks(
-            EarlyStop(4, lambda cells: bool(seen.extend(c.n for c in cells)) or cells[0].n == 4),
-            run.path, SWEEP.schema, resolved.design, questions, 0,
-        )  # fmt: skip
-        ids = [q.id for q in questions]
-        for tasks in looks.batches("scripted"):
-            turn = {ids[task // len(resolved.design.parts)] for task in tasks}
-            store(run, [o for o in rows if o.question_id in turn])
-        assert seen == [2, 4] and looks.facts() == {"asked": {"scripted": {"elementary": 4}}}
-        assert not list(looks.batches("scripted")) and seen == [2, 4, 4]  # the same command again asks nothing
-        run.update(
-            stop=looks.facts(),
-            benchmark={"elementary": {"n": N}},
-            settings=[asdict(setting) for setting in resolved.design.settings],
-        )
-    assert stopped_early([run.path]) == {("scripted", "elementary"): N}
-    (counted,) = cell_rows(run.path, count_rows(run.path, SWEEP.schema))
-    assert counted.complete  # what was not asked is not missing
-    assert counted.expected == 4 * len(resolved.design.settings)
-    with pytest.raises(ConfigError, match="not extended after its answers were there to look at"):
-        open_run(resolve(tmp_path / "run", "stop=early"))

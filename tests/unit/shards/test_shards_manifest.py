@@ -16,7 +16,6 @@ from shard_rows import row, write
 
 from audit.errors import ConfigError, ShardError, SupersededError
 from audit.shards.attempt import RunLock, current_attempt, start_attempt
-from audit.shards.complete import stopped_early
 from audit.shards.manifest import Manifest, check_packages, fingerprint, merge_models, open_run_dir, plain
 from audit.shards.read import scan_run
 from audit.shards.redact import redact
@@ -159,14 +158,13 @@ def test_what_an_edited_manifest_holds_is_of_its_kind(part: dict, tmp_path: Path
         Manifest.load(tmp_path)
 
 
-def test_of_a_model_that_stopped_early_what_it_was_asked_counts(tmp_path: Path) -> None:
+def test_of_a_model_that_an_earlier_version_stopped_what_it_was_asked_counts(tmp_path: Path) -> None:
     told = {
         "fingerprint": "f", "config": {}, "models": {"a": {}, "b": {}},
         "benchmark": {"x": {"n": 10}, "y": {"n": 5}}, "stop": {"asked": {"a": {"x": 4, "y": 5}}},
     }  # fmt: skip
     (tmp_path / "manifest.json").write_text(json.dumps(told))
     assert Manifest.load(tmp_path).asked() == {("a", "x"): 4, ("a", "y"): 5, ("b", "x"): 10, ("b", "y"): 5}
-    assert stopped_early([tmp_path]) == {("a", "x"): 10}
 
 
 # --- secrets --------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ NUMBERS = {
     "routers": [1, 2], "controls": ["direct", "ensemble"], "ensemble_routers": [3], "odds_ratio": 3.0, "margin": 0.0123,
     "reference": "other", "gain": 0.12345, "sd": 0.0212, "mean": -0.00123, "low": -0.01234, "high": 0.02345, "n": 1200,
     "limit": 0.04321, "effect": 0.05, "least": 15, "p": 0.0304, "drop": 0.1234, "imputed": True, "side": "noisy",
-    "estimate": 0.0111, "df": 1, "capped": True, "sides": ["noisy", "clean"], "up_to": 8.0, "planned": 4800, "runs": 1,
+    "estimate": 0.0111, "df": 1, "capped": True, "sides": ["noisy", "clean"], "up_to": 8.0, "runs": 1,
     "slope": 0.0123, "rejected": 1, "pairs": 6, "alpha": 0.05, "models": 3, "count": 1, "excess": ["m on b"],
     "items": 1200, "lowest": -0.0123, "highest": 0.2345, "lowest_model": "m", "highest_model": "o", "p_improve": 0.01,
     "p_degrade": 0.2, "up": 1.25, "down": -2.0, "name": "H2", "error": "One model.",

@@ -7,14 +7,10 @@ import pytest
 from sweep_cells import CLEAN, DIRECT, cell_of, ensemble, noisy
 
 from audit.statistics.paired import State
-from audit.sweep.analyse import analyse
 from audit.sweep.compare import compare
-from audit.sweep.decide import cleared, decide, look
+from audit.sweep.decide import decide
 from audit.sweep.design import SweepThresholds
 from audit.sweep.evidence import Evidence, Reading, measure
-from audit.sweep.simulation import Design, World, simulate
-from audit.sweep.vocabulary import Verdict
-from audit.verdict.shipped import shipped_table
 
 SETTINGS = (DIRECT, CLEAN, ensemble(2), noisy(1), noisy(2))
 RIGHT = (30, 24, 20, 26, 28)  # of 40, in the order of SETTINGS: the first so many questions
@@ -88,61 +84,3 @@ def test_simultaneous_limits_are_no_shorter_than_what_none_of_the_questions_woul
     found = compare(noisy, clean, (1,), np.arange(30), rng=np.random.default_rng(0), n_resamples=499)
     assert found.gain == pytest.approx([1 / 30]) and found.low[0] < 0 < found.high[0]
     assert not found.above_zero
-
-
-def test_a_run_stops_where_all_it_shows_is_no_gain_and_for_nothing_that_it_finds() -> None:
-    rng, design = np.random.default_rng(5), Design(1000, 3, "nested", clean_replicates=3, noisy_replicates=2)
-    costly, brittle, gains, large = (simulate(design, World(gain=gain), rng).cell for gain in (-0.05, -0.2, 0.1, 0.25))
-    stops = [look(cell, SweepThresholds(), 499) for cell in (costly, brittle, gains, large)]
-    assert stops == [True, False, False, False]
-    assert cleared([costly, costly], SweepThresholds()) and not cleared([costly, gains], SweepThresholds())
-
-
-def test_a_run_that_may_stop_early_is_not_brittle_by_an_estimate_that_was_peeked_at() -> None:
-    """A look at which the estimate has fallen by 10 points stops nothing: the verdict is that on all questions."""
-    design, rng = Design(300, 1, clean_replicates=3, noisy_replicates=2), np.random.default_rng(1)
-    cell = simulate(design, World(gain=-0.12), rng).cell
-    e = measure(cell, rng=np.random.default_rng(0), n_resamples=499)
-    assert e.clean.mean.estimate <= -0.1 and decide(e, (), SweepThresholds()).verdict == Verdict.BRITTLE
-    assert not look(cell, SweepThresholds(), 499)
-
-
-@pytest.mark.parametrize(("n", "stops"), [(90, False), (130, True)])
-def test_a_look_asks_for_99_percent_where_the_end_asks_for_95(n: int, stops: bool) -> None:
-    # One answer of n differs. None of 90 improves unseen by 1 - .025^(1/90) = 4.0 % or, at 99 %, by 5.7 %; of 130 4.0.
-    once = np.ones((len(SETTINGS), n), dtype=np.int8)
-    once[:, : n // 4] = 0
-    once[-2:, -1] = 0
-    cell = cell_of(dict(zip(SETTINGS, once, strict=True)))
-    thresholds = SweepThresholds(run_sd_plausible=0.0)
-    e = measure(cell, rng=np.random.default_rng(0), n_resamples=499)
-    assert decide(e, (), thresholds).verdict == Verdict.NO_EXCESS
-    assert look(cell, thresholds, 499) is stops
-
-
-def test_a_run_that_may_stop_early_goes_on_where_a_gate_withholds() -> None:
-    design, rng = Design(1000, 1, clean_replicates=3, noisy_replicates=2), np.random.default_rng(5)
-    cell = simulate(design, World(gain=-0.05), rng).cell
-    state = np.where(rng.random(cell.state.shape) < 0.1, np.int8(State.UNPARSED), cell.state)
-    wide = SweepThresholds(effect_of_interest=0.5)
-    assert look(cell, wide, 499) and not look(replace(cell, state=state), wide, 499)
-
-
-def test_a_run_that_may_stop_early_is_cleared_only_of_a_gain_that_a_shift_of_the_run_cannot_hide():
-    runs, other = np.zeros(3000, dtype=np.int8), np.zeros(3000, dtype=np.int8)
-    runs[:1560] = other[60:1620] = 1
-    once = cell_of({DIRECT: other, CLEAN: other, noisy(1): runs})
-    assert not look(once, SweepThresholds())
-    assert look(once, SweepThresholds(run_sd_plausible=0.0))
-
-
-def test_the_report_of_a_run_that_stopped_early_says_so() -> None:
-    cell = simulate(Design(300, 1, clean_replicates=3), World(), np.random.default_rng(5)).cell
-    found = [
-        analyse([cell], n_resamples=99, stopped=stopped, calibration=shipped_table("calibration.json")).results[0]
-        for stopped in (None, {(cell.model, cell.benchmark): 1200})
-    ]
-    said = [[r for r in one.decision.reasons if r.code == "stopped_early"] for one in found]
-    assert said[0] == [] and said[1][0].numbers == {"n": 300, "planned": 1200}
-    assert found[0].calibration is not None and found[1].calibration is None  # that is of a fixed number
-    assert found[0].verdict == found[1].verdict and found[0].p_value == found[1].p_value

@@ -21,6 +21,8 @@ def measure(overrides: list[str]) -> dict[str, float]:
     started = time.monotonic()
     with Display(quiet=True) as display:
         result = run_audit(resolve_run(SWEEP, config), {}, display)
+    if result.failed:
+        raise RuntimeError(f"The run failed: {result.failed}")
     manifest = Manifest.load(result.run_dir)
     design = design_of(config)
     calls = len(design.settings) + sum(n_messages(part) for part in design.parts if part.arm != Arm.DIRECT)

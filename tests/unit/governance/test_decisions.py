@@ -210,21 +210,21 @@ def ruling(word: str) -> Ruling:
 @pytest.mark.parametrize(
     ("word", "kinds", "run_by", "approvals", "code"),
     [
-        ("brittle", {"alice": "approve"}, ("carol",), 1, 0),
-        ("brittle", {"alice": "approve"}, (), 1, 4),  # alice may have run it herself
-        ("brittle", {"alice": "approve"}, ("carol", ""), 1, 4),
-        ("brittle", {"alice": "approve", "bob": "override"}, (), 1, 0),
-        ("brittle", {"alice": "approve"}, ("alice",), 1, 4),
-        ("brittle", {"alice": "approve", "bob": "approve"}, ("alice", "bob"), 2, 4),
-        ("brittle", {"alice": "approve", "bob": "approve"}, ("alice",), 2, 0),
-        ("brittle", {"alice": "approve", "bob": "reject"}, ("carol",), 1, 4),
+        ("gain_uncontrolled", {"alice": "approve"}, ("carol",), 1, 0),
+        ("gain_uncontrolled", {"alice": "approve"}, (), 1, 4),  # alice may have run it herself
+        ("gain_uncontrolled", {"alice": "approve"}, ("carol", ""), 1, 4),
+        ("gain_uncontrolled", {"alice": "approve", "bob": "override"}, (), 1, 0),
+        ("gain_uncontrolled", {"alice": "approve"}, ("alice",), 1, 4),
+        ("gain_uncontrolled", {"alice": "approve", "bob": "approve"}, ("alice", "bob"), 2, 4),
+        ("gain_uncontrolled", {"alice": "approve", "bob": "approve"}, ("alice",), 2, 0),
+        ("gain_uncontrolled", {"alice": "approve", "bob": "reject"}, ("carol",), 1, 3),
         ("excess", {"alice": "approve", "bob": "approve"}, ("carol",), 1, 3),
         ("excess", {"alice": "override"}, ("carol",), 1, 0),
         ("excess", {"alice": "reject"}, ("carol",), 1, 3),
-        ("underpowered", {"alice": "approve"}, ("carol",), 1, 4),
+        ("underpowered", {"alice": "approve"}, ("carol",), 1, 5),
         ("underpowered", {"alice": "override"}, ("carol",), 1, 0),
         ("no_excess_detected", {}, (), 1, 0),
-        ("no_excess_detected", {"alice": "reject"}, ("carol",), 1, 4),
+        ("no_excess_detected", {"alice": "reject"}, ("carol",), 1, 3),
     ],
 )
 def test_who_can_let_what_pass(

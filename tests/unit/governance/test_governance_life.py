@@ -162,7 +162,7 @@ def test_the_whole_life(
 
     # The model has a card.
     said(registry, "card", first, "--out", tmp_path / "card")
-    assert "| brittle |" in (tmp_path / "card" / "README.md").read_text()
+    assert "| gain_uncontrolled |" in (tmp_path / "card" / "README.md").read_text()
 
     # The second version is worse. The trend says so, and the gate blocks.
     second, code = audited("v2", 0.2)

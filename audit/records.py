@@ -295,7 +295,7 @@ class Generation:
 class Answer:
     """An answer as read: an option's `index`, or a `number`. Unparsed is its own state and never "wrong".
 
-    `form` says how it was found: "strict", "lenient", "logprob"; "marked" or "last" of a number; what became of code
+    `form` says how it was found: "strict", "lenient", "logprob"; "marked", "declared" or "last" of a number; what became of code
     ("passed", "AssertionError", "cpu_limit"); "text" where the reply itself was wanted; "none": nothing was read.
     """
 

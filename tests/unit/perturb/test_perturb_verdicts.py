@@ -170,7 +170,7 @@ def test_references_of_one_other_family_convict_nobody():
     told = replace(c, families={w.model: "Llama" for w in c.references})  # where the names do not say so
     assert result(told).decision.doubt == "one_family" and result(c).decision.doubt != "one_family"
     same = replace(kin, tested=replace(kin.tested, model="llama2_7b"))
-    assert result(same).decision.verdict == V.DROP_BEYOND_REFERENCE
+    assert result(same).decision.verdict in BEYOND
 
 
 def test_the_prior_is_configuration_and_the_rule_without_it_is_kept():

@@ -139,9 +139,16 @@ def test_lighteval_names_a_model_by_its_folder_and_asks_which_score(tmp_path: Pa
 
 
 def test_choices_of_lighteval_that_are_all_gold_are_answers_and_no_options(tmp_path: Path) -> None:
-    rows = [doc(0, ["18"], [0], em=1.0), doc(1, ["two", "2"], [0, 1], em=0.0), doc(2, ["a", "b", "c"], [0, 1], em=1.0)]
+    rows = [doc(0, ["18"], [0], em=1.0), doc(1, ["two", "2"], [0, 1], em=0.0)]
     read = outcomes(details(tmp_path / "d.parquet", rows), model="m")
-    assert [(one.options, one.gold) for one in read] == [((), None), ((), None), (("a", "b", "c"), None)]
+    assert [(one.options, one.gold) for one in read] == [((), None), ((), None)]
+
+
+def test_several_golds_of_lighteval_are_refused(tmp_path: Path) -> None:
+    """Two of three are gold: a guess is right two times in three, and not once."""
+    rows = [doc(0, ["a", "b", "c"], [0], acc=1.0), doc(1, ["a", "b", "c"], [0, 1], acc=1.0)]
+    with pytest.raises(DataError, match="2 of 3"):
+        outcomes(details(tmp_path / "d.parquet", rows), model="m")
 
 
 def test_flat_details_of_older_lighteval_are_read(tmp_path: Path) -> None:

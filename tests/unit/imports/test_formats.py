@@ -5,6 +5,7 @@ writes such logs.
 """
 
 import json
+import shlex
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -48,8 +49,8 @@ def write(path: Path, found: Any, *lines: Any) -> Path:
 
 def proposed(error: Exception) -> dict[str, Any]:
     """The arguments that a refusal proposes."""
-    words = str(error).rpartition("such as --map ")[2].split()
-    found: dict[str, Any] = {"columns": dict(pair_of("--map", one, "") for one in words[0].strip("'").split(","))}
+    words = shlex.split(str(error).rpartition("such as --map ")[2])
+    found: dict[str, Any] = {"columns": dict(pair_of("--map", one, "") for one in words[0].split(","))}
     return found | ({"model": "m"} if "--model" in words else {})
 
 

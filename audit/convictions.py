@@ -11,6 +11,7 @@ from audit.decision import parts_of, words
 from audit.errors import ConfigError, RegistryError, check_known
 from audit.governance.ruling import verdict_path
 from audit.guarded_files import read_json
+from audit.judging.ladder import Grade
 from audit.panel import PANEL
 from audit.references import (
     NOT_OURS,
@@ -25,7 +26,7 @@ from audit.references import (
 )
 from audit.resolve import ResolvedRun
 from audit.shards.manifest import Manifest
-from audit.verdict.vocabulary import Outcome, word_of
+from audit.verdict.vocabulary import grade_of
 
 
 def settle_references(config: ReferencedConfig, resolved: ResolvedRun, same: Sequence[str]) -> ResolvedRun:
@@ -142,7 +143,7 @@ def _of_weights(registered: Mapping[tuple[str, str], str], name: str, facts: Fac
 def _found(cell: Mapping[str, Any]) -> bool:
     """False for the verdict of an audit that is not installed here."""
     known = words()
-    return cell["verdict"] in known and word_of(known, cell).outcome is Outcome.FOUND
+    return cell["verdict"] in known and grade_of(known, cell) is Grade.FOUND_STRONG
 
 
 def _text(audit: str, verdict: str, benchmark: str, where: str) -> str:

@@ -2,52 +2,38 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any
 
 from audit.audits import AUDITS, every_audit, part_of
-from audit.exits import FAILED, FOUND, NOT_CLEARED, OK
+from audit.exits import FAILED
+from audit.judging.ladder import Decision as Decision
+from audit.judging.ladder import Grade
 from audit.records import CellRows
 from audit.verdict import forms
-from audit.verdict.vocabulary import Outcome, VerdictWord, subtitle, word_of
-
-
-class Decision(StrEnum):
-    """Of a gate. The order is that of `WORST_FIRST` below."""
-
-    PASS = "pass"  # noqa: S105 - a decision, not a password
-    REVIEW = "review"
-    BLOCK = "block"
-    NO_DECISION = "no decision"
-
+from audit.verdict.vocabulary import EARLIER, VerdictWord, grade_of, subtitle
 
 # Of a panel. Something that settles nothing is worse than something a person can weigh: an approval must not carry it.
 WORST_FIRST = (Decision.BLOCK, Decision.NO_DECISION, Decision.REVIEW, Decision.PASS)
-_EXIT_CODES = {
-    Decision.BLOCK: FOUND,
-    Decision.NO_DECISION: NOT_CLEARED,
-    Decision.REVIEW: NOT_CLEARED,
-    Decision.PASS: OK,
-}
 # As a page shows them; what each means for a job that asks the gate.
 SHOWN: dict[Decision, VerdictWord] = {
     Decision.BLOCK: VerdictWord(
         "Block", "▲", "^",
-        "Do not deploy: something was found. The gate stops this model; only people can let it pass.", Outcome.FOUND,
+        "Do not deploy: something was found. The gate stops this model; only people can let it pass.",
+        Grade.FOUND_STRONG,
     ),
     Decision.REVIEW: VerdictWord(
         "Review", "▼", "v",
-        "Something stands out and its cause is unknown. The gate stops until a person has decided (audit review).",
-        Outcome.CAUSE_UNKNOWN,
+        "Something stands out, and another cause is not excluded. The gate stops until a person has decided "
+        "(audit review).",
+        Grade.CAUSE_UNKNOWN,
     ),
     Decision.NO_DECISION: VerdictWord(
         "No decision", "✚", "P",
         "Neither approve nor reject the model: the evidence neither accuses nor clears it. The gate stops.",
-        Outcome.NO_DECISION,
+        Grade.UNDECIDED,
     ),
-    Decision.PASS: VerdictWord("Pass", "●", "o", "The gate lets this model pass.", Outcome.NOTHING_SEEN),
+    Decision.PASS: VerdictWord("Pass", "●", "o", "The gate lets this model pass.", Grade.CLEARED),
 }  # fmt: skip
-_DECISIONS = {word.outcome: decision for decision, word in SHOWN.items()} | {Outcome.EXPLAINED: Decision.PASS}
 
 
 @dataclass(frozen=True)
@@ -59,6 +45,7 @@ class CellRuling:
     model: str
     benchmark: str
     verdict: str
+    grade: Grade
     decision: Decision
     headline: str
     reasons: tuple[str, ...] = ()
@@ -139,11 +126,6 @@ def words() -> dict[str, VerdictWord]:
     return {verdict: word for name in every_audit() for verdict, word in part_of(name, "vocabulary").VERDICTS.items()}
 
 
-def decision_of(word: VerdictWord) -> Decision:
-    """What a gate decides on one verdict."""
-    return _DECISIONS[word.outcome]
-
-
 _NO_SUITE: Mapping[str, Any] = {"source": (), "gate": "ours", "sentences": ()}
 
 
@@ -155,7 +137,7 @@ def rule(verdict: Mapping[str, Any], run: str = "") -> Ruling:
     """
     known = words()
     parts = parts_of(verdict)
-    each = [tuple(_cell(name, cell, known) for cell in part["cells"]) for name, part in parts]
+    each = [tuple(_cell(name, cell, known, block_at(part)) for cell in part["cells"]) for name, part in parts]
     suite = verdict.get("suite") or _NO_SUITE
     cells = tuple(gated(cell, suite) for own in each for cell in own)
     own = (*_thresholds(parts), *_suite_rule(suite))
@@ -169,11 +151,10 @@ def rule(verdict: Mapping[str, Any], run: str = "") -> Ruling:
     worst = min((cell.decision for cell in cells), key=WORST_FIRST.index)
     decision, unmet, said = _scoped(worst, joint, suite)
     rules += unmet
-    # The documented order of the codes is 3, 4, 0, which is that of the decisions.
-    code = _EXIT_CODES[decision]
     return Ruling(
-        run, decision, code, decision, cells=cells, together=together, rules=rules, scope=said, own_thresholds=own
-    )
+        run, decision, decision.exit_code, decision, cells=cells, together=together, rules=rules, scope=said,
+        own_thresholds=own,
+    )  # fmt: skip
 
 
 def shipped_alone(ruling: Ruling) -> Ruling:
@@ -182,6 +163,11 @@ def shipped_alone(ruling: Ruling) -> Ruling:
         return ruling
     said = " ".join(ruling.own_thresholds)
     return failed(ruling.run, f"{said} Expected those that ship, as --rule shipped asks. Build the report with them.")
+
+
+def block_at(verdict: Mapping[str, Any]) -> str:
+    """Return the weakest finding that blocks, of a verdict.json of one audit."""
+    return str(verdict.get("thresholds", {}).get("block_at", "strong"))
 
 
 def _thresholds(parts: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
@@ -219,7 +205,8 @@ def gated(cell: CellRuling, suite: Mapping[str, Any]) -> CellRuling:
     that could not be measured (withheld): of no right answer at all their score is 0."""
     own = {"audit": cell.audit, "model": cell.model, "benchmark": cell.benchmark}
     ruled = [one["decision"] for one in suite["source"] if own.items() <= one.items()]
-    if suite["gate"] != "source" or not ruled or (cell.verdict, ruled[0]) == ("withheld", Decision.PASS):
+    measured = cell.grade not in (Grade.CHECK_FAILED, Grade.NOT_IDENTIFIED)
+    if suite["gate"] != "source" or not ruled or (ruled[0] == Decision.PASS and not measured):
         return cell
     said = f"decided by the source's thresholds; our verdict says {cell.decision}"
     return replace(cell, decision=Decision(ruled[0]), reasons=(said, *cell.reasons))
@@ -237,16 +224,17 @@ def failed(run: str, problem: str) -> Ruling:
     return Ruling(run, Decision.NO_DECISION, FAILED, Decision.NO_DECISION, problem=problem)
 
 
-def _cell(audit: str, cell: Mapping[str, Any], known: Mapping[str, VerdictWord]) -> CellRuling:
-    if cell["verdict"] not in known:
+def _cell(audit: str, cell: Mapping[str, Any], known: Mapping[str, VerdictWord], blocks: str) -> CellRuling:
+    if EARLIER.get(cell["verdict"], cell["verdict"]) not in known:
         raise ValueError(f"unknown verdict {cell['verdict']!r}; expected one of {', '.join(map(str, known))}")
-    gates = cell.get("gates", ())
+    gates, grade = cell.get("gates", ()), grade_of(known, cell)
     return CellRuling(
         audit=audit,
         model=str(cell.get("model", "")),
         benchmark=str(cell.get("benchmark", "")),
         verdict=str(cell["verdict"]),
-        decision=decision_of(word_of(known, cell)),
+        grade=grade,
+        decision=grade.decision(blocks),
         headline=str(cell.get("headline", "")),
         reasons=tuple(map(str, cell.get("reasons", ()))),
         what_to_do=tuple(map(str, cell.get("what_to_do", ()))),

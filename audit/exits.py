@@ -57,7 +57,7 @@ def printable(text: str) -> str:
 
 Given = ParamSpec("Given")
 
-OK, FAILED, USAGE, FOUND, NOT_CLEARED = 0, 1, 2, 3, 4
+OK, FAILED, USAGE = 0, 1, 2  # of a gate: `audit.judging.ladder.Decision.exit_code`
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 TERMINATED = 143  # 128 + SIGTERM
 BROKEN_PIPE = 141  # 128 + SIGPIPE, such as of `| head`

@@ -1,8 +1,8 @@
 """Turn the verdict of a finished run, or of a merged panel, into a decision and an exit code.
 
-examples: audit gate outputs/my_run; audit gate outputs/panel --format junit. Exit codes: 0 pass (nothing seen, or
-explained); 1 the run failed or is incomplete, or its verdict is not what its answers give; 3 block (something was
-found); 4 review (found, cause not known) or no decision. A panel has the code of its worst cell: 3, then 4, then 0.
+examples: audit gate outputs/my_run; audit gate outputs/panel --format junit. Exit codes: 0 pass; 1 the run failed or is
+incomplete, or its verdict is not what its answers give; 3 block (something was found); 4 review (found, and another
+cause is not excluded); 5 no decision. A panel has the code of its worst cell: 3, then 5, then 4, then 0.
 docs/governance.md has the verdicts.
 """
 
@@ -29,6 +29,7 @@ def add_words(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("run_dir", metavar="RUN_DIR", help="a run or its s3:// URL, or the folder of a panel (audit report --out)")
     add("--format", choices=FORMATS, default="text", help="github: annotations, and a summary where the job has a page")
+    add("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     trust = "take verdict.json's word in place of computing it again from the answers: faster, and safe only where "
     add("--trust-report", action="store_true", help=trust + "nobody but the program can write it")
     rule = "with which thresholds a verdict may pass: those that ship (exit code 1 with others), or the run's own"

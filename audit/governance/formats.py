@@ -81,7 +81,7 @@ def as_json(ruling: Ruling) -> str:
     """Everything a ruling holds; non-ASCII characters escaped, so that no reader has to know an encoding."""
     whole: dict[str, Any] = {
         "schema": "gate",
-        "schema_version": "1.1",
+        "schema_version": "1.2",
         **attributes(ruling, "run", "decision", "exit_code", "verdict_decision", "overridden"),
         "problem": ruling.problem or None,
         "incomplete": [attributes(r, "model", "benchmark", "found", "expected") for r in ruling.incomplete],
@@ -93,7 +93,7 @@ def as_json(ruling: Ruling) -> str:
         "tries": plain(ruling.tries),
         "cells": [
             {
-                **attributes(c, "audit", "model", "benchmark", "verdict", "decision", "headline"),
+                **attributes(c, "audit", "model", "benchmark", "verdict", "grade", "decision", "headline"),
                 "reasons": list(c.reasons),
                 "what_to_do": list(c.what_to_do),
                 "controls_missing": list(c.not_run),

@@ -20,7 +20,7 @@ import yaml
 
 from audit.decision import Decision, Ruling
 from audit.errors import ConfigError, SignatureError
-from audit.exits import FAILED, FOUND, NOT_CLEARED, OK
+from audit.exits import FAILED, OK
 from audit.governance.keys import DECISION as PREDICATE
 from audit.governance.keys import DECISIONS, MAX_BYTES, Keys, sha256, subjects_of, unseal
 from audit.guarded_files import read_bytes
@@ -101,7 +101,7 @@ def honour(
     said = [one.sentence(now) for one in decided]
     last = {one.signer: one for one in decided}
     if any(one.kind == Kind.REJECT for one in last.values()):
-        code = ruling.exit_code if ruling.exit_code in (FAILED, FOUND) else NOT_CLEARED
+        code = FAILED if ruling.exit_code == FAILED else Decision.BLOCK.exit_code
         return replace(ruling, decision=Decision.BLOCK, exit_code=code, said=tuple(said))
     if ruling.exit_code in (FAILED, OK):
         return replace(ruling, said=tuple(said))

@@ -1,7 +1,7 @@
 """How the memory audit judges a cell. Holm's correction is over every indicator of every cell that could be judged."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from typing import Any
@@ -11,8 +11,8 @@ import numpy as np
 from audit.json_types import attributes
 from audit.judge.record import Case, Judge, judge_cells
 from audit.memory.decide import cannot_exclude, decide, headline, tipping
-from audit.memory.evidence import Evidence, correct, measure
-from audit.memory.gates import all_gates
+from audit.memory.evidence import Evidence, Name, correct, measure
+from audit.memory.gates import all_gates, no_likelihoods
 from audit.memory.record import MemoryCell
 from audit.memory.texts import CONDITIONS, INDICATORS, TEXTS
 from audit.memory.vocabulary import MemoryResult
@@ -25,6 +25,8 @@ from audit.verdict.simulated import told
 
 def _result(case: Case[MemoryCell, Evidence, Evidence]) -> MemoryResult:
     cell, evidence, gates, limits = case.cell, case.panel, case.gates, case.settings.thresholds
+    if no_likelihoods(cell):  # what the engine cannot give is no row
+        evidence = replace(evidence, indicators=(evidence.indicator(Name.GAP),))
     decision = decide(evidence, gates, limits)
     said = headline(cell, decision.verdict, evidence, gates, limits.alpha)
     without = score_without(cell, evidence, gates)
@@ -60,7 +62,7 @@ class RunVerdict(JudgedRun[MemoryCell, MemoryResult]):
     """All judged cells of a run. orders: how the orders were made."""
 
     audit = "memory"
-    schema_version = "2.1"
+    schema_version = "2.2"
 
     orders: dict[str, int]
 

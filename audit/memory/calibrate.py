@@ -32,6 +32,7 @@ from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Evidence, correct, measure, with_adjusted
 from audit.memory.gates import fresh_drawn, fresh_matched
 from audit.memory.record import TEXT_SCORES, ItemSet, MemoryCell, ModelSet
+from audit.memory.vocabulary import Decision
 from audit.memory.vocabulary import MemoryVerdict as V
 from audit.statistics.paired import FloatArray, IntArray
 from audit.verdict.simulated import PANEL, Case, Entries, Entry, Procedure, rates, shown, table_text
@@ -295,9 +296,13 @@ def judge(design: MemoryDesign, world: World, rng: np.random.Generator) -> tuple
 
 
 def verdict_of(evidence: Evidence, limits: MemoryThresholds) -> V:
-    """evidence: corrected."""
-    gates = fresh_matched(evidence, limits), fresh_drawn(evidence, limits)
-    return decide(evidence, gates, limits).verdict
+    """Return the verdict of evidence that was corrected."""
+    return decided(evidence, limits).verdict
+
+
+def decided(evidence: Evidence, limits: MemoryThresholds) -> Decision:
+    """Return the decision on evidence that was corrected."""
+    return decide(evidence, (fresh_matched(evidence, limits), fresh_drawn(evidence, limits)), limits)
 
 
 def in_panel(evidence: Evidence) -> Evidence:

@@ -1,9 +1,10 @@
-"""Evidence and gates -> one of six verdicts, with its reasons. The order is the policy."""
+"""Decide a cell from its evidence and gates: a grade, its code and its reasons. The ladder is in audit.judging."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from audit.judging.ladder import NO_ROOM, Bound, Contrast, Grade, Guard, grade
 from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Evidence, Indicator, Name, contaminated
 from audit.memory.record import MemoryCell
@@ -42,63 +43,109 @@ def finding(indicators: Sequence[Indicator], alpha: float) -> V | None:
     return V.GAP_TO_FRESH if names else None
 
 
+_VERDICTS = {
+    Grade.CHECK_FAILED: V.WITHHELD,
+    Grade.NOT_IDENTIFIED: V.NOT_IDENTIFIED,
+    Grade.FOUND_STRONG: V.GAP_TO_FRESH,
+    Grade.CAUSE_UNKNOWN: V.CAUSE_UNKNOWN,
+    Grade.UNDECIDED: V.UNDERPOWERED,
+    Grade.CLEARED: V.NOTHING_SEEN,
+}
+# What to do about what an indicator lacks; the rest needs more of the same items.
+_LACKS = {
+    "needs_both": "add_held_out", "needs_held_out": "add_held_out_alone", "needs_references": "name_references",
+    "few_references": "name_references", "references_guess": "abler_references",
+    "few_able_references": "abler_references", "no_other_order": "ask_every_item", "no_reference": "name_references",
+}  # fmt: skip
+
+
 def decide(evidence: Evidence, gates: Sequence[Gate], limits: MemoryThresholds) -> Decision:
-    """The first that applies: withheld, memory of the text seen, gap to held-out items, cause unknown, underpowered,
-    nothing seen.
+    """Return the grade of the ladder with the audit's code and reasons.
 
-    Findings keep their error rate however few data there are, so they stand before `underpowered`. What stands out, and
-    may have another cause, is no finding. Nothing is said to be not seen unless both kinds of indicator looked, one of
-    the text and the score against held-out items, and unless the data refute the gap of interest: that none was found
-    is no sign of none where Holm's correction over a panel stood in its way. An unmatched held-out set withholds the
-    verdict where nothing else speaks.
+    Each indicator is a contrast, guarded against another cause than memory. The gap to held-out items alone is bounded:
+    it clears the form "answers" where its one-sided 95 % upper limit is at most the effect of interest, whether or not
+    the text was examined. An indicator that would speak by itself, and that the panel's correction takes away, clears
+    nobody. An unmatched held-out set withholds the verdict where nothing else speaks.
     """
-    if blocking := failed(gates):
-        return _withheld(blocking)
     indicators, alpha = evidence.indicators, limits.alpha
+    blocking = failed(gates)
+    unfit = _unfit(gates)
+    contrasts = [_contrast(one, evidence, unfit, limits) for one in indicators]
+    graded = grade(contrasts, [g.name for g in blocking])
     said = tuple(_said(one, alpha) for one in indicators)
-    verdict = finding(indicators, alpha)
-    if verdict is not None:
-        return Decision(verdict, said, _what_to_do(verdict, indicators))
-    if open_ := unexplained(indicators, alpha):
+    verdict = _VERDICTS[graded.grade]
+    if graded.grade == Grade.CHECK_FAILED:
+        broken = blocking or unfit
+        return Decision(verdict, graded.grade, gate_reasons(broken, GATES), advice_of(broken))
+    if graded.grade == Grade.FOUND_STRONG:
+        verdict = finding(indicators, alpha) or verdict
+        return Decision(verdict, graded.grade, said, _what_to_do(verdict, indicators))
+    if graded.grade == Grade.CAUSE_UNKNOWN:
         first = sorted(said, key=lambda one: one.code != "stands_out")
-        codes = [_TELLS_APART.get(one.doubt.code, "larger_references") for one in open_ if one.doubt]
-        return Decision(V.CAUSE_UNKNOWN, tuple(first), tuple(map(because, dict.fromkeys(codes))))
-    if unfit := _unfit(gates):
-        return _withheld(unfit)
-    if not any(one.judged or one.unguarded is not None for one in indicators):
-        few = [one.why for one in indicators if one.why and one.why.code == "few_references"]
-        to_do = because("name_references", **few[0].numbers) if few else because("ask_all")
-        return Decision(V.WITHHELD, (because("nothing_judged"), *said), (to_do,))
+        codes = [_TELLS_APART.get(code, "larger_references") for code in graded.codes]
+        return Decision(verdict, graded.grade, tuple(first), tuple(map(because, dict.fromkeys(codes))))
+    if graded.codes == (NO_ROOM,):
+        room = because(NO_ROOM, score=_ability(evidence), effect=limits.effect_of_interest)
+        return Decision(verdict, graded.grade, (room, *said), (because("harder_items"),))
+    if graded.grade == Grade.NOT_IDENTIFIED:
+        return Decision(verdict, graded.grade, (because("nothing_bounded"), *said), _to_identify(indicators, limits))
     missing, advice = _missing(evidence, limits)
-    verdict = V.UNDERPOWERED if advice else V.NOTHING_SEEN
-    return Decision(verdict, (*missing, *said), advice)
+    return Decision(verdict, graded.grade, (*missing, *said), advice if graded.grade == Grade.UNDECIDED else ())
 
 
-def _withheld(gates: Sequence[Gate]) -> Decision:
-    return Decision(V.WITHHELD, gate_reasons(gates, GATES), advice_of(gates))
+def _contrast(one: Indicator, e: Evidence, unfit: Sequence[Gate], limits: MemoryThresholds) -> Contrast:
+    """Return an indicator as a contrast of the ladder."""
+    alpha, gap = limits.alpha, one.name == Name.GAP
+    judged = one.judged or one.unguarded is not None
+    speaks = one.seen(alpha) or one.open(alpha)
+    missing = () if judged or (gap and unfit) else (one.why.code if one.why else "few_answered",)
+    bound = None
+    if gap:
+        room = 1 - _ability(e) >= limits.effect_of_interest
+        bound = Bound(e.upper() <= limits.effect_of_interest and not _found_alone(e, alpha), room)  # NaN clears nobody
+    return Contrast(
+        name=one.name,
+        speaks=speaks,
+        guards=(Guard(one.doubt.code if one.doubt else "", excluded=one.seen(alpha)),),
+        bound=bound,
+        failed=tuple(g.name for g in unfit) if gap and not speaks else (),
+        missing=missing,
+    )
+
+
+def _ability(e: Evidence) -> float:
+    """Return the score on the benchmark's items less the gap, 0-1; NaN without a gap, which leaves no room."""
+    return float("nan") if e.gap is None else e.gap.published - e.gap.did.difference
+
+
+def _found_alone(e: Evidence, alpha: float) -> bool:
+    """Return whether this cell would be found by itself, so that only the panel's correction takes it away."""
+    alone = holm([np.nan if one.pvalue is None else one.pvalue for one in e.indicators])
+    return any(p <= alpha for p in alone)
 
 
 def _unfit(gates: Sequence[Gate]) -> tuple[Gate, ...]:
     return tuple(g for g in gates if g.name in TAKEN_AWAY and g.status == Status.FAIL)
 
 
+def _to_identify(indicators: Sequence[Indicator], limits: MemoryThresholds) -> tuple[Reason, ...]:
+    """Return what would make the gap, and then the text, a question that these data can answer."""
+    ordered = sorted((one for one in indicators if one.why), key=lambda one: one.name != Name.GAP)
+    codes = [_LACKS.get(one.why.code, "ask_more") for one in ordered if one.why]
+    return tuple(because(code, least=limits.references_min) for code in dict.fromkeys(codes))
+
+
 def _missing(evidence: Evidence, limits: MemoryThresholds) -> tuple[tuple[Reason, ...], tuple[Reason, ...]]:
-    """What stands in the way of `nothing seen`, and what to do about it; both are empty where nothing does."""
+    """Return (reasons, advice): what stands in the way of a clearance; both are empty if nothing does."""
     reasons, advice = [], []
-    alone = holm([np.nan if one.pvalue is None else one.pvalue for one in evidence.indicators])
-    if any(p <= limits.alpha for p in alone):
+    if _found_alone(evidence, limits.alpha):
         reasons.append(because("found_alone"))
         advice.append(because("judge_alone"))
-    high = evidence.limits()[2]
-    if not evidence.indicator(Name.GAP).judged:
-        reasons.append(because("gap_not_compared"))
-        advice.append(because("add_held_out"))
-    elif not high <= limits.effect_of_interest:  # NaN clears nobody
-        lost = evidence.limits(gamma=1.0)[2] <= limits.effect_of_interest
-        reasons.append(because("gap_compatible", high=high, gamma=DECIDE_AT if lost else None))
+    high = evidence.upper()
+    lost = evidence.upper(gamma=1.0) <= limits.effect_of_interest < high
+    reasons.append(because("gap_compatible", high=high, gamma=DECIDE_AT if lost else None))
+    if not high <= limits.effect_of_interest:
         advice.append(because("ask_more"))
-    if not any(one.judged and one.name != Name.GAP for one in evidence.indicators):
-        advice.append(because("ask_texts"))
     return tuple(reasons), tuple(advice)
 
 
@@ -111,9 +158,9 @@ def tipping(evidence: Evidence, verdict: V, limits: MemoryThresholds) -> float |
     factor = gap.adjusted / gap.pvalue  # of Holm's correction
 
     def holds(gamma: float) -> bool:
-        p, low, high = evidence.limits(gamma)
+        p, low, _ = evidence.limits(gamma)
         if verdict == V.NOTHING_SEEN:
-            return high <= limits.effect_of_interest
+            return evidence.upper(gamma) <= limits.effect_of_interest
         return p * factor <= limits.alpha and low > 0
 
     if verdict != V.NOTHING_SEEN and gap not in found(evidence.indicators, limits.alpha):
@@ -154,7 +201,9 @@ def headline(cell: MemoryCell, verdict: V, evidence: Evidence, gates: Sequence[G
     judged = [one.name for one in evidence.indicators if one.judged]
     if verdict == V.WITHHELD:
         why = [GATES[g.name].because for g in failed(gates) or _unfit(gates)]
-        return of("withheld", why=why or ["no indicator could be judged"])
+        return of("withheld", why=why)
+    if verdict == V.NOT_IDENTIFIED:
+        return of("not_identified")
     if verdict == V.MEMORY_OF_TEXT:
         names = [one.name for one in seen]
         return of("text", indicators=[name for name in names if name != Name.GAP], gap=Name.GAP in names)
@@ -164,8 +213,6 @@ def headline(cell: MemoryCell, verdict: V, evidence: Evidence, gates: Sequence[G
         return of("gap", published=published, held_out=held_out, difference=evidence.gap.did.difference)
     if verdict == V.CAUSE_UNKNOWN:
         return of("unknown", indicators=[one.name for one in open_], doubt=open_[0].doubt)
-    if not judged:
-        return of("none")
     return of("underpowered" if verdict == V.UNDERPOWERED else "nothing", judged=judged)
 
 

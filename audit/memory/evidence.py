@@ -28,6 +28,7 @@ from audit.verdict.result import Reason, because
 
 PRIOR = PRIORS["held_out"]
 _NOTHING = np.zeros(2)
+ONE_SIDED = 1.6449 / 1.96  # normal quantiles: of a one-sided 95 % limit, and of a two-sided one
 _DRAWS = 1999  # of the test of matched items, at least: they are cheap, and Holm over a panel asks for a small p
 _STANDARD_ERRORS = 2.0  # above chance, to serve as a reference of the score: a model that guesses sees no difficulty
 _MORE_LIKELY = 0.05  # fewer nats a byte than the best reference, from which the references do not bracket
@@ -151,6 +152,7 @@ class Held:
     pvalue: float
     low: float
     high: float
+    upper: float = float("nan")  # one-sided, 95 %
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,14 @@ class Evidence:
     outside: Reason | None = None
 
     def indicator(self, name: Name) -> Indicator:
-        return next(one for one in self.indicators if one.name == name)
+        return next((one for one in self.indicators if one.name == name), Indicator(name))
+
+    def upper(self, gamma: float = DECIDE_AT) -> float:
+        """Return the one-sided 95 % upper limit of the gap on all scales, as `limits` holds unparsed answers."""
+        if self.gap is None:
+            return float("nan")
+        held = next((one for one in self.held if one.gamma == gamma), None)
+        return upper_limit(self.gap, self.abilities) if held is None else held.upper
 
     def limits(self, gamma: float = DECIDE_AT) -> tuple[float, float, float]:
         """p, lower and upper limit (95 %) of the gap on all scales: with unparsed answers held at gamma, or as parsed
@@ -203,6 +212,17 @@ class Evidence:
             return float("nan"), float("nan"), float("nan")
         held = next((one for one in self.held if one.gamma == gamma), None)
         return on_all_scales(self.gap, self.abilities) if held is None else (held.pvalue, held.low, held.high)
+
+
+def upper_limit(points: FreshGap, abilities: Sequence[RaschGap]) -> float:
+    """Return the one-sided 95 % upper limit of a gap on all scales, in points; NaN if one is.
+
+    It is that share of the way from the estimate to the two-sided 95 % limit that a normal error has. Errors with
+    heavier tails (t, between models) have a smaller share, so the limit is never too low.
+    """
+    parts = [(points.did.difference, points.high), *((one.gap, one.gap_high) for one in abilities)]
+    estimate, high = np.array(parts).T
+    return float((estimate + ONE_SIDED * (high - estimate)).max())
 
 
 def correct(panel: Sequence[Evidence]) -> tuple[Evidence, ...]:
@@ -444,10 +464,11 @@ def _gap(
     held = []
     for gamma in gammas if any(np.any(side) for one in unparsed for side in one) else ():
         against, favour = (
-            on_all_scales(judged(*made), able(made[0]))
+            (judged(*made), able(made[0]))
             for made in (unparsed_held(scores, unparsed, gamma, against=side) for side in (True, False))
         )
-        held.append(Held(gamma, against[0], against[1], favour[2]))
+        pvalue, low, _ = on_all_scales(*against)
+        held.append(Held(gamma, pvalue, low, on_all_scales(*favour)[2], upper_limit(*favour)))
     return found, abilities, tuple(held)
 
 

@@ -32,9 +32,8 @@ _READ = {  # gates of what could be read: the arms, what is read there, what to 
 
 def all_gates(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds) -> tuple[Gate, ...]:
     """Every gate, in the order in which the report lists them."""
-    reads = cell.tested[0].reads
-    score_alone = reads[Arm.SCORE].asked == sum(one.asked for one in reads.values()) > 0
-    compared = reads[Arm.SCORE].asked > 0 and cell.fresh is not None
+    score_alone = no_likelihoods(cell)
+    compared = cell.tested[0].reads[Arm.SCORE].asked > 0 and cell.fresh is not None
     return (
         was_read("likelihoods_read", cell, limits, withholds=True),
         orders_reach_model(cell, limits),
@@ -45,6 +44,12 @@ def all_gates(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds) ->
         order_exchangeable(evidence, limits, recorded=cell.recorded),
         *([above_guessing(cell, withholds=score_alone)] if score_alone or compared else []),
     )
+
+
+def no_likelihoods(cell: MemoryCell) -> bool:
+    """Return whether the score is all that was asked, as of imported answers and of chat endpoints."""
+    reads = cell.tested[0].reads
+    return reads[Arm.SCORE].asked == sum(one.asked for one in reads.values()) > 0
 
 
 def above_guessing(cell: MemoryCell, *, withholds: bool) -> Gate:

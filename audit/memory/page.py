@@ -63,7 +63,7 @@ class PageItem:
 
 def page(verdict: RunVerdict, run_dir: Path) -> Page:
     """Figures, tables and the page of a run."""
-    verdict = verdict.found_first(VERDICTS)
+    verdict = verdict.found_first()
     questions = {(q.benchmark, q.id): q for q in QuestionFile(run_dir)}
     items = [item for cell in verdict.cells for item in _items(cell, questions)]
     both = list(zip(verdict.cells, verdict.results, strict=True))
@@ -91,11 +91,13 @@ def render(
     most = max((c.published.n for c in verdict.cells), default=0)
     held_out = max((c.fresh.n for c in verdict.cells if c.fresh), default=0)
     subtitle = because("subtitle", items=most, held_out=held_out, rows=sum(r.found for r in verdict.rows))
+    given = {one.name for r in verdict.results for one in r.evidence.indicators}
     return render_page(
         "memory/page.html.j2", rows=verdict.rows, scripts=("report/items.js",), gates=GATES, labels=LABELS,
         gated=[Gated(r.model, r.gates, {"cell": r.model}) for r in verdict.results],
         title=verdict.title("Has the model read the exam?", "and"), subtitle=said(subtitle), words=VERDICTS,
-        indicators={name.value: word for name, word in INDICATORS.items()}, cells=cells, conditions=CONDITIONS,
+        indicators={name.value: word for name, word in INDICATORS.items() if name in given},
+        cells=cells, conditions=CONDITIONS,
         said=said, fdr=FDR, decisions=marks_of(verdict, VERDICTS), errors=errors_of(verdict.results, ERRORS),
         named=any(memory), figures=figures, thresholds=verdict.thresholds, orders=verdict.orders, facts=facts,
         items=shown, total_items=len(items),

@@ -104,7 +104,7 @@ def _says(
 def _compatible(high: float, gamma: float | None) -> str:
     gap = points(high) if high == high else "any size"
     odds = f", if the odds that unparsed answers were right are {gamma:g} times what is expected" if gamma else ""
-    return f"A gap of {gap} to held-out items is still compatible with the data (97.5 % limit){odds}."
+    return f"A gap of {gap} to held-out items is still compatible with the data (one-sided 95 % limit){odds}."
 
 
 def _score(one: Limits | None) -> str:
@@ -152,19 +152,21 @@ TEXTS: Texts = {
     "undated": "Nobody says that the held-out items are no newer for this model alone: newer items are harder for it.",
     "one_family": "All references are of one family ({family}), and this model is not.",
     # other reasons
-    "nothing_judged": "No indicator could be judged.",
+    "nothing_bounded": "These data bound no form of memory: what each indicator lacks is below.",
+    "no_room": "At a score without memory of {score:percent} no gap of {effect:points} is possible, so none is "
+    "excluded.",
     "found_alone": "By itself this model would be found: the correction over the panel takes the finding away.",
-    "gap_not_compared": "The score was not compared with held-out items: memory of questions and answers goes unseen.",
     "gap_compatible": _compatible,
     "reference_repeats": "{model} (it has all answers of the tested model, or of another reference: that model under "
     "another name)",
     "reference_unread": "{model} ({read:,} of {asked:,} rows of arm {arm} of {items})",
     # what to do
     "name_references": "Name {least:g} references or more ('references=[a,b,c]'), which answer both sets of items.",
-    "ask_all": "Ask every item (n=all); add held-out items (control_benchmark=) and references ('references=[..]').",
+    "ask_every_item": "Ask every item (n=all): tests of order need all.",
+    "harder_items": "Take items that leave this model room for a gap, such as a harder benchmark.",
     "judge_alone": "Judge this model by itself, or with more references.",
-    "ask_texts": "Add references ('references=[..]') and ask every item (n=all): tests of order and text need both.",
     "add_held_out": "Add held-out items and references: control_benchmark=<set> 'references=[..]'.",
+    "add_held_out_alone": "Add held-out items: control_benchmark=<set>.",
     "ask_more": "Ask more items, held-out ones above all, and add reference models.",
     "take_as_read": "Take the score on this benchmark as that of a model that has read it.",
     "quote_held_out": "Quote the score on held-out items beside the score on the benchmark.",
@@ -188,14 +190,15 @@ TEXTS: Texts = {
     "headline_unknown": lambda model, benchmark, indicators, doubt: (
         f"{benchmark} stands out for {model} ({_titles(indicators)}), cause unknown. {sentence(doubt, TEXTS)}"
     ),
-    "headline_none": "Whether {model} remembers {benchmark} is unknown: none of the six tests could be judged.",
+    "headline_not_identified": "Whether {model} remembers {benchmark} cannot be told from these data: what is missing "
+    "is below.",
     "headline_underpowered": lambda model, benchmark, judged: (
         f"Whether {model} remembers {benchmark} is unknown. Nothing is seen by {_by(judged)}, but it may have been "
         "missed."
     ),
     "headline_nothing": lambda model, benchmark, judged: (
-        f"No memory of {benchmark} is seen in {model} by {_by(judged)}. This does not clear the model: the limits "
-        "of these tests are below."
+        f"No memory of {benchmark} is seen in {model} by {_by(judged)}. Forms of memory that these do not see are "
+        "below."
     ),
     "without": lambda score, without, references, theirs: (
         f"Score {_score(score)}. Without memory: {_score(without)}, against {_references(references)}, whose own "

@@ -11,13 +11,14 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from audit.judging.ladder import FINDINGS, Grade
 from audit.memory.evidence import Evidence, Name
 from audit.memory.evidence import Indicator as Found
 from audit.memory.texts import TEXTS
 from audit.verdict.instrument import Indicator, Instrument, Measured
 from audit.verdict.result import Texts
 from audit.verdict.run import CellResult, Decided
-from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord, word_of
+from audit.verdict.vocabulary import GateWord, VerdictWord, grade_of
 
 if TYPE_CHECKING:  # which takes the verdict from here
     from audit.memory.without import ScoreWithout
@@ -30,6 +31,7 @@ class MemoryVerdict(StrEnum):
     MEMORY_OF_TEXT = "memory_of_text_seen"
     GAP_TO_FRESH = "gap_to_fresh_items"
     CAUSE_UNKNOWN = "memory_cause_unknown"
+    NOT_IDENTIFIED = "not_identified"
     UNDERPOWERED = "underpowered"
     NOTHING_SEEN = "nothing_seen_by_this_instrument"
 
@@ -59,37 +61,42 @@ VERDICTS: dict[MemoryVerdict, VerdictWord] = {
         "Memory of the text seen", "▲", "^",
         "The benchmark's own text, or its own order, is likelier to the model than what it is compared with: more than "
         "chance, and more than to the reference models where there are some. Having read it makes it so.",
-        Outcome.FOUND, plain="The published text is likelier than chance allows",
+        Grade.FOUND_STRONG, plain="The published text is likelier than chance allows",
     ),
     MemoryVerdict.GAP_TO_FRESH: VerdictWord(
         "Gap to held-out items", "◆", "D",
         "The model scores higher on the benchmark than on held-out items that are as hard for the reference models. "
         "Memory of questions and answers makes such a gap; so does training on items of the benchmark's kind.",
-        Outcome.FOUND, plain="Scores higher here than on questions it cannot have seen",
+        Grade.FOUND_STRONG, plain="Scores higher here than on questions it cannot have seen",
     ),
     MemoryVerdict.CAUSE_UNKNOWN: VerdictWord(
         "Something stands out, cause unknown", "▼", "v",
         "The published text, its order or the score stands out. Memory makes it so, and so does another cause that "
         "this run cannot exclude. The report names the cause and says which references would tell them apart.",
-        Outcome.CAUSE_UNKNOWN, plain="Memory may be the cause, and so may something else",
+        Grade.CAUSE_UNKNOWN, plain="Memory may be the cause, and so may something else",
     ),
     MemoryVerdict.WITHHELD: VerdictWord(
         "Withheld", "✖", "X",
-        "The measurement itself failed a check, or nothing was measured, so no conclusion is drawn. What to mend is "
-        "stated.",
-        Outcome.NO_DECISION, plain="A check of the measurement failed",
+        "The measurement itself failed a check, so no conclusion is drawn. What to mend is stated.",
+        Grade.CHECK_FAILED, plain="A check of the measurement failed",
+    ),
+    MemoryVerdict.NOT_IDENTIFIED: VerdictWord(
+        "Not identified", "○", "h",
+        "These data cannot answer the question, whatever the answers are. What this run lacks is stated: references, "
+        "held-out items, or room that the score leaves for an effect.",
+        Grade.NOT_IDENTIFIED, plain="This run lacks what the question needs",
     ),
     MemoryVerdict.UNDERPOWERED: VerdictWord(
         "Not enough data", "✚", "P",
-        "What was measured shows no memory, and it does not refute a gap of the size that matters, or indicators of "
-        "one kind or of both could not be judged. This is neither a clean bill nor a suspicion: measure more.",
-        Outcome.NO_DECISION,
+        "What was measured shows no memory, and it does not refute a gap of the size that matters. This is neither a "
+        "clean bill nor a suspicion: measure more.",
+        Grade.UNDECIDED,
     ),
     MemoryVerdict.NOTHING_SEEN: VerdictWord(
         "Nothing seen by this instrument", "●", "o",
-        "Neither the benchmark's text nor its score stands out. Memory that shows in neither, of a text in another "
-        "layout or of rewordings that all models know, is not excluded: this does not clear the model.",
-        Outcome.NOTHING_SEEN, plain="Neither text nor score stands out",
+        "Nothing stands out, and the data exclude a gap to held-out items of the size that matters. Forms of memory "
+        "that no indicator here examined, such as of the text, are not excluded.",
+        Grade.CLEARED, plain="No gap to held-out items that matters",
     ),
 }  # fmt: skip
 
@@ -154,13 +161,15 @@ def _gap(cell: Mapping[str, Any]) -> tuple[float | None, float | None, float | N
     return did.get("difference"), interval.get("low"), interval.get("high")
 
 
-def by_kind(cell: Mapping[str, Any], alpha: float) -> dict[str, Outcome]:
-    """Of a cell in which something was found: learnt answers by the gap, text that was read by the other indicators.
+def by_kind(cell: Mapping[str, Any], alpha: float) -> dict[str, Grade]:
+    """Return the grade of each kind: of learnt answers by the gap, of text that was read by the other indicators.
 
-    Text that was judged and does not stand out is not seen; only the verdict says of a gap that the data refute it.
-    Empty where no indicator tells which kind it is: then the verdict is of both.
+    Text that was judged and does not stand out is not seen; text that was not judged is not cleared by the gap. Only
+    the verdict says that the data refute a gap. Empty if no indicator tells which kind it is: then the verdict is of
+    both.
     """
-    if word_of(VERDICTS, cell).outcome not in (Outcome.FOUND, Outcome.CAUSE_UNKNOWN):
+    grade = grade_of(VERDICTS, cell)
+    if grade not in (*FINDINGS, Grade.CAUSE_UNKNOWN, Grade.CLEARED):
         return {}
     names = [one.name for one in fields(Found)]
     known = [Found(**{name: one[name] for name in names}) for one in cell.get("indicators", ())]
@@ -168,13 +177,14 @@ def by_kind(cell: Mapping[str, Any], alpha: float) -> dict[str, Outcome]:
     for kind in ("answers", "text"):
         own = [one for one in known if (one.name == Name.GAP) == (kind == "answers")]
         if any(one.seen(alpha) for one in own):
-            told[kind] = Outcome.FOUND
+            told[kind] = Grade.FOUND_STRONG
         elif any(one.open(alpha) for one in own):
-            told[kind] = Outcome.CAUSE_UNKNOWN
-    if not told:
+            told[kind] = Grade.CAUSE_UNKNOWN
+    if not told and (grade is not Grade.CLEARED or not known):
         return {}
     judged = any(one.judged for one in known if one.name != Name.GAP)
-    return {"answers": Outcome.NO_DECISION, "text": Outcome.NOTHING_SEEN if judged else Outcome.NO_DECISION} | told
+    answers = Grade.CLEARED if grade is Grade.CLEARED else Grade.UNDECIDED
+    return {"answers": answers, "text": Grade.CLEARED if judged else Grade.NOT_IDENTIFIED} | told
 
 
 INSTRUMENT = Instrument(

@@ -9,7 +9,7 @@ import numpy as np
 
 from audit.json_types import attributes
 from audit.judge.record import Case, Judge, Settings, judge_cells
-from audit.perturb.decide import FINDINGS, cannot_exclude, decide, finding, headline, unparsed
+from audit.perturb.decide import COUNTED, cannot_exclude, decide, finding, headline, unparsed
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import Evidence, measure, panel_pvalues
 from audit.perturb.gates import all_gates
@@ -39,7 +39,7 @@ def _result(case: Case[PerturbCell, Evidence | None, tuple[float | None, ...]]) 
         hangs = unparsed(cell, evidence, decision, limits, (found_p, beyond_p), case.rng)
         if hangs is not None:
             decision = replace(decision, reasons=(*decision.reasons, hangs.reason))
-        if plain_p is not None and decision.verdict in FINDINGS:
+        if plain_p is not None and decision.verdict in COUNTED:
             plain = finding(limits.alpha, found_p, plain_p)
         control = evidence.tests.control
         run = {
@@ -87,7 +87,7 @@ class RunVerdict(JudgedRun[PerturbCell, PerturbResult]):
     None without."""
 
     audit = "perturb"
-    schema_version = "2.1"
+    schema_version = "2.2"
 
     library: dict[str, Any]
     control_library: dict[str, Any] | None = None

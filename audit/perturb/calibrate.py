@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.perturb.decide import FINDINGS, decide
+from audit.perturb.decide import BEYOND, COUNTED, decide
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import grounds, run_tests
 from audit.perturb.gates import enough_data
@@ -55,7 +55,7 @@ SHIPPED = (
 )
 RATES = (
     "beyond", "brittle", "cleared", "withheld", "underpowered", "panel", "cleared_panel", "plain", "article_blocked",
-    "curve", "control", "uncontrolled",
+    "curve", "control", "uncontrolled", "strong",
 )  # fmt: skip
 
 
@@ -80,16 +80,18 @@ def judge(design: PerturbDesign, world: World, rng: np.random.Generator) -> tupl
     if tests.control is not None:
         control = tests.control.pvalue <= limits.alpha
         references = on(cell, replace(tests, control=None))
-        uncontrolled = decide(references, gates, limits).verdict == V.DROP_BEYOND_REFERENCE
+        uncontrolled = decide(references, gates, limits).verdict in BEYOND
     return (
-        *(alone == one for one in (*FINDINGS, V.NO_DROP_DETECTED, V.WITHHELD, V.UNDERPOWERED)),
-        panel == V.DROP_BEYOND_REFERENCE,
+        alone in BEYOND,
+        *(alone == one for one in (V.BRITTLE_CAUSE_UNKNOWN, V.NO_DROP_DETECTED, V.WITHHELD, V.UNDERPOWERED)),
+        panel in BEYOND,
         panel == V.NO_DROP_DETECTED,
-        alone in FINDINGS and (tests.plain_p or np.nan) <= limits.alpha,
+        alone in COUNTED and (tests.plain_p or np.nan) <= limits.alpha,
         article_result(*cell.tested.pair).blocked if world == World() else np.nan,
         np.nan if tests.curve is None else tests.curve.pvalue <= limits.alpha,
         control,
         uncontrolled,
+        alone == V.DROP_BEYOND_REFERENCE,
     )
 
 

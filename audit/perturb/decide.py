@@ -1,4 +1,5 @@
-"""Evidence and gates -> one of five verdicts, with its reasons, and how far it holds. The order is the policy."""
+"""Decide a cell from its evidence and gates: a grade, its code and its reasons, and how far it holds. The ladder is in
+audit.judging."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,6 +8,7 @@ import numpy as np
 
 from audit.errors import DataError
 from audit.json_types import attributes
+from audit.judging.ladder import FINDINGS, NO_ROOM, Bound, Contrast, Grade, Graded, Guard, grade
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import Evidence, Grounds, Tests, adverse, beside_references, no_larger
 from audit.perturb.record import PerturbCell
@@ -19,7 +21,8 @@ from audit.verdict.vocabulary import gate_reasons
 Reasons = tuple[Reason, ...]
 REFERENCES = 5  # that are asked for where there are fewer
 _COMPARED = ("difference", "low", "high", "pvalue")
-FINDINGS = (V.DROP_BEYOND_REFERENCE, V.BRITTLE_CAUSE_UNKNOWN)
+BEYOND = (V.DROP_BEYOND_REFERENCE, V.DROP_SUGGESTS_MEMORY)
+COUNTED = (*BEYOND, V.BRITTLE_CAUSE_UNKNOWN)  # a drop counts
 
 
 def finding(alpha: float, found_p: float, beyond_p: float | None) -> V | None:
@@ -47,6 +50,17 @@ def standing(tests: Tests, alpha: float, found_p: float, beyond_p: float | None)
     return found if left and found == V.BRITTLE_CAUSE_UNKNOWN else left
 
 
+_VERDICTS = {
+    Grade.CHECK_FAILED: V.WITHHELD,
+    Grade.NOT_IDENTIFIED: V.NOT_IDENTIFIED,
+    Grade.FOUND_STRONG: V.DROP_BEYOND_REFERENCE,
+    Grade.FOUND_SUGGESTIVE: V.DROP_SUGGESTS_MEMORY,
+    Grade.CAUSE_UNKNOWN: V.BRITTLE_CAUSE_UNKNOWN,
+    Grade.UNDECIDED: V.UNDERPOWERED,
+    Grade.CLEARED: V.NO_DROP_DETECTED,
+}
+
+
 def decide(
     evidence: Grounds | None,
     gates: Sequence[Gate],
@@ -54,53 +68,83 @@ def decide(
     found_p: float | None = None,
     beyond_p: float | None = None,
 ) -> Decision:
-    """The first that applies: withheld, too few questions (underpowered), drop beyond reference, brittle (cause
-    unknown), no drop detected, underpowered. p-values: after correction over the panel; without one the evidence's own.
+    """Return the grade of the ladder with the audit's code and reasons. p-values: after correction over the panel;
+    without one the evidence's own.
 
     A drop counts where the permutation test speaks for it, its 95 % interval excludes zero, and it is larger than
     broken variants could make. It is beyond reference where the references bracket the tested model and are not all of
     one other family, it is larger than theirs on all three scales, off their curve where there are ten or more, and
-    not what a model loses that is sensitive to wording (`Tests.own_p`). Held-out items alone make no such finding:
-    rewordings of theirs that are less hard would make it. A model is cleared by its data alone: a drop of the smallest
-    effect that matters must be refuted (Schuirmann 1987), and one beyond the references' where there are any, as easier
-    rewordings hide memory. A design with power clears nobody, and one without takes no clearance away.
+    not what a model loses that is sensitive to wording (`Tests.own_p`). It is strong where it is more than any such
+    model loses, or more than this one loses on reworded held-out items; else suggestive, as a model that is sensitive
+    on hard items alone makes the same data. Held-out items alone make no such finding: rewordings of theirs that are
+    less hard would make it. A model is cleared by its data alone: a drop of the smallest effect that matters must be
+    refuted (Schuirmann 1987), and one beyond the references' where there are any, as easier rewordings hide memory.
     """
     blocking = failed(gates)
-    if evidence is None:
-        code = "nothing_to_compare"
-        return Decision(V.WITHHELD, (because(code),), advice_of(blocking), code)
-    if blocking:
-        return Decision(V.WITHHELD, gate_reasons(blocking, GATES), advice_of(blocking))
+    if evidence is None or blocking:
+        graded = grade((), [g.name for g in blocking] or ["nothing_to_compare"])
+        code = "" if evidence is not None else "nothing_to_compare"
+        why = (because(code),) if code else gate_reasons(blocking, GATES)
+        return Decision(_VERDICTS[graded.grade], graded.grade, why, advice_of(blocking), code)
     tests, alpha = evidence.tests, limits.alpha
-    few = [g for g in gates if g.name == "enough_data" and g.status == Status.FAIL]
-    if few:
-        why = Reason(f"gate_{few[0].name}", few[0].numbers, few[0].detail)
-        return Decision(V.UNDERPOWERED, (why, *_held_out(tests)), advice_of(few), "few_questions")
     if found_p is None:
         found_p, beyond_p = tests.found_p, tests.beyond_p
-    found = finding(alpha, found_p, beyond_p)
-    if not evidence.drop.drop.low > 0:
-        found = None
-    elif found != (left := standing(tests, alpha, found_p, beyond_p)):
+    few = [g for g in gates if g.name == "enough_data" and g.status == Status.FAIL]
+    found = finding(alpha, found_p, beyond_p) if not few and evidence.drop.drop.low > 0 else None
+    left = found and standing(tests, alpha, found_p, beyond_p)
+    lost = "" if left == found else "unparsed_beyond" if left else "unparsed_drop"
+    guards = (
+        Guard("beyond_references", excluded=found == V.DROP_BEYOND_REFERENCE),
+        Guard("hard_items", excluded=strong(tests, alpha, beyond_p), stated=True),
+    )
+    alone = evidence.equivalence.p_no_larger <= alpha  # false for NaN
+    beside = evidence.beside is None or evidence.beside <= alpha
+    room = 1 - evidence.drop.variants >= limits.effect_of_interest
+    bound = Bound(not few and alone and beside, room)
+    graded = grade([Contrast("drop", found is not None, guards, bound)], [lost] if lost else [])
+
+    def said(reasons: Reasons, advice: Reasons, doubt: str = "") -> Decision:
+        return Decision(_VERDICTS[graded.grade], graded.grade, reasons, advice, doubt)
+
+    if lost:
         advice = because("mend_unparsed"), because("mend_references")
-        code, advised = ("unparsed_beyond", advice) if left else ("unparsed_drop", advice[:1])
-        return Decision(V.WITHHELD, (because(code, gamma=limits.unparsed_gamma),), advised, code)
+        reason = because(lost, gamma=limits.unparsed_gamma)
+        return said((reason,), advice if left else advice[:1], lost)
+    if few:
+        why = Reason(f"gate_{few[0].name}", few[0].numbers, few[0].detail), *_held_out(tests)
+        return said(why, advice_of(few), "few_questions")
     if found is None:
-        return _not_found(evidence, limits, found_p, gates)
+        return said(*_not_found(evidence, limits, found_p, gates, graded))
     broken = because("variants_not_read")
     if tests.broken_p is not None:
         broken = because("above_broken", margin=tests.margin, pvalue=tests.broken_p)
     reasons = (*_fallen(evidence, found_p), broken, *_beyond(tests), *tests.left_out)
-    if found == V.DROP_BEYOND_REFERENCE:
+    if graded.grade in FINDINGS:
         advice = (because("repeat_on_held_out"), because("read_items"))
-        return Decision(found, (*reasons, *_held_out(tests), because("lower_bound")), advice)
+        if graded.grade == Grade.FOUND_SUGGESTIVE:
+            reasons, advice = (*reasons, because("hard_items")), (because("reword_held_out"), *advice[1:])
+        return said((*reasons, *_held_out(tests), because("lower_bound")), advice)
     if (doubt := _doubt(tests, alpha)) == "not_clearly_more":
         reasons += (because(doubt),)
-    return Decision(found, (*reasons, *_held_out(tests)), _to_tell(tests), doubt)
+    return said((*reasons, *_held_out(tests)), _to_tell(tests), doubt)
 
 
-def _not_found(evidence: Grounds, limits: PerturbThresholds, found_p: float, gates: Sequence[Gate]) -> Decision:
-    """No drop counts: is one of the smallest effect that matters refuted?"""
+def strong(tests: Tests, alpha: float, beyond_p: float | None) -> bool:
+    """Return whether a drop beyond reference is more than any model loses that is sensitive to wording, with unparsed
+    answers held against it too. beyond_p: after the panel's correction, whose factor is applied here as well."""
+    if tests.strong_p is None or beyond_p is None:
+        return False
+    factor = max(beyond_p / tests.beyond_p, 1.0) if tests.beyond_p else 1.0
+    held = tests.strong_p
+    if tests.adverse is not None:
+        held = max(held, np.nan if tests.adverse.strong_p is None else tests.adverse.strong_p)
+    return bool(held * factor <= alpha)
+
+
+def _not_found(
+    evidence: Grounds, limits: PerturbThresholds, found_p: float, gates: Sequence[Gate], graded: Graded
+) -> tuple[Reasons, Reasons, str]:
+    """Return (reasons, advice, doubt) where no drop counts: is one of the smallest effect that matters refuted?"""
     tests, alpha, equivalence = evidence.tests, limits.alpha, evidence.equivalence
     doubt = ""  # why a drop that seems to be there does not count
     if tests.exchange.pvalue <= alpha and tests.broken_p is not None and tests.broken_p > alpha:
@@ -110,25 +154,27 @@ def _not_found(evidence: Grounds, limits: PerturbThresholds, found_p: float, gat
     seen: Reasons = (because("not_counted", pvalue=found_p),)
     if doubt:
         seen = (*_fallen(evidence, found_p), because(doubt, margin=tests.margin))
-    alone = equivalence.p_no_larger <= alpha  # false for NaN
+    alone = equivalence.p_no_larger <= alpha
     reasons = [
         *seen,
         because("largest", largest=evidence.drop.largest),
         because("ruled_out" if alone else "not_ruled_out", delta=equivalence.delta, pvalue=equivalence.p_no_larger),
     ]
-    if alone and (evidence.beside is None or evidence.beside <= alpha):
-        verdict, advice = V.NO_DROP_DETECTED, [because("ask_memory")]
+    advice = [because("ask_memory")]
+    if graded.codes == (NO_ROOM,):
+        reasons.append(because(NO_ROOM, score=evidence.drop.variants, effect=equivalence.delta))
+    elif graded.grade == Grade.CLEARED:
         reasons.append(because("learnt_answers"))
         if evidence.beside is None:
             advice.append(because("run_references"))
     else:
-        verdict, advice = V.UNDERPOWERED, [_more(gates)]
+        advice = [_more(gates)]
         if alone:
             doubt = doubt or "beside_references"
             reasons.append(because("not_beside_references", delta=equivalence.delta, pvalue=evidence.beside))
         if np.isfinite(evidence.detectable):
             reasons.append(because("power", drop=evidence.detectable, power=limits.power))
-    return Decision(verdict, (*reasons, *_held_out(tests)), tuple(advice), doubt)
+    return (*reasons, *_held_out(tests)), tuple(advice), doubt
 
 
 def _more(gates: Sequence[Gate]) -> Reason:

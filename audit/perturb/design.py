@@ -5,7 +5,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from audit.errors import ConfigError, check_counts
+from audit.errors import ConfigError, check_counts, check_known
+from audit.judging.ladder import BLOCK_AT
 from audit.records import Design, Part
 from audit.statistics.priors import DECIDE_AT, PRIORS, TauPrior
 from audit.verdict.thresholds import Thresholds
@@ -35,6 +36,7 @@ class PerturbThresholds(Thresholds):
     `gates.order_of_items`. units_min: fewest independent items of a verdict. bracket_margin: by how much references may
     miss the tested model's accuracy on the reworded items. tau_prior: scale of the prior of how much clean models
     differ in what rewording costs them; 0: none. unparsed_gamma: odds at which unparsed answers are held against.
+    block_at: the weakest finding that blocks a gate, strong or suggestive.
     """
 
     above_chance_standard_errors: float = 2.0
@@ -49,9 +51,11 @@ class PerturbThresholds(Thresholds):
     bracket_margin: float = 0.03
     tau_prior: float = PRIORS["rewording"].scale
     unparsed_gamma: float = DECIDE_AT
+    block_at: str = BLOCK_AT[0]
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_known("verdict.block_at", self.block_at, BLOCK_AT)
         if self.unparsed_gamma < 1 or not self.tau_prior < 1:
             raise ConfigError(
                 f"Thresholds unparsed_gamma {self.unparsed_gamma:g} and tau_prior {self.tau_prior:g}: expected at "

@@ -165,11 +165,12 @@ SE_MAX = 2.0
 
 @dataclass(frozen=True)
 class Adverse:
-    """`found_p` and `beyond_p` of the tests with unparsed answers held against the finding; beyond_p: None where
-    nothing is beyond reference as parsed."""
+    """`found_p`, `beyond_p` and `strong_p` of the tests with unparsed answers held against the finding; the latter two
+    are None where nothing is beyond reference as parsed."""
 
     found_p: float
     beyond_p: float | None
+    strong_p: float | None = None
 
 
 @dataclass(frozen=True)
@@ -239,6 +240,12 @@ class Tests:
         or where the share of broken variants is not known.
         """
         return max(self.reference_p, self.own_p) if self._asked else None
+
+    @property
+    def strong_p(self) -> float | None:
+        """Return `beyond_p` against every model that is sensitive to wording, on hard items alone too: by reworded
+        held-out items where these were asked, else by how much it loses."""
+        return max(self.reference_p, self._own_p(self.far)) if self._asked else None
 
     @property
     def plain_p(self) -> float | None:
@@ -339,7 +346,7 @@ def adverse(
         worst = replace(worst, references=())  # what is not found is not to be held: a curve takes long
     held = _tests(worst, limits, rng, n_draws, tests.control)
     held = replace(held, bracket=tests.bracket, family=tests.family)
-    return Adverse(held.found_p, held.beyond_p if held.beyond else None)
+    return Adverse(held.found_p, *((held.beyond_p, held.strong_p) if held.beyond else (None, None)))
 
 
 def _tests(

@@ -52,7 +52,7 @@ Interval = tuple[float, float, float]  # accuracy and its 95 % limits, 0-1
 
 def page(verdict: RunVerdict, behind: Behind) -> Page:
     """Figures, tables and the page of a run."""
-    verdict = verdict.found_first(VERDICTS)
+    verdict = verdict.found_first()
     read, cells, results = behind.read, verdict.cells, verdict.results
     drawn: dict[str, Figure] = {}
     bins, trends = {}, []

@@ -51,6 +51,14 @@ def _beyond(model: str, benchmark: str, score: float, drop: float, beyond: float
     )
 
 
+def _suggested(model: str, benchmark: str, score: float, drop: float, beyond: float, **_: object) -> str:
+    return (
+        f"{model} loses {points(drop)} on {benchmark} when its questions are reworded, {points(beyond)} more than its "
+        f"references, and where memory of the wording would cost it. Sensitivity on hard items alone makes the same "
+        f"data. Its score is {percent(score)}."
+    )
+
+
 def _fall(unknown: float, known: float, references_unknown: float, references_known: float, pvalue: float) -> str:
     theirs = f" (the references: {references_unknown:z.1f} and {references_known:z.1f})"
     return (
@@ -163,6 +171,10 @@ TEXTS: Texts = {
     # what to do
     "mend_unparsed": "Read the unparsed replies and mend what makes them so, or read answers by likelihood.",
     "mend_references": "Do the same for the reference models: the gate's numbers have their shares of parsed answers.",
+    "no_room": "At a score of {score:percent} on the reworded questions, memory of the wording could not add "
+    "{effect:points}, so no such drop is excluded.",
+    "hard_items": "The pattern is that of memory. A model that is sensitive to wording on hard items alone makes the "
+    "same data.",
     "repeat_on_held_out": "Take part of the score to hang on these wordings until shown otherwise: repeat it on "
     "held-out questions.",
     "read_items": "Read the items at the top of the ranked list, with their variants.",
@@ -180,6 +192,9 @@ TEXTS: Texts = {
     # headlines
     "headline_withheld": _withheld,
     "headline_drop_beyond_reference": _beyond,
+    "headline_drop_suggests_memory": _suggested,
+    "headline_not_identified": "Whether {model} remembers the wording of {benchmark} cannot be seen: its score of "
+    "{score:percent} leaves no room for a drop that matters.",
     "headline_brittle_cause_unknown": _brittle,
     "headline_underpowered": _too_little,
     "headline_no_drop_detected": _no_drop,

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from audit.judging.ladder import Grade
 from audit.perturb.texts import TEXTS
 from audit.verdict.instrument import Indicator, Instrument, Measured
 from audit.verdict.result import Texts
 from audit.verdict.run import CellResult, Decided
-from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
+from audit.verdict.vocabulary import GateWord, VerdictWord
 
 if TYPE_CHECKING:  # the vocabulary is read by commands that have no statistics to load
     from audit.perturb.decide import Unparsed
@@ -27,7 +28,9 @@ class PerturbVerdict(StrEnum):
 
     WITHHELD = "withheld"
     DROP_BEYOND_REFERENCE = "drop_beyond_reference"
+    DROP_SUGGESTS_MEMORY = "drop_suggests_memory"
     BRITTLE_CAUSE_UNKNOWN = "brittle_cause_unknown"
+    NOT_IDENTIFIED = "not_identified"
     UNDERPOWERED = "underpowered"
     NO_DROP_DETECTED = "no_drop_detected"
 
@@ -64,30 +67,41 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
         "Drop beyond reference", "▲", "^",
         "The score falls by more than broken variants could make, by more than the reference models lose on the same "
         "variants, and not as sensitivity to wording would make it. Part of it may be memory of the published wording.",
-        Outcome.FOUND, plain="Loses more than other models when reworded",
+        Grade.FOUND_STRONG, plain="Loses more than other models when reworded",
+    ),
+    PerturbVerdict.DROP_SUGGESTS_MEMORY: VerdictWord(
+        "Drop that suggests memory", "△", "D",
+        "The score falls by more than the reference models lose, and on the items that memory would cost. A model that "
+        "is sensitive to wording on hard items alone makes the same data. Reworded held-out items tell them apart.",
+        Grade.FOUND_SUGGESTIVE, plain="Loses more than other models, as memory would make it",
     ),
     PerturbVerdict.BRITTLE_CAUSE_UNKNOWN: VerdictWord(
         "Brittle, cause unknown", "▼", "v",
         "The score falls when the questions are reworded. Memory of the wording makes it fall, and so do variants that "
         "are harder or broken and sensitivity to wording: nothing here tells which.",
-        Outcome.CAUSE_UNKNOWN, plain="Loses points when reworded, by memory or not",
+        Grade.CAUSE_UNKNOWN, plain="Loses points when reworded, by memory or not",
     ),
     PerturbVerdict.WITHHELD: VerdictWord(
         "Withheld", "✖", "X",
         "The measurement itself failed a check, so no conclusion is drawn. What to mend is stated.",
-        Outcome.NO_DECISION, plain="A check of the measurement failed",
+        Grade.CHECK_FAILED, plain="A check of the measurement failed",
+    ),
+    PerturbVerdict.NOT_IDENTIFIED: VerdictWord(
+        "Not identified", "○", "h",
+        "These data cannot answer the question, whatever the answers are. What this run lacks is stated.",
+        Grade.NOT_IDENTIFIED, plain="This score leaves no room for a drop that matters",
     ),
     PerturbVerdict.UNDERPOWERED: VerdictWord(
         "Not enough data", "✚", "P",
         "A drop of the size that matters could be real or not: the data cannot tell. This is neither a clean bill "
         "nor a suspicion: measure more.",
-        Outcome.NO_DECISION,
+        Grade.UNDECIDED,
     ),
     PerturbVerdict.NO_DROP_DETECTED: VerdictWord(
         "No drop detected", "●", "o",
         "No drop counts, and one of the size that matters is refuted by the data. Answers that were learnt as facts "
         "survive rewording and are not excluded.",
-        Outcome.NOTHING_SEEN, plain="Rewording costs less than what matters",
+        Grade.CLEARED, plain="Rewording costs less than what matters",
     ),
 }  # fmt: skip
 
@@ -120,6 +134,7 @@ LABELS = {
     "units_min": "Enough questions: fewest that are independent",
     "bracket_margin": "References bracket the model: largest miss in accuracy on the variants",
     "tau_prior": "How much clean models differ: scale of the prior, 0 for none",
+    "block_at": "Weakest finding that blocks",
     "unparsed_gamma": "Unparsed answers: odds ratio at which they are held against a verdict",
 }
 

@@ -26,7 +26,7 @@ from audit.verdict.shipped import shipped_table
 from audit.verdict.vocabulary import subtitle, word_of
 
 SCHEMA = "joint verdict"
-SCHEMA_VERSION = "2.1"
+SCHEMA_VERSION = "2.2"
 SUITE_TABLE = "calibration_suite.json"
 PICTURE = "score_without_memory.svg"  # of the audit that estimates it
 
@@ -97,7 +97,8 @@ def content(verdicts: Mapping[str, Mapping[str, Any]], suite: Mapping[str, Any] 
             f = finding(told.INSTRUMENT, cell, word_of(told.VERDICTS, cell), alpha)
             seen.setdefault(key, []).append(f)
             if audit in forms.AUDITS:
-                one = forms.Judged(audit, cell, f.outcome, frozenset(f.sees), thresholds)
+                examined = frozenset(kind for kind in f.sees if f.kinds[kind] != Seen.COULD_NOT_TELL)
+                one = forms.Judged(audit, cell, f.grade, examined, thresholds)
                 judged.setdefault(key, []).append(one)
     _check(verdicts, seen, apart=suite is not None)
     joint = []
@@ -193,11 +194,12 @@ def _of(cell: CellRuling, names: Mapping[str, str]) -> str:
 
 _SAID = {
     Decision.BLOCK: "found something",
-    Decision.REVIEW: "saw something whose cause is unknown",
+    Decision.REVIEW: "saw something that another cause may explain",
     Decision.NO_DECISION: "could not tell",
 }
 _MARKS = {  # (glyph, tone)
-    Seen.SEEN: ("▲", "bad"), Seen.CAUSE_UNKNOWN: ("▼", "warn"), Seen.NOT_SEEN: ("●", "good"),
+    Seen.SEEN: ("▲", "bad"), Seen.SUGGESTED: ("△", "warn"), Seen.CAUSE_UNKNOWN: ("▼", "warn"),
+    Seen.NOT_SEEN: ("●", "good"),
     Seen.COULD_NOT_TELL: ("✚", "mute"), Seen.BLIND: ("–", "mute"),
 }  # fmt: skip
 

@@ -33,6 +33,6 @@ PRIORS = {
     "rewording": TauPrior(0.03, f"spread 1.5 to 2.2 points, sampling error included, {_CONSTAT}, rewordings"),
     "halves": TauPrior(0.03, "spread 1.3 to 2.6 points, sampling error included, 10 HELM models, halves of MMLU"),
     "held_out": TauPrior(0.026, _HELD_OUT),
-    "score": TauPrior(0.026, f"{_HELD_OUT}; ConStat's planted models lie up to 4 points beside it at any R", 0.03),
+    "score": TauPrior(0.026, f"{_HELD_OUT}; ConStat's planted models lie up to 4 points beside it at any R", 0.025),
     "other_benchmark": TauPrior(0.27, f"spread 5 to 27 points {_CONSTAT}, another benchmark"),
 }

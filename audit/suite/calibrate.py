@@ -18,14 +18,11 @@ import numpy as np
 
 from audit.memory import calibrate as memory
 from audit.memory.design import MemoryThresholds
-from audit.memory.vocabulary import VERDICTS as MEMORY
 from audit.perturb import calibrate as perturb
 from audit.perturb.design import PerturbThresholds
-from audit.perturb.vocabulary import VERDICTS as PERTURB
 from audit.suite.worlds import WORLDS, Simulated, SuiteDesign, World, simulate
 from audit.sweep import calibrate as sweep
 from audit.sweep.design import SweepThresholds
-from audit.sweep.vocabulary import VERDICTS as SWEEP
 from audit.verdict.forms import AUDITS, LETTERS, all_cleared, any_found
 from audit.verdict.simulated import Case, Entries, Entry, Procedure, seed_of, table_text
 
@@ -55,7 +52,7 @@ def _sweep(model: Simulated, rng: np.random.Generator) -> str:
         shifts=sweep.run_shifts([model.sweep], thresholds.run_sd_plausible),
     )
     (corrected,) = sweep.over_panel([evidence])
-    return LETTERS[SWEEP[sweep.decide(evidence, (), thresholds, corrected).verdict].outcome]
+    return LETTERS[sweep.decide(evidence, (), thresholds, corrected).grade]
 
 
 def _perturb(model: Simulated, rng: np.random.Generator) -> str:
@@ -63,7 +60,7 @@ def _perturb(model: Simulated, rng: np.random.Generator) -> str:
     tests = perturb.run_tests(cell, thresholds, rng=rng, n_draws=perturb.CURVE_DRAWS)
     found = perturb.grounds(cell, tests, thresholds, rng=rng, n_resamples=perturb.INTERVAL_DRAWS)
     gates = (perturb.enough_data(cell, thresholds),)
-    return LETTERS[PERTURB[perturb.decide(found, gates, thresholds).verdict].outcome]
+    return LETTERS[perturb.decide(found, gates, thresholds).grade]
 
 
 def _memory(model: Simulated, rng: np.random.Generator) -> str:
@@ -72,7 +69,7 @@ def _memory(model: Simulated, rng: np.random.Generator) -> str:
         model.memory, thresholds, rng=rng, n_resamples=memory.RESAMPLES, gammas=(), describe=False
     )
     (corrected,) = memory.correct([evidence])
-    return LETTERS[MEMORY[memory.verdict_of(corrected, thresholds)].outcome]
+    return LETTERS[memory.decided(corrected, thresholds).grade]
 
 
 def procedures(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from audit.audits import audit_of, part_of
-from audit.decision import Decision, decision_of
+from audit.decision import Decision, block_at
 from audit.errors import ConfigError
 from audit.guarded_files import read_json
 from audit.json_types import attributes
@@ -28,7 +28,7 @@ from audit.suite.commands import domain_of, domain_thresholds
 from audit.suite.read import suite_of
 from audit.suite.schema import Suite
 from audit.verdict.result import percent
-from audit.verdict.vocabulary import word_of
+from audit.verdict.vocabulary import grade_of
 
 Verdicts = Mapping[str, Mapping[str, Any]]  # by audit
 
@@ -165,10 +165,10 @@ def suite_section(
     """What verdict.json says of the suite. verdicts: by audit."""
     thresholds = source_thresholds(suite)
     source = source_ruled(dirs["perturb"], thresholds) if "perturb" in dirs else []
-    words = part_of("perturb", "vocabulary").VERDICTS
+    words, perturb = part_of("perturb", "vocabulary").VERDICTS, verdicts.get("perturb", {})
     ours = {
-        (cell["model"], cell["benchmark"]): str(decision_of(word_of(words, cell)))
-        for cell in verdicts.get("perturb", {}).get("cells", ())
+        (cell["model"], cell["benchmark"]): str(grade_of(words, cell).decision(block_at(perturb)))
+        for cell in perturb.get("cells", ())
     }
     return {
         "audit_suite_id": suite.audit_suite_id,

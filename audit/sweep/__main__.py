@@ -1,7 +1,7 @@
 """`python -m audit.sweep model=llama3_70b r=1..9`: run (or resume) a router-worker audit.
 
-Exit codes: 0 the run finished, whatever the verdict; 1 it did not, or a model failed; with gate=true also 3 (excess)
-and 4 (withheld, gain uncontrolled, brittle or underpowered), see `audit gate`.
+Exit codes: 0 the run finished, whatever the verdict; 1 it did not, or a model failed; with gate=true also 3 (excess),
+4 (gain uncontrolled) and 5 (no decision), see `audit gate`.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from numpy.random import Generator
 
 from audit.errors import DataError
 from audit.judge.record import Case, Judge, Settings, cell_rng, holm_rows, judge_cells
+from audit.judging.ladder import grade
 from audit.records import CellRows
 from audit.statistics.chance import chance_level
 from audit.statistics.paired import BoolArray, CellOutcomes, State
@@ -212,7 +213,7 @@ def _result(case: _Case) -> SweepResult:
 def _decided(case: _Case) -> Decision:
     if case.evidence.found is None:
         why = Reason("not_comparable", {}, case.evidence.why)
-        return Decision(Verdict.WITHHELD, (why,), (because("run_both_arms"),))
+        return Decision(Verdict.WITHHELD, grade((), ["not_comparable"]).grade, (why,), (because("run_both_arms"),))
     return decide.decide(case.evidence.found, case.gates, case.settings.thresholds, case.panel)
 
 
@@ -292,7 +293,7 @@ def _shares(case: _Case, verdict: Verdict, contrasts: Sequence[Contrast]) -> dic
     """The score, and the shares of it above chance that gains and the gap to held-out questions leave."""
     e, chance = case.evidence.found, chance_level(case.cell.cell.n_options)
     score, beyond = e.score if e else None, None
-    if e is not None and verdict not in (Verdict.WITHHELD, Verdict.BRITTLE):  # costly damage bounds no memory
+    if e is not None and verdict != Verdict.WITHHELD:
         beyond = share_left(score, chance, e.largest_compatible)
     gap = next((c.ci_high for c in contrasts if c.name == "score_gap"), None)
     credibility = share_left(score, chance, gap)

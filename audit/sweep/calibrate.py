@@ -38,12 +38,12 @@ _VERDICTS = {
     "cleared": Verdict.NO_EXCESS,
     "uncontrolled": Verdict.UNCONTROLLED,
     "explained": Verdict.EXCESS_EXPLAINED,
-    "brittle": Verdict.BRITTLE,
+    "not_identified": Verdict.NOT_IDENTIFIED,
     "withheld": Verdict.WITHHELD,
 }
 _COVERAGE = ("coverage_gain", "coverage_mean", "coverage_simultaneous")
 NAMES = (*_VERDICTS, "any_excess", "paper_setting", "paper_model", *_COVERAGE)
-_OF_TRUTH = ("excess", "any_excess", "cleared", "uncontrolled", "brittle")
+_OF_TRUTH = ("excess", "any_excess", "cleared", "uncontrolled")
 _OF_CLEAN = {"paper_setting": "paper_setting_fpr", "paper_model": "paper_model_fpr"} | {n: n for n in _COVERAGE}
 
 
@@ -210,7 +210,7 @@ _OF_DESIGNS = {
     "coverage_mean": "mean",
     "coverage_simultaneous": "all r",
 }
-_OF_WORLDS = ("any_excess", "uncontrolled", "cleared", "explained", "brittle", "withheld")
+_OF_WORLDS = ("any_excess", "uncontrolled", "cleared", "explained", "withheld")
 
 
 def markdown(entries: Entries) -> str:

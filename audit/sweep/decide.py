@@ -1,4 +1,4 @@
-"""Decide a cell from its evidence and gates: seven verdicts, with reasons as codes. The order is the policy."""
+"""Decide a cell from its evidence and gates: a grade, its code and its reasons. The ladder is in audit.judging."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -7,16 +7,25 @@ from functools import partial
 import numpy as np
 
 from audit.judge.record import holm_rows
+from audit.judging.ladder import NO_ROOM, Bound, Contrast, Grade, Guard, grade
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.unparsed import DECIDE_AT
 from audit.sweep.design import SweepThresholds
 from audit.sweep.evidence import Evidence, Reading
-from audit.sweep.vocabulary import GATES, Contrast, Decision, Verdict
+from audit.sweep.vocabulary import GATES, Decision, Verdict
+from audit.sweep.vocabulary import Contrast as Row
 from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
 from audit.verdict.vocabulary import gate_reasons
 
-FINDINGS = frozenset({Verdict.EXCESS, Verdict.UNCONTROLLED, Verdict.BRITTLE})
 CONTROLS = ("clean", "direct", "ensemble")
+_VERDICTS = {
+    Grade.CHECK_FAILED: Verdict.WITHHELD,
+    Grade.NOT_IDENTIFIED: Verdict.NOT_IDENTIFIED,
+    Grade.FOUND_STRONG: Verdict.EXCESS,
+    Grade.CAUSE_UNKNOWN: Verdict.UNCONTROLLED,
+    Grade.UNDECIDED: Verdict.UNDERPOWERED,
+    Grade.CLEARED: Verdict.NO_EXCESS,
+}
 
 
 @dataclass(frozen=True)
@@ -39,54 +48,75 @@ def over_panel(evidence: Sequence[Evidence | None]) -> list[Corrected]:
     return [Corrected(p, f, cells) for (p,), (f,) in zip(excess, fall, strict=True)]
 
 
+@dataclass(frozen=True)
+class Claim:
+    """A contrast, and what is said if the verdict rests on it. check: a failed check of the whole measurement that this
+    contrast showed. explained: a clearance by it says that repetition explains the gain."""
+
+    contrast: Contrast
+    reasons: tuple[Reason, ...] = ()
+    advice: tuple[Reason, ...] = ()
+    routers: tuple[int, ...] = ()
+    check: str = ""
+    explained: bool = False
+
+
 def decide(
     evidence: Evidence, gates: Sequence[Gate], thresholds: SweepThresholds, corrected: Corrected | None = None
 ) -> Decision:
-    """The first that applies: withheld, excess or gain uncontrolled, explained by ensembling, brittle, underpowered, no
-    excess.
+    """Return the grade of the ladder with the sweep's code and reasons.
 
     corrected: over the panel (`over_panel`); the cell alone where None. So the chance that any cell of a panel is
     called an excess although noisy does not beat one of its controls is at most alpha. What is said of one control is
     tested at alpha / cells. Noisy beats a control where the test says so; against clean the simultaneous interval must
     lie above zero too.
 
-    `underpowered` stands after the findings: the tests hold their error rate at any n. A model is cleared by its data:
-    no excess where the upper limit of the gain is at most the smallest effect that matters (Schuirmann 1987, J
-    Pharmacokinet Biopharm 15).
+    A cell is cleared by its data: the upper limit of the gain is at most the smallest effect that matters (Schuirmann
+    1987, J Pharmacokinet Biopharm 15). A fall under noise is expected and decides nothing.
     """
     if blocking := failed(gates):
-        return Decision(Verdict.WITHHELD, gate_reasons(blocking, GATES), advice_of(blocking))
-    decision = _decide(evidence, gates, thresholds, corrected or over_panel([evidence])[0])
-    n, least = int(evidence.clean.n.min()), thresholds.finding_questions_min
-    if decision.verdict in FINDINGS and n < least:
-        few = because("few_questions", n=n, least=least)
-        return Decision(Verdict.UNDERPOWERED, (*decision.reasons, few), (because("ask_at_least", least=least),))
-    return decision
+        graded = grade((), [g.name for g in blocking])
+        return Decision(_VERDICTS[graded.grade], graded.grade, gate_reasons(blocking, GATES), advice_of(blocking))
+    claims = _claims(evidence, gates, thresholds, corrected or over_panel([evidence])[0])
+    checks = [claim.check for claim in claims if claim.check]
+    graded = grade([claim.contrast for claim in claims], checks)
+    by = next((c for c in claims if c.check or (not checks and c.contrast.name in graded.by)), claims[-1])
+    verdict = _VERDICTS[graded.grade]
+    if verdict == Verdict.NO_EXCESS and by.explained:
+        verdict = Verdict.EXCESS_EXPLAINED
+    reasons, advice = by.reasons, by.advice
+    if graded.codes == (NO_ROOM,):
+        room = because(NO_ROOM, score=evidence.clean_accuracy, effect=thresholds.effect_of_interest)
+        reasons, advice = (*reasons, room), (because("harder_questions"),)
+    if fallen := _fallen(evidence, thresholds, corrected):
+        reasons = (*reasons, fallen)
+    return Decision(verdict, graded.grade, reasons, advice, by.routers, by.check)
 
 
-def _decide(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, own: Corrected) -> Decision:
+def _claims(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, own: Corrected) -> list[Claim]:
+    """Return what noisy is compared with: every control, every control but once, and what bounds the gain."""
     alpha, apart = t.alpha, t.alpha / own.cells
     overall = e.p_value if own.excess is None else own.excess
     # The panel's correction scales this cell's p; the same factor is applied to each of its router counts.
     level = alpha / max(overall / e.p_value, 1.0)
-    if found := _found(e.plain, e, level):
-        return _gain(e, gates, found, level)
-    # At which noisy beats every control that was run there, if its one run is shifted by no more than was measured.
-    steady = _above_zero(e.plain, e.clean.above_zero)
+    n, least = int(e.clean.n.min()), t.finding_questions_min
+    above, steady = _found(e.plain, e, level), _above_zero(e.plain, e.clean.above_zero)
+    if n < least and (above or (steady and not e.repeated)):
+        few = because("few_questions", n=n, least=least)
+        undecided = Contrast("gain", bound=Bound(excluded=False))
+        return [Claim(undecided, (few,), (because("ask_at_least", least=least),), tuple(sorted(above or steady)))]
+    claims = [_gain(e, gates, above, level)] if above else []
     if steady and not e.repeated:
-        why = because("above_zero", routers=sorted(steady))
-        return _uncontrolled([why], steady, because("run_once", sd=t.run_sd_plausible), because("run_twice"))
-    if over_base := _found(e.plain, e, apart, ensemble=False):
-        return _not_beyond_ensembling(e, t, over_base, apart)
-    seen = _against_clean(e, t, apart, overall)
-    if seen.verdict != Verdict.NO_EXCESS:
-        return seen
-    return _fallen(e, t, own, seen) or _bounded(e, gates, t, seen)
+        why = because("above_zero", routers=sorted(steady)), because("run_once", sd=t.run_sd_plausible)
+        once = Contrast("gain_in_one_run", speaks=True, guards=(Guard("run_once", excluded=False),))
+        claims.append(Claim(once, why, (because("run_twice"),), tuple(sorted(steady))))
+    return [*claims, _bounded(e, gates, t, apart, overall)]
 
 
-def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: float) -> Decision:
-    """Noisy beats every control at these r: under the other readings too, with all controls, beyond the messages?"""
+def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: float) -> Claim:
+    """Return the gain over every control at these r, with its guards: controls, and what the messages give away."""
     why = [_beats_controls(e, routers, CONTROLS)]
+    silent = Contrast("gain_over_controls")
     if e.without_leak is not None:
         # Few leaks pass the gate, and at a high r a few in a hundred messages are many questions: so they are looked at
         # whenever there are any.
@@ -94,43 +124,99 @@ def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: fl
         if not routers:
             leaks = [g for g in gates if g.name == "answer_leak"]
             gone = (because("gone_without_leaks"), *gate_reasons(leaks, GATES))
-            return Decision(Verdict.WITHHELD, gone, advice_of(leaks), gate="answer_leak")
+            return Claim(silent, gone, advice_of(leaks), check="answer_leak")
         why.append(because("stands_without_leaks"))
     if e.adverse is not None:
         routers &= _found(e.adverse, e, level)
         if not routers:
             gone = (because("gone_if_unparsed", odds_ratio=DECIDE_AT),)
-            return Decision(Verdict.WITHHELD, gone, (because("mend_unparsed"),), gate="parseability")
+            return Claim(silent, gone, (because("mend_unparsed"),), check="parseability")
         why.append(because("stands_if_unparsed", odds_ratio=DECIDE_AT))
     controlled = frozenset(r for r in routers if e.controlled(r))
-    if not controlled:
-        return _uncontrolled(why, routers, _not_compared(e, routers), because("run_controls"))
-    return _by_hints(e, why, routers, controlled, level)
-
-
-def _by_hints(
-    e: Evidence, why: list[Reason], routers: frozenset[int], controlled: frozenset[int], level: float
-) -> Decision:
-    """An excess at the router counts where a reference gains less from the same messages."""
-    hints = e.hints
-    if hints is None:
-        return _uncontrolled(why, controlled, because("no_reference"), because("give_reference"))
-    gains = {"reference": hints.reference, "gain": hints.reference_gain}
-    beyond = controlled & hints.beyond(level)
-    if not beyond and not hints.reads_as_well:
-        return _uncontrolled(why, controlled, because("weak_reference", **gains), because("take_abler_reference"))
-    if not beyond:
-        return _uncontrolled(why, controlled, because("reference_gains_too", **gains), because("read_messages"))
-    why.append(because("hints_excluded", **gains))
+    beyond = controlled & (e.hints.beyond(level) if e.hints is not None else frozenset())
+    alone = e.hints is not None and not e.hints.reference_p <= level  # NaN is no gain that was seen
+    guards = Guard("controls", bool(controlled)), Guard("hints", bool(beyond)), Guard("reference_gains", alone)
+    speaks = replace(silent, speaks=True, guards=guards)
+    if speaks.open:
+        doubt, advice = _doubt(e, routers, controlled, bool(beyond))
+        return Claim(speaks, (*why, doubt), (advice,), tuple(sorted(controlled or routers)))
+    assert e.hints is not None  # noqa: S101 - a guard that is excluded needs it
+    why.append(because("hints_excluded", reference=e.hints.reference, gain=e.hints.reference_gain))
     if 1 in beyond:
         why.append(because("one_router"))
     if untested := sorted(r for r in routers if not e.controlled(r)):
         why.append(because("ensemble_not_run", routers=untested))
-    return Decision(Verdict.EXCESS, tuple(why), (because("hold_out"), because("read_improved")), tuple(sorted(beyond)))
+    return Claim(speaks, tuple(why), (because("hold_out"), because("read_improved")), tuple(sorted(beyond)))
 
 
-def _uncontrolled(why: Sequence[Reason], routers: Collection[int], doubt: Reason, advice: Reason) -> Decision:
-    return Decision(Verdict.UNCONTROLLED, (*why, doubt), (advice,), tuple(sorted(routers)))
+def _doubt(e: Evidence, routers: frozenset[int], controlled: frozenset[int], beyond: bool) -> tuple[Reason, Reason]:
+    """Return the first explanation that is not excluded, and what would exclude it."""
+    if not controlled:
+        return _not_compared(e, routers), because("run_controls")
+    if e.hints is None:
+        return because("no_reference"), because("give_reference")
+    gains = {"reference": e.hints.reference, "gain": e.hints.reference_gain}
+    if not beyond and not e.hints.reads_as_well:
+        return because("weak_reference", **gains), because("take_abler_reference")
+    return because("reference_gains_too", **gains), because("read_messages")
+
+
+def _bounded(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, apart: float, overall: float) -> Claim:
+    """Return what bounds the gain: the ensemble control or the original question where noisy beats the others, else
+    the clean baseline."""
+    over_base = _found(e.plain, e, apart, ensemble=False) if e.plain.ensemble is not None else frozenset()
+    tested = e.clean.beats(apart)
+    over_clean = tested & e.clean.above_zero
+    at = tuple(sorted(over_base or over_clean or tested))
+    explained, room = False, 1 - e.clean_accuracy >= t.effect_of_interest
+    if over_base:
+        limit, why = _over_ensemble(e, over_base, apart)
+        explained = limit <= t.effect_of_interest
+        last = because("ensemble_bounds", limit=limit, effect=t.effect_of_interest)
+        open_, ask, done = because("may_beat_ensemble", limit=limit), "ask_more_of_ensemble", "is_repetition"
+    elif over_clean and e.plain.direct is not None:
+        limit, why = e.plain.direct.highest(over_clean), [because("not_above_direct", routers=at)]
+        last, open_, ask, done = None, because("may_beat_direct", limit=limit), "ask_more_of_direct", ""
+    else:
+        limit, done, ask = e.largest_compatible, "", ""
+        why = [because("interval_holds_zero", routers=at) if tested else because("beats_no_control", p=overall)]
+        imputed = e.favourable is not None and limit > e.clean.largest_compatible
+        numbers = {"imputed": imputed, "aided": e.unaided is not None}
+        why.append(because("bound", limit=limit, effect=t.effect_of_interest, **numbers))
+        last, open_ = because("blind"), None
+    excluded = limit <= t.effect_of_interest  # NaN clears nobody
+    contrast = Contrast("gain", bound=Bound(excluded, room))
+    said = last if excluded else open_
+    few = advice_of([g for g in gates if g.name == "enough_data"])
+    code = done if excluded else ask
+    advice = (because(code),) if code else () if excluded else few
+    reasons = (*why, said) if said is not None else tuple(why)
+    return Claim(contrast, reasons, advice, at, explained=explained)
+
+
+def _over_ensemble(e: Evidence, routers: frozenset[int], level: float) -> tuple[float, list[Reason]]:
+    """Return the upper limit of noisy over as many routers that delete nothing, and what was seen of both."""
+    control, gain = e.plain.ensemble, e.ensemble_gain
+    assert control is not None  # noqa: S101 - the caller compared with it
+    mean = control.mean
+    why = [
+        _beats_controls(e, routers, CONTROLS[:2]),
+        because("not_above_ensemble", mean=mean.estimate, low=mean.low, high=mean.high),
+    ]
+    if also := (gain.beats(level) & gain.above_zero & routers) if gain else frozenset():
+        why.append(because("ensemble_gains", routers=sorted(also)))
+    readings = (e.unaided,) if e.unaided else (e.plain, e.favourable)
+    bounds = [reading.ensemble for reading in readings if reading is not None]
+    return max(c.highest(routers) if c else 1.0 for c in bounds), why
+
+
+def _fallen(e: Evidence, t: SweepThresholds, own: Corrected | None) -> Reason | None:
+    """Return the note that damage costs much on average over r, as is expected; None if it does not."""
+    mean = e.clean.mean
+    fall_p = e.clean.fall_p if own is None or own.fall is None else own.fall
+    if not (fall_p <= t.alpha / 2 and mean.high < 0 and mean.estimate <= -t.fall_noted):  # NaN neither
+        return None
+    return because("falls", drop=-mean.estimate, low=-mean.high, high=-mean.low, p=fall_p)
 
 
 def _beats_controls(e: Evidence, routers: Collection[int], names: Sequence[str]) -> Reason:
@@ -145,66 +231,6 @@ def _not_compared(e: Evidence, routers: frozenset[int]) -> Reason:
     at = sorted(routers) if not (direct or never) else []
     missing = ["direct"] * direct + ["ensemble"] * (never or bool(at))
     return because("not_compared", controls=missing, ensemble_routers=at)
-
-
-def _not_beyond_ensembling(e: Evidence, t: SweepThresholds, routers: frozenset[int], level: float) -> Decision:
-    """Noisy beats clean (and direct) but not as many routers that delete nothing: explained by these where noisy can be
-    above them by no more than the smallest effect that matters; else the data may be too few."""
-    control, gain = e.plain.ensemble, e.ensemble_gain
-    assert control is not None  # noqa: S101 - the caller compared with it
-    mean, at = control.mean, tuple(sorted(routers))
-    why = [
-        _beats_controls(e, routers, CONTROLS[:2]),
-        because("not_above_ensemble", mean=mean.estimate, low=mean.low, high=mean.high),
-    ]
-    if also := (gain.beats(level) & gain.above_zero & routers) if gain else frozenset():
-        why.append(because("ensemble_gains", routers=sorted(also)))
-    readings = (e.unaided,) if e.unaided else (e.plain, e.favourable)
-    bounds = [reading.ensemble for reading in readings if reading is not None]
-    limit = max(c.highest(routers) if c else 1.0 for c in bounds)
-    if limit <= t.effect_of_interest:
-        why.append(because("ensemble_bounds", limit=limit, effect=t.effect_of_interest))
-        return Decision(Verdict.EXCESS_EXPLAINED, tuple(why), (because("is_repetition"),), at)
-    why.append(because("may_beat_ensemble", limit=limit))
-    return Decision(Verdict.UNDERPOWERED, tuple(why), (because("ask_more_of_ensemble"),), at)
-
-
-def _against_clean(e: Evidence, t: SweepThresholds, apart: float, overall: float) -> Decision:
-    """What is said where noisy does not beat every control: no excess, or underpowered where it beats the clean
-    baseline alone and could beat the original question."""
-    tested = e.clean.beats(apart)
-    over_clean = tested & e.clean.above_zero
-    at = tuple(sorted(over_clean or tested))
-    if over_clean and e.plain.direct is not None:
-        why = because("not_above_direct", routers=at)
-        limit = e.plain.direct.highest(over_clean)
-        if limit <= t.effect_of_interest:
-            return Decision(Verdict.NO_EXCESS, (why,), (), at)
-        still = because("may_beat_direct", limit=limit)
-        return Decision(Verdict.UNDERPOWERED, (why, still), (because("ask_more_of_direct"),), at)
-    why = because("interval_holds_zero", routers=at) if tested else because("beats_no_control", p=overall)
-    return Decision(Verdict.NO_EXCESS, (why,), (), at)
-
-
-def _fallen(e: Evidence, t: SweepThresholds, own: Corrected, seen: Decision) -> Decision | None:
-    """Brittle where damage costs much on average over r; else None."""
-    mean = e.clean.mean
-    fall_p = 1.0 if own.fall is None else own.fall
-    if not (fall_p <= t.alpha / 2 and mean.high < 0 and mean.estimate <= -t.brittle_drop_min):  # NaN neither
-        return None
-    drop = because("falls", drop=-mean.estimate, low=-mean.high, high=-mean.low, p=fall_p)
-    return Decision(Verdict.BRITTLE, (drop, *seen.reasons), (because("not_in_other_words"),))
-
-
-def _bounded(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, seen: Decision) -> Decision:
-    """No excess where the data bound the gain by the smallest effect that matters; else underpowered."""
-    limit = e.largest_compatible
-    imputed = e.favourable is not None and limit > e.clean.largest_compatible
-    aided = e.unaided is not None
-    why = (*seen.reasons, because("bound", limit=limit, effect=t.effect_of_interest, imputed=imputed, aided=aided))
-    if limit <= t.effect_of_interest:  # NaN clears nobody
-        return replace(seen, reasons=(*why, because("blind")))
-    return Decision(Verdict.UNDERPOWERED, why, advice_of([g for g in gates if g.name == "enough_data"]))
 
 
 def _found(reading: Reading, e: Evidence, alpha: float, *, ensemble: bool = True) -> frozenset[int]:
@@ -225,7 +251,7 @@ def _above_zero(reading: Reading, routers: frozenset[int]) -> frozenset[int]:
 
 def asked_enough(gates: Sequence[Gate], verdict: Verdict) -> tuple[Gate, ...]:
     """The same gates; `enough_data` does not apply where an effect was found, however large it may still be."""
-    if verdict not in FINDINGS | {Verdict.EXCESS_EXPLAINED}:
+    if verdict not in (Verdict.EXCESS, Verdict.UNCONTROLLED, Verdict.EXCESS_EXPLAINED):
         return tuple(gates)
     said = "An effect was found, and shows that the questions were enough."
     moot = partial(replace, status=Status.NOT_APPLICABLE, detail=said, advice="")
@@ -238,7 +264,8 @@ def headline(model: str, benchmark: str, decision: Decision, e: Evidence | None,
         why = [GATES[name].because if name in GATES else name for name in failing]
         code = "headline_withheld" if why else "headline_not_comparable"
         return because(code, model=model, benchmark=benchmark, why=why)
-    c, about = e.clean, decision.reasons[0 if decision.verdict == Verdict.NO_EXCESS else -1]
+    c, told = e.clean, [one for one in decision.reasons if one.code != "falls"]
+    about = told[0 if decision.verdict == Verdict.NO_EXCESS else -1]
     shown = [k for k, r in enumerate(c.routers) if r in decision.routers] or [c.best]
     best = max(shown, key=lambda k: c.gain[k])  # of those that passed every comparison
     return because(
@@ -249,13 +276,12 @@ def headline(model: str, benchmark: str, decision: Decision, e: Evidence | None,
         routers=c.routers[best],
         gain=float(c.gain[best]),
         low=float(c.low[best]),
-        loss=-c.mean.estimate,
         limit=e.largest_compatible,
         score=e.score,
     )
 
 
-def held_out(contrasts: Sequence[Contrast]) -> tuple[Reason, ...]:
+def held_out(contrasts: Sequence[Row]) -> tuple[Reason, ...]:
     """What the control benchmark says of a gain, where one was run."""
     scales = [c for c in contrasts if c.name.startswith("difference_in_differences") and c.ci_low is not None]
     points = next((c for c in scales if c.name == "difference_in_differences"), None)

@@ -169,6 +169,6 @@ class SweepThresholds(Thresholds):
     finding_questions_min: int = 30
     pairing_z_min: float = 2.5
     pairing_questions_min: int = 30
-    brittle_drop_min: float = 0.10
+    fall_noted: float = 0.10
     credibility_high: float = 0.8
     credibility_moderate: float = 0.5

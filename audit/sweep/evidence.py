@@ -46,6 +46,7 @@ class HintTest:
     pvalues: FloatArray
     mean_p: float
     reads_as_well: bool
+    reference_p: float = float("nan")  # one-sided, for a gain of the reference itself
 
     def beyond(self, alpha: float) -> frozenset[int]:
         """Router counts at which the gain is more than the messages give the reference: all where the mean over r
@@ -91,10 +92,24 @@ def hint_test(
         pvalues=np.array([p for *_, p in each]),
         mean_p=mean[2],
         reads_as_well=mean_of(base) >= mean_of(clean) - WEAKER_MAX,
+        reference_p=_gain_p(average(other) - base, groups, other_own / len(routers) + other_shared),
     )
 
 
 _SIGN = np.array([1.0, -1.0, -1.0, 1.0])  # tested noisy and clean, reference noisy and clean
+
+
+def _gain_p(gains: FloatArray, cluster: IntArray, shift: float) -> float:
+    """Return the one-sided p for a mean gain above zero, over clusters. shift: variance of whole runs."""
+    there = ~np.isnan(gains)
+    x = gains[there]
+    _, index = np.unique(cluster[there], return_inverse=True)
+    g = int(index.max()) + 1 if index.size else 0
+    if g < 2:
+        return float("nan")
+    sums = np.bincount(index, x - x.mean())
+    se = float(np.sqrt(np.sum(sums**2) * g / (g - 1) / x.size**2 + shift))
+    return float(scipy.stats.t.sf(x.mean() / se, g - 1)) if se > 0 else float("nan")
 
 
 def _larger(

@@ -119,7 +119,7 @@ class _Within:
         x, y = settings_values(self.cell, side), settings_values(self.cell, others)
         both = ~np.isnan(x - y)
         x, y = x[both], y[both]
-        least, fall = self.limits.pairing_questions_min, self.limits.brittle_drop_min
+        least, fall = self.limits.pairing_questions_min, self.limits.fall_noted
         if x.size < least or abs(x.mean() - y.mean()) >= fall:
             return None  # what costs so much accuracy may cost the agreement too
         # a side that cannot tell is taken to be as the other

@@ -134,7 +134,9 @@ TEXTS: Texts = {
     "interval_holds_zero": "At r = {routers:listed} the test finds a gain over the clean baseline, but its "
     "simultaneous 95 % interval includes zero: it is not counted as a finding.",
     "beats_no_control": "At no r does noisy beat every control after correction ({p:p}).",
-    "falls": f"Accuracy falls by {{drop:points}} on average over r ({_INTERVAL}; {{p:p}}).",
+    "falls": f"Note: accuracy falls by {{drop:points}} on average over r ({_INTERVAL}; {{p:p}}). The routers delete "
+    "facts, so a fall is expected and is no finding.",
+    "no_room": "At a score of {score:percent} no gain of {effect:points} is possible, so none is excluded.",
     "bound": _bound,
     "blind": "Memory that helps intact and damaged questions alike makes no gain: this test cannot see it.",
     # beside the verdict
@@ -182,8 +184,7 @@ TEXTS: Texts = {
     "is_repetition": "Read the gain as an effect of repetition and compute.",
     "ask_more_of_ensemble": "To tell the two apart, ask more questions or run more replicates of the ensemble control.",
     "ask_more_of_direct": "To tell the two apart, ask more questions or run more replicates of `direct`.",
-    "not_in_other_words": "Do not rely on the score for questions in other words. Look at which deletions cost the "
-    "answer.",
+    "harder_questions": "Take questions that leave this model room to gain, such as a harder benchmark.",
     # headlines
     "headline_withheld": "No verdict on {model} and {benchmark}: {why:listed}.",
     "headline_not_comparable": "No verdict on {model} and {benchmark}: the comparison could not be made.",
@@ -192,8 +193,8 @@ TEXTS: Texts = {
     "headline_gain_uncontrolled": _headline(f"{_HIGHEST}. But {{doubt}}: settle that before reading anything into it."),
     "headline_excess_explained_by_ensembling": "{model} gains up to {gain:points} on {benchmark} from several damaged "
     "messages, and about as much from as many intact ones: repetition explains it.",
-    "headline_brittle": "{model} loses {loss:points} on {benchmark} when its questions are damaged: its score of "
-    "{score:percent} depends on the full wording.",
+    "headline_not_identified": "Whether damage raises the score of {model} on {benchmark} cannot be seen: its score of "
+    "{score:percent} leaves no room for a gain that matters.",
     "headline_underpowered": _headline(
         f"{_HIGHER}than through the clean router. But {{doubt}}.",
         "Too few questions to tell for {model} on {benchmark}: {size} on damaged questions could be real or not. "

@@ -10,13 +10,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from audit.json_types import attributes
+from audit.judging.ladder import Grade
 from audit.statistics.information import InformationSlope
 from audit.sweep.messages import ByRouters
 from audit.sweep.texts import TEXTS
 from audit.verdict.instrument import Indicator, Instrument, Measured
 from audit.verdict.result import Calibration, Texts
 from audit.verdict.run import CellResult, Decided, JudgedRun
-from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
+from audit.verdict.vocabulary import GateWord, VerdictWord
 
 if TYPE_CHECKING:  # the vocabulary is read by commands that have no statistics to load
     from audit.statistics.paired import CellOutcomes
@@ -31,7 +32,7 @@ class Verdict(StrEnum):
     EXCESS = "excess"
     UNCONTROLLED = "gain_uncontrolled"
     EXCESS_EXPLAINED = "excess_explained_by_ensembling"
-    BRITTLE = "brittle"
+    NOT_IDENTIFIED = "not_identified"
     NO_EXCESS = "no_excess_detected"
 
 
@@ -125,7 +126,7 @@ class SweepResult(CellResult):
     p_value: of "noisy beats every control at some r" (`Reading.adjusted`); p_adjusted: after Holm over the panel.
     largest_compatible_gain: 97.5 % upper limit of the gain, the largest over r. score: of direct where it was run, else
     clean accuracy. share_beyond_gains: of the score above chance, what stays if the largest compatible gain is taken
-    off; null when withheld or brittle. credibility: the same with the largest compatible score gap to held-out
+    off; null when withheld. credibility: the same with the largest compatible score gap to held-out
     questions; null without a control benchmark. run_sd: standard deviation of a whole run's shift that every interval
     reckons with, of the controls, from run_sd_df comparisons of repeated runs; with 0 it is assumed. noisy_run_sd: of
     the noisy arm, as tests reckon with it. unparsed_tipping: the largest odds ratio between unparsed answers and what
@@ -186,7 +187,7 @@ class RunVerdict(JudgedRun["CellOutcomes", SweepResult]):
     cells). calibration: of the cell with the fewest questions."""
 
     audit = "sweep"
-    schema_version = "2.3"
+    schema_version = "2.4"
 
     paper: dict[str, list[Any]]
     hypotheses: tuple[Hypothesis, ...]
@@ -206,41 +207,41 @@ VERDICTS: dict[Verdict, VerdictWord] = {
         "Excess", "▲", "^",
         "The model scores higher when information is taken away, beyond chance, beyond the original question and "
         "beyond what repetition explains. The score may rest on memory of the exam.",
-        Outcome.FOUND, plain="Scores higher on damaged questions",
+        Grade.FOUND_STRONG, plain="Scores higher on damaged questions",
     ),
     Verdict.UNCONTROLLED: VerdictWord(
         "Gain, uncontrolled", "◆", "D",
         "The score rose under noise beyond chance, but a control that could explain it (the original question, or as "
         "many routers that delete nothing, a second noisy run, another model given the same messages) was not run.",
-        Outcome.CAUSE_UNKNOWN, plain="Scores higher on damaged questions; a control is missing",
-    ),
-    Verdict.BRITTLE: VerdictWord(
-        "Brittle", "▼", "v",
-        "The score falls well below its clean baseline once the question is damaged: it depends on the full wording.",
-        Outcome.CAUSE_UNKNOWN, plain="Loses points when questions are damaged",
+        Grade.CAUSE_UNKNOWN, plain="Scores higher on damaged questions; a control is missing",
     ),
     Verdict.WITHHELD: VerdictWord(
         "Withheld", "✖", "X",
         "The measurement itself failed a check, so no conclusion is drawn. What to mend is stated.",
-        Outcome.NO_DECISION, plain="A check of the measurement failed",
+        Grade.CHECK_FAILED, plain="A check of the measurement failed",
+    ),
+    Verdict.NOT_IDENTIFIED: VerdictWord(
+        "Not identified", "○", "h",
+        "These data cannot answer the question, whatever the answers are. What this run lacks is stated.",
+        Grade.NOT_IDENTIFIED, plain="This run cannot show a gain that matters",
     ),
     Verdict.UNDERPOWERED: VerdictWord(
         "Not enough data", "✚", "P",
         "A gain of the size that matters could be real or not: the data cannot tell. This is neither a clean bill "
         "nor a suspicion: measure more.",
-        Outcome.NO_DECISION,
+        Grade.UNDECIDED,
     ),
     Verdict.EXCESS_EXPLAINED: VerdictWord(
         "Excess explained by ensembling", "■", "s",
         "The score rose under noise, and relaying the intact question as often helps about as much. Repetition "
         "explains it; memory is not needed.",
-        Outcome.EXPLAINED, plain="Gains from repetition, not from damage",
+        Grade.CLEARED, plain="Gains from repetition, not from damage",
     ),
     Verdict.NO_EXCESS: VerdictWord(
         "No excess detected", "●", "o",
         "Taking information away raises the score by less than the smallest effect that matters (limit stated). "
         "Memory that helps intact and damaged questions alike is not seen by this test.",
-        Outcome.NOTHING_SEEN, plain="Damage does not raise the score",
+        Grade.CLEARED, plain="Damage does not raise the score",
     ),
 }  # fmt: skip
 
@@ -277,7 +278,7 @@ LABELS = {
     "finding_questions_min": "Questions from which on something can be found",
     "pairing_z_min": "Same questions everywhere: standard errors needed",
     "pairing_questions_min": "Same questions everywhere: fewest questions",
-    "brittle_drop_min": "Mean fall that is called brittle",
+    "fall_noted": "Mean fall under noise that is noted",
     "credibility_high": "Credibility called high from",
     "credibility_moderate": "Credibility called moderate from",
 }
@@ -289,12 +290,9 @@ def severity(verdict: Verdict, gain: float, name: str) -> tuple[int, float, str]
 
 
 def measured(cell: Mapping[str, Any]) -> Measured:
-    """The gain under noise behind the verdict: the largest with its simultaneous interval; of a loss the mean."""
+    """Return the gain under noise behind the verdict: the largest, with its simultaneous interval."""
     effect, rates = cell["effect"] or {}, (cell["calibration"] or {}).get("rates", {})
     alarms = rates.get("clean_any_excess", rates.get("clean_excess"))
-    if cell["verdict"] == "brittle":
-        mean, low, high = (effect.get(f"mean_{name}") for name in ("gain", "ci_low", "ci_high"))
-        return Measured("mean gain under noise", mean, low, high, None)
     return Measured("largest gain under noise", effect.get("gain"), effect.get("ci_low"), effect.get("ci_high"), alarms)
 
 
@@ -305,9 +303,4 @@ def tracked(cell: Mapping[str, Any]) -> tuple[Indicator, ...]:
     return (Indicator("score", cell["score"]), excess)
 
 
-def by_kind(cell: Mapping[str, Any], alpha: float) -> dict[str, Outcome]:
-    """A fall under noise is no gain that was seen, and may hide one."""
-    return {"noise": Outcome.NO_DECISION} if cell["verdict"] == Verdict.BRITTLE else {}
-
-
-INSTRUMENT = Instrument("sweep", "the router-worker sweep", frozenset({"noise"}), measured, tracked, by_kind=by_kind)
+INSTRUMENT = Instrument("sweep", "the router-worker sweep", frozenset({"noise"}), measured, tracked)

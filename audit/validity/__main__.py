@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from audit.command_line import start
 from audit.conduct import Prepared, conduct
 from audit.errors import ConfigError
-from audit.exits import FAILED, INTERRUPTED, NOT_CLEARED, OK, TERMINATED, one_line, plainly, refused, run_command
+from audit.exits import FAILED, INTERRUPTED, OK, TERMINATED, one_line, plainly, refused, run_command
 from audit.guarded_files import read_json
+from audit.judging.ladder import Decision
 from audit.shards.files import write_file
 from audit.shards.working_copy import need_folder
 from audit.validity.config import ValidityConfig, from_hydra
@@ -90,7 +91,7 @@ def _judge_together(done: Sequence[tuple[ValidityConfig, Path]], code: int) -> i
     write_file(folder / "facets.csv", facets_csv(found).encode())
     write_file(folder / "variance.csv", variance_csv(parts).encode())
     print("", *lines(found, parts), f"facets   {folder / 'facets.csv'}", sep="\n", flush=True)
-    return NOT_CLEARED if any(one.status == UNSTABLE for one in found) else code
+    return Decision.NO_DECISION.exit_code if any(one.status == UNSTABLE for one in found) else code
 
 
 def _report_together(run_dirs: Sequence[Path], folder: Path) -> int:

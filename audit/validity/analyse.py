@@ -100,7 +100,7 @@ class RunVerdict(JudgedRun[Cell, ValidityResult]):
     """All cells of a run. edits: what was counted when they were made. chronology: of the runs, None without any."""
 
     audit = "validity"
-    schema_version = "1.1"
+    schema_version = "1.2"
 
     edits: dict[str, Any]
     chronology: Chronology | None = None

@@ -1,9 +1,11 @@
-"""Evidence and gates -> one status, with its reasons. The order is the policy."""
+"""Decide a cell from its evidence and gates: a grade, its status and its reasons. The ladder is in audit.judging; which
+failed check names the status, the order here (li2026)."""
 
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
 
+from audit.judging.ladder import Bound, Contrast, grade
 from audit.statistics.contracts import Mean
 from audit.statistics.selectivity import Selectivity
 from audit.validity.design import ValidityThresholds as Limits
@@ -33,12 +35,21 @@ def decide(
     for status, names in _WITHHELD:
         found = [g for g in failed(gates) if (g.name in names if names else g.name not in _LATE)]
         if found:
-            return Decision(status, gate_reasons(found, GATES), advice_of(found))
+            mixed = status == S.INELIGIBLE_ARCHETYPE  # no one question is asked of edits of two kinds
+            graded = grade(
+                [Contrast("content", missing=("one_archetype",))] if mixed else [], _names(found) * (not mixed)
+            )
+            return Decision(status, graded.grade, gate_reasons(found, GATES), advice_of(found))
     if evidence.primary is None or evidence.archetype is None:
-        return Decision(S.INELIGIBLE_EDITS, (because("nothing_to_compare"),))
+        graded = grade([], ["nothing_to_compare"])
+        return Decision(S.INELIGIBLE_EDITS, graded.grade, (because("nothing_to_compare"),))
     if not {g.name for g in gates if g.status == Status.PASS}.issuperset(_LATE):
-        return Decision(S.EXPLORATORY, (because("checks_not_made"),))
+        return Decision(S.EXPLORATORY, grade([], _LATE).grade, (because("checks_not_made"),))
     return _by_difference(evidence.primary, evidence, thresholds, above_p, below_p)
+
+
+def _names(gates: Sequence[Gate]) -> tuple[str, ...]:
+    return tuple(g.name for g in gates)
 
 
 def _by_difference(d: Selectivity, e: Evidence, t: Limits, above_p: float | None, below_p: float | None) -> Decision:
@@ -47,14 +58,21 @@ def _by_difference(d: Selectivity, e: Evidence, t: Limits, above_p: float | None
     effect = because("attribute_effect", difference=d.difference, low=d.low, high=d.high, directional=directional)
     share = because("as_expected", share=follow.estimate, low=follow.low, high=follow.high)
 
-    def to(status: S, why: Sequence[Reason], advice: Reason) -> Decision:
-        return Decision(status, (effect, share, *why), (advice,))
+    more = above_p is not None and above_p <= t.alpha
+    less = below_p is not None and below_p <= t.alpha
+    reaches = e.families[Family.ATTRIBUTE].followed_held.low >= t.follow_min
+    # Where the key moves, answers are to follow the content and reach the new key; else they are to stay.
+    speaks, excluded = (less and not more, more and reaches) if directional else (more, less)
+    graded = grade([Contrast("content", speaks, bound=Bound(excluded))])
 
-    if above_p is not None and above_p <= t.alpha:
+    def to(status: S, why: Sequence[Reason], advice: Reason) -> Decision:
+        return Decision(status, graded.grade, (effect, share, *why), (advice,))
+
+    if more:
         if not directional:
             return to(S.SELECTIVE, [because("reacts")], because("read_moved_items"))
         worst = e.families[Family.ATTRIBUTE].followed_held.low
-        if worst >= t.follow_min:
+        if reaches:
             return to(S.SELECTIVE, [because("follows")], because("score_may_stand"))
         if follow.low >= t.follow_min:
             why = because("follows_unless_unparsed", low=worst, least=t.follow_min)
@@ -62,7 +80,7 @@ def _by_difference(d: Selectivity, e: Evidence, t: Limits, above_p: float | None
         why = because("follows_too_rarely", low=follow.low, least=t.follow_min)
         needed = items_for_limit(follow, t.follow_min)
         return to(S.INDETERMINATE, [why], because("ask_more", asked=follow.n, needed=needed))
-    if below_p is not None and below_p <= t.alpha:
+    if less:
         if directional:
             return to(S.NON_SELECTIVE, [because("surface_wins")], because("score_is_not_ability"))
         return to(S.NON_SELECTIVE, [because("stays", margin=t.margin)], because("score_may_stand"))

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from audit.judging.ladder import Grade
 from audit.validity.edits.record import Archetype
 from audit.validity.texts import TEXTS
 from audit.verdict.instrument import Indicator, Instrument, Measured
 from audit.verdict.result import Texts
 from audit.verdict.run import CellResult, Decided
-from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
+from audit.verdict.vocabulary import GateWord, VerdictWord
 
 if TYPE_CHECKING:  # the words are read by commands that have no statistics to load
     from audit.validity.evidence import Evidence
@@ -71,72 +72,72 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
     ValidityStatus.INELIGIBLE_EDITS: VerdictWord(
         "Edits not usable", "◇", "d",
         "The edits do not reach what the scorer reads, or too few items have them (the paper's F1).",
-        Outcome.NO_DECISION, plain="The edits do not reach what is scored",
+        Grade.CHECK_FAILED, plain="The edits do not reach what is scored",
     ),
     ValidityStatus.SCORER_UNVALIDATED: VerdictWord(
         "Scorer unvalidated", "▼", "v",
         "No human label or reference backs the scorer, or it failed a test of itself. A score that it gives says "
         "nothing yet.",
-        Outcome.NO_DECISION, plain="Nothing backs the scorer yet",
+        Grade.CHECK_FAILED, plain="Nothing backs the scorer yet",
     ),
     ValidityStatus.FAILED: VerdictWord(
         "Not measurable", "✖", "X",
         "Answers cannot be read, the model does no better than a rule that never reads the question, or rows are not "
         "paired: no conclusion is drawn.",
-        Outcome.NO_DECISION, plain="A check failed: no result about the model",
+        Grade.CHECK_FAILED, plain="A check failed: no result about the model",
     ),
     ValidityStatus.INELIGIBLE_ARCHETYPE: VerdictWord(
         "Edits of two kinds", "◆", "D",
         "Some edits of the content should move the answer and some should not: no one number means "
         "anything (the paper's F5).",
-        Outcome.NO_DECISION, plain="Edits of two kinds are mixed",
+        Grade.NOT_IDENTIFIED, plain="Edits of two kinds are mixed",
     ),
     ValidityStatus.EXPLORATORY: VerdictWord(
         "Exploratory", "■", "s",
         "All others pass, and a check did not catch the fault that it is there for, or could not be tried.",
-        Outcome.NO_DECISION, plain="A check did not catch its own fault",
+        Grade.CHECK_FAILED, plain="A check did not catch its own fault",
     ),
     ValidityStatus.INDETERMINATE: VerdictWord(
         "Not confirmed", "✚", "P",
         "All checks pass, and the data confirm neither: no direction of the difference is shown after correction, or "
         "edits of the content move answers more than edits of layout and wording do and are not shown to reach the "
         "new right answer more often than not. The paper's algorithm has no status for this.",
-        Outcome.NO_DECISION, plain="Neither a fault nor its absence is shown",
+        Grade.UNDECIDED, plain="Neither a fault nor its absence is shown",
     ),
     # Confirmed either way, and good or bad news by the cell's archetype. Without one, nothing can be told.
     ValidityStatus.NON_SELECTIVE: VerdictWord(
         "Content moves no answer", "●", "o", "What edits of the content should do is not known.",
-        Outcome.NO_DECISION,
+        Grade.NOT_IDENTIFIED,
         {
             Archetype.DIAGNOSTIC: VerdictWord(
                 "Follows the form", "▲", "^",
                 "The right answer changes, and layout and wording move answers more often than the content does: a "
                 "finding (li2026: confirmatory, non-selective).",
-                Outcome.FOUND, plain="Answers follow layout and wording more than content",
+                Grade.FOUND_STRONG, plain="Answers follow layout and wording more than content",
             ),
             Archetype.INVARIANCE: VerdictWord(
                 "Stays where it should", "●", "o",
                 "No answer should change, and edits of the content move answers by no more than the margin beyond what "
                 "edits of layout and wording do, as it should be (li2026: confirmatory, non-selective).",
-                Outcome.NOTHING_SEEN, plain="The content changes, and answers stay as they should",
+                Grade.CLEARED, plain="The content changes, and answers stay as they should",
             ),
         },
     ),
     ValidityStatus.SELECTIVE: VerdictWord(
         "Content moves answers", "●", "o", "What edits of the content should do is not known.",
-        Outcome.NO_DECISION,
+        Grade.NOT_IDENTIFIED,
         {
             Archetype.DIAGNOSTIC: VerdictWord(
                 "Follows the content", "●", "o",
                 "The right answer changes, and answers follow it more than they follow edits of layout and wording, as "
                 "it should be (li2026: confirmatory, selective).",
-                Outcome.NOTHING_SEEN, plain="Answers follow content more than layout and wording",
+                Grade.CLEARED, plain="Answers follow content more than layout and wording",
             ),
             Archetype.INVARIANCE: VerdictWord(
                 "Reacts where it should not", "▲", "^",
                 "No answer should change, and edits of the content move answers more than layout and wording do: a "
                 "finding (li2026: confirmatory, selective).",
-                Outcome.FOUND, plain="Answers change with the content, and should not",
+                Grade.FOUND_STRONG, plain="Answers change with the content, and should not",
             ),
         },
     ),

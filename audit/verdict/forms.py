@@ -12,15 +12,20 @@ from typing import Any
 
 import scipy
 
-from audit.verdict.vocabulary import CLEARED, Outcome
+from audit.judging.ladder import FINDINGS, Grade
 
 AUDITS = ("sweep", "perturb", "memory")  # in the order of a key's letters; validity makes no claim about memory
 FORMS = ("answers", "wording", "text")
 DOSES = (0.15, 0.5)  # shares of the published items
 LETTERS = {  # of one model, one audit
-    Outcome.FOUND: "F", Outcome.CAUSE_UNKNOWN: "R", Outcome.NO_DECISION: "O",
-    Outcome.EXPLAINED: "C", Outcome.NOTHING_SEEN: "C",
-}  # fmt: skip
+    Grade.FOUND_STRONG: "F",
+    Grade.FOUND_SUGGESTIVE: "S",
+    Grade.CAUSE_UNKNOWN: "R",
+    Grade.CHECK_FAILED: "O",
+    Grade.NOT_IDENTIFIED: "O",
+    Grade.UNDECIDED: "O",
+    Grade.CLEARED: "C",
+}
 LIKELY = 0.8  # Cohen 1988, of power
 NEAR = 1.1  # the largest distance at which a design is near: three times the questions, say
 _SLACK = 1.1  # a run has so much less than its design, as a few items are left out
@@ -54,12 +59,12 @@ class Share:
 
 @dataclass(frozen=True)
 class Judged:
-    """One audit of a model and benchmark: its cell of verdict.json, outcome, what it sees (of `instrument.KINDS`) and
+    """One audit of a model and benchmark: its cell of verdict.json, grade, what it sees (of `instrument.KINDS`) and
     the thresholds of its run."""
 
     audit: str
     cell: Mapping[str, Any]
-    outcome: Outcome
+    grade: Grade
     sees: frozenset[str]
     thresholds: Mapping[str, float]
 
@@ -70,8 +75,8 @@ def world_of(form: str, dose: float) -> str:
 
 
 def any_found(counts: Mapping[str, int], audits: Sequence[str]) -> Share:
-    """Models of which one of these audits at least finds something."""
-    return Share(sum(n for key, n in counts.items() if "F" in _letters(key, audits)), sum(counts.values()))
+    """Return the models of which one of these audits at least finds something, strong or suggestive."""
+    return Share(sum(n for key, n in counts.items() if _letters(key, audits) & {"F", "S"}), sum(counts.values()))
 
 
 def all_cleared(counts: Mapping[str, int], audits: Sequence[str]) -> Share:
@@ -119,7 +124,7 @@ def scope(judged: Sequence[Judged], table: Mapping[str, Any] | None) -> dict[str
         return None
     audits = [audit for audit in AUDITS if any(one.audit == audit for one in judged)]
     entry = nearest(table, judged)
-    found = [form for form in FORMS if any(one.outcome == Outcome.FOUND and form in one.sees for one in judged)]
+    found = [form for form in FORMS if any(one.grade in FINDINGS and form in one.sees for one in judged)]
     passed = [] if entry is None else [one for form in FORMS for one in _passed(form, audits, judged, entry)[:1]]
     settled = {*found, *(one["form"] for one in passed)}
     return {
@@ -139,7 +144,7 @@ def _passed(
         counts = entry["counts"][world_of(form, dose)]
         for one in judged:
             seen = any_found(counts, [one.audit])
-            if one.outcome in CLEARED and form in one.sees and seen.value >= LIKELY:
+            if one.grade == Grade.CLEARED and form in one.sees and seen.value >= LIKELY:
                 own = {"form": form, "dose": dose, "audit": one.audit}
                 passed.append({**own, "found": seen.to_dict(), "passes": all_cleared(counts, audits).to_dict()})
     return passed

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from audit.judging.ladder import Grade
 from audit.verdict.result import drop_points, with_interval
-from audit.verdict.vocabulary import Outcome, VerdictWord
+from audit.verdict.vocabulary import VerdictWord
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Seen(StrEnum):
     """What an instrument says of one kind; the order is what holds where several say something of it."""
 
     SEEN = "seen"
+    SUGGESTED = "suggested"
     CAUSE_UNKNOWN = "seen, cause unknown"
     NOT_SEEN = "not seen"
     COULD_NOT_TELL = "could not tell"
@@ -58,9 +60,14 @@ class Seen(StrEnum):
 
 
 _SEEN = {
-    Outcome.FOUND: Seen.SEEN, Outcome.CAUSE_UNKNOWN: Seen.CAUSE_UNKNOWN, Outcome.NO_DECISION: Seen.COULD_NOT_TELL,
-    Outcome.EXPLAINED: Seen.NOT_SEEN, Outcome.NOTHING_SEEN: Seen.NOT_SEEN,
-}  # fmt: skip
+    Grade.FOUND_STRONG: Seen.SEEN,
+    Grade.FOUND_SUGGESTIVE: Seen.SUGGESTED,
+    Grade.CAUSE_UNKNOWN: Seen.CAUSE_UNKNOWN,
+    Grade.CHECK_FAILED: Seen.COULD_NOT_TELL,
+    Grade.NOT_IDENTIFIED: Seen.COULD_NOT_TELL,
+    Grade.UNDECIDED: Seen.COULD_NOT_TELL,
+    Grade.CLEARED: Seen.NOT_SEEN,
+}
 
 
 @dataclass(frozen=True)
@@ -89,7 +96,7 @@ class Instrument:
     """An audit as a row of the table. sees: of KINDS. measured: a cell of its verdict.json -> its figure.
 
     tracked: the figures of a cell that a registry follows over versions of a model. of_cell: what it sees, where that
-    depends on the cell. by_kind: where a finding is not of all that it sees, (cell, alpha) -> the outcome of each kind.
+    depends on the cell. by_kind: where a finding is not of all that it sees, (cell, alpha) -> the grade of each kind.
     """
 
     audit: str
@@ -98,7 +105,7 @@ class Instrument:
     measured: Callable[[Mapping[str, Any]], Measured]
     tracked: Callable[[Mapping[str, Any]], tuple[Indicator, ...]]
     of_cell: Callable[[Mapping[str, Any]], frozenset[str]] | None = None
-    by_kind: Callable[[Mapping[str, Any], float], Mapping[str, Outcome]] | None = None
+    by_kind: Callable[[Mapping[str, Any], float], Mapping[str, Grade]] | None = None
 
 
 @dataclass(frozen=True)
@@ -113,7 +120,7 @@ class Finding:
     word: str
     tone: str
     glyph: str
-    outcome: Outcome
+    grade: Grade
     measured: Measured
     sensitivity: str
     context: str = ""
@@ -125,6 +132,7 @@ def finding(instrument: Instrument, cell: Mapping[str, Any], word: VerdictWord, 
     sees = instrument.of_cell(cell) if instrument.of_cell else instrument.sees
     own = instrument.by_kind(cell, alpha) if instrument.by_kind else {}
     context = str(cell.get("context") or "")
+    grade = Grade(cell["grade"]) if "grade" in cell else word.grade
     return Finding(
         audit=instrument.audit,
         name=f"{instrument.name} ({context})" if context else instrument.name,
@@ -133,11 +141,11 @@ def finding(instrument: Instrument, cell: Mapping[str, Any], word: VerdictWord, 
         word=word.name,
         tone=word.tone,
         glyph=word.glyph,
-        outcome=word.outcome,
+        grade=grade,
         measured=instrument.measured(cell),
         sensitivity=cell.get("sensitivity") or "not measured",
         context=context,
-        kinds={kind: _SEEN[own.get(kind, word.outcome)] for kind in KINDS if kind in sees},
+        kinds={kind: _SEEN[own.get(kind, grade)] for kind in KINDS if kind in sees},
     )
 
 
@@ -152,6 +160,7 @@ def looked_for(findings: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Seen, .
 
 _LINES = {
     Seen.SEEN: "Seen: {}. An audit that is blind to it does not take it back.",
+    Seen.SUGGESTED: "Suggested, and another stated cause makes the same data: {}.",
     Seen.CAUSE_UNKNOWN: "Seen, cause unknown: {}.",
     Seen.NOT_SEEN: "Not seen, up to the limit that the audit states: {}.",
     Seen.COULD_NOT_TELL: "Could not tell: {}.",

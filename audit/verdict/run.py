@@ -1,14 +1,14 @@
 """What the verdicts of a run have in common, whatever the audit: the head of verdict.json and of each cell in it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from audit.json_types import attributes
+from audit.judging.ladder import Grade
 from audit.records import CellRows
 from audit.verdict.result import Gate, Reason, Texts, json_ready, sentences
-from audit.verdict.vocabulary import COMPLETE_IT, Outcome, VerdictWord, word_of
+from audit.verdict.vocabulary import COMPLETE_IT
 
 Word = TypeVar("Word", bound=StrEnum)
 Cell = TypeVar("Cell")
@@ -17,9 +17,10 @@ Result = TypeVar("Result", bound="CellResult")
 
 @dataclass(frozen=True)
 class Decided(Generic[Word]):
-    """A verdict, why, and what to do about it. An audit names its own verdicts, and may add to it."""
+    """A verdict with its grade, why, and what to do about it. An audit names its own verdicts, and may add to it."""
 
     verdict: Word
+    grade: Grade
     reasons: tuple[Reason, ...]
     what_to_do: tuple[Reason, ...] = ()
 
@@ -48,6 +49,10 @@ class CellResult:
     @property
     def verdict(self) -> Any:
         return self.decision.verdict
+
+    @property
+    def grade(self) -> Grade:
+        return self.decision.grade
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -109,10 +114,10 @@ class JudgedRun(Generic[Cell, Result]):
         assert isinstance(plain, dict)  # noqa: S101 - narrows the type for mypy
         return plain
 
-    def found_first(self, words: Mapping[Any, VerdictWord]) -> Self:
-        """The same in the order of a page: what was found, then an unknown cause, no decision, the rest."""
-        said = [list(Outcome).index(word_of(words, cell).outcome) for cell in self.to_dict()["cells"]]
-        order = sorted(range(len(said)), key=said.__getitem__)
+    def found_first(self) -> Self:
+        """Return the same in the order of a page: that of the grades."""
+        grades = [list(Grade).index(result.decision.grade) for result in self.results]
+        order = sorted(range(len(grades)), key=grades.__getitem__)
         results = tuple(self.results[k] for k in order)
         return replace(self, cells=tuple(self.cells[k] for k in order), results=results)
 
@@ -140,7 +145,9 @@ def _marked(result: Result, watermark: str) -> Result:
 def cell_head(result: CellResult) -> dict[str, Any]:
     """What verdict.json says of a cell of any audit."""
     return {
-        **attributes(result, "model", "benchmark", "verdict", "headline", "watermark", "reasons", "what_to_do"),
+        **attributes(
+            result, "model", "benchmark", "verdict", "grade", "headline", "watermark", "reasons", "what_to_do"
+        ),
         **attributes(result, "cannot_exclude", "gates", "calibration"),
         "reason_codes": result.decision.reasons,
         "advice_codes": result.decision.what_to_do,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
+from audit.judging.ladder import Grade
 from audit.verdict.result import Gate, Reason
 
 COMPLETE_IT = (
@@ -15,26 +15,18 @@ COMPLETE_IT = (
 )
 
 
-class Outcome(StrEnum):
-    """What a verdict comes to. The gate's decision and exit code, the suite, the page, the colours and the registry
-    derive from it. CAUSE_UNKNOWN: something was found, and a person has to weigh what made it."""
-
-    FOUND = "found"
-    CAUSE_UNKNOWN = "cause unknown"
-    NO_DECISION = "no decision"
-    EXPLAINED = "explained"
-    NOTHING_SEEN = "nothing seen"
-
-
-CLEARED = (Outcome.EXPLAINED, Outcome.NOTHING_SEEN)
 # (tone of page.css, colour in charts: Okabe & Ito's)
 _SHOWN = {
-    Outcome.FOUND: ("bad", "#d55e00"),
-    Outcome.CAUSE_UNKNOWN: ("warn", "#e69f00"),
-    Outcome.NO_DECISION: ("mute", "#626a73"),
-    Outcome.EXPLAINED: ("odd", "#56b4e9"),
-    Outcome.NOTHING_SEEN: ("good", "#009e73"),
+    Grade.FOUND_STRONG: ("bad", "#d55e00"),
+    Grade.FOUND_SUGGESTIVE: ("warn", "#e69f00"),
+    Grade.CAUSE_UNKNOWN: ("warn", "#e69f00"),
+    Grade.CHECK_FAILED: ("mute", "#626a73"),
+    Grade.NOT_IDENTIFIED: ("mute", "#626a73"),
+    Grade.UNDECIDED: ("mute", "#626a73"),
+    Grade.CLEARED: ("good", "#009e73"),
 }
+# Codes that an earlier version wrote, and what this one says of the same data.
+EARLIER = {"brittle": "no_excess_detected"}
 
 
 @dataclass(frozen=True)
@@ -47,25 +39,32 @@ class VerdictWord:
     glyph: str
     marker: str
     means: str
-    outcome: Outcome
+    grade: Grade
     where: Mapping[str, VerdictWord] = field(default_factory=dict)
     plain: str = ""
 
     @property
     def tone(self) -> str:
-        return _SHOWN[self.outcome][0]
+        return _SHOWN[self.grade][0]
 
     @property
     def colour(self) -> str:
-        return _SHOWN[self.outcome][1]
+        return _SHOWN[self.grade][1]
 
     def of(self, archetype: str | None) -> VerdictWord:
         return self.where.get(archetype or "", self)
 
 
 def word_of(words: Mapping[Any, VerdictWord], cell: Mapping[str, Any]) -> VerdictWord:
-    """The word of a cell of verdict.json. KeyError for an unknown verdict."""
-    return words[cell["verdict"]].of((cell.get("evidence") or {}).get("archetype"))
+    """Return the word of a cell of verdict.json. Raises KeyError if the verdict is unknown."""
+    code = EARLIER.get(cell["verdict"], cell["verdict"])
+    return words[code].of((cell.get("evidence") or {}).get("archetype"))
+
+
+def grade_of(words: Mapping[Any, VerdictWord], cell: Mapping[str, Any]) -> Grade:
+    """Return the grade of a cell of verdict.json; one that an earlier version wrote has that of its word. Raises
+    KeyError or ValueError if it is unknown."""
+    return Grade(cell["grade"]) if "grade" in cell else word_of(words, cell).grade
 
 
 def sizes_of(cell: Mapping[str, Any]) -> tuple[float | None, float | None]:

@@ -12,7 +12,6 @@ from pipeline_helpers import by_key, rebuilt_alike, rows_of, write_model
 
 from audit.perturb.vocabulary import VERDICTS, PerturbVerdict
 from audit.variants.arrow import find_library
-from audit.verdict.vocabulary import Outcome
 
 KEY = ("model", "question_id", "arm", "variant", "replicate")
 ASKED = ("n=32", "store.rows_per_shard=20", "references=[peer]", "seed=7", "verdict.alpha=0.01")
@@ -74,8 +73,9 @@ def test_the_verdict_judges_the_tested_model_beside_its_reference(finished):
     (cell,) = verdict["cells"]
     assert (cell["model"], cell["references"], cell["not_asked"]) == ("scripted", ["peer"], 0)
     assert cell["requests"] == {"compared": 96, "same_as_original": 0, "repeated": 0, "items": []}
-    outcome = VERDICTS[PerturbVerdict(cell["verdict"])].outcome
-    assert gate([str(finished.run_dir)]) == {Outcome.FOUND: 3, Outcome.NOTHING_SEEN: 0}.get(outcome, 4)
+    word = VERDICTS[PerturbVerdict(cell["verdict"])]
+    assert cell["grade"] == word.grade
+    assert gate([str(finished.run_dir)]) == word.grade.decision().exit_code
     page = (finished.run_dir / "report" / "report.html").read_text()
     assert page.count("<li data-marks=") == 32 and "not run" in page
 

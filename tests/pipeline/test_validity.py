@@ -12,9 +12,10 @@ from commands_here import report as rebuild
 from pipeline_helpers import rebuilt_alike, rows_of
 from s3_server import CREDENTIALS, s3_server
 
+from audit.judging.ladder import Grade
 from audit.shards.working_copy import run_folder, working_copy
 from audit.validity.vocabulary import VERDICTS
-from audit.verdict.vocabulary import CLEARED, Outcome, word_of
+from audit.verdict.vocabulary import grade_of
 
 
 def validity(run_dir: Path | str, *overrides: str) -> Finished:
@@ -64,8 +65,8 @@ def test_the_verdict_has_both_statuses_and_every_gate(finished):
         assert not [f for f in cell["faults"] if f["state"] == "missed"]
         assert [f["state"] for f in cell["faults"] if f["check"] == "scorer_valid"] == ["caught", "caught"]
         assert cell["calibration"]["sentence"]
-    found = {word_of(VERDICTS, cell).outcome for cell in verdict["cells"]}
-    code = 3 if Outcome.FOUND in found else 0 if found <= set(CLEARED) else 4
+    found = {grade_of(VERDICTS, cell) for cell in verdict["cells"]}
+    code = 3 if Grade.FOUND_STRONG in found else 0 if found == {Grade.CLEARED} else 5
     assert gate([str(finished.run_dir)]) == code
     page = (finished.run_dir / "report" / "report.html").read_text()
     assert page.count("<li data-marks=") == 30 and 'class="blur"' not in page and "Injected faults" in page

@@ -67,7 +67,7 @@ def test_a_real_verdict_is_printed_with_its_reasons(tmp_path: Path, capsys: Caps
         synthetic_outcomes(60, (1, 2), rng=np.random.default_rng(1), model="[bold]m[/bold]", with_direct=False),
         n_resamples=199,
     )
-    assert main([written(tmp_path, json_text(run.to_dict()))]) == rule(run.to_dict()).exit_code == 4
+    assert main([written(tmp_path, json_text(run.to_dict()))]) == rule(run.to_dict()).exit_code == 5
     printed = capsys.readouterr().out
     assert "UNDERPOWERED" in printed and "direct" in printed
     assert "[bold]m[/bold]" in printed  # a model's name is text, not markup
@@ -93,10 +93,12 @@ def cell_of(verdict_name: str, **also: object) -> dict[str, object]:
     [
         (("no_excess_detected",), "pass", 0),
         (("no_drop_detected", "excess_explained_by_ensembling"), "pass", 0),
-        (("brittle",), "review", 4),
-        (("underpowered",), "no decision", 4),
-        (("no_excess_detected", "withheld"), "no decision", 4),
-        (("brittle", "underpowered"), "no decision", 4),  # an approval of what was found must not carry the other cell
+        (("gain_uncontrolled",), "review", 4),
+        (("underpowered",), "no decision", 5),
+        (("no_excess_detected", "withheld"), "no decision", 5),
+        (("brittle",), "pass", 0),  # a verdict of an earlier version
+        # an approval of what was found must not carry the other cell
+        (("gain_uncontrolled", "underpowered"), "no decision", 5),
         (("withheld", "excess", "no_excess_detected"), "block", 3),
         ((), "no decision", 1),
     ],
@@ -108,13 +110,15 @@ def test_a_panel_is_as_its_worst_cell(names: tuple[str, ...], decision: str, cod
     assert main([written(tmp_path, json.dumps(verdict(*names)))]) == code
 
 
-# What each outcome is for the gate, its exit code, what the joint page says, and the tone of both pages.
+# What each grade is for the gate, its exit code, what the joint page says, and the tone of both pages.
 OUTCOMES = {
-    "found": ("block", 3, "Seen: ", "bad"),
-    "cause unknown": ("review", 4, "Seen, cause unknown: ", "warn"),
-    "no decision": ("no decision", 4, "Could not tell: ", "mute"),
-    "explained": ("pass", 0, "Not seen, ", "odd"),
-    "nothing seen": ("pass", 0, "Not seen, ", "good"),
+    "found_strong": ("block", 3, "Seen: ", "bad"),
+    "found_suggestive": ("review", 4, "Suggested, ", "warn"),
+    "cause_unknown": ("review", 4, "Seen, cause unknown: ", "warn"),
+    "check_failed": ("no decision", 5, "Could not tell: ", "mute"),
+    "not_identified": ("no decision", 5, "Could not tell: ", "mute"),
+    "undecided": ("no decision", 5, "Could not tell: ", "mute"),
+    "cleared": ("pass", 0, "Not seen, ", "good"),
 }
 
 
@@ -130,11 +134,9 @@ def test_gate_joint_page_and_colours_read_one_table(audit: str) -> None:
         word = word_of(table, cell)
         ruling = rule({"audit": audit, "cells": [cell], "rows": [], "runs": []})
         row = finding(instrument, cell, word)
-        decision, code, says, tone = OUTCOMES[word.outcome]
+        decision, code, says, tone = OUTCOMES[word.grade]
         assert (ruling.decision, ruling.exit_code, word.tone, row.tone) == (decision, code, tone, tone)
-        if name == "brittle":  # the score falls under noise: a rise, which this audit looks for, was not seen
-            says = "Could not tell: "
-        assert synthesis([row])[0].startswith(says) and row.outcome == word.outcome
+        assert synthesis([row])[0].startswith(says) and row.grade == word.grade
 
 
 @pytest.mark.parametrize(
@@ -160,10 +162,10 @@ NAMES = ("evil]](x)::error::y", "b\n::warning::z", "<script>|%0A")
 
 def hostile_ruling(tmp_path: Path, capsys: Capsys, kind: str) -> str:
     text = " ".join((*NAMES, "\x1b[2J", "\u202e", "@all", "https://a.b", "www.c.d", "]]>", "\u2028::error::q"))
-    cells = [cell_of("brittle", model=text, benchmark=text, headline=text, reasons=[text], what_to_do=[text])]
+    cells = [cell_of("gain_uncontrolled", model=text, benchmark=text, headline=text, reasons=[text], what_to_do=[text])]
     gates = [{"name": "parseability", "status": "fail", "detail": text}]
     cells.append(cell_of("withheld", gates=gates, controls_missing=[text]))
-    assert main([written(tmp_path / kind, of_cells(*cells)), "--format", kind]) == 4
+    assert main([written(tmp_path / kind, of_cells(*cells)), "--format", kind]) == 5
     return capsys.readouterr().out
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.stats import norm
 
 from audit.judge.record import Case, Judge, Settings
+from audit.judging.ladder import Bound, Contrast, Grade, grade
 from audit.records import Setting
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.multiplicity import holm
@@ -40,15 +41,17 @@ def gates(case: _Case) -> tuple[Gate, ...]:
 
 
 def decide(e: Evidence, p: float, blocking: Sequence[Gate], thresholds: ShoutingThresholds) -> Decision:
+    speaks, excluded = p <= thresholds.alpha and e.low > 0, e.high <= thresholds.effect_of_interest
+    graded = grade([Contrast("cost", speaks, bound=Bound(excluded))], [g.name for g in blocking])
     if blocking:
-        return Decision(Verdict.WITHHELD, gate_reasons(blocking, GATES), advice_of(blocking))
+        return Decision(Verdict.WITHHELD, graded.grade, gate_reasons(blocking, GATES), advice_of(blocking))
     cost = because("cost", cost=e.cost, low=e.low, high=e.high, p=p)
-    if p <= thresholds.alpha and e.low > 0:
-        return Decision(Verdict.MATTERS, (cost,), (because("do_not_shout"),))
-    if e.high <= thresholds.effect_of_interest:
-        return Decision(Verdict.NOTHING, (cost,))
     left = because("cannot_rule_out", high=e.high, effect=thresholds.effect_of_interest)
-    return Decision(Verdict.UNDERPOWERED, (cost, left), (because("ask_more"),))
+    verdict, reasons, advice = {
+        Grade.FOUND_STRONG: (Verdict.MATTERS, (cost,), (because("do_not_shout"),)),
+        Grade.CLEARED: (Verdict.NOTHING, (cost,), ()),
+    }.get(graded.grade, (Verdict.UNDERPOWERED, (cost, left), (because("ask_more"),)))
+    return Decision(verdict, graded.grade, reasons, advice)
 
 
 def result(case: _Case) -> ShoutingResult:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from audit.judging.ladder import Grade
 from audit.statistics.paired import CellOutcomes
 from audit.verdict.instrument import Indicator, Instrument, Measured
 from audit.verdict.run import CellResult, Decided, JudgedRun
-from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
+from audit.verdict.vocabulary import GateWord, VerdictWord
 from shouting.texts import TEXTS
 
 
@@ -54,10 +55,10 @@ class RunVerdict(JudgedRun[CellOutcomes, ShoutingResult]):
 
 
 VERDICTS = {
-    Verdict.WITHHELD: VerdictWord("Withheld", "✖", "X", "A check failed.", Outcome.NO_DECISION),
-    Verdict.MATTERS: VerdictWord("Shouting matters", "▲", "^", "Shouted questions are missed.", Outcome.FOUND),
-    Verdict.UNDERPOWERED: VerdictWord("Not enough data", "✚", "P", "It cannot be told.", Outcome.NO_DECISION),
-    Verdict.NOTHING: VerdictWord("No harm found", "●", "o", "Shouted questions fare no worse.", Outcome.NOTHING_SEEN),
+    Verdict.WITHHELD: VerdictWord("Withheld", "✖", "X", "A check failed.", Grade.CHECK_FAILED),
+    Verdict.MATTERS: VerdictWord("Shouting matters", "▲", "^", "Shouted questions are missed.", Grade.FOUND_STRONG),
+    Verdict.UNDERPOWERED: VerdictWord("Not enough data", "✚", "P", "It cannot be told.", Grade.UNDECIDED),
+    Verdict.NOTHING: VerdictWord("No harm found", "●", "o", "Shouted questions fare no worse.", Grade.CLEARED),
 }
 GATES = {"parseability": GateWord("Readable answers", "too many answers could not be read")}
 

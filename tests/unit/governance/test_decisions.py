@@ -19,6 +19,7 @@ from audit.governance.formats import FORMATS
 from audit.governance.keys import create_key, load_signer
 from audit.governance.reviews import Decided, Kind, honour, parse_time
 from audit.governance.ruling import bound_to
+from audit.judging.ladder import Grade
 from audit.panel import write_panel
 from audit.shards.manifest import Manifest, open_run_dir
 from audit.sweep.audit import SCHEMA
@@ -27,7 +28,7 @@ from audit.sweep.audit import SCHEMA
 def test_an_override_lets_a_run_pass_says_so_in_every_format_and_expires(
     run_dir: Path, keys: Path, capsys: Capsys
 ) -> None:
-    assert gated(run_dir, keys) == 4
+    assert gated(run_dir, keys) == 5
     assert decided(run_dir, keys, "alice") == 0
     capsys.readouterr()
     for kind in FORMATS:
@@ -42,13 +43,13 @@ def test_an_override_lets_a_run_pass_says_so_in_every_format_and_expires(
             assert (xml.tests, xml.failures, xml.errors) == (1, 0, 0)
     last = datetime(2026, 12, 31, 23, 59, 58, tzinfo=UTC)
     assert gated(run_dir, keys, now=last) == 0
-    assert gated(run_dir, keys, now=last + timedelta(seconds=1)) == 4
+    assert gated(run_dir, keys, now=last + timedelta(seconds=1)) == 5
     assert "EXPIRED" in capsys.readouterr().out
-    assert gated(run_dir, keys, "--approvals", "2") == 4  # four eyes
+    assert gated(run_dir, keys, "--approvals", "2") == 5  # four eyes
     assert decided(run_dir, keys, "bob", now=LATER) == 0
     assert gated(run_dir, keys, "--approvals", "2") == 0
     assert decided(run_dir, keys, "bob", kind="reject", now=LATER) == 0  # the last word of each counts
-    assert gated(run_dir, keys) == 4
+    assert gated(run_dir, keys) == 3
 
 
 def test_each_start_of_a_run_says_who_started_it(tmp_path: Path, monkeypatch: Patch) -> None:
@@ -59,7 +60,7 @@ def test_each_start_of_a_run_says_who_started_it(tmp_path: Path, monkeypatch: Pa
     assert Manifest.load(tmp_path / "run").run_by == ["carol", ""]
 
 
-@pytest.mark.parametrize(("asked", "code"), [(1, 0), (2, 4), ("two", 1), (0, 1), (True, 1)])
+@pytest.mark.parametrize(("asked", "code"), [(1, 0), (2, 5), ("two", 1), (0, 1), (True, 1)])
 def test_a_suite_says_how_many_people_are_needed(
     asked: object, code: int, run_dir: Path, keys: Path, capsys: Capsys
 ) -> None:
@@ -69,7 +70,7 @@ def test_a_suite_says_how_many_people_are_needed(
     if code == 1:
         assert "approvals_required" in capsys.readouterr().err
         return
-    assert gated(run_dir, keys, "--approvals", "3") == 4  # the gate may ask for more, and never for less
+    assert gated(run_dir, keys, "--approvals", "3") == 5  # the gate may ask for more, and never for less
     assert decided(run_dir, keys, "bob") == 0
     assert gated(run_dir, keys, "--approvals", "1") == 0
 
@@ -80,7 +81,7 @@ def test_a_second_key_is_no_second_person(run_dir: Path, keys: Path, tmp_path: P
     shutil.copy(public, trusted)
     for key in (keys / "alice.key", tmp_path / "new" / "alice.2027.key"):
         assert decided(run_dir, keys, "alice", "--key", str(key), "--keys", str(trusted)) == 0
-    assert gate([str(run_dir), "--keys", str(trusted), "--approvals", "2"], LATER) == 4
+    assert gate([str(run_dir), "--keys", str(trusted), "--approvals", "2"], LATER) == 5
 
 
 # --- what was changed afterwards, and clocks that jump: more of it in tests/attack ------------------------------------
@@ -90,7 +91,7 @@ def test_an_answer_that_was_changed_after_the_run_does_not_pass(run_dir: Path, k
     """Nobody has decided, and no count of rows moved: the manifest's hash of the shard alone shows it."""
     shard = shard_of(run_dir)
     good = shard.read_bytes()
-    assert gated(run_dir, keys) == 4 and len(audit.load(run_dir).answers()) > 0
+    assert gated(run_dir, keys) == 5 and len(audit.load(run_dir).answers()) > 0
     for at in [*range(0, len(good), len(good) // 40), len(good) - 1]:
         shard.write_bytes(good)
         flip(shard, at)
@@ -129,7 +130,7 @@ def test_a_deleted_decision_is_missed_where_a_registry_knows_of_it(
     place, trusted = ["--registry", str(tmp_path / "r.db")], ["--keys", str(keys / "trusted")]
     for who in ("alice", "bob"):
         assert decided(run_dir, keys, who, *place, kind="reject") == 0
-    assert gate([str(run_dir), *trusted, *place], LATER) == 4
+    assert gate([str(run_dir), *trusted, *place], LATER) == 3
     folder, away = run_dir / "decisions", tmp_path / "away"
     shutil.copytree(folder, away)
     (folder / "0002.dsse.json").unlink()
@@ -139,15 +140,15 @@ def test_a_deleted_decision_is_missed_where_a_registry_knows_of_it(
     assert decided(run_dir, keys, "bob", kind="reject", now=LATER) == 0  # another second decision
     assert gate([str(run_dir), *trusted, *place], LATER + timedelta(hours=1)) == 1
     shutil.rmtree(folder)
-    assert gate([str(run_dir), *trusted], LATER) == 4  # without a registry nothing shows it
+    assert gate([str(run_dir), *trusted], LATER) == 5  # without a registry nothing shows it
     assert gate([str(run_dir), *trusted, *place], LATER) == 1
     shutil.copytree(away, folder)
-    assert gate([str(run_dir), *trusted, *place], LATER) == 4
+    assert gate([str(run_dir), *trusted, *place], LATER) == 3
     assert registry(["forget", str(run_dir), "--reason", "key stolen", *place], LATER) == 1  # they are still there
     shutil.rmtree(folder)
     assert registry(["forget", str(run_dir), "--reason", " ", *place], LATER) == 1
     assert registry(["forget", str(run_dir), "--reason", "key stolen", *place], LATER) == 0
-    assert gate([str(run_dir), *trusted, *place], LATER) == 4
+    assert gate([str(run_dir), *trusted, *place], LATER) == 5
     assert registry(["forget", str(run_dir), "--reason", "again", *place], LATER) == 1
     monkeypatch.setattr(database, "_WAITS_S", ())
     capsys.readouterr()
@@ -210,21 +211,21 @@ def ruling(word: str) -> Ruling:
 @pytest.mark.parametrize(
     ("word", "kinds", "run_by", "approvals", "code"),
     [
-        ("brittle", {"alice": "approve"}, ("carol",), 1, 0),
-        ("brittle", {"alice": "approve"}, (), 1, 4),  # alice may have run it herself
-        ("brittle", {"alice": "approve"}, ("carol", ""), 1, 4),
-        ("brittle", {"alice": "approve", "bob": "override"}, (), 1, 0),
-        ("brittle", {"alice": "approve"}, ("alice",), 1, 4),
-        ("brittle", {"alice": "approve", "bob": "approve"}, ("alice", "bob"), 2, 4),
-        ("brittle", {"alice": "approve", "bob": "approve"}, ("alice",), 2, 0),
-        ("brittle", {"alice": "approve", "bob": "reject"}, ("carol",), 1, 4),
+        ("gain_uncontrolled", {"alice": "approve"}, ("carol",), 1, 0),
+        ("gain_uncontrolled", {"alice": "approve"}, (), 1, 4),  # alice may have run it herself
+        ("gain_uncontrolled", {"alice": "approve"}, ("carol", ""), 1, 4),
+        ("gain_uncontrolled", {"alice": "approve", "bob": "override"}, (), 1, 0),
+        ("gain_uncontrolled", {"alice": "approve"}, ("alice",), 1, 4),
+        ("gain_uncontrolled", {"alice": "approve", "bob": "approve"}, ("alice", "bob"), 2, 4),
+        ("gain_uncontrolled", {"alice": "approve", "bob": "approve"}, ("alice",), 2, 0),
+        ("gain_uncontrolled", {"alice": "approve", "bob": "reject"}, ("carol",), 1, 3),
         ("excess", {"alice": "approve", "bob": "approve"}, ("carol",), 1, 3),
         ("excess", {"alice": "override"}, ("carol",), 1, 0),
         ("excess", {"alice": "reject"}, ("carol",), 1, 3),
-        ("underpowered", {"alice": "approve"}, ("carol",), 1, 4),
+        ("underpowered", {"alice": "approve"}, ("carol",), 1, 5),
         ("underpowered", {"alice": "override"}, ("carol",), 1, 0),
         ("no_excess_detected", {}, (), 1, 0),
-        ("no_excess_detected", {"alice": "reject"}, ("carol",), 1, 4),
+        ("no_excess_detected", {"alice": "reject"}, ("carol",), 1, 3),
     ],
 )
 def test_who_can_let_what_pass(
@@ -295,12 +296,12 @@ def panel(run_dir: Path, tmp_path: Path) -> Path:
 
 def test_a_decision_on_a_panel_binds_every_run_of_it(panel: Path, run_dir: Path, keys: Path, capsys: Capsys) -> None:
     trusted = ["--keys", str(keys / "trusted")]
-    assert gate([str(panel), *trusted], NOW) == 4
+    assert gate([str(panel), *trusted], NOW) == 5
     assert review(["list", str(panel.parent), *trusted], NOW) == 0
     listed = capsys.readouterr().out
     assert "1 of 1 runs" in listed  # its run is decided on with it
     assert decided(panel, keys, "carol") == 0
-    assert gate([str(panel), *trusted], NOW) == 4  # who ran one of its runs does not decide alone
+    assert gate([str(panel), *trusted], NOW) == 5  # who ran one of its runs does not decide alone
     assert decided(panel, keys, "alice") == 0
     assert gate([str(panel), *trusted], NOW) == 0
     told = json.loads(base64.b64decode(json.loads((panel / "decisions/0001.dsse.json").read_text())["payload"]))
@@ -362,8 +363,18 @@ def test_a_folder_of_several_runs_is_told_the_command_that_reports_them(
 def test_a_failed_check_that_is_a_reason_is_told_once() -> None:
     failed = (("parse", "Read: 3 of 9."), ("chance", "Right: 1 of 9."))
     one = CellRuling(
-        "sweep", "m", "b", "withheld", Decision.NO_DECISION, "h", ("Parsed: Read: 3 of 9.",), (), (), failed
+        "sweep",
+        "m",
+        "b",
+        "withheld",
+        Grade.CHECK_FAILED,
+        Decision.NO_DECISION,
+        "h",
+        ("Parsed: Read: 3 of 9.",),
+        (),
+        (),
+        failed,
     )
-    ruling = Ruling("r", Decision.NO_DECISION, 4, Decision.NO_DECISION, cells=(one,))
+    ruling = Ruling("r", Decision.NO_DECISION, 5, Decision.NO_DECISION, cells=(one,))
     for kind in ("junit", "markdown"):
         assert [FORMATS[kind](ruling).count(told) for told in ("3 of 9", "1 of 9")] == [1, 1]

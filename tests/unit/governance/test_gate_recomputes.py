@@ -51,7 +51,7 @@ def test_a_registered_run_with_other_bytes_is_refused(run_dir: Path, tmp_path: P
     place = ["--registry", str(tmp_path / "r.db"), "--trust-report"]
     assert registry(["add", str(run_dir), *place[:2]], NOW) == 0
     copies = [Path(shutil.copytree(run_dir, tmp_path / name)) for name in ("same", "manifest", "answers")]
-    assert [main([str(one), *place]) for one in (run_dir, *copies)] == [4, 4, 4, 4]
+    assert [main([str(one), *place]) for one in (run_dir, *copies)] == [5, 5, 5, 5]
     verdict(run_dir, verdict="no_excess_detected")
     rewrite(copies[1] / "manifest.json", lambda plain: plain.update(platform="another"))
     rewrite(copies[2] / "manifest.json", lambda plain: plain["shards"][0].update(sha256="0" * 64))
@@ -71,10 +71,13 @@ def merged(run_dir: Path, other: Path, tmp_path: Path, no_figures: None) -> Path
 
 def test_a_panel_is_judged_over_all_its_runs_and_names_each_once(merged: Path, run_dir: Path, tmp_path: Path) -> None:
     whole = (merged / "verdict.json").read_bytes()
-    rewrite(merged / "verdict.json", lambda plain: [c.update(verdict="no_excess_detected") for c in plain["cells"]])
+    rewrite(
+        merged / "verdict.json",
+        lambda plain: [c.update(verdict="no_excess_detected", grade="cleared") for c in plain["cells"]],
+    )
     assert main([str(merged)]) == 1 and main([str(merged), "--trust-report"]) == 0
     (merged / "verdict.json").write_bytes(whole)
-    assert main([str(merged)]) == main([str(merged), "--trust-report"]) == 4
+    assert main([str(merged)]) == main([str(merged), "--trust-report"]) == 5
     copy = Path(shutil.copytree(run_dir, tmp_path / "copy"))
     for runs in ([run_dir, run_dir], [run_dir, copy], [run_dir]):  # the other's shards could go unseen
         write_panel(merged, runs)
@@ -91,19 +94,19 @@ def test_a_report_of_several_runs_is_gated_where_it_is_written_and_leaves_the_ru
     before = (run_dir / "report" / "verdict.json").read_bytes()
     assert report([str(run_dir), str(copy)]) == 0
     assert (run_dir / "report" / "verdict.json").read_bytes() == before
-    assert main([str(run_dir.parent / f"joint-{run_dir.name}")]) == main([str(run_dir)]) == 4
+    assert main([str(run_dir.parent / f"joint-{run_dir.name}")]) == main([str(run_dir)]) == 5
 
 
 @pytest.mark.parametrize(
     ("run_by", "alone", "two"),
     [
         ("bob", 0, 0),
-        ("alice", 4, 0),
-        ("Alice", 4, 0),
-        ("alice ", 4, 0),
-        ("alice@example.org", 4, 0),  # names no trusted key: nobody knows who that is
-        ("", 4, 0),
-        ("\u0430lice", 4, 0),  # a Cyrillic a
+        ("alice", 5, 0),
+        ("Alice", 5, 0),
+        ("alice ", 5, 0),
+        ("alice@example.org", 5, 0),  # names no trusted key: nobody knows who that is
+        ("", 5, 0),
+        ("\u0430lice", 5, 0),  # a Cyrillic a
     ],
 )
 def test_who_ran_the_audit_is_told_by_name_however_it_is_spelt(
@@ -128,7 +131,7 @@ def test_two_names_that_could_be_one_are_refused(name: str, keys: Path, tmp_path
 def test_a_changed_byte_sheds_no_rejection(file: str, run_dir: Path, keys: Path, tmp_path: Path) -> None:
     place = ["--registry", str(tmp_path / "r.db")]
     assert decided(run_dir, keys, "bob", *place, kind="reject") == 0
-    assert gated(run_dir, keys, *place) == 4
+    assert gated(run_dir, keys, *place) == 3
     with (run_dir / file).open("a") as changed:
         changed.write("\n")
     shutil.rmtree(run_dir / "decisions")
@@ -137,4 +140,4 @@ def test_a_changed_byte_sheds_no_rejection(file: str, run_dir: Path, keys: Path,
     assert gated(run_dir, keys, *place) == 1
     shutil.rmtree(run_dir / "decisions")
     assert registry(["forget", str(run_dir), "--reason", "judged again", *place], NOW) == 0
-    assert gated(run_dir, keys, *place) == 4
+    assert gated(run_dir, keys, *place) == 5

@@ -136,20 +136,20 @@ def test_the_whole_life(
     hour, day = timedelta(hours=1), timedelta(days=1)
     checked = [*trusted, *place]  # the suite asks for two
 
-    # The first version needs a review; people are told: the team, and those whom the suite names.
-    first, code = audited("v1", -0.2)
-    assert code == 4
-    title = f"Audit asks for a review: {NAME}"
+    # The first version is not decided; people are told: the team, and those whom the suite names.
+    first, code = audited("v1", 0.0)
+    assert code == 5
+    title = f"Audit ends without a decision: {NAME}"
     assert mail() == [("governance@example.org", title), ("team@example.org", title)]
-    said(gate, first, *checked, code=4)
+    said(gate, first, *checked, code=5)
     assert "1 of 1" in said(review, "list", tmp_path, *trusted, *place)
-    assert f"review       {first}" in said(review, "list", *trusted, *place)  # the suite, which the registry knows of
-    assert "BRITTLE" in said(review, "show", first, *trusted, *place)
+    assert f"no decision  {first}" in said(review, "list", *trusted, *place)  # the suite, which the registry knows of
+    assert "UNDERPOWERED" in said(review, "show", first, *trusted, *place)
 
-    # Two people approve; the first alone is not enough, and who ran it does not count alone.
-    assert "1 of 2" in decided("approve", first, "alice", hour, 20 * day)
-    assert "1 of 2" in said(gate, first, *checked, after=hour, code=4)
-    decided("approve", first, "bob", 2 * hour, 20 * day)
+    # Two people override; the first alone is not enough, and who ran it does not count alone.
+    assert "1 of 2" in decided("override", first, "alice", hour, 20 * day)
+    assert "1 of 2" in said(gate, first, *checked, after=hour, code=5)
+    decided("override", first, "bob", 2 * hour, 20 * day)
     said(gate, first, *checked, after=2 * hour)
 
     # The evidence, from which the verdict can be computed again.
@@ -162,7 +162,7 @@ def test_the_whole_life(
 
     # The model has a card.
     said(registry, "card", first, "--out", tmp_path / "card")
-    assert "| brittle |" in (tmp_path / "card" / "README.md").read_text()
+    assert "| underpowered |" in (tmp_path / "card" / "README.md").read_text()
 
     # The second version is worse. The trend says so, and the gate blocks.
     second, code = audited("v2", 0.2)

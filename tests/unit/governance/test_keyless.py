@@ -66,13 +66,13 @@ def test_the_gate_honours_a_decision_through_sigstore_like_a_key(
     asked = [str(run_dir), "--keys", str(trusted), "--approvals", "2"]
     as_who("dora@example.org")
     assert override(run_dir, trusted, "dora") == 0, capsys.readouterr().err
-    assert gate(asked, NOW) == 4  # one of two
+    assert gate(asked, NOW) == 5  # one of two
     assert override(run_dir, trusted, "emil") == 1  # dora's session does not sign for emil
     assert len([*(run_dir / "decisions").iterdir()]) == 1
     (trusted / "alice.pub").write_bytes((keys / "alice.pub").read_bytes())
     assert decided(run_dir, keys, "alice", "--keys", str(trusted)) == 0  # keys and identities in one chain
     assert gate(asked, NOW) == 0 and "dora" in capsys.readouterr().out
-    assert gate(asked, datetime(2027, 1, 2, tzinfo=UTC)) == 4  # it expires like any
+    assert gate(asked, datetime(2027, 1, 2, tzinfo=UTC)) == 5  # it expires like any
     (trusted / "dora.sigstore.json").write_text(json.dumps({"identity": "dora@example.org", "issuer": "https://x"}))
     assert gate(asked, NOW) == 1 and "0001.dsse.json" in capsys.readouterr().err
 

@@ -59,7 +59,7 @@ def test_a_run_is_looked_at_and_decided(
     assert gate([str(run_dir), "--keys", str(keys / "trusted")], NOW) == 0
     assert "alice" in capsys.readouterr().out and "alice" in page.get(address).text
     assert post(page, address, form(page, address, kind="reject", expires="2026-12-31")) == 303  # it does not expire
-    assert gate([str(run_dir), "--keys", str(keys / "trusted")], NOW) == 4
+    assert gate([str(run_dir), "--keys", str(keys / "trusted")], NOW) == 3
 
 
 def test_the_session_is_for_no_script_and_no_other_site(run_dir: Path, keys: Path) -> None:

@@ -168,12 +168,12 @@ def run_sealed(run_dir: Path, keys: Path) -> Path:
 
 
 def test_gate_and_pack_show_deviations(run_sealed: Path, keys: Path, capsys: Capsys) -> None:
-    assert gated(run_sealed, keys, "--format", "json") == 4
+    assert gated(run_sealed, keys, "--format", "json") == 5
     (shown,) = json.loads(capsys.readouterr().out)["seals"]
     ((field, run, sealed),) = [one.values() for one in shown["changed"]]  # its keys are sorted
     assert (field.split(".")[-1], sealed, run, shown["signer"]) == ("n", 40, 12, "alice")
     for kind in ("text", "junit", "github", "markdown"):
-        assert gated(run_sealed, keys, "--format", kind) == 4
+        assert gated(run_sealed, keys, "--format", kind) == 5
         assert f"{field}: sealed 40, run 12" in capsys.readouterr().out.replace("&#58;", ":").replace("\\", "")
     pack, trusted = run_sealed.parent / "pack.zip", str(keys / "trusted")
     assert evidence([str(run_sealed), "-o", str(pack), "--key", str(keys / "bob.key")]) == 0
@@ -223,12 +223,12 @@ def test_the_gate_counts_earlier_runs_of_the_design(run_dir: Path, keys: Path, t
     place = str(tmp_path / "registry.db")
     assert registry(["add", "--registry", place, str(tmp_path / "again")]) == 0
     capsys.readouterr()
-    assert gated(run_dir, keys, "--format", "json") == 4
+    assert gated(run_dir, keys, "--format", "json") == 5
     tries = json.loads(capsys.readouterr().out)["tries"]
     assert {(Path(one["run"]).name, one["decision"], *one["differs"]) for one in tries} == {
         ("again", "no decision"), ("other_draw", "no decision", "questions"), ("other_prompt", "", "prompts")
     }  # fmt: skip
-    assert gated(run_dir, keys) == 4
+    assert gated(run_dir, keys) == 5
     assert "3 earlier runs" in capsys.readouterr().out
     assert len(tried.tries(run_dir, place)) == 3
     shutil.copytree(tmp_path / "again", tmp_path / "backup")

@@ -17,7 +17,7 @@ NUMBERS = {
     "arm": "variant 2", "n": 1200, "units": 25, "least": 30, "gates": ["parseability"], "se": 0.0512345, "gamma": 3.0,
     "tau": 0.0212345, "unlike": ["window"], "smallest_p": 0.25, "questions": [208], "variants": 3, "answers": 1040,
     "unknown": 1.2345, "known": 0.5123456, "references_unknown": 0.3123456, "references_known": 0.2123456,
-    "limit": 0.0912345, "asked": 100.0, "needed": 1070.0,
+    "limit": 0.0912345, "asked": 100.0, "needed": 1070.0, "effect": 0.05,
 }  # fmt: skip
 
 

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from perturb_cells import LIMITS, cell, codes, result, with_answers
 
+from audit.decision import rule
 from audit.judge.record import Settings
 from audit.perturb.analyse import analyse, cell_dict
-from audit.perturb.decide import cannot_exclude, decide, finding, headline
+from audit.perturb.decide import BEYOND, cannot_exclude, decide, finding, headline
 from audit.perturb.design import PerturbThresholds
-from audit.perturb.evidence import Bracket, grounds, measure, run_tests
+from audit.perturb.evidence import Adverse, Bracket, grounds, measure, run_tests
 from audit.perturb.gates import all_gates
 from audit.perturb.record import item_level
+from audit.perturb.vocabulary import VERDICTS
 from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.perturb.worlds import OTHERS, WORLDS, PerturbDesign, World, simulate
 from audit.shards.keys import RequestCounts
@@ -31,8 +33,9 @@ def measured(c):
     ("verdict", "doubt", "made"),
     [
         (V.NO_DROP_DETECTED, "", lambda: cell(**BIG)),
-        (V.DROP_BEYOND_REFERENCE, "", lambda: cell(**BIG, memorised=0.3)),
-        (V.DROP_BEYOND_REFERENCE, "", lambda: cell(**BIG, memorised=0.3, harder=0.05)),
+        (V.DROP_BEYOND_REFERENCE, "", lambda: cell(**BIG, memorised=0.6)),
+        (V.DROP_SUGGESTS_MEMORY, "", lambda: cell(**BIG, memorised=0.3)),
+        (V.DROP_SUGGESTS_MEMORY, "", lambda: cell(**BIG, memorised=0.3, harder=0.05)),
         (V.BRITTLE_CAUSE_UNKNOWN, "not_clearly_more", lambda: cell(**BIG, harder=0.08)),
         (V.BRITTLE_CAUSE_UNKNOWN, "no_references", lambda: cell(**BIG, memorised=0.3, references=0)),
         (V.BRITTLE_CAUSE_UNKNOWN, "variants_not_read", lambda: replace(cell(**BIG, memorised=0.3), broken=None)),
@@ -47,10 +50,42 @@ def test_known_truth_gets_its_verdict(verdict, doubt, made):
     found = result(c)
     said = codes(found.decision.reasons)
     assert (found.decision.verdict, found.decision.doubt) == (verdict, doubt)
-    assert ("lower_bound" in said) == (verdict == V.DROP_BEYOND_REFERENCE)
+    assert ("lower_bound" in said) == (verdict in BEYOND)
+    assert ("hard_items" in said) == (verdict == V.DROP_SUGGESTS_MEMORY)
     assert doubt in said or not doubt
     assert not any("nan" in one for one in (found.headline, *found.reasons, *found.what_to_do, *found.cannot_exclude))
     assert "answers_as_facts" in codes(cannot_exclude(c, found.evidence))
+
+
+def test_each_grade_ends_in_its_exit_code() -> None:
+    """From the tests of one model to the code of the gate. A drop that only the items tell apart is a review."""
+    memory, clean = (measured(cell(**BIG, memorised=share)) for share in (0.6, 0.0))
+    tests = memory.tests
+    assert max(tests.far.pvalue, tests.fall.pvalue) <= 0.05
+
+    def of(e, **own) -> tuple[str, str, int]:
+        found = decide(replace(e, **own), (), LIMITS)
+        assert VERDICTS[found.verdict].grade == found.grade
+        one = {"verdict": str(found.verdict), "grade": str(found.grade), "headline": ""}
+        ruling = rule({"audit": "perturb", "cells": [one], "rows": []})
+        return str(found.verdict), str(found.grade), ruling.exit_code
+
+    by_items = replace(tests, far=replace(tests.far, pvalue=0.5))
+    assert of(memory) == ("drop_beyond_reference", "found_strong", 3)
+    assert of(memory, tests=by_items) == ("drop_suggests_memory", "found_suggestive", 4)
+    assert of(memory, tests=replace(by_items, fall=None)) == ("brittle_cause_unknown", "cause_unknown", 4)
+    assert of(clean) == ("no_drop_detected", "cleared", 0)
+    assert of(clean, drop=replace(clean.drop, variants=0.96)) == (
+        "not_identified",
+        "not_identified",
+        5,
+    )  # 4 points left
+    assert of(clean, beside=0.2) == ("underpowered", "undecided", 5)
+    held = Adverse(1.0, None)
+    assert of(memory, tests=replace(tests, adverse=held)) == ("withheld", "check_failed", 5)
+    # a strong drop stays one only while it is strong with unparsed answers held against it
+    weak = Adverse(tests.found_p, tests.beyond_p, 0.5)
+    assert of(memory, tests=replace(tests, adverse=weak)) == ("drop_suggests_memory", "found_suggestive", 4)
 
 
 @pytest.mark.parametrize(("memorised", "verdict"), [(0.15, V.UNDERPOWERED), (0.0, V.NO_DROP_DETECTED)])
@@ -137,7 +172,7 @@ def test_references_of_one_other_family_convict_nobody():
     told = replace(c, families={w.model: "Llama" for w in c.references})  # where the names do not say so
     assert result(told).decision.doubt == "one_family" and result(c).decision.doubt != "one_family"
     same = replace(kin, tested=replace(kin.tested, model="llama2_7b"))
-    assert result(same).decision.verdict == V.DROP_BEYOND_REFERENCE
+    assert result(same).decision.verdict in BEYOND
 
 
 def test_the_prior_is_configuration_and_the_rule_without_it_is_kept():

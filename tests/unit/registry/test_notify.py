@@ -142,7 +142,12 @@ TITLES = {"block": "blocks", "review": "asks for a review", "no decision": "ends
 
 @pytest.mark.parametrize(
     ("verdict", "kind"),
-    [("excess", "block"), ("brittle", "review"), ("underpowered", "no decision"), ("no_excess_detected", None)],
+    [
+        ("excess", "block"),
+        ("gain_uncontrolled", "review"),
+        ("underpowered", "no decision"),
+        ("no_excess_detected", None),
+    ],
 )
 def test_a_finished_run_tells_of_every_end_but_a_pass(
     verdict: str, kind: str | None, told: Told, hook: Hook, tmp_path: Path,
@@ -188,7 +193,7 @@ def test_decisions_that_expire_are_told_before_and_after(
     registry: Registry, told: Told, hook: Hook, keys: Path, place: list[str],
     monkeypatch: Patch, capsys: Capsys,
 ) -> None:  # fmt: skip
-    folder = told(cell={"verdict": "brittle"})
+    folder = told(cell={"verdict": "gain_uncontrolled"})
     add(registry, read_entry(folder), NOW)
     assert decided(folder, keys, "alice", "--expires", "2026-12-10", kind="approve") == 0
     place += ["--keys", str(keys / "trusted")]

@@ -69,7 +69,7 @@ def test_a_hold_keeps_a_run_until_it_is_released(registry: Registry, run: Path, 
 
 
 def test_what_is_under_review_or_counts_stays(registry: Registry, told: Told, keys: Path) -> None:
-    folder = told("old", suite=SUITE, cell={"verdict": "brittle"})
+    folder = told("old", suite=SUITE, cell={"verdict": "gain_uncontrolled"})
     add(registry, read_entry(folder), NOW)
     assert stays(registry) == ["under review: nobody has decided"]
     assert decided(folder, keys, "alice", "--expires", "2027-02-28", kind="approve") == 0
@@ -84,7 +84,7 @@ def test_a_run_stays_while_its_suite_is_under_review_and_the_page_of_all_goes_wi
 ) -> None:
     home = tmp_path / "suite"
     home.mkdir()
-    folder = told("suite/sweep", suite=SUITE, cell={"verdict": "brittle"})
+    folder = told("suite/sweep", suite=SUITE, cell={"verdict": "gain_uncontrolled"})
     write_panel(home, [folder])
     shutil.copytree(folder / "report", home / "report")
     add(registry, read_entry(folder), NOW)

@@ -16,6 +16,7 @@ from governed import make_run
 from audit.audits import AUDITS, part_of
 from audit.decision import rule
 from audit.errors import ConfigError
+from audit.judging.ladder import Grade
 from audit.memory.evidence import Indicator, Name
 from audit.perturb.vocabulary import VERDICTS as PERTURB
 from audit.report.joint import content, in_order, matrices, page
@@ -25,7 +26,6 @@ from audit.validity.vocabulary import VERDICTS as VALIDITY
 from audit.validity.vocabulary import ValidityStatus
 from audit.verdict.instrument import KINDS
 from audit.verdict.result import because
-from audit.verdict.vocabulary import CLEARED, Outcome
 
 
 def cell(verdict: str, **own: Any) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def memory(verdict: str, **own: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("verdict", "state"),
-    [("excess", "seen"), ("gain_uncontrolled", "seen, cause unknown"), ("brittle", "could not tell")],
+    [("excess", "seen"), ("gain_uncontrolled", "seen, cause unknown"), ("no_excess_detected", "not seen")],
 )
 def test_a_score_that_falls_under_noise_is_no_gain_that_was_seen(verdict: str, state: str) -> None:
     (one,) = content({"sweep": sweep(verdict), "perturb": perturb("no_drop_detected")})["joint"]
@@ -181,13 +181,14 @@ def test_three_real_audits_clear_nothing_that_none_of_those_that_could_tell_sees
     sees = {name: part_of(name, "vocabulary").INSTRUMENT.sees for name in names}
     for verdicts in itertools.product(*words.values()):
         audits = dict(zip(names, verdicts, strict=True))
-        outcome = {name: words[name][verdict].outcome for name, verdict in audits.items()}
+        outcome = {name: words[name][verdict].grade for name, verdict in audits.items()}
         lines = {line.partition(":")[0].partition(",")[0]: line for line in together(**audits)}
         for kind, title in KINDS.items():
-            cleared = any(kind in sees[name] and outcome[name] in CLEARED for name in names)
+            cleared = any(kind in sees[name] and outcome[name] == Grade.CLEARED for name in names)
             assert (title in lines.get("Not seen", "")) == cleared, (kind, audits)
         assert KINDS["format"] in lines["Not looked for"]
-        open_ = Outcome.NO_DECISION in outcome.values() or audits["sweep"] == "brittle"
+        unsettled = {Grade.CHECK_FAILED, Grade.NOT_IDENTIFIED, Grade.UNDECIDED}
+        open_ = not unsettled.isdisjoint(outcome.values())
         assert ("Could not tell" in lines) == open_, audits
 
 

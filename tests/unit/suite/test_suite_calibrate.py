@@ -10,6 +10,7 @@ import pytest
 from commands_here import calibrate as calibrate_command
 from commands_here import options_of
 
+from audit.judging.ladder import Grade
 from audit.memory.design import MemoryThresholds
 from audit.memory.record import TEXT_SCORES
 from audit.perturb.design import PerturbThresholds
@@ -21,7 +22,6 @@ from audit.sweep.design import Arm, SweepThresholds
 from audit.verdict.forms import AUDITS, Judged, any_found, scope, sentences
 from audit.verdict.shipped import shipped_table
 from audit.verdict.simulated import calibrate, run_calibration
-from audit.verdict.vocabulary import Outcome
 
 LARGE = SuiteDesign(n=20_000, fresh=20_000)
 
@@ -118,8 +118,8 @@ def test_a_clean_run_of_the_shipped_design_passes_wording_and_half_of_the_answer
     perturb = {"n_questions": 1000, "references": ["r"] * 8}
     memory = {**perturb, "n_fresh": 500}
     judged = [
-        Judged("perturb", perturb, Outcome.NOTHING_SEEN, frozenset({"wording"}), PerturbThresholds().to_dict()),
-        Judged("memory", memory, Outcome.NOTHING_SEEN, frozenset({"answers", "text"}), MemoryThresholds().to_dict()),
+        Judged("perturb", perturb, Grade.CLEARED, frozenset({"wording"}), PerturbThresholds().to_dict()),
+        Judged("memory", memory, Grade.CLEARED, frozenset({"answers", "text"}), MemoryThresholds().to_dict()),
     ]
     found = scope(judged, shipped_table(SUITE_TABLE))
     assert found is not None and found["error"] is not None and found["not_examined"] == []

@@ -110,8 +110,8 @@ def joint(asked: Suite, verdict: str, flagged: int) -> dict[str, Any]:
         ("source", "no_drop_detected", 30, "block", 3),
         ("ours", "drop_beyond_reference", 0, "block", 3),
         ("source", "drop_beyond_reference", 0, "pass", 0),
-        ("ours", "withheld", 0, "no decision", 4),
-        ("source", "withheld", 0, "no decision", 4),
+        ("ours", "withheld", 0, "no decision", 5),
+        ("source", "withheld", 0, "no decision", 5),
         ("source", "withheld", 30, "block", 3),
         ("source", "brittle_cause_unknown", 6, "block", 3),
     ],
@@ -179,8 +179,8 @@ def test_a_pass_says_of_which_forms_and_exits_0_all_the_same() -> None:
         ({}, 0),
         ({"wording": 0.15}, 0),
         ({"wording": 0.5}, 0),
-        ({"wording": 0.1}, 4),
-        ({"wording": 0.15, "text": 0.5}, 4),
+        ({"wording": 0.1}, 5),
+        ({"wording": 0.15, "text": 0.5}, 5),
     ],
 )
 def test_a_suite_that_requires_forms_has_no_decision_without_them(required: dict[str, float], code: int) -> None:
@@ -189,7 +189,7 @@ def test_a_suite_that_requires_forms_has_no_decision_without_them(required: dict
     plain["suite"]["forms_required"] = asked.governance.forms_required
     ruling = rule(plain, "run")
     assert ruling.exit_code == code and (ruling.decision == "pass") == (code == 0)
-    assert any("forms_required" in one for one in ruling.rules) == (code == 4)
+    assert any("forms_required" in one for one in ruling.rules) == (code == 5)
     # A finding stays one, whatever is required.
     found = with_forms(joint(asked, "drop_beyond_reference", 0))
     assert rule({**found, "suite": plain["suite"]}, "run").exit_code == 3

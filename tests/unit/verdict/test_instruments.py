@@ -8,9 +8,9 @@ import pytest
 
 from audit.audits import AUDITS, part_of
 from audit.errors import ConfigError
+from audit.judging.ladder import Grade
 from audit.verdict.forms import Judged, Share, all_cleared, any_found, nearest, scope, unmet, words
 from audit.verdict.instrument import KINDS, TITLES, Finding, Measured, Seen, looked_for, synthesis
-from audit.verdict.vocabulary import Outcome
 
 TELLS = (Seen.SEEN, Seen.NOT_SEEN, Seen.COULD_NOT_TELL)
 
@@ -22,7 +22,9 @@ def said(
 ) -> dict[str, str]:
     """The sentence of each state, by how it begins."""
     findings = [
-        Finding(name, name, own, "v", "V", "good", "o", Outcome.FOUND, NOTHING, "", kinds=dict.fromkeys(own, state))
+        Finding(
+            name, name, own, "v", "V", "good", "o", Grade.FOUND_STRONG, NOTHING, "", kinds=dict.fromkeys(own, state)
+        )
         for name, state, own in zip("ABC", states, sees, strict=False)
     ]
     return {line.partition(":")[0].partition(",")[0]: line for line in synthesis(findings)}
@@ -99,11 +101,9 @@ def table() -> dict[str, Any]:
     return {"thresholds": dict.fromkeys(SEES, LIMITS), "designs": [{"design": design, "counts": counts}]}
 
 
-def judged(
-    audit: str, outcome: Outcome = Outcome.NOTHING_SEEN, n: int = 1000, references: int = 5, **own: float
-) -> Judged:
+def judged(audit: str, grade: Grade = Grade.CLEARED, n: int = 1000, references: int = 5, **own: float) -> Judged:
     cell = {"n_questions": n, "references": ["r"] * references, "n_fresh": 500}
-    return Judged(audit, cell, outcome, frozenset(SEES[audit]), {**LIMITS, **own})
+    return Judged(audit, cell, grade, frozenset(SEES[audit]), {**LIMITS, **own})
 
 
 def test_a_form_is_passed_at_the_smallest_dose_that_is_found_often_enough() -> None:
@@ -129,7 +129,7 @@ def test_what_no_audit_looks_at_is_not_examined() -> None:
 
 
 def test_a_form_that_was_found_or_left_open_is_not_passed() -> None:
-    found = scope([judged("perturb", Outcome.FOUND), judged("memory", Outcome.NO_DECISION)], table())
+    found = scope([judged("perturb", Grade.FOUND_STRONG), judged("memory", Grade.UNDECIDED)], table())
     assert found is not None and found["passed"] == []
     assert found["found"] == ["wording"] and found["not_examined"] == ["answers", "text"]
 

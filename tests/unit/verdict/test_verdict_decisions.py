@@ -14,7 +14,7 @@ from audit.sweep.decide import Corrected, Decision, decide, over_panel
 from audit.sweep.design import Arm, SweepThresholds, not_run
 from audit.sweep.evidence import Reading
 from audit.sweep.texts import BLIND
-from audit.sweep.vocabulary import Verdict
+from audit.sweep.vocabulary import VERDICTS, Verdict
 from audit.verdict.result import Status, because
 
 MULTI = {1: 0.0, 2: 0.12, 3: 0.12}  # an effect of several messages: none with one
@@ -30,7 +30,7 @@ MULTI = {1: 0.0, 2: 0.12, 3: 0.12}  # an effect of several messages: none with o
         (Verdict.UNCONTROLLED, {"gain": MULTI, "with_ensemble": False}),
         (Verdict.UNCONTROLLED, {"gain": 0.12, "with_direct": False}),
         (Verdict.EXCESS_EXPLAINED, {"n": 3000, "gain": MULTI, "ensemble_gain": MULTI}),
-        (Verdict.BRITTLE, {"gain": -0.2}),
+        (Verdict.NO_EXCESS, {"gain": -0.2}),  # a fall under noise is expected
         (Verdict.WITHHELD, {"parse_rate": 0.8}),
     ],
 )
@@ -41,10 +41,9 @@ def test_each_verdict_is_reached(expected: Verdict, options: dict[str, Any]) -> 
     assert cell.decision.reasons
     few = next(gate for gate in cell.gates if gate.name == "enough_data")
     assert (few.status == Status.FAIL) == (expected in (Verdict.UNDERPOWERED, Verdict.WITHHELD))
-    if expected == Verdict.BRITTLE:
-        assert cell.decision.reasons[0].code == "falls"
-        assert cell.decision.reasons[0].numbers["drop"] == -cell.effect.mean_gain
-        assert cell.share_beyond_gains is None and "memory" not in cell.headline
+    assert VERDICTS[cell.verdict].grade == cell.grade
+    noted = [one for one in cell.decision.reasons if one.code == "falls"]
+    assert [one.numbers["drop"] for one in noted] == [-cell.effect.mean_gain] * (options.get("gain") == -0.2)
     if expected == Verdict.NO_EXCESS:  # which does not claim that the score is free of memory
         assert BLIND in cell.headline and because("blind") in cell.decision.reasons
 
@@ -167,6 +166,6 @@ def test_credibility_needs_a_control_benchmark_whose_score_gap_is_bounded() -> N
     # An exam learnt by heart: 97 % on the public questions, 70 % on held-out ones, no gain under noise.
     learnt = rows(n=1500, benchmark="public", clean_accuracy=0.97, discordance=0.03)
     mine = {c.benchmark: c for c in judged(learnt + fresh, control_benchmark="fresh")}["public"]
-    assert mine.verdict == Verdict.NO_EXCESS and BLIND in mine.headline
+    assert mine.verdict == Verdict.NOT_IDENTIFIED  # at 97 % no gain of 5 points is possible
     assert mine.credibility_category in ("moderate", "low")
     assert mine.credibility is not None and mine.credibility < 0.7

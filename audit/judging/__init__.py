@@ -1,0 +1,1 @@
+"""How contrasts are graded, the same for every audit (pure)."""

@@ -1,7 +1,8 @@
 # make demo: two verdicts in half a minute, from shipped answers; installs no engine.
 # make audit: a finished router-worker audit of the embedded model.  make perturb, make memory, make validity: its other audits.
 # make suite: all of them on one engine, a decision, an evidence pack.
-# make sensitivity: what they notice of memory planted in it.  make test: the tests.  Each installs what it needs.
+# make sensitivity: what they notice of memory planted in it.  make test: the tests.  make test-long: those that take long.
+# Each installs what it needs.
 
 PYTHON ?= python3
 # The engine's build: gpu where an NVIDIA driver is found, else cpu.
@@ -15,10 +16,12 @@ unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(ENGINE)
+# The model that is included: a command that names no model asks for one.
+EMBEDDED := model=smollm2_135m
 # A demonstration of four minutes on two cores: too few questions for a verdict, and one noisy run.
-AUDIT := n=100 r=1..3 noisy_replicates=1
+AUDIT := $(EMBEDDED) n=100 r=1..3 noisy_replicates=1
 
-.PHONY: gpu demo audit perturb memory validity suite sensitivity test test-apart test-pipeline test-real harnesses check bench external storm calibrate docs sbom install lock clean
+.PHONY: gpu demo audit perturb memory validity suite sensitivity test test-long test-apart test-pipeline test-real harnesses check bench external storm calibrate docs sbom install lock clean
 
 # What the program does not say itself, once the run has ended well.
 NEXT := @printf '\nNext: %s\n      (or `. $(VENV)/bin/activate` first, then just `audit ...`)\n'
@@ -40,13 +43,13 @@ $(LIGHT)/.installed: pyproject.toml
 	touch $@
 
 perturb: $(STAMP)
-	$(PY) -m audit.perturb $(ARGS)
+	$(PY) -m audit.perturb $(EMBEDDED) $(ARGS)
 
 memory: $(STAMP)
-	$(PY) -m audit.memory $(ARGS)
+	$(PY) -m audit.memory $(EMBEDDED) $(ARGS)
 
 validity: $(STAMP)
-	$(PY) -m audit.validity n=all $(ARGS)
+	$(PY) -m audit.validity $(EMBEDDED) n=all $(ARGS)
 
 # A decision other than pass (3, 4, 5) is an end as good as any; what failed (1) or was stopped (130) is none.
 SUITE := outputs/suite-demo
@@ -76,13 +79,17 @@ else
 endif
 
 test-apart: $(STAMP)
-	nice $(PY) -m pytest tests --ignore tests/pipeline --ignore tests/real --numprocesses auto --maxprocesses 8
+	nice $(PY) -m pytest tests -m 'not long' --ignore tests/pipeline --ignore tests/real --numprocesses auto --maxprocesses 8
 
 test-pipeline: $(STAMP)
-	$(PY) -m pytest tests/pipeline --numprocesses 2 --dist loadfile
+	$(PY) -m pytest tests/pipeline -m 'not long' --numprocesses 2 --dist loadfile
 
 test-real: $(STAMP)
-	$(PY) -m pytest tests/real
+	$(PY) -m pytest tests/real -m 'not long'
+
+# What takes long and seldom breaks: levels and coverage over many draws, large files. Before a release; ARGS as above.
+test-long: $(STAMP)
+	$(PY) -m pytest tests -m long --numprocesses auto --maxprocesses 8 $(ARGS)
 
 # lm-eval and Inspect ask tasks of ours by their own mock models, and their logs come home. Each has an environment of its
 # own, beside .venv; one that cannot be installed is skipped by name.

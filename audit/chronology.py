@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.errors import AuditError, DataError
+from audit.guarded_files import read_text
 
 NAME = "CHRONOLOGY.jsonl"
 _ROOT = Path(__file__).resolve().parents[1]
@@ -151,7 +152,7 @@ def read_chronology(path: Path) -> Chronology:
     """The chronology in a file, or in a folder's CHRONOLOGY.jsonl. Raises DataError."""
     file = path / NAME if path.is_dir() else path
     try:
-        return parse_chronology(file.read_text(encoding="utf-8"), file.name)
+        return parse_chronology(read_text(file, follow=True), file.name)
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"Cannot read {file}: {error}. Expected {NAME}, one JSON object a line.") from error
 

@@ -24,7 +24,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from audit.audits import name_of, part_of
+from audit.audits import AUDITS, name_of, part_of
 from audit.config import CONF_DIR, check_keys, options_of
 from audit.entry_points import added
 from audit.errors import AuditError, ConfigError, unknown_name
@@ -32,8 +32,9 @@ from audit.exits import lines, refused, run_command
 from audit.plain_words import check_words, nested, plainly_said, quoted
 from audit.shards.object_store import is_url
 from audit.shards.redact import redact
-from audit.short_forms import expand, with_twin
+from audit.short_forms import expand, need_model, with_twin
 
+NAMED_MODEL = AUDITS  # commands that audit no model but a named one
 _LISTS = ("model", "arms", "references", "allow_convicted")  # keys that take several values within one job
 # Keys that take what a group takes: the option is put there, and may be changed by key (control_benchmark.path=...).
 _GROUPS = {"control_benchmark": "benchmark", "worker": "model"}
@@ -85,7 +86,10 @@ def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], 
 
     words = sys.argv[1:]
     try:
-        words, notes = expand(check_words(words, name), name)
+        words = check_words(words, name)
+        if name in NAMED_MODEL:
+            need_model(words)
+        words, notes = expand(words, name)
         sys.argv[1:] = words = _options_first(hydra_arguments(words, schema))
         if {"--help", "-h"} & set(words) and not any(map(_HYDRAS_OWN.match, words)):
             print(help_text(name, [word for word in words if word not in ("--help", "-h")]))

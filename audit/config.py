@@ -69,7 +69,7 @@ def _unknown(key: str, schema: Any, path: str) -> ConfigError:
 
 
 # Words of a command that stand for keys of the configuration (audit.short_forms).
-SHORT = ("endpoint", "model_id", "api_key_env", "data", "preset", "fresh_after")
+SHORT = ("endpoint", "model_id", "api_key_env", "data", "control_data", "preset", "fresh_after")
 
 # In a wheel beside this file; in a checkout above it (where, in a wheel, another package's conf/ may lie).
 CONF_DIR = next(

@@ -1,6 +1,5 @@
 """What references and held-out items must not be: convicted by an audit, of another version, or made for one model."""
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -11,6 +10,7 @@ from audit.benchmarks.fresh import Origin, check_origin
 from audit.decision import parts_of, words
 from audit.errors import ConfigError, RegistryError, check_known
 from audit.governance.ruling import verdict_path
+from audit.guarded_files import read_json
 from audit.judging.ladder import Grade
 from audit.panel import PANEL
 from audit.references import (
@@ -101,7 +101,7 @@ def found_in(run_dir: Path, model: str) -> Iterator[str]:
         if not path.is_file():
             continue
         try:
-            parts = parts_of(json.loads(path.read_text(encoding="utf-8")))
+            parts = parts_of(read_json(path))
             cells = [(audit, cell) for audit, part in parts for cell in part["cells"] if cell["model"] == model]
             found = [(a, str(c["verdict"]), str(c["benchmark"])) for a, c in cells if _found(c)]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

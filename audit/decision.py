@@ -96,12 +96,12 @@ class Try:
 class Ruling:
     """What a gate says of a run.
 
-    verdict_decision: what the verdict alone says. problem: why there is no verdict to go by. incomplete: where answers
-    are missing. together: what several audits say as one. rules: of a suite, what the source's thresholds say beside
-    our verdict, and which of them gates; and the thresholds of a run that are not those that ship. scope: of a pass of
-    several audits, which forms of contamination it speaks of. said: what people decided, a sentence each. overridden:
-    the run passes because of them. seals: what was planned, of each run that has one. tries: the earlier runs that are
-    known.
+    verdict_decision: what the verdict alone says. problem: why there is no verdict to go by. incomplete: where
+    answers are missing. together: what several audits say as one. rules: of a suite, what the source's thresholds say
+    beside our verdict, and which of them gates; and the thresholds of a run that are not those that ship.
+    own_thresholds: these alone. scope: of a pass of several audits, which forms of contamination it speaks of. said:
+    what people decided, a sentence each. overridden: the run passes because of them. seals: what was planned, of each
+    run that has one. tries: the earlier runs that are known.
     """
 
     run: str
@@ -116,6 +116,7 @@ class Ruling:
     scope: str = ""
     said: tuple[str, ...] = ()
     overridden: bool = False
+    own_thresholds: tuple[str, ...] = ()
     seals: tuple[Seal, ...] = ()
     tries: tuple[Try, ...] = ()
 
@@ -139,7 +140,8 @@ def rule(verdict: Mapping[str, Any], run: str = "") -> Ruling:
     each = [tuple(_cell(name, cell, known, block_at(part)) for cell in part["cells"]) for name, part in parts]
     suite = verdict.get("suite") or _NO_SUITE
     cells = tuple(gated(cell, suite) for own in each for cell in own)
-    rules = (*map(str, suite["sentences"]), *_thresholds(parts))
+    own = (*_thresholds(parts), *_suite_rule(suite))
+    rules = (*map(str, suite["sentences"]), *own)
     rows = (CellRows(**rows) for _, part in parts for rows in part["rows"])
     incomplete = tuple(one for one in rows if not one.complete)
     joint = verdict.get("joint", ())
@@ -149,7 +151,18 @@ def rule(verdict: Mapping[str, Any], run: str = "") -> Ruling:
     worst = min((cell.decision for cell in cells), key=WORST_FIRST.index)
     decision, unmet, said = _scoped(worst, joint, suite)
     rules += unmet
-    return Ruling(run, decision, decision.exit_code, decision, cells=cells, together=together, rules=rules, scope=said)
+    return Ruling(
+        run, decision, decision.exit_code, decision, cells=cells, together=together, rules=rules, scope=said,
+        own_thresholds=own,
+    )  # fmt: skip
+
+
+def shipped_alone(ruling: Ruling) -> Ruling:
+    """Return the ruling, failed if it was reached with other thresholds than those that ship (pure)."""
+    if ruling.problem or not ruling.own_thresholds:
+        return ruling
+    said = " ".join(ruling.own_thresholds)
+    return failed(ruling.run, f"{said} Expected those that ship, as --rule shipped asks. Build the report with them.")
 
 
 def block_at(verdict: Mapping[str, Any]) -> str:
@@ -167,6 +180,12 @@ def _thresholds(parts: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[str]
         other = [f"{name} {value} ({shipped[name]})" for name, value in told if shipped.get(name, value) != value]
         if other:
             yield f"{audit}: these thresholds are not those that ship (in brackets): {', '.join(other)}."
+
+
+def _suite_rule(suite: Mapping[str, Any]) -> Iterator[str]:
+    """Yield that the numbers of a suite decide in place of our verdict, if they do."""
+    if suite["gate"] == "source":
+        yield "The suite's own numbers decide here (gate: source)."
 
 
 def _scoped(

@@ -6,7 +6,6 @@ loaded.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -19,6 +18,7 @@ import pyarrow as pa
 from audit.audits import Audit, audit_of, part_of
 from audit.errors import AuditError, ConfigError, DataError, check_known
 from audit.exits import one_line
+from audit.guarded_files import read_json, read_text
 from audit.json_types import attributes
 from audit.records import CellRows
 from audit.shards.complete import Seen, cell_rows, contents, count_rows
@@ -44,7 +44,7 @@ class Report:
         return str(self.path)
 
     def _repr_html_(self) -> str:
-        page = escape(self.path.read_text(encoding="utf-8"))
+        page = escape(read_text(self.path))
         return f'<iframe sandbox="allow-scripts" width="100%" height="700" srcdoc="{page}"></iframe>'
 
 
@@ -55,7 +55,7 @@ class Figure:
     path: Path
 
     def _repr_svg_(self) -> str:
-        return self.path.read_text(encoding="utf-8")
+        return read_text(self.path)
 
 
 _TO = ("arrow", "pandas", "polars")
@@ -91,7 +91,7 @@ class Run:
         """The whole of report/verdict.json. ConfigError when the report is not built, or is not of these shards."""
         path, problem = self.path / "report" / "verdict.json", ""
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = read_json(path)
             there = contents(count_rows(self.path, self.audit.schema))
             if there not in [run["models"] for run in found["runs"]]:
                 problem = "was not made from the answers that the shards hold now"
@@ -99,7 +99,7 @@ class Run:
                 problem = "is not a verdict of one audit"
         except FileNotFoundError:
             problem = "does not exist"
-        except (ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             problem = f"is not a verdict of this program ({error!r})"
         if problem:
             raise ConfigError(f"{path} {problem}. Build it: audit report {self.path}")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from audit.errors import ConfigError
+from audit.guarded_files import read_json
 from audit.shards.files import make_folder, write_file
 
 PANEL = "panel.json"
@@ -30,11 +31,11 @@ def panel_runs(folder: Path) -> list[Path] | None:
     """The run directories of a panel's folder; None where it is none. ConfigError where the file is not readable."""
     path = folder / PANEL
     try:
-        runs = json.loads(path.read_text(encoding="utf-8"))["runs"]
+        runs = read_json(path)["runs"]
         if not runs or not all(isinstance(run, str) for run in runs):
             raise ValueError("it names no runs")
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{path} is not the list of a panel's runs ({error}). Build the report again.") from error
     return [folder / run for run in runs]

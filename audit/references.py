@@ -21,6 +21,7 @@ from audit.benchmarks.rows import text_key
 from audit.config import DERIVED, RunConfig, known_models, load_model_config
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, DataError, check_known, unknown_name
+from audit.guarded_files import read_json
 from audit.shards.working_copy import need_folder
 from audit.verdict.result import percent
 
@@ -79,7 +80,7 @@ def load_set(name: str) -> ReferenceSet:
     path = sets_folder() / name
     check_known(f"reference set (in {sets_folder()}; audit references build makes one)", name, known_sets())
     try:
-        about = json.loads((path / ABOUT).read_text(encoding="utf-8"))
+        about = read_json(path / ABOUT)
         models = tuple(SetModel(**one) for one in about.pop("models"))
         found = ReferenceSet(path=path, models=models, **about)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:

@@ -2,7 +2,9 @@
 
     model=hf:ORG/NAME[@REVISION]        a configuration is derived; as worker and among references too
     endpoint=URL model_id=NAME          an OpenAI-compatible endpoint under the model's own name
+    references=[ID,ID@URL]              beside endpoint=: other models of the same server, or of another
     data=exam.csv                       benchmark=mcq_file with this path, named by the file
+    control_data=unseen.csv             the same for control_benchmark
     preset=song2026                     conf/preset/song2026.yaml: another default for several keys
     control_benchmark=auto              the held-out twin that conf/benchmark/NAME.yaml names
     fresh_after=DATE                    a benchmark with dates is split: items after it are held out
@@ -16,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
@@ -72,6 +75,17 @@ def _expanded(word: str, given: Mapping[str, str], notes: list[str]) -> list[str
         if not value:
             raise ConfigError("data= names no file. Expected such as data=my_exam.csv.")
         return data_words(value)
+    if key == "control_data":
+        if "control_benchmark" in given:
+            raise ConfigError(
+                f"{word} and control_benchmark={given['control_benchmark']} name two held-out sets. "
+                "Expected one of them."
+            )
+        if not value:
+            raise ConfigError("control_data is empty. Expected a file, such as control_data=unseen.csv.")
+        return [f"control_{one}" for one in data_words(value)]
+    if key == "references":
+        value = _served_references(value, given, notes)
     if key in ("model", "worker", "references"):
         return [f"{key}={_HUB_WORD.sub(lambda found: _of_hub(found[0], notes), value)}"]
     return [f"+{word}" if key == "preset" else word]
@@ -113,6 +127,22 @@ def hub_name(model_id: str) -> str:
     return next(known, safe_name(model_id))
 
 
+_NAME_A_MODEL = ("model", "endpoint", "edits", "score")  # edits=show and score=FILE ask no model
+
+
+def need_model(words: Sequence[str]) -> None:
+    """Raise ConfigError if no word names the model to audit, or is one that asks none or an option of Hydra."""
+    keys = {word.partition("=")[0] for word in words}
+    if keys.isdisjoint(_NAME_A_MODEL) and not any(word.startswith("-") for word in words):
+        raise ConfigError(
+            "No model is named. Expected one of:\n"
+            "  model=NAME                         a configuration in conf/model, such as model=qwen3_8b\n"
+            "  model=hf:ORG/NAME                  a model of the hub, such as model=hf:Qwen/Qwen2.5-7B-Instruct\n"
+            "  endpoint=URL model_id=ID           a server with an OpenAI-compatible API\n"
+            "The model that is included (135 million parameters, a demonstration): model=smollm2_135m"
+        )
+
+
 _EXAMPLE = "endpoint=http://127.0.0.1:8000/v1 model_id=my-model (and api_key_env=VARIABLE if not OPENAI_API_KEY)"
 
 
@@ -121,12 +151,55 @@ def _endpoint(given: Mapping[str, str], notes: list[str]) -> str:
         raise ConfigError(f"endpoint= needs model_id=NAME, and no model= beside it. Expected {_EXAMPLE}.")
     if "://" not in given["endpoint"] and "@" not in given["endpoint"]:
         raise ConfigError(f"endpoint= takes a whole address. Write: endpoint=http://{given['endpoint']}")
-    node, name = load_group("model", _ENDPOINT), safe_name(given["model_id"])
-    asked = {"url": given["endpoint"], "model": given["model_id"]}
-    asked |= {key: given[key] for key in ("api_key_env",) if key in given}
-    _store(name, node | {"name": name, "endpoints": [node["endpoints"][0] | asked]})
-    notes.append(f"model {name}: {given['model_id']} at {safe_url(given['endpoint'])}; change it by model.{name}.KEY=")
+    name = _serve(given["model_id"], given["endpoint"], given.get("api_key_env"), notes)
     return f"model={name}"
+
+
+def _served_references(value: str, given: Mapping[str, str], notes: list[str]) -> str:
+    """Return the references with each model of an endpoint replaced by the name of its configuration.
+
+    ID@URL is a model of the endpoint at URL. Beside endpoint=, a name that is no model, path or set here is the ID of
+    a model of the same server.
+    """
+    names = [name.strip(" '\"") for name in value.strip().removeprefix("[").removesuffix("]").split(",")]
+    return f"[{','.join(_served(name, given, notes) for name in names)}]" if any(names) else value
+
+
+def _served(name: str, given: Mapping[str, str], notes: list[str]) -> str:
+    model_id, at, url = name.partition("@")
+    if at and "://" in url:
+        # A key is sent to the server that it was typed for alone.
+        served = safe_name(model_id)
+        same = _origin(url) == _origin(given.get("endpoint", ""))
+        key_env = given.get("api_key_env") if same else f"{served.upper().replace('-', '_')}_API_KEY"
+    elif not name or "endpoint" not in given or _is_known(name):
+        return name
+    else:
+        model_id, url, key_env = name, given["endpoint"], given.get("api_key_env")
+    if not model_id:
+        raise ConfigError(f"Reference is {name!r}. Expected MODEL_ID@URL. Example: 'references=[gpt-4o@{url}]'")
+    return _serve(model_id, url, key_env, notes, what="reference")
+
+
+def _is_known(reference: str) -> bool:
+    """Return whether a reference is a configuration, a set, a model of the hub, or a path that is here."""
+    if reference in (*known_models(), *DERIVED) or reference.startswith((HF, "set:")):
+        return True
+    return any(Path(path).exists() for path in (reference, reference.partition("@")[2]) if path)
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
+
+
+def _serve(model_id: str, url: str, key_env: str | None, notes: list[str], what: str = "model") -> str:
+    """Store the configuration of one model of an endpoint; return its name."""
+    node, name = load_group("model", _ENDPOINT), safe_name(model_id)
+    endpoint = {"url": url, "model": model_id} | ({"api_key_env": key_env} if key_env else {})
+    _store(name, node | {"name": name, "endpoints": [node["endpoints"][0] | endpoint]})
+    notes.append(f"{what} {name}: {model_id} at {safe_url(url)}; change it by model.{name}.KEY=")
+    return name
 
 
 def _of_hub(word: str, notes: list[str]) -> str:
@@ -236,7 +309,7 @@ def with_twin(words: Sequence[str]) -> list[str]:
 
 def _split(words: Sequence[str], date: str) -> list[str]:
     """The benchmark up to a date, and the same files after it as the control."""
-    if any(word.startswith("control_benchmark") for word in words):
+    if any(word.startswith(("control_benchmark", "control_data")) for word in words):
         raise ConfigError(f"{AFTER}{date} makes the control benchmark. Leave out control_benchmark=...")
     name = _value(words, "benchmark")
     if name is None:

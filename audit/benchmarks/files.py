@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -16,6 +17,7 @@ from audit.benchmarks.arrow_files import arrow_batches
 from audit.benchmarks.config import SUFFIXES
 from audit.benchmarks.rows import RawRow
 from audit.errors import BenchmarkError
+from audit.guarded_files import check_regular, open_file, read_bytes
 
 _TEXT = (".jsonl", ".json", ".csv", ".tsv")
 _DELIMITERS = (";", "\t", "|")  # of a csv that is not cut at commas, in the order in which they are suspected
@@ -59,6 +61,7 @@ def read_rows(
     """
     suffix = suffix or path.suffix.lower()
     try:
+        check_regular(path, follow=True)
         if suffix in _TEXT:
             _check_utf16(path)
         match suffix:
@@ -108,7 +111,8 @@ def _check_size(place: str, size: int) -> None:
 def _read_json(path: Path) -> Iterator[tuple[str, RawRow]]:
     if (size := path.stat().st_size) > MAX_DOCUMENT:
         raise BenchmarkError(f"a document of {size:,} bytes; expected at most {MAX_DOCUMENT:,}. Save it as .jsonl.")
-    document = _parse_json(_decode(path.read_bytes().removeprefix(b"\xef\xbb\xbf"), "the document", path), "")
+    data = read_bytes(path, MAX_DOCUMENT, follow=True).removeprefix(b"\xef\xbb\xbf")
+    document = _parse_json(_decode(data, "the document", path), "")
     if not isinstance(document, list):
         found = type(document).__name__
         raise BenchmarkError(f"one JSON {found}; expected a list of objects, or an object a line in a file .jsonl.")
@@ -142,7 +146,7 @@ def _read_csv(path: Path, header: bool, delimiter: str) -> Iterator[tuple[str, R
 
 def likely_delimiter(path: Path) -> str | None:
     """Between the fields of a csv whose header has another sign than a comma more often; None for the usual one."""
-    with path.open(encoding="utf-8-sig", errors="replace") as stream:
+    with open_file(path, follow=True) as raw, TextIOWrapper(raw, "utf-8-sig", "replace") as stream:
         header = stream.readline(MAX_TEXT)
     best = max((",", *_DELIMITERS), key=header.count)
     return None if best == "," else best
@@ -296,7 +300,7 @@ def content_hash(files: Sequence[DataFile]) -> str:
     digests = []
     for file in files:
         try:
-            with file.path.open("rb") as stream:
+            with open_file(file.path, follow=True) as stream:
                 digests.append(hashlib.file_digest(stream, "sha256").hexdigest())
         except OSError as error:
             raise BenchmarkError(f"{file.label} cannot be read: {error.strerror or error}.") from error

@@ -1,68 +1,150 @@
-"""An answer as MATH has it, in LaTeX: what a reply's last \\boxed{...} holds, and whether two answers are one. Pure.
+"""Compare answers in LaTeX: what a reply's last \\boxed{...} holds, and whether two answers are one. Pure.
 
 The authors' rule (hendrycks/math, math_equivalence.py): one way of writing each, then equality of texts. Beyond it,
-fractions and decimals are equal by value (1/2, \\frac{2}{4}, 0.5). Two forms of one expression (x+1, 1+x) are not.
+numbers are equal by value (1/2, \\frac{2}{4}, 0.5, 1\\frac{1}{2}, 10^{3}), and tuples and intervals by their parts. A
+list without brackets has no order. Within brackets a comma separates: (1,234) is a pair. Two forms of one expression
+(x+1, 1+x) are two answers.
 """
 
 import re
 from fractions import Fraction
 
-BOX = "\\boxed{"
+from audit.benchmarks.number import closing, written_alone
+
 _MAX = 1000  # characters of an answer; a longer one is compared as it is
+_BOX = re.compile(r"\\(?:boxed|fbox) ?\{|\\boxed (?=[-\d])")
+_BARE_BOX = re.compile(r"[\s$]|[.,](?!\d)|$")  # where the content of a box without braces ends
+_JOINED = re.compile(r"[\s$,.\\()\[\]]{0,12}(?:\bor\b|\band\b|,|;|/)[\s$\\()\[\]]{0,12}", re.IGNORECASE)
 _UNIT = r"(?<=\d)\s*\\(?:text|mathrm|mbox)\{[a-z. ]+\}(?:\^\{?\d\}?)?$"
 _COMMA = r"(?<=\d)(?:\{,\}|,\\!|\\?,)(?=\d{3}(?!\d))"
 _DROPPED = re.compile(rf"{_UNIT}|{_COMMA}|\\left|\\right|\\[,;:!$%]|\\quad|\^\{{?\\circ\}}?|[%$~\s]")
-_NAMED = re.compile(r"^[a-zA-Z]=")
+_NAMED = re.compile(r"^\s*[a-zA-Z]\s*(?:=|\\in\b)")
 _BARE = (
     (re.compile(r"\\[dt]frac"), r"\\frac"),
     (re.compile(r"\\frac(\w)(\w)"), r"\\frac{\1}{\2}"),
     (re.compile(r"\\sqrt(\w)"), r"\\sqrt{\1}"),
     (re.compile(r"\\(?:text|mathrm|mbox|textbf)\{([^{}]*)\}"), r"\1"),
 )
-_RATIO = re.compile(r"(-?)(?:\\frac\{(-?\d{1,30})\}\{(-?\d{1,30})\}|(\d{1,30})/(\d{1,30})|(\d{0,30}(?:\.\d{0,30})?))")
+_SIZES = re.compile(r"\\(?:left|right|bigl?|bigr?)(?![A-Za-z])")
+_WORD_SEPARATOR = re.compile(r"\\(?:text|mathrm|mbox) ?\{ ?,? ?(?:and|or) ?\}|(?<![\w\\])(?:and|or)(?!\w)")
+_PAIRS = {"(": ")", "[": "]", "\\{": "\\}"}
+
+Reading = tuple[str, Fraction | str | tuple["Reading", ...]]
+"""What an answer is: ("number", value), ("text", text), ("list", parts), or parts between brackets ("(]", parts)."""
 
 
 def boxed(text: str) -> str | None:
-    """What the last \\boxed{...} holds; None where there is none, or it does not end."""
-    start, depth = text.rfind(BOX), 0
-    if start < 0:
+    """Return what the last \\\\boxed{...} holds; None where there is none, or it does not end."""
+    boxes = list(_boxes(text))
+    return boxes[-1][2].strip() or None if boxes else None
+
+
+def one_box(text: str) -> tuple[str, int] | None:
+    """Return what the last box of a reply holds and where it ends; None where two boxes are joined ("3" or "5")."""
+    boxes = list(_boxes(text))
+    if not boxes or not boxes[-1][2].strip():
         return None
-    for place in range(start + len(BOX) - 1, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[place], 0)
-        if depth == 0:
-            return text[start + len(BOX) : place].strip() or None
-    return None
+    start, end, held = boxes[-1]
+    if len(boxes) > 1 and boxes[-2][2] != held and _JOINED.fullmatch(text[boxes[-2][1] : start]):
+        return None
+    return held.strip(), end
 
 
-def same_answer(one: str, other: str) -> bool:
-    """Whether two answers in LaTeX are one.
+def _boxes(text: str) -> list[tuple[int, int, str]]:
+    """Return (start, end, content) of each box; none where the last one does not end."""
+    found = []
+    for box in _BOX.finditer(text):
+        braced = box[0].endswith("{")
+        end = closing(text, box.end()) if braced else _BARE_BOX.search(text, box.end()).start()  # type: ignore[union-attr]
+        if end < 0:
+            return []
+        found.append((box.start(), end + braced, text[box.end() : end]))
+    return found
+
+
+def same_answer(one: str, other: str) -> bool | None:
+    """Return whether two answers in LaTeX are one; None where that depends on how one of them is meant.
 
     >>> same_answer("x = \\\\dfrac12", "0.50"), same_answer("(1, 2)", "(1,2)"), same_answer("2\\\\sqrt3", "3\\\\sqrt2")
     (True, True, False)
+    >>> same_answer("(1,234)", "(1234)"), same_answer("50\\\\%", "0.5")
+    (None, None)
     """
-    first, second = _one_way(one), _one_way(other)
-    return first == second or (exact(first) is not None and exact(first) == exact(second))
+    first, second = reading(one), reading(other)
+    if first == second or _one_way(one) == _one_way(other):
+        same_commas = one.count(",") == other.count(",") or first == second
+        return True if same_commas else None
+    bare = [re.sub(r"[\s,{}$()]|\\[,!;]", "", answer) for answer in (one, other)]
+    if bare[0] == bare[1]:
+        return None
+    if ("%" in one) != ("%" in other) and first[0] == second[0] == "number":
+        return None if first[1] in (second[1] * 100, second[1] / 100) else False  # type: ignore[operator]
+    return False
 
 
-def exact(answer: str) -> Fraction | None:
-    """The rational number that an answer is; None for anything else."""
-    found = _RATIO.fullmatch(answer)
-    if found is None or not any(character.isdigit() for character in answer):
-        return None
-    sign, top, bottom, up, down, decimal = found.groups()
-    if decimal:
-        value = Fraction(f"0{decimal}" if decimal.startswith(".") else decimal.removesuffix("."))
-    elif not int(bottom or down):
-        return None
-    else:
-        value = Fraction(int(top or up), int(bottom or down))
-    return -value if sign else value
+def reading(answer: str) -> Reading:
+    """Return what an answer is: a number, a text, a list in any order, or parts between brackets."""
+    if len(answer) > _MAX:
+        return "text", answer
+    text = _SIZES.sub("", _NAMED.sub("", answer.strip().strip("$ ").removesuffix("."), count=1)).strip()
+    opening = next((mark for mark in _PAIRS if text.startswith(mark)), None)
+    inside, last = (text[len(opening) :], text[-1:]) if opening else ("", "")
+    if opening and last in (")", "]", "}") and _closes_last(text):
+        inside = inside[:-1].removesuffix("\\")
+        parts = _split(inside, brackets=True)
+        if len(parts) > 1:
+            within = tuple(_part(part.strip()) for part in parts)
+            return ("list", _ordered(within)) if opening == "\\{" else (opening + last, within)
+        text = inside if opening != "\\{" and written_alone(inside, decimal_point=True) else text
+    parts = _split(text, brackets=False)
+    if len(parts) > 1:
+        return "list", _ordered(tuple(map(reading, parts)))
+    number = written_alone(text, decimal_point=True)
+    if number is not None and number.value is not None:
+        return "number", number.value
+    return "text", _one_way(text)
+
+
+def _part(text: str) -> Reading:
+    """Return the reading of a part between brackets; "000" is the end of a number, and no part."""
+    return ("text", text) if re.match(r"-?0\d", text) else reading(text)
+
+
+def _ordered(parts: tuple[Reading, ...]) -> tuple[Reading, ...]:
+    return tuple(sorted(parts, key=str))
+
+
+def _closes_last(text: str) -> bool:
+    """Return whether the bracket that opens a text closes at its end."""
+    depth = 0
+    for place, character in enumerate(text):
+        depth += 1 if character in "([{" else -1 if character in ")]}" else 0
+        if depth == 0 and character in ")]}":
+            return place == len(text) - 1
+    return False
+
+
+def _split(text: str, *, brackets: bool) -> list[str]:
+    """Return the parts of a list; a comma before three digits is a thousands mark where no brackets stand around."""
+    text = _WORD_SEPARATOR.sub(",", text) if not re.search(r"\d\s?\\text\{[^}]*\d", text) else text
+    if not brackets and not re.search(r",\s", text) and re.fullmatch(r"[^,]*\d(?:,\d{3})+(?!\d)[^,]*", text):
+        return [text]
+    parts, depth, start = [], 0, 0
+    for place, character in enumerate(text):
+        depth += 1 if character in "([{" else -1 if character in ")]}" else 0
+        escaped = text[place - 1 : place] == "\\"
+        braced = text[place - 1 : place + 2] == "{,}" or text[place : place + 2] == ",\\"
+        if character in ",;" and depth == 0 and not escaped and not braced:
+            parts.append(text[start:place])
+            start = place + 1
+    parts.append(text[start:])
+    return [part for part in parts if part.strip()]
 
 
 def _one_way(answer: str) -> str:
     if len(answer) > _MAX:
         return answer
-    told = _NAMED.sub("", _DROPPED.sub("", answer.strip()).removesuffix("."))
+    plain = _NAMED.sub("", _DROPPED.sub("", answer.strip()).removesuffix("."))
     for pattern, form in _BARE:
-        told = pattern.sub(form, told)
-    return told
+        plain = pattern.sub(form, plain)
+    return plain

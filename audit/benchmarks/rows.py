@@ -13,20 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from audit.benchmarks.answers import (
-    LETTERS,
-    MARKER,
-    NUMBER_ALONE,
-    UNREAD,
-    label_index,
-    letter_index,
-    own_letters,
-    read_number,
-    resolve_answer,
-    typed_index,
-)
+from audit.benchmarks.answers import LETTERS, label_index, letter_index, own_letters, resolve_answer, typed_index
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.latex import boxed
+from audit.benchmarks.reply import MARKER, NUMBER_ALONE, read_key
 from audit.errors import BenchmarkError
 from audit.records import NO_OPTION, Code, Item
 
@@ -195,17 +185,17 @@ def elementary(row: RawRow, context: RowContext) -> Item:
 def gsm8k(row: RawRow, context: RowContext) -> Item:
     """GSM8K (openai/grade-school-math jsonl; the hub has its fields): question, answer ending in "#### <number>".
 
-    Id gsm8k/<row>. The target is read as a reply is (`answers.read_number`). An answer without the marker is taken
-    where it is the number alone, as GSM1k has it; else the row is refused.
+    Id gsm8k/<row>. The target is the one number after the marker (`reply.read_key`). An answer without the marker is
+    taken where it is the number alone, as GSM1k has it; else the row is refused.
     """
     answer, text = field(row, "answer"), field(row, "question")
     alone = type(answer) is int or (isinstance(answer, str) and NUMBER_ALONE.fullmatch(answer.strip()))
-    target = read_number(f"{MARKER} {answer}" if alone else answer) if alone or isinstance(answer, str) else UNREAD
-    if target.value is None or target.form != "marked":
+    target = read_key(str(answer)) if alone or (isinstance(answer, str) and MARKER in answer) else None
+    if target is None:
         raise BenchmarkError(f"the answer names no number after {MARKER!r}; expected such as '9 * 2 = 18\\n#### 18'.")
     text = stated(text, "the question")
     id_ = f"{context.config.name}/{context.number}"
-    return Item(id_, context.config.name, text, (), NO_OPTION, id_, (), target.value)
+    return Item(id_, context.config.name, text, (), NO_OPTION, id_, (), target)
 
 
 def math(row: RawRow, context: RowContext) -> Item:

@@ -46,7 +46,8 @@ def pair_of(option: str, text: str, form: str) -> tuple[str, str]:
 
 def add_deciders(parser: argparse.ArgumentParser) -> None:
     """The options of every command that reads people's decisions: whose count, how many, and who notices a loss."""
-    from audit.governance.ruling import REGISTRY_VARIABLE, TRUSTED_VARIABLE
+    from audit.governance.keys import TRUSTED_VARIABLE
+    from audit.governance.ruling import REGISTRY_VARIABLE
 
     trusted, registry = os.environ.get(TRUSTED_VARIABLE), os.environ.get(REGISTRY_VARIABLE)
     add, keys = parser.add_argument, Path(trusted) if trusted else None

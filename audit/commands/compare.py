@@ -32,7 +32,7 @@ def add_words(parser: ArgumentParser) -> None:
 def run(asked: Namespace) -> int:
     """Print what changed; with --out a page with every question that did."""
     pairs = [pair_of("--models", text, "OLD=NEW, such as --models llama_v1=llama_v2") for text in asked.models]
-    from audit.registry.comparison import LABELS, compare_runs, page, setting_name, verdicts
+    from audit.registry.comparison import LABELS, compare_runs, page, sentence, setting_name, verdicts
 
     changes = compare_runs(asked.before, asked.after, pairs, asked.benchmarks)
     if asked.out is not None:
@@ -46,6 +46,7 @@ def run(asked: Namespace) -> int:
         a, b = c.before[0], c.after[0]
         versions = [f"{x.model} ({x.model_revision})" if x.model_revision else x.model for x in (a, b)]
         say(f"{' -> '.join(versions)} on {a.benchmark} ({c.audit})")
+        say(f"  {sentence(c)}")
         for x, y in verdicts(c.before, c.after):
             say(f"  verdict  {x.context + ': ' if x.context else ''}{x.verdict} -> {y.verdict}")
         for s in c.settings:
@@ -68,11 +69,12 @@ def run(asked: Namespace) -> int:
 
 
 def _lasting(one: LastingChange) -> str:
-    f, share = one.found, ""
-    if f.share is not None and f.share[0] >= 0:  # less than nothing lasts: the other way
-        share = f" ({percent(f.share[0])}, {percent(f.share[1])} to {percent(f.share[2])})"
+    from audit.registry.comparison import told_share
+
+    f, share = one.found, told_share(one.found)
+    part = f", {percent(share[0])} of it ({percent(share[1])} to {percent(share[2])})" if share else ""
     return (
-        f"of a change of {signed_points(f.lead)} {signed_points(f.there)} are there too{share}; "
+        f"the score changes by {signed_points(f.there)} there, by {signed_points(f.lead)} at the baseline{part}; "
         f"lost {signed_points(f.lost)} ({interval(f.low, f.high)}), {pvalue(f.pvalue)}, "
         f"after Holm {pvalue(one.adjusted)}"
     )

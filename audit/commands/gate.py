@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from audit.commands.again import add_deciders, known_to, verdict_again
+from audit.decision import shipped_alone
 from audit.errors import UsageError
 from audit.exits import lines
 from audit.governance.formats import FORMATS, as_markdown
@@ -31,6 +32,8 @@ def add_words(parser: ArgumentParser) -> None:
     add("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     trust = "take verdict.json's word in place of computing it again from the answers: faster, and safe only where "
     add("--trust-report", action="store_true", help=trust + "nobody but the program can write it")
+    rule = "with which thresholds a verdict may pass: those that ship (exit code 1 with others), or the run's own"
+    add("--rule", choices=("own", "shipped"), default="own", help=rule)
     seal = "what was sealed before the run (default: RUN_DIR/seal.dsse.json); each field that differs is printed"
     add("--seal", type=Path, metavar="FILE", help=seal)
 
@@ -47,6 +50,8 @@ def run(asked: Namespace, now: datetime | None = None) -> int:
     again = None if asked.trust_report else verdict_again
     ruling = ruling_with_decisions(run_dir, asked.keys, asked.approvals, now, known_to(asked.registry), again)
     ruling = with_seals(ruling, home_of(run_dir), asked.seal, asked.keys)
+    if asked.rule == "shipped":
+        ruling = shipped_alone(ruling)
     if not ruling.problem:
         ruling = replace(ruling, tries=tries(run_dir, asked.registry))
     print(FORMATS[asked.format](ruling), end="", flush=True)

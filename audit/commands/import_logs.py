@@ -1,5 +1,5 @@
-"""Import finished evaluations: lm-eval samples, Inspect logs, HELM run folders, Every Eval Ever, runs of this program,
-tables.
+"""Import finished evaluations: lm-eval, Inspect, HELM, Every Eval Ever, lighteval, OpenCompass, openai/evals, EvalPlus,
+promptfoo, runs of this program, tables; and folders of logs.
 
 example: audit import base.eval tuned.eval --held-out base_new.eval tuned_new.eval --judge tuned -o outputs/imported.
 NAME=LOG gives the model of one log another name.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,23 +21,28 @@ from audit.exits import say
 if TYPE_CHECKING:
     from audit.benchmarks.fresh import Origin
     from audit.imports.join import Joined
+    from audit.imports.record import Imported
 
 WITHHELD, MAX_TOLD = "withheld", 5  # withheld verdicts, in one line each
+_NO_OPTIONS = ("table", "opencompass", "openai-evals", "promptfoo")  # tools whose logs may not hold the options
 HELD_OUT = "held_out"  # what logs of held-out items are called in the run
 
 
 def run(asked: argparse.Namespace) -> int:
     """Read, join, write, judge; a table of what was imported and one line a verdict."""
     check_seed(asked.seed)
+    _check_forms(asked)
     form = "FIELD=COLUMN, such as --map model=name,item=id,correct=score"
     columns = dict(pair_of("--map", one, form) for one in asked.map.split(",")) if asked.map else {}
     released = _released(asked)
     joined, held_out, files, known = _read(asked, columns, released)
     from audit.benchmarks.fresh import Origin, check_origin
-    from audit.imports.join import check_joined, leave_out_changed, match_strata
+    from audit.imports.chance import check_above_guessing, check_options_known
+    from audit.imports.join import check_joined, leave_out_changed, match_strata, rejoin_by_text
     from audit.imports.reworded import REWORDED, write_reworded
     from audit.imports.write import Asked, write_run
 
+    rejoin_by_text(joined)
     changed = leave_out_changed(joined)
     benchmark, judged, joined = _chosen(asked, joined, held_out, released)
     spare = match_strata(joined, benchmark, held_out) if held_out else 0
@@ -53,12 +58,18 @@ def run(asked: argparse.Namespace) -> int:
         told = check_origin(held_out, asked.held_out_date, None, tested, references)
     names = [benchmark, *filter(None, [held_out]), *(one for one in joined.items if one.startswith(REWORDED))]
     _print_table(joined, names, judged, bool(asked.reworded))
+    _print_scores(files)
     _print_left_out(joined, benchmark, files, changed, spare)
     if len(names) > 1:  # alone, nothing is compared
         check_joined(joined, names)
+    if asked.options is None:
+        check_options_known(joined, names)
+    if not asked.below_chance_is_real:
+        check_above_guessing(joined, names)
     options = {
         "columns": columns, "joined_by": asked.key, "metric": asked.metric, "references": asked.references,
-        "left_out": {"changed": changed, "of_strata": spare},
+        "left_out": {"changed": changed, "of_strata": spare}, "filter": asked.filter, "options": asked.options,
+        "below_chance_is_real": asked.below_chance_is_real,
     }  # fmt: skip
     from audit.memory.report import REPORT as MEMORY
     from audit.perturb.report import REPORT as PERTURB
@@ -76,7 +87,7 @@ def run(asked: argparse.Namespace) -> int:
 
 def add_words(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("logs", nargs="+", metavar="LOG", help="a log, or NAME=LOG")
+    add("logs", nargs="+", metavar="LOG", help="a log or a folder of logs, or NAME=LOG")
     add("-o", "--out", type=Path, required=True, metavar="RUN", help="the run directory to write")
     add("--held-out", nargs="+", default=[], metavar="LOG", help="logs of held-out items, or the name of a benchmark")
     add("--reworded", nargs="+", default=[], metavar="LOG", help="logs of the same items in other words")
@@ -88,19 +99,38 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     add("--released", nargs="+", default=[], metavar="DATE", help=newest)
     add("--model", default="", help="where a log does not tell")
     add("--benchmark", default="", help="where a log does not tell; of several, the one to judge")
-    add("--map", default="", metavar="FIELD=COLUMN,...", help="of a table: model, item, correct, ...")
+    add(
+        "--map",
+        default="",
+        metavar="FIELD=COLUMN,...",
+        help="of a table: model, item, correct, ...; a nested column is a path: item=doc.id",
+    )
     add("--key", default="", metavar="FIELD", help="names an item in every log; text: its words")
-    add("--metric", default="", help="the score to read, where a sample has several")
+    add("--metric", "--scorer", default="", help="the score to read; SCORER.PART of an Inspect score that has parts")
+    add("--filter", default="", help="the filter of lm-eval to read, where a log has several")
+    add("--options", type=int, metavar="N", help="options of an item where no log lists them; 0: free answers")
+    add("--below-chance-is-real", action="store_true", help="a score far below guessing is no error of the logs")
+    forms = "letter, from0, from1, text, number, truth or word, where a table can be read in several ways"
+    add("--answer-as", default="", metavar="FORM", help=f"how the answers of a table are written: {forms}")
+    add("--gold-as", default="", metavar="FORM", help="how its keys are written")
     add("--seed", type=int, default=0)
+
+
+def _check_forms(asked: argparse.Namespace) -> None:
+    from audit.imports.typed import KINDS
+
+    for value in filter(None, (asked.answer_as, asked.gold_as)):
+        check_known("form of answers or keys", value, KINDS)
 
 
 def _read(
     asked: argparse.Namespace, columns: dict[str, str], released: Mapping[str, str]
-) -> tuple[Joined, str | None, list[dict[str, str]], dict[str, Origin]]:
+) -> tuple[Joined, str | None, list[dict[str, Any]], dict[str, Origin]]:
     """(outcomes joined, the held-out benchmark, facts of every file, what a set tells of its models). Every log is read
     whole before anything is written. released: dates by model, that of the judged models under ""."""
     from audit.benchmarks.fresh import Origin, last_date
-    from audit.imports.detect import read_log
+    from audit.imports.chance import with_options
+    from audit.imports.folder import is_folder, read_logs
     from audit.imports.join import Joined
     from audit.imports.record import Wanted
 
@@ -113,12 +143,33 @@ def _read(
     for word, benchmark, prefix in _given(asked, by_name):
         name, equals, rest = word.partition("=")
         path, model = (Path(rest), name) if equals and not Path(word).exists() else (Path(word), asked.model)
-        log = read_log(path, Wanted(model, benchmark, asked.key, asked.metric, columns))
-        outcomes = log.outcomes
-        if prefix:
-            outcomes = (replace(one, benchmark=prefix + one.benchmark) for one in log.outcomes)
-        joined.add(path.name, outcomes)
-        files += [{**one, "tool": log.tool, "version": log.version} for one in _hashes(path)]
+        several = benchmark == asked.benchmark and is_folder(path)  # it has benchmarks, and --benchmark chooses one
+        wanted = Wanted(
+            model,
+            "" if several else benchmark,
+            asked.key,
+            asked.metric,
+            columns,
+            asked.answer_as,
+            asked.gold_as,
+            asked.filter,
+        )
+        for place, log in read_logs(path, wanted):
+            shown = str(place.relative_to(path)) if place != path else path.name
+            if isinstance(log, str):
+                say(f"left out: {shown}: {log}")
+                continue
+            outcomes = with_options(log.outcomes, asked.options) if asked.options else log.outcomes
+            joined.add(shown, _prefixed(outcomes, prefix) if prefix else outcomes)
+            about = {
+                "tool": log.tool,
+                "version": log.version,
+                "score": log.score,
+                "unfinished": log.unfinished,
+                "notes": list(log.notes),
+            }
+            about = {name: value for name, value in about.items() if value or name in ("tool", "version")}
+            files += [{**one, **about} for one in _hashes(place, "" if place == path else shown)]
     return joined, held_out, files, told
 
 
@@ -134,13 +185,13 @@ def _given(asked: argparse.Namespace, by_name: bool) -> list[tuple[str, str, str
 
 def _take_sets(
     asked: argparse.Namespace, joined: Joined, held_out: str | None, before: str | None
-) -> tuple[list[dict[str, str]], dict[str, Origin]]:
+) -> tuple[list[dict[str, Any]], dict[str, Origin]]:
     """Joins the sets among the references, and names their models in place of them; (facts of each, what it tells of
     them)."""
     from audit.imports.sets import take_set
     from audit.references import PREFIX
 
-    files: list[dict[str, str]] = []
+    files: list[dict[str, Any]] = []
     told: dict[str, Origin] = {}
     for word in [one for one in asked.references if one.startswith(PREFIX)]:
         taken = take_set(word.removeprefix(PREFIX), asked.family, asked.benchmark, held_out or "", before)
@@ -152,12 +203,13 @@ def _take_sets(
     return files, told
 
 
-def _hashes(path: Path) -> list[dict[str, str]]:
-    """Name and hash of a log's file, or of those in its folder."""
+def _hashes(path: Path, name: str) -> list[dict[str, str]]:
+    """Name and hash of a log's file, or of those in its folder. name: of a log in a folder of logs."""
     from audit.shards.files import file_sha256
 
     inside = sorted([*path.glob("*.json"), *path.glob("shards/*.arrow")]) if path.is_dir() else [path]
-    return [{"file": one.name, "sha256": file_sha256(one)} for one in inside]
+    shown = {one: f"{name}/{one.name}" if name and path.is_dir() else name or one.name for one in inside}
+    return [{"file": shown[one], "sha256": file_sha256(one, follow=True)} for one in inside]
 
 
 def _released(asked: argparse.Namespace) -> dict[str, str]:
@@ -223,13 +275,34 @@ def _print_verdicts(cells: Sequence[Mapping[str, Any]]) -> None:
         print(f"{WITHHELD}: {len(withheld)} models; the report has each")
 
 
+def _prefixed(outcomes: Iterable[Imported], prefix: str) -> Iterator[Imported]:
+    """Yield the outcomes under names of benchmarks that begin with a prefix."""
+    for one in outcomes:
+        yield replace(one, benchmark=prefix + one.benchmark)
+
+
+def _print_scores(files: Sequence[Mapping[str, Any]]) -> None:
+    """Print the names of the scores that were read, with the files of each, and what a reader of them has to know."""
+    read: dict[tuple[str, str], list[str]] = {}
+    for one in files:
+        if one.get("score"):
+            read.setdefault((one["tool"], one["score"]), []).append(one["file"])
+    for (tool, score), names in read.items():
+        say(f"score: {score} of {tool}, in {names[0]}{f' and {len(names) - 1} others' if len(names) > 1 else ''}")
+    for note in dict.fromkeys(note for one in files for note in one.get("notes", ())):
+        say(f"note: {note}")
+    for one in files:
+        if one.get("unfinished"):
+            say(f"not finished: {one['file']}: {one['unfinished']}. No gate passes this run.")
+
+
 def _print_left_out(
-    joined: Joined, benchmark: str, files: Sequence[Mapping[str, str]], changed: Mapping[str, int], spare: int
+    joined: Joined, benchmark: str, files: Sequence[Mapping[str, Any]], changed: Mapping[str, int], spare: int
 ) -> None:
     for name, n in changed.items():
         say(f"left out: {n} items of {name}: their key or options differ between logs, or are one option")
-    tables = any(one.get("tool") == "table" for one in files)
-    if tables and not any(one.options for one in joined.items[benchmark].values()):
+    untold = any(one.get("tool") in _NO_OPTIONS for one in files)
+    if untold and not any(one.options for one in joined.items[benchmark].values()):
         print("note: no options are told, so answers count as free. Where they were chosen, guesses can make a gap:")
         print("  give the number of options, such as --map options=4")
     if spare:

@@ -26,6 +26,8 @@ LogProbs = Callable[[list[list[int]], list[int]], NDArray[np.float64]]
 class MaskedEngine:
     """Loads the weights on the CPU (or the GPU that the actor was given) in float32."""
 
+    precision = "float32"
+
     def __init__(self, config: ModelConfig, weights: Weights, engine_id: str) -> None:
         self.engine_id = engine_id
         self._config = config
@@ -67,7 +69,7 @@ class MaskedEngine:
 
         self._log_probs = log_probs
 
-    async def run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+    async def run(self, requests: Sequence[GenerationRequest], priority: int = 0) -> list[Generation]:
         found = await asyncio.to_thread(lambda: [self._one(request) for request in requests])
         self._requests += len(requests)
         return found

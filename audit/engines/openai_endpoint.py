@@ -167,9 +167,7 @@ class Endpoint:
         except openai.APIStatusError as error:
             code, message = policy.error_code_and_message(error.body)
             wait_s = policy.retry_after_seconds(error.response.headers)
-            # What a server says about a key may hold part of it.
-            said = "" if error.status_code == 401 else self._redactor.message(message)
-            return policy.classify_status(error.status_code, code, said, wait_s)
+            return policy.classify_status(error.status_code, code, message, wait_s)
         except openai.APIConnectionError as error:
             kind = _CAUSES.get(type(error.__cause__).__name__, Kind.SERVER)
             if kind is Kind.TIMEOUT:

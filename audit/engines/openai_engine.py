@@ -32,6 +32,8 @@ _BACKENDS = 20  # versions that are counted apart: one that tells another each t
 class OpenAIEngine:
     """One set of endpoints that serve the same model. `rng` jitters the delays between retries and nothing else."""
 
+    precision = ""
+
     def __init__(self, config: ModelConfig, rng: random.Random | None = None) -> None:
         self._config = config
         self._rng = rng or random.Random()
@@ -69,7 +71,7 @@ class OpenAIEngine:
         finally:
             await self.close()
 
-    async def run(self, requests: Sequence[Request]) -> list[Generation]:
+    async def run(self, requests: Sequence[Request], priority: int = 0) -> list[Generation]:
         """Generations in the order of `requests`. A request that an endpoint refuses, or that keeps failing while
         others are answered, gives `Generation(error=...)`. Raises EndpointAuthError when a key is refused and
         EngineError when no endpoint answers for `retry.outage_s`; every other call of the same `run` is then

@@ -58,10 +58,9 @@ def read_chat(text: str, request: Request, engine_id: str, redactor: Redactor, a
         return body
     choice = _first(body.get("choices"))
     if choice is None:
-        has = ", ".join(map(str, list(body)[:8])) or "nothing"
-        return _malformed(f"the body has no choices; it has: {has}", redactor)
+        return _malformed(f"the body has no choices; it has {len(body)} other fields", redactor)
     if choice.get("error"):
-        return _error_in_body(choice, redactor)
+        return _error_in_body(choice)
     told = body.get("model")
     if asked and isinstance(told, str) and told and not same_model(asked, told):
         return Failure(Kind.OTHER_MODEL, redactor.message(f"the reply is of model {told!r}, not of {asked!r}"))
@@ -120,7 +119,7 @@ def read_infer(text: str, request: Request, engine_id: str, redactor: Redactor) 
         return body
     response = body.get("response")
     if not isinstance(response, str) or not response:
-        return _malformed(f'expected {{"response": "..."}}, found {text[:200]!r}', redactor)
+        return _malformed(f'expected {{"response": "..."}}, found {_shape(text)}', redactor)
     return Generation(
         text=clean_text(redactor.generation(response)),
         finish_reason=FinishReason.STOP,
@@ -172,9 +171,15 @@ def _content(message: Mapping[str, Any]) -> str | None:
     return content if isinstance(content, str) else None
 
 
-def _error_in_body(holder: Mapping[str, Any], redactor: Redactor) -> Failure:
-    code, message = error_code_and_message(holder)
-    return classify_code(code, redactor.message(message or code))
+def _error_in_body(holder: Mapping[str, Any]) -> Failure:
+    return classify_code(*error_code_and_message(holder))
+
+
+def _shape(text: str) -> str:
+    """Return what a body is, without its words."""
+    start = text.lstrip()[:1]
+    kind = "a page" if start == "<" else "an object" if start == "{" else "a list" if start == "[" else "text"
+    return f"{kind} of {len(text):,} characters" if text else "nothing"
 
 
 def _malformed(what: str, redactor: Redactor) -> Failure:
@@ -187,10 +192,10 @@ def _body(text: str, redactor: Redactor) -> dict[str, Any] | Failure:
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):  # nested more deeply than Python reads
-        return _malformed(f"the body is not JSON: {text[:200]!r}", redactor)
+        return _malformed(f"the body is not JSON: {_shape(text)}", redactor)
     if not isinstance(body, dict):
         return _malformed(f"the body is a {type(body).__name__}, not an object", redactor)
-    return _error_in_body(body, redactor) if body.get("error") else body
+    return _error_in_body(body) if body.get("error") else body
 
 
 def _first(value: Any) -> dict[str, Any] | None:

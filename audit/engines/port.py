@@ -16,14 +16,16 @@ class Engine(Protocol):
     """One loaded model, or one set of endpoints. Serves every kind of request alike."""
 
     engine_id: str
+    precision: str  # such as "float32": what the loaded weights are computed in; "" of an engine that loads none
 
     async def start(self) -> None:
         """Load the model or check the endpoints. Raises EngineLoadError or EndpointAuthError."""
 
-    async def run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
-        """Answer in the order asked; may be called many times at once. A request that cannot be served (prompt too
-        long) gives `Generation(error=...)`; an engine that cannot serve at all raises EngineError, and EngineDiedError
-        where a new process could."""
+    async def run(self, requests: Sequence[GenerationRequest], priority: int = 0) -> list[Generation]:
+        """Return the replies in the order of the requests; may be called many times at once. An engine that queues
+        takes the smaller priority first. A request that cannot be served (prompt too long) gives
+        `Generation(error=...)`; an engine that cannot serve at all raises EngineError, and EngineDiedError where a new
+        process could."""
 
     def stats(self) -> dict[str, float]:
         """Counters since the start, such as `retries`. Every engine has `requests`: those that it is done with."""

@@ -58,8 +58,8 @@ _KINDS_OF_CODES = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call that gave no generation. `message` is redacted; `retry_after_s` is what the server asked for; `status` is
-    the HTTP status, 0 where there was none."""
+    """A call that gave no generation. message: none of a server's words is in it. retry_after_s: as the server asked.
+    status: the HTTP status, 0 where there was none."""
 
     kind: Kind
     message: str
@@ -68,27 +68,49 @@ class Failure:
 
 
 def classify_status(status: int, code: str, message: str, retry_after_s: float | None = None) -> Failure:
-    """The failure that an HTTP status and the `code` and (redacted) `message` of its body stand for."""
+    """Return the failure that an HTTP status and the `code` and `message` of its body stand for. None of the server's
+    words are in it: it is stored, and they may hold the key in a spelling that nobody looks for."""
     kind = _kind_of_status(status, code, message)
-    said = f"HTTP {status}: {message}" if message else f"HTTP {status}"
+    said = f"HTTP {status}{topics(code, message)}"
     if 300 <= status < 400:
         said += ", a redirect, which is not followed: it would carry the questions elsewhere. Name the final address"
     if kind is Kind.ROW:
         too_long = status == 413 or code == "context_length_exceeded" or _TOO_LONG.search(message)
-        said = f"prompt too long: {message or said}" if too_long else f"request refused: {said}"
+        flagged = ": the endpoint flagged the prompt" if _FLAGGED.search(f"{code} {message}") else ""
+        said = f"prompt too long: {said}" if too_long else f"request refused: {said}{flagged}"
     return Failure(kind, said, retry_after_s, status)
 
 
+# What a server may complain of, in the words of requests: of its own words these alone are shown.
+_TOPICS = (
+    *("top_logprobs", "logprobs", "max_completion_tokens", "max_tokens", "temperature", "top_p", "seed", "stop"),
+    *("model", "messages", "system", "role", "content", "stream", "chat_template_kwargs", "extra_body", "quota"),
+    *("billing", "rate limit", "unsupported", "unknown", "overloaded", "timeout", "not found", "invalid"),
+)
+_TOPIC = re.compile(rf"(?<![A-Za-z0-9])({'|'.join(_TOPICS)})(?![A-Za-z0-9])", re.IGNORECASE)
+_READ_CHARS = 4000  # of a message, which may be megabytes
+
+
+def topics(code: str, message: str) -> str:
+    """Return what a server's error is about, in words of this program.
+
+    >>> topics("invalid_value", "top_logprobs must be at most 5")
+    ', about top_logprobs'
+    """
+    found = dict.fromkeys(word.lower() for word in _TOPIC.findall(f"{code} {message[:_READ_CHARS]}"))
+    return f", about {', '.join(found)}" if found else ""
+
+
 def classify_code(code: str, message: str) -> Failure:
-    """The failure that an error inside a body with status 200 stands for: gateways report an upstream's error so, its
-    HTTP status as the code or a word. message: redacted."""
+    """Return the failure that an error inside a body with status 200 stands for: gateways report an upstream's error
+    so, its HTTP status as the code or a word."""
     word = code.casefold()
     if re.fullmatch("[45][0-9]{2}", code):
         return classify_status(int(code), "", message)
     if word == "context_length_exceeded":
         return classify_status(400, word, message)
     kind = _KINDS_OF_CODES.get(word, Kind.MALFORMED)
-    return Failure(kind, f"status 200 with an error inside: {message}")
+    return Failure(kind, f"status 200 with an error inside{topics(code, message)}")
 
 
 def _kind_of_status(status: int, code: str, message: str) -> Kind:

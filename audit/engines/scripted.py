@@ -32,6 +32,7 @@ class ScriptedEngine:
 
     def __init__(self, config: ModelConfig, engine_id: str, script: Mapping[str, Item]) -> None:
         self.engine_id = engine_id
+        self.precision = "" if config.dtype == "auto" else config.dtype
         self._config = config.scripted
         self._limit = config.max_model_len
         self._script = script
@@ -41,7 +42,7 @@ class ScriptedEngine:
         if self._config.fail_to_load:
             raise EngineLoadError("The scripted engine was asked to fail to load (scripted.fail_to_load=true).")
 
-    async def run(self, requests: Sequence[Request]) -> list[Generation]:
+    async def run(self, requests: Sequence[Request], priority: int = 0) -> list[Generation]:
         if self._config.latency_s > 0:
             await asyncio.sleep(self._config.latency_s)
         self._requests += len(requests)

@@ -87,6 +87,7 @@ class VllmEngine:
 
     def __init__(self, config: ModelConfig, path: str, revision: str | None, engine_id: str, on_gpu: bool) -> None:
         self.engine_id = engine_id
+        self.precision = ""
         self._config = config
         self._path = path
         self._revision = revision
@@ -115,6 +116,7 @@ class VllmEngine:
             args = engine_args(self._config, self._path, self._revision, self._on_gpu, is_cpu_build())
             llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**args))
             self.serve(llm, partial(SamplingParams, output_kind=RequestOutputKind.FINAL_ONLY), LoRARequest)
+            self.precision = str(llm.model_config.dtype).removeprefix("torch.")
             end_children_with_me()
             # Reading is cheap, a missing template is not: it would fail on every question.
             self._chat_ids([{"role": "user", "content": "ready?"}])
@@ -128,8 +130,8 @@ class VllmEngine:
         self._sampling_params = sampling_params
         self._lora_request = lora_request
 
-    async def run(self, requests: Sequence[Request]) -> list[Generation]:
-        return list(await asyncio.gather(*(self._one(request) for request in requests)))
+    async def run(self, requests: Sequence[Request], priority: int = 0) -> list[Generation]:
+        return list(await asyncio.gather(*(self._one(request, priority) for request in requests)))
 
     def stats(self) -> dict[str, float]:
         return {"requests": float(self._requests)}
@@ -138,24 +140,25 @@ class VllmEngine:
         if self._llm is not None:
             self._llm.shutdown()
 
-    async def _one(self, request: Request) -> Generation:
+    async def _one(self, request: Request, priority: int) -> Generation:
         try:
             if request.pieces:
-                return await self._given_text(request)
+                return await self._given_text(request, priority)
             ids = self._chat_ids(request.messages)
             if options := request.continuations or request.letters:
-                return await self._score(ids, options, request)
-            return await self._generate(ids, request)
+                return await self._score(ids, options, request, priority)
+            return await self._generate(ids, request, priority)
         except _RefusedRequest as error:
             return Generation(finish_reason=FinishReason.ERROR, engine_id=self.engine_id, error=str(error))
         finally:
             self._requests += 1
 
-    async def _generate(self, ids: list[int], request: Request) -> Generation:
+    async def _generate(self, ids: list[int], request: Request, priority: int) -> Generation:
         self._check_room(len(ids), request.max_tokens)
         output = await self._call(
             ids,
             request.adapter,
+            priority,
             max_tokens=request.max_tokens,
             temperature=request.temperature,
             top_p=request.top_p,
@@ -174,7 +177,7 @@ class VllmEngine:
             request_sha256=request_sha256(request, ids),
         )
 
-    async def _score(self, ids: list[int], options: Sequence[str], request: Request) -> Generation:
+    async def _score(self, ids: list[int], options: Sequence[str], request: Request, priority: int) -> Generation:
         """Total logprob of each option as the reply. The prompt alone is asked first: it tells every option's first
         token, and fills the prefix cache for the rest. An option that begins another one is read off the longer one."""
         tokens = [tuple(self._tokenizer.encode(option, add_special_tokens=False)) for option in options]
@@ -185,9 +188,15 @@ class VllmEngine:
         longest = [a for a, b in zip(distinct, [*distinct[1:], ()], strict=True) if b[: len(a)] != a]
         firsts = sorted({option[0] for option in tokens})
         root = await self._call(
-            ids, request.adapter, max_tokens=1, temperature=0.0, logprobs=len(firsts), logprob_token_ids=firsts
+            ids,
+            request.adapter,
+            priority,
+            max_tokens=1,
+            temperature=0.0,
+            logprobs=len(firsts),
+            logprob_token_ids=firsts,
         )
-        rest = await asyncio.gather(*(self._rest(ids, option, request.adapter) for option in longest))
+        rest = await asyncio.gather(*(self._rest(ids, option, request.adapter, priority) for option in longest))
         known = {
             option[:n]: root.outputs[0].logprobs[0][option[0]].logprob + sum(told.logprobs[: n - 1])
             for option, told in zip(longest, rest, strict=True)
@@ -203,7 +212,7 @@ class VllmEngine:
             option_tokens=tuple(map(len, tokens)),
         )
 
-    async def _rest(self, ids: list[int], option: tuple[int, ...], adapter: str) -> _Rest:
+    async def _rest(self, ids: list[int], option: tuple[int, ...], adapter: str, priority: int) -> _Rest:
         """The logprob of each token of an option but the first, by one request behind the prefix cache: its last token
         is asked for, those between stand in the prompt. Where the cache held some of them (vLLM tells those that it
         computed), it is asked again and computes all."""
@@ -216,9 +225,9 @@ class VllmEngine:
             # Cached positions are told as whatever the memory held: decoding those "tokens" could fail.
             asks |= {"prompt_logprobs": 0, "flat_logprobs": True, "detokenize": False}
             cache = {"skip_reading_prefix_cache": False}
-        output = await self._call(prompt, adapter, **asks, **cache)
+        output = await self._call(prompt, adapter, priority, **asks, **cache)
         if cache and (output.num_cached_tokens or 0) > len(ids):
-            output = await self._call(prompt, adapter, **asks)
+            output = await self._call(prompt, adapter, priority, **asks)
         try:
             # From the end, because some of vLLM's runners leave cached positions out.
             between = [output.prompt_logprobs[i][prompt[i]].logprob for i in range(2 - len(option), 0)]
@@ -230,12 +239,13 @@ class VllmEngine:
         last = output.outputs[0].logprobs[0][option[-1]].logprob
         return _Rest((*between, last), len(prompt), output.num_cached_tokens or 0)
 
-    async def _given_text(self, request: Request) -> Generation:
+    async def _given_text(self, request: Request, priority: int) -> Generation:
         ids, pieces = encode(self._tokenizer, request.pieces)
         self._check_room(len(ids), 1)
         output = await self._call(
             ids,
             request.adapter,
+            priority,
             max_tokens=1,
             temperature=0.0,
             prompt_logprobs=_LIKELIEST,
@@ -250,12 +260,17 @@ class VllmEngine:
             **of_pieces(told(output, pieces, len(self._tokenizer)), len(request.pieces)),
         )
 
-    async def _call(self, ids: list[int], adapter: str = "", **sampling: Any) -> Any:
+    async def _call(self, ids: list[int], adapter: str, priority: int, **sampling: Any) -> Any:
         request_id = f"{self.engine_id}-{next(self._ids)}"
         lora = {"lora_request": await self._adapter(adapter)} if adapter else {}
         try:
             params = self._sampling_params(**sampling)
-            outputs = [o async for o in self._llm.generate({"prompt_token_ids": ids}, params, request_id, **lora)]
+            outputs = [
+                o
+                async for o in self._llm.generate(
+                    {"prompt_token_ids": ids}, params, request_id, priority=priority, **lora
+                )
+            ]
         except Exception as error:
             cause = _cause(error)
             # An engine whose output loop ended hands that loop's error to every request: none of them is at fault.
@@ -352,6 +367,7 @@ def engine_args(config: ModelConfig, path: str, revision: str | None, on_gpu: bo
         "dtype": config.dtype,
         "max_num_seqs": config.max_num_seqs,
         "enable_prefix_caching": True,
+        "scheduling_policy": "priority",  # by chunk: questions are finished in order
         "trust_remote_code": config.trust_remote_code,
         "disable_log_stats": True,
         "seed": 0,

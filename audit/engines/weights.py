@@ -97,7 +97,7 @@ def check_files(folder: Path, expected: dict[str, str]) -> None:
         path = folder / name
         if not path.is_file():
             raise EngineLoadError(f"{folder} has no {name}.")
-        if (found := file_sha256(path)) != sha256:
+        if (found := file_sha256(path, follow=True)) != sha256:
             raise EngineLoadError(
                 f"{path} is not the file that was pinned: its sha256 is {found}, expected {sha256}. Install it again."
             )
@@ -140,7 +140,7 @@ class Weights:
 def resolve_weights(model: ModelConfig) -> Weights:
     """Pin the weights. Raises EngineLoadError naming the model when they are missing, gated or unreachable."""
     if model.path.startswith(PACKAGE_PREFIX):
-        found = f"sha256:{file_sha256(source := _packaged_gguf(model))}"
+        found = f"sha256:{file_sha256(source := _packaged_gguf(model), follow=True)}"
         if model.revision not in (None, found):
             raise EngineLoadError(
                 f"Model {model.name}: {source} is {found}. Expected {model.revision}: install it again."

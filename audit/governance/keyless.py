@@ -19,6 +19,7 @@ from securesystemslib.exceptions import UnverifiedSignatureError as Unverified
 from securesystemslib.signer import Signature, Signer, SigstoreKey, SigstoreSigner
 
 from audit.errors import ConfigError, SignatureError
+from audit.guarded_files import read_json
 
 SUFFIX = ".sigstore.json"
 TRUST_VARIABLE = "AUDIT_SIGSTORE_TRUST"  # a trust configuration as a file; the public instance's, fetched, without it
@@ -84,7 +85,7 @@ class KeylessSigner(Signer):
 def load_identity(path: Path) -> Identity:
     """The identity in a file. ConfigError where it names none, or no issuer: anybody could be alice@example.org."""
     try:
-        told = json.loads(path.read_bytes())
+        told = read_json(path, 1 << 16, follow=True)
         if set(told) != {"identity", "issuer"} or not all(isinstance(v, str) and v for v in told.values()):
             raise ValueError("it has other fields")
     except (OSError, ValueError, TypeError) as error:

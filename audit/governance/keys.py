@@ -27,9 +27,12 @@ from securesystemslib.signer import CryptoSigner, Key, Signer, SSlibKey
 
 from audit.errors import ConfigError, SignatureError
 from audit.governance.keyless import SUFFIX, KeylessSigner, load_identity
+from audit.guarded_files import read_bytes
 
+TRUSTED_VARIABLE = "AUDIT_TRUSTED_KEYS"
 KEY_VARIABLE = "AUDIT_SIGNING_KEY"  # a private key as PEM text, where there is no file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_MAX_KEY = 1 << 16
 _MAKE_ONE = "Make one: audit review keygen NAME --out FOLDER"
 
 
@@ -136,7 +139,7 @@ def person(name: str) -> str:
 
 def _public(path: Path) -> Key:
     try:
-        public = serialization.load_pem_public_key(path.read_bytes())
+        public = serialization.load_pem_public_key(read_bytes(path, _MAX_KEY, follow=True))
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
         raise ConfigError(f"{path} holds no readable public key (PEM): {error}") from error
     if not isinstance(public, Ed25519PublicKey):
@@ -172,9 +175,20 @@ def seal(stated: Mapping[str, Any], signer: Signer) -> bytes:
     return _spelt(envelope)
 
 
-def unseal(data: bytes, trusted: Keys, predicate_type: str, what: str) -> tuple[dict[str, Any], str]:
-    """The statement of a file and its signer's name. SignatureError unless every byte is as a trusted key signed it.
-    what: the file, for messages."""
+def unseal(data: bytes, trusted: Keys | None, predicate_type: str, what: str) -> tuple[dict[str, Any], str]:
+    """Return the statement of a file and its signer's name.
+
+    Parameters
+    ----------
+    trusted : whose signatures count; with None no signature is checked, and the name is the one that the statement
+        gives
+    what : the file, for messages
+
+    Raises
+    ------
+    SignatureError
+        unless every byte is as a trusted key signed it
+    """
     if len(data) > MAX_BYTES:
         raise SignatureError(f"{what} has {len(data):,} bytes; expected at most {MAX_BYTES:,}.")
     try:
@@ -183,14 +197,11 @@ def unseal(data: bytes, trusted: Keys, predicate_type: str, what: str) -> tuple[
         spelt = _spelt(envelope)
     except Exception as error:
         raise SignatureError(f"{what} is no DSSE envelope with one signature ({type(error).__name__}).") from error
-    if keyid not in trusted:
-        raise SignatureError(f"{what} is signed with key {keyid[:16]}, which is not among the trusted keys.")
-    try:
-        envelope.verify([trusted[keyid].key], 1)
-    except VerificationError as error:
-        raise SignatureError(f"{what} is not what {trusted[keyid].signer} signed.") from error
+    known = None if trusted is None else trusted.get(keyid)
+    if trusted is not None:
+        _check_signed(envelope, known, keyid, what)
     # A signature of sigstore is a bundle of fields; of a plain key nothing but the signature itself is covered by it.
-    if spelt != data or (signature.unrecognized_fields and isinstance(trusted[keyid].key, SSlibKey)):
+    if spelt != data or (signature.unrecognized_fields and known and isinstance(known.key, SSlibKey)):
         raise SignatureError(f"{what} was changed around what is signed. Expected the file as it was written.")
     try:
         stated: dict[str, Any] = json.loads(envelope.payload)
@@ -201,7 +212,17 @@ def unseal(data: bytes, trusted: Keys, predicate_type: str, what: str) -> tuple[
         raise SignatureError(f"{what} holds no statement ({type(error).__name__}).") from error
     if found != (PAYLOAD_TYPE, STATEMENT_TYPE, predicate_type) or _canonical(stated) != envelope.payload:
         raise SignatureError(f"{what} is a statement of another kind: {found}. Expected {predicate_type}.")
-    return stated, trusted[keyid].signer
+    return stated, known.signer if known else str(stated["predicate"].get("signer", ""))
+
+
+def _check_signed(envelope: Envelope, known: Trusted | None, keyid: str, what: str) -> None:
+    """Raise SignatureError unless the key is a trusted one and signed the envelope."""
+    if known is None:
+        raise SignatureError(f"{what} is signed with key {keyid[:16]}, which is not among the trusted keys.")
+    try:
+        envelope.verify([known.key], 1)
+    except VerificationError as error:
+        raise SignatureError(f"{what} is not what {known.signer} signed.") from error
 
 
 def sha256(data: bytes) -> str:

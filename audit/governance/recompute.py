@@ -1,6 +1,5 @@
 """The verdicts of a run, panel or suite once more, from its shards; and where a stored verdict.json says otherwise."""
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 from audit.audits import audit_of, part_of
 from audit.errors import AuditError
 from audit.governance.ruling import Verdict, verdict_path
+from audit.guarded_files import read_json
 from audit.panel import SUITE, panel_runs
 from audit.report.joint import content
 
@@ -106,8 +106,8 @@ def verdict_again(folder: Path, read: Verdict, section_of: SectionOf) -> tuple[d
         return {}, f"The verdict could not be computed again from the answers: {error}. --trust-report takes its word."
     for path, again in found:
         try:
-            stored = read if path == found[0][0] else json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
+            stored = read if path == found[0][0] else read_json(path)
+        except (OSError, ValueError) as error:
             return {}, f"{path} cannot be read ({error}). Build it again: audit report"
         if odd := difference(stored, again):
             return {}, (

@@ -7,6 +7,7 @@ of each signer counts.
 
 import os
 import re
+import reprlib
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,14 +16,18 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from audit.decision import Decision, Ruling
 from audit.errors import ConfigError, SignatureError
 from audit.exits import FAILED, OK
 from audit.governance.keys import DECISION as PREDICATE
 from audit.governance.keys import DECISIONS, MAX_BYTES, Keys, sha256, subjects_of, unseal
+from audit.guarded_files import read_bytes
 from audit.shards.files import disk_error
 
 SUITES = ("suite.json", "suite.yaml")
+MAX_SUITE = 1 << 20  # bytes of a suite
 MAX_REASON = 2000
 LONGEST = timedelta(days=5 * 366)  # an approval is of a model as it was known then
 _FIRST = datetime(2026, 1, 1, tzinfo=UTC)  # before this program there were no decisions
@@ -62,6 +67,20 @@ class Bound:
     facts: dict[str, Any]
 
 
+def approvals_asked(text: str, where: str) -> int:
+    """Return how many people a suite's text asks for (`governance.approvals_required`), 1 if it does not say.
+    ConfigError if it cannot be read: it may ask for more."""
+    try:
+        found = yaml.safe_load(text)  # JSON is YAML
+        asked = ((found.get("suite") or found).get("governance") or {}).get("approvals_required", 1)
+        if isinstance(asked, bool) or not isinstance(asked, int) or asked < 1:
+            raise ValueError(f"approvals_required is {reprlib.repr(asked)}")
+    except (yaml.YAMLError, AttributeError, ValueError, RecursionError) as error:
+        why = " ".join(str(error).split())[:200]
+        raise ConfigError(f"{where} does not say how many have to approve ({why}). Restore it.") from error
+    return asked
+
+
 def decision_files(run_dir: Path) -> list[Path]:
     """What lies in a run's folder of decisions, in order: each should be a decision."""
     folder = run_dir / DECISIONS
@@ -70,7 +89,7 @@ def decision_files(run_dir: Path) -> list[Path]:
 
 def decision_hashes(run_dir: Path) -> list[str]:
     """sha256 of each decision's file, in order; what is in them is for `chain_of` to check."""
-    return [sha256(path.read_bytes()) for path in decision_files(run_dir) if path.is_file()]
+    return [sha256(read_bytes(path, MAX_BYTES)) for path in decision_files(run_dir) if path.is_file()]
 
 
 def honour(
@@ -119,22 +138,44 @@ def parse_time(text: str) -> datetime:
     return found.astimezone(UTC).replace(microsecond=0)
 
 
-def chain_of(run_dir: Path, bound: Bound, trusted: Keys, now: datetime) -> list[tuple[Decided, str]]:
-    """Each decision in its order, with the sha256 of its file. SignatureError unless all of them are whole, signed, of
-    this run and in the past."""
+def chain_of(run_dir: Path, bound: Bound, trusted: Keys | None, now: datetime) -> list[tuple[Decided, str]]:
+    """Return each decision of a run in its order, with the sha256 of its file. Raises as `check_chain`."""
+    return check_chain(((path, _read(path)) for path in decision_files(run_dir)), bound, trusted, now)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return read_bytes(path, MAX_BYTES)
+    except OSError as error:
+        raise SignatureError(f"{path} cannot be read ({error}).") from error
+
+
+def check_chain(
+    files: Iterable[tuple[Path, bytes]], bound: Bound, trusted: Keys | None, now: datetime
+) -> list[tuple[Decided, str]]:
+    """Return each decision in its order, with the sha256 of its file.
+
+    Parameters
+    ----------
+    files : path and content of each, in order
+    bound : what each of them is about
+    trusted : as `unseal` takes it
+    now : the time, in which the last of them is past
+
+    Raises
+    ------
+    SignatureError
+        unless they are numbered from 1 on, each names the one before it, and all are whole, signed and of this run
+    """
     chain: list[tuple[Decided, str]] = []
-    for number, path in enumerate(decision_files(run_dir), 1):
+    for number, (path, data) in enumerate(files, 1):
         name = path.name
         if not _FILE.fullmatch(name) or int(name[:4]) != number:
             raise SignatureError(f"{path} is not decision {number:04d}: one was taken out, or something else put in.")
-        if path.is_symlink() or not path.is_file():
-            raise SignatureError(f"{path} is no plain file.")
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
         stated, signer = unseal(data, trusted, PREDICATE, str(path))
         chain.append((_decided(path, stated, signer, bound, number, chain[-1] if chain else None), sha256(data)))
     if chain and (last := chain[-1][0].decided) > now:
-        raise SignatureError(f"{run_dir} was last decided on {at(last)}, and it is {at(now)}. Set the clock right.")
+        raise SignatureError(f"{path.parent} was last decided on {at(last)}, and it is {at(now)}. Set the clock right.")
     return chain
 
 

@@ -8,11 +8,11 @@ cell has failed.
 import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
 from securesystemslib.signer import Signer
 
 from audit.audits import audit_of
@@ -21,11 +21,22 @@ from audit.errors import AuditError, ConfigError, RegistryError
 from audit.exits import FAILED
 from audit.governance import reviews
 from audit.governance.formats import as_sentences
-from audit.governance.keys import DECISION, DECISIONS, Keys, load_trusted, person, seal, signer_of, statement
+from audit.governance.keys import (
+    DECISION,
+    DECISIONS,
+    TRUSTED_VARIABLE,
+    Keys,
+    load_trusted,
+    person,
+    seal,
+    signer_of,
+    statement,
+)
 from audit.governance.reviews import Bound, Kind, chain_of
+from audit.guarded_files import read_json, read_text
 from audit.panel import PANEL, SUITE, panel_runs
-from audit.shards.complete import cell_rows, contents, count_rows, listed_shards
-from audit.shards.files import SHARDS, file_sha256, read_text
+from audit.shards.complete import cell_rows, contents, count_rows, listed_shards, unhashed_tables
+from audit.shards.files import SHARDS, file_sha256
 from audit.shards.manifest import MANIFEST, SEAL, TOMBSTONE, Manifest
 
 
@@ -44,17 +55,13 @@ def approvals_required(run_dir: Path) -> int:
     for folder in (run_dir, *(panel_runs(run_dir) or [])):
         for path in (folder / name for name in reviews.SUITES if (folder / name).is_file()):
             try:
-                found = yaml.safe_load(path.read_text(encoding="utf-8"))  # JSON is YAML
-                asked = ((found.get("suite") or found).get("governance") or {}).get("approvals_required", 1)
-                if isinstance(asked, bool) or not isinstance(asked, int) or asked < 1:
-                    raise ValueError(f"approvals_required is {asked!r}")
-            except (OSError, yaml.YAMLError, AttributeError, ValueError) as error:
+                text = read_text(path, reviews.MAX_SUITE)
+            except (OSError, UnicodeDecodeError) as error:
                 raise ConfigError(f"{path} does not say how many have to approve ({error}). Restore it.") from error
-            needed = max(needed, asked)
+            needed = max(needed, reviews.approvals_asked(text, str(path)))
     return needed
 
 
-TRUSTED_VARIABLE = "AUDIT_TRUSTED_KEYS"
 REGISTRY_VARIABLE = "AUDIT_REGISTRY"
 Verdict = Mapping[str, Any]  # what verdict.json holds
 # (a folder, what its verdict.json holds) -> (the verdict on its answers, why the stored one is another)
@@ -75,12 +82,14 @@ def rule_run(run_dir: Path, again: Again | None = None) -> Ruling:
     run_dir = home_of(run_dir)
     path, name = verdict_path(run_dir), run_dir.resolve().name
     try:
-        verdict = json.loads(read_text(path))
+        verdict = read_json(path)
         ruling = rule(verdict, name)
         problem = _not_of_this_run(run_dir, verdict, again is None)
         if again is not None and not problem and ruling.exit_code != FAILED:
             computed, problem = again(run_dir, verdict)
             ruling = ruling if problem else rule(computed, name)
+        if not problem:
+            ruling = replace(ruling, rules=(*ruling.rules, *_unhashed(run_dir)))
         problem = problem or ("" if ruling.cells else f"{path} holds no cell: nothing was measured.")
     except FileNotFoundError:
         problem = f"There is no folder {run_dir}. Expected a run directory, such as outputs/my_run."
@@ -90,8 +99,6 @@ def rule_run(run_dir: Path, again: Again | None = None) -> Ruling:
             problem = (
                 f"{path} is missing: the run did not finish, or its report was not built (audit report {run_dir})."
             )
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        problem = f"{path} is not JSON ({error}). Build it again: audit report {run_dir}"
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         problem = f"{path} is not a verdict of this program ({error!r}). Expected the keys of verdict.schema.json."
     except OSError as error:
@@ -141,7 +148,7 @@ def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
     for below, run in {"": run_dir, **{f"{name}/": run for name, run in runs.items()}}.items():
         files = [*(run / name for name in (MANIFEST, *reviews.SUITES, SEAL)), *sorted(run.glob("*.arrow"))]
         found |= {f"{below}{path.name}": path for path in files if path.is_file()}
-    parts = parts_of(json.loads(verdict.read_text(encoding="utf-8")))
+    parts = parts_of(read_json(verdict))
     told: tuple[Any, Any] = _told(run_dir)
     if runs:
         found[PANEL] = run_dir / PANEL
@@ -224,6 +231,16 @@ def _not_whole(run_dir: Path, verdict: Verdict) -> tuple[str, str]:
             return "", f"{run_dir} is {manifest.status}, not finished{broken}. The run's command, again, finishes it."
         listed_shards(run_dir, manifest)  # an answer that was changed leaves every count as it was
     return json.dumps([audit.name, held], sort_keys=True), ""
+
+
+def _unhashed(folder: Path) -> list[str]:
+    """Return a sentence for each run with tables that its manifest lists without a hash."""
+    said = []
+    for run in panel_runs(folder) or [folder]:
+        names = unhashed_tables(run, Manifest.load(run)) if (run / MANIFEST).is_file() else []
+        if names:
+            said.append(f"{run.name}: the manifest has no hash of {', '.join(names)}, so a change would not show.")
+    return said
 
 
 def _how_far(folder: Path) -> str:

@@ -23,6 +23,7 @@ from audit.decision import Changed, Ruling, Seal, failed
 from audit.errors import AuditError, ConfigError, SignatureError
 from audit.governance.keys import MAX_BYTES, Keys, load_trusted, seal, sha256, statement, unseal
 from audit.governance.reviews import add_file
+from audit.guarded_files import read_bytes
 from audit.json_types import plain
 from audit.panel import panel_runs
 from audit.shards.files import SHARDS
@@ -100,8 +101,7 @@ def _seal_of(run: Path, asked: Path | None, trusted: Keys | None) -> Seal | None
         if asked or manifest.seal:
             raise SignatureError(f"seal_missing: {path} is not there. Put the seal of {run} back.")
         return None
-    with path.open("rb") as file:
-        data = file.read(MAX_BYTES + 1)
+    data = read_bytes(path, MAX_BYTES, follow=asked is not None)
     if trusted is None:
         raise SignatureError(f"seal_no_keys: {path} counts by a trusted key. Expected --keys FOLDER.")
     return checked(data, manifest, trusted, str(path), inside=asked is None)

@@ -44,6 +44,7 @@ from audit.governance.ruling import (
     ruling_with_decisions,
     verdict_path,
 )
+from audit.guarded_files import read_bytes
 from audit.panel import panel_runs
 
 SESSION = "audit_review"
@@ -64,6 +65,7 @@ _HEADERS = {
     "X-Frame-Options": "SAMEORIGIN",
 }
 # Of a report: its own policy allows two hashes; this one takes away its origin, also where it is opened by itself.
+_MAX_PAGE = 256 << 20
 _SANDBOX = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
@@ -215,7 +217,7 @@ class _Site:
         found = {str(number): path for number, path in enumerate(paths)}.get(request.path_params["number"])
         if found is None:
             return _refused(404, "There is no such report.")
-        return HTMLResponse(found.read_bytes(), headers={**_HEADERS, "Content-Security-Policy": _SANDBOX})
+        return HTMLResponse(read_bytes(found, _MAX_PAGE), headers={**_HEADERS, "Content-Security-Policy": _SANDBOX})
 
     def decided(self, request: Request, body: bytes) -> Response:
         review, name = self.review, request.path_params["name"]

@@ -9,25 +9,32 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import posixpath
 import re
 import shutil
 import stat
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
-from audit.errors import AuditError, ConfigError, SignatureError
-from audit.governance.keys import DECISION, DECISIONS, MAX_BYTES, Keys, subjects_of, unseal
+from audit.errors import AuditError, ConfigError, DataError, SignatureError
+from audit.governance import side_files
+from audit.governance.keys import DECISIONS, MAX_BYTES, Keys, subjects_of, unseal
+from audit.governance.side_files import NOTE, PROGRAM_CHRONOLOGY, SUMS
+from audit.guarded_files import check_regular, parse_json
 from audit.shards.files import file_sha256
 
 if TYPE_CHECKING:  # hashes and signatures need no statistics
     from audit.decision import Seal
     from audit.governance.recompute import SectionOf
+    from audit.governance.reviews import Decided
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # of every entry: the earliest that zip knows
 _NAME = re.compile(r"[A-Za-z0-9._-][A-Za-z0-9._ -]*(/[A-Za-z0-9._-][A-Za-z0-9._ -]*)*")
@@ -52,6 +59,7 @@ def open_archive(path: Path) -> ZipFile:
     """A pack for reading. SignatureError for what must not be read: a name that leaves the folder, a name twice,
     entries that overlap or swell. What else `write_archive` does not write: `check_bytes`."""
     try:
+        check_regular(path, follow=True)
         archive = ZipFile(path)
     except (OSError, ValueError, NotImplementedError, BadZipFile) as error:
         raise SignatureError(f"{path} is no readable zip ({error}).") from error
@@ -118,11 +126,10 @@ def check_bytes(path: Path, archive: ZipFile) -> None:
             raise SignatureError(f"{path}: its files are as listed, and the zip is not as `audit evidence` wrote it.")
 
 
-SUMS = "SHA256SUMS"
 STATEMENT = "statement.dsse.json"
-NOTE = "VERIFY.md"
 SEAL, DEVIATIONS = "seal.dsse.json", "deviations.json"  # what was planned, and how the run differs
 RUN = "run"
+SENSITIVITY = "sensitivity.json"
 REFERENCES = "references"  # below a run: the runs that its verdict was compared with
 VERDICT = f"{RUN}/report/verdict.json"
 _MANIFEST = f"{RUN}/manifest.json"
@@ -134,30 +141,36 @@ _MAX_JSON = 256 << 20
 
 @dataclass(frozen=True)
 class PackedRun:
-    """What a pack's manifest says of a run, for people to compare with what they expect."""
+    """What a pack's manifest says of a run, for people to compare with what they expect. home: its folder."""
 
     audit: str
     fingerprint: str
     status: str
     models: Mapping[str, str | None]
     benchmarks: tuple[str, ...]
+    home: str
 
 
 @dataclass(frozen=True)
 class Verified:
     """What held. signer: None where nobody's signature was asked for. recomputed: the verdict was computed again.
-    decisions: those of people whose signatures were checked; None where they were not. seals: what was planned."""
+    decisions: a sentence each, of people whose signatures were checked; None where they were not. decision: what the
+    verdict and these come to: "pass" or another. seals: what was planned. taken: files that could not be derived, and
+    are as they were packed. unhashed: tables that no manifest lists."""
 
     files: int
     signer: str | None
     recomputed: bool
     runs: tuple[PackedRun, ...]
-    decisions: int | None
+    decisions: tuple[str, ...] | None
+    decision: str
     seals: tuple[Seal, ...] = ()
+    taken: tuple[str, ...] = ()
+    unhashed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class _Pack:
+class Pack:
     """An open pack. sums: the sha256 of each file that SUMS lists."""
 
     path: Path
@@ -168,7 +181,14 @@ class _Pack:
         return read_entry(self.archive, name, MAX_BYTES)
 
     def json(self, name: str) -> Any:
-        return json.loads(read_entry(self.archive, name, _MAX_JSON))
+        try:
+            return parse_json(read_entry(self.archive, name, _MAX_JSON), _MAX_JSON)
+        except ValueError as error:
+            raise self.wrong(f"{name} is no JSON ({error}).") from error
+
+    @property
+    def with_shards(self) -> bool:
+        return any(re.match(f"{RUN}/([^/]+/)?shards/", name) for name in self.sums)
 
     def named(self, pattern: str) -> list[str]:
         return sorted(name for name in self.sums if re.fullmatch(pattern, name))
@@ -177,49 +197,64 @@ class _Pack:
         return SignatureError(f"{self.path}: {what}")
 
 
-def verify_pack(path: Path, trusted: Keys | None, section_of: SectionOf) -> Verified:
-    """Check a pack. trusted: whose signature counts; None to check hashes alone. section_of: as `recomputed` takes it.
-    Raises SignatureError for the first thing that does not hold."""
+def verify_pack(path: Path, trusted: Keys | None, section_of: SectionOf, now: datetime | None = None) -> Verified:
+    """Check a pack.
+
+    Parameters
+    ----------
+    trusted : whose signature counts; None to check hashes alone
+    section_of : as `recomputed` takes it
+    now : the time, by which decisions expire; the clock's by default
+
+    Raises
+    ------
+    SignatureError
+        for the first thing that does not hold
+    """
+    now = now or datetime.now(UTC)
     with open_archive(path) as archive:
         names = set(archive.namelist())
         run = f"{RUN}/panel.json"
         for needed in (SUMS, VERDICT, run if run in names else _MANIFEST):
             if needed not in names:
                 raise SignatureError(f"{path} has no {needed}: it is no evidence pack.")
-        pack = _Pack(path, archive, _listed(read_entry(archive, SUMS, _MAX_SUMS), path))
+        pack = Pack(path, archive, _listed(read_entry(archive, SUMS, _MAX_SUMS), path))
         sums = pack.sums
         if odd := sorted(names ^ {*sums, SUMS, *({STATEMENT} & names)}):
             raise pack.wrong(f"{odd[0]!r} is {'not listed' if odd[0] in names else 'missing'}.")
         for name in sorted(sums):
             if hash_entry(archive, name) != sums[name]:
                 raise pack.wrong(f"{name} is not the file that {SUMS} lists.")
-        signer = decisions = None
-        if trusted is not None:
-            signer = _signed(pack, trusted)
-            decisions = _decisions(pack, trusted)
+        signer, stated = (None, "") if trusted is None else _signed(pack, trusted)
         check_bytes(path, archive)
-        runs = _together(pack)
+        runs, unhashed = _together(pack)
+        decided = _decisions(pack, trusted, now)
         seals = _seals(pack, trusted)
-        recomputed = any(re.match(f"{RUN}/([^/]+/)?shards/", name) for name in names)
-        if recomputed:
-            _recompute(path, archive, section_of)
-    return Verified(len(sums), signer, recomputed, runs, decisions, seals)
+        taken = _side_files(pack, runs)
+        if pack.with_shards:
+            taken = _recompute(pack, section_of, taken)
+        decision = stated
+        if decided or pack.with_shards or not stated:
+            from audit.governance.packed_decisions import weigh  # here: it knows every audit's verdicts, with NumPy
+
+            decision = weigh(pack, decided if trusted is not None else (), trusted, now)
+    said = None if trusted is None else tuple(one.sentence(now) for one in decided)
+    return Verified(len(sums), signer, pack.with_shards, runs, said, decision, seals, taken, unhashed)
 
 
-def _decisions(pack: _Pack, trusted: Keys) -> int:
-    """How many people's decisions there are; SignatureError unless each is signed by a trusted key, over this run."""
-    found, sums = pack.named(f"{RUN}/([^/]+/)?{DECISIONS}/[^/]+"), pack.sums
-    for name in found:
-        stated, signer = unseal(pack.read(name), trusted, DECISION, f"{pack.path}: {name}")
-        home = name.split(f"/{DECISIONS}/")[0]
-        for file, hashed in subjects_of(stated).items():
-            here = sums.get(f"{home}/report/{file}", sums.get(f"{home}/{file}", hashed))  # tables may not be packed
-            if here != hashed:
-                raise pack.wrong(f"{name} was decided by {signer} over another {file}.")
-    return len(found)
+def _decisions(pack: Pack, trusted: Keys | None, now: datetime) -> tuple[Decided, ...]:
+    """Return people's decisions on the packed run, panel or suite. SignatureError unless those and the decisions on
+    each run of it are in sequence, about what is in the pack, and signed by trusted keys."""
+    if not (found := pack.named(f"{RUN}/([^/]+/)?{DECISIONS}/.+")):
+        return ()
+    from audit.governance.packed_decisions import chain_in  # here: most packs have none
+
+    homes = sorted({name.split(f"/{DECISIONS}/")[0] for name in found})
+    chains = {home: chain_in(pack, home, trusted, now) for home in homes}
+    return chains.get(RUN, ())
 
 
-def _seals(pack: _Pack, trusted: Keys | None) -> tuple[Seal, ...]:
+def _seals(pack: Pack, trusted: Keys | None) -> tuple[Seal, ...]:
     """What was planned of each run; SignatureError unless it holds and the pack lists the deviations that there are."""
     found = []
     for name in pack.named(f"{RUN}/([^/]+/)?manifest.json"):
@@ -241,9 +276,10 @@ def _seals(pack: _Pack, trusted: Keys | None) -> tuple[Seal, ...]:
     return tuple(found)
 
 
-def _together(pack: _Pack) -> tuple[PackedRun, ...]:
-    """The runs of a pack; SignatureError where shards or copies are not those of the run's own manifest."""
-    found = []
+def _together(pack: Pack) -> tuple[tuple[PackedRun, ...], tuple[str, ...]]:
+    """Return the runs of a pack, and its tables that no manifest lists. SignatureError if a run is not finished, or if
+    shards, tables or copies are not those of the run's own manifest."""
+    found, unhashed = [], []
     for name in pack.named(f"{RUN}/(.+/)?manifest.json"):
         home = name.removesuffix("/manifest.json")
         shards = f"{home}/shards/"
@@ -254,29 +290,79 @@ def _together(pack: _Pack) -> tuple[PackedRun, ...]:
             if held and held != listed:
                 odd = min(one for one in {*held, *listed} if held.get(one) != listed.get(one))
                 raise pack.wrong(f"{shards}{odd} is not the shard that {name} lists.")
+            tables = {Path(one).name: pack.sums[one] for one in pack.named(f"{home}/[^/]+[.]arrow")}
+            hashes = told.get("tables", {})
+            if odd_tables := [one for one in tables if hashes.get(one, tables[one]) != tables[one]]:
+                raise pack.wrong(f"{home}/{odd_tables[0]} is not the table that {name} lists.")
+            unhashed += [f"{home}/{one}" for one in tables if one not in hashes]
             if f"/{REFERENCES}/" not in name:
-                _copies(pack, "" if home == RUN else f"{home}/", told, listed)
+                _check_copies(pack, "" if home == RUN else f"{home}/", told, tables)
+                if told["status"] != "finished":
+                    raise pack.wrong(f"{name} is of a run that is {told['status']!r}, not finished.")
                 models = {model: facts.get("revision") for model, facts in told["models"].items()}
                 benchmarks = tuple(told["benchmark"])
-                found.append(PackedRun(told["audit"], told["fingerprint"], told["status"], models, benchmarks))
+                found.append(PackedRun(told["audit"], told["fingerprint"], told["status"], models, benchmarks, home))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise pack.wrong(f"{name} is no manifest ({type(error).__name__}).") from error
-    return tuple(found)
+    return tuple(found), tuple(unhashed)
 
 
-def _copies(pack: _Pack, home: str, told: Mapping[str, Any], listed: Mapping[str, str]) -> None:
-    """SignatureError where a file that repeats the manifest for readers says something else."""
-    for name in pack.sums.keys() & {f"{home}config.json", f"{home}environment.json", f"{home}shards.json"}:
-        copy, of = pack.json(name), name.removeprefix(home)
-        if of == "config.json":
-            same = copy == told["config"]
-        elif of == "environment.json":
-            same = all(copy.get(key) == told.get(key) for key in ("audit", "packages", "platform", "python"))
-        else:
-            rows = [one for one in copy if one["file"].startswith("shards/")]
-            same = {Path(one["file"]).name: one["sha256"] for one in rows} == listed
-        if not same:
-            raise pack.wrong(f"{name} is not what the manifest {'lists' if of == 'shards.json' else 'says'}.")
+def _check_copies(pack: Pack, home: str, told: Mapping[str, Any], tables: Mapping[str, str]) -> None:
+    names = ("config.json", "prompts.json", "environment.json", "shards.json")
+    copies = {name: pack.json(f"{home}{name}") for name in names if f"{home}{name}" in pack.sums}
+    for odd in side_files.wrong_copies(told, copies, tables):
+        raise pack.wrong(f"{home}{odd} is not what the manifest says.")
+
+
+def _side_files(pack: Pack, runs: Sequence[PackedRun]) -> tuple[str, ...]:
+    """Return the names of the files beside the manifests that could not be derived here. SignatureError for one that
+    could, and is another."""
+    taken = pack.named(f"{RUN}/(.+/)?report/report[.]html")
+    for name in pack.named(f"{RUN}/(.+/)?({'|'.join(map(re.escape, side_files.CHRONOLOGIES))})"):
+        try:
+            side_files.check_chronology(pack.read(name), name)
+        except DataError as error:
+            raise pack.wrong(str(error)) from error
+        taken.append(name)
+    derived: dict[str, Callable[[], bool | None]] = {}
+    ours = []
+    for run in runs:
+        at = "" if run.home == RUN else f"{run.home}/"
+        by = f"{at}environment.json"
+        ours.append(by in pack.sums and pack.json(by).get("program_sha256") == side_files.program_sha256())
+        own = f"{run.home}/{SENSITIVITY}"
+        tables = (f"calibration_{run.audit}.json", "calibration.json")
+        derived |= {
+            f"{at}calibration.json": partial(_shipped, pack, f"{at}calibration.json", *tables),
+            f"{at}{SENSITIVITY}": partial(_sensitivity, pack, f"{at}{SENSITIVITY}", own),
+            f"{at}{PROGRAM_CHRONOLOGY}": partial(_continues, pack, f"{at}{PROGRAM_CHRONOLOGY}"),
+        }
+        taken += [f"{at}libraries.json"] if f"{at}libraries.json" in pack.sums else []
+    about = [(run.audit, run.fingerprint) for run in runs]
+    signed = STATEMENT in pack.archive.namelist()
+    derived[NOTE] = lambda: pack.read(NOTE) == side_files.note_text(about, pack.with_shards, signed)
+    for name in sorted(derived.keys() & pack.sums.keys()):
+        same = derived[name]() if all(ours) else None
+        if same is None:
+            taken.append(name)
+        elif not same:
+            raise pack.wrong(f"{name} is not what this program, which made the pack, writes for these runs.")
+    return tuple(taken)
+
+
+def _shipped(pack: Pack, name: str, *tables: str) -> bool:
+    return side_files.is_shipped(pack.json(name), *tables)
+
+
+def _sensitivity(pack: Pack, name: str, own: str) -> bool | None:
+    """Return whether it is the run's own or the one that ships; None if the run's own may not have been packed."""
+    if own in pack.sums:
+        return bool(pack.json(name) == pack.json(own))
+    return side_files.is_shipped(pack.json(name), SENSITIVITY) or (False if pack.with_shards else None)
+
+
+def _continues(pack: Pack, name: str) -> bool:
+    return side_files.same_program_chronology(pack.read(name))
 
 
 def _listed(data: bytes, path: Path) -> dict[str, str]:
@@ -289,25 +375,32 @@ def _listed(data: bytes, path: Path) -> dict[str, str]:
     return found
 
 
-def _signed(pack: _Pack, trusted: Keys) -> str:
+def _signed(pack: Pack, trusted: Keys) -> tuple[str, str]:
+    """Return who signed the pack, and the decision of the verdict as signed."""
     if STATEMENT not in pack.archive.namelist():
         raise SignatureError(f"{pack.path} is not signed. To check its hashes alone: --unsigned")
     stated, signer = unseal(pack.read(STATEMENT), trusted, PREDICATE, f"{pack.path}: {STATEMENT}")
     if subjects_of(stated) != {SUMS: hash_entry(pack.archive, SUMS), VERDICT: pack.sums[VERDICT]}:
         raise pack.wrong(f"what {signer} signed is another {SUMS} or another verdict.")
-    return signer
+    return signer, str(stated["predicate"].get("decision", ""))
 
 
-def _recompute(path: Path, archive: ZipFile, section_of: SectionOf) -> None:
-    """Every verdict once more, from the pack's own shards; SignatureError unless each has the same bytes."""
+def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple[str, ...]:
+    """Compute every verdict once more from the pack's own shards. SignatureError unless each has the same bytes, and
+    libraries.json is of the tables. Return those of `taken` that are taken still."""
+    from audit.governance.pack import headers_of
     from audit.governance.recompute import recomputed  # here: hashes and signatures need no statistics
     from audit.panel import panel_runs, write_panel
     from audit.verdict.result import json_text
 
     with tempfile.TemporaryDirectory() as folder:
         run_dir = Path(folder) / RUN
+        path, archive = pack.path, pack.archive
         try:
             archive.extractall(folder, [name for name in archive.namelist() if name.startswith(f"{RUN}/")])
+            for name in [name for name in taken if name.endswith("libraries.json")]:
+                if pack.json(name) != headers_of(Path(folder) / (posixpath.dirname(name) or RUN)):
+                    raise SignatureError(f"{name} is not what the tables in the pack say.")
             named = panel_runs(run_dir)
             runs = [run_dir / run.name for run in named or ()]  # wherever they lay, in the pack they lie below it
             for run in runs or [run_dir]:
@@ -324,12 +417,13 @@ def _recompute(path: Path, archive: ZipFile, section_of: SectionOf) -> None:
                 f"{path}: computed again from its shards, the verdict is another one ({', '.join(odd)}). It is not of "
                 "them, or was judged with options of its own, or by another version (see environment.json)."
             )
+    return tuple(name for name in taken if not name.endswith("libraries.json"))
 
 
 def _point_inside(run_dir: Path) -> None:
     """Have the extracted manifest name the reference runs that are in the pack, and nothing outside it."""
     path = run_dir / "manifest.json"
-    told = json.loads(path.read_bytes())
+    told = parse_json(path.read_bytes())
     named = told.get("analysis", {}).get("references")
     if named:
         inside = [run_dir / REFERENCES / Path(one).name for one in named]

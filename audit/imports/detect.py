@@ -3,16 +3,28 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from audit.errors import ConfigError, DataError
+from audit.guarded_files import open_file
 from audit.imports.eee import is_eee, read_eee
+from audit.imports.evalplus import is_evalplus, read_evalplus
 from audit.imports.helm import STATE, read_helm
 from audit.imports.inspect_log import is_inspect, read_eval, read_json
+from audit.imports.lighteval import is_lighteval, read_lighteval
 from audit.imports.lm_eval import read_lm_eval
-from audit.imports.record import Imported, Log, Wanted, document, parse
+from audit.imports.nested import ABSENT, at, lists_of
+from audit.imports.openai_evals import is_evals, read_evals
+from audit.imports.opencompass import is_opencompass, read_opencompass
+from audit.imports.promptfoo import is_promptfoo, is_result, read_promptfoo
+from audit.imports.record import Imported, Log, Record, Records, Wanted, document, parse, rows_of
 from audit.imports.sets import read_own
 from audit.imports.table import read_table
+from audit.imports.totals import refuse_numbers, refuse_totals
 from audit.shards.manifest import MANIFEST
 
 _HEAD = 16 << 20  # bytes of a first line
@@ -51,29 +63,44 @@ def _read(path: Path, wanted: Wanted) -> Log:
             f"{path} is a folder without {STATE} or {MANIFEST}. Expected log files, such as {path}/*.jsonl."
         )
     try:
-        with path.open("rb") as file:
+        with open_file(path, follow=True) as file:
             line = file.readline(_HEAD)
+            alone = not file.read(_HEAD).strip()
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror}). Expected a log, such as logs/a.eval.") from error
     if line.startswith(b"PK\3\4"):
         return read_eval(path, wanted)
     if line.startswith(b"PAR1"):
-        return read_table(path, "parquet", wanted)
+        return read_lighteval(path, wanted) if is_lighteval(_columns(path)) else read_table(path, "parquet", wanted)
     text = line.lstrip(b"\xef\xbb\xbf \t\r\n")
     if text[:1] not in (b"{", b"["):
-        if b"\0" in line or not text:
+        if not text or (b"\0" in line and not _is_utf16(line)):
             raise DataError(f"{path} is {'binary' if text else 'empty'}; expected an eval log, csv, jsonl or parquet.")
         return read_table(path, "csv", wanted)
-    return _json(path, text, wanted)
+    return _json(path, text, alone, wanted)
 
 
-def _json(path: Path, line: bytes, wanted: Wanted) -> Log:
-    """One document over several lines or in one, or an object a line."""
+def _is_utf16(line: bytes) -> bool:
+    """Return whether a line is text in UTF-16, which the reader of tables refuses by that name."""
+    return line.startswith((b"\xff\xfe", b"\xfe\xff")) or not (any(line[:16:2]) and any(line[1:16:2]))
+
+
+def _columns(path: Path) -> list[str]:
+    """Return the columns of a parquet file, and none of a damaged one: its reader says so."""
+    try:
+        return list(pq.read_schema(path).names)
+    except (pa.ArrowException, OSError):
+        return []
+
+
+def _json(path: Path, line: bytes, alone: bool, wanted: Wanted) -> Log:
+    """One document over several lines or in one, or an object a line. alone: the file has no other line."""
     kind = "jsonl"
     try:
         first = parse(line, str(path))
     except DataError:
-        first, kind = document(path), "json"
+        first, kind, alone = document(path), "json", True
+    refuse_totals(path, first)
     if is_inspect(first):
         return read_json(path, wanted)
     if is_eee(first):
@@ -82,6 +109,36 @@ def _json(path: Path, line: bytes, wanted: Wanted) -> Log:
         return read_table(path, "json" if isinstance(first, list) else kind, wanted)
     if {"doc", "doc_id"} <= set(first):
         return read_lm_eval(path, wanted)
-    if {"results", "configs"} <= set(first):
-        raise ConfigError(f"{path} holds totals alone. Give the samples_*.jsonl beside it: --log_samples writes them.")
-    return read_table(path, kind, wanted)
+    if is_evals(first):
+        return read_evals(path, wanted)
+    if is_result(first):
+        return read_promptfoo(path, [row for _, row in rows_of(path, ".jsonl")], wanted)
+    return (_document(path, first, wanted) if alone else None) or read_table(path, kind, wanted)
+
+
+def _document(path: Path, found: Record, wanted: Wanted) -> Log | None:
+    """Return the log of an object that is a whole file: a format's, or a table that is its one list of objects."""
+    if is_evalplus(found):
+        return read_evalplus(path, found, wanted)
+    if is_promptfoo(found):
+        about = found.get("config")
+        description = about.get("description") if isinstance(about, dict) else None
+        return read_promptfoo(path, found["results"]["results"], wanted, str(description or ""))
+    if is_opencompass(found):
+        return read_opencompass(path, found, wanted)
+    mapped = [one for one in wanted.columns.values() if not one.isdecimal()]
+    if {"item", "correct"} <= set(found) or (mapped and all(at(found, one, ABSENT) is not ABSENT for one in mapped)):
+        return None  # a table of one row, which may hold a list of messages
+    refuse_numbers(path, found)
+    lists = lists_of(found)
+    if len(lists) > 1:
+        raise DataError(f"{path} holds the lists {', '.join(lists)}. Expected one list of objects: keep one.")
+    facts = {name: found[name] for name in ("model", "benchmark") if isinstance(found.get(name), str)}
+    for name, rows in lists.items():
+        return read_table(path, "json", wanted, partial(_placed, f"{path}, {name}", rows, facts))
+    return None
+
+
+def _placed(where: str, rows: list[Record], facts: Record) -> Records:
+    for number, row in enumerate(rows, 1):
+        yield f"{where}, item {number}", facts | row

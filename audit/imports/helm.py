@@ -1,5 +1,6 @@
 """A run folder of HELM: run_spec.json, scenario_state.json, per_instance_stats.json."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -8,9 +9,19 @@ from typing import Any
 from audit.benchmarks.rows import text_key
 from audit.errors import DataError
 from audit.imports.record import Imported, Log, Record, Wanted, checked, document, outcome
+from audit.imports.scores import Column, mean_of, share, shown
 
 STATE, STATS, SPEC = "scenario_state.json", "per_instance_stats.json", "run_spec.json"
-METRICS = ("exact_match", "quasi_exact_match")
+# The main metric of a scenario first: HELM computes exact_match for every scenario, also where a reply explains itself.
+METRICS = (
+    "chain_of_thought_correctness",
+    "final_number_exact_match",
+    "math_equiv_chain_of_thought",
+    "math_equiv",
+    "exact_match",
+    "quasi_exact_match",
+)
+_OF_ANSWERS = re.compile(r"match|correct|equiv|accuracy|pass@|\bem\b")  # names of metrics that say how many are right
 
 
 def read_helm(path: Path, wanted: Wanted) -> Log:
@@ -19,14 +30,35 @@ def read_helm(path: Path, wanted: Wanted) -> Log:
     if missing:
         raise DataError(f"{path} has no {' or '.join(missing)}. Expected a run folder of HELM, as helm-run writes it.")
     spec, state = document(path / SPEC), document(path / STATE)
-    scores = {}
+    scores: dict[tuple[str, Any], Record] = {}
     for one in document(path / STATS):
         if not one.get("perturbation"):
-            scores[one["instance_id"], one.get("train_trial_index")] = {s["name"]["name"]: s for s in one["stats"]}
+            stats = {s["name"]["name"]: s for s in one["stats"]}
+            scores.setdefault((one["instance_id"], one.get("train_trial_index")), {}).update(stats)
     model = wanted.model or str(spec["adapter_spec"]["model"])
     benchmark = wanted.benchmark or str(spec["name"]).partition(",model=")[0].partition("-model=")[0]
     requests = [one for one in state["request_states"] if not one["instance"].get("perturbation")]
-    return Log("helm", "", _outcomes(path, requests, scores, replace(wanted, model=model, benchmark=benchmark)))
+    columns = _columns(scores)
+    score = wanted.score_of(columns, METRICS, str(path))
+    wanted = replace(wanted, model=model, benchmark=benchmark, metric=score)
+    return Log("helm", "", _outcomes(path, requests, scores, wanted), score, _notes(columns, score, path))
+
+
+def _columns(scores: dict[tuple[str, Any], Record]) -> dict[str, Column]:
+    """Return the metrics that say how many answers are right, by instance."""
+    columns: dict[str, Column] = {}
+    for (instance, trial), stats in scores.items():
+        for name, stat in stats.items():
+            if _OF_ANSWERS.search(name) and (read := share(stat.get("mean"))) is not None:
+                columns.setdefault(name, {})[f"{instance}#{trial}"] = read
+    return columns
+
+
+def _notes(columns: dict[str, Column], score: str, path: Path) -> list[str]:
+    """Return a sentence that names the metrics that disagree with the one that is read; none if all agree."""
+    other = [f"{name} {shown(mean_of(one.values()))}" for name, one in columns.items() if one != columns[score]]
+    read = f"{path.name}: {score} {shown(mean_of(columns[score].values()))} is read"
+    return [f"{read}; other metrics disagree ({', '.join(other)}): choose by --metric"] if other else []
 
 
 def _outcomes(

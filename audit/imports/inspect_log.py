@@ -1,6 +1,7 @@
 """Logs of Inspect (https://inspect.aisi.org.uk/eval-logs.html): one JSON document, or an `.eval` zip of them."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from audit.imports.record import (
     open_zip,
     outcome,
 )
+from audit.imports.scores import Column, choose_score
 from audit.records import ITEM_ID
 
 
@@ -29,28 +31,39 @@ def is_inspect(found: Any) -> bool:
 
 
 def read_json(path: Path, wanted: Wanted) -> Log:
-    """ConfigError where the samples were not logged."""
+    """Return the log of one JSON document. Raises ConfigError if the samples were not logged."""
     found = document(path)
     samples = found.get("samples") or []
     if not isinstance(samples, list):
         raise DataError(f"{path}: samples is {type(samples).__name__}; expected a list.")
-    each = ((f"{path}, sample {k}", one) for k, one in enumerate(samples, 1))
-    return _log(path, found, each, len(samples), wanted)
+
+    def each() -> Iterator[tuple[str, Any]]:
+        return ((f"{path}, sample {k}", one) for k, one in enumerate(samples, 1))
+
+    return _log(path, found, each, len(samples), found.get("reductions"), wanted)
 
 
 def read_eval(path: Path, wanted: Wanted) -> Log:
-    """As `read_json`, one sample in memory at a time."""
+    """Return the log of an .eval archive; one sample is in memory at a time."""
     archive = open_zip(path)
     names = archive.namelist()
     header = member(archive, "header.json" if "header.json" in names else "_journal/start.json")
     samples = sorted(name for name in names if name.startswith("samples/") and name.endswith(".json"))
     if not is_inspect(header):
         raise DataError(f"{path}: its header names no model. Expected an .eval log of Inspect.")
-    each = ((f"{path}, {name}", member(archive, name)) for name in samples)
-    return _log(path, header, each, len(samples), wanted)
+    reductions = member(archive, "reductions.json") if "reductions.json" in names else None
+
+    def each() -> Iterator[tuple[str, Any]]:
+        return ((f"{path}, {name}", member(archive, name)) for name in samples)
+
+    return _log(path, header, each, len(samples), reductions, wanted)
 
 
-def _log(path: Path, header: Record, samples: Iterator[tuple[str, Any]], n: int, wanted: Wanted) -> Log:
+Samples = Callable[[], Iterator[tuple[str, Any]]]  # (where, sample), as often as they are asked for
+Reduced = dict[tuple[str, str], Any]  # (scorer, id of a sample) -> its value
+
+
+def _log(path: Path, header: Record, samples: Samples, n: int, reductions: Any, wanted: Wanted) -> Log:
     if not n:
         raise ConfigError(f"{path} holds no samples, only totals. Expected a log with samples: inspect log dump.")
     about = header["eval"]
@@ -59,11 +72,90 @@ def _log(path: Path, header: Record, samples: Iterator[tuple[str, Any]], n: int,
         raise ConfigError(f"{path} says of its model: {model!r:.80}. Expected its name. Say --model NAME.")
     packages = about.get("packages")
     version = str(packages.get("inspect_ai") or "") if isinstance(packages, dict) else ""
-    wanted = replace(wanted, model=model, benchmark=benchmark)
-    return Log("inspect", version, (_read(sample, wanted, where) for where, sample in samples))
+    reduced = _reduced(reductions)
+    score = _chosen(path, samples, reduced, wanted)
+    wanted = replace(wanted, model=model, benchmark=benchmark, metric=score)
+    log = Log("inspect", version, iter(()), score, unfinished=_unfinished(header, n))
+    return replace(log, outcomes=_outcomes(samples, reduced, wanted, log.notes))
 
 
-def _read(sample: Any, wanted: Wanted, where: str) -> Imported:
+def _outcomes(samples: Samples, reduced: Reduced, wanted: Wanted, notes: list[str]) -> Iterator[Imported]:
+    invalidated = 0
+    for where, sample in samples():
+        if isinstance(sample, dict) and sample.get("invalidation"):
+            invalidated += 1
+        else:
+            yield _read(sample, reduced, wanted, where)
+    if invalidated:
+        notes.append(f"{invalidated} samples of {wanted.benchmark} were invalidated by their authors and are left out")
+
+
+def _unfinished(header: Record, n: int) -> str:
+    """Return what an evaluation that did not succeed lacks, such as "6 of 400 samples, cancelled"; "" if it did."""
+    status = str(header.get("status") or "success")
+    if status == "success":
+        return ""
+    dataset, config = header["eval"].get("dataset"), header["eval"].get("config")
+    many = dataset.get("samples") if isinstance(dataset, dict) else None
+    epochs = config.get("epochs") if isinstance(config, dict) else None
+    of = f" of {many * (epochs or 1)}" if isinstance(many, int) else ""
+    return f"{n}{of} samples, {status}"
+
+
+def _reduced(reductions: Any) -> Reduced:
+    """Return the scores that stand beside the samples, reduced over epochs."""
+    found: Reduced = {}
+    for one in reductions if isinstance(reductions, list) else ():
+        for sample in one.get("samples") or ():
+            found[str(one.get("scorer")), str(sample.get("sample_id"))] = sample.get("value")
+    return found
+
+
+def _scores(sample: Any, reduced: Reduced) -> dict[str, Record]:
+    """Return the scores of a sample by name. A score that is an object gives one for each part: scorer.part."""
+    if not isinstance(sample, dict):
+        return {}
+    scores = sample.get("scores") or ({"score": sample["score"]} if sample.get("score") else {})
+    if not scores:
+        own = str(sample.get("id"))
+        scores = {scorer: {"value": value} for (scorer, id_), value in reduced.items() if id_ == own}
+    parts: dict[str, Record] = {}
+    for name, score in scores.items() if isinstance(scores, dict) else ():
+        value = score.get("value") if isinstance(score, dict) else score
+        if isinstance(value, dict):
+            parts |= {f"{name}.{part}": {"value": one} for part, one in value.items()}
+        elif isinstance(score, dict):
+            parts[name] = score
+        else:
+            parts[name] = {"value": score}
+    return parts
+
+
+def _chosen(path: Path, samples: Samples, reduced: Reduced, wanted: Wanted) -> str:
+    """Return the name of the score that is read; "" if no sample has one.
+
+    Raises DataError if two scores disagree on a sample and none was asked for.
+    """
+    first = next((found for _, one in samples() if (found := _scores(one, reduced))), {})
+    if len(first) == 1 and not wanted.metric:
+        return next(iter(first))
+    columns: dict[str, Column] = {}
+    for where, sample in samples():
+        if isinstance(sample, dict) and not sample.get("error") and not sample.get("invalidation"):
+            for name, score in _scores(sample, reduced).items():
+                columns.setdefault(name, {})[f"{sample.get('id')}#{sample.get('epoch')}"] = _value(score, where)
+    return choose_score(columns, wanted.metric, str(path)) if columns or wanted.metric else ""
+
+
+def _value(score: Record, where: str) -> tuple[int | None, int]:
+    """Return the outcome of a score; NaN is Inspect's value of a sample that was not scored."""
+    value = score.get("value")
+    if isinstance(value, float) and math.isnan(value):
+        return None, 1
+    return outcome(value, where)
+
+
+def _read(sample: Any, reduced: Reduced, wanted: Wanted, where: str) -> Imported:
     if not isinstance(sample, dict) or "id" not in sample or "epoch" not in sample:
         raise DataError(f"{where} is not a sample of Inspect; expected the fields id, epoch and input.")
     text = checked(_text(sample.get("input")), where)
@@ -73,7 +165,7 @@ def _read(sample: Any, wanted: Wanted, where: str) -> Imported:
     target = target[0] if isinstance(target, list) and len(target) == 1 else target
     failed, about = sample.get("error"), sample.get("metadata")
     home = about.get(ITEM_ID) if isinstance(about, dict) else None
-    right, of, answer = (None, 1, None) if failed else _score(sample, bool(options), wanted, where)
+    right, of, answer = (None, 1, None) if failed else _score(sample, reduced, bool(options), wanted, where)
     message = failed.get("message") if isinstance(failed, dict) else failed
     return Imported(
         model=wanted.model,
@@ -100,14 +192,10 @@ def _text(given: Any) -> str:
     return "\n".join(str(one.get("text", "")) if isinstance(one, dict) else str(one) for one in parts)
 
 
-def _score(sample: Record, choice: bool, wanted: Wanted, where: str) -> tuple[int | None, int, Any]:
-    """(k, n, answer) by the scorer that is asked for, or the first. A choice without a letter is unparsed."""
-    scores = sample.get("scores") or ({"score": sample["score"]} if sample.get("score") else {})
-    if not isinstance(scores, dict) or not scores:
+def _score(sample: Record, reduced: Reduced, choice: bool, wanted: Wanted, where: str) -> tuple[int | None, int, Any]:
+    """Return (k, n, answer) by the chosen score. A choice without a letter is unparsed."""
+    score = _scores(sample, reduced).get(wanted.metric)
+    if score is None:
         return None, 1, None
-    score = scores[wanted.score_of(scores, list(scores), where)]
-    if not isinstance(score, dict):
-        raise DataError(f"{where}: a score is {type(score).__name__}; expected an object with a value.")
-    right, of = outcome(score.get("value"), where)
     answer = score.get("answer")
-    return (None, 1, answer) if choice and answer == "" else (right, of, answer)
+    return (None, 1, answer) if choice and answer == "" else (*_value(score, where), answer)

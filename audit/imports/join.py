@@ -7,6 +7,7 @@ from hashlib import sha256
 from itertools import product
 from sys import intern
 
+from audit.benchmarks.rows import text_key
 from audit.errors import DataError
 from audit.imports.record import Imported, letter_index
 from audit.references import JOINED_MIN
@@ -72,25 +73,58 @@ class Joined:
                 f"{one.model} in {log}, and {_right_option(known)[:60]!r} of {len(known.options)} for {known.model}"
             )
         epochs = self.answers.setdefault((one.model, one.benchmark), {}).setdefault(intern(key), [])
-        epochs.append(Answered(one.right, one.of, _put_back(known, one), one.error))
+        epochs.append(Answered(one.right, one.of, _put_back(known, one, one.answer), one.error))
 
 
-def _put_back(known: Imported, one: Imported) -> str | None:
-    """The answer, its letter as the options stand in the run, where this log has them in another order."""
-    place = letter_index(one.answer, len(one.options)) if one.answer and one.answer.isalpha() else None
+def _put_back(known: Imported, one: Imported, answer: str | None) -> str | None:
+    """Return the answer, its letter as the options stand in the run, if this log has them in another order."""
+    place = letter_index(answer, len(one.options)) if answer and answer.isalpha() else None
     if place is None or one.options == known.options or one.options[place] not in known.options:
-        return one.answer
+        return answer
     return chr(65 + known.options.index(one.options[place]))
 
 
 def _differ(known: Imported, one: Imported) -> bool:
     """Whether two logs tell of one item another key or number of options, or one log a single option: no question."""
     counts, keys = (len(known.options), len(one.options)), (_right_option(known), _right_option(one))
-    return 1 in counts or (all(counts) and counts[0] != counts[1]) or (all(keys) and keys[0] != keys[1])
+    targets = (known.target, one.target)
+    others = (all(pair) and pair[0] != pair[1] for pair in (counts, keys, targets))
+    return 1 in counts or any(others)
 
 
 def _right_option(one: Imported) -> str:
     return "" if one.gold is None else one.options[one.gold].strip()
+
+
+def rejoin_by_text(joined: Joined) -> None:
+    """Join by their words the items of a benchmark that logs name differently, as where options were shuffled anew.
+
+    A benchmark is left as it is if every model has nearly all of its items already, or if items have no words.
+    """
+    for benchmark, items in joined.items.items():
+        cells = [answers for (_, name), answers in joined.answers.items() if name == benchmark]
+        if all(len(answers) >= JOINED_MIN * len(items) for answers in cells):
+            continue
+        same: dict[str, list[str]] = {}
+        for key, item in items.items():
+            if item.text:
+                same.setdefault(text_key(item.text, item.options), []).append(key)
+        for first, *others in same.values():
+            for other in others:
+                _merge(joined, benchmark, cells, first, other)
+
+
+def _merge(joined: Joined, benchmark: str, cells: Sequence[dict[str, list[Answered]]], first: str, other: str) -> None:
+    """Move the answers of one item to another of the same words, unless a model answered both."""
+    if any(first in answers and other in answers for answers in cells):
+        return  # the benchmark holds one text twice
+    known, item = joined.items[benchmark][first], joined.items[benchmark].pop(other)
+    if _differ(known, item):
+        joined.changed.setdefault(benchmark, {})[first] = f"{item.sample[:80]!r} has another key in another log"
+    for answers in cells:
+        if other in answers:
+            epochs = answers.pop(other)
+            answers[first] = [replace(one, answer=_put_back(known, item, one.answer)) for one in epochs]
 
 
 def leave_out_changed(joined: Joined) -> dict[str, int]:

@@ -3,11 +3,13 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
 from audit.imports.record import (
@@ -22,11 +24,13 @@ from audit.imports.record import (
     outcome,
     rows_of,
 )
+from audit.imports.scores import Column, differ_by_more_than_chance, mean_of, shown
 from audit.records import ITEM_ID
 
 METRICS = ("acc", "exact_match", "pass@1", "pass_at_1", "mc1", "em")  # the first that a sample has is read
-_STEMS = ("question", "problem", "query", "input", "prompt", "ctx", "sentence", "text")
-_OPTIONS = ("choices", "options", "endings")
+_STEMS = ("question", "problem", "query", "input", "prompt", "ctx", "sentence", "text", "goal", "premise")
+_OPTIONS = ("choices", "options", "endings", "mc1_targets", "mc2_targets")
+_INVALID = "[invalid]"  # what a filter gives for a reply in which it finds no answer
 _NAME = re.compile(r"samples_(?P<task>.+?)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]*\d)(\..*)?\.jsonl$")
 
 
@@ -43,43 +47,94 @@ def read_lm_eval(path: Path, wanted: Wanted) -> Log:
         raise ConfigError(f"{path.name} does not tell the model, and no results file lies beside it. Say --model NAME.")
     if not benchmark:
         raise ConfigError(f"{path.name} does not tell the task. Say --benchmark NAME.")
-    told = results.get("config")
-    revision = str(told.get("model_sha") or "") if isinstance(told, dict) else ""
+    config = results.get("config")
+    revision = str(config.get("model_sha") or "") if isinstance(config, dict) else ""
     version = str(results.get("lm_eval_version") or "")
-    return Log("lm-eval", version, _samples(path, model, benchmark, wanted, revision))
+    _, first = next(rows_of(path, ".jsonl"), ("", {}))
+    chosen = wanted.filter or str(first.get("filter") or "")
+    score = wanted.score_of(first, METRICS, str(path))
+    log = Log("lm-eval", version, iter(()), f"{score} of filter {chosen}" if chosen not in ("", "none") else score)
+    samples = _samples(path, model, benchmark, replace(wanted, metric=score), revision, chosen, log.notes)
+    return replace(log, outcomes=samples)
 
 
 _ROUNDED = 1e-3  # nats that a certain option may lie above 0 where it was computed in half precision
 
 
-def _samples(path: Path, model: str, benchmark: str, wanted: Wanted, revision: str) -> Iterator[Imported]:
-    """The samples of the first filter: a document that was read in several ways is one outcome."""
-    first: Any = None
-    for number, (where, sample) in enumerate(rows_of(path, ".jsonl")):
+def _samples(
+    path: Path, model: str, benchmark: str, wanted: Wanted, revision: str, chosen: str, notes: list[str]
+) -> Iterator[Imported]:
+    """Yield the samples of one filter, which read each document once. Facts about the score go to notes at the end.
+
+    Raises DataError if no filter was asked for and two disagree by more than chance.
+    """
+    others: set[str] = set()
+    invalid = shares = found = 0
+    for where, sample in rows_of(path, ".jsonl"):
         doc = sample.get("doc")
         if not isinstance(doc, dict) or "doc_id" not in sample:
             raise DataError(f"{where} is not a sample of lm-eval; expected the fields doc_id and doc.")
-        first = sample.get("filter") if number == 0 else first
-        if sample.get("filter") != first:
+        if (named := str(sample.get("filter") or "")) != chosen:
+            others.add(named)
             continue
+        found += 1
         score = wanted.score_of(sample, METRICS, where)
         right, of = outcome(sample[score], f"{where}, {score}")
-        text = next((checked(doc[one], where) for one in _STEMS if isinstance(doc.get(one), str)), None)
-        options = _options_of(doc, where)
+        text = _text(doc, where)
+        options = _options_of(sample, doc, where)
         answer = _answer(sample, options, where)
+        invalid += answer == _INVALID
+        shares += of > 1
         yield Imported(
             model=model,
             benchmark=benchmark,
             key=_key(sample, doc, text, options, wanted.key, where),
             sample=str(sample["doc_id"]),
-            right=None if answer == "[invalid]" else right,
+            right=right,
             of=of,
             text=text,
             options=options,
-            gold=letter_index(sample.get("target"), len(options)),
+            gold=_gold(sample, doc, options, answer, right),
+            target="" if options else str(sample.get("target") or "")[:200],
             answer=answer,
             revision=revision,
         )
+    if not found:
+        raise DataError(f"The filter is {chosen!r}. Expected one of {path.name}: {', '.join(sorted(others))}.")
+    if others:
+        notes.append(_filters(path, {chosen, *others}, wanted, chosen))
+    if invalid:
+        notes.append(f"{invalid} of {found} replies of {benchmark} are {_INVALID}: they count as lm-eval counts them")
+    if shares:
+        notes.append(
+            f"{wanted.metric} of {benchmark} is a share of each item, such as a probability: no share of right answers"
+        )
+
+
+def _filters(path: Path, filters: Collection[str], wanted: Wanted, chosen: str) -> str:
+    """Return the score of every filter of a log, in words.
+
+    Raises DataError if none was asked for and another filter disagrees with the first by more than chance.
+    """
+    columns: dict[str, Column] = {name: {} for name in sorted(filters)}
+    for where, sample in rows_of(path, ".jsonl"):
+        if wanted.metric in sample:
+            column = columns[str(sample.get("filter") or "")]
+            column[str(sample["doc_id"])] = outcome(sample[wanted.metric], where)
+    listed = ", ".join(f"{name} {shown(mean_of(column.values()))}" for name, column in columns.items())
+    if not wanted.filter:
+        for name, column in columns.items():
+            if name != chosen and differ_by_more_than_chance(columns[chosen], column):
+                raise DataError(
+                    f"The filters of {path.name} differ: {listed}. Expected one. Example: --filter {chosen}"
+                )
+    return f"{path.name} has several filters ({listed}); {chosen} is read"
+
+
+def _text(doc: Record, where: str) -> str | None:
+    """Return the item's text, whatever the case of its field."""
+    lower = {str(name).casefold(): value for name, value in doc.items()}
+    return next((checked(lower[one], where) for one in _STEMS if isinstance(lower.get(one), str)), None)
 
 
 def _key(sample: Record, doc: Record, text: str | None, options: tuple[str, ...], key: str,
@@ -97,16 +152,59 @@ def _key(sample: Record, doc: Record, text: str | None, options: tuple[str, ...]
     return hashlib.sha256(json.dumps(doc, sort_keys=True, ensure_ascii=True).encode()).hexdigest()[:24]
 
 
-def _options_of(doc: Record, where: str) -> tuple[str, ...]:
-    for found in map(doc.get, _OPTIONS):
-        texts = found.get("text") if isinstance(found, dict) else found
-        if isinstance(texts, list) and len(texts) > 1:
+def _options_of(sample: Record, doc: Record, where: str) -> tuple[str, ...]:
+    """Return the options of a field; else as many as were scored, by the texts that were scored or by letters."""
+    many = _scored(sample)
+    for value in map(doc.get, _OPTIONS):
+        texts = value.get("text", value.get("choices")) if isinstance(value, dict) else value
+        if isinstance(texts, list) and len(texts) > 1 and many in (0, len(texts)):
             return tuple(checked(one, where) for one in texts)
-    return ()
+    if many < 2:
+        return ()
+    requests = _requests(sample)
+    for side in (1, 0):  # the continuation, or the text before one that is the same for all
+        texts = [str(one[side]).strip() for one in requests if len(one) > 1]
+        if len(set(texts)) == len(texts) == many:
+            return tuple(checked(one, where) for one in texts)
+    return tuple(LETTERS[:many])
+
+
+def _scored(sample: Record) -> int:
+    """Return how many options have a likelihood; 0 if the reply was generated."""
+    read = sample.get("filtered_resps")
+    if not isinstance(read, list) or not all(isinstance(one, list) and len(one) == 2 for one in read):
+        return 0
+    return len(read) if len(read) <= len(LETTERS) else 0
+
+
+def _requests(sample: Record) -> list[list[Any]]:
+    """Return the arguments of each request: a list of lists, or of newer versions objects of arg_0, arg_1, ..."""
+    arguments = sample.get("arguments")
+    each = list(arguments.values()) if isinstance(arguments, dict) else arguments
+    found = []
+    for one in each if isinstance(each, list) else ():
+        found.append(list(one.values()) if isinstance(one, dict) else one if isinstance(one, list) else [])
+    return found
+
+
+def _gold(sample: Record, doc: Record, options: tuple[str, ...], answer: str | None, right: int | None) -> int | None:
+    """Return the place of the right option; None if it is not told, or if the score contradicts it."""
+    if not options:
+        return None
+    labels = next((doc[one].get("labels") for one in ("mc1_targets",) if isinstance(doc.get(one), dict)), None)
+    target = str(sample.get("target")).strip()
+    place = letter_index(target.strip("()"), len(options))
+    if isinstance(labels, list) and len(labels) == len(options) and labels.count(1) == 1:
+        place = labels.index(1)
+    elif place is None and options.count(target) == 1:
+        place = options.index(target)
+    chosen = letter_index(answer, len(options)) if _scored(sample) else None
+    contradicted = place is not None and right is not None and chosen is not None and (chosen == place) != (right == 1)
+    return None if contradicted else place
 
 
 def _answer(sample: Record, options: tuple[str, ...], where: str) -> str | None:
-    """The reply as the harness filtered it; of likelihoods the letter of the likeliest option."""
+    """Return the reply as the harness filtered it; of likelihoods the letter of the likeliest option."""
     read = sample.get("filtered_resps")
     if not isinstance(read, list) or not read:
         return None

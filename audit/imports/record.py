@@ -18,29 +18,38 @@ import pyarrow as pa
 
 from audit.benchmarks.files import MAX_DOCUMENT, likely_delimiter, read_rows
 from audit.errors import BenchmarkError, DataError
+from audit.guarded_files import check_regular, read_bytes
 from audit.records import ITEM_ID
 
 Record = dict[str, Any]  # a JSON object
 Records = Iterator[tuple[str, Record]]  # with where each stands, for messages
 MAX_CELL = 4 << 20  # characters of one text: a longer one is no exam item
 MAX_OF = 100  # trials of an item that a share is taken to be of
-_RIGHT = ("c", "true", "yes", "correct")
-_WRONG = ("i", "false", "no", "incorrect")
+_RIGHT = ("c", "true", "yes", "y", "t", "correct", "right", "pass", "passed")
+_WRONG = ("i", "false", "no", "f", "incorrect", "wrong", "fail", "failed")
 _WORDS: dict[str, int | Fraction] = {**dict.fromkeys(_RIGHT, 1), **dict.fromkeys(_WRONG, 0), "p": Fraction(1, 2)}
-_NONE = ("", "n", "none", "null", "na")
+_NONE = frozenset(
+    ("", "none", "null", "nil", "nan", "-nan", "na", "n/a", "#n/a", "#na", "<na>", "nat", "#value!", "-", "--", "?")
+)
+NO_ANSWER = "n"  # Inspect's word for it
 _EXPECTED = "expected 0, 1, true, false, a share such as 0.3, or k/n such as 3/10"
 
 
 @dataclass(frozen=True)
 class Wanted:
     """What the user says of a log; "" or empty: what the log says itself. key: the field whose value names an item,
-    "text" for a hash of its text. metric: the score that is read. columns: {field: column} of a table."""
+    "text" for a hash of its text. metric: the score that is read; scorer.part of an Inspect score
+    that has parts. columns: {field: column} of a table. answer_as, gold_as: how these columns of a table are read, a
+    kind of `audit.imports.typed`. filter: the filter of lm-eval that is read."""
 
     model: str = ""
     benchmark: str = ""
     key: str = ""
     metric: str = ""
     columns: dict[str, str] = field(default_factory=dict)
+    answer_as: str = ""
+    gold_as: str = ""
+    filter: str = ""
 
     def key_of(self, record: Any, by_text: str, where: str, home: Any = None) -> str:
         """What names an item. home: the id that it has in a task of ours."""
@@ -61,7 +70,8 @@ class Imported:
     """One outcome. key: the same for every model's log of the item. sample: what the log calls it, to find repeats.
     right, of: k of n trials were right; right is None where no answer could be read, or an error stands in its place.
     gold: index into options, None where it is not known. revision: of the weights, "" where the log does not tell.
-    stratum: what the item is counted with, such as its difficulty, where both sets are to have equal shares."""
+    stratum: what the item is counted with, such as its difficulty, where both sets are to have equal shares.
+    target: the key of a free-form item, "" where the log does not tell."""
 
     model: str
     benchmark: str
@@ -77,15 +87,26 @@ class Imported:
     error: str | None = None
     revision: str = ""
     stratum: str = ""
+    target: str = ""
 
 
 @dataclass(frozen=True)
 class Log:
-    """A log as found: its tool and version, and its outcomes, read as they are asked for."""
+    """A log as found: its tool and version, and its outcomes, read as they are asked for. score: the name of the score
+    that is read, "" if the format has one alone. notes: what a reader of the score has to know, filled as outcomes are
+    read. unfinished: "" of a whole evaluation; else what is missing, such as "6 of 400 samples, cancelled"."""
 
     tool: str
     version: str
     outcomes: Iterator[Imported]
+    score: str = ""
+    notes: list[str] = field(default_factory=list)
+    unfinished: str = ""
+
+
+def is_none(text: str) -> bool:
+    """Return whether a text is empty or a word for it, such as N/A; "Na" is a word of its own."""
+    return text.strip().casefold() in _NONE and text.strip() != "Na"
 
 
 def outcome(value: Any, where: str) -> tuple[int | None, int]:
@@ -99,7 +120,7 @@ def outcome(value: Any, where: str) -> tuple[int | None, int]:
         return None, 1
     if isinstance(value, str):
         word = value.strip().casefold()
-        if word in _NONE:
+        if word == NO_ANSWER or is_none(value):
             return None, 1
         k, slash, n = word.partition("/")
         try:
@@ -178,7 +199,7 @@ def document(path: Path) -> Any:
     """The JSON document that a file is."""
     if (size := path.stat().st_size) > MAX_DOCUMENT:
         raise DataError(f"{path} has {size:,} bytes; expected at most {MAX_DOCUMENT:,}. Save the log as .eval.")
-    return parse(path.read_bytes(), str(path))
+    return parse(read_bytes(path, MAX_DOCUMENT, follow=True), str(path))
 
 
 def rows_of(path: Path, suffix: str) -> Records:
@@ -194,6 +215,7 @@ def rows_of(path: Path, suffix: str) -> Records:
 def open_zip(path: Path) -> zipfile.ZipFile:
     """An archive whose members are within bounds; DataError otherwise."""
     try:
+        check_regular(path, follow=True)
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError, ValueError) as error:
         raise DataError(f"{path} is not a whole zip ({error}). Expected an .eval log: copy it again.") from error

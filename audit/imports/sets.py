@@ -17,6 +17,7 @@ from audit.benchmarks.rows import text_key
 from audit.convictions import found_in
 from audit.errors import ConfigError
 from audit.export.inspect_log import answer_of, asked_rows
+from audit.guarded_files import read_json
 from audit.imports.join import Joined, counts
 from audit.imports.record import Imported, Log, Record, Wanted, rows_of
 from audit.records import AS_PUBLISHED, ITEM_ID
@@ -62,7 +63,7 @@ def build_set(run_dir: Path, name: str, source: str, licence: str, facts: Path |
     (made / "shards").mkdir(parents=True)
     for path in (*shards, *run_dir.glob("*.arrow")):
         shutil.copy2(path, made / path.relative_to(run_dir))
-    document = json.loads((run_dir / MANIFEST).read_text(encoding="utf-8"))
+    document = read_json(run_dir / MANIFEST)
     document["analysis"]["judged"] = []
     (made / MANIFEST).write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
     benchmark = str(manifest.analysis["benchmark"])

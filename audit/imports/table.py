@@ -1,68 +1,162 @@
 """A table of outcomes, one row a model and item: csv, jsonl, a JSON list, parquet."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from audit.benchmarks.answers import LETTERS, MARKER, NUMBER_ALONE, read_number, score_number
-from audit.benchmarks.latex import boxed, same_answer
+from audit.benchmarks.answers import LETTERS
+from audit.benchmarks.latex import boxed
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
-from audit.imports.record import Imported, Log, Records, Wanted, checked, epoch, outcome, rows_of, trials
+from audit.imports.nested import ABSENT, at, listed, propose
+from audit.imports.record import NO_ANSWER, Imported, Log, Records, Wanted, checked, epoch, outcome, rows_of, trials
+from audit.imports.typed import Columns, Typing, cell_of, undressed
+from audit.scoring.keyed import read_against_key
 
 FIELDS = (
     *("model", "item", "correct", "of", "benchmark", "text", "options", "answer", "reply", "gold", "epoch", "error"),
     "stratum",
 )
-_MAY_LACK = ("error", "epoch", "stratum")  # of a jsonl: the first row may have none, and a later one
+_WORDS = ("model", "item", "benchmark", "epoch", "stratum")  # no object and no list
 
 
-def read_table(path: Path, kind: str, wanted: Wanted) -> Log:
-    """kind: csv, jsonl, json or parquet. ConfigError where a column is missing that is needed."""
-    return Log("table", kind, _outcomes(path, rows_of(path, f".{kind}"), wanted))
+def read_table(path: Path, kind: str, wanted: Wanted, rows: Callable[[], Records] | None = None) -> Log:
+    """kind: csv, jsonl, json or parquet. rows: of a document that is no list of them. ConfigError where a column is
+    missing that is needed."""
+    return Log("table", kind, _outcomes(path, rows or partial(rows_of, path, f".{kind}"), wanted))
 
 
-def _outcomes(path: Path, rows: Records, wanted: Wanted) -> Iterator[Imported]:
-    columns: dict[str, str] = {}
-    for where, row in rows:
-        columns = columns or _columns(path, row, wanted)
-        later = {name: name for name in _MAY_LACK if name in row}
-        told = {name: row.get(column) for name, column in (later | columns).items()}
-        yield _outcome(path, {"options": wanted.columns.get("options")} | told, where, wanted)
+Judge = Callable[[str | None, str | None, tuple[str, ...]], tuple[bool | None, int | None, int | None]]
 
 
-def _outcome(path: Path, told: dict[str, Any], where: str, wanted: Wanted) -> Imported:
-    model, item = wanted.model or _word(told, "model", where), _word(told, "item", where)
-    text = None if told.get("text") in (None, "") else checked(told["text"], where)
-    for name, found in (("model", model), ("item", item or text)):
-        if not found:
+@dataclass(frozen=True)
+class _Table:
+    """What a first pass over the rows tells of a table.
+
+    columns: {field: column}. typing: of answers and keys. no: "n" in `correct` is a no, and not no answer. blank: rows
+    without an answer are never right, so that they have none, whatever `correct` says.
+    """
+
+    columns: dict[str, str]
+    typing: Typing
+    no: bool
+    blank: bool
+
+
+def _outcomes(path: Path, rows: Callable[[], Records], wanted: Wanted) -> Iterator[Imported]:
+    table = _surveyed(path, rows, wanted)
+    judge = lru_cache(maxsize=1 << 11)(table.typing.judge)
+    for where, row in rows():
+        found = {name: at(row, column) for name, column in table.columns.items()}
+        yield _outcome(path, {"options": wanted.columns.get("options")} | found, where, wanted, table, judge)
+
+
+def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table:
+    """Read all rows once: what the columns are is decided by all of them."""
+    names: dict[str, Any] = {}
+    nested = [column for column in wanted.columns.values() if "." in column]
+    for _, row in rows():
+        if row.keys() - names.keys():
+            names |= row
+        for column in nested:
+            if column not in names and (value := at(row, column, ABSENT)) is not ABSENT:
+                names[column] = value
+    if not names:
+        return _Table({}, Typing(), no=False, blank=False)
+    columns = _columns(path, names, wanted)
+    cells, marks = Columns(), set()
+    blank, answered = True, False
+    for where, row in rows():
+        found = {name: at(row, column) for name, column in columns.items()}
+        if _word(found, "error", where):
+            continue
+        options = _options(found.get("options", wanted.columns.get("options")), where)
+        if "correct" not in found:
+            cells.add(*_cells(found, where, wanted), options)
+            continue
+        mark = _mark(found["correct"])
+        if mark is not None and len(mark) == 1:
+            marks.add(mark.casefold())
+        if "answer" in found and "of" not in found:
+            empty = cell_of(found["answer"]) is None
+            answered |= not empty
+            blank &= not (empty and outcome(mark, where)[0])
+    return _Table(columns, _typed(path, cells, columns, wanted), _is_no(path, marks), blank and answered)
+
+
+def _mark(value: Any) -> str | None:
+    """Return a cell of `correct` by the rule for answers."""
+    cell = cell_of(value)
+    return None if cell is None else undressed(cell)
+
+
+def _typed(path: Path, cells: Columns, columns: dict[str, str], wanted: Wanted) -> Typing:
+    try:
+        return cells.typing(wanted.answer_as, wanted.gold_as, free="reply" in columns)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _is_no(path: Path, marks: set[str]) -> bool:
+    """Return whether "n" in `correct` is a no; Inspect writes C, I, P and, of no answer, N. Raises DataError if
+    nothing tells."""
+    yes, ours = bool(marks & {"y", "t", "f"}), bool(marks & {"c", "i", "p"})
+    if NO_ANSWER in marks and yes == ours:
+        found = "and both y and c or i" if yes else "and neither y nor c or i"
+        raise DataError(f"{path}: correct is n in some rows, {found}. Expected yes and no, such as 1 and 0.")
+    return yes
+
+
+def _cells(found: dict[str, Any], where: str, wanted: Wanted) -> tuple[str | None, str]:
+    """Return the cells of answer and key; of a reply, what its last box holds, if it has one. Raises DataError if the
+    key is empty."""
+    gold = cell_of(found.get("gold"), literal=wanted.gold_as in ("word", "text"))
+    if gold is None or not gold.strip("# "):
+        value = f"{where}: the key is empty ({found.get('gold')!r:.40})"
+        raise DataError(f"{value}. Expected one key in every row, such as B or 42.")
+    if "reply" not in found:
+        return cell_of(found["answer"], literal=wanted.answer_as in ("word", "text")), gold
+    text = _reply(found, where)
+    return boxed(text) or text.strip() or None, gold
+
+
+def _outcome(
+    path: Path, found: dict[str, Any], where: str, wanted: Wanted, table: _Table, judge: Judge
+) -> Imported:  # fmt: skip
+    model, item = wanted.model or _word(found, "model", where), _word(found, "item", where)
+    text = None if found.get("text") in (None, "") else checked(found["text"], where)
+    for name, value in (("model", model), ("item", item or text)):
+        if not value:
             raise DataError(f"{where}: the {name} is empty; expected a name in every row.")
-    if "reply" in told:  # read here, by the rule that this program's own runs of free-form questions have
-        told["answer"], told["correct"] = _reply_read(told, where)
-    right, of = _right(told, where)
-    options, error = _options(told.get("options"), where), _word(told, "error", where)[:200] or None
+    options, error = _options(found.get("options"), where), _word(found, "error", where)[:200] or None
+    right, of, answer, gold = _right(found, options, where, wanted, table, judge, failed=error is not None)
     by_text = text_key(text or "", options)
     sample = item or by_text
     return Imported(
         model=model,
-        benchmark=wanted.benchmark or _word(told, "benchmark", where) or path.stem,
+        benchmark=wanted.benchmark or _word(found, "benchmark", where) or path.stem,
         key=by_text if wanted.key == "text" else sample,
         sample=sample,
         right=None if error else right,
         of=of,
         text=text,
         options=options,
-        gold=_letter(_word(told, "gold", where), len(options)),
-        answer=None if told.get("answer") is None else str(told["answer"])[:200],
-        epoch=epoch(_word(told, "epoch", where)),
+        gold=gold,
+        answer=None if answer is None else answer[:200],
+        epoch=epoch(_word(found, "epoch", where)),
         error=error,
-        stratum=_word(told, "stratum", where)[:200],
+        stratum=_word(found, "stratum", where)[:200],
     )
 
 
 def _word(told: dict[str, Any], name: str, where: str) -> str:
-    """A field as text; "" where it is empty or not there."""
+    """A field as text; "" where it is empty or not there. DataError where it is an object or a list."""
+    if name in _WORDS and isinstance(told.get(name), dict | list):
+        found = f"{where}: the {name} is {type(told[name]).__name__}"
+        raise DataError(f"{found}. Expected a text or a number. Example: --map {name}=doc.id")
     return "" if told.get(name) is None else checked(told[name], where).strip()
 
 
@@ -77,47 +171,61 @@ def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
         if name not in FIELDS:
             raise ConfigError(f"--map {name}={column}: unknown field {name}; expected one of {', '.join(FIELDS)}.")
         if column not in row and not (name == "options" and column.isdecimal()):  # 4: as many in every row
-            raise ConfigError(f"{path} has no column {column!r}; found {', '.join(map(str, list(row)[:20]))}.")
-    found = {name: wanted.columns.get(name, name) for name in FIELDS}
-    found = {name: column for name, column in found.items() if column in row}
-    scored = "correct" in found or any({one, "gold"} <= set(found) for one in ("answer", "reply"))
-    named = ("model" in found or wanted.model) and ({"item", "text"} & set(found))
-    if not scored or not named:
+            raise ConfigError(f"{path} has no column {column!r}; found {listed(row)}.")
+    named = {name: wanted.columns.get(name, name) for name in FIELDS}
+    columns = {name: column for name, column in named.items() if column in row}
+    scored = "correct" in columns or any({one, "gold"} <= set(columns) for one in ("answer", "reply"))
+    if not scored or not ("model" in columns or wanted.model) or not {"item", "text"} & set(columns):
+        words = propose(row, bool(wanted.model)) or "--map model=name,item=question_id,correct=score"
         raise ConfigError(
-            f"{path} has the columns {', '.join(map(str, list(row)[:20]))}; expected a model, an item and correct "
-            "(or answer and gold), such as --map model=name,item=question_id,correct=score."
+            f"{path} has the columns {listed(row)}; expected a model, an item and correct (or answer and gold), "
+            f"such as {words}"
         )
-    return found
+    return columns
 
 
-def _reply_read(told: dict[str, Any], where: str) -> tuple[str | None, bool | None]:
-    """(the answer that a reply gives, whether it is the key): what its last \\boxed{...} holds; else, where the key is
-    a number, the number that the reply ends with. None where there is neither."""
-    key, reply = str(told.get("gold") or "").strip("# "), told["reply"]
-    if not key:
-        raise DataError(f"{where}: the key is empty; expected what the reply is to end with, such as 42.")
-    text = checked("\n".join(map(str, reply)) if isinstance(reply, list) else str(reply or ""), where)
-    said, key = boxed(text), boxed(key) or key
-    target = read_number(f"{MARKER} {key}").value if NUMBER_ALONE.fullmatch(key) else None
-    if target is None or (said and same_answer(said, key)):
-        return said, None if said is None else same_answer(said, key)
-    answer, right = score_number(f"{MARKER} {said}" if said else text, target)
-    return None if answer.value is None else f"{answer.value:g}", right
+def _reply(found: dict[str, Any], where: str) -> str:
+    reply = found["reply"]
+    return checked("\n".join(map(str, reply)) if isinstance(reply, list) else str(reply or ""), where)
 
 
-def _right(told: dict[str, Any], where: str) -> tuple[int | None, int]:
-    if "of" in told:
-        return trials(told.get("correct"), told["of"], where)
-    if "correct" in told:
-        return outcome(told["correct"], where)
-    if told["answer"] in (None, ""):
-        return None, 1
-    return int(str(told["answer"]).strip().casefold() == str(told["gold"]).strip().casefold()), 1
+def _right(
+    found: dict[str, Any],
+    options: tuple[str, ...],
+    where: str,
+    wanted: Wanted,
+    table: _Table,
+    judge: Judge,
+    *,
+    failed: bool,
+) -> tuple[int | None, int, str | None, int | None]:
+    """Return (k, n, the answer, the place of the key) of a row."""
+    if "correct" in found:
+        gold = _letter(_word(found, "gold", where), len(options))
+        answer = None if cell_of(found.get("answer")) is None else str(found["answer"])
+        if "of" in found:
+            return *trials(found["correct"], found["of"], where), answer, gold
+        mark = _mark(found["correct"])
+        if mark is not None and len(mark) == 1 and table.no:
+            mark = "0" if mark.casefold() == NO_ANSWER else mark
+        right, of = outcome(mark, where)
+        return (None if table.blank and answer is None else right), of, answer, gold
+    if failed:
+        return None, 1, None, None
+    cell, key = _cells(found, where, wanted)
+    if "reply" in found and not table.typing.pairs:  # by the rule of this program's own runs of free-form questions
+        answer, same = read_against_key(_reply(found, where), key.strip("# "), options)
+        return None if same is None else int(same), 1, answer, None
+    same, place, gold = judge(cell, key, options)
+    answer = cell if place is None else LETTERS[place]
+    return None if same is None else int(same), 1, answer, gold
 
 
 def _options(value: Any, where: str) -> tuple[str, ...]:
     """Texts of options, or letters for their number: that is enough to know what guessing gives."""
-    word = str(value if value is not None else "").strip()
+    if value is None or value == "":
+        return ()
+    word = str(value).strip()
     try:
         found = value if isinstance(value, list) else json.loads(word or "[]")  # a csv has a list as its text
     except (ValueError, RecursionError):

@@ -20,6 +20,7 @@ from audit.memory.design import Arm, MemoryThresholds
 from audit.records import NO_OPTION, FinishReason, Item, Reading
 from audit.references import IMPORTED, NOT_OURS
 from audit.shards.attempt import now
+from audit.shards.complete import table_hashes
 from audit.shards.keys import rows_to_table
 from audit.shards.manifest import fingerprint, open_run_dir
 from audit.shards.questions import write_questions
@@ -41,7 +42,7 @@ class Asked:
     judged: Sequence[str]
     benchmark: str
     held_out: str | None
-    files: Sequence[Mapping[str, str]]
+    files: Sequence[Mapping[str, Any]]
     options: Mapping[str, Any]
     seed: int = 0
     told: Mapping[str, Sequence[str]] = field(default_factory=lambda: {"held_out": ()})
@@ -104,7 +105,13 @@ def save(
             left = rows(model)
             while step := list(islice(left, _SHARD_ROWS)):
                 shards.append(write_shard(run.path, rows_to_table(step, schema), schema, attempt=run.attempt))
-        run.update(status="finished", ended=now(), shards=[one.record() for one in shards])
+        whole = not any(one.get("unfinished") for one in asked.files)
+        run.update(
+            status="finished" if whole else "stopped",
+            ended=now(),
+            shards=[one.record() for one in shards],
+            tables=table_hashes(run.path),
+        )
 
 
 def question(benchmark: str, key: str, one: Imported) -> Item:

@@ -47,8 +47,9 @@ def validate(config: MemoryConfig) -> None:
     """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
     if score_alone(config) and config.control_benchmark is None:
         raise ConfigError(
-            "Of an endpoint, or with orders=0 option_orders=0, the score alone is asked, and without held-out items it "
-            "tells nothing of memory. Expected control_benchmark=<set> and 'references=[..]'."
+            "An endpoint (and orders=0 option_orders=0) gives the score alone, which tells nothing of memory without "
+            "held-out items. Expected control_data=FILE or control_benchmark=NAME, and 'references=[..]'. "
+            "Example: control_data=unseen.csv 'references=[other-model,third-model]'"
         )
     design_of(config)
     MemoryThresholds.from_mapping(config.verdict)

@@ -14,6 +14,7 @@ from audit.memory.design import MemoryThresholds
 from audit.memory.record import TEXT_SCORES, MemoryCell, ModelSet
 from audit.statistics.between_models import one_family
 from audit.statistics.completion import Auc, membership_auc
+from audit.statistics.estimate import hull
 from audit.statistics.fresh_gap import FreshGap, agreement, fresh_gap, unparsed_held
 from audit.statistics.multiplicity import holm
 from audit.statistics.order_test import N_RESAMPLES, OrderTest, order_test
@@ -236,14 +237,22 @@ def with_adjusted(e: Evidence, adjusted: Sequence[float | None], unguarded: Sequ
     return replace(e, indicators=tuple(replace(one, adjusted=p, unguarded_adjusted=q) for one, p, q in both))
 
 
-def unmatched(gap: FreshGap | None, limits: MemoryThresholds) -> bool:
-    """Whether the held-out set is not as hard as the benchmark, as the references see it."""
-    return (
-        gap is not None
-        and gap.matched is not None
-        and gap.reference_pvalue is not None
-        and (gap.reference_pvalue <= limits.matched_alpha or gap.matched.share < limits.matched_share_min)
-    )
+def unmatched(e: Evidence, limits: MemoryThresholds) -> bool:
+    """Return whether the held-out set is too unlike the benchmark in difficulty to judge the gap.
+
+    Held-out items that are harder for every model are the normal case: newer problems are. Each scale allows for that
+    in its own way, as many points or as much ability for all, and the gap is judged on all of them. It is not judged if
+    the references find the sets unequal and the scales disagree about a finding, or if too few of the benchmark's items
+    have held-out ones as hard.
+    """
+    gap = e.gap
+    if gap is None or gap.matched is None or gap.reference_pvalue is None:
+        return False
+    if gap.matched.share < limits.matched_share_min:
+        return True
+    level = limits.alpha / len(Name)
+    speaks = {p <= level for p in (gap.pvalue, *(one.pvalue for one in e.abilities))}
+    return gap.reference_pvalue <= limits.matched_alpha and len(speaks) > 1
 
 
 def selected(alike: float | None, limits: MemoryThresholds) -> bool:
@@ -258,9 +267,8 @@ def of_another_kind(kind: Auc | None, limits: MemoryThresholds) -> bool:
 
 def on_all_scales(points: FreshGap, abilities: Sequence[RaschGap]) -> tuple[float, float, float]:
     """p, lower and upper limit of a gap: the largest p, and the hull of the intervals, in points."""
-    parts = [(points.pvalue, points.low, points.high), *((one.pvalue, one.gap_low, one.gap_high) for one in abilities)]
-    p, low, high = np.array(parts).T  # NaN where any is: it clears nobody
-    return float(p.max()), float(low.min()), float(high.max())
+    able = ((one.pvalue, one.gap_low, one.gap_high) for one in abilities)
+    return hull([(points.pvalue, points.low, points.high), *able])
 
 
 def contaminated(evidence: Evidence, alpha: float) -> tuple[Apart, ...]:
@@ -612,7 +620,7 @@ def _no_comparison(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> R
         return because("needs_references")
     if references < limits.references_min:
         return because("few_references", references=references, least=limits.references_min)
-    if unmatched(e.gap, limits):
+    if unmatched(e, limits):
         return because("not_as_hard")
     if selected(e.alike, limits):
         return because("chosen")

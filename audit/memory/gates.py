@@ -138,22 +138,27 @@ def orders_reach_model(cell: MemoryCell, limits: MemoryThresholds) -> Gate:
 
 
 def fresh_matched(evidence: Evidence, limits: MemoryThresholds) -> Gate:
-    """The references find published and held-out items equally hard, and held-out ones are there at every difficulty.
+    """The gap can be judged although held-out items may be harder: all scales agree about it, and held-out items are
+    there at every difficulty.
 
     number: p of the references' own gap.
     """
-    source = "ours; the references' own gap; conf/verdict: matched_alpha, matched_share_min"
+    source = "ours; the references' own gap and the scales; conf/verdict: matched_alpha, matched_share_min"
     rule = Rule("fresh_matched", limits.matched_alpha, source)
     gap = evidence.gap
     if gap is None or gap.matched is None or gap.reference_gap is None or gap.reference_pvalue is None:
         detail = "Without held-out items, or references above chance, nothing says how hard the held-out items are."
         return rule.absent(detail, withholds=False)
+    bad, uneven = unmatched(evidence, limits), gap.reference_pvalue <= limits.matched_alpha
+    scales = f" The sets are not as hard; the scales {'disagree' if bad else 'agree'} about a gap." if uneven else ""
     return rule.checked(
-        passed=not unmatched(gap, limits),
+        passed=not bad,
         number=gap.reference_pvalue,
         detail=f"The references score {signed_points(gap.reference_gap)} on the benchmark against the held-out items "
-        f"({pvalue(gap.reference_pvalue)}). {percent(gap.matched.share)} of its items have held-out ones as hard.",
-        advice="Draw held-out items as hard as the benchmark's: match them on other models than the references.",
+        f"({pvalue(gap.reference_pvalue)}). {percent(gap.matched.share)} of its items have held-out ones as hard."
+        f"{scales}",
+        advice="Draw held-out items as hard as the benchmark's, matched on other models than the references; or take "
+        "references as able as this model, for which the scales agree.",
         withholds=False,
         numbers={"reference_gap": gap.reference_gap, "matched_share": gap.matched.share},
     )

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from audit.errors import ConfigError
+from audit.guarded_files import parse_json, read_bytes
 from audit.memory.record import TEXT_SCORES
 from audit.prompting import letters_of
 from audit.records import Item
@@ -203,8 +204,8 @@ def order_sha256(questions: Iterable[Item]) -> str:
 def check_record(path: str, questions: Iterable[Item]) -> str:
     """The record's own sha256. ConfigError where it is none, or is of other items or of another order."""
     try:
-        raw = Path(path).read_bytes()
-        record: Any = json.loads(raw)
+        raw = read_bytes(Path(path), follow=True)
+        record: Any = parse_json(raw)
         wanted = record["published_sha256"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"published_order={path} is no record of `audit publish` ({error!r:.100}).") from error

@@ -6,7 +6,18 @@ from functools import partial
 
 from audit.memory.evidence import Name
 from audit.statistics.chance import Limits
-from audit.verdict.result import Reason, Texts, interval, listed, percent, points, pvalue, scaled, sentence
+from audit.verdict.result import (
+    Reason,
+    Texts,
+    interval,
+    listed,
+    percent,
+    points,
+    pvalue,
+    scaled,
+    sentence,
+    signed_points,
+)
 
 
 @dataclass(frozen=True)
@@ -48,8 +59,8 @@ HOLDS_IF = "the held-out items are no newer than the model, and neither the mode
 CONDITIONS = (
     f"{HOLDS_IF[0].upper()}{HOLDS_IF[1:]}. Where they suit this model better or worse than they suit the references, "
     "the number is off by as much.",
-    "The references have not learnt the benchmark, or no more than each other. What they have learnt is left in the "
-    "number.",
+    "The references have not learnt the benchmark, or no more than each other. If they have more on it than on the "
+    "held-out items, the number is an upper limit: it reaches down to the score without their gap taken off.",
     "The two sets differ for every model by as many points, or by as many logits: the interval is the hull of both.",
     "Training on items of the benchmark's kind counts as memory as far as it does not carry over to held-out items.",
     "For the share and the items: what was learnt is not chosen by its difficulty beyond what the references see.",
@@ -66,6 +77,10 @@ _NEEDS = {
     "fresh_drawn": "held-out items that the references' answers did not choose",
     "more_answers": "more answers",
 }
+
+
+def _references(count: int) -> str:
+    return f"{count} reference{'s' if count != 1 else ''}"
 
 
 def _by(judged: Sequence[Name]) -> str:
@@ -121,7 +136,7 @@ TEXTS: Texts = {
     "needs_references": "It needs references ('references=[..]'): held-out items may be harder, or written otherwise.",
     "few_references": "References: {references} of the {least:g} that show how much models differ. One is "
     "enough if it is this model before its training (verdict.references_min=1).",
-    "not_as_hard": "To the references the held-out items are not as hard as the benchmark's.",
+    "not_as_hard": "To the references the held-out items are not as hard as the benchmark's, and the scales disagree.",
     "chosen": "The references' own answers chose the held-out items, which suit other models better or worse.",
     "another_kind": "Words alone tell the two sets of items apart: they differ in more than memory could show.",
     # what else may make it stand out
@@ -185,9 +200,14 @@ TEXTS: Texts = {
         f"No memory of {benchmark} is seen in {model} by {_by(judged)}. Forms of memory that these do not see are "
         "below."
     ),
-    "without": lambda score, without, references: (
-        f"Score {_score(score)}. Without memory: {_score(without)}, against {references} "
-        f"reference{'s' if references != 1 else ''}. This holds if {HOLDS_IF}."
+    "without": lambda score, without, references, theirs: (
+        f"Score {_score(score)}. Without memory: {_score(without)}, against {_references(references)}, whose own "
+        f"gap is {signed_points(theirs.estimate)}. This holds if {HOLDS_IF}."
+    ),
+    "without_at_most": lambda score, without, references, theirs: (
+        f"Score {_score(score)}. Without memory: at most {percent(without.high)}, against {_references(references)}. "
+        f"Their own gap is {signed_points(theirs.estimate)} ({interval(theirs.low, theirs.high)}): the held-out items "
+        f"are harder, or the references learnt some of the benchmark. This holds if {HOLDS_IF}."
     ),
     "not_identified": lambda score, needs, error: (
         f"Score {_score(score)}. Without memory: not identified. It needs {listed(_NEEDS[one] for one in needs)}"

@@ -105,7 +105,9 @@ GATES: dict[str, GateWord] = {
     "likelihoods_read": GateWord("Likelihoods read", "too many texts have no likelihood"),
     "orders_reach_model": GateWord("Orders reach the model", "the model was sent other orders as the published one"),
     "parseability": GateWord("Readable answers", "too many answers could not be read"),
-    "fresh_matched": GateWord("Held-out items as hard", "the held-out items are not as hard as the benchmark's"),
+    "fresh_matched": GateWord(
+        "Held-out items as hard", "the held-out items are not as hard as the benchmark's, and the scales disagree"
+    ),
     "fresh_drawn": GateWord(
         "Held-out items not chosen by the references", "the held-out items were chosen by the references' own answers"
     ),

@@ -51,7 +51,9 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
         except DataError as error:
             needs, refused = ("more_answers",), str(error)
         else:
-            said = because("without", score=found.score, without=found.without, references=found.references)
+            code = "without_at_most" if found.at_most else "without"
+            numbers = {"references": found.references, "theirs": found.theirs}
+            said = because(code, score=found.score, without=found.without, **numbers)
             return ScoreWithout(said, found.score, found, items)
     return ScoreWithout(because("not_identified", score=score, needs=needs, error=refused), score, needs=needs)
 

@@ -1,4 +1,4 @@
-"""Reanalyse a published model-by-router table: `audit reanalyze [CSV] [--out DIR] [--n 100] [--chance 0.25]`.
+"""Reanalyse a published model-by-router table: `audit reanalyze [song2026|CSV] [--out DIR] [--n 100] [--chance 0.25]`.
 
 Without a file it takes song2026's Table 2, which ships with the package, recomputes Tables 1 and 3, and says which
 printed cells do not follow; a table of this form is read and checked against itself first. No engine, no Ray; seconds.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
@@ -23,8 +23,9 @@ from audit.verdict.tables import csv_text
 if TYPE_CHECKING:  # --help needs neither arrays nor statistics
     from matplotlib.figure import Figure
     from rich.console import Console
+    from rich.table import Table
 
-    from audit.papers.song2026_reanalysis import PrintedTable, Reanalysis
+    from audit.papers.song2026_reanalysis import Panel, PrintedTable, Reanalysis
     from audit.sweep.paper import SettingRow
 
 
@@ -90,7 +91,18 @@ def as_json(result: Reanalysis, contradictions: Sequence[str]) -> dict[str, Any]
         },
         "without_any_effect": asdict(result.no_effect), "table1": [asdict(m) for m in result.models],
         "table3": [asdict(r) for r in result.routers],
+        "panels": [_panel_json(panel) for panel in result.panels],
     }  # fmt: skip
+
+
+def _panel_json(panel: Panel) -> dict[str, Any]:
+    return {
+        "name": panel.name,
+        "settings": panel.settings,
+        "net_improve": {str(r.routers): r.net_improve for r in panel.routers},
+        "heterogeneity": asdict(panel.heterogeneity),
+        "trend": asdict(panel.trend) | {"pvalue": panel.trend.pvalue},
+    }
 
 
 def figures(result: Reanalysis) -> dict[str, Figure]:
@@ -116,7 +128,10 @@ def figures(result: Reanalysis) -> dict[str, Figure]:
         for model, own in of_model.items()
     ]
     names = {(row.model, row.benchmark): row.model for row in rows}
+    other = {panel.name: panel for panel in result.panels}.get("without_exact")
+    without = {} if other is None else {"figure4_without_exact_cells": paper.transitions(other.routers)}
     return {
+        **without,
         "figure2_violation_pattern": paper.violation_pattern(router_summary(rows)),
         "figure3_noisy_against_clean": paper.small_multiples(scores),
         "figure4_transitions": paper.transitions(router_summary(rows)),
@@ -125,7 +140,7 @@ def figures(result: Reanalysis) -> dict[str, Figure]:
 
 
 def write(result: Reanalysis, contradictions: Sequence[str], out: Path) -> list[Path]:
-    """reanalysis.json, table1.csv, table3.csv, settings.csv, mismatches.csv and the figures under `out`."""
+    """Write reanalysis.json, the tables as csv and the figures under `out`; return their paths."""
     settings = [
         asdict(t.row) | {"pvalue": t.pvalue, "holm": t.holm, "benjamini_hochberg": t.benjamini_hochberg}
         for t in result.settings
@@ -135,8 +150,15 @@ def write(result: Reanalysis, contradictions: Sequence[str], out: Path) -> list[
         "table1.csv": _csv(result.models),
         "table3.csv": _csv(result.routers),
         "mismatches.csv": _csv(result.mismatches, "table", "key", "column", "printed", "recomputed"),
+        "net_improve.csv": _net_improve_csv(result.panels),
     }
     return write_all(out, as_json(result, contradictions), tables, figures(result))
+
+
+def _net_improve_csv(panels: Sequence[Panel]) -> str:
+    """Return net improve by router count, a row for each selection of settings."""
+    rows = [(panel.name, r.routers, r.models, r.net_improve) for panel in panels for r in panel.routers]
+    return csv_text(("settings", "routers", "models", "net_improve"), rows)
 
 
 def _csv(records: Sequence[Any], *empty: str) -> str:
@@ -188,10 +210,32 @@ def show(result: Reanalysis, contradictions: Sequence[str], console: Console) ->
             adjusted = (f"{t.pvalue:.5f}", f"{t.holm:.4f}", f"{t.benjamini_hochberg:.4f}")
             tests.add_row(row.model, str(row.routers), *counts, *adjusted, style=style)
     console.print(tests)
+    if result.panels:
+        console.print(_panel_table(result.panels, table))
     for line in findings(result, contradictions):
         console.print(f"- {line}", highlight=False, markup=False, soft_wrap=True)
     console.print()
     console.print(result.sentence, style="bold", highlight=False, markup=False, soft_wrap=True)
+
+
+PANEL_NAMES = {
+    "all": "as printed",
+    "without_exact": "without cells of exactly 0 or 1",
+    "without_their_models": "without the models of these cells",
+}
+
+
+def _panel_table(panels: Sequence[Panel], table: Callable[..., Table]) -> Table:
+    """Return net improve by r and the p-values of H2 and H3, a row for each selection of settings."""
+    routers = [r.routers for r in panels[0].routers]
+    title = "Net improve (improve - degrade), and the paper's H2 and H3 on the printed counts"
+    made: Table = table(title, "model", *(f"r={r}" for r in routers), "H2 p, at most", "H3 p")
+    for panel in panels:
+        net = {r.routers: r.net_improve for r in panel.routers}
+        cells = [f"{net[r]:+g}" if r in net else "" for r in routers]
+        pvalues = (f"{panel.heterogeneity.pvalue:.3f}", f"{panel.trend.pvalue:.3f}")
+        made.add_row(PANEL_NAMES[panel.name], *cells, *pvalues)
+    return made
 
 
 def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
@@ -214,6 +258,7 @@ def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
     if result.exact_values:
         named = ", ".join(f"{r.model} r={r.routers} ({r.noisy_accuracy:.2f})" for r in result.exact_values)
         lines.append(f"{len(result.exact_values)} cells at exactly 0 or 1, which suggests unparsed output: {named}.")
+    lines += [_hypotheses(panel) for panel in result.panels]
     if result.compared_cells:
         lines.append(
             f"{result.compared_cells} printed cells of Tables 1 and 3 compared, {len(result.mismatches)} do not follow."
@@ -230,13 +275,23 @@ def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
     return lines + list(contradictions)
 
 
+def _hypotheses(panel: Panel) -> str:
+    h2, h3 = panel.heterogeneity, panel.trend
+    return (
+        f"{PANEL_NAMES[panel.name].capitalize()} ({panel.settings} settings): the models' mean gains differ by "
+        f"{100 * h2.spread:.1f} points beyond sampling (H2, Cochran's Q, p at most {h2.pvalue:.3f}); each router adds "
+        f"{h3.improve:+.2f} improvements (p = {h3.p_improve:.3f}) and {h3.degrade:+.2f} degradations "
+        f"(p = {h3.p_degrade:.3f}) a model (H3, exact sign flips over {h3.models} models)."
+    )
+
+
 def add_words(parser: argparse.ArgumentParser) -> None:
     parser.description = "Exact tests, corrections and consistency checks for a published model-by-router table."
     parser.epilog = (
         f"The csv has the columns {', '.join(COLUMNS)}; a row looks like: {EXAMPLE}. With li2026 in place of a csv: "
         "the tables of the construct-validity paper."
     )
-    parser.add_argument("csv", nargs="?", type=Path, help="table to analyse (default: song2026's Table 2)")
+    parser.add_argument("csv", nargs="?", type=Path, help="table to analyse; song2026 or nothing: the paper's Table 2")
     parser.add_argument("--out", type=Path, default=Path("outputs/reanalysis"), help="folder for json and csv")
     parser.add_argument("--n", type=int, default=100, help="questions behind each accuracy (default 100)")
     parser.add_argument(
@@ -246,7 +301,7 @@ def add_words(parser: argparse.ArgumentParser) -> None:
 
 def run(asked: argparse.Namespace) -> int:
     """Analyse, print and write. AuditError where the input cannot be used."""
-    own = asked.csv
+    own = None if asked.csv == Path("song2026") else asked.csv
     result, contradictions = analyse(
         _text(own) if own else shipped("table2_model_router"),
         printed=None if own else (shipped("table1_model_summary"), shipped("table3_router_summary")),

@@ -8,13 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 
+from audit.errors import DataError
 from audit.papers.song2026 import ALPHA
 from audit.statistics.chance import CHANCE_STANDARD_ERRORS, ChanceResult, chance_check
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.multiplicity import false_discovery, holm
+from audit.statistics.paired import FloatArray
 from audit.statistics.power import minimum_detectable_gain
-from audit.sweep.paper import ModelSummary, RouterSummary, SettingRow, model_summary, router_summary
+from audit.sweep.paper import ModelSummary, RouterSummary, SettingRow, model_summary, router_summary, slope_weights
 
 OTHER_CHANCE = 0.10  # ten options: what else the questions of a table may have that does not say
 
@@ -60,6 +63,55 @@ class NoEffect:
 
 
 @dataclass(frozen=True)
+class Heterogeneity:
+    """H2 on printed counts: Cochran's Q of the models' mean gains (see `heterogeneity`).
+
+    spread: between-model standard deviation beyond sampling error (DerSimonian & Laird 1986), accuracy 0-1.
+    """
+
+    models: int
+    statistic: float
+    pvalue: float
+    spread: float
+
+
+@dataclass(frozen=True)
+class Trend:
+    """H3 on printed counts: mean slopes over the models, in questions per added router (see `trend`).
+
+    improve and degrade are the mean slopes of each, p_improve and p_degrade their one-sided p-values: that improve
+    rises, that degrade falls. pvalue: the larger of the two, as H3 claims both. net, p_net: of improve - degrade.
+    """
+
+    models: int
+    improve: float
+    p_improve: float
+    degrade: float
+    p_degrade: float
+    net: float
+    p_net: float
+
+    @property
+    def pvalue(self) -> float:
+        return max(self.p_improve, self.p_degrade)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Hypotheses H2 and H3 of the paper, and its Table 3, over some of the printed settings.
+
+    name: all, without_exact (no setting whose accuracy is exactly 0 or 1) or without_their_models (no model that has
+    such a setting).
+    """
+
+    name: str
+    settings: int
+    routers: tuple[RouterSummary, ...]
+    heterogeneity: Heterogeneity
+    trend: Trend
+
+
+@dataclass(frozen=True)
 class Reanalysis:
     """Everything that follows from the table. mde_*: minimum detectable gains at 80 % power (accuracy 0-1)."""
 
@@ -76,6 +128,7 @@ class Reanalysis:
     mde_model: float
     mde_panel: float
     no_effect: NoEffect
+    panels: tuple[Panel, ...] = ()
     chance_assumed: bool = False
 
     @property
@@ -120,7 +173,26 @@ class Reanalysis:
         if self.exact_values:
             many = len(self.exact_values)
             text += f" {many} accuracies are exactly 0 or 1: look for unparsed output before reading them."
+            text += _reversal(self.panels)
         return text
+
+
+def _reversal(panels: Sequence[Panel]) -> str:
+    """Say from which r on the net improve is positive, with and without the exact accuracies; "" if they agree."""
+    first = [_positive_from(panel.routers) for panel in panels[:2]]
+    if len(first) < 2 or first[0] == first[1] or None in first:
+        return ""
+    return f" Net improve stays positive from r={first[0]} on as printed, and from r={first[1]} on without these cells."
+
+
+def _positive_from(routers: Sequence[RouterSummary]) -> int | None:
+    """Return the smallest r from which on every net improve is above zero; None if the last one is not."""
+    from_here = None
+    for summary in sorted(routers, key=lambda one: -one.routers):
+        if summary.net_improve <= 0:
+            break
+        from_here = summary.routers
+    return from_here
 
 
 PrintedCell = tuple[float, float]  # the printed value, and half of its last printed digit
@@ -161,14 +233,126 @@ def reanalyse(
         mismatches=tuple(mismatches),
         compared_cells=sum(len(columns) for table in printed or () for columns in table.values()),
         chance=_chances(n, rows, chance),
-        exact_values=tuple(r for r in rows if r.noisy_accuracy in (0.0, 1.0) or r.clean_accuracy in (0.0, 1.0)),
+        exact_values=tuple(filter(is_exact, rows)),
         discordance=discordance,
         mde_single=minimum_detectable_gain(n, discordance, ALPHA),
         mde_model=minimum_detectable_gain(n, discordance, ALPHA, n_tests=per_model),
         mde_panel=minimum_detectable_gain(n, discordance, ALPHA, n_tests=len(rows)),
         no_effect=expected_without_effect(rows, rng=rng, simulations=simulations),
+        panels=panels(rows),
         chance_assumed=chance_assumed,
     )
+
+
+def is_exact(row: SettingRow) -> bool:
+    """Return whether an accuracy of the row is exactly 0 or 1, which is probably unparsed output."""
+    return not {row.noisy_accuracy, row.clean_accuracy}.isdisjoint((0.0, 1.0))
+
+
+def panels(rows: Sequence[SettingRow]) -> tuple[Panel, ...]:
+    """Test H2 and H3 on all settings, and if some are exact, without these and without the models that have them.
+
+    A selection is left out if it has fewer than two models, or one router count alone.
+    """
+    odd_models = {row.model for row in rows if is_exact(row)}
+    selections = {"all": list(rows)}
+    if odd_models:
+        selections["without_exact"] = [row for row in rows if not is_exact(row)]
+        selections["without_their_models"] = [row for row in rows if row.model not in odd_models]
+    tested = []
+    for name, kept in selections.items():
+        try:
+            tests = heterogeneity(kept), trend(kept)
+        except DataError:
+            continue
+        tested.append(Panel(name, len(kept), tuple(router_summary(kept)), *tests))
+    return tuple(tested)
+
+
+def heterogeneity(rows: Sequence[SettingRow]) -> Heterogeneity:
+    """Test H2: do the models' mean gains over r differ by more than sampling explains?
+
+    Q = sum(w (g - mean)^2) with w = 1 / se^2 over the K models, against chi-squared with K - 1 degrees of freedom. A
+    setting has se^2 = (b + c - (b - c)^2 / n) / n^2. Items are not printed, so how a model's settings correlate is
+    unknown: its mean gain has the mean of their errors, which no correlation exceeds. A p-value is thus an upper bound
+    as far as that goes. The models answered the same items; a shared share of the error is not taken out either.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two models.
+
+    References
+    ----------
+    Cochran 1954, Biometrics 10; DerSimonian & Laird 1986, Controlled Clinical Trials 7.
+    """
+    models = _by_model(rows)
+    if len(models) < 2:
+        raise DataError(f"Number of models is {len(models)}. Expected two or more to compare.")
+    gain = np.array([np.mean([row.gain for row in settings]) for settings in models.values()])
+    se = np.array([np.mean([_gain_se(row) for row in settings]) for settings in models.values()])
+    weight = 1 / np.maximum(se, 1e-12) ** 2
+    mean = np.sum(weight * gain) / weight.sum()
+    statistic = float(np.sum(weight * (gain - mean) ** 2))
+    df = len(models) - 1
+    scale = weight.sum() - np.sum(weight**2) / weight.sum()
+    spread = float(np.sqrt(max(0.0, (statistic - df) / scale)))
+    return Heterogeneity(len(models), statistic, float(scipy.stats.chi2.sf(statistic, df)), spread)
+
+
+def trend(rows: Sequence[SettingRow]) -> Trend:
+    """Test H3: as r grows, do improvements rise and degradations fall?
+
+    Each model has the least-squares slope of its counts on r; under no trend its sign is as likely either way, so all
+    2^K signs of the K models are tried (the exact permutation test). The models answered the same items and are taken
+    as independent here, which the printed counts cannot check.
+
+    Raises
+    ------
+    DataError
+        If no two models have two or more router counts.
+    """
+    varied = [settings for settings in _by_model(rows).values() if len({row.routers for row in settings}) > 1]
+    if len(varied) < 2:
+        raise DataError(f"Number of models with two router counts is {len(varied)}. Expected two or more.")
+    weights = [slope_weights([row.routers for row in settings]) for settings in varied]
+    up = _slopes([[row.improve for row in settings] for settings in varied], weights)
+    down = _slopes([[row.degrade for row in settings] for settings in varied], weights)
+    net = up - down
+    return Trend(
+        len(varied),
+        float(up.mean()),
+        _sign_flip(up),
+        float(down.mean()),
+        _sign_flip(-down),
+        float(net.mean()),
+        _sign_flip(net),
+    )
+
+
+def _by_model(rows: Sequence[SettingRow]) -> dict[str, list[SettingRow]]:
+    models: dict[str, list[SettingRow]] = {}
+    for row in rows:
+        models.setdefault(row.model, []).append(row)
+    return models
+
+
+def _gain_se(row: SettingRow) -> float:
+    """Return the standard error of a paired gain; that of one changed item if none changed."""
+    changed = max(row.improve + row.degrade, 1.0)
+    return float(np.sqrt(max(changed - (row.improve - row.degrade) ** 2 / row.n, 0.0))) / row.n
+
+
+def _slopes(counts: Sequence[Sequence[float]], weights: Sequence[FloatArray]) -> FloatArray:
+    return np.array([float(np.dot(own, w)) for own, w in zip(counts, weights, strict=True)])
+
+
+def _sign_flip(slopes: FloatArray) -> float:
+    """Return the one-sided exact p-value that the mean slope is above zero."""
+    tested = scipy.stats.permutation_test(
+        (slopes,), np.mean, permutation_type="samples", alternative="greater", rng=np.random.default_rng(0)
+    )
+    return float(tested.pvalue)
 
 
 def expected_without_effect(

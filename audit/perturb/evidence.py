@@ -18,6 +18,7 @@ from audit.perturb.record import ItemLevel, PerturbCell, Wordings, against_drop,
 from audit.statistics.between_models import one_family
 from audit.statistics.common_fall import CommonFall, common_fall
 from audit.statistics.contamination_score import ARTICLE, ArticleResult, FalseAlarms, Rule, article_result, false_alarms
+from audit.statistics.estimate import mean_of
 from audit.statistics.exchange import ExchangeResult, exchange_test
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.performance_curve import N_CURVES, CurveResult
@@ -41,7 +42,6 @@ from audit.statistics.wording_drop import (
     equivalence,
     item_means,
     largest_drop,
-    mean_of,
     run_noise,
     wording_drop,
     wording_flips,

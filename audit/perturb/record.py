@@ -3,8 +3,8 @@ what speaks against comparing with a reference.
 
 Which answers are missing may hang on what they would have been (replies that are cut off, calls that fail), for the
 tested model and for what it is compared with alike. So models of which too little is parsed are not compared with, and
-a verdict must hold in an adverse reading too: odds of a right answer that differ by `unparsed_gamma` from those
-predicted (`audit.statistics.unparsed`).
+a verdict must hold in an adverse reading too: odds of a right answer that differ by `unparsed_gamma` between originals
+and variants (`audit.statistics.unparsed`).
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from audit.perturb.design import PerturbThresholds
 from audit.shards.keys import RequestCounts
 from audit.statistics.between_models import repeats
 from audit.statistics.chance import upper_limit
+from audit.statistics.estimate import mean_of
 from audit.statistics.exchange import AffectedItems, affected_items, item_pvalues
 from audit.statistics.multiplicity import false_discovery
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
-from audit.statistics.unparsed import imputed, predict_right
-from audit.statistics.wording_drop import item_means, mean_of
+from audit.statistics.unparsed import imputed, of_references, predict_right
+from audit.statistics.wording_drop import item_means
 from audit.verdict.result import Reason, because
 
 FREE_FORM = 0  # options of an item that is answered freely, such as with a number: chance 0
@@ -69,7 +70,8 @@ class Wordings:
         """The same with an outcome for every answer that was asked and not parsed: for a drop (originals right,
         variants wrong), or against one.
 
-        The odds of a right answer are gamma times those that the other answers to the item predict, or one gamma-th.
+        The odds of a right answer beside those that the other answers to the item predict differ by gamma between
+        originals and variants.
         Outcomes are drawn at evenly spread points, the same for every gamma, so that they are 0 or 1 like the others,
         hang on no random number, and more are right the larger the odds.
         """
@@ -222,17 +224,18 @@ def _unusable(cell: PerturbCell, w: Wordings, limits: PerturbThresholds, *, repe
 def against_drop(cell: PerturbCell, gamma: float) -> PerturbCell | None:
     """The cell with unparsed answers held against a finding, at odds of gamma; None where all were parsed.
 
-    Of the tested model originals are wrong and variants right; of the references, and of the tested model on the fresh
-    items, it is the other way round, as their drops are what its own is compared with.
+    Of the tested model originals are wrong and variants right. Those of the references, and of the tested model on the
+    held-out items, count as predicted; in the worst case they are held the other way round.
     """
     control, tested, references = cell.control, cell.tested, cell.references
     if all(w.parsed for w in (tested, *references)) and (control is None or control.tested.parsed):
         return None
+    beside = of_references(gamma)
     return replace(
         cell,
         tested=tested.held(gamma, against=True),
-        references=tuple(w.held(gamma) for w in references),
-        control=control and replace(control, tested=control.tested.held(gamma)),
+        references=tuple(w.held(beside) for w in references),
+        control=control and replace(control, tested=control.tested.held(beside)),
     )
 
 

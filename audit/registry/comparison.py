@@ -32,11 +32,12 @@ from audit.statistics.versions import (
     paired_difference,
 )
 from audit.verdict.instrument import Indicator
-from audit.verdict.result import percent
+from audit.verdict.result import interval, percent, pvalue, signed_points
 
 HELD_OUT = "held-out items"
 ALPHA = 0.05  # of what is said to have changed
 MAX_QUESTIONS = 300  # on the page
+SHARE_WIDTH = 1.0  # of the interval of a share that is printed: a wider one tells nothing
 _NOT_OF_ANSWERS = {"references", "control"}  # they belong to a figure; what a question was answered hangs on neither
 _IN_LOGS = {*_NOT_OF_ANSWERS, "benchmark", "questions", "design"}  # of imported runs: items are joined by key
 LABELS = {
@@ -89,13 +90,15 @@ class LastingChange:
 
 @dataclass(frozen=True)
 class CellChange:
-    """One model and benchmark. before, after: the registered cells (several where contexts are judged apart). lasting:
-    by condition, where enough items are answered everywhere. figures: (name, context, before, after). questions: the
-    first MAX_QUESTIONS that changed, of `changed` in all."""
+    """One model and benchmark. before, after: the registered cells (several where contexts are judged apart). score:
+    at the baseline, its settings pooled; None if no question has an answer in both. lasting: by condition, where
+    enough items are answered everywhere. figures: (name, context, before, after). questions: the first MAX_QUESTIONS
+    that changed, of `changed` in all."""
 
     audit: str
     before: tuple[Cell, ...]
     after: tuple[Cell, ...]
+    score: PairedDifference | None
     settings: tuple[SettingChange, ...]
     lasting: tuple[LastingChange, ...]
     figures: tuple[tuple[str, str, Indicator, Indicator], ...]
@@ -220,6 +223,8 @@ def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
         pictures=pictures,
         word=word,
         beyond=beyond,
+        sentence=sentence,
+        share=told_share,
         labels=LABELS,
     )
 
@@ -274,7 +279,7 @@ def _change(
         one, other = _shared(one, other)
     elif one.question_ids != other.question_ids or one.settings != other.settings:
         raise DataError(f"{keys[0][0]} on {keys[0][1]}: the shards of the two runs hold other questions or settings.")
-    (before, said), (after, says) = _rows(one, logs), _rows(other, logs)
+    (before, said), (after, says) = _rows(one), _rows(other)
     settings = tuple(
         SettingChange(s, None if np.isnan(x + y).all() else paired_difference(x, y, one.cluster, rng=rng), None)
         for s, x, y in ((s, x, after[s]) for s, x in before.items())
@@ -286,7 +291,34 @@ def _change(
         controls.append(found.get((model, named["name"] if isinstance(named, Mapping) else str(named))))
     lasting = tuple(_lasting(audit, (before, after), one.cluster, controls, logs))
     changed, questions = _questions(said, says, one.question_ids, runs[0], keys[0])
-    return CellChange(audit, tuple(a), tuple(b), settings, lasting, _figures(a, b), changed, questions)
+    score = _score_change(_baseline(audit, (before, after)), before, after, one.cluster, rng)
+    return CellChange(audit, tuple(a), tuple(b), score, settings, lasting, _figures(a, b), changed, questions)
+
+
+def _score_change(
+    baseline: Sequence[Setting], before: Answers, after: Answers, cluster: IntArray, rng: np.random.Generator
+) -> PairedDifference | None:
+    """Return the change of the score at the baseline, its settings pooled."""
+    x, y = _mean(before, baseline), _mean(after, baseline)
+    return None if np.isnan(x + y).all() else paired_difference(x, y, cluster, rng=rng)
+
+
+def sentence(change: CellChange) -> str:
+    """Return what changed in one sentence: both scores, their difference, and whether chance explains it."""
+    s = change.score
+    if s is None:
+        return "No question has an answer in both."
+    how = "changed by more than chance" if s.pvalue <= ALPHA else "did not change by more than chance"
+    return (
+        f"The score {how}: {percent(s.before)} to {percent(s.after)}, {signed_points(s.difference)} "
+        f"({interval(s.low, s.high)}, {pvalue(s.pvalue)}, {s.n:,} questions)."
+    )
+
+
+def told_share(found: Lasting) -> tuple[float, float, float] | None:
+    """Return the share of a change that lasts; None if it is negative or its interval is wider than SHARE_WIDTH."""
+    share = found.share
+    return share if share and share[0] >= 0 and share[2] - share[1] <= SHARE_WIDTH else None
 
 
 def _questions(
@@ -334,7 +366,7 @@ def _lasting(
         first, second = _shared(first, second)
     elif first.question_ids != second.question_ids:
         return
-    held_out = [_mean(_rows(c, logs)[0], base) for c in (first, second)]
+    held_out = [_mean(_rows(c)[0], base) for c in (first, second)]
     leads, clusters = (lead, held_out[1] - held_out[0]), (cluster, first.cluster)
     if min(map(_units, leads, clusters)) >= UNITS_MIN:
         before, after = map(_score, scores, held_out)
@@ -363,17 +395,19 @@ def _mean(answers: Answers, settings: Iterable[Setting]) -> FloatArray:
     return mean
 
 
-def _rows(cell: CellOutcomes, logs: bool) -> tuple[Answers, Words]:
-    """(values, words) by setting (n,). Trials of an imported item count once, as their mean."""
-    if not logs:
-        rows = {s: cell.row(s) for s in cell.settings}
-        words = {s: [_STATES[State(x)] for x in row] for s, row in rows.items()}
-        return {s: to_values(row) for s, row in rows.items()}, words
-    trials: dict[Setting, dict[Setting, FloatArray]] = {}
-    for s in cell.settings:
-        trials.setdefault(replace(s, replicate=0), {})[s] = to_values(cell.row(s))
-    values = {s: _mean(own, own) for s, own in trials.items()}
-    words = {s: ["no answer" if np.isnan(x) else f"{percent(x)} right" for x in row] for s, row in values.items()}
+def _rows(cell: CellOutcomes) -> tuple[Answers, Words]:
+    """Return values (n,) and words by setting. Replicates count once, as the mean of a question's answers."""
+    replicates: dict[Setting, list[Setting]] = {}
+    for setting in cell.settings:
+        replicates.setdefault(replace(setting, replicate=0), []).append(setting)
+    values, words = {}, {}
+    for setting, runs in replicates.items():
+        rows = [cell.row(one) for one in runs]
+        values[setting] = _mean({one: to_values(row) for one, row in zip(runs, rows, strict=True)}, runs)
+        if len(runs) == 1:
+            words[setting] = [_STATES[State(x)] for x in rows[0]]
+        else:
+            words[setting] = ["no answer" if np.isnan(x) else f"{percent(x)} right" for x in values[setting]]
     return values, words
 
 

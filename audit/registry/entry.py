@@ -6,6 +6,7 @@ Only a finished run with a whole verdict of its own shards is registered: everyt
 
 import hashlib
 import json
+import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,8 +19,9 @@ from audit.audits import part_of
 from audit.decision import Ruling
 from audit.errors import ConfigError
 from audit.exits import FAILED, one_line
-from audit.governance.reviews import SUITES, at
+from audit.governance.reviews import MAX_SUITE, SUITES, at
 from audit.governance.ruling import home_of, rule_run, verdict_path
+from audit.guarded_files import read_json, read_text
 from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest, deciding
 from audit.verdict.instrument import Indicator
@@ -138,7 +140,7 @@ def read_entry(run_dir: Path) -> Entry:
         raise ConfigError(ruling.problem or f"{run_dir}: {missing or 'it has no whole verdict'}")
     manifest = Manifest.load(run_dir)
     path = verdict_path(run_dir)
-    verdict = json.loads(path.read_text(encoding="utf-8"))
+    verdict = read_json(path)
     verdict_sha256 = file_sha256(path)
     suite, suite_sha256, governance = _suite(run_dir)
     return Entry(
@@ -237,14 +239,14 @@ def _suite(run_dir: Path) -> tuple[str, str | None, Row]:
     if path is None:
         return "", None, {}
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))  # JSON is YAML
+        found = yaml.safe_load(read_text(path, MAX_SUITE))  # JSON is YAML
         governance = dict(found.get("governance") or {})
         name = str(found.get("audit_suite_id") or found.get("name") or path.stem)
-    except (yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
+    except (OSError, yaml.YAMLError, AttributeError, TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is no suite ({error}). Restore it: the run is registered under it.") from error
     for key, (holds, expected) in _GOVERNANCE.items():
         if governance.get(key) is not None and not holds(governance[key]):
-            raise ConfigError(f"{run_dir}: its suite says {key}: {governance[key]!r}. Expected {expected}.")
+            raise ConfigError(f"{run_dir}: its suite says {key}: {reprlib.repr(governance[key])}. Expected {expected}.")
     return name, file_sha256(path), governance
 
 

@@ -18,6 +18,7 @@ from audit.decision import Decision
 from audit.errors import AuditError, ConfigError, RegistryError, ShardError
 from audit.governance.reviews import DECISIONS, at, decision_files
 from audit.governance.ruling import rule_run
+from audit.guarded_files import parse_json, read_json
 from audit.panel import panel_of, panel_runs
 from audit.registry.database import Registry, check_clock
 from audit.registry.entry import Row, digest, key_of
@@ -111,7 +112,7 @@ def _under_review(run: Row, run_dir: Path, now: datetime) -> str:
         return f"under review{' with its suite' if suite else ''}: nobody has decided"
     for path in files:
         try:
-            payload = json.loads(base64.b64decode(json.loads(path.read_bytes())["payload"]))
+            payload = parse_json(base64.b64decode(read_json(path)["payload"]))
             expires = payload["predicate"]["expires"]
             if expires is not None and datetime.fromisoformat(expires) > now:
                 return f"a decision on it counts until {expires}"
@@ -148,7 +149,7 @@ def _bury(run: Row, run_dir: Path, now: datetime) -> None:
     """The tombstone first, then the files: what is half gone says what it was."""
     stone = run_dir / TOMBSTONE
     if stone.is_file():
-        if json.loads(stone.read_text(encoding="utf-8")).get("key") != run["key"]:
+        if read_json(stone).get("key") != run["key"]:
             raise RegistryError(f"{stone} is of another run. Nothing was removed there.")
     elif key_of(run_dir) != run["key"]:
         raise RegistryError(f"{run_dir} holds something else by now. Nothing was removed there.")

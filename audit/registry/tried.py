@@ -1,7 +1,6 @@
 """How often a run's question was asked before: earlier runs of the same audit, model and benchmark, beside it and in
 the registry. A run that was repeated until it passed shows here."""
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 from audit.decision import Try, rule
 from audit.errors import AuditError
 from audit.governance.ruling import home_of, verdict_path
+from audit.guarded_files import read_json
 from audit.panel import panel_of, panel_runs
 from audit.registry.entry import Row, comparable, library_of
 from audit.shards.manifest import MANIFEST, Manifest
@@ -77,8 +77,8 @@ def _beside(run: Path) -> Iterator[_Found]:
 
 def _verdict(run: Path) -> dict[str, Any]:
     try:
-        found = json.loads(verdict_path(run).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        found = read_json(verdict_path(run))
+    except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
 

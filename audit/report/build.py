@@ -3,7 +3,6 @@ goes on."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from audit.errors import AuditError
 from audit.exits import printable
+from audit.guarded_files import read_json
 from audit.records import CellRows
 from audit.report.page import REFRESH_S, SO_FAR, RunFacts, words
 from audit.shards.attempt import may_live
@@ -90,7 +90,8 @@ _FACTS = {
     "status": "Status", "started": "Started", "ended": "Ended", "attempts": "Attempts",
     "fingerprint": "Fingerprint of the configuration", "models": "Model {}", "models_failed": "Model {} failed",
     "benchmark": "Benchmark", "prompt_hashes": "Prompts, {}", "cost": "Cost, {}",
-    "backends": "Backend versions of {}, calls", "packages": "Packages", "shards": "Shards",
+    "precision": "Precision of {}", "backends": "Backend versions of {}, calls", "packages": "Packages",
+    "shards": "Shards",
 }  # fmt: skip
 
 
@@ -99,7 +100,7 @@ def run_facts(run_dir: Path) -> RunFacts:
     path = run_dir / MANIFEST
     if not path.exists():
         return RunFacts(run_dir.name)
-    manifest = json.loads(path.read_text(encoding="utf-8"))  # it was read before, to judge by
+    manifest = read_json(path)  # it was read before, to judge by
     main: list[tuple[str, str]] = []
     texts = {"cost": _cost, "shards": lambda shards: f"{len(shards)} files"}
     for key, title in _FACTS.items():
@@ -108,6 +109,7 @@ def run_facts(run_dir: Path) -> RunFacts:
             entries = value.items() if "{}" in title else [("", value)]
             main += [(title.format(name), text(one)) for name, one in entries]
     config = dict(manifest.get("config") or {})
+    main += [("Score that was read", text) for text in _scores_read(config)]
     prompts: dict[str, str] = {}  # each template once
     for one in (config.get("protocols") or {}).values():
         for name, text in one.get("templates", {}).items():
@@ -115,6 +117,20 @@ def run_facts(run_dir: Path) -> RunFacts:
     rest = {k: v for k, v in manifest.items() if k not in ("shards", "sampled_ids")}
     rest["config"] = {k: v for k, v in config.items() if k not in ("protocol", "protocols")}
     return RunFacts(f"Run {run_dir.name}", tuple(main), tuple(_flat(rest)), tuple(prompts.items()))
+
+
+def _scores_read(config: Mapping[str, Any]) -> list[str]:
+    """Return which score was read of imported logs, and what their readers have to know of it, each once."""
+    logs = [one for one in config.get("logs") or () if isinstance(one, dict)]
+    scores = [f"{one['score']} of {one['tool']}" for one in logs if one.get("score")]
+    notes = [note for one in logs for note in one.get("notes", ())]
+    unfinished = [f"{one['file']} is not finished: {one['unfinished']}" for one in logs if one.get("unfinished")]
+    real = (
+        ["a score far below guessing was said to be real"]
+        if config.get("read_by", {}).get("below_chance_is_real")
+        else []
+    )
+    return list(dict.fromkeys([*scores, *notes, *unfinished, *real]))
 
 
 def _one_line(value: Any) -> str:

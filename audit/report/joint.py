@@ -1,7 +1,6 @@
 """Runs of one model and benchmark by different audits on one page. Each audit's own report is built beside it and
 linked."""
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,6 +13,7 @@ from audit.audits import audit_of, every_audit, part_of
 from audit.decision import SHOWN, CellRuling, Decision, Ruling, rule
 from audit.errors import ConfigError
 from audit.exits import FAILED, printable
+from audit.guarded_files import read_json
 from audit.records import CellRows
 from audit.report.build import ReportPaths
 from audit.report.page import Mark, render_page, words
@@ -75,7 +75,7 @@ def _left(out: Path, homes: Iterable[Path]) -> list[Path]:
     """Parts of the joint report that is in this folder, of audits that the new one has not: nobody would know their
     pages from its own."""
     try:
-        earlier = json.loads((out / "verdict.json").read_bytes())
+        earlier = read_json(out / "verdict.json")
     except (OSError, ValueError):  # there is none, or a damaged one, which is written again
         return []
     if not isinstance(earlier, dict) or earlier.get("schema") != SCHEMA:

@@ -2,7 +2,7 @@
 verdict. `audit.plant` measures effects; how likely an audit finds such an effect is a property of the design in which
 it looks (`audit.statistics.notice`). Every dose that was measured is quoted."""
 
-import json
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from importlib.resources import files
@@ -13,6 +13,7 @@ import numpy as np
 import scipy
 
 from audit.errors import DataError
+from audit.guarded_files import read_json
 from audit.statistics.chance import Limits
 from audit.statistics.notice import Effect, Field, chance_to_find
 from audit.statistics.priors import PRIORS, TauPrior
@@ -32,10 +33,10 @@ def load_sensitivity(run_dir: Path) -> dict[str, Any]:
     """The measurement that lies in a run's directory, else the one that ships. DataError for a file that is none of
     `audit.plant`."""
     own = run_dir / FILE
-    path = own if own.is_file() else files("audit") / "data" / FILE
+    path = own if os.path.lexists(own) else Path(str(files("audit").joinpath("data", FILE)))
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        found = read_json(path, follow=path != own)
+    except (OSError, ValueError) as error:
         raise DataError(f"{path} is not JSON: {error}. Expected the {FILE} that audit.plant writes.") from error
     if not isinstance(found, dict) or found.get("schema") != "sensitivity":
         raise DataError(f"{path} is no measurement of audit.plant. Expected its {FILE}, or no such file.")

@@ -4,17 +4,19 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ray
 from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table, remove_placement_group
-from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 from audit.engines.config import ModelConfig
 from audit.engines.port import Engine
+from audit.engines.precision import computes_in_bfloat16_here, dtype_on_cpu
 from audit.engines.processes import explain
+from audit.engines.vllm_engine import VllmEngine, engine_environment, is_cpu_build
 from audit.engines.weights import Weights, local_path
 from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import Generation, GenerationRequest
@@ -58,8 +60,6 @@ def build_engine(spec: EngineSpec) -> Engine:
         from audit.engines.masked_engine import MaskedEngine
 
         return MaskedEngine(spec.model, spec.weights, spec.engine_id)
-    from audit.engines.vllm_engine import VllmEngine, engine_environment, is_cpu_build
-
     # Of this machine, and before vllm is imported. Ray has set one thread, the actor's share of the CPUs.
     os.environ |= engine_environment(spec.model, spec.on_gpu, len(os.sched_getaffinity(0)), is_cpu_build())
     path = local_path(spec.model, spec.weights)
@@ -76,15 +76,15 @@ class EngineActor:
         self._starting = asyncio.Lock()
         self._in_flight = 0
 
-    async def start(self) -> None:
-        """Load. Raises EngineLoadError or EndpointAuthError."""
-        await self._ready()
+    async def start(self) -> str:
+        """Load, and return the engine's precision. Raises EngineLoadError or EndpointAuthError."""
+        return (await self._ready()).precision
 
-    async def run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+    async def run(self, requests: Sequence[GenerationRequest], priority: int = 0) -> list[Generation]:
         self._in_flight += len(requests)
         try:
             engine = await self._ready()
-            return await engine.run(requests)
+            return await engine.run(requests, priority)
         except EngineDiedError as error:
             # The process holds a dead engine. Ray starts a new one, once, and asks again what was not answered; should
             # that one's engine die as well, the run stops and says why.
@@ -141,6 +141,7 @@ class EnginePool:
     actors: list[Any]
     groups: list[PlacementGroup]
     ready: bool = False
+    precision: str = ""  # of every replica, once they are loaded
     told: dict[str, float] = field(default_factory=dict)  # the counters that `stats` gave before
     done: int = 0  # requests that `progress` counted before
 
@@ -152,9 +153,10 @@ class EnginePool:
             began = yield from self._wait_for_gpus(timeout_s, note, others)
             waiting = [actor.start.remote() for actor in self.actors]
             told = time.monotonic()
+            precisions: set[str] = set()
             while waiting:
                 loaded, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=0)
-                ray.get(loaded)  # raises at once where one failed
+                precisions |= set(ray.get(loaded))  # raises at once where one failed
                 if waiting:
                     if time.monotonic() - told >= _CPU_WAIT_NOTED_S:
                         told = time.monotonic()
@@ -167,6 +169,7 @@ class EnginePool:
                             "folder (/tmp/ray; of a Ray of our own /tmp/ray-USERID/ray)."
                         )
                     yield
+            self.precision = one_precision(self.model, precisions)
             self.ready = True
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, EngineError):
@@ -262,6 +265,31 @@ def cpus_there() -> str:
     return f"{free:g} of the cluster's {cpus:g} CPUs are free"
 
 
+def one_precision(model: str, precisions: Collection[str]) -> str:
+    """Return the precision of all replicas. EngineLoadError where they differ: their rows must not be mixed."""
+    if len(precisions) > 1:
+        raise EngineLoadError(
+            f"The precision of the replicas of model {model} is {' and '.join(sorted(precisions))}, because their "
+            f"nodes differ. Expected one for all. Example: model.{model}.dtype={max(precisions)}."
+        )
+    return "".join(precisions)
+
+
+def on_cpus(model: ModelConfig) -> ModelConfig:
+    """Return the model with the dtype that the CPUs of every node compute in."""
+    return replace(model, dtype=dtype_on_cpu(model.dtype, model.dtype != "auto" or _all_in_bfloat16()))
+
+
+def _all_in_bfloat16() -> bool:
+    """Whether every node that offers CPUs computes in bfloat16: an engine may start again on any of them."""
+    here, task = ray.get_runtime_context().get_node_id(), ray.remote(computes_in_bfloat16_here)
+    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0.0)]
+    others = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=True) for node in nodes if node["NodeID"] != here]
+    asked = [task.options(num_cpus=0, scheduling_strategy=other).remote() for other in others]
+    own = len(others) == len(nodes) or computes_in_bfloat16_here()
+    return own and all(ray.get(asked))
+
+
 def start_pool(
     model: ModelConfig, weights: Weights | None, questions_path: str, autoscale: bool = False, again: int = 0
 ) -> EnginePool:
@@ -273,6 +301,8 @@ def start_pool(
         largest = max(node.get("GPU", 0.0) for node in nodes)
         gpus = resources.get("GPU", 0.0)
         placement = plan_placement(model.tensor_parallel_size, model.executor, gpus, largest, autoscale=autoscale)
+    if model.engine == "vllm" and (placement is None or is_cpu_build()):
+        model = on_cpus(model)
     pool = EnginePool(model.name, [], [])
     start = f"#{again}" if again else ""
     try:

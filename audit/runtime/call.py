@@ -110,9 +110,10 @@ class EngineCaller:
         self._engines = engines
         self._balancer = Balancer(len(engines))
 
-    def __call__(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+    def __call__(self, requests: Sequence[GenerationRequest], priority: int = 0) -> list[Generation]:
+        """priority: of two calls that wait at an engine, the one of the smaller number is answered first."""
         replies: list[Generation | None] = [None] * len(requests)
-        waiting = self._send(requests, range(len(requests)))
+        waiting = self._send(requests, range(len(requests)), priority)
         try:
             while waiting:
                 done, _ = ray.wait(list(waiting), num_returns=1)
@@ -137,7 +138,7 @@ class EngineCaller:
                 finally:
                     self._balancer.give_back(share.replica, len(share.indices), seconds)
                 if found is None:
-                    waiting |= self._send(requests, share.indices)
+                    waiting |= self._send(requests, share.indices, priority)
                     continue
                 for i, reply in zip(share.indices, found, strict=True):
                     replies[i] = reply
@@ -149,11 +150,13 @@ class EngineCaller:
                 self._balancer.give_back(share.replica, len(share.indices))
         return [reply for reply in replies if reply is not None]
 
-    def _send(self, requests: Sequence[GenerationRequest], indices: Iterable[int]) -> dict[Any, Share]:
+    def _send(self, requests: Sequence[GenerationRequest], indices: Iterable[int], priority: int) -> dict[Any, Share]:
         shares: dict[int, list[int]] = {}
         for i in indices:
             shares.setdefault(self._balancer.take(requests[i].affinity), []).append(i)
         return {
-            self._engines[replica].run.remote([requests[i] for i in own]): Share(replica, own, time.monotonic())
+            self._engines[replica].run.remote([requests[i] for i in own], priority): Share(
+                replica, own, time.monotonic()
+            )
             for replica, own in shares.items()
         }

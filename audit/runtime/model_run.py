@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -145,11 +145,16 @@ class ModelRun:
         self._pools = []  # those of a start that found no room were given back
         autoscale = self.resolved.config.cluster.autoscale
         start = partial(start_pool, autoscale=autoscale, again=self.again or 0)
-        for one in self._models:
+        for one in map(self._as_before, self._models):
             self._pools.append(take_pool(one, self.resolved.weights[one.name], where(self.questions.path), start))
         groups = [group for pool in self._pools for group in pool.groups]
         if others() and not autoscale and not all(group.wait(ROOM_WAIT_S) for group in groups):
             raise NoRoom
+
+    def _as_before(self, model: ModelConfig) -> ModelConfig:
+        """Return the model in the precision of the rows that are there: rows of two must not be mixed."""
+        before = self.run_dir.manifest.precision.get(model.name)
+        return replace(model, dtype=before) if before else model
 
     def _begin(self, tasks: np.ndarray) -> ChunkRun:
         """Start the stages of these tasks; their first calls wait until the engines are loaded."""
@@ -182,12 +187,14 @@ class ModelRun:
         usual = usual_load([one.engine for one in self._models], earlier)
         if all(pool.ready for pool in self._pools):
             self.display.kept(self.name)
-            return
-        with self.display.loading(self.name, usual):
-            for one, pool in zip(self._models, self._pools, strict=True):
-                for _ in pool.load(one.load_timeout_s, self.display.stage, others):
-                    chunks.check()
-                    yield
+        else:
+            with self.display.loading(self.name, usual):
+                for one, pool in zip(self._models, self._pools, strict=True):
+                    for _ in pool.load(one.load_timeout_s, self.display.stage, others):
+                        chunks.check()
+                        yield
+        found = {pool.model: pool.precision for pool in self._pools if pool.precision}
+        self.run_dir.update(precision={**self.run_dir.manifest.precision, **found})
 
     def _follow(self, chunks: ChunkRun) -> Generator[None]:
         """Count what is stored until the last chunk is."""

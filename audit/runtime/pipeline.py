@@ -24,7 +24,7 @@ from audit.shards.files import make_folder, whole_file
 from audit.shards.keys import KeySet, digest_grid
 from audit.shards.questions import QuestionFile
 
-# A real engine serves first come, first served: small chunks reach the disk while later ones wait, so a kill loses
+# A real engine serves the earliest chunk first: small chunks reach the disk while later ones wait, so a kill loses
 # little. The scripted engine answers at once, and there only the overhead of a chunk counts.
 _TASKS_PER_CHUNK = 32
 _TASKS_PER_CHUNK_SCRIPTED = 256

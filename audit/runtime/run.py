@@ -29,7 +29,7 @@ from audit.runtime.placement import Steps, may_run_beside, run_in_turns
 from audit.runtime.progress import Display
 from audit.runtime.start import start_ray
 from audit.shards.attempt import now
-from audit.shards.complete import count_rows, run_cost, scan_once, verify_run
+from audit.shards.complete import count_rows, run_cost, scan_once, table_hashes, verify_run
 from audit.shards.files import SHARDS, make_folder, write_file
 from audit.shards.keys import KeySet
 from audit.shards.manifest import RunDir, check_packages, open_run_dir, package_versions
@@ -109,6 +109,7 @@ def _describe(resolved: ResolvedRun, run_dir: RunDir, display: Display) -> None:
         benchmark={s.benchmark.name: s.facts() for s in samples},
         settings=[asdict(setting) for setting in resolved.design.settings],
         sampled_ids={s.benchmark.name: list(s.sample.ids) for s in samples if s.sample.n <= _IDS_IN_MANIFEST},
+        tables=table_hashes(run_dir.path),
         models_failed=resolved.failed,
         models_stopped={},
     )

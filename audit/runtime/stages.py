@@ -136,6 +136,12 @@ _REPLY_FIELDS = {
 _PREPARED = pa.schema([("task", pa.int64()), ("replies", pa.list_(pa.struct(list(_REPLY_FIELDS.items()))))])
 
 
+def priority_of(tasks: Sequence[int]) -> int:
+    """Return the priority of a chunk's calls: its first task. Questions are then finished in order, so that what is
+    asked reaches the disk soon."""
+    return min(tasks, default=0)
+
+
 class PrepareStage:
     """Chunk ids -> the replies to every task's calls before the answer (`Audit.prepare`)."""
 
@@ -152,7 +158,9 @@ class PrepareStage:
         replies: list[list[Generation]] = [[] for _ in tasks]
         while any(asked := [self._audit.prepare(self._work, *one, replies[i]) for i, one in enumerate(parts)]):
             owners = [i for i, some in enumerate(asked) for _ in some]
-            for i, reply in zip(owners, self._call([one for some in asked for one in some]), strict=True):
+            for i, reply in zip(
+                owners, self._call([one for some in asked for one in some], priority_of(tasks)), strict=True
+            ):
                 replies[i].append(reply)
         arms = (part.arm for _, part in parts)
         told = ((arm, one) for arm, some in zip(arms, replies, strict=True) for one in some)
@@ -189,7 +197,7 @@ class AnswerStage:
                 asked.append((question, setting, one, answer_requests(work, question, setting, one)))
         # What could not be presented leaves nothing to answer from: the row is an error, not a wrong answer.
         calls = {r: (setting, one) for _, setting, one, some in asked if one.error is None for r in some}
-        answers = self._answers(calls)
+        answers = self._answers(calls, priority_of(tasks))
         every = []
         for question, setting, one, some in asked:
             # A ballot that several rows count is paid by the first.
@@ -200,10 +208,11 @@ class AnswerStage:
             rows = list(pool.map(lambda one: self._row(*one), every))
         return self._store(rows_to_table(rows, audit.schema))
 
-    def _answers(self, calls: Mapping[Request, tuple[Setting, Presentation]]) -> dict[Request, Answered]:
-        first = dict(zip(calls, self._call(list(calls)), strict=True))
+    def _answers(self, calls: Mapping[Request, tuple[Setting, Presentation]], priority: int) -> dict[Request, Answered]:
+        first = dict(zip(calls, self._call(list(calls), priority), strict=True))
         again = [r for r, reply in first.items() if self._to_reask(calls[r][1], reply)]
-        second = dict(zip(again, self._call([self._reask(calls[r][1], r) for r in again]), strict=True))
+        asked_again = [self._reask(calls[r][1], r) for r in again]
+        second = dict(zip(again, self._call(asked_again, priority), strict=True))
         self._metrics.answered(
             ANSWER_ROLE, ((calls[r][0].arm, reply) for r, reply in chain(first.items(), second.items()))
         )

@@ -6,7 +6,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,12 @@ def start_ray(cluster: ClusterConfig) -> None:
     if ray.is_initialized():
         return
     try:
-        _init_ray(cluster)
+        in_time(lambda: _init_ray(cluster), ray.shutdown)
     except ConfigError:
         raise
     except Exception as error:  # a node that does not start in time is a bare Exception of Ray's
         address = cluster.address or os.environ.get("RAY_ADDRESS") or "a Ray of its own"
-        if re.search(r"timed out.*(startup|node info)", str(error), re.IGNORECASE | re.DOTALL):
+        if _LATE.search(str(error)):
             raise ConfigError(
                 "Ray did not start in time: this machine is busy, or has too little free memory. Type the same command "
                 "again; what is stored is kept."
@@ -41,6 +41,25 @@ def start_ray(cluster: ClusterConfig) -> None:
             "without RAY_ADDRESS to start Ray here, cluster=ray_address on a node of a running cluster, or "
             "'ray job submit' from outside (jobs/README.md)."
         ) from error
+
+
+_STARTS = 3  # of Ray on a busy machine, before a person has to act
+_LATE = re.compile(r"timed out.*(startup|node info|waiting for gcs)|connect to gcs within", re.I | re.S)
+
+
+def in_time(start: Callable[[], None], clear: Callable[[], None]) -> None:
+    """Start Ray; where its processes were late, clear them away and start it again, with a sentence. Raises what the
+    last start raised, and at once what is no lateness."""
+    for left in reversed(range(_STARTS)):
+        try:
+            start()
+            return
+        except Exception as error:
+            if not left or not _LATE.search(str(error)):
+                raise
+        late = "note: Ray did not start in time, because this machine is busy. It is started again."
+        print(late, file=sys.stderr, flush=True)
+        clear()
 
 
 # For a Ray of our own, unless the environment says otherwise.

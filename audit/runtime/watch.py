@@ -1,6 +1,5 @@
 """How far a run is, from its manifest and shards alone: any process may look on while it goes on, and afterwards."""
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,6 +18,7 @@ from audit.audits import audit_of
 from audit.engines.config import ModelConfig
 from audit.errors import AuditError
 from audit.exits import one_line
+from audit.guarded_files import read_json
 from audit.panel import panel_runs
 from audit.plan_cost import CostConfig, spent
 from audit.report.build import goes_on
@@ -97,7 +97,7 @@ def _look(run_dir: Path, now: float) -> list[Any]:
 def _begun(run_dir: Path, manifest: Manifest) -> float:
     """When the latest start began, Unix time."""
     path = run_dir / ATTEMPT
-    stamp = json.loads(path.read_text(encoding="utf-8"))["started"] if path.is_file() else manifest.started
+    stamp = read_json(path)["started"] if path.is_file() else manifest.started
     return datetime.fromisoformat(stamp).timestamp()
 
 

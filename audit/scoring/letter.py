@@ -33,7 +33,11 @@ _FOLD |= dict.fromkeys(map(ord, '*`"“”„«»$'), "") | dict.fromkeys(map(or
 _TAGS = re.compile(r"</?(?:final_?answer|answer|choice|option|b|strong)>", re.IGNORECASE)
 _NOUN = r"(?:answer|option|choice|letter)"
 _IS = r"(?:is|would be|should be|must be|has to be)"
-_BOXED = re.compile(r"\\boxed ?\{ ?(?:\\(?:text|textbf|mathrm|mathbf) ?\{ ?)?\(?([A-Za-z])\)? ?\}")
+_BOXED = re.compile(
+    r"\\(?:boxed|fbox) ?\{ ?(?:\\(?:text|textbf|textrm|mathrm|mathbf) ?\{ ?){0,2}\(?([A-Za-z])\)?(?: ?\}){1,3}"
+    r"|\\(?:boxed|fbox) ?\{ ?(?:\\(?:text|textbf|textrm|mathrm|mathbf) ?\{ ?){0,2}"
+    r"\(?(?P<lettered>[A-Z])(?:\)?[.:]|\)) ?(?P<text>[^{}\n]{1,200}?) ?\}"
+)
 _DRESSED_LETTER = r"[(\[{<'_]{0,3}([A-Za-z])[)\]}>'_]{0,3}"
 _STRICT = re.compile(
     rf"(?:(?:the )?(?:final |correct |best |right )?{_NOUN}(?: (?:choice|option|letter))?(?: is ?[:=]? ?| ?[:=] ?| ))?"
@@ -107,15 +111,15 @@ def read_letter(text: str, finish_reason: FinishReason, options: Sequence[str]) 
     visible = strip_thinking(text)
     if finish_reason == FinishReason.ERROR or not visible.closed:
         return UNPARSED
-    reply, form = _canonical(visible.text), "strict"
+    reply, form = canonical(visible.text), "strict"
     letter = _strict_letter(reply, any_case=True)
     index = None if letter is None else _index(letter, len(options))
     if letter is None and finish_reason != FinishReason.LENGTH:
-        index, form = _lenient(reply[-MAX_LENIENT_CHARS:], list(map(_canonical, options))), "lenient"
+        index, form = _lenient(reply[-MAX_LENIENT_CHARS:], list(map(canonical, options))), "lenient"
     return UNPARSED if index is None or index == AMBIGUOUS else Answer(index=index, form=form)
 
 
-def _canonical(text: str) -> str:
+def canonical(text: str) -> str:
     """Folded to ASCII forms, without dress, blank lines and repeated white space."""
     lines = (" ".join(line.split()) for line in _TAGS.sub("", text.translate(_FOLD)).splitlines())
     return "\n".join(line for line in lines if line)
@@ -128,7 +132,7 @@ def _strict_letter(reply: str, any_case: bool) -> str | None:
     flat = reply.replace("\n", " ").lstrip("#>- ")
     boxed = _BOXED.search(flat)
     if boxed and re.fullmatch(r"(?:the )?(?:final )?(?:answer)?(?: is)?\W*", _BOXED.sub("", flat, count=1), re.I):
-        return boxed.group(1)
+        return boxed[1]  # None for a letter with a text, which is compared with the options
     match = _STRICT.fullmatch(flat)
     return match[1] if match and (any_case or match[1].isupper()) else None
 
@@ -176,8 +180,23 @@ def _last_declared(reply: str, options: list[str]) -> int | None:
         last_at, last = match.start(), AMBIGUOUS if several else _index(match.group(1), k)
     for match in _BOXED.finditer(reply):
         if match.start() > last_at:
-            last_at, last = match.start(), _index(match.group(1), k)
+            last_at, last = match.start(), _in_box(match, options)
     return last
+
+
+def _in_box(match: re.Match[str], options: list[str]) -> int:
+    """Return the option of a box: its letter, unless another option's text follows ("B. Paris") or is all of it.
+
+    Where the options are known, "E. coli" is the letter E only if it is followed by that option's text.
+    """
+    if match[1]:
+        return _index(match[1], len(options))
+    index, text = _index(match["lettered"], len(options)), match["text"]
+    named = [i for i, option in enumerate(options) if option and _same(option, text)]
+    whole = [i for i, option in enumerate(options) if option and _same(option, f"{match['lettered']}. {text}")]
+    if whole or not any(options):
+        return _agree(whole) if whole else index
+    return index if named == [index] else AMBIGUOUS
 
 
 def _declared_at(reply: str, at: int, options: list[str]) -> int | None:

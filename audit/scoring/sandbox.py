@@ -2,8 +2,9 @@
 
 The code answers calls over a pipe. The tests call it from another sandbox and alone hold the pipe of the verdict, so
 there is no success to print, no assert to patch, and no expected value to read where the code runs.
-In a sandbox: no network, home, /proc or variables, a read-only system, 16 MB of temporary files, no privileges, limits
-on time, memory, files and processes. The code is process 1 of its namespace: a SIGKILL comes from outside.
+In a sandbox: no network, home, /proc or variables, a read-only system, no io_uring, bpf or keys (seccomp.py), 16 MB
+of temporary files, no privileges, limits on time, memory, files and processes. The code is process 1 of its
+namespace: a SIGKILL comes from outside.
 """
 
 import json
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from audit.errors import ConfigError
+from audit.scoring.seccomp import seccomp_filter
 
 WALL_S = 300.0  # for all of it: a machine may be busy
 IDLE_S = 10  # that code may sleep while the tests wait for it, looked at each second
@@ -161,16 +163,18 @@ def _start(python: str, given: tuple[str, str, str], pipes: tuple[int, int, int]
     inside = files("audit.scoring").joinpath("inside.py").read_text(encoding="utf-8")
     root = os.geteuid() == 0
     info = tempfile.TemporaryFile()  # noqa: SIM115  (closed by `end`)
-    with tempfile.TemporaryFile() as source:
-        source.write(text.encode(errors="replace"))
-        source.seek(0)
+    with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as calls:
+        for file, content in ((source, text.encode(errors="replace")), (calls, seccomp_filter())):
+            file.write(content)
+            file.seek(0)
+        filtered = ("--seccomp", str(calls.fileno())) if seccomp_filter() else ()
         own = ("--info-fd", str(info.fileno()), "--perms", "0444", "--ro-bind-data", str(source.fileno()))
         process = subprocess.Popen(
             [*_FIRST_TO_GO, str(shutil.which("bwrap")), *_ISOLATED, *_mounts(Path(python)), *own, f"/given/{role}",
-             "--remount-ro", "/", "--", python, "-ISBc", inside, role, entry_point, json.dumps(LIMITS)],
+             "--remount-ro", "/", *filtered, "--", python, "-ISBc", inside, role, entry_point, json.dumps(LIMITS)],
             stdin=pipes[0], stdout=pipes[1], stderr=pipes[2], env={}, cwd="/",
-            pass_fds=(source.fileno(), info.fileno()), user=_NOBODY if root else None, group=_NOBODY if root else None,
-            extra_groups=() if root else None,
+            pass_fds=(source.fileno(), info.fileno(), calls.fileno()),
+            user=_NOBODY if root else None, group=_NOBODY if root else None, extra_groups=() if root else None,
         )  # fmt: skip
     return _Half(process, info)
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from audit.benchmarks.answers import score_number
+from audit.benchmarks.reply import score_number
 from audit.errors import DataError, SandboxError, check_known
 from audit.prompting import strip_thinking
 from audit.records import Answer, FinishReason, Generation, Item, Reading

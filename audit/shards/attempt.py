@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.errors import ShardError, SupersededError
+from audit.guarded_files import read_bytes, read_json
 from audit.shards.files import disk_error, write_file
 from audit.shards.object_store import ObjectStore
 from audit.shards.working_copy import store_of
@@ -30,6 +31,7 @@ from audit.shards.working_copy import store_of
 ATTEMPT = "attempt.json"
 LOCK = ".lock"
 DRIVER = "driver.json"  # what the lock is on object storage
+_MAX_RECORD = 1 << 16
 _FENCE = ".attempt.lock"
 _TAKING = ".lock.taking"  # held while LOCK is taken: who replaces a stale one must not meet another who does
 _FENCE_WAIT_S = 30.0  # both are held for milliseconds; who hangs longer must not stop a new driver
@@ -59,7 +61,7 @@ def current_attempt(run_dir: Path) -> str:
     """The attempt id in attempt.json. ShardError when there is none or it cannot be read."""
     path = run_dir / ATTEMPT
     try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["attempt"])
+        return str(read_json(path)["attempt"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ShardError(
             f"{path} cannot be read ({error}), so nobody may write shards here. Type the run's command again; on a "
@@ -231,7 +233,7 @@ class RunLock:
 def may_live(run_dir: Path) -> bool:
     """Whether a driver holds `run_dir`: False where none does, or the one that did is known to be dead."""
     try:
-        holder = _record_in((run_dir / LOCK).read_bytes())
+        holder = _record_in(read_bytes(run_dir / LOCK, _MAX_RECORD))
     except OSError:
         return False
     return bool(holder) and _lives(holder) is not False

@@ -82,16 +82,40 @@ def cell_rows(run_dir: Path, seen: Seen) -> tuple[CellRows, ...]:
 
 
 def listed_shards(run_dir: Path, manifest: Manifest) -> list[Path]:
-    """The shards, each as the manifest lists it. ShardError for one that is missing, changed or not listed."""
+    """Return the shards, each as the manifest lists it. ShardError for one that is missing, changed or not listed, and
+    for a table (`Manifest.tables`) that is missing or changed."""
     there = {path.name: path for path in sorted((run_dir / SHARDS).iterdir()) if not path.name.startswith(".")}
     listed = {Path(one["file"]).name: one["sha256"] for one in manifest.shards}
     for name in sorted({*there, *listed}):
         if name not in there or name not in listed:
             what = "is not there" if name not in there else "is not in the manifest"
             raise ShardError(f"{run_dir / SHARDS / name} {what}. Type the run's command again: it puts this right.")
-        if file_sha256(there[name]) != listed[name]:
+        if _hash_of(there[name]) != listed[name]:
             raise ShardError(f"{there[name]} is not the file that the manifest lists: it was changed after the run.")
+    for name, sha256 in manifest.tables.items():
+        path = run_dir / name
+        if Path(name).name != name or _hash_of(path) != sha256:
+            raise ShardError(f"{path} is not the file that the manifest lists: it was changed after the run.")
     return [there[name] for name in sorted(there)]
+
+
+def _hash_of(path: Path) -> str:
+    """Return the sha256 of a file, "" if it cannot be read."""
+    try:
+        return file_sha256(path)
+    except OSError:
+        return ""
+
+
+def unhashed_tables(run_dir: Path, manifest: Manifest) -> list[str]:
+    """Return the names of the Arrow files beside the shards that the manifest lists without a hash: nothing tells
+    whether they were changed."""
+    return sorted(path.name for path in run_dir.glob("*.arrow") if path.name not in manifest.tables)
+
+
+def table_hashes(run_dir: Path) -> dict[str, str]:
+    """Return the sha256 of each Arrow file beside the shards, by name, as the manifest lists them."""
+    return {path.name: file_sha256(path) for path in sorted(run_dir.glob("*.arrow"))}
 
 
 def _expected(run_dir: Path) -> dict[tuple[str, str], int] | None:

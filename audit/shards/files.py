@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from audit.errors import ShardError
+from audit.guarded_files import open_file
 from audit.shards.working_copy import publish
 
 TMP_SUFFIX = ".tmp"
@@ -105,14 +106,7 @@ def make_folder(folder: Path) -> None:
         raise disk_error(folder / "manifest.json", error) from error
 
 
-def file_sha256(path: Path) -> str:
-    """Hex sha256 of a file, read in pieces."""
-    with path.open("rb") as file:
+def file_sha256(path: Path, *, follow: bool = False) -> str:
+    """Return the hex sha256 of a file, read in pieces. Raises OSError as `guarded_files.open_file`."""
+    with open_file(path, follow=follow) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def read_text(path: Path) -> str:
-    """The text of a file; OSError for a pipe or device, which would never end."""
-    if path.exists() and not path.is_file():
-        raise OSError(f"{path} is no plain file")
-    return path.read_text(encoding="utf-8")

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from audit.errors import ConfigError, ShardError
+from audit.guarded_files import read_json
 from audit.json_types import plain
 from audit.shards.attempt import RunLock, as_attempt, check_stored_attempt, now, start_attempt
-from audit.shards.files import SHARDS, file_sha256, make_folder, read_text, write_file
+from audit.shards.files import SHARDS, file_sha256, make_folder, write_file
 from audit.shards.redact import redact
 from audit.shards.schema import RowSchema
 from audit.shards.shard_file import shard_paths
@@ -54,16 +55,19 @@ class Manifest:
     audit, schema_version: of its rows. analysis: {seed, thresholds, control_benchmark}, what a verdict is reached with;
     not part of the fingerprint, so it is what the latest start asked for. models: {name: {revision, engine, path}}.
     benchmark: {name: {revision, n, chance, duplicates}}. settings: [{arm, level, replicate}], each of them run on every
-    question. sampled_ids: {benchmark: ids}. shards: [{file, rows, sha256}]. cost: {model: {arm: {role: {calls,
+    question. sampled_ids: {benchmark: ids}. shards: [{file, rows, sha256}]. tables: {file: sha256} of the
+    Arrow files beside them that were asked, such as questions.arrow; empty in runs of earlier versions. cost: {model:
+    {arm: {role: {calls,
     prompt_tokens, cached_tokens, completion_tokens}}}}. models_failed: {name: error}. models_stopped: of those, the
     ones that the program stopped, {name: {code: canary}} or {name: {code: spent, cost_max: an amount that pays for
     more}}. stop: of a run that an earlier version stopped before its last question, {asked: {model:
     {benchmark: questions}}}. status:
     running, finished, stopped (by a person, or every model in models_failed by the program) or failed. started: of the
     first attempt. timings: {model/attempt: {load_s, generate_s}}, seconds, the second only where the attempt ended
-    well. backends: {model: {"ENDPOINT SYSTEM_FINGERPRINT": calls}}, of endpoints that tell it. run_by: of each attempt,
-    who started it: AUDIT_RUN_BY, or "". seal: sha256 of the seal that lay there at the first start, or "". packages: of
-    the latest start; ENGINE_PACKAGES are those that the rows were made with (`check_packages`).
+    well. backends: {model: {"ENDPOINT SYSTEM_FINGERPRINT": calls}}, of endpoints that tell it. precision: {model: such
+    as float32}, of weights that were loaded, the answering models' too; a resumed run is computed in it. run_by: of
+    each attempt, who started it: AUDIT_RUN_BY, or "". seal: sha256 of the seal that lay there at the first start, or
+    "". packages: of the latest start; ENGINE_PACKAGES are those that the rows were made with (`check_packages`).
     """
 
     fingerprint: str
@@ -86,10 +90,12 @@ class Manifest:
     python: str = ""
     platform: str = ""
     shards: list[dict[str, Any]] = field(default_factory=list)
+    tables: dict[str, str] = field(default_factory=dict)
     stop: dict[str, Any] = field(default_factory=dict)
     cost: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, Any] = field(default_factory=dict)
     backends: dict[str, dict[str, int]] = field(default_factory=dict)
+    precision: dict[str, str] = field(default_factory=dict)
     run_by: list[str] = field(default_factory=list)
     seal: str = ""
 
@@ -104,7 +110,7 @@ class Manifest:
         """Read RUN_DIR/manifest.json; ConfigError when it is absent or unreadable."""
         path = Path(run_dir) / MANIFEST
         try:
-            return cls.of(json.loads(read_text(path)))
+            return cls.of(read_json(path))
         except FileNotFoundError as error:
             text = f"{path} does not exist. Expected the directory of a run, such as outputs/my_run."
             raise ConfigError(text) from error
@@ -149,6 +155,7 @@ def _parts(found: Mapping[str, Any]) -> Iterator[tuple[str, object, type]]:
             yield f"{place}.{name}", one, dict
             if place == "benchmark":
                 yield f"benchmark.{name}.n", one.get("n", 0), int
+    yield from ((f"tables.{name}", one, str) for name, one in found.get("tables", {}).items())
     for name, kind in _ANALYSIS.items():
         yield f"analysis.{name}", analysis.get(name, kind()), kind
 

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from audit.errors import BenchmarkError, ShardError
+from audit.guarded_files import check_regular
 from audit.records import Code, Item
 from audit.shards.files import whole_file
 from audit.shards.keys import column_array
@@ -80,6 +81,7 @@ class QuestionFile:
         path = local_file(str(path))
         self.path = path / QUESTIONS if path.is_dir() else path
         try:
+            check_regular(self.path, follow=True)  # a file of object storage is named by its descriptor
             self._reader = pa.ipc.open_file(pa.memory_map(str(self.path)))
             batches = self._reader.num_record_batches
             last = self._reader.get_batch(batches - 1).num_rows if batches else 0

@@ -69,8 +69,8 @@ def _shared(level: str, level_doc: str) -> tuple[Column, ...]:
         (
             "answer_form",
             pa.string(),
-            "strict, lenient, logprob; of a number marked (after ####) or last; of code what became of it (passed, "
-            "AssertionError, cpu_limit, ...); text; none",
+            "strict, lenient, logprob; of a number marked (after ####), declared (in a box or in words) or last (of "
+            "the last sentence); of code what became of it (passed, AssertionError, cpu_limit, ...); text; none",
         ),
         ("finish_reason", pa.string(), "stop, length (truncated), scored or error"),
         (

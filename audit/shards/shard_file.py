@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from audit.errors import ShardError
+from audit.guarded_files import open_file
 from audit.shards.schema import RowSchema
 
 FORMATS = {"arrow": ".arrow", "parquet": ".parquet"}
@@ -57,7 +58,7 @@ def iter_batches(path: Path, schema: RowSchema, columns: Sequence[str] | None = 
     names = schema.columns.names if columns is None else list(columns)
     rows = 0
     with _reading(path):
-        with path.open("rb") as raw:  # Python's open gives the system's own error, if any
+        with open_file(path) as raw:  # Arrow opens it by name: it gives no error of the system, and waits for a pipe
             if not raw.read(1):
                 raise CorruptShardError(_corrupt(path, "it is empty"))
         for batch in (_parquet if path.suffix == FORMATS["parquet"] else _ipc)(path, schema, names):

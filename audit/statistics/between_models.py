@@ -54,7 +54,7 @@ def predictive(
     spread : variance (ddof 1) of the references' own differences; ignored with one reference
     sampling : what of `spread` the items explain
     references : how many; DataError below 1
-    prior : of tau; with one reference tau has nothing else
+    prior : of tau; with one reference tau has nothing else. Its error between sets is added, whatever R is
 
     Notes
     -----
@@ -69,7 +69,7 @@ def predictive(
     if references < 1:
         raise DataError("Nothing is known of how models differ without a reference; found 0, expected at least 1.")
     tau, weight = _posterior(spread, sampling, references, prior)
-    errors = np.sqrt(items_se**2 + tau**2 * (1 + 1 / references))
+    errors = np.sqrt(items_se**2 + tau**2 * (1 + 1 / references) + prior.between_sets**2)
 
     def beyond(x: float) -> float:
         """P(a clean model's difference > x)."""

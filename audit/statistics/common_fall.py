@@ -7,9 +7,9 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
+from audit.statistics.estimate import ROUNDING, above_pvalue, mean_of
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.values import average
-from audit.statistics.wording_drop import ROUNDING, above_pvalue, mean_of
 
 _PRIOR_SD = 5.0  # of the fall, in log-odds: it keeps a fall finite where every answer that differs differs one way
 

@@ -14,9 +14,9 @@ import scipy
 from numpy.typing import ArrayLike
 
 from audit.errors import DataError
+from audit.statistics.estimate import mean_of
 from audit.statistics.paired import IntArray
 from audit.statistics.resampling import unseen_share
-from audit.statistics.wording_drop import mean_of
 
 SHARE = 0.2  # of the least likely tokens: the k of Min-K%
 

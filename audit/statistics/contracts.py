@@ -12,7 +12,8 @@ import scipy
 
 from audit.errors import DataError
 from audit.statistics.chance import wilson
-from audit.statistics.drawing import cluster_df, influence
+from audit.statistics.drawing import cluster_df
+from audit.statistics.estimate import mean_of, t_test
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 
 UNREAD = -1
@@ -106,13 +107,11 @@ def clustered_mean(values: FloatArray, cluster: IntArray) -> Mean:
     x, c = values[known], cluster[known]
     if not x.size:
         return Mean(*(float("nan"),) * 4, n=0, clusters=0)
-    parts = influence(x[None], c)[0]
-    estimate, g = float(x.mean()), parts.size
-    if g < 2:
-        return Mean(estimate, *(float("nan"),) * 3, n=int(x.size), clusters=g)
-    se = float(np.sqrt(g / (g - 1) * np.sum(parts**2)))
-    reach = float(scipy.special.stdtrit(cluster_df(c), 0.975)) * se
-    return Mean(estimate, estimate - reach, estimate + reach, se, int(x.size), g)
+    found = mean_of(x, c)
+    if found.units < 2:
+        return Mean(found.value, *(float("nan"),) * 3, n=int(x.size), clusters=found.units)
+    told = t_test(found.value, found.se, found.df)
+    return Mean(found.value, told["low"], told["high"], found.se, int(x.size), found.units)
 
 
 def rate_interval(values: FloatArray, cluster: IntArray) -> Mean:

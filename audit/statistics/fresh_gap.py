@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike
 
 from audit.errors import DataError
 from audit.statistics.between_models import Predictive, predictive
-from audit.statistics.drawing import cluster_df, influence, shared_se
+from audit.statistics.drawing import shared_se
+from audit.statistics.estimate import mean_of
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.priors import TauPrior
-from audit.statistics.set_difference import SetDifference, Sets, set_difference, welch
-from audit.statistics.unparsed import imputed, predict_right
+from audit.statistics.set_difference import SetDifference, Sets, set_difference
+from audit.statistics.unparsed import imputed, of_references, predict_right
 
 N_RESAMPLES = 9999
 _STRATA = 5
@@ -173,11 +174,10 @@ def unparsed_held(
     heights that items are matched on.
 
     unparsed: by model, masks (n,), (m,) of answers that were asked for and not parsed. Each counts as the chance that
-    it was right, predicted from the other models' answers to the item and the model's own accuracy; the tested model's
-    with gamma times these odds, or their gamma-th part: against a gap its published ones were right less often and its
-    held-out ones more often. What makes answers of all models unparsed cancels, so the references' count as predicted.
-    gamma infinite is the worst case, where theirs are held the other way round. Items are
-    matched on the answers of the references that were parsed: what is imputed tells no difficulty.
+    it was right, predicted from the other models' answers to the item and the model's own accuracy. gamma is between
+    the tested model's sets (`imputed`): against a gap its published ones were right less often and its held-out ones
+    more often. In the worst case the references' are held the other way round. Items are matched on the answers of the
+    references that were parsed: what is imputed tells no difficulty.
     """
     sides = [np.stack([np.asarray(one[side], dtype=float) for one in models]) for side in (0, 1)]
     filled = []
@@ -185,7 +185,7 @@ def unparsed_held(
         one = []
         for side in (0, 1):
             favour = against == (side == (0 if k else 1))
-            held = gamma if k == 0 or np.isinf(gamma) else 1.0
+            held = of_references(gamma) if k else gamma
             one.append(imputed(sides[side][k], lost[side], _predicted(sides[side], k), held, favour))
         filled.append((one[0], one[1]))
     return filled, _heights(sides)
@@ -266,17 +266,16 @@ def _in_strata(
 
 def _clustered_p(difference: float, sides: Sequence[tuple[FloatArray, IntArray]]) -> float:
     """One-sided, by the t-test over clusters; 1 where one side is a single cluster, which tells nothing."""
-    parts, dfs, shared = [], [], 0.0
+    if min(np.unique(cluster).size for _, cluster in sides) < 2:
+        return 1.0
+    shared, means = 0.0, []
     for moved, cluster in sides:
         scores = moved * cluster.size
-        parts.append(influence(scores[None], cluster)[0])
+        means.append(mean_of(scores, cluster))
         shared = float(np.hypot(shared, shared_se(scores, cluster)))
-        dfs.append(cluster_df(cluster))
-    if min(dfs) <= 0:
-        return 1.0
-    variance, df = welch(np.concatenate(parts), parts[0].size, (dfs[0], dfs[1]))
-    se = max(float(np.sqrt(variance)), shared)
-    return float(scipy.stats.t.sf(difference / se, df)) if se > 0 else 1.0
+    error = means[0].less_independent(means[1])
+    se = max(error.se, shared)
+    return float(scipy.stats.t.sf(difference / se, error.df)) if se > 0 else 1.0
 
 
 def _strata(height: Sequence[FloatArray]) -> list[IntArray]:

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from audit.errors import DataError
 from audit.statistics.drawing import shared_se
+from audit.statistics.estimate import mean_of, t_test
 from audit.statistics.paired import IntArray
 from audit.statistics.resampling import unseen_change, unseen_share
-from audit.statistics.wording_drop import mean_of, t_test
 
 QUESTIONS_MIN = 20  # below, a t interval over questions promises too much
 

@@ -33,6 +33,7 @@ from audit.statistics.paired import FloatArray, IntArray, checked_pair
 from audit.statistics.resampling import N_RESAMPLES
 from audit.statistics.values import average
 
+MAX_PERMUTATIONS = 1_000_000
 MAX_LABELLINGS = 500  # ways to call some of an item's runs noisy; with more, as many are drawn
 
 
@@ -140,9 +141,14 @@ def paired_test(
 
 
 def enough_permutations(tests: int, alpha: float, at_least: int) -> int:
-    """Random labellings with which p, which is at least 1 / (B + 1), can be a quarter of alpha after Holm over so many
-    tests."""
-    return max(at_least, ceil(4 * tests / alpha))
+    """Return B, the number of random labellings with which p, which is at least 1 / (B + 1), can be a quarter of alpha
+    after Holm over so many tests; at most MAX_PERMUTATIONS, since all are in memory at once. A test that would need
+    more cannot reject.
+
+    >>> enough_permutations(9, 0.05, 10_000), enough_permutations(9, 1e-9, 10_000)
+    (10000, 1000000)
+    """
+    return max(at_least, ceil(min(4 * tests / alpha, MAX_PERMUTATIONS)))
 
 
 def can_reject(clusters: int, alpha: float) -> bool:

@@ -8,24 +8,25 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import scipy
 
 from audit.errors import DataError
 from audit.statistics.between_models import predictive
 from audit.statistics.drawing import bootstrap_totals, cluster_sums
-from audit.statistics.paired import FloatArray, IntArray
-from audit.statistics.performance_curve import MIN_REFERENCES, N_CURVES, CurveResult, curve_test
-from audit.statistics.priors import TauPrior
-from audit.statistics.wording_drop import (
+from audit.statistics.estimate import (
     Estimate,
     Tested,
     above_pvalue,
-    equivalence,
-    item_means,
+    beyond_mean,
+    logit_drop,
     mean_of,
-    shape_of,
+    spread_of,
     t_test,
+    times,
 )
+from audit.statistics.paired import FloatArray, IntArray
+from audit.statistics.performance_curve import MIN_REFERENCES, N_CURVES, CurveResult, curve_test
+from audit.statistics.priors import TauPrior
+from audit.statistics.wording_drop import equivalence, item_means
 
 Pair = tuple[FloatArray, FloatArray]  # a model's answers to the original (K, n) and the variants (N, n)
 Scale = Literal["points", "share", "logit"]
@@ -85,7 +86,7 @@ def on_scales(
     if not references:
         raise DataError("A difference in differences needs at least one reference model; found none.")
     each = _beside(tested, references, chance, cluster)
-    spreads = [_spread(expected) for _, expected in each]
+    spreads = [spread_of(expected) for _, expected in each]
     best = min(spreads, key=lambda one: one[0] - one[1])
     return tuple(
         _beyond(*one, scale, spread, best, prior) for one, scale, spread in zip(each, SCALES, spreads, strict=True)
@@ -135,10 +136,7 @@ def _beside(
     found = []
     for scale in SCALES:
         expected = [_expected(other, own, scale, k) for k, other in enumerate(others)]
-        beyond = own.drop
-        for one in expected:
-            beyond = beyond.plus(one, -1 / len(others))
-        found.append((beyond, expected))
+        found.append((beyond_mean(own.drop, expected), expected))
     return found
 
 
@@ -168,17 +166,6 @@ def answered(original: FloatArray, variants: FloatArray, chance: FloatArray, clu
     return Answered(mean_of(o, cluster), mean_of(v, cluster), mean_of(guessed, cluster), int(there.sum()))
 
 
-def _spread(expected: Sequence[Estimate]) -> tuple[float, float]:
-    """(variance of the references' drops, what of it the items explain); NaN where it cannot be seen."""
-    units = min(e.units for e in expected)
-    if len(expected) < 2 or units < 2:
-        return float("nan"), float("nan")
-    influence = np.stack([e.influence for e in expected])
-    away = influence - influence.mean(axis=0)
-    sampling = float(np.sum(away**2) * units / (units - 1) / (len(expected) - 1))
-    return float(np.var([e.value for e in expected], ddof=1)), sampling
-
-
 def _beyond(
     difference: Estimate,
     expected: Sequence[Estimate],
@@ -187,7 +174,7 @@ def _beyond(
     best: tuple[float, float],
     prior: TauPrior | None,
 ) -> BeyondReference:
-    """The test of what `_beside` gives. own, best: `_spread` on this scale, and on the one where the references agree
+    """The test of what `_beside` gives. own, best: `spread_of` on this scale, and on the one where the references agree
     best."""
     r, df = len(expected), difference.df
     tau = float(np.sqrt(max(own[0] - own[1], 0.0))) if np.isfinite(own[0]) else float("nan")
@@ -240,31 +227,3 @@ def reference_curve(
     y, x, there = totals[:, 0::3], totals[:, 1::3], np.maximum(totals[:, 2::3], 1.0)
     guess = float(np.mean(chance))
     return curve_test(y / there, x / there, anchor=(guess, guess), anchor_items=(n, n), rng=rng)
-
-
-def times(drop: Estimate, height: Estimate, other: Estimate) -> Estimate:
-    """drop x other / height: a reference's drop as a share of its own height, of the tested model's height."""
-    ratio, share = other.value / height.value, drop.value / height.value
-    influence = ratio * drop.influence - share * ratio * height.influence + share * other.influence
-    return Estimate(drop.value * ratio, influence, *shape_of(drop, height, other))
-
-
-def logit_drop(before: Estimate, after: Estimate, now: Estimate, n: int) -> Estimate:
-    """The drop, in accuracy, of a model that is `now` right under the variants, and whose log-odds of a right answer
-    change as a reference's do, from `before` to `after`. By the delta method, as `times`.
-
-    n: items; accuracies are held half an item away from 0 and 1.
-
-    >>> half, more = Estimate(0.5, np.zeros(2)), Estimate(0.6, np.zeros(2))
-    >>> round(logit_drop(more, half, half, 100).value, 3), round(logit_drop(more, half, more, 100).value, 3)
-    (0.1, 0.092)
-    """
-    o, v, x = (float(np.clip(e.value, 0.5 / n, 1 - 0.5 / n)) for e in (before, after, now))
-    there = float(scipy.special.expit(scipy.special.logit(x) + scipy.special.logit(o) - scipy.special.logit(v)))
-    slope = there * (1 - there)
-    influence = (
-        slope / (o * (1 - o)) * before.influence
-        - slope / (v * (1 - v)) * after.influence
-        + (slope / (x * (1 - x)) - 1) * now.influence
-    )
-    return Estimate(there - x, influence, *shape_of(before, after, now))

@@ -18,6 +18,7 @@ import scipy
 from audit.errors import DataError
 from audit.statistics.contracts import Mean, clustered_mean
 from audit.statistics.drawing import cluster_df
+from audit.statistics.estimate import Estimate, fieller
 from audit.statistics.paired import FloatArray, IntArray
 
 EPSILON = 0.01  # li2026, section 3: an engineering floor of the ratio's denominator
@@ -76,15 +77,15 @@ def selectivity(
     """
     values = {"format": attr - fmt, "semantic": attr - sem}
     pairs = {name: clustered_mean(value, cluster) for name, value in values.items()}
-    there = [_padded(values[name], cluster) for name, mean in pairs.items() if mean.n]
+    there = [_padded(values[name], cluster, 1.0, -1.0) for name, mean in pairs.items() if mean.n]
     if not there:
         raise DataError("No item has an answer to an attribute edit and to a surface edit: nothing can be compared.")
     alpha = 0.025
     return Selectivity(
         difference=min(mean.estimate for mean in pairs.values() if mean.n),
         # Intersection-union: above both at 2.5 % each. Below one of k: 2.5 % over the k tests together.
-        low=max(-1.0, min(mean.estimate - _reach(mean, alpha) for mean in there)),
-        high=min(1.0, *(mean.estimate + _reach(mean, alpha / len(there)) for mean in there)),
+        low=max(-1.0, min(_value(mean) - _reach(mean, alpha) for mean in there)),
+        high=min(1.0, *(_value(mean) + _reach(mean, alpha / len(there)) for mean in there)),
         above_p=max(_p_above(mean, margin) for mean in there),
         below_p=min(1.0, len(there) * min(1 - _p_above(mean, margin) for mean in there)),
         over_format=pairs["format"],
@@ -93,39 +94,37 @@ def selectivity(
     )
 
 
-@dataclass(frozen=True)
-class _Padded:
-    """df: of the real clusters; 0 where there is only one."""
+def _padded(values: FloatArray, cluster: IntArray, up: float, down: float) -> Estimate | None:
+    """Return the mean with clusters of usual size added that are `up`, and as many that are `down`, throughout.
 
-    estimate: float
-    se: float
-    df: float
-
-
-def _padded(values: FloatArray, cluster: IntArray) -> _Padded:
-    """The mean with clusters of usual size added that move fully, up and down."""
+    Its degrees of freedom are those of the real clusters; None if there are fewer than two.
+    """
     known = ~np.isnan(values)
     x, c = values[known], cluster[known]
-    _, place = np.unique(c, return_inverse=True)
-    g = int(place.max()) + 1
-    size = x.size / g
+    _, place, sizes = np.unique(c, return_inverse=True, return_counts=True)
+    g = sizes.size
+    if g < 2:
+        return None
+    size, total = x.size / g, g + 2 * _ADDED
     n = x.size + 2 * _ADDED * size
-    estimate = float(x.sum() / n)
-    sums = np.bincount(place, x - estimate, g)
-    added = _ADDED * size**2 * ((1 - estimate) ** 2 + (1 + estimate) ** 2)
-    total = g + 2 * _ADDED
-    large = (1 - 1 / total) / (1 - np.bincount(place) / n)  # as in `drawing.influence`; 1 where clusters are alike
-    se = float(np.sqrt(total / (total - 1) * (np.sum(sums**2 * large) + added)) / n)
-    return _Padded(estimate, se, cluster_df(c))
+    mean = float((x.sum() + _ADDED * size * (up + down)) / n)
+    large = np.sqrt((1 - 1 / total) / (1 - sizes / n))  # as in `drawing.influence`; 1 if clusters are alike
+    more = np.repeat([up - mean, down - mean], _ADDED) * size
+    parts = np.append(np.bincount(place, x - mean, g) * large, more) / n
+    return Estimate(mean, parts, uneven=total - 1 - cluster_df(c))
 
 
-def _reach(mean: _Padded, alpha: float) -> float:
-    return float(scipy.special.stdtrit(mean.df, 1 - alpha)) * mean.se if mean.df else float("inf")
+def _value(mean: Estimate | None) -> float:
+    return mean.value if mean else 0.0
 
 
-def _p_above(mean: _Padded, margin: float) -> float:
+def _reach(mean: Estimate | None, alpha: float) -> float:
+    return float(scipy.special.stdtrit(mean.df, 1 - alpha)) * mean.se if mean else float("inf")
+
+
+def _p_above(mean: Estimate | None, margin: float) -> float:
     """One-sided p of a mean above the margin; .5 where one cluster can tell nothing."""
-    return float(scipy.special.stdtr(mean.df, (margin - mean.estimate) / mean.se)) if mean.df else 0.5
+    return float(scipy.special.stdtr(mean.df, (margin - mean.value) / mean.se)) if mean else 0.5
 
 
 def csr(attr: float, fmt: float, sem: float, epsilon: float = EPSILON) -> float:
@@ -198,44 +197,20 @@ def ratio_limits(attr: FloatArray, fmt: FloatArray, sem: FloatArray, cluster: In
     """
     there = [family for family in (fmt, sem) if not np.isnan(attr - family).all()]
     alpha = (0.025, 0.025 / len(there))
-    lows, highs = zip(*(fieller(attr, family, cluster, alpha, _ADDED) for family in there), strict=True)
-    return min(lows), min(highs)
+    limits = [_ratio_of(attr, family, cluster, alpha) for family in there]
+    return min(low for low, _ in limits), min(high for _, high in limits)
 
 
-def fieller(
-    numerator: FloatArray,
-    denominator: FloatArray,
-    cluster: IntArray,
-    alpha: tuple[float, float] = (0.025, 0.025),
-    added: int = 0,
+def _ratio_of(
+    numerator: FloatArray, denominator: FloatArray, cluster: IntArray, alpha: tuple[float, float]
 ) -> tuple[float, float]:
-    """Fieller's interval of a ratio of paired means (1954, JRSS B 16), alpha below and above it; none is negative.
-
-    0 and infinity are its ends where nothing bounds it. added: clusters with numerator 1 and denominator 0, and as many
-    with 0 and 1.
-    """
+    """Return Fieller's interval of a ratio of paired means, alpha below and above it; 0 and infinity are its ends if
+    nothing bounds it. Clusters are added in which the numerator is 1 and the denominator 0, and the other way round."""
     both = ~np.isnan(numerator) & ~np.isnan(denominator)
-    x, y, c = numerator[both], denominator[both], cluster[both]
-    _, place = np.unique(c, return_inverse=True)
-    g = int(place.max()) + 1 if place.size else 0
-    if g < 2:
+    above = _padded(numerator[both], cluster[both], 1.0, 0.0)
+    below = _padded(denominator[both], cluster[both], 0.0, 1.0)
+    if above is None or below is None:
         return 0.0, float("inf")
-    size = x.size / g
-    n, total = x.size + 2 * added * size, g + 2 * added
-    mx, my = (float((z.sum() + added * size) / n) for z in (x, y))
-    more = np.repeat([[1.0, 0.0], [0.0, 1.0]], added, axis=1) - [[mx], [my]]
-    large = np.sqrt((1 - 1 / total) / (1 - np.bincount(place) / n))  # CR2, as in D
-    rx, ry = (
-        np.concatenate([np.bincount(place, z - m, g) * large, size * extra])
-        for z, m, extra in zip((x, y), (mx, my), more, strict=True)
-    )
-    scale = total / (total - 1) / n**2
-    vx, vy, vxy = (float(scale * np.sum(a * b)) for a, b in ((rx, rx), (ry, ry), (rx, ry)))
-    ends = []
-    for one, side in zip(alpha, (-1.0, 1.0), strict=True):
-        t2 = float(scipy.special.stdtrit(cluster_df(c), 1 - one)) ** 2
-        a, b, k = my**2 - t2 * vy, mx * my - t2 * vxy, mx**2 - t2 * vx
-        root = float(np.sqrt(max(0.0, b**2 - a * k)))  # not below 0 but by rounding, at the ratio of the means
-        bounded = a > 0 if side > 0 else k > 0 and a != 0
-        ends.append((b + side * root) / a if bounded else (0.0, np.inf)[side > 0])
-    return float(ends[0]), float(ends[1])
+    quantiles = tuple(float(scipy.special.stdtrit(above.df, 1 - one)) for one in alpha)
+    low, high = fieller(above, below, (quantiles[0], quantiles[1]))
+    return max(low, 0.0), high

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from audit.errors import DataError
-from audit.statistics.drawing import cluster_df, influence
+from audit.statistics.estimate import Estimate, Tested, beyond_mean, logit_drop, means_of, spread_of, t_test, times
 from audit.statistics.paired import FloatArray, IntArray
-from audit.statistics.references import LEVEL, Scale, answered, logit_drop, times
-from audit.statistics.wording_drop import Estimate, Tested, item_means, t_test
+from audit.statistics.references import LEVEL, Scale, answered
+from audit.statistics.wording_drop import item_means
 
 Sets = tuple[ArrayLike, ArrayLike]  # values (n,) of the published items and (m,) of the held-out ones
 
@@ -72,31 +72,22 @@ def set_difference(
     Raises DataError for a set of fewer than two clusters.
     """
     models = [tested, *references]
-    published, n = _side([one[0] for one in models], None if clusters is None else clusters[0])
-    fresh, m = _side([one[1] for one in models], None if clusters is None else clusters[1])
-    found = [
-        Estimate(a.value - b.value, np.concatenate([a.influence, -b.influence]))
-        for a, b in zip(published, fresh, strict=True)
-    ]
-    own, others, r = found[0], found[1:], len(references)
-    difference = own
-    for other in others:
-        difference = difference.plus(other, -1 / r)
-    cut, dfs = published[0].influence.size, (published[0].df, fresh[0].df)
-    items, items_df = welch(difference.influence, cut, dfs)
+    published, n = means_of(_rows(models, 0), None if clusters is None else clusters[0])
+    fresh, m = means_of(_rows(models, 1), None if clusters is None else clusters[1])
+    own, *others = (a.less_independent(b) for a, b in zip(published, fresh, strict=True))
+    r = len(references)
+    difference = beyond_mean(own, others)
+    items, items_df = difference.variance, difference.df
     df, models_part, tau, spread, sampling = items_df, 0.0, *3 * (float("nan"),)
     if r > 1:
-        gaps = np.array([e.value for e in others])
-        part = np.stack([e.influence for e in others])
-        sampling = sum(welch(row, cut, dfs)[0] for row in part - part.mean(axis=0)) / (r - 1)
-        spread = float(gaps.var(ddof=1))
+        spread, sampling = spread_of(others)
         tau = float(np.sqrt(max(spread - sampling, 0.0)))
         models_part, df = (apart * tau) ** 2 * (1 + 1 / r), r - 1.0
     se = float(np.sqrt(items + models_part))
     return SetDifference(
         **t_test(difference.value, se, df),
         own=own.value,
-        gaps=tuple(e.value for e in others),
+        gaps=tuple(one.value for one in others),
         tau=tau,
         n=n,
         m=m,
@@ -105,6 +96,10 @@ def set_difference(
         spread=spread,
         sampling=sampling,
     )
+
+
+def _rows(models: Sequence[Sets], side: int) -> FloatArray:
+    return np.stack([np.asarray(one[side], dtype=float) for one in models])
 
 
 def beside(values: Sets, covariate: Sets) -> tuple[FloatArray, FloatArray]:
@@ -156,32 +151,6 @@ def apartness(tested: Sets, references: Sequence[Sets]) -> float:
     return max(1.0, float(spreads[0]) / among) if among > 0 else 1.0
 
 
-def _side(models: Sequence[ArrayLike], clusters: IntArray | None) -> tuple[list[Estimate], int]:
-    """Each model's mean over the items of one set that have a value of every model, with its influence over clusters;
-    and how many items these are."""
-    values = np.stack([np.asarray(one, dtype=float) for one in models])
-    groups = np.arange(values.shape[1]) if clusters is None else np.asarray(clusters)
-    there = ~np.isnan(values).any(axis=0)
-    values, groups = values[:, there], groups[there]
-    n = groups.size
-    alone = n > 1 and bool(np.all(groups[1:] > groups[:-1]))  # every item by itself: the sums are the items
-    if not alone and np.unique(groups).size < 2:
-        raise DataError(f"A set of items needs two that share no cluster and have a value of every model; found {n}.")
-    means = values.mean(axis=1)
-    parts = (values - means[:, None]) / n if alone else influence(values, groups)
-    uneven = 0.0 if alone else parts.shape[1] - 1 - cluster_df(groups)
-    return [Estimate(float(mean), row, 0, uneven) for mean, row in zip(means, parts, strict=True)], n
-
-
-def welch(parts: FloatArray, cut: int, dfs: tuple[float, float]) -> tuple[float, float]:
-    """Variance of a difference of two means and its degrees of freedom (Welch-Satterthwaite), of those of each side."""
-    sides = parts[:cut], parts[cut:]
-    variances = [float(np.sum(x**2)) * x.size / (x.size - 1) for x in sides]
-    total = sum(variances)
-    spread = sum(v**2 / df for v, df in zip(variances, dfs, strict=True))
-    return total, total**2 / spread if spread > 0 else 1.0
-
-
 # original (K, n), variants (N, n), chance (n,) of guessing each item, cluster (n,) of what belongs together
 Asked = tuple[FloatArray, FloatArray, FloatArray, IntArray]
 
@@ -213,25 +182,21 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
     items on which the model is not above chance.
     """
     ours, theirs = answered(*_kept(benchmark)), answered(*_kept(fresh))
-    own, other = ours.drop, theirs.drop
-    cut, more, dfs = own.influence.size, other.influence.size, (own.df, other.df)
+    own, other = ours.drop.with_set(theirs.drop), theirs.drop.of_second(ours.drop)
 
-    def here(e: Estimate) -> Estimate:
-        return Estimate(e.value, np.concatenate([e.influence, np.zeros(more)]))
+    def there(one: Estimate) -> Estimate:
+        return one.of_second(ours.drop)
 
-    def there(e: Estimate) -> Estimate:
-        return Estimate(e.value, np.concatenate([np.zeros(cut), e.influence]))
-
-    own, other = here(own), there(other)
     if scale == "share":
         if theirs.height.value <= 0:
             raise DataError("The model is not above chance on the held-out items: it has no share to lose.")
-        other = times(other, there(theirs.height), here(ours.height))
+        other = times(other, there(theirs.height), ours.height.with_set(theirs.drop))
     elif scale == "logit":
-        other = logit_drop(there(theirs.original), there(theirs.variants), here(ours.variants), theirs.n)
+        other = logit_drop(
+            there(theirs.original), there(theirs.variants), ours.variants.with_set(theirs.drop), theirs.n
+        )
     difference = own.plus(other, -1.0)
-    variance, df = welch(difference.influence, cut, dfs)
-    test = t_test(difference.value, float(np.sqrt(variance)), df, LEVEL)
+    test = t_test(difference.value, difference.se, difference.df, LEVEL)
     return BeyondFresh(scale=scale, expected=other.value, **test)
 
 

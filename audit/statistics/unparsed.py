@@ -1,9 +1,12 @@
 """Unparsed answers: how differently from what is predicted may they have been before a decision turns? Pure.
 
-An unparsed answer is missing, and it may be missing because of what it would have been. Let its odds of being right be
-gamma times those predicted from other answers to the same item (Rosenbaum's sensitivity parameter, used for missing
-outcomes as in Manski bounds: Kline & Santos 2013, Quant Econ 4). gamma 1: missing at random. gamma infinite: all right
-or all wrong, the worst case. Decisions hold at DECIDE_AT and print how far they hold.
+An unparsed answer is missing, and it may be missing because of what it would have been. A comparison has two sides
+(wordings, arms, sets of items). Let the odds of being right that unparsed answers of one side have, beside those
+predicted from other answers to the same item, be gamma times those of the other side (Rosenbaum's sensitivity
+parameter, used for missing outcomes as in Manski bounds: Kline & Santos 2013, Quant Econ 4). Each side takes the root
+of it. gamma 1: missing at random. gamma infinite: all right or all wrong, the worst case. What makes answers of every
+model unparsed cancels, so those of references count as predicted (`of_references`). Decisions hold at DECIDE_AT and
+print how far they hold.
 """
 
 from collections.abc import Callable
@@ -37,10 +40,11 @@ def predict_right(answers: FloatArray) -> FloatArray:
 def imputed(values: FloatArray, unparsed: BoolArray, predicted: FloatArray, gamma: float, favour: bool) -> FloatArray:
     """`values` with each unparsed answer replaced by the chance that it was right.
 
-    values, unparsed, predicted: (n,), or (K, n) with predicted (n,). favour: the odds are predicted * gamma, else
-    predicted / gamma. What is NaN and not unparsed (never asked) stays NaN.
+    values, unparsed, predicted: (n,), or (K, n) with predicted (n,), of one side of a comparison. gamma: between the
+    sides. favour: the odds are predicted * root of gamma, else predicted / root of gamma. What is NaN and not unparsed
+    (never asked) stays NaN.
 
-    >>> imputed(np.array([1.0, np.nan]), np.array([False, True]), np.array([0.5, 0.5]), 3.0, True).tolist()
+    >>> imputed(np.array([1.0, np.nan]), np.array([False, True]), np.array([0.5, 0.5]), 9.0, True).tolist()
     [1.0, 0.75]
     """
     if gamma < 1:
@@ -48,9 +52,15 @@ def imputed(values: FloatArray, unparsed: BoolArray, predicted: FloatArray, gamm
     if np.isinf(gamma):
         chance = np.full_like(predicted, float(favour))
     else:
-        odds = predicted / (1 - predicted) * (gamma if favour else 1 / gamma)
+        side = gamma**0.5
+        odds = predicted / (1 - predicted) * (side if favour else 1 / side)
         chance = odds / (1 + odds)
     return np.where(unparsed, chance, values)
+
+
+def of_references(gamma: float) -> float:
+    """Return the gamma at which references are held: as predicted, but the worst case with the tested model."""
+    return gamma if np.isinf(gamma) else 1.0
 
 
 def tipping_point(holds: Callable[[float], bool]) -> float:

@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 
 from audit.errors import DataError
 from audit.statistics.contracts import clustered_mean
-from audit.statistics.drawing import cluster_df, influence, shared_se
+from audit.statistics.drawing import cluster_df, shared_se
+from audit.statistics.estimate import ROUNDING, Estimate, fieller, mean_of, t_test
 from audit.statistics.mcnemar import mcnemar_exact, mcnemar_midp
 from audit.statistics.paired import FloatArray, IntArray, checked_pair
 from audit.statistics.permutation import sign_flip_pvalue
 from audit.statistics.resampling import unseen_change
-from audit.statistics.wording_drop import ROUNDING, Estimate, t_test
 
 ALPHA = 0.05
 UNITS_MIN = 10  # independent items, below which a t interval promises too much
@@ -181,7 +181,7 @@ def _mean(row: FloatArray, cluster: IntArray) -> Estimate:
     units = np.unique(cluster).size
     if units < UNITS_MIN:
         raise DataError(f"Expected at least {UNITS_MIN} independent items answered everywhere; found {units}.")
-    return Estimate(float(row.mean()), influence(row[None], cluster)[0], 0, units - 1 - cluster_df(cluster))
+    return mean_of(row, cluster)
 
 
 def _lasting(first: Estimate, second: Estimate, n: int, units: int, df: float, unseen: float, shared: float) -> Lasting:
@@ -193,20 +193,9 @@ def _lasting(first: Estimate, second: Estimate, n: int, units: int, df: float, u
         p = 2.0**-df if abs(lost.value) > ROUNDING else 1.0
     t = float(scipy.special.stdtrit(df, 0.975))
     low, high = min(tested["low"], lost.value - unseen), max(tested["high"], lost.value + unseen)
-    return Lasting(first.value, second.value, lost.value, low, high, p, _fieller(first, second, t), n, units)
-
-
-def _fieller(below: Estimate, above: Estimate, t: float) -> tuple[float, float, float] | None:
-    """above / below and the set of ratios that a t test does not reject (Fieller 1954, J R Stat Soc B 16:175-185)."""
-    g = below.units / (below.units - 1)
-    v11, v22 = below.se**2, above.se**2
-    v12 = float(np.sum(below.influence * above.influence)) * g
-    a = below.value**2 - t**2 * v11
-    if a <= 0:  # the lead may be 0
-        return None
-    b, c = below.value * above.value - t**2 * v12, above.value**2 - t**2 * v22
-    half = float(np.sqrt(max(b * b - a * c, 0.0)))
-    return above.value / below.value, (b - half) / a, (b + half) / a
+    ends = fieller(second, first, (t, t))
+    share = (second.value / first.value, *ends) if np.isfinite(ends).all() else None  # else the lead may be 0
+    return Lasting(first.value, second.value, lost.value, low, high, p, share, n, units)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from audit.errors import DataError
 from audit.statistics.between_models import predictive
 from audit.statistics.chance import Limits, interval
+from audit.statistics.estimate import ROUNDING
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.priors import PRIORS, TauPrior
 from audit.statistics.rasch import RaschFit, ability_gaps, fit_rasch, rasch_gap
@@ -31,6 +32,9 @@ class WithoutMemory:
     by_guessing: on those of ability (`ability_gaps`), the last None where nobody can guess. alone: the hull where the
     references alone tell how models differ, without a prior. share: of the items that it would not know, how many it
     answers from memory: (score - without) / (1 - without), not below 0. tau: what clean models differ by, accuracy.
+    theirs: the references' own mean gap. at_most: it is above 0 beyond chance, because held-out items are harder or
+    because the references learnt some of the benchmark, and nothing tells which. `without` then reaches down to what
+    the second would leave, and only its upper limit is to be quoted.
     """
 
     score: Limits
@@ -42,6 +46,8 @@ class WithoutMemory:
     share: Limits
     tau: float
     references: int
+    theirs: Limits
+    at_most: bool = False
 
 
 Gap = tuple[float, float, float]  # estimate, low, high of score - score without memory
@@ -52,14 +58,14 @@ def without_memory(
     references: Sequence[Sets],
     clusters: tuple[IntArray, IntArray] | None = None,
     *,
-    prior: TauPrior = PRIORS["held_out_widest"],
+    prior: TauPrior = PRIORS["score"],
     held: Sequence[Gap] = (),
     chance: tuple[float, float] = (0.0, 0.0),
 ) -> WithoutMemory:
     """The score less what the tested model has more on published items than on held-out ones, beyond its references.
 
-    Parameters are those of `ability_gaps`. prior: the widest that was measured, as a number is quoted for every kind of
-    exam; the test of a gap takes the usual one. held: gaps with unparsed answers held for and against; they widen the
+    Parameters are those of `ability_gaps`. prior: as of the test of a gap, with an error between sets, which a number
+    has and a test against 0 does not need. held: gaps with unparsed answers held for and against; they widen the
     interval.
     Raises DataError without references, or with fewer than two items in a set.
 
@@ -88,7 +94,11 @@ def without_memory(
         return Limits(*(float(np.clip(score.estimate - gap, 0, 1)) for gap in (estimate, low, high)))
 
     points = did.difference, told.low, told.high
-    without = less([points, *able], held)
+    theirs = _own_gap(references, clusters, told.tau)
+    at_most = theirs.low > 0
+    own = set_difference(tested, (), clusters)
+    learnt_too = [(own.difference, told.low, own.high)] if at_most else []
+    without = less([points, *able], [*held, *learnt_too])
     shares = (_share(score.estimate, one) for one in (without.estimate, without.high, without.low))
     return WithoutMemory(
         score=score,
@@ -100,7 +110,17 @@ def without_memory(
         share=Limits(*shares),
         tau=told.tau,
         references=len(references),
+        theirs=theirs,
+        at_most=at_most,
     )
+
+
+def _own_gap(references: Sequence[Sets], clusters: tuple[IntArray, IntArray] | None, tau: float) -> Limits:
+    """Return the references' mean gap between the sets, with its 95 % interval over items and models (tau)."""
+    published, fresh = (np.mean([np.asarray(one[side], dtype=float) for one in references], axis=0) for side in (0, 1))
+    found = set_difference((published, fresh), (), clusters)
+    half = (found.high - found.difference) * np.hypot(1, tau / np.sqrt(len(references)) / max(found.se, ROUNDING))
+    return Limits(found.difference, found.difference - float(half), found.difference + float(half))
 
 
 def _share(score: float, without: float) -> float:

@@ -8,71 +8,12 @@ import numpy as np
 import scipy
 
 from audit.errors import DataError
-from audit.statistics.drawing import bootstrap_totals, cluster_df, cluster_sums, influence, patterns
+from audit.statistics.drawing import bootstrap_totals, cluster_df, cluster_sums, patterns
+from audit.statistics.estimate import Estimate, above_pvalue, mean_of
 from audit.statistics.mcnemar import cochran_q
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.resampling import N_RESAMPLES, Interval, Resamples, unseen_change
 from audit.statistics.values import average
-
-ROUNDING = 1e-12  # a standard error below it is none
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number with its linear expansion over independent units: influence (units,), as `drawing.influence`.
-
-    empty: how many of the units had nothing to be counted; they tell nothing, and the other G are all that there are.
-    uneven: degrees of freedom that units of unequal size cost (`cluster_df`).
-    se: the square root of sum(influence^2) G / (G - 1), the (clustered) standard error of a ratio of sums.
-    """
-
-    value: float
-    influence: FloatArray
-    empty: int = 0
-    uneven: float = 0.0
-
-    @property
-    def units(self) -> int:
-        return self.influence.size - self.empty
-
-    @property
-    def df(self) -> float:
-        return max(self.units - 1 - self.uneven, 1.0)
-
-    @property
-    def se(self) -> float:
-        g = self.units
-        return float(np.sqrt(np.sum(self.influence**2) * g / (g - 1))) if g > 1 else float("nan")
-
-    def plus(self, other: Estimate, factor: float) -> Estimate:
-        """self + factor * other, over the same units."""
-        influence = self.influence + factor * other.influence
-        return Estimate(self.value + factor * other.value, influence, *shape_of(self, other))
-
-
-def shape_of(*estimates: Estimate) -> tuple[int, float]:
-    """(empty, uneven) of a number that is made of these, over the same units."""
-    return min(e.empty for e in estimates), max(e.uneven for e in estimates)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tested:
-    """A difference, its se, degrees of freedom, 95 % interval (low, high) and one-sided p for difference > 0."""
-
-    difference: float
-    se: float
-    df: float
-    low: float
-    high: float
-    pvalue: float
-
-
-def t_test(difference: float, se: float, df: float, level: float = 0.95) -> dict[str, float]:
-    """What `Tested` holds, by Student's t; p is 1 without an error. level: of the interval."""
-    half = float(scipy.special.stdtrit(df, (1 + level) / 2)) * se
-    pvalue = float(scipy.special.stdtr(df, -difference / se)) if se > ROUNDING else 1.0
-    limits = {"low": difference - half, "high": difference + half}
-    return {"difference": difference, "se": se, "df": df, **limits, "pvalue": pvalue}
 
 
 @dataclass(frozen=True)
@@ -126,18 +67,6 @@ def item_means(original: FloatArray, variants: FloatArray) -> tuple[FloatArray, 
     o, v = average(np.atleast_2d(original)), average(np.atleast_2d(variants))
     missing = np.isnan(o) | np.isnan(v)
     return np.where(missing, np.nan, o), np.where(missing, np.nan, v)
-
-
-def mean_of(values: FloatArray, cluster: IntArray) -> Estimate:
-    """Mean of (n,) values over the ones that are there, expanded over the clusters 0..G-1 of all n items."""
-    there = ~np.isnan(values)
-    if not there.any():
-        raise DataError("Not one item has both an original and a variant answered: no drop can be computed.")
-    every, present = np.unique(cluster), np.unique(cluster[there])
-    parts = np.zeros(every.size)
-    parts[np.searchsorted(every, present)] = influence(values[there][None], cluster[there])[0]
-    uneven = max(present.size - 1 - cluster_df(cluster[there]), 0.0)
-    return Estimate(float(values[there].mean()), parts, every.size - present.size, uneven)
 
 
 def wording_drop(
@@ -197,15 +126,6 @@ def _with_a_drop(drop: Estimate) -> Estimate:
     return Estimate(drop.value + shift, np.append(told * g - shift, g * shift) / (g + 1), uneven=drop.uneven)
 
 
-def above_pvalue(estimate: Estimate, margin: float = 0.0) -> float:
-    """One-sided p for estimate > margin, by t over the units. Where nothing varies but by rounding, that of flipped
-    signs: 1/2 for each unit if all are above, else 1."""
-    gap = estimate.value - margin
-    if not estimate.se > ROUNDING:
-        return 2.0**-estimate.units if gap > ROUNDING and estimate.units > 1 else 1.0
-    return float(scipy.special.stdtr(estimate.df, -gap / estimate.se))
-
-
 def above_broken(
     original: FloatArray, variants: FloatArray, chance: FloatArray, cluster: IntArray, broken_share: float
 ) -> tuple[float, Estimate]:
@@ -230,9 +150,8 @@ def equivalence(drop: Estimate, delta: float) -> Equivalence:
         raise DataError(f"The largest drop that counts as none lies between 0 and 1, such as 0.05; found {delta}.")
     unseen = (1 - delta) ** drop.units
     padded = _with_a_drop(drop)
-    minus = Estimate(-padded.value, -padded.influence, *shape_of(padded))
     sides = []
-    for estimate in (minus, drop):  # -drop > -delta, and drop > -delta
+    for estimate in (padded.scaled(-1.0), drop):  # -drop > -delta, and drop > -delta
         p = above_pvalue(estimate, -delta) if estimate.se > 0 else float(estimate.value <= -delta)
         sides.append(max(p, unseen))
     return Equivalence(delta, sides[0], sides[1], max(sides))

@@ -2,7 +2,6 @@
 The source's thresholds: what they say of a run, each beside its false positives on a clean model.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -14,6 +13,7 @@ import numpy as np
 from audit.audits import audit_of, part_of
 from audit.decision import Decision, block_at
 from audit.errors import ConfigError
+from audit.guarded_files import read_json
 from audit.json_types import attributes
 from audit.panel import SUITE, panel_runs
 from audit.perturb.evidence import clean_alarms
@@ -149,7 +149,7 @@ def section_of(run_dir: Path) -> Callable[[Verdicts], dict[str, Any]]:
     path, dirs = run_dir / SUITE, {audit_of(run).name: run for run in panel_runs(run_dir) or []}
     beside = [run / SUITE for run in dirs.values() if (run / SUITE).is_file()]
     try:
-        state, *of_runs = (json.loads(one.read_text(encoding="utf-8")) for one in (path, *beside))
+        state, *of_runs = (read_json(one) for one in (path, *beside))
         suite, model = suite_of(state["suite"]), dict(state["model"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{path} is not the suite of these runs ({error!r}). Restore it.") from error

@@ -17,6 +17,7 @@ from yaml import YAMLError
 from audit.audits import every_audit
 from audit.config import CONF_DIR, check_keys
 from audit.errors import ConfigError, unknown_name
+from audit.guarded_files import read_text
 from audit.shards.manifest import flatten
 from audit.suite.schema import VERSION, Suite, schema_text
 
@@ -112,9 +113,7 @@ def commit_of(version: str | None) -> str | None:
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise ConfigError(f"{path} is larger than {_MAX_BYTES >> 20} MiB: it is no suite.")
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, _MAX_BYTES, follow=True)
     except (OSError, UnicodeDecodeError) as error:
         why = f"{error.strerror}, looked from {Path.cwd()}" if isinstance(error, OSError) else error
         raise ConfigError(f"{path} cannot be read as a suite ({why}). Known: {', '.join(known_suites())}.") from error

@@ -20,6 +20,7 @@ from audit.errors import AuditError, ConfigError
 from audit.exits import FAILED, lines, one_line, refused
 from audit.governance.formats import as_text
 from audit.governance.ruling import rule_run
+from audit.guarded_files import read_json
 from audit.json_types import plain
 from audit.panel import SUITE, write_panel
 from audit.registry import finish
@@ -174,7 +175,7 @@ def _open(suite: Suite, plan: Sequence[Step], run_dir: Path, model: Mapping[str,
         write_file(path, _text(state).encode())
         return state
     try:
-        before = json.loads(path.read_text(encoding="utf-8"))
+        before = read_json(path)
         done = {**before.pop("finished")}
     except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
         raise ConfigError(f"{path} cannot be read ({error}). Restore it, or choose another run_dir=.") from error

@@ -17,7 +17,7 @@ import numpy as np
 import scipy
 
 from audit.errors import DataError
-from audit.statistics.drawing import cluster_df, influence
+from audit.statistics.estimate import means_of
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import UNANSWERED, BoolArray, CellOutcomes, FloatArray, IntArray
 from audit.statistics.power import discordance_of
@@ -96,6 +96,9 @@ def hint_test(
     )
 
 
+_SIGN = np.array([1.0, -1.0, -1.0, 1.0])  # tested noisy and clean, reference noisy and clean
+
+
 def _gain_p(gains: FloatArray, cluster: IntArray, shift: float) -> float:
     """Return the one-sided p for a mean gain above zero, over clusters. shift: variance of whole runs."""
     there = ~np.isnan(gains)
@@ -120,22 +123,24 @@ def _larger(
     n = x.shape[1]
     if n < 2:
         return float("nan"), float("nan"), 1.0
-    sign = np.array([1.0, -1.0, -1.0, 1.0])
-    mean = x.mean(axis=1).clip(0.5 / n, 1 - 0.5 / n)
-    _, index = np.unique(groups, return_inverse=True)
-    g = int(index.max()) + 1
-    df = np.inf if g == n else max(cluster_df(index), 1.0)
+    difference, gain = float(_SIGN @ x.mean(axis=1)), float(x[2].mean() - x[3].mean())
+    if np.unique(groups).size < 2:
+        return difference, gain, 1.0
+    means, _ = means_of(x, groups)
+    mean = np.array([one.value for one in means]).clip(0.5 / n, 1 - 0.5 / n)
+    df = np.inf if np.unique(groups).size == n else means[0].df
     worst = 0.0
     for value, slope in (
         (mean, np.ones(4)),
         (scipy.special.logit(mean), 1 / (mean * (1 - mean))),
         (-np.log1p(-mean), 1 / (1 - mean)),
     ):
-        by_item = (sign * slope) @ (x - x.mean(axis=1, keepdims=True)) / n
-        sampling = np.sum(influence(by_item[None] * n, index) ** 2) * g / max(g - 1, 1)
-        se = float(np.sqrt(sampling + np.sum(slope**2 * np.array(variances))))
-        worst = max(worst, float(scipy.stats.t.sf(sign @ value / se, df)) if se > 0 else 1.0)
-    return float(sign @ x.mean(axis=1)), float(x[2].mean() - x[3].mean()), worst
+        found = means[0].scaled(slope[0])
+        for one, factor in zip(means[1:], (_SIGN * slope)[1:], strict=True):
+            found = found.plus(one, factor)
+        se = float(np.sqrt(found.variance + np.sum(slope**2 * np.array(variances))))
+        worst = max(worst, float(scipy.stats.t.sf(_SIGN @ value / se, df)) if se > 0 else 1.0)
+    return difference, gain, worst
 
 
 @dataclass(frozen=True)
@@ -296,7 +301,7 @@ def _against(
 def _imputed(cell: CellOutcomes, missing: BoolArray, gamma: float) -> tuple[FloatArray, FloatArray]:
     """Every answer as a value 0-1, the missing ones imputed as wrong rather than right, and the other way round."""
     read = to_values(cell.state)
-    how = (read, missing, predict_right(read), gamma**0.5)
+    how = (read, missing, predict_right(read), gamma)
     return imputed(*how, False), imputed(*how, True)
 
 

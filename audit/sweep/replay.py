@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from audit.benchmarks.load import open_benchmark
 from audit.errors import ConfigError, DataError
+from audit.guarded_files import check_regular
 from audit.records import Generation, Item, Part
 from audit.resolve import ResolvedRun, resolve_run, sized
 from audit.shards.complete import read_outcomes
@@ -88,6 +89,7 @@ def stored(place: str, item: Item, part: Part) -> list[Generation]:
 
 @lru_cache(maxsize=2)
 def _opened(place: str) -> tuple[Mapping[Key, int], pa.ChunkedArray]:
+    check_regular(local_file(place), follow=True)
     table = pa.ipc.open_file(pa.memory_map(str(local_file(place)))).read_all()
     columns = (table.column(name).to_pylist() for name in _KEY)
     return {key: row for row, key in enumerate(zip(*columns, strict=True))}, table.column("router_messages")

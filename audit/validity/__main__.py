@@ -9,7 +9,6 @@ confirmatory, see `audit gate`.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from audit.command_line import start
 from audit.conduct import Prepared, conduct
 from audit.errors import ConfigError
 from audit.exits import FAILED, INTERRUPTED, OK, TERMINATED, one_line, plainly, refused, run_command
+from audit.guarded_files import read_json
 from audit.judging.ladder import Decision
 from audit.shards.files import write_file
 from audit.shards.working_copy import need_folder
@@ -86,7 +86,7 @@ def _judge_together(done: Sequence[tuple[ValidityConfig, Path]], code: int) -> i
         return _report_together(run_dirs, folder)
     design = {facet: [getattr(config, facet) for config, _ in done] for facet in FACETS}
     facets = {facet: values for facet, values in design.items() if len(set(values)) > 1}
-    found = stability([json.loads((one / "report" / "verdict.json").read_text("utf-8")) for one in run_dirs])
+    found = stability([read_json(one / "report" / "verdict.json") for one in run_dirs])
     parts = variance([load_validity(one) for one in run_dirs], facets)
     write_file(folder / "facets.csv", facets_csv(found).encode())
     write_file(folder / "variance.csv", variance_csv(parts).encode())

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from audit.errors import ConfigError, LibraryError, unknown_name
+from audit.guarded_files import read_bytes
 from audit.shards.files import make_folder, whole_file, write_file
 from audit.shards.read import write_table
 from audit.variants.record import SCHEMA_VERSION, Judgement, Library, State, Variant, header_from
@@ -88,9 +89,12 @@ def read_library(path: Path) -> Library:
     return library
 
 
+_MAX_BYTES = 2 << 30
+
+
 def _opened(path: Path) -> pa.ipc.RecordBatchFileReader:
     try:
-        return pa.ipc.open_file(pa.BufferReader(path.read_bytes()))
+        return pa.ipc.open_file(pa.BufferReader(read_bytes(path, _MAX_BYTES, follow=True)))
     except (pa.ArrowException, OSError) as error:
         raise _damaged(path, str(error)) from error
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from audit.errors import ConfigError, DataError, LibraryError
+from audit.guarded_files import read_text
 from audit.prompting import lettered
 from audit.shards.files import write_file
 from audit.statistics.chance import upper_limit
@@ -111,7 +112,7 @@ def read_review(library: Library, path: Path, *, reviewer: str) -> Library:
     with fewer, is refused. Raises LibraryError for a review of another library, DataError for missing findings.
     """
     try:
-        head, *lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        head, *lines = [json.loads(line) for line in read_text(path, follow=True).splitlines() if line.strip()]
         made_for, n, seed = str(head["library"]), int(head["n"]), int(head["seed"])
         by = str(head["read_by"]).strip().lower()
         words = {str(line["id"]): str(line["finding"]).strip().lower() for line in lines}

@@ -20,7 +20,8 @@ from audit.errors import SignatureError
 from audit.governance import verify
 from audit.governance.keys import load_signer, load_trusted, seal, statement
 from audit.governance.pack import write_pack
-from audit.governance.verify import STATEMENT, SUMS, verify_pack, write_archive
+from audit.governance.side_files import SUMS
+from audit.governance.verify import STATEMENT, verify_pack, write_archive
 
 Files = dict[str, bytes]
 CONTENTS = (
@@ -156,6 +157,22 @@ SIGNED_AGAIN: dict[str, Callable[[Files, Files], None]] = {
     "a run that failed": copy_says("run/manifest.json", lambda told: told.update({"status": "failed"})),
     "another suite": copy_says("run/suite.json", lambda told: told.update({"x": 1})),
     "another verdict": copy_says("run/report/verdict.json", lambda told: told["cells"][0].update({"verdict": "x"})),
+    "the prompts for readers": copy_says("prompts.json", lambda told: told["sha256"].update({"m": "1" * 64})),
+    "the error rates": copy_says("calibration.json", lambda told: told["designs"].clear()),
+    "the sensitivity": copy_says("sensitivity.json", lambda told: told.update({"alpha": 0.5})),
+    "the program's chronology": lambda files, other: files.update({"program_chronology.jsonl": b"{}\n"}),
+    "the note on how to verify": lambda files, other: files.update({"VERIFY.md": b"Trust me."}),
+    "a chronology that is none": lambda files, other: files.update({"run/chronology.jsonl": b"{}\n"}),
+    "a run that was stopped": copy_says("run/manifest.json", lambda told: told.update({"status": "stopped"})),
+    "a decision whose first is gone": lambda files, other: files.update(
+        {"run/decisions/0002.dsse.json": files.pop("run/decisions/0001.dsse.json")}
+    ),
+    "a decision twice": lambda files, other: files.update(
+        {"run/decisions/0002.dsse.json": files["run/decisions/0001.dsse.json"]}
+    ),
+    "a decision in a folder of its own": lambda files, other: files.update(
+        {"run/decisions/x/0001.dsse.json": files.pop("run/decisions/0001.dsse.json")}
+    ),
     "a manifest that is none": lambda files, other: files.update({"run/manifest.json": b"[]"}),
     "a manifest as deep as a well": lambda files, other: files.update({"run/manifest.json": b"[" * 100_000}),
 }

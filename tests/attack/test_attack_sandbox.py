@@ -3,6 +3,7 @@
 Right would be: f doubles."""
 
 import os
+import platform
 import shutil
 import signal
 import socket
@@ -13,6 +14,7 @@ import pytest
 from governed import Patch
 
 from audit.scoring.sandbox import Outcome, run_tests
+from audit.scoring.seccomp import REFUSED, seccomp_filter
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bwrap (bubblewrap) is not installed")
 
@@ -207,3 +209,24 @@ def words(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
     except OSError:
         return ""
+
+
+@pytest.mark.skipif(platform.machine() not in REFUSED, reason="no filter of system calls for this processor")
+def test_calls_that_reach_into_the_kernel_are_refused() -> None:
+    """The code doubles only if each of them gives EPERM (1), and getpid, which is in no list, its number 1."""
+    numbers = sorted(REFUSED[platform.machine()].values())
+    getpid = {"x86_64": 39, "aarch64": 172}[platform.machine()]
+    code = (
+        "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+        "def refused(n):\n    ctypes.set_errno(0)\n    return libc.syscall(n, 0, 0, 0, 0, 0, 0), ctypes.get_errno()\n"
+        f"found = [refused(n) for n in {numbers}]\n"
+        f"def f(x): return x * 2 if set(found) == {{(-1, 1)}} and refused({getpid}) == (1, 0) else found\n"
+    )
+    assert run_tests(code, TESTS, "f") == Outcome(True, "passed")
+
+
+def test_a_filter_is_made_for_known_processors_alone() -> None:
+    """Of 8 bytes an instruction: architecture 3, number 1, two for x32, one a call, two ends."""
+    assert len(seccomp_filter("x86_64")) == 8 * (3 + 1 + 2 + len(REFUSED["x86_64"]) + 2)
+    assert len(seccomp_filter("aarch64")) == 8 * (3 + 1 + len(REFUSED["aarch64"]) + 2)
+    assert seccomp_filter("riscv64") == b""

@@ -6,13 +6,12 @@ import sys
 import time
 
 from audit.command_line import configured
-from audit.resolve import resolve_run
 from audit.runtime.progress import Display
 from audit.runtime.run import run_audit
 from audit.shards.manifest import Manifest
-from audit.sweep.audit import SWEEP
 from audit.sweep.config import design_of
 from audit.sweep.design import Arm, n_messages
+from audit.sweep.replay import resolve_sweep
 
 
 def measure(overrides: list[str]) -> dict[str, float]:
@@ -20,7 +19,9 @@ def measure(overrides: list[str]) -> dict[str, float]:
     config = configured("sweep", overrides)
     started = time.monotonic()
     with Display(quiet=True) as display:
-        result = run_audit(resolve_run(SWEEP, config), {}, display)
+        result = run_audit(resolve_sweep(config), {}, display)
+    if result.failed:
+        raise RuntimeError(f"The run failed: {result.failed}")
     manifest = Manifest.load(result.run_dir)
     design = design_of(config)
     calls = len(design.settings) + sum(n_messages(part) for part in design.parts if part.arm != Arm.DIRECT)

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +75,11 @@ def raw(run_dir: Path) -> dict[str, float]:
     from audit.config import load_model_config
     from audit.engines.vllm_engine import engine_args, engine_environment, is_cpu_build
     from audit.engines.weights import local_path, resolve_weights
+    from audit.shards.manifest import Manifest
 
     rows = list(iter_outcomes(run_dir))
     model = load_model_config(rows[0].model)
+    model = replace(model, dtype=Manifest.load(run_dir).precision[model.name])
     weights = resolve_weights(model)
     path = local_path(model, weights)
     os.environ |= engine_environment(model, on_gpu(), os.cpu_count() or 1, is_cpu_build())
@@ -118,7 +121,9 @@ def sent(llm: Any, model: Any, requests: Sequence[GenerationRequest]) -> list[tu
         def get_tokenizer(self) -> Any:
             return llm.get_tokenizer()
 
-        async def generate(self, prompt: dict[str, Any], sampling: dict[str, Any], request_id: str) -> Any:
+        async def generate(
+            self, prompt: dict[str, Any], sampling: dict[str, Any], request_id: str, priority: int = 0
+        ) -> Any:
             found.append((prompt, sampling))
             told: Any = defaultdict(lambda: nothing)
             reply = SimpleNamespace(logprobs=[nothing], finish_reason="stop", text="", token_ids=[])

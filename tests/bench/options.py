@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,13 @@ def prompts(benchmark: Path, n: int, kind: str) -> tuple[list[Item], list[int]]:
 def timed(name: str, benchmark: Path, n: int) -> dict[str, Any]:
     """Seconds and logprobs of each kind of prompt, by one of them. Those that are timed: twice, the second is told."""
     from audit.config import load_model_config
+    from audit.engines.precision import computes_in_bfloat16_here, dtype_on_cpu
     from audit.engines.vllm_engine import engine_args, engine_environment, is_cpu_build
     from audit.engines.weights import local_path, resolve_weights
 
     model = load_model_config(MODEL)
+    if is_cpu_build():
+        model = replace(model, dtype=dtype_on_cpu(model.dtype, computes_in_bfloat16_here()))
     path = local_path(model, resolve_weights(model))
     os.environ |= engine_environment(model, on_gpu(), len(os.sched_getaffinity(0)), is_cpu_build())
     score = SCORERS[name](model, path, engine_args(model, path, None, on_gpu(), is_cpu_build()))

@@ -27,7 +27,7 @@ from audit.plant.train import Job, train
 from audit.prompting import load_protocol
 from audit.records import Generation, GenerationRequest, Item, Part, Presentation, Reading, Setting
 from audit.scoring.score import score
-from audit.statistics.wording_drop import mean_of, t_test
+from audit.statistics.estimate import mean_of, t_test
 from audit.sweep.audit import SWEEP, Own
 from audit.sweep.config import TEMPLATES
 from audit.sweep.design import Arm, Draws, make_design

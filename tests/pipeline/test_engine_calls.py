@@ -19,7 +19,7 @@ class Replica:
     def __init__(self, folder: str, deaths: int) -> None:
         self._folder, self._deaths = folder, deaths
 
-    def run(self, requests):
+    def run(self, requests, priority):
         died = len(os.listdir(self._folder))
         if died < self._deaths:
             open(os.path.join(self._folder, str(died)), "w").close()

@@ -9,7 +9,7 @@ from audit_here import audit_here, heard
 from commands_here import variants
 from pipeline_helpers import rows_of
 
-from audit.benchmarks.answers import read_number
+from audit.benchmarks.reply import read_number
 from audit.perturb.audit import PERTURB
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells

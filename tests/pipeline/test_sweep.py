@@ -4,13 +4,14 @@ import csv
 import html
 import json
 import shutil
+from dataclasses import replace
 from operator import itemgetter
 
 import pyarrow.dataset as ds
 import pytest
 from commands_here import gate
 from commands_here import report as rebuild
-from pipeline_helpers import keys_of, rows_of, stamps
+from pipeline_helpers import keys_of, lose_a_shard, rows_of, stamps
 
 from audit.errors import ConfigError, DataError
 from audit.shards.manifest import Manifest
@@ -136,6 +137,18 @@ def test_the_same_command_again_finds_all_done_and_another_is_refused(independen
     assert other.code == 1
     assert "another configuration" in other.out and "n: 20 there, 21 now" in other.out
     assert stamps((tmp_path / "run" / "shards").iterdir()) == before
+
+
+def test_a_run_goes_on_in_the_precision_of_its_rows(sweep, tmp_path):
+    asked = ("r=1", "n=8", "model.scripted.dtype=float32")
+    assert sweep(*asked).code == 0
+    run_dir = tmp_path / "run"
+    made = Manifest.load(run_dir)
+    assert made.precision == {"scripted": "float32"}
+    replace(made, precision={"scripted": "bfloat16"}).save(run_dir)  # as another machine's processor had it
+    lose_a_shard(run_dir)
+    assert sweep(*asked).code == 0
+    assert Manifest.load(run_dir).precision == {"scripted": "bfloat16"}
 
 
 def test_a_control_benchmark_is_run_beside_and_a_rebuilt_report_judges_as_the_run_did(sweep, tmp_path):

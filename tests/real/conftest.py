@@ -22,6 +22,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(item.fspath).is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.real)
+            # For what hangs alone: on a slow machine beside other work a sweep that loads its engine again takes 600 s.
+            item.add_marker(pytest.mark.timeout(1800))
 
 
 @pytest.fixture(scope="session")
@@ -39,15 +41,18 @@ def engine_here(embedded_model_dir: Path) -> Iterator[EnginePool]:
     """A Ray of this process, and the engine of the embedded model that its runs share, as the sweep starts it."""
     import ray
 
+    from audit.config import ClusterConfig
     from audit.runtime.actors import start_pool
     from audit.runtime.keep import give_back, keep_engines, take_pool
+    from audit.runtime.start import start_ray
 
     if ray.is_initialized():  # by the pipeline's tests, as a driver of their cluster
         ray.shutdown()
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setenv("RAY_worker_niceness", "0")  # as a run has it: at Ray's 15 the engine waits for all other tests
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="WARNING")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    start_ray(ClusterConfig(num_cpus=2))
     model = load_model_config("smollm2_135m")
     try:
         with keep_engines():

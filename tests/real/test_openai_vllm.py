@@ -28,7 +28,7 @@ from audit.records import FinishReason, Generation, GenerationRequest
 if TYPE_CHECKING:
     from audit.runtime.actors import EngineActor, EnginePool
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]  # a server of its own to load, and seldom touched
 
 KEY = "token-for-this-test-only"
 KEY_ENV = "AUDIT_TEST_VLLM_KEY"

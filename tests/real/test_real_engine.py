@@ -158,3 +158,19 @@ def test_a_given_text_is_read_the_same_in_any_company_and_never_from_the_prefix_
     for a, b in [*zip(first, again, strict=True), (first[0], alone)]:
         assert (a.request_sha256, a.cached_tokens) == (b.request_sha256, 0)
         assert a.tokens.logprobs == pytest.approx(b.tokens.logprobs, abs=0.25)
+
+
+def test_what_has_the_smaller_priority_is_answered_first(engine_here):
+    """By events and not seconds: 3 batches of 64 are asked, then 4 requests more, which pass by those that wait."""
+    import ray
+
+    (actor,) = engine_here.actors
+    late = [actor.run.remote([request(f"Count from {i}.", max_tokens=16)], 1) for i in range(3 * 64)]
+    soon = actor.run.remote([request(f"Name {i} animals.", max_tokens=16) for i in range(4)], 0)
+    done: list[ray.ObjectRef] = []
+    waiting = [*late, soon]
+    while soon in waiting:
+        some, waiting = ray.wait(waiting, num_returns=1)
+        done += some
+    assert len(done) <= 2 * 64 + 1  # first come, first served: after all of the 192
+    ray.get(waiting)

@@ -50,6 +50,7 @@ def test_a_small_calibration_has_both_errors() -> None:
     assert within(rates, "coverage_gain", 0.93, 1.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("design", "world"),
     [

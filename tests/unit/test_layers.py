@@ -24,7 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # From the ground up; a module belongs to its longest prefix. It may import from its own layer and from those below.
 LAYERS = (
-    ("audit.errors", "audit.records", "audit.judging", "audit.verdict", "audit.chronology", "audit.json_types",
+    ("audit.errors", "audit.guarded_files", "audit.records", "audit.judging", "audit.verdict", "audit.chronology",
+     "audit.json_types",
      "audit.entry_points"),
     ("audit.benchmarks", "audit.prompting", "audit.scoring", "audit.statistics"),
     ("audit.shards",),
@@ -37,7 +38,7 @@ LAYERS = (
     ("audit.sweep", "audit.perturb", "audit.memory", "audit.validity"),
     ("audit.plant", "audit.suite", "audit.imports", "audit.loading",
      "audit.papers"),
-    ("audit.commands",),
+    ("audit.commands", "audit.api"),
     ("audit.__main__",),
 )  # fmt: skip
 SHARED = tuple(prefix for layer in LAYERS[:7] for prefix in layer if prefix != "audit.variants")
@@ -140,7 +141,7 @@ def test_the_shared_rooms_and_commands_name_no_routers() -> None:
     own = tuple(f"audit.{audit}" for audit in (*AUDITS, "plant", "papers.song2026"))
     assert "audit.sweep.design" in named
     assert {m for m in named if not m.startswith(own)} == {
-        "audit", "audit.commands", "audit.suite.schema",
+        "audit", "audit.api", "audit.commands", "audit.suite.schema",
         "audit.suite.calibrate", "audit.suite.worlds", "audit.report.sensitivity",
     }  # fmt: skip
 

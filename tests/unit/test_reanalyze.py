@@ -6,7 +6,7 @@ from commands_here import reanalyze
 
 from audit.errors import DataError
 from audit.papers.song2026 import EXAMPLE, TABLE1_COLUMNS, TABLE3_COLUMNS, analyse, read_settings, shipped
-from audit.papers.song2026_reanalysis import expected_without_effect
+from audit.papers.song2026_reanalysis import expected_without_effect, heterogeneity, trend
 from audit.sweep.paper import setting_row
 
 HEADER = "model,routers,clean_accuracy,noisy_accuracy,gain,improve,degrade"
@@ -71,13 +71,70 @@ def test_no_effect_simulation_agrees_with_the_exact_probability():
     assert expected_without_effect(never, rng=np.random.default_rng(0), simulations=50).setting_rate == 0
 
 
+def test_the_reversal_at_eight_routers_is_made_by_the_eight_cells_of_exactly_zero(paper):
+    # Net improve is the sum of improve - degrade over the models; leaving a cell out removes 39 (Qwen3.5-122B at r=3
+    # to 7) or 16 (Qwen3.5-35B at r=6 to 8) degradations: at r=3 -16 + 39 = 23, at r=6 -21 + 39 + 16 = 34.
+    printed, without, no_qwen = paper[0].panels
+    assert (printed.settings, without.settings, no_qwen.settings) == (108, 100, 90)
+    assert [r.net_improve for r in printed.routers] == [-38, -25, -16, -37, 2, -21, -24, 40, 64]
+    assert [r.net_improve for r in without.routers] == [-38, -25, 23, 2, 41, 34, 31, 56, 64]
+    assert all(r.net_improve > 0 for r in no_qwen.routers if r.routers >= 5)
+    assert printed.heterogeneity.pvalue < 0.05 < without.heterogeneity.pvalue
+    assert without.trend.pvalue < printed.trend.pvalue < 0.05
+
+
+def test_heterogeneity_is_cochrans_q_by_hand():
+    # Two models, one setting each, n = 100: 10 and 20 discordant questions, net 2 and 10.
+    # se^2 = (b + c - (b - c)^2 / n) / n^2: (10 - .04) / 10^4 and (20 - 1) / 10^4. With two models
+    # Q = (g1 - g2)^2 / (se1^2 + se2^2) = .08^2 / .002896 = 2.2099.
+    rows = [setting_row("a", 1, 50, 6, 4, 100), setting_row("b", 1, 50, 15, 5, 100)]
+    found = heterogeneity(rows)
+    assert found.statistic == pytest.approx(0.08**2 / 0.002896)
+    # The moment estimate: (Q - 1) / (w1 + w2 - (w1^2 + w2^2) / (w1 + w2)), by hand 2 w1 w2 / (w1 + w2) below.
+    w = [1 / 0.000996, 1 / 0.0019]
+    assert found.spread == pytest.approx(((found.statistic - 1) / (2 * w[0] * w[1] / sum(w))) ** 0.5)
+
+
+def test_trend_tries_all_signs_of_the_models():
+    # Five models whose improvements rise by 1, 2, 3, 4, 5 a router: one of 2^5 signs is as extreme. Degrade is level.
+    rows = [setting_row(f"m{k}", r, 50, 5 + k * r, 5, 100) for k in range(1, 6) for r in (1, 2, 3)]
+    found = trend(rows)
+    assert (found.improve, found.p_improve) == (pytest.approx(3), pytest.approx(1 / 32))
+    assert (found.degrade, found.p_degrade, found.pvalue) == (pytest.approx(0), 1, 1)
+
+
+def test_h2_and_h3_hold_their_level_on_panels_without_an_effect():
+    # Clean and noisy of each model differ by chance alone, and settings are independent here: H2's error bound then
+    # makes it conservative, and H3 is exact.
+    rng = np.random.default_rng(5)
+    rejected = np.zeros(2)
+    for _ in range(200):
+        rows = [setting_row(f"m{k}", r, 50, *rng.binomial(20, 0.5, 2), 100) for k in range(8) for r in range(1, 6)]
+        rejected += heterogeneity(rows).pvalue <= 0.05, trend(rows).p_improve <= 0.05
+    # 3 standard errors above .05 at 200 draws: .05 + 3 (.05 x .95 / 200)^.5 = .096
+    assert (rejected / 200 < 0.096).all()
+
+
+def test_the_paper_may_be_named(tmp_path):
+    assert reanalyze(["song2026", "--out", str(tmp_path / "named")]) == 0
+    assert reanalyze(["--out", str(tmp_path / "default")]) == 0
+    for name in ("reanalysis.json", "net_improve.csv"):
+        assert (tmp_path / "named" / name).read_bytes() == (tmp_path / "default" / name).read_bytes()
+
+
 def test_command_writes_files_and_the_same_bytes_again(tmp_path, capsys):
     assert reanalyze(["--out", str(tmp_path / "a")]) == 0
     printed = capsys.readouterr().out
     assert "printed 0.178, recomputed 0.1800" in printed
     assert reanalyze(["--out", str(tmp_path / "b")]) == 0
-    drawn = {"2_violation_pattern", "3_noisy_against_clean", "4_transitions", "5_violation_breadth"}
-    names = {"reanalysis.json", "settings.csv", "table1.csv", "table3.csv", "mismatches.csv"}
+    drawn = {
+        "2_violation_pattern",
+        "3_noisy_against_clean",
+        "4_transitions",
+        "4_without_exact_cells",
+        "5_violation_breadth",
+    }
+    names = {"reanalysis.json", "settings.csv", "table1.csv", "table3.csv", "mismatches.csv", "net_improve.csv"}
     names |= {f"figure{one}.svg" for one in drawn}
     assert {p.name for p in (tmp_path / "a").iterdir()} == names
     for name in names:

@@ -17,7 +17,7 @@ from audit.command_line import compose_command
 from audit.config import CONF_DIR, RunConfig, as_file, known_models, load_model_config
 from audit.errors import ConfigError
 from audit.shards.manifest import deciding
-from audit.short_forms import derived, expand, hub_name, safe_name, weight_bytes
+from audit.short_forms import derived, expand, hub_name, need_model, safe_name, weight_bytes
 
 LLAMA_70B = {"hidden_size": 8192, "num_attention_heads": 64, "num_key_value_heads": 8, "num_hidden_layers": 80,
              "intermediate_size": 28672, "vocab_size": 128256, "max_position_embeddings": 131072}  # fmt: skip
@@ -69,6 +69,63 @@ def test_an_endpoint_goes_by_its_models_name(audit: str) -> None:
     longer = {key.replace("openai_compatible", name): value for key, value in plain(other).items()}
     differ = {key for key, value in plain(config).items() if longer[key] != value}
     assert {key.removeprefix(f"model.{name}.") for key in differ} == {"name", "worker.max_tokens"}
+
+
+HELD_OUT = ("benchmark=elementary", "control_data=unseen.csv")
+ENDPOINT = ("endpoint=http://127.0.0.1:8000/v1", "model_id=acme/Big-4.1", *HELD_OUT)
+
+
+def test_references_beside_an_endpoint_are_models_of_the_same_server(tmp_path: Path) -> None:
+    words = (*ENDPOINT, "api_key_env=ACME", "references=[acme/Small,'other:free',llama3_8b]")
+    config = composed("memory", *words)
+    assert config.references == ["acme_Small", "other_free", "llama3_8b"]  # type: ignore[attr-defined]
+    served = [config.model[name].endpoints[0] for name in ("acme_Small", "other_free")]
+    assert [one.model for one in served] == ["acme/Small", "other:free"]
+    assert {(one.url, one.api_key_env) for one in served} == {("http://127.0.0.1:8000/v1", "ACME")}
+    assert config.model["llama3_8b"].engine == "vllm"
+
+
+def test_a_reference_on_another_server_is_sent_no_key_of_the_first() -> None:
+    words = (*ENDPOINT, "api_key_env=ACME")
+    config = composed("memory", *words, "references=[small@http://127.0.0.1:8000/v1,gpt-4o@https://other.example/v1]")
+    small, other = (config.model[name].endpoints[0] for name in ("small", "gpt-4o"))
+    assert (small.url, small.api_key_env) == ("http://127.0.0.1:8000/v1", "ACME")
+    assert (other.url, other.model, other.api_key_env) == ("https://other.example/v1", "gpt-4o", "GPT_4O_API_KEY")
+    without = composed("memory", "model=scripted", *HELD_OUT, "references=[gpt-4o@https://other.example/v1]")
+    assert without.model["gpt-4o"].endpoints[0].api_key_env == "GPT_4O_API_KEY"
+    with pytest.raises(ConfigError, match="Expected MODEL_ID@URL"):
+        composed("memory", *words, "references=['@https://other.example/v1']")
+
+
+def test_without_an_endpoint_an_unknown_reference_is_still_refused() -> None:
+    with pytest.raises(ConfigError, match="nobody"):
+        composed("memory", "model=scripted", "references=[nobody]")
+
+
+def test_held_out_items_of_a_file_are_the_long_form() -> None:
+    short = composed("memory", "model=scripted", "data=my exam.csv", "control_data=b/un seen.csv")
+    long = composed(
+        "memory", "model=scripted", "data=my exam.csv", "control_benchmark=mcq_file",
+        "control_benchmark.path='b/un seen.csv'", "control_benchmark.name=un_seen",
+    )  # fmt: skip
+    assert short.control_benchmark is not None and short.control_benchmark.path == "b/un seen.csv"
+    assert plain(short) == plain(long)
+    for words in (["control_data="], ["control_data=a.csv", "control_benchmark=gsm1k"]):
+        with pytest.raises(ConfigError, match="Expected"):
+            expand([*words, "model=scripted"], "memory")
+
+
+@pytest.mark.parametrize("words", [[], ["data=exam.csv", "n=all"], ["benchmark=mmlu"], ["references=[a]"]])
+def test_a_command_that_names_no_model_asks_for_one(words: list[str]) -> None:
+    with pytest.raises(ConfigError, match=r"(?s)model=NAME.*model=hf:.*endpoint=URL.*smollm2_135m"):
+        need_model(words)
+
+
+@pytest.mark.parametrize(
+    "words", [["model=scripted"], ["endpoint=http://h/v1", "model_id=m"], ["--cfg", "job"], ["edits=show"]]
+)
+def test_a_named_model_an_option_or_a_command_that_asks_none_goes_on(words: list[str]) -> None:
+    need_model(words)
 
 
 def test_what_is_told_of_an_endpoint_holds_no_password() -> None:

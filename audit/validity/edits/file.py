@@ -24,6 +24,7 @@ import pyarrow as pa
 from audit.benchmarks.items import BbqFacts, ContrastFacts, CrowsFacts, ToxigenFacts, XsTestFacts
 from audit.engines.weights import local_path
 from audit.errors import ShardError
+from audit.guarded_files import check_regular, read_json
 from audit.records import NO_OPTION, Facts, Item
 from audit.shards.files import write_file
 from audit.shards.read import write_table
@@ -120,6 +121,7 @@ def read_about(path: Path) -> Mapping[str, Any]:
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Any, Mapping[str, Any]]]:
     try:
+        check_regular(path)
         with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
             if reader.schema.names != _SCHEMA.names:
                 raise KeyError(f"columns {reader.schema.names}")
@@ -206,7 +208,7 @@ def read_token_distances(run_dir: Path) -> Mapping[str, Mapping[str, list[float]
     if not path.is_file():
         return {}
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        raw = read_json(path)
         return {str(m): {str(q): [float(x) for x in v] for q, v in of.items()} for m, of in raw.items()}
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise ShardError(f"{path} cannot be read ({error}). Delete it, and type the run's command again.") from None

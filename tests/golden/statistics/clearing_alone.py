@@ -11,7 +11,8 @@ import numpy as np
 
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.worlds import WORLDS, PerturbDesign, simulate
-from audit.statistics.wording_drop import equivalence, item_means, mean_of
+from audit.statistics.estimate import mean_of
+from audit.statistics.wording_drop import equivalence, item_means
 from audit.verdict.simulated import rate, shown, table_text
 
 SEED, MODELS = 77, 3000

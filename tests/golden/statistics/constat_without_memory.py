@@ -1,10 +1,11 @@
 """The score without memory of models that were contaminated on purpose, against what they score where they were not.
 
-    PYTHONPATH=. python tests/golden/statistics/constat_without_memory.py [FOLDER with ConStat's tables]
+    PYTHONPATH=. python tests/golden/statistics/constat_without_memory.py [FOLDER with ConStat's tables] [R] [DRAWS]
 
 ConStat's authors fine-tuned models on half of a benchmark and published their accuracy on the other half (`no_cont`):
 the truth. Models count that the authors call really contaminated: a score above that and above .3 (eight of MMLU's
-broke in training and guess). Held-out items are their synthetic ones, references 5 random public models (40 draws).
+broke in training and guess). Held-out items are their synthetic ones, references R random public
+models (5, of 40 draws).
 
 The tables have accuracies, no answers. So this checks what identifies the number (do held-out items and references tell
 it?), the prior and the hull of the scales, not the fit to answers: the errors are binomial, of models taken as
@@ -81,7 +82,7 @@ def scales(tested, references, chance):
         difference = (gaps[0] - np.mean(gaps[1:])) * unit
         se = unit * np.sqrt(variances[0] + np.mean(variances[1:]) / len(references))
         spread, sampling = unit**2 * np.var(gaps[1:], ddof=1), unit**2 * np.mean(variances[1:])
-        told = predictive(difference, se, 500.0, spread, sampling, len(references), PRIORS["held_out_widest"])
+        told = predictive(difference, se, 500.0, spread, sampling, len(references), PRIORS["score"])
         low, high = without_prior(difference, se, spread, sampling, len(references))
         own = to(np.clip(tested[0], least, 0.995))
         for rows, limits in ((found, (told.high, told.low)), (plain, (high, low))):
@@ -90,15 +91,15 @@ def scales(tested, references, chance):
     return [*found[:2], *hulls]
 
 
-def measured(folder, exam, comparison):
+def measured(folder, exam, comparison, references, draws):
     """By scale: bias, RMSE, cover, cover with the truth's own error; and the mean width and number of models."""
     planted, public = rows_of(folder / f"{exam}_{comparison}.csv")
     planted = planted[(planted[:, 0] > planted[:, 4]) & (planted[:, 0] > 0.3)]
     rng = np.random.default_rng([SEED, EXAMS.index(exam)])
     rows = []
     for one in planted:
-        for _ in range(DRAWS):
-            chosen = public[rng.choice(len(public), REFERENCES, replace=False)]
+        for _ in range(draws):
+            chosen = public[rng.choice(len(public), references, replace=False)]
             truth, error = one[4], 1.96 * one[5]
             for k, (estimate, low, high) in enumerate(scales(one, chosen, CHANCES[exam])):
                 lower, upper = estimate - np.hypot(estimate - low, error), estimate + np.hypot(high - estimate, error)
@@ -111,14 +112,14 @@ def measured(folder, exam, comparison):
     return found, len(planted), 100 * float((planted[:, 0] - planted[:, 4]).mean())
 
 
-def main(folder):
+def main(folder, references=REFERENCES, draws=DRAWS):
     print(
         "| exam | held-out items | models | inflation | scale | bias | RMSE | holds | with the truth's error | width |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for comparison in ("synthetic", "rephrase"):
         for exam in EXAMS:
-            found, models, inflation = measured(folder, exam, comparison)
+            found, models, inflation = measured(folder, exam, comparison, references, draws)
             for scale, (bias, rmse, holds, wider, width) in zip(
                 ("points", "ability", "**all**", "all, no prior"), found, strict=True
             ):
@@ -129,4 +130,4 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data/constat/tables"))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data/constat/tables"), *map(int, sys.argv[2:]))

@@ -102,6 +102,7 @@ for path in sys.argv[1:]:
 """
 
 
+@pytest.mark.long
 def test_100000_lines_are_streamed(tmp_path: Path) -> None:
     """The peak memory of a process (bytes) after 10,000 lines, then after 100,000 (32 MB of text)."""
     paths = []

@@ -111,7 +111,9 @@ class Reads:
     def get_tokenizer(self) -> Any:
         return type("Sized", (Words,), {"__len__": lambda self: 1000})()
 
-    async def generate(self, prompt: dict[str, list[int]], params: dict[str, Any], request_id: str) -> Any:
+    async def generate(
+        self, prompt: dict[str, list[int]], params: dict[str, Any], request_id: str, priority: int = 0
+    ) -> Any:
         await asyncio.sleep(0)
         assert (params["prompt_logprobs"], params["max_tokens"], params["detokenize"]) == (20, 1, False)
         n = len(prompt["prompt_token_ids"]) - 1

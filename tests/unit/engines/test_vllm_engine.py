@@ -55,6 +55,7 @@ class FakeLLM:
         self.model_config = SimpleNamespace(max_model_len=100)
         self.errored = False
         self.asked: list[list[int]] = []
+        self.priorities: set[int] = set()
         self._error, self._dies, self._block, self._short = error, dies, block, short
         self._cache: set[tuple[int, ...]] = set()
 
@@ -73,10 +74,13 @@ class FakeLLM:
     def logprob(token: int, before: int) -> SimpleNamespace:
         return SimpleNamespace(logprob=-(token + before) / 100)
 
-    async def generate(self, prompt: dict[str, list[int]], params: dict[str, Any], request_id: str) -> Any:
+    async def generate(
+        self, prompt: dict[str, list[int]], params: dict[str, Any], request_id: str, priority: int = 0
+    ) -> Any:
         await asyncio.sleep(0)
         ids = prompt["prompt_token_ids"]
         self.asked.append(ids)
+        self.priorities.add(priority)
         if self._error is not None and ord("0") in ids:
             self.errored = self._dies
             if isinstance(self._error, REAL.VLLMError):
@@ -167,10 +171,21 @@ def test_an_option_costs_one_request_and_its_beginnings_none():
     assert len(letters.asked) == 1
 
 
+def test_every_request_of_a_call_has_its_priority():
+    llm = FakeLLM()
+    engine = VllmEngine(ModelConfig(name="m"), "path", None, "m/0", on_gpu=False)
+    engine.serve(llm, dict)
+    asyncio.run(engine.run([request("11"), request("12", *OPTIONS), replace(request("13"), letters=("A", "B"))], 7))
+    assert llm.priorities == {7} and len(llm.asked) == 1 + 4 + 1
+    assert engine_args(ModelConfig(name="m"), "p", None, True, cpu_build=False)["scheduling_policy"] == "priority"
+
+
 def test_prompt_logprobs_of_other_tokens_are_an_error_not_a_score():
     class Other(FakeLLM):
-        async def generate(self, prompt: dict[str, list[int]], params: dict[str, Any], request_id: str) -> Any:
-            async for output in super().generate(prompt, params, request_id):
+        async def generate(
+            self, prompt: dict[str, list[int]], params: dict[str, Any], request_id: str, priority: int = 0
+        ) -> Any:
+            async for output in super().generate(prompt, params, request_id, priority):
                 output.prompt_logprobs = [{9: SimpleNamespace(logprob=-1.0)}]
                 yield output
 
@@ -307,8 +322,10 @@ class LoraLLM(FakeLLM):
         self.added.append(asked["lora_path"])
         return True
 
-    async def generate(self, prompt: Any, params: Any, request_id: str, lora_request: Any = None) -> Any:
-        async for output in super().generate(prompt, params, request_id):
+    async def generate(
+        self, prompt: Any, params: Any, request_id: str, priority: int = 0, lora_request: Any = None
+    ) -> Any:
+        async for output in super().generate(prompt, params, request_id, priority):
             output.outputs[0].text = str(lora_request["lora_int_id"] if lora_request else 0)
             yield output
 

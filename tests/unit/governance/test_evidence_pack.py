@@ -17,7 +17,8 @@ from audit.commands.again import suite_section
 from audit.errors import ConfigError, ShardError, SignatureError
 from audit.governance.keys import load_signer, load_trusted
 from audit.governance.pack import write_pack
-from audit.governance.verify import STATEMENT, SUMS, open_archive, verify_pack
+from audit.governance.side_files import SUMS
+from audit.governance.verify import STATEMENT, open_archive, verify_pack
 
 ROOT = Path(__file__).resolve().parents[3]
 

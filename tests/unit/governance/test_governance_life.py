@@ -154,9 +154,11 @@ def test_the_whole_life(
 
     # The evidence, from which the verdict can be computed again.
     pack, signing = tmp_path / "pack.zip", ["--with-shards", "--key", str(keys / "bob.key")]
-    assert evidence([str(first), "-o", str(pack), *signing]) == 0
-    assert evidence(["verify", str(pack), *trusted]) == 0
-    assert "bob" in capsys.readouterr().out
+    said(evidence, first, "-o", pack, *signing, *trusted, after=2 * hour)
+    found = said(evidence, "verify", pack, *trusted, after=2 * hour)
+    assert found.count("decided: override by") == 2 and "the pack passes" in found
+    assert "the pack does not pass" in said(evidence, "verify", pack, *trusted, after=21 * day)
+    assert "bob" in found
 
     # The model has a card.
     said(registry, "card", first, "--out", tmp_path / "card")

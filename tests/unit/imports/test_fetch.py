@@ -83,6 +83,7 @@ def test_answers_in_a_zip(tmp_path: Path) -> None:
     assert answers_of(RECIPES["mmlu_pro"], "m", answers_sha256(kept), str(tmp_path), tmp_path) == kept
 
 
+@pytest.mark.long
 def test_gsm8k_becomes_a_set_of_its_44_models(tmp_path: Path, shared_data: Path, monkeypatch: Patch) -> None:
     """Of the published ends of replies; three models' files are whole as published."""
     monkeypatch.setenv("AUDIT_REFERENCES", str(tmp_path / "sets"))

@@ -60,7 +60,7 @@ REAL = [
     ("lm_eval_metabench/samples_metabench_mmlu_permute_2024-11-26T10-47-32.305387.first200.jsonl",
      {"model": "pythia-14m"}, "pythia-14m", 96, 18 / 96, 0),
     ("lm_eval_metabench/samples_metabench_gsm8k_secondary_2024-11-26T10-50-23.349203.first200.jsonl",
-     {"model": "pythia-14m"}, "pythia-14m", 200, np.nan, 200),
+     {"model": "pythia-14m"}, "pythia-14m", 200, 0.0, 0),  # all are [invalid], which lm-eval counts as wrong
     ("helm/mmlu-subject=philosophy,method=multiple_choice_joint,model=openai_gpt2", {}, "openai/gpt2", 10, 0.1, 0),
 ]  # fmt: skip
 
@@ -114,13 +114,13 @@ def test_a_model_at_chance_is_withheld(logs: Path, tmp_path: Path) -> None:
 
 
 def test_scores() -> None:
-    assert [outcome(v, "") for v in ("C", "I", "P", "N", True, 0.3, "3/10", None)] == [
-        (1, 1), (0, 1), (1, 2), (None, 1), (1, 1), (3, 10), (3, 10), (None, 1),
+    assert [outcome(v, "") for v in ("C", "I", "P", "N", True, 0.3, "3/10", None, "nan")] == [
+        (1, 1), (0, 1), (1, 2), (None, 1), (1, 1), (3, 10), (3, 10), (None, 1), (None, 1),
     ]  # fmt: skip
     assert [trials(right, 10, "") for right in (3, "1", 1.0, None)] == [(3, 10), (1, 10), (1, 10), (None, 1)]
     with pytest.raises(AuditError, match="whole number"):  # a share of 1 would read as 1 of 10
         trials(0.3, 10, "")
-    for bad in (float("nan"), "nan", -1, 2, {"a": 1}, "perhaps", float("inf")):
+    for bad in (float("nan"), -1, 2, {"a": 1}, "perhaps", float("inf")):
         with pytest.raises(AuditError, match="expected 0, 1"):
             outcome(bad, "log, line 1")
 
@@ -168,7 +168,7 @@ HEADER = {"eval": {"model": "m", "task": "t"}}
 SAMPLE = {"id": 1, "epoch": 1, "input": "What barks?", "target": "a dog", "scores": {"match": {"value": "C"}}}
 HEAD = "model,item,correct\n"
 HOSTILE = {
-    "nan": (HEAD + "m,a,NaN\n", "expected 0, 1"),
+    "infinite": (HEAD + "m,a,inf\n", "expected 0, 1"),
     "repeat": (HEAD + "m,a,1\nm,a,0\n", "two models under one name"),
     "cells": (HEAD + "m,a\n", "line 2: 2 fields"),
     "no_item": (HEAD + "m,,1\n", "the item is empty"),
@@ -197,6 +197,7 @@ def test_a_hostile_log(name: str, tmp_path: Path, capsys: Capsys) -> None:
     assert said in error and error.count("\n") == 1 and not run.exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("store_schema", [True, False], ids=["dictionary", "plain"])
 def test_a_parquet_file_of_a_few_kilobytes_that_unfolds_to_gigabytes(store_schema: bool, tmp_path: Path) -> None:
     """Its dictionary writes a text once: 4,096 rows of 1 MB took 8 GB, as these came unfolded and as texts."""
@@ -262,7 +263,7 @@ def test_from_two_tables_to_a_gate(tmp_path: Path) -> None:
         assert newer["spoilt"]["verdict"] == verdict
     cells = imported(run, *words, "--held-out-date", "2024-05", "--released", "2024-06")
     spoilt = cells["spoilt"]
-    assert spoilt["verdict"] == "gap_to_fresh_items" and cells["clean"]["verdict"] in ("underpowered", "withheld")
+    assert spoilt["verdict"] == "gap_to_fresh_items" and "gap" not in cells["clean"]["verdict"]
     without = spoilt["without_memory"]["estimate"]["without"]
     assert without["low"] < 0.5 < without["high"] < spoilt["score"]
     assert any("not under our control" in one for one in spoilt["cannot_exclude"])
@@ -453,7 +454,7 @@ def test_one_object_over_several_lines_is_not_called_a_damaged_log(tmp_path: Pat
     path.write_text(json.dumps({"performances": [{"model": "m"}]}, indent=2))
     with pytest.raises(AuditError) as caught:
         list(read_log(path, Wanted()).outcomes)
-    assert "dict" in str(caught.value) and "line 1" not in str(caught.value)
+    assert "expected a model" in str(caught.value) and "line 1" not in str(caught.value)
 
 
 def test_names_alone_tell_that_items_are_not_held_out(tmp_path: Path, capsys: Capsys) -> None:
@@ -475,7 +476,8 @@ def test_a_seed_below_0_is_refused_before_anything_is_written(tmp_path: Path) ->
 
 REPLIES = [
     ("so she earns $1,018.", "# 1018", 1, "1018"),
-    ("about 3 or 4", "5", 0, "4"),
+    ("about 3 or 4", "5", None, None),  # two numbers
+    ("\\boxed{(1,234)}", "(1234)", None, None),  # a pair, or a number
     ("I do not know", "7", None, None),  # no number: unparsed, which is not wrong
     ("so \\boxed{0.5}, not 3", "thus $\\boxed{\\frac{1}{2}}$", 1, "0.5"),
     ("\\boxed{18 dollars}", "18", 1, "18"),

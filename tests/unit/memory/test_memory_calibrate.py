@@ -90,6 +90,7 @@ def test_a_model_that_recites_is_found():
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_guessed_answers_make_no_gap_and_clear_none():
     """By points and plain ability alone, half of the clean models had a gap and half of those with one were cleared."""
     design = MemoryDesign(1500, 1000, 8)
@@ -101,6 +102,7 @@ def test_guessed_answers_make_no_gap_and_clear_none():
     assert rates("guessed_wider", "") <= 1 / 12 and rates("gap_5_guessed", "_cleared") <= 1 / 12
 
 
+@pytest.mark.long
 def test_a_gap_that_matters_is_hardly_ever_cleared_and_clean_models_are():
     """4 of 14 by chance in .4 % of tests, were one in twenty cleared."""
     thresholds, rng = MemoryThresholds(), np.random.default_rng(2)

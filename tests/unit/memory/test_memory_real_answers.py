@@ -53,6 +53,7 @@ def finds(rng: np.random.Generator, references: int, learnt: float = 0.0) -> flo
     return on_all_scales(gap, ability_gaps(sets[0], sets[1:], prior=PRIOR, chance=(0.25, 0.25)))[0]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not (DATA / "mmlu_predictions").is_dir(), reason="no mmlu_predictions")
 @pytest.mark.parametrize("references", [3, 8])
 def test_halves_of_mmlu_are_no_gap(references):

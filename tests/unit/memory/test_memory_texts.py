@@ -16,10 +16,12 @@ NUMBERS = {
     "least": 10.0, "family": "llama", "read": 80, "asked": 100, "arm": "score", "why": because("few_answered"),
     "indicator": Name.ITEM, "indicators": list(Name), "judged": list(Name)[:2], "gap": True, "unit": "bits a byte",
     "estimate": -0.0123456, "low": -0.023456, "high": 0.0345678, "p": 0.0304, "adjusted": 0.0004, "gamma": 3.0,
-    "doubt": because("own_scale"), "score": LIMITS, "without": LIMITS, "needs": ("held_out", "parsed"), "error": "",
+    "doubt": because("own_scale"), "score": LIMITS, "without": LIMITS,
+    "theirs": LIMITS, "needs": ("held_out", "parsed"), "error": "",
     "published": 0.8123456, "difference": 0.1234567,
 }  # fmt: skip
-CHANGED = {"headline_withheld": {"why": ["too few"]}, "few_items": {"held_out": 40}, "subtitle": {"held_out": 40}}
+CHANGED = {"headline_withheld": {"why": ["too few"]}, "few_items": {"held_out": 40}, "subtitle": {"held_out": 40},
+           "no_room": {"score": 0.9812345, "effect": 0.05}}  # fmt: skip
 
 
 @pytest.mark.parametrize("code", TEXTS)

@@ -15,7 +15,8 @@ from audit.decision import rule
 from audit.judging.ladder import Grade
 from audit.memory.analyse import cell_dict, nearest, rates_said
 from audit.memory.decide import cannot_exclude, decide, headline, tipping
-from audit.memory.evidence import Indicator, Name, correct, measure, text_of
+from audit.memory.design import MemoryThresholds
+from audit.memory.evidence import Indicator, Name, correct, measure, text_of, unmatched
 from audit.memory.gates import above_guessing, readable
 from audit.memory.page import render
 from audit.memory.record import ItemSet, MemoryCell, Reads
@@ -195,7 +196,7 @@ def test_unparsed_answers_that_hide_a_gap_clear_nobody():
 
 
 def test_a_gap_holds_up_to_the_odds_ratio_at_which_its_test_fails():
-    (result,) = judged(without(cell(n=600, fresh=400, references=5, answers=0.63), 1.0, 0.0))
+    (result,) = judged(without(cell(n=600, fresh=400, references=5, answers=0.6), 1.0, 0.0))
     last, worst = result.evidence.held[-2:]
     assert last.pvalue * 6 <= 0.05 < worst.pvalue * 6 and worst.low > 0  # Holm's factor: six indicators
     assert result.decision.verdict == V.GAP_TO_FRESH and result.holds_up_to == last.gamma == 50
@@ -204,9 +205,9 @@ def test_a_gap_holds_up_to_the_odds_ratio_at_which_its_test_fails():
 def test_unparsed_answers_make_no_gap():
     """A clean model whose wrong published and right fresh answers are unparsed: the gap is gone where these count."""
     made = cell(n=3000, fresh=1500, references=8, seed=6)
-    (result,) = judged(without(made, 0.0, 1.0, 0.06))
+    (result,) = judged(without(made, 0.0, 1.0, 0.06), alpha=0.0156)
     e = result.evidence
-    assert e.gap.pvalue < 0.05 / 6 < e.limits()[0] == e.indicator(Name.GAP).pvalue
+    assert e.gap.pvalue < 0.0156 / 6 < e.limits()[0] == e.indicator(Name.GAP).pvalue
     assert result.decision.verdict == V.CAUSE_UNKNOWN and doubt(result, Name.GAP) == {"unparsed"}
     assert codes(result.decision.what_to_do) == ["mend_unparsed"]
     assert result.holds_up_to is None  # nothing is said of the gap that could hang on them
@@ -246,13 +247,24 @@ def test_learnt_answers_are_a_gap_to_fresh_items():
     assert said(made, result).numbers["difference"] == result.evidence.gap.did.difference > 0.1
 
 
-def test_harder_fresh_items_are_told_by_the_references():
-    hard = cell(n=1000, fresh=600, harder=0.25)
+def test_held_out_items_that_are_harder_for_every_model_are_judged_and_are_no_gap():
+    hard = cell(n=1000, fresh=600, references=5, harder=0.25)
     (result,) = judged(hard)
-    assert result.decision.verdict == V.WITHHELD and codes(result.decision.reasons) == ["gate_fresh_matched"]
-    assert why(result, Name.GAP, Name.ITEM) == {"not_as_hard"}
-    (text,) = judged(cell(n=1000, fresh=600, harder=0.25, text=0.5))
-    assert text.decision.verdict == V.MEMORY_OF_TEXT  # what does not rest on the held-out items still speaks
+    assert result.evidence.gap.reference_pvalue < 1e-6 and result.evidence.gap.reference_gap > 0.2
+    assert result.decision.verdict in (V.UNDERPOWERED, V.NOTHING_SEEN) and p_of(result, Name.GAP) > 0.05
+    (learnt,) = judged(cell(n=1000, fresh=600, references=5, harder=0.25, answers=0.6))
+    assert learnt.decision.verdict == V.GAP_TO_FRESH
+    assert result.without.said.code == "without_at_most" and result.without.found.at_most
+
+
+def test_a_gap_is_not_judged_if_the_sets_are_unequal_and_the_scales_disagree():
+    found = judged(cell(n=1000, fresh=600, references=5, harder=0.25, answers=0.6))[0].evidence
+    limits = MemoryThresholds()
+    assert not unmatched(found, limits)
+    doubtful = replace(found, abilities=(replace(found.abilities[0], pvalue=0.2),))
+    assert unmatched(doubtful, limits)
+    alike = replace(doubtful, gap=replace(doubtful.gap, reference_pvalue=0.3))
+    assert not unmatched(alike, limits)
 
 
 def test_an_order_with_a_sense_of_its_own_counts_only_beyond_the_references():
@@ -532,6 +544,7 @@ def test_held_out_items_that_the_references_answers_chose_are_not_judged(pool):
     assert {one.name: one.status for one in drawn.gates}["fresh_drawn"] == "pass"
 
 
+@pytest.mark.long
 def test_references_of_one_family_find_no_memory():
     """Fine-tunes of one base agree on style: 24 to 26 % of clean models of other families stood out beside them."""
     made = cell(n=1000, fresh=600, references=5, text=0.5)

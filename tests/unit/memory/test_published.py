@@ -47,6 +47,7 @@ def options_p(questions: list[Item], seed: int) -> float:
     return order_test(np.array(rows), rng=np.random.default_rng(seed), n_resamples=199).pvalue
 
 
+@pytest.mark.long
 def test_a_drawn_order_says_nothing_whatever_the_items_say() -> None:
     """As the embedded exam was written, its words tell the order (p = .0002). Drawn, they do so by chance alone."""
     assert words_p(ELEMENTARY, 0) <= 0.01
@@ -88,6 +89,7 @@ def rate(world: World, design: MemoryDesign, models: int) -> float:
     return found / models
 
 
+@pytest.mark.long
 def test_without_references_a_clean_model_is_not_found_and_a_reader_is() -> None:
     """300 clean models: 5 % and two standard errors (1.3 points). Orders .3 spreads likelier: nearly all are found."""
     alone = MemoryDesign(208)

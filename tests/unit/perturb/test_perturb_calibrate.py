@@ -60,6 +60,7 @@ def calibrated(design, worlds=None, *, simulations, seed=42):
     return entry
 
 
+@pytest.mark.long
 def test_a_drop_that_matters_is_hardly_ever_cleared_and_clean_models_are():
     """At most one in twenty of 80 models that lose the smallest effect that matters, and two standard errors and a
     half; alone and as one of a panel of twelve."""

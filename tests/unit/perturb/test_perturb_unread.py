@@ -64,7 +64,7 @@ def beyond_at(c, gamma):
     return adverse(c, measured(c), LIMITS, gamma, rng=np.random.default_rng(0), n_draws=100).beyond_p
 
 
-def test_a_finding_that_hangs_on_unparsed_answers_of_the_references_is_withheld():
+def test_unparsed_answers_of_references_count_as_predicted_and_only_the_worst_case_holds_them_otherwise():
     """Variants cost every model 5 points, and 5 % of each reference's answers, all wrong ones, are not parsed."""
     c = harder(seed=98)
     assert result(c).decision.verdict == V.BRITTLE_CAUSE_UNKNOWN  # what is true
@@ -72,25 +72,24 @@ def test_a_finding_that_hangs_on_unparsed_answers_of_the_references_is_withheld(
     found = result(lost)
     t = found.evidence.tests
     assert not failed(found.gates) and t.left_out == ()
-    assert finding(0.05, *ps(t)) == V.DROP_BEYOND_REFERENCE and t.beyond_p < 0.05 < t.adverse.beyond_p
-    assert standing(t, 0.05, *ps(t)) == V.BRITTLE_CAUSE_UNKNOWN
-    assert (found.decision.verdict, found.decision.doubt) == (V.WITHHELD, "unparsed_beyond")
-    assert "mend_references" in codes(found.decision.what_to_do)
-    assert found.unparsed.holds == V.DROP_BEYOND_REFERENCE and found.unparsed.tipping_point < 3
-    worst = [beyond_at(lost, gamma) for gamma in (1.0, 3.0, 20.0, float("inf"))]
-    assert worst == sorted(worst) and worst[0] < 0.05 < worst[1]
+    assert finding(0.05, *ps(t)) == V.DROP_BEYOND_REFERENCE == found.unparsed.holds
+    assert found.unparsed.tipping_point >= 3 and not found.unparsed.worst_case
+    held = [beyond_at(lost, gamma) for gamma in (1.0, 3.0, float("inf"))]
+    assert held[0] == held[1] < 0.05 < held[2]  # all of the tested model was parsed
 
 
-def test_right_answers_of_the_tested_model_that_are_unparsed_make_no_finding():
+@pytest.mark.long
+def test_right_answers_of_the_tested_model_that_are_unparsed_are_held_against_a_finding():
     """The same variants, a little memory, and 5 % of the tested model's answers to variants, all right, are missing."""
     c = harder(seed=30, memorised=0.03)
-    found = result(replace(c, tested=lose(c.tested, 1, 0.05)))
-    t = found.evidence.tests
-    assert not failed(found.gates)
-    assert finding(0.05, *ps(t)) == V.DROP_BEYOND_REFERENCE and t.adverse.found_p < 0.05 < t.adverse.beyond_p
-    assert (found.decision.verdict, found.decision.doubt) == (V.WITHHELD, "unparsed_beyond")
+    lost = replace(c, tested=lose(c.tested, 1, 0.05))
+    t = result(lost).evidence.tests
+    assert finding(0.05, *ps(t)) == V.DROP_BEYOND_REFERENCE and t.adverse.found_p < 0.05
+    held = [beyond_at(lost, gamma) for gamma in (1.0, 3.0, 20.0, float("inf"))]
+    assert held == sorted(held) and held[0] < held[1] == t.adverse.beyond_p and held[0] < 0.05 < held[2]
 
 
+@pytest.mark.long
 def test_what_sensitivity_would_lose_is_not_refuted_by_which_answers_are_missing():
     """Sensitive to wording alone; of items that others know less, a third of its right variants are not parsed."""
     made = {"n": 3000, "checked": 3000, "logit": True, "harder": 0.03, "seed": 13}
@@ -212,7 +211,7 @@ def test_unparsed_answers_are_right_more_often_the_larger_the_odds():
     assert np.isnan(replace(two, asked=asked).held(np.inf, against=True).original[0, 0])
 
 
-def test_fresh_items_whose_wrong_answers_are_unread_make_no_finding():
+def test_fresh_items_whose_wrong_answers_are_unread_take_a_finding_away_in_the_worst_case():
     """A model touchy about wording among references that are not; held-out items would say so, but for what is
     missing."""
     c = cell(n=2000, checked=600, harder=0.10, control=2000, seed=5)
@@ -222,7 +221,8 @@ def test_fresh_items_whose_wrong_answers_are_unread_make_no_finding():
     fresh = lose(c.control.tested, 0, 0.045)
     t = measured(replace(c, control=with_answers(c.control, fresh.original, fresh.variants)))
     assert t.control.asked and finding(0.05, *ps(t)) == V.DROP_BEYOND_REFERENCE
-    assert t.adverse.beyond_p > 0.05 and standing(t, 0.05, *ps(t)) == V.BRITTLE_CAUSE_UNKNOWN
+    lost = replace(c, control=with_answers(c.control, fresh.original, fresh.variants))
+    assert t.adverse.beyond_p < 0.05 < beyond_at(lost, float("inf"))
 
 
 def test_the_panel_corrects_both_findings_in_the_adverse_reading():

@@ -126,6 +126,7 @@ def test_a_finding_beyond_reference_has_an_interval_that_excludes_zero():
             assert (b.pvalue < 0.05) == (b.low > 0) and (b.plain.pvalue < 0.05) == (b.plain.low > 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("accuracy", "weaker", "wanted", "off"),
     [(0.65, -0.2, "weaker_reference", 0.03), (0.85, 0.35, "abler_reference", -0.03)],
@@ -150,6 +151,7 @@ def test_the_limit_of_a_bracket():
     assert Bracket(0.7, 0.72, 0.72, 0.03).holds and not Bracket(0.7, 0.74, 0.74, 0.03).holds
 
 
+@pytest.mark.long
 def test_abler_references_convict_few_clean_models():
     """Tested .65, references about .85, variants 10 points harder: of 40 clean models the two scales alone accused 53 %
     with eight references. 5 % of 40 are 2; with 6 or fewer it may be so (p=.99)."""

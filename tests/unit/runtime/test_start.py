@@ -9,7 +9,7 @@ import ray
 from audit.config import ClusterConfig
 from audit.errors import ConfigError
 from audit.runtime.model_run import silent_nodes
-from audit.runtime.start import say_needed_action, start_ray
+from audit.runtime.start import in_time, say_needed_action, start_ray
 
 
 @pytest.mark.parametrize(
@@ -18,12 +18,17 @@ from audit.runtime.start import say_needed_action, start_ray
         (Exception("The current node timed out during startup. This could happen because"), "did not start in time"),
         (RuntimeError("Timed out after 30 seconds while waiting for node to startup."), "did not start in time"),
         (RuntimeError("Timed out waiting for node info for node_id=0a1b."), "did not start in time"),
+        (RuntimeError("Failed to connect to GCS within 60 seconds"), "did not start in time"),
+        (ConnectionError("Timed out while waiting for GCS to become available."), "did not start in time"),
         (ConnectionError("RPC timed out"), "could not be reached or started"),
         (ConnectionError("no cluster at that address"), r"could not be reached or started .*: ConnectionError: no cl"),
     ],
 )
 def test_why_ray_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, raised: Exception, said: str) -> None:
+    tried: list[object] = []
+
     def init(**options: object) -> None:
+        tried.append(options)
         raise raised
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
@@ -32,6 +37,21 @@ def test_why_ray_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, raised: E
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     with pytest.raises(ConfigError, match=said):
         start_ray(ClusterConfig())
+    assert len(tried) == (3 if "in time" in said else 1)
+
+
+def test_a_start_that_was_too_late_is_tried_again_with_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    late = [TimeoutError("Timed out while waiting for GCS"), Exception("The current node timed out during startup.")]
+    tried: list[str] = []
+
+    def start() -> None:
+        tried.append("start")
+        if late:
+            raise late.pop()
+
+    in_time(start, lambda: tried.append("clear"))
+    assert tried == ["start", "clear", "start", "clear", "start"]
+    assert capsys.readouterr().err.count("again") == 2
 
 
 def test_of_ray_only_what_needs_an_action_is_said_and_once(capsys: pytest.CaptureFixture[str]) -> None:

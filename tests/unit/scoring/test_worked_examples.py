@@ -6,7 +6,8 @@ from importlib import import_module
 import pytest
 
 MODULES = (
-    *("benchmarks.answers", "benchmarks.fresh", "benchmarks.latex", "benchmarks.rows", "imports.record"),
+    *("benchmarks.fresh", "benchmarks.latex", "benchmarks.number", "benchmarks.reply", "benchmarks.rows"),
+    *("imports.record", "scoring.keyed"),
     *("scoring.letter", "scoring.pll", "scoring.refusal", "scoring.score", "variants.config", "variants.rules"),
 )
 

@@ -39,6 +39,7 @@ def test_three_references_find_what_t_with_two_degrees_of_freedom_does_not():
     assert old > 0.05 / 6 > predictive(0.10, items, 400, spread, sampling, 3, PRIOR).pvalue
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("tau", "at_most"), [(0.0, 0.05), (0.02, 0.06), (0.04, 0.11)])
 def test_level_on_models_that_differ(tau, at_most):
     """1,000 clean models and 5 references, items' error 2 points, level .05; Monte-Carlo error .7 points. Above the

@@ -7,12 +7,13 @@ from audit.statistics.chance import interval
 from audit.statistics.contracts import clustered_mean, rate_interval
 from audit.statistics.dif import mantel_haenszel
 from audit.statistics.drawing import cluster_df, shared_se
+from audit.statistics.estimate import above_pvalue, mean_of
 from audit.statistics.information import information_slope, slope_at_zero
 from audit.statistics.selectivity import selectivity
 from audit.statistics.set_difference import set_difference
 from audit.statistics.versions import lasting_by_condition, lasting_by_items, paired_difference
 from audit.statistics.without_memory import score_of
-from audit.statistics.wording_drop import above_pvalue, mean_of, wording_drop
+from audit.statistics.wording_drop import wording_drop
 from audit.sweep.compare import compare
 from audit.sweep.evidence import _larger
 
@@ -45,6 +46,7 @@ def test_an_accuracys_interval_holds(sizes: str) -> None:
     assert np.all(missed / RUNS < 0.12), missed / RUNS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sizes", ["equal", "one large", "three large"])
 def test_a_difference_that_is_none_is_rarely_shown(sizes: str) -> None:
     """Two-sided at 5 % of `compare`; one-sided at 2.5 % of D, of a drop, and of a gap to other items."""
@@ -92,6 +94,7 @@ def test_a_score_is_worth_no_more_items_than_it_has() -> None:
     assert found.low < 0.44 and found.high > 0.57
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("sizes", "most"), [("equal", 0.09), ("one large", 0.06), ("three large", 0.11)])
 def test_bootstrap_intervals_of_a_gain_and_a_drop_hold(sizes: str, most: float) -> None:
     """By the number of clusters, 14 % of those of one large cluster missed."""

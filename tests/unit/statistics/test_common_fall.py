@@ -32,6 +32,7 @@ def found(rng, memory=0.0, lost=lambda chance: chance, variants=3, **made):
     return common_fall((o, v), references, np.arange(o.shape[1]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("made", "at_most"),
     [({}, 27), ({"guess": 0.25}, 27), ({"variants": 1}, 27), ({"n": 300}, 27), ({"slopes": 0.5, "models": 4}, 27),

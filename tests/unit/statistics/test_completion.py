@@ -38,6 +38,7 @@ def test_the_interval_is_delong_and_p_is_mann_whitney():
     assert found.pvalue == stats.mannwhitneyu(a, b, alternative="greater").pvalue
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n", "auc"), [(15, 0.9), (15, 0.97), (10, 0.8), (200, 0.6)])
 def test_the_interval_holds_with_few_items(n, auc):
     """Without the logit, 12 % miss at 15 items and .9."""

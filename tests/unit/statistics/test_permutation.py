@@ -67,6 +67,7 @@ def replicated(generator, n, r, k, kind):
     return np.array([noisy], dtype=float), base.astype(float)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "r", "k"),
     [

@@ -147,6 +147,7 @@ def test_references_are_needed():
         difference_in_differences(tested, [guessing], CHANCE, ITEMS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("own", "low", "high"), [(0.06, 0.0, 0.01), (FAR * 0.03, 0.0, 0.08), (0.18, 0.9, 1.0)])
 def test_how_often_a_loss_is_more_than_any_clean_model_has(own: float, low: float, high: float):
     """Rewording takes `own` more from the tested model; the limit is three standard deviations of 3 points."""
@@ -159,6 +160,7 @@ def test_how_often_a_loss_is_more_than_any_clean_model_has(own: float, low: floa
     assert low <= np.mean([one.pvalue <= 0.05 for one in found]) <= high
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scale", ["points", "share", "logit"])
 @pytest.mark.parametrize("references", [1, 5])
 def test_harder_variants_convict_nobody(scale, references):

@@ -124,6 +124,7 @@ def test_the_noisy_arms_scatter_over_r_is_measured_without_its_trend_and_first_l
     assert contrasts([0.0, 0.1])[0] == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("design", "world"),
     [

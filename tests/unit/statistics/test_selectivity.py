@@ -16,7 +16,7 @@ from audit.statistics.contracts import (
     transitions,
 )
 from audit.statistics.gstudy import components, gstudy
-from audit.statistics.selectivity import csr, fieller, ratio, ratio_limits, selectivity
+from audit.statistics.selectivity import csr, ratio, ratio_limits, selectivity
 
 BEFORE = np.array([0, 0, 1, UNREAD])
 AFTER = np.array([[1, 0, 1, 1]])
@@ -110,16 +110,6 @@ def test_the_ratio_is_the_published_one_and_needs_a_denominator():
     assert found.reported and found.fieller_low < found.estimate < found.fieller_high
     with pytest.raises(DataError, match="Unpaired"):
         ratio(attr, fmt[1:], sem, np.arange(n), rng=np.random.default_rng(0))
-
-
-def test_fieller_by_hand_where_the_denominator_is_known():
-    # A constant denominator makes it the t interval of the numerator, scaled.
-    x = np.array([0.1, 0.4, 0.5, 0.2])
-    low, high = fieller(x, np.full(4, 0.5), np.arange(4))
-    plain = clustered_mean(x, np.arange(4))
-    assert (low, high) == (pytest.approx(plain.low / 0.5), pytest.approx(plain.high / 0.5))
-    assert fieller(x, np.array([0.0, 0.0, 0.0, 1.0]), np.arange(4))[1] == np.inf  # not away from 0: unbounded
-    assert fieller(np.eye(9)[0], np.full(9, 0.5), np.arange(9))[0] == 0  # nor is the numerator
 
 
 def test_the_interval_of_the_ratio_says_of_1_what_d_says_of_0():

@@ -41,6 +41,7 @@ WORLDS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("made", WORLDS)
 def test_the_interval_covers_and_is_the_hull_of_all_scales(made):
     rng = np.random.default_rng(1)
@@ -162,6 +163,7 @@ def _answers(rng, knowledge, reading, n, mix):
     return chance, (rng.random(chance.shape) < chance).astype(float)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("own", "references", "apart", "mixes", "n", "learnt"),
     [

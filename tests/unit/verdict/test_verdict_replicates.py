@@ -25,6 +25,7 @@ def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
+@pytest.mark.long
 def test_the_level_holds_for_a_model_that_is_nearly_always_right() -> None:
     generator, rejected = rng(7), 0
     for _ in range(CLEAN_MODELS):

@@ -1,0 +1,405 @@
+"""Read a written number as the number that it is, or not at all (pure).
+
+A spelling that two conventions read as two numbers has no value. The rules, in order:
+
+1. A comma and a point in one number: the last one is the decimal mark ("1,234.50", "1.234,50").
+2. Equal marks between groups of three digits are thousands marks ("1,234,567", "1.234.567", "1 234 567"); commas also
+   in the Indian way ("1,00,000"). Spaces and apostrophes are never decimal marks.
+3. A point before one, two or more than three digits, or after a zero, is a decimal point ("18.5", "0.125").
+4. A comma before exactly three digits is a thousands mark, unless the text has a number of the other convention.
+5. A point before exactly three digits ("1.234") and a comma before other than three ("3,5") have a value only where
+   other numbers of the text show its convention, and all show the same. "12,50 €" is a price.
+
+Linear in the text: every repetition in a pattern is bounded.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from unicodedata import decimal, numeric
+
+RELATIVE_TOLERANCE = 1e-9  # of one decimal written in two ways ("0.3", "0.30"); far below any difference that is meant
+MAX_DIGITS = 30
+MAX_POWER = 99
+
+_MAGNITUDES = {
+    "hundred": 2, "thousand": 3, "lakh": 5, "million": 6, "crore": 7, "billion": 9, "trillion": 12,
+    "k": 3, "K": 3, "M": 6, "mn": 6, "B": 9, "bn": 9,
+}  # fmt: skip
+_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+_MARKS = {  # one character for each meaning: "'" between groups, "-" a hyphen or minus, "−" always a minus
+    **dict.fromkeys("\u00a0\u2007\u2009\u202f\u2008\u200a", "\u202f"),
+    **dict.fromkeys("’‘ʼ´", "'"),
+    **dict.fromkeys("‐‑–﹣－", "-"),
+    "٬": "'", "⁄": "/", "∕": "/", "：": ":", "，": ", ", "。": ". ", "＝": "=", "·": "×", "⋅": "×", "∙": "×",
+    "✕": "×", "⇒": "=", "→": "=", "∴": "=", "º": "°", "˚": "°", "％": "%", "٪": "%", "＄": "$", "“": '"', "”": '"',
+    "\u200b": "", "\ufeff": "", "\u200e": "", "\u200f": "",
+}  # fmt: skip
+# (character, pattern, form): what a text that has the character is rewritten by, in this order.
+_REWRITES = tuple(
+    (needed, re.compile(pattern), form)
+    for needed, pattern, form in (
+        (",", r"(?<=\d)(?:\{,\}|,\\!|,\\,)(?=\d{3})", ","),
+        ("{", r"(?<=\d)\{([.,])\}(?=\d)", r"\1"),
+        ("\\", r"(?<=\d)\\[,;: ](?=\d{3})", "\u202f"),
+        ("~", r"(?<=\d)~(?=\d{3})", "\u202f"),
+        ("$", r"\\\$|\\text\{ ?\\?\$ ?\}|\b(?:US|CA|A|C|NZ)\$", "$"),
+        ("D", r"\b(?:USD) (?=\d)", "$"),
+        ("E", r"\b(?:EUR) (?=\d)", "$"),
+        ("\\", r"\\%", "%"),
+        ("\\", r"\\(?:left|right|displaystyle|quad|qquad|bigl?|bigr?)(?![A-Za-z])|\\[,;:!]|\\ |\\[()\[\]]", " "),
+        (
+            "\\",
+            r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|operatorname|mathit|bf)\s?\{([^{}]{0,200})\}",
+            r" \1 ",
+        ),
+        ("\\", r"\^\s?\{\s?\\(?:circ|degree)\s?\}|\^?\s?\\(?:circ|degree)(?![A-Za-z])", "°"),
+        ("\\", r"\\(?:times|cdot)(?![A-Za-z])", "×"),
+        ("\\", r"\\div(?![A-Za-z])", "÷"),
+        ("\\", r"\\(?:approx|simeq|sim)(?![A-Za-z])", "≈"),
+        ("\\", r"\\pm(?![A-Za-z])", "±"),
+        ("\\", r"\\(?:Rightarrow|implies|to|therefore)(?![A-Za-z])", "="),
+        (">", r"[=-]>", "="),
+        ("^", r"\^\s?\{\s?([-−]?\d{1,4})\s?\}", r"^\1"),
+        ("*", r"(?<=[\d)])\*\*(?=[-−]?\d)", "^"),
+        ("*", r"(?<=[\d)%])\s?\*\s?(?=[-\d($]|\.\d)", "×"),
+        ("*", r"(?<=\s)\*(?=\s)", "×"),
+        ("^", r"(?<=[A-Za-z]) ?\^-?\d(?!\d)", ""),
+        ("", r"(?<=[A-Za-z])[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]{1,3}", ""),
+        ("[", r"(?<=[\w.,;!?%)>])\[\d{1,3}\](?!\d)", ""),
+        ("€", r"(\d),(\d\d)(?=\s?€)|(?<=€)(\d{1,3}),(\d\d)(?!\d)", r"\1\3٫\2\4"),
+        ("*", r"\*{1,3}", ""),
+        ("_", r"(?<!\w)__?(?=\S)|(?<=\S)__?(?!\w)", ""),
+        ("", r"(?<=[\w)])[$€£¥₹](?=\w)", " "),
+        ("", r"[$€£¥₹] ?(?=[-−.\d])|[$€£¥₹]", ""),
+    )
+)
+_FRACTION = re.compile(r"\\[dtc]?frac\s?(?:\{\s?([-−]?\d{1,15})\s?\}|(\d))\s?(?:\{\s?(\d{1,15})\s?\}|(\d))")
+_POWER = re.compile(r"(?<=\d)[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]{1,4}")
+_UNICODE_FRACTION = re.compile("[¼½¾⅐-⅞]")
+
+_RUN = re.compile(r"(?:\d{1,60}|(?<!\d)\.\d{1,60})(?:[.,'\u202f٫]\d{1,60}| (?=\d{3}(?!\d))\d{3}){0,20}")
+_WORD_AFTER = re.compile(r"[ \u202f-]?([A-Za-z]{2,12})\b")
+_SCIENTIFIC = re.compile(r"[eE]([+-]?\d{1,3})(?![\w])|\s?[×x]\s?10\^([-−]?\d{1,3})(?![\d^])")
+_EXPONENT = re.compile(r"\^([-−]?\d{1,3})(?![\d^.])")
+_SLASHED = re.compile(r"\s?/\s?(\d{1,15})(?![\d.,]\d|\s?/|\d)")
+_MIXED = re.compile(r"[ \u202f]{1,2}(\d{1,6})\s?/\s?(\d{1,6})(?![\d.,]\d|\s?/|\d)")
+_HALF = re.compile(r" and (?:a|one) half\b")
+_PERCENT = re.compile(r"\s?%|[ -]per ?cent(?:age points?)?\b")
+_ATTACHED = re.compile(r"[A-Za-z]{1,20}")
+_NO_VALUE_AFTER = re.compile(
+    r"\s?[\^×÷√π±\\≤≥⁰¹²³⁴-⁹]|\s?\*|\s?\+|_|\.\.|…|\||\s?[<>](?![/a-z|])|\s?(?:[ap]\.?m\b|o'clock)|:\d"
+    r"|\s?/\s?\d|\s?/\s?[A-Za-z]\b|'\d|\(\d"
+    r"|[ -](?:and (?:a|an|one|two|three|four) (?:half|thirds?|quarters?|fourths?|fifths?|sixths?|eighths?)"
+    r"|hundred|thousand|lakh|crore|million|billion|trillion)"
+    r"|[ -](?:dozens?|score|gross|squared|cubed|factorial|(?:degrees )?below|half|halves|thirds?|quarters?"
+    r"|fourths?|fifths?|sixths?|sevenths?|eighths?|ninths?|tenths?|hundredths?|thousandths?)\b"
+    r"| [xyznkbpqruvwijt]\b(?!')|-[A-Za-z]| (?:or|and) (?:so|more|fewer|less)\b",
+    re.IGNORECASE,
+)
+_MEGA = re.compile(r" (?:[MBT]|bn|mn|tn|mil)\b(?!')")
+_NO_VALUE_BEFORE = re.compile(
+    r"(?:[+×÷*/^√π±<>≤≥—]\s?|\||\\[A-Za-z]{1,20}\s?\{?|(?<=[A-Za-z])\(|\b\d[:'/]|[)}]"
+    r"|\b(?:minus|plus|times|root of|half(?: of)?|twice|double|triple|squared?|hundred(?: and)?|thousand(?: and)?"
+    r"|million(?: and)?|billion(?: and)?|(?:more|less|fewer|greater|higher|lower|larger|smaller) than|not|nor|isn't"
+    r"|almost|nearly|under|over|below|above) )$",
+    re.IGNORECASE,
+)
+_LABEL_BEFORE = re.compile(
+    r"(?:[A-Za-z_^]|[A-Za-z\d]\.|(?<![#\s])#|\b(?:step|steps|question|option|part|case|method|figure|table|example"
+    r"|problem|exercise|equation|eq\.|no\.|day|week|month|year|chapter|page|version|line|note|room|bus|gate"
+    r"|flight|route|channel|apartment|apt\.) #?)$",
+    re.IGNORECASE,
+)
+_UNIT = re.compile(r"(?:°? ?[A-Za-z°%]{0,15}\d?\.?(?: ?/ ?| |$)){0,3}")
+_PAIR = re.compile(r"[(\[]\s?-?\d{1,3}(?:,\d{3}){1,9}\s?[)\]]")  # (1,234): a number, or two
+_ORDINALS = ("st", "nd", "rd", "th")
+_ATTACHED_UNIT = re.compile(
+    r"k?g|mg|lbs?|oz|[kcm]m|mi|ft|yd|in|hr?s?|mins?|secs?|ms|[mcd]?[lL]|k?Wh?|V|[kMG]?Hz|[kMGT]B|mph|kph|kmh|C|F|USD|EUR|GBP"
+    r"|dollars|cents|euros|pounds|people|hours|minutes|seconds|days|percent"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One number of a text: its place in the prepared text, and `value`, None where its spelling is ambiguous.
+
+    percent: a percent sign follows; the value is the number before it.
+    """
+
+    start: int
+    end: int
+    value: Fraction | None
+    percent: bool = False
+
+
+def one_number(text: str, *, decimal_point: bool = False) -> Fraction | None:
+    """Return the one number that a text writes, or None where it writes none, several, or an ambiguous one.
+
+    A sign, a currency, a percent sign, Markdown or LaTeX around it and a unit after it are taken off: "$1,234.50",
+    "**18** apples", "6\\frac{1}{2}", "2.5 million", "25 %" (25). Other words, an expression and a range have no value.
+
+    decimal_point: a lone point is a decimal point before three digits too, as in a file that a program wrote ("1.125").
+
+    >>> one_number("1.234,50 EUR"), one_number("1 1/2"), one_number("3 to 5"), one_number("1.234")
+    (Fraction(2469, 2), Fraction(3, 2), None, None)
+    """
+    found = written_alone(text, decimal_point=decimal_point)
+    return None if found is None else found.value
+
+
+def written_alone(text: str, *, decimal_point: bool = False) -> Written | None:
+    """Return the number that is all of a text beside its dress and unit (`one_number`), or None."""
+    if len(text) > 200:
+        return None
+    plain = prepared(text).strip().strip("\"'")
+    numbers = list(numbers_in(plain, "." if decimal_point else None, alone=True))
+    if len(numbers) != 1 or numbers[0].value is None:
+        return None
+    (number,) = numbers
+    before, after = plain[: number.start].strip(" (["), plain[number.end :].strip(" )].:;,")
+    return number if not before and not _PAIR.match(plain) and _UNIT.fullmatch(after) else None
+
+
+def same_number(value: float, target: float) -> bool:
+    """Return whether two numbers are one, written perhaps with other trailing digits (relative error 1e-9)."""
+    return abs(value - target) <= RELATIVE_TOLERANCE * max(abs(value), abs(target), 1.0)
+
+
+def prepared(text: str) -> str:
+    """Return a text with one character for each mark, ASCII digits, and without Markdown, LaTeX dress and currencies.
+
+    What has a meaning for a number stays: LaTeX commands of mathematics, operators, line breaks.
+    """
+    if not text.isascii():
+        text = "".join(map(_character, text))
+        text = _UNICODE_FRACTION.sub(_unicode_fraction, text)
+        text = _POWER.sub(lambda found: "^" + found[0].translate(_SUPERSCRIPTS), text)
+    text = text.replace("`", "")
+    for place, (needed, pattern, form) in enumerate(_REWRITES):
+        if place == 2 and "frac" in text:
+            text = _FRACTION.sub(_fraction, text)
+        if needed in text:
+            text = pattern.sub(form, text)
+    return text
+
+
+def _character(character: str) -> str:
+    if character < "\x7f":
+        return character
+    value = decimal(character, None)
+    return _MARKS.get(character, character) if value is None else str(value)
+
+
+def _unicode_fraction(found: re.Match[str]) -> str:
+    value = Fraction(numeric(found[0])).limit_denominator(10)
+    follows = found.start() and found.string[found.start() - 1].isdigit()
+    return f"{' ' if follows else ''}{value.numerator}/{value.denominator}"
+
+
+def _fraction(found: re.Match[str]) -> str:
+    """Return a LaTeX fraction as "1/2", and one behind a variable or a bracket as a product, which has no value."""
+    before = found.string[max(0, found.start() - 1) : found.start()]
+    product = "×" if before.isalpha() or before in tuple(")}") else " " if before.isdigit() else ""
+    return f"{product}{found[1] or found[2]}/{found[3] or found[4]}"
+
+
+def numbers_in(text: str, mark: str | None = None, *, alone: bool = False) -> Iterator[Written]:
+    """Yield the numbers of a prepared text in order; one whose spelling is ambiguous has the value None.
+
+    Digits that are a part of a name are left out: "m2", "step 3", "5th", a number that opens a line of a list.
+
+    mark: the decimal mark of the text ("." or ","), see `decimal_mark`; None where it is not known. alone: the text is
+    to be one number, so "10 000" is no pair of numbers.
+    """
+    at = 0
+    while (run := _RUN.search(text, at)) is not None:
+        at = run.end()
+        before = text[max(0, run.start() - 40) : run.start()]
+        written, is_name = _written(text, run, before, mark, alone)
+        at = max(at, written.end)
+        if not is_name:
+            yield written
+
+
+def _written(text: str, run: re.Match[str], before: str, mark: str | None, alone: bool) -> tuple[Written, bool]:
+    """Return the number that begins with a run of digits, and whether it is a part of a name."""
+    end = run.end()
+    if run[0].startswith(".") and before[-1:].isalnum():
+        return Written(run.start(), end, None), False
+    opens_a_line = not before or before.endswith("\n") or (not before.strip() and run.start() < 40)
+    if _LABEL_BEFORE.search(before) or (opens_a_line and re.match(r"[.)]\s+[^\s\d]", text[end : end + 4])):
+        return Written(run.start(), end, None), True
+    value = run_value(run[0], mark, alone)
+    value, end, ordinal = _with_suffix(text, run[0], end, value)
+    percent = _PERCENT.match(text, end)
+    if percent:
+        end = percent.end()
+    after = text[end : end + 30]
+    if _NO_VALUE_AFTER.match(after) or _MEGA.match(after):
+        value = None
+    start, sign = _signed(text, run.start(), before)
+    before = text[max(0, start - 40) : start]
+    if sign is None or _NO_VALUE_BEFORE.search(before):
+        value, sign = None, 1
+    return Written(start, end, None if value is None else sign * value, percent is not None), ordinal
+
+
+def _with_suffix(text: str, run: str, end: int, value: Fraction | None) -> tuple[Fraction | None, int, bool]:
+    """Return the value with its fraction, power or magnitude, where it ends, and whether it is an ordinal number."""
+    whole = value is not None and run.isdigit()
+    if found := _SCIENTIFIC.match(text, end):
+        return _times_power(value, Fraction(10), found[1] or found[2]), found.end(), False
+    if found := _EXPONENT.match(text, end):
+        return _times_power(Fraction(1) if whole else None, value or Fraction(0), found[1]), found.end(), False
+    if found := _SLASHED.match(text, end):
+        usable = whole and value is not None and int(found[1])
+        return (value / int(found[1]) if usable and value is not None else None), found.end(), False
+    if found := _MIXED.match(text, end):
+        top, bottom = int(found[1]), int(found[2])
+        proper = whole and value is not None and 0 < top < bottom
+        return (value + Fraction(top, bottom) if proper and value is not None else None), found.end(), False
+    if found := _ATTACHED.match(text, end):
+        return _with_letters(text, run, found, value)
+    if found := _HALF.match(text, end):
+        return (None if value is None or not whole else value + Fraction(1, 2)), found.end(), False
+    if (found := _WORD_AFTER.match(text, end)) and found[1].lower() in _MAGNITUDES and len(found[1]) > 2:
+        times = 10 ** _MAGNITUDES[found[1].lower()]
+        more = re.match(r" and (?:a|\d)|[ ,]{1,2}\d| (?:hundred|thousand|million|billion)", text[found.end() :][:12])
+        return (None if value is None or more else value * times), found.end(), False
+    return value, end, False
+
+
+def _with_letters(
+    text: str, run: str, found: re.Match[str], value: Fraction | None
+) -> tuple[Fraction | None, int, bool]:
+    letters, end = found[0], found.end()
+    if letters.lower() in _ORDINALS and run.isdigit():
+        return None, end, True
+    if letters in _MAGNITUDES:
+        return (None if value is None else value * 10 ** _MAGNITUDES[letters]), end, False
+    area = re.compile(r"[23²³](?!\w)").match(text, end)
+    if (not _ATTACHED_UNIT.fullmatch(letters) and not (letters == "m" and area)) or text[end : end + 1] in (
+        "(",
+        "_",
+        "^",
+        "{",
+    ):
+        return None, end, False
+    if text[end : end + 1].isdigit() and not area:
+        return None, end, False
+    return value, area.end() if area else end, False
+
+
+def _times_power(value: Fraction | None, base: Fraction, exponent: str) -> Fraction | None:
+    power = int(exponent.replace("−", "-"))
+    if value is None or abs(power) > MAX_POWER or (not base and power <= 0) or base > 10**6:
+        return None
+    return value * base**power
+
+
+def _signed(text: str, start: int, before: str) -> tuple[int, int | None]:
+    """Return where a number begins with its sign, and the sign; None where a dash may be a sign or not."""
+    if before.endswith("negative "):
+        return start - len("negative "), -1
+    found = re.search(r"([-−+–])( ?)$", before)
+    if found is None:
+        return start, 1
+    place = start - len(found[0])
+    left = before[: found.start()]
+    close = left.rstrip(" ")
+    if close and (close[-1].isdigit() or close[-1] in ")]}%°" or left[-1:].isalnum()):
+        return place, None  # a subtraction, a range, or a hyphen
+    if found[1] == "+":
+        return place, None if found[2] else 1
+    if found[2] and found[1] == "-" and close[-1:] != "=":
+        return place, None  # a dash before the number, or a point of a list
+    return place, -1
+
+
+def run_value(run: str, mark: str | None, alone: bool) -> Fraction | None:
+    """Return the value of digits with marks between them by the rules of this module, or None."""
+    if len(run) > MAX_DIGITS:
+        return None
+    groups, marks = re.split(r"[.,'\u202f٫ ]", run), re.findall(r"[.,'\u202f٫ ]", run)
+    if not marks:
+        return Fraction(int(run))
+    if not groups[0]:  # ".5"
+        return Fraction(f"0{run}") if marks == ["."] and mark != "," else None
+    last, kinds = marks[-1], set(marks)
+    if last == "٫" and marks.count(last) == 1:
+        return _decimal(groups, marks[:-1])
+    if len(kinds) > 1:
+        fits = last in ".," and marks.count(last) == 1 and len(kinds) == 2
+        return _decimal(groups, marks[:-1]) if fits else None
+    if last in "'\u202f ":
+        one_space = last == " " and len(marks) == 1 and not alone
+        return _thousands(groups, last) if not one_space else None
+    if len(marks) > 1:
+        return _thousands(groups, last) if mark != last else None
+    return _with_one_mark(groups, last, mark)
+
+
+def _with_one_mark(groups: list[str], mark: str, convention: str | None) -> Fraction | None:
+    """Return the value of "1.234", "18.5", "1,234" or "3,5"; convention: the decimal mark of the text, or None."""
+    thousands = len(groups[1]) == 3 and len(groups[0]) <= 3 and groups[0][0] != "0"
+    if convention in (".", ","):
+        if mark == convention:
+            return _decimal(groups, [])
+        return _thousands(groups, mark)
+    if mark == ".":
+        return None if thousands else _decimal(groups, [])
+    return _thousands(groups, mark) if thousands and convention is None else None
+
+
+def _decimal(groups: list[str], marks: list[str]) -> Fraction | None:
+    whole = _thousands(groups[:-1], marks[0]) if marks else Fraction(int(groups[0]))
+    if whole is None or len(set(marks)) > 1:
+        return None
+    return whole + Fraction(int(groups[-1]), 10 ** len(groups[-1]))
+
+
+def _thousands(groups: list[str], mark: str) -> Fraction | None:
+    head, rest = groups[0], groups[1:]
+    western = all(len(group) == 3 for group in rest)
+    indian = mark == "," and len(rest) > 1 and len(rest[-1]) == 3 and len(head) <= 2
+    indian = indian and all(len(group) == 2 for group in rest[:-1])
+    if head[0] == "0" or len(head) > 3 or not (western or indian):
+        return None
+    return Fraction(int("".join(groups)))
+
+
+def decimal_mark(text: str) -> str | None:
+    """Return the decimal mark that the unambiguous numbers of a prepared text show, or None.
+
+    Where the numbers show both conventions the mark is "?", by which no ambiguous number has a value.
+
+    >>> decimal_mark("2,5 of 1.000.000"), decimal_mark("0.75 of 1,250.00"), decimal_mark("1,234")
+    (',', '.', None)
+    """
+    shown = {mark for run in _RUN.finditer(text) if (mark := _shown_mark(run[0]))}
+    return None if not shown else shown.pop() if len(shown) == 1 else "?"
+
+
+def _shown_mark(run: str) -> str | None:
+    marks = re.findall(r"[.,'\u202f٫ ]", run)
+    if not marks or run_value(run, None, alone=False) is None:
+        return None
+    last, first = marks[-1], marks[0]
+    if first != last:
+        return last if last in ".," else None
+    other = {".": ",", ",": "."}
+    if len(marks) > 1:
+        return other.get(last)
+    return last if last == "." else None
+
+
+def closing(text: str, start: int) -> int:
+    """Return the place of the brace that closes the one before `start`; -1 if none of 5,000 characters does."""
+    depth = 1
+    for brace in re.compile(r"[{}]").finditer(text, start, start + 5000):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return brace.start()
+    return -1

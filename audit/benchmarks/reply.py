@@ -1,0 +1,411 @@
+"""Read the number that a reply gives as its answer, or nothing (pure).
+
+A reply declares its answer after `####` (openai/grade-school-math, dataset.py), in a box (`\\boxed{}`), or in words
+("The answer is 18", "Answer: 18", `"answer": "18"`). The last declaration counts if the reply corrects itself, or its
+form is stronger than those it contradicts; two others that differ leave the reply unparsed. Without a declaration the
+last sentence with a number is read: the result of its last equation, or its one number. Thinking, and the next question
+that a base model invents, are cut off first. A reply that was cut off at its token limit is read by a marker, a box or
+a "final answer" only, and only if text follows it.
+
+Two candidates, a range, a number in words, an open block of thinking and a doubt after the answer leave a reply
+unparsed, which is its own state and never "wrong". Linear in the text.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import NamedTuple
+
+from audit.benchmarks.number import Written, closing, decimal_mark, numbers_in, one_number, prepared, same_number
+from audit.prompting import strip_thinking
+
+MARKER = "####"
+NUMBER_ALONE = re.compile(r"-?\$?[\d,]*\d(\.\d+)?")
+MAX_END = 3_000  # characters in which the last sentence stands
+MAX_DECLARATIONS = 50  # of more the last are read
+MAX_CHARS = 50_000  # of a longer reply the end is read
+
+
+class NumberAnswer(NamedTuple):
+    """`value` is None when no number could be read. `form`: "marked" (after ####), "declared" (in a box or in words),
+    "last" (of the last sentence), or "none"."""
+
+    value: float | None
+    form: str
+
+
+UNREAD = NumberAnswer(None, "none")
+
+_NEXT_QUESTION = re.compile(
+    r"(?:\n|^)[ \t>*#]{0,8}(?:(?:next |new |another )?(?:question|problem|exercise|instruction|input|example)"
+    r"(?: ?#?\d{1,4})?|Q ?\d{0,4}|user|human)(?:\*\*)? ?[:.](?!\d)|\n[ \t]{0,4}(?:#{1,5}|\*\*) ?"
+    r"(?:(?:next |new )?(?:question|problem|exercise|instruction|input|user)(?: ?#?\d{1,4})?)[ *:]{0,4}(?=\n)"
+    r"|<\|im_(?:start|end)\|>|<\|(?:eot_id|endoftext|end)\|>|</s>",
+    re.IGNORECASE,
+)
+_WORDS = (
+    r"(?:zero|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w{3,5}teen|twenty|thirty|forty|fifty|sixty"
+    r"|seventy|eighty|ninety|hundreds?|thousands?|millions?|billions?|dozens?|half|twice|thrice|none|nothing)"
+)
+_NUMBER_WORD = re.compile(rf"\b{_WORDS}\b", re.IGNORECASE)
+_DECLARES = re.compile(
+    r"(?P<final>\bfinal (?:numerical |numeric )?(?:answer|result)|<(?:final_?)?answer>)?"
+    r"(?:(?P<box>\\(?:boxed|fbox)\s?\{|\\boxed (?=[-\d]))"
+    r"|(?P<json>\"(?:final_?)?answer\"\s?:\s?)"
+    r"|(?P<words>(?:(?<=answer)|(?<=result)|\banswer)(?: (?!is\b)[^.:=\n\d]{1,40}?)??"
+    r"(?:\s?[:=]| (?:is|was|would be|should be"
+    r"|must be|equals|comes to|will be)\b:?))"
+    r"|(?P<tag>(?<=<answer>)|(?<=<final_answer>)|(?<=<finalanswer>))"
+    r"|(?P<line>(?<=\n)A(?: ?\d{1,3})?:(?=\s)|^A:(?=\s))"
+    r"|(?P<foreign>(?:答案|الجواب|إجابة|antwort|ergebnis|respuesta|réponse|resposta|risposta|ответ)\b"
+    r"(?: ?(?:是|为|ist|lautet|es|est|è|é|هو|هي))? ?:?))",
+    re.IGNORECASE,
+)
+_MARKED = re.compile(r"#### ?")
+_UNSURE_BEFORE = re.compile(
+    r"\b(?:if|whether|suppose|assume|assuming|not|n't|maybe|perhaps|check that|is|might|could|think|thought|guess"
+    r"|wrong|incorrect|that|previous|initial|first) (?:the |your |my |an? |this |that )?"
+    r"(?:correct |right |final |true |wrong |initial |first )?$",
+    re.IGNORECASE,
+)
+_NO_ANSWER = re.compile(
+    r"[\s,]*(?:correct|right|reasonable|consistent|as follows|above|below|shown|given|clear|simple"
+    r"|in|on|confirmed|verified)\b",
+    re.IGNORECASE,
+)
+_CORRECTS = re.compile(
+    r"\b(?:wait|actually|correction|corrected|mistake|sorry|oops|re-?check|hmm|instead|wrong|incorrect|error"
+    r"|double[- ]check|however|on second thought|let me re|not quite|rather|should be|should have been|no,)",
+    re.IGNORECASE,
+)
+_DOUBTS = re.compile(
+    r"\b(?:wait|actually|correction|mistake|sorry|oops|hmm|wrong|incorrect|not quite|should be|should have been"
+    r"|on second thought|no(?=[,.])|or (?:maybe|perhaps|possibly)|alternatively|but)\b",
+    re.IGNORECASE,
+)
+_REASONS = re.compile(
+    r"(?:[;,]|\s[-–—])?\s(?:because|since|as|so|given|which|where|that|when|if|assuming|according|after|using|while"
+    r"|therefore|thus|hence)\b|;|\s[—–]\s",
+    re.IGNORECASE,
+)
+_GROUND = re.compile(r"[\s>*(-]{0,6}(?:[Bb]ecause|[Ww]here|[Ww]hich|since|as|for|if|when|given)\b")
+_CONCLUDES = re.compile(r"\b(?:so|therefore|thus|hence|consequently|finally|giving|which (?:gives|makes|is))\b", re.I)
+_SENTENCE_END = re.compile(
+    r"(?=</)|(?<!\bi\.e)(?<!\be\.g)(?<!\bapprox)(?<!\bMr)(?<!\bMrs)(?<!\bDr)(?<!\bvs)[.!?][\"')\]]{0,2}(?=\s+|$)|\n+"
+)
+_ASIDE = re.compile(r"(?<![-+−×*/÷=^])(?<![-+−×*/÷=^] )\s?\([^()\n]{0,300}\)")
+_BESIDE_POINT = re.compile(
+    r"^\n|\((?:since|because|as|i\.e|that is)\b|\([A-Z][^()]*[.!?]\)|\b(?:see|steps?|equation|eq|checked|step)\b",
+    re.IGNORECASE,
+)
+_NOTE = re.compile(
+    r"[\s>*_-]{0,6}(?:note|confidence|p\.?s\.?|explanation|sources?|check|verification|hint|tip|reference|remark|score"
+    r"|tokens?|rating)\s?:",
+    re.IGNORECASE,
+)
+# A sentence that says what was or is to be done, or speaks of the reply itself, states no answer.
+_SPEAKER = re.compile(
+    r"\b(?:I|I'm|I've|me|my|[Ss]teps?|confiden\w+|sure|certain\w*|version|sources?|tokens?|examples?|hint|note)\b|\?$|✓|✔"
+)
+_PLANS = re.compile(
+    r"\b(?:multipl(?:y|ied|ying)|divid(?:e|ed|ing)|subtract(?:ed|ing)?|add(?:ed|ing)?|calculat\w+|comput(?:e|ed|ing)"
+    r"|convert\w*|to (?:find|get|determine|figure)|(?:need|want|try|have) to|find|consider\w*|verify|check\w*"
+    r"|let's|let us|given|exceeds?|turns|gives? us|adding|can(?:not|'t)|unknown|unclear|not enough"
+    r"|factor of|initial|original|matching|says?|said|told|if|would)\b",
+    re.IGNORECASE,
+)
+# Before a number that says when or beside what, and not how much.
+_BESIDE = re.compile(r"\b(?:in|over|after|within|during|from|than|with|the) (?:the )?(?:(?:last|next|first) )?$", re.I)
+_OPERATOR = re.compile(r"[-+−–×÷*/^<>±~]|\b(?:to|or|and|by|through|versus|vs|of|nor|times|plus|minus)\b", re.I)
+_ALGEBRA = re.compile(r"[+×÷√π±^]|\\[A-Za-z]{2,20}|(?<![\w'/])[b-hj-z] ?[-−–*] |[-−–*] ?[b-z](?![\w'])")
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """One declaration: where it stands, how strong its form is (1 to 3; 0 of a doubt), and its number; None where
+    it is ambiguous."""
+
+    start: int
+    end: int
+    strength: int
+    number: Written | None
+    marked: bool = False
+
+
+def read_number(text: str, *, truncated: bool = False) -> NumberAnswer:
+    """Return the number that a reply gives as its answer.
+
+    truncated: the reply was cut off at its token limit.
+
+    >>> read_number("9 * 2 = $18 a day.\\n#### 1,018").value
+    1018.0
+    >>> read_number("So she makes $18.50 a day.").value, read_number("It is between 3 and 5.").value
+    (18.5, None)
+    """
+    number, form = _read(text, truncated)
+    return UNREAD if number is None or number.value is None else NumberAnswer(float(number.value), form)
+
+
+def _read(text: str, truncated: bool) -> tuple[Written | None, str]:
+    visible = strip_thinking(text)
+    if not visible.closed:
+        return None, "none"
+    plain = prepared(_before_next_question(visible.text)[-MAX_CHARS:])
+    mark = decimal_mark(plain)
+    declared = list(_declarations(plain, mark))
+    if truncated:
+        declared = [one for one in declared if one.strength > 1 and one.end < len(plain)]
+    if declared:
+        last = _decided(plain, declared)
+        return (last.number, "marked" if last.marked else "declared") if last else (None, "none")
+    return (None, "none") if truncated else (_last_sentence(plain, mark), "last")
+
+
+def score_number(text: str, target: float, *, truncated: bool = False) -> tuple[NumberAnswer, bool | None]:
+    """Return the answer as read, and whether it is right; None where nothing could be read.
+
+    A percentage against a target of a hundredth of it ("25%", .25) is neither: one of the two is in another unit.
+    """
+    number, form = _read(text, truncated)
+    if number is None or number.value is None:
+        return UNREAD, None
+    value = float(number.value)
+    if number.percent and target and same_number(value / 100, target):
+        return UNREAD, None
+    return NumberAnswer(value, form), same_number(value, target)
+
+
+def read_key(text: str) -> float | None:
+    """Return the number of a key: what follows its last `####`, or all of it; None where that is not one number.
+
+    A key is written by a program, so a lone point is a decimal point and a lone comma a thousands mark.
+    """
+    value = one_number(text.rpartition(MARKER)[2], decimal_point=True)
+    return None if value is None else float(value)
+
+
+def corrects(rest: str) -> bool:
+    """Return whether what follows an answer takes it back, or doubts it."""
+    return _DOUBTS.search(_before_next_question(rest)) is not None
+
+
+def _before_next_question(text: str) -> str:
+    """Return a reply without the question that a base model goes on to invent.
+
+    What opens the reply is no invention: a question that is repeated before the answer.
+    """
+    for found in _NEXT_QUESTION.finditer(text):
+        if re.search(r"\w", text[: found.start()]):
+            return text[: found.start()]
+    return text
+
+
+def _declarations(plain: str, mark: str | None) -> Iterator[_Declared]:
+    """Yield what a prepared reply declares, in order; headings, doubts and hypotheses are left out."""
+    found = [*_MARKED.finditer(plain), *_DECLARES.finditer(plain)]
+    found = sorted(found, key=lambda one: one.start())[-MAX_DECLARATIONS:]
+    starts = [one.start() for one in found]
+    for place, one in enumerate(found):
+        following = starts[place + 1] if place + 1 < len(found) else len(plain)
+        if one[0].startswith("#"):
+            declared = _of_marker(plain, one, mark, following)
+        elif one["box"]:
+            declared = _of_box(plain, one, mark, following)
+        else:
+            declared = _of_words(plain, one, mark, following)
+        if declared:
+            yield declared
+
+
+def _of_marker(plain: str, found: re.Match[str], mark: str | None, following: int) -> _Declared | None:
+    """Return the declaration of a marked line; None for a heading, or if another declaration follows in the line."""
+    line = plain[found.end() :].split("\n", 1)[0]
+    end = found.end() + len(line)
+    if following < end:
+        return None
+    cut = _REASONS.search(line)
+    line = line[: cut.start()] if cut and re.search(r"\d", line[: cut.start()]) else line
+    body = _right_side(line)
+    first = re.search(r"[\w.]", body)
+    numbers = list(numbers_in(body, mark, alone=True))
+    heading = first is not None and not re.match(r"[-−–\d.]", body[first.start() :])
+    if heading and "=" not in line and (numbers or re.search(r"\d", line)):
+        return None
+    if re.match(r"\s*\d{1,3}[.:)]\s+[A-Za-z]", line) or (heading and plain[found.start() - 1 : found.start()] == "#"):
+        return None
+    return _Declared(found.start(), end, 3, _one_of(body, numbers), marked=True)
+
+
+def _of_box(plain: str, found: re.Match[str], mark: str | None, following: int) -> _Declared | None:
+    start, end = found.end(), found.end()
+    if found["box"].endswith("{"):
+        end = closing(plain, start)
+        if end < 0:
+            return None
+    else:
+        end = start + len(re.match(r"\S*", plain[start:])[0])  # type: ignore[index]
+    body = _right_side(plain[start:end])
+    numbers = list(numbers_in(body, mark, alone=True))
+    number = None if re.search(r"\d!|[(\[]\s?-?\d{1,3},\d{3}\s?[)\]]", body) else _one_of(body, numbers)
+    return _Declared(found.start(), end + 1, 3 if found["final"] else 2, number)
+
+
+def _right_side(text: str) -> str:
+    """Return what follows the last equals sign, where a dash before a number is its sign; else the text."""
+    left, equals, right = text.rpartition("=")
+    if re.search(r"=[^=]*(?:[,;]|\band\b)[^=]*$", left):
+        return text  # several equations
+    return _signed(right) if equals else text
+
+
+def _signed(right: str) -> str:
+    return re.sub(r"^\s?-\s(?=[\d.])", "-", right)
+
+
+def _of_words(plain: str, found: re.Match[str], mark: str | None, following: int) -> _Declared | None:
+    before = plain[max(0, found.start() - 40) : found.start()]
+    unsure = found["words"] is not None and _UNSURE_BEFORE.search(before) is not None
+    start = found.end() + len(re.match(r"[\s:\"'>]*", plain[found.end() :])[0])  # type: ignore[index]
+    strength = 3 if found["final"] else 2 if found["json"] or found["tag"] else 1
+    clause, asks = _clause(plain, start)
+    if start + len(clause) > following or _NO_ANSWER.match(clause):
+        return None
+    if unsure or asks:
+        return _Declared(found.start(), start + len(clause), 0, None) if re.search(r"\d", clause) else None
+    cut = _REASONS.search(clause)
+    kept = clause[: cut.start()] if cut and re.search(r"\d", clause[: cut.start()]) else clause
+    bare = kept[:1] + _without_asides(kept[1:])  # "(18) (in 3 steps)": the first bracket is no aside
+    kept = bare if re.search(r"\d", bare) else kept
+    body = _right_side(kept)
+    return _Declared(
+        found.start(), start + len(clause), strength, _one_of(body, list(numbers_in(body, mark, alone=True)))
+    )
+
+
+def _clause(plain: str, start: int) -> tuple[str, bool]:
+    """Return the sentence from a place on, and whether it is a question."""
+    end = _SENTENCE_END.search(plain, start)
+    if end is None:
+        return plain[start:], False
+    return plain[start : end.start()], end[0].startswith("?")
+
+
+def _one_of(body: str, numbers: list[Written]) -> Written | None:
+    """Return the one number of a text; None where it has several, an expression, or one in words."""
+    if not numbers or any(one.value is None for one in numbers) or _in_words(body, numbers):
+        return None
+    if re.search(r"\b(?:or|and)\s*$", body):
+        return None
+    if _ALGEBRA.search(body[: numbers[0].start]) or _ALGEBRA.search(body[numbers[-1].end :]):
+        return None
+    for one, other in pairwise(numbers):
+        if one.value != other.value or _OPERATOR.search(body[one.end : other.start]):
+            return None
+    return numbers[0]
+
+
+def _in_words(body: str, numbers: list[Written]) -> bool:
+    """Return whether a text has a number in words beside its numbers in digits ("million" belongs to "2.5 million")."""
+    words = _NUMBER_WORD.finditer(body)
+    return any(not any(one.start <= word.start() < one.end for one in numbers) for word in words)
+
+
+def _decided(plain: str, declared: list[_Declared]) -> _Declared | None:
+    """Return the declaration that counts, or None where the reply contradicts or doubts it."""
+    last = declared[-1]
+    if last.number is None:
+        return None
+    for one in reversed(declared[:-1]):
+        if one.number is None and one.strength < 2:
+            continue  # words that declare no number: "give the answer as a percentage: ..."
+        if one.number is not None and one.number.value == last.number.value:
+            continue
+        between = plain[one.end : last.start]
+        both_marked = last.marked and one.marked
+        if one.strength >= last.strength and not both_marked and not _CORRECTS.search(between):
+            return None
+        if not last.marked and re.fullmatch(r"[\s$]*|[\s$,.]*(?:or|and|,|/)[\s$]*", between):
+            return None
+    rest = plain[last.end :]
+    return None if _DOUBTS.search(rest) else last
+
+
+def _last_sentence(plain: str, mark: str | None) -> Written | None:
+    """Return the number that the last sentence with a number comes to, or None."""
+    sentences = [sentence for sentence in _sentences(plain[-MAX_END:]) if not _NOTE.match(sentence)]
+    after = 0
+    while sentences and not re.search(r"\d", sentences[-1]):
+        after += 1
+        doubtful = any(one.search(sentences[-1]) for one in (_NUMBER_WORD, _DOUBTS, _PLANS, _SPEAKER))
+        if doubtful or after > 2:
+            return None
+        sentences.pop()
+    if not sentences or _SPEAKER.search(sentences[-1]) or _DOUBTS.search(sentences[-1]):
+        return None
+    if any(re.search(r"\b(?:verify|check)", sentence) for sentence in sentences[-4:]):
+        return None
+    last = sentences[-1]
+    if re.search(r"[=:]|\b[a-z]{2,}\b", last) is None:  # no sentence
+        alone = re.search("[A-Za-z]", last) is None
+        earlier = [one for one in sentences[:-1] if re.search(r"\d", one)]
+        if any(not alone or re.search("[A-Za-z]", one) is None for one in earlier):
+            return None  # a signature, or two numbers, each alone in its line
+    return _concluded(last, mark)
+
+
+def _without_asides(text: str) -> str:
+    """Return a text without asides in brackets; a number that may be another answer stays ("(20 with tax)")."""
+    return _ASIDE.sub(
+        lambda aside: "" if _BESIDE_POINT.search(aside[0]) or not re.search(r"\d", aside[0]) else aside[0], text
+    )
+
+
+def _sentences(plain: str) -> list[str]:
+    """Return the sentences of a text, without asides in brackets where something is left."""
+    bare = _without_asides(plain)
+    text = bare if re.search(r"\d", bare) else plain
+    found, start = [], 0
+    for end in _SENTENCE_END.finditer(text):
+        found.append(text[start : end.end()].strip())
+        start = end.end()
+    found.append(text[start:].strip())
+    return [one for one in found if re.search(r"\w", one)]
+
+
+def _concluded(sentence: str, mark: str | None) -> Written | None:
+    if _GROUND.match(sentence):
+        return None
+    parts = _CONCLUDES.split(sentence)
+    kept = parts[-1] if re.search(r"\d", parts[-1]) else sentence
+    cut = re.search(r",? (?:because|since)\b|, (?:as|matching|where|which)\b", kept)
+    if cut and re.search(r"\d", kept[: cut.start()]):
+        if "=" in kept[cut.start() :] and "=" not in kept[: cut.start()]:
+            return None
+        kept = kept[: cut.start()]
+    left, equals, _ = kept.rpartition("=")
+    right = _signed(kept.rpartition("=")[2])
+    number = _one_of(right, list(numbers_in(right, mark)))
+    if number is None or number.value is None:
+        return None
+    if not equals:
+        aside = _BESIDE.search(kept[: number.start])
+        return None if aside or _PLANS.search(kept) else number
+    return number if _is_chain(left, number.value, mark) else None
+
+
+def _is_chain(left: str, value: Fraction, mark: str | None) -> bool:
+    """Return whether every equation before the last is a step to it: the next one's left side uses its result.
+
+    "16 - 3 = 13, 13 * 2 = 26" is a chain, "x = 3, y = 4" is none.
+    """
+    _, equals, side = left.rpartition("=")
+    if re.search(r"\d ?[b-z]\b|[-+−×*/] ?[b-z]\b|(?<![\w'])[b-z] ?[-+−×*/]", side) and re.search(r"\d", side):
+        return False  # an equation to be solved
+    if not equals or not re.search(r"[,;]|\band\b", side):
+        return True
+    head, _, use = re.split(r"([,;]|\band\b)", side, maxsplit=1)
+    results = [one.value for one in numbers_in(head, mark)]
+    used = [one.value for one in numbers_in(use, mark)]
+    return bool(results) and results[-1] in (*used, value)

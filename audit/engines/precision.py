@@ -1,0 +1,48 @@
+"""The floating-point precision that a model is computed in on CPUs.
+
+A CPU that does not compute in bfloat16 emulates it, which takes about three times as long as float32."""
+
+import platform
+import subprocess
+from collections.abc import Collection
+from pathlib import Path
+
+_BFLOAT16 = {  # by machine, the processor's flags of which any one means that it multiplies in bfloat16
+    **dict.fromkeys(("x86_64", "amd64"), frozenset({"avx512_bf16", "amx_bf16"})),
+    **dict.fromkeys(("aarch64", "arm64"), frozenset({"bf16", "feat_bf16"})),
+}
+
+
+def computes_in_bfloat16(machine: str, flags: Collection[str]) -> bool:
+    """Return whether a processor has instructions for bfloat16. machine: as `platform.machine()`."""
+    return not _BFLOAT16.get(machine.lower(), frozenset()).isdisjoint(flags)
+
+
+def dtype_on_cpu(dtype: str, in_bfloat16: bool) -> str:
+    """Return the dtype for a model on CPUs: the configured one; in place of `auto`, float32 without bfloat16."""
+    return "float32" if dtype == "auto" and not in_bfloat16 else dtype
+
+
+def flags_of(cpuinfo: str) -> frozenset[str]:
+    """Return the flags that /proc/cpuinfo lists (`flags` on x86, `Features` on Arm) of all of its processors."""
+    per_processor = []
+    for line in cpuinfo.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            per_processor.append(frozenset(value.split()))
+    return frozenset.intersection(*per_processor) if per_processor else frozenset()
+
+
+def computes_in_bfloat16_here() -> bool:
+    """Return whether this machine's processors have instructions for bfloat16. Unknown is no."""
+    return computes_in_bfloat16(platform.machine(), _flags_here())
+
+
+def _flags_here() -> frozenset[str]:
+    if platform.system() == "Linux":
+        return flags_of(Path("/proc/cpuinfo").read_text(errors="replace"))
+    if platform.system() == "Darwin":
+        query = ["/usr/sbin/sysctl", "-n", "hw.optional.arm.FEAT_BF16"]
+        answer = subprocess.run(query, capture_output=True, text=True, check=False)
+        return frozenset({"feat_bf16"} if answer.stdout.strip() == "1" else ())
+    return frozenset()

@@ -1,0 +1,109 @@
+"""The files of a pack that repeat or explain something else in it: how each is made, and whether one in a pack is that.
+
+They are derived from the manifest, from the tables in the pack, or from the program's own files. The last can be
+compared only by the program that made the pack. What cannot be derived is taken as it was signed, and named.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from audit.chronology import parse_chronology, project_file
+from audit.errors import DataError
+
+SUMS = "SHA256SUMS"
+NOTE = "VERIFY.md"
+PROGRAM_CHRONOLOGY = "program_chronology.jsonl"
+CHRONOLOGIES = ("chronology.jsonl", "CHRONOLOGY.jsonl")
+_OF_PROGRAM = ("_chronology.jsonl", "*.pyc")  # not hashed: a copy of a file that grows, and what Python compiles
+
+
+@cache
+def program_sha256() -> str:
+    """Return a sha256 over the program's files, names and contents, in order: which program made a pack."""
+    root, digest = Path(str(files("audit"))), hashlib.sha256()
+    for path in sorted(path for path in root.rglob("*") if path.is_file()):
+        if not any(path.match(pattern) for pattern in _OF_PROGRAM):
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            digest.update(f"{path.relative_to(root).as_posix()}\0{content}\n".encode())
+    return digest.hexdigest()
+
+
+def prompts_of(hashes: Mapping[str, str], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what prompts.json holds, from a manifest's `prompt_hashes` and `config`."""
+    return {"sha256": dict(hashes), "protocols": config.get("protocols")}
+
+
+def note_text(runs: Sequence[tuple[str, str]], with_shards: bool, signed: bool) -> bytes:
+    """Return VERIFY.md. runs: audit and fingerprint of each."""
+    what = "\n".join(f"Audit {audit}, fingerprint {fingerprint}." for audit, fingerprint in runs)
+    if len(runs) > 1:
+        what += "\n\nSeveral runs that were judged together: of each, the files below are under `run/<its name>/`."
+    shards = (
+        "The shards are in the pack, so the verdict is computed again from them and compared byte for byte."
+        if with_shards
+        else "The shards are not in the pack; `shards.json` has the hash of each. The verdict cannot be computed again "
+        "from this pack alone."
+    )
+    vouched = (
+        "`statement.dsse.json` is a DSSE envelope (ed25519, or a sigstore bundle) over an in-toto statement that binds "
+        "`SHA256SUMS`, and so every file. Get the public key, or the identity and its issuer, from whoever you trust "
+        "to know it, and not from beside this pack."
+        if signed
+        else "**Nobody signed this pack.** Its hashes show that it is consistent, not who made it."
+    )
+    check = "--keys FOLDER_OF_PUBLIC_KEYS" if signed else "--unsigned"
+    text = files("audit.governance").joinpath(NOTE).read_text(encoding="utf-8")
+    return Template(text).substitute(what=what, check=check, sums=SUMS, vouched=vouched, shards=shards).encode()
+
+
+def same_program_chronology(data: bytes) -> bool:
+    """Return whether one of the two chronologies continues the other: it grows, and no line of it is changed."""
+    own = project_file().read_bytes()
+    return own.startswith(data) or data.startswith(own)
+
+
+def is_shipped(value: Any, *names: str) -> bool:
+    """Return whether a value is what the first of these files of `audit/data` holds that exists."""
+    paths = (files("audit").joinpath("data", name) for name in names)
+    found = next((path for path in paths if path.is_file()), None)
+    return found is not None and bool(json.loads(found.read_text(encoding="utf-8")) == value)
+
+
+def wrong_copies(manifest: Mapping[str, Any], copies: Mapping[str, Any], hashes: Mapping[str, str]) -> Iterator[str]:
+    """Yield the name of each file for readers that is not what the manifest says.
+
+    Parameters
+    ----------
+    copies : what config.json, prompts.json, environment.json and shards.json hold, those that there are
+    hashes : sha256 of the tables in the pack, by file name
+    """
+    told = {
+        "config.json": manifest["config"],
+        "prompts.json": prompts_of(manifest.get("prompt_hashes", {}), manifest["config"]),
+    }
+    yield from (name for name, value in told.items() if name in copies and copies[name] != value)
+    if "environment.json" in copies:
+        names = ("audit", "packages", "platform", "python")
+        if any(copies["environment.json"].get(name) != manifest.get(name) for name in names):
+            yield "environment.json"
+    if "shards.json" in copies:
+        rows = {one["file"]: one["sha256"] for one in copies["shards.json"]}
+        listed = {f"shards/{Path(one['file']).name}": one["sha256"] for one in manifest["shards"]}
+        tables = {**hashes, **manifest.get("tables", {})}
+        shards = {file: sha256 for file, sha256 in rows.items() if file.startswith("shards/")}
+        if shards != listed or any(rows.get(name) != sha256 for name, sha256 in tables.items()):
+            yield "shards.json"
+
+
+def check_chronology(data: bytes, where: str) -> None:
+    """Raise DataError if a run's chronology is none."""
+    try:
+        parse_chronology(data.decode("utf-8"), where)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{where} is not UTF-8 ({error}).") from error

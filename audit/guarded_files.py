@@ -1,0 +1,118 @@
+"""Read files that another program or person may have written: regular files of a limited size, and no link.
+
+A pipe would be waited for, a device never ends, a sparse file has more bytes than memory, and a link leads to what only
+the reader may see. Each check is of the open file, so nothing can be put in its place between check and reading.
+"""
+
+import errno
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+MAX_BYTES = 64 << 20
+MAX_DEPTH = 100  # of lists and objects in a JSON document
+_BYTES_A_VALUE = 16  # at least so many for each list and object of a document: an empty list takes 4 times as much
+
+
+class RefusedFileError(OSError):
+    """The file is of a kind or size that is not read."""
+
+    def __init__(self, number: int, why: str, path: Path) -> None:
+        super().__init__(number, why, str(path))
+
+    def __str__(self) -> str:
+        return f"{self.filename} {self.strerror}"
+
+
+@contextmanager
+def open_file(path: Path, *, follow: bool = False) -> Iterator[BufferedReader]:
+    """Open a regular file to read.
+
+    Parameters
+    ----------
+    follow : whether a link may lead to the file; for files that the user names
+
+    Raises
+    ------
+    OSError
+        if there is no such file, it is no regular file, or it is a link and `follow` is False
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    try:
+        fd = os.open(path, flags)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK) and not follow:
+            raise RefusedFileError(errno.ELOOP, "is a link; expected the file itself", path) from error
+        if error.errno == errno.ENXIO:  # a socket
+            raise RefusedFileError(errno.ENXIO, "is no regular file", path) from error
+        raise
+    mode = os.fstat(fd).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(fd)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        raise RefusedFileError(errno.EINVAL, "is no regular file", path)
+    with os.fdopen(fd, "rb") as file:
+        yield file
+
+
+def check_regular(path: Path, *, follow: bool = False) -> None:
+    """Raise OSError, as `open_file` does, if a library that opens files by name must not open this one."""
+    with open_file(path, follow=follow):
+        pass
+
+
+def read_bytes(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> bytes:
+    """Return what a file holds. Raises OSError as `open_file`, and if there are more than `limit` bytes."""
+    with open_file(path, follow=follow) as file:
+        data = b"" if os.fstat(file.fileno()).st_size > limit else file.read(limit + 1)
+        size = len(data) or os.fstat(file.fileno()).st_size
+    if size > limit:
+        raise RefusedFileError(errno.EFBIG, f"has more than {limit:,} bytes", path)
+    return data
+
+
+def read_text(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> str:
+    """Return the text of a file. Raises OSError as `read_bytes`, UnicodeDecodeError if it is not UTF-8."""
+    return read_bytes(path, limit, follow=follow).decode("utf-8")
+
+
+def read_json(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> Any:
+    """Return the JSON value in a file. Raises OSError as `read_bytes`, ValueError as `parse_json`."""
+    return parse_json(read_bytes(path, limit, follow=follow), limit)
+
+
+def parse_json(data: bytes, limit: int = MAX_BYTES) -> Any:
+    """Return a JSON value. Raises ValueError if it is none, is nested more than MAX_DEPTH deep, or has so many lists
+    and objects that it takes up many times its own bytes."""
+    values = data.count(b"[") + data.count(b"{")
+    if values > limit // _BYTES_A_VALUE:
+        raise ValueError(f"it has {values:,} lists and objects; expected at most {limit // _BYTES_A_VALUE:,}")
+    try:
+        value = json.loads(data.decode("utf-8"))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    check_depth(value)
+    return value
+
+
+def check_depth(value: Any) -> None:
+    """Raise ValueError if lists and objects are nested more than MAX_DEPTH deep: what walks over them would end in a
+    RecursionError."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner: list[Any] = []
+        for one in level:
+            if isinstance(one, dict):
+                inner += [child for child in one.values() if isinstance(child, dict | list)]
+            elif isinstance(one, list):
+                inner += [child for child in one if isinstance(child, dict | list)]
+        if not inner:
+            return
+        level = inner
+    raise ValueError(f"it is nested more than {MAX_DEPTH} deep")

@@ -1,0 +1,456 @@
+"""Type the columns `answer` and `gold` of a table as a whole, and compare their cells (pure).
+
+A cell can be read as a letter, an option's number from 0 or from 1, an option's text, a number, a truth value or a
+word. A pair of readings is possible if the key's reads every key, and no cell excludes the answer's. Pairs that would
+give one row two scores are refused with the arguments that choose. A comparison has three results: an answer that is
+neither clearly the key nor clearly another answer is unparsed.
+
+Without options, the keys are taken to name every option once they are many (`ROWS_AN_OPTION`).
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from audit.benchmarks.answers import LETTERS, own_letters
+from audit.errors import ConfigError
+from audit.imports.record import is_none
+from audit.records import FinishReason
+from audit.scoring.letter import canonical, read_letter
+
+OPTION = ("letter", "from0", "from1", "text", "truth")  # readings that name an option; truth: if options are yes and no
+KINDS = (*OPTION, "number", "word")
+PAIRS = (*((a, k) for a in OPTION for k in OPTION), ("number", "number"), ("word", "word"))  # (of answers, of keys)
+ROWS_AN_OPTION = 8  # keys an option, from which one that is never the key is no chance: (1 - 1/n)^8n < e^-8
+CODES_MAX = 0.1  # share of words that may be letters or numbers; more are taken for names of options
+USUAL_MIN = 0.5  # share of the answers that a reading reads
+VOCABULARY_MAX, VOCABULARY_ROWS = 200, 3  # distinct keys of a closed list, and rows that each has on average
+USUAL_OPTIONS = 10
+_TOGETHER = 1 << 11  # distinct rows that are typed at once
+MAX_CELL = 2_000  # characters of an answer; a longer one is compared as it is
+
+_TRUE, _FALSE = ("yes", "true", "y", "t", "1"), ("no", "false", "n", "f", "0")
+_TRUTH = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}
+_NOUN = r"(?:the )?(?:final |correct |best |right )?(?:answer|option|choice|letter)"
+_SAYS = re.compile(rf"{_NOUN}(?: is ?[:=]? ?| ?[:=] ?| (?=\W?(?:[a-z]|\d{{1,2}})\W?$))(?=\S)", re.IGNORECASE | re.ASCII)
+_BOX = re.compile(r"\\(?:boxed|text|textbf|mathrm|mathbf|fbox) ?\{([^{}]*)\}")
+_SHORT = re.compile(r"[(\[{<'_#]{0,3}([A-Za-z]|\d{1,3}(?:\.0+)?)[)\]}>'_.:]{0,3}", re.ASCII)
+_LETTERED = re.compile(r"\(?([A-Za-z])([).:])[ \n]?(\S.*)", re.DOTALL | re.ASCII)
+_PLAIN = re.compile(r"[+-]?(?:\d{1,30}(?:\.\d{1,30})?|\.\d{1,30})(?:e[+-]?\d{1,2})?", re.IGNORECASE | re.ASCII)
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3}){1,9}(?:\.\d{1,30})?", re.ASCII)
+_BRACKETED = re.compile(r"\((\d{1,30}(?:\.\d{1,30})?)\)", re.ASCII)  # in accounts, a number below zero
+_POINTED = re.compile(r"[+-]?[1-9]\d{0,2}(?:\.\d{3}){2,9}(?:,\d{1,30})?", re.ASCII)
+_THREE = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)  # 1.234 and 1,234: thousands, or a decimal
+_NUMERIC = re.compile(r"[^\w]{0,3}\d", re.ASCII)
+_INVISIBLE = dict.fromkeys((0xAD, *range(0x200B, 0x2010), 0x2060, 0xFEFF), None)
+# Cyrillic and Greek letters that look like Latin ones. They are never read as these: the third Cyrillic letter is
+# no B. Texts that differ by them alone are not told apart.
+_ALIKE = str.maketrans("АВЕКМНОРСТУХІЈЅаеорсухіјѕΑΒΕΖΗΙΚΜΝΟΡΤΥΧο", "ABEKMHOPCTYXIJSaeopcyxijsABEZHIKMNOPTYXo")
+
+
+def cell_of(value: Any, *, literal: bool = False) -> str | None:
+    """Return a cell as text; None if it holds nothing, a word for it (unless literal), or several values.
+
+    >>> cell_of(18.0), cell_of("N/A"), cell_of(float("nan")), cell_of(["B"]), cell_of(True)
+    ('18', None, None, 'B', 'true')
+    """
+    if isinstance(value, str):
+        return _cell(value, literal)
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if value is None or isinstance(value, list | dict):
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return _cell(str(value), literal)
+
+
+@lru_cache(maxsize=1 << 11)
+def _cell(value: str, literal: bool) -> str | None:
+    text = value.translate(_INVISIBLE).strip()
+    return None if not text or (is_none(text) and not literal) else text
+
+
+@lru_cache(maxsize=1 << 11)
+def undressed(text: str) -> str:
+    """Return a text without what only marks it as an answer: boxes, "Answer:", quotes, the closing stop."""
+    flat = canonical(text.translate(_INVISIBLE)).replace("\n", " ")
+    while (shorter := _BOX.sub(r"\1", flat)) != flat:
+        flat = shorter
+    flat = _SAYS.sub("", flat, count=1) if _SAYS.match(flat) else flat
+    quoted = flat[1:-1] if len(flat) > 2 and flat[0] == flat[-1] == "'" else flat
+    return quoted.strip().rstrip(".,;:!").strip() or flat or text.strip()
+
+
+def _word(text: str) -> str:
+    return undressed(text[:MAX_CELL]).casefold()
+
+
+@lru_cache(maxsize=1 << 11)
+def numbers(text: str) -> frozenset[Fraction]:
+    """Return the numbers that a text alone can be: two if a mark is either of thousands or of decimals."""
+    base = undressed(text) if len(text) < 100 else ""
+    found = set()
+    if _PLAIN.fullmatch(base):
+        found.add(Fraction(base))
+    if _GROUPED.fullmatch(base):
+        found.add(Fraction(base.replace(",", "")))
+    if bracketed := _BRACKETED.fullmatch(base):
+        found |= {Fraction(bracketed[1]), -Fraction(bracketed[1])}
+    if _POINTED.fullmatch(base):
+        found.add(Fraction(base.replace(".", "").replace(",", ".")))
+    if _THREE.fullmatch(base):
+        found |= {Fraction(base.replace(",", ".")), Fraction(base.replace(",", "").replace(".", ""))}
+    return frozenset(found)
+
+
+@lru_cache(maxsize=1 << 11)
+def readings(text: str, options: tuple[str, ...], n: int) -> dict[str, Any]:
+    """Return {kind: value} of a cell: the place of an option, numbers, a truth value, a word.
+
+    options: the texts of the row's options, () if they are not known. n: how many there are.
+
+    >>> readings("(B)", (), 4)
+    {'letter': 1, 'word': '(b)'}
+    >>> readings("1.0", ("2", "1"), 2)["from0"], readings("1.0", ("2", "1"), 2)["text"]
+    (1, 1)
+    """
+    base, found = undressed(text), dict[str, Any]()
+    short, value = _SHORT.fullmatch(base), numbers(text)
+    if short and short[1].isalpha():
+        found["letter"] = LETTERS.index(short[1].upper())
+    elif (whole := _whole(short[1] if short else "", value)) is not None:
+        found |= {"from0": whole, "from1": whole - 1}
+    if options and (place := _text_place(text, base, options)) is not None:
+        found["text"] = place
+    texts = () if options == tuple(LETTERS[: len(options)]) else options
+    if not short and "text" not in found and (letter := _longer_letter(text, base, texts, n)) is not None:
+        found["letter"] = letter
+    found = {kind: place for kind, place in found.items() if 0 <= place < n}
+    if value:
+        found["number"] = value
+    if (truth := _TRUTH.get(base.casefold())) is not None:
+        facts = [_TRUTH.get(_word(one)) for one in options]
+        found["truth"] = facts.index(truth) if sorted(map(str, facts)) == ["False", "True"] else truth
+    return found | {"word": _word(text)}
+
+
+def _whole(digits: str, value: frozenset[Fraction]) -> int | None:
+    """Return the whole number that a cell is, such as 2, 2.0 or #2; None for what may be another, such as 1.000."""
+    if digits.isdecimal():
+        return int(digits)
+    (number,) = value if len(value) == 1 else (Fraction(1, 2),)
+    return int(number) if number.denominator == 1 else None
+
+
+def _text_place(text: str, base: str, options: tuple[str, ...]) -> int | None:
+    """Return the place of the one option with this text, or this number."""
+    value, shown = numbers(text), own_letters(options)[1]
+    words = [{_word(one), _word(bare)} for one, bare in zip(options, shown, strict=True)]
+    hits = [i for i, each in enumerate(words) if base.casefold() in each]
+    if not hits and len(value) == 1:
+        hits = [i for i, one in enumerate(shown) if numbers(one) == value]
+    return hits[0] if len(hits) == 1 else None
+
+
+def _longer_letter(text: str, base: str, options: tuple[str, ...], n: int) -> int | None:
+    """Return the letter of a longer answer ("B) Paris", "I choose B."); None if its text is another option's."""
+    if any(LETTERS.find(one.upper()) not in (-1, place) for place, one in enumerate(options) if len(one) == 1):
+        return None  # among blood groups, B is a letter and a text
+    if lettered := _LETTERED.fullmatch(base):
+        place = LETTERS.index(lettered[1].upper())
+        if options:
+            return place if _text_place(lettered[3], undressed(lettered[3]), options) == place < n else None
+        return place if lettered[2] == ")" and len(text) <= MAX_CELL else None
+    return read_letter(text, FinishReason.STOP, options or ("",) * n).index if len(base) > 1 else None
+
+
+def _skeleton(word: str) -> str:
+    """Return what is left of a word for the eye: Latin letters without accents, and digits."""
+    plain = unicodedata.normalize("NFKD", word.translate(_ALIKE)).casefold()
+    return "".join(one for one in plain if one.isalnum())
+
+
+def is_code(word: str) -> bool:
+    """Return whether a word may be a number, or the letter of an option."""
+    return len(word) == 1 or _SHORT.fullmatch(word) is not None or _NUMERIC.match(word) is not None
+
+
+def _same_word(answer: str, key: str, vocabulary: frozenset[str]) -> bool | None:
+    """Return whether two words are one; None if they may be. vocabulary: all keys, if that is a closed list."""
+    if answer == key:
+        return True
+    if is_code(answer) or is_code(key):
+        return None  # 0.8 apples and 0,80; B and Paris
+    if answer in vocabulary:
+        alike = answer.translate(_ALIKE).casefold() == key.translate(_ALIKE).casefold()
+        return None if alike else False
+    first, second = _skeleton(answer), _skeleton(key)
+    if any(one and one in first for one in map(_skeleton, vocabulary)):
+        return None  # a sentence about a label, whichever the key is
+    return None if first == second or (first and first in second) or (second and second in first) else False
+
+
+def _same(kind: str, answer: Any, key: Any, vocabulary: frozenset[str] = frozenset()) -> bool | None:
+    if kind == "number":
+        return True if answer == key and len(key) == 1 else None if answer & key else False
+    if type(answer) is not type(key):  # a truth value, and an option of others than yes and no
+        return None
+    return _same_word(answer, key, vocabulary) if kind == "word" else answer == key
+
+
+@dataclass(frozen=True)
+class Typing:
+    """What the columns are: possible pairs of readings, which agree on every row; the first is the most usual.
+
+    n: options, if the rows do not tell. vocabulary: as in `_same_word`.
+    """
+
+    pairs: tuple[tuple[str, str], ...] = ()
+    n: int = len(LETTERS)
+    vocabulary: frozenset[str] = frozenset()
+
+    def judge(
+        self, answer: str | None, gold: str | None, options: Sequence[str]
+    ) -> tuple[bool | None, int | None, int | None]:
+        """Return (whether an answer is right, places of the answered option and of the key); None if unknown."""
+        texts, n = tuple(options), len(options)
+        found = {} if answer is None else readings(answer, texts, n or self.n)
+        keys = {} if gold is None else readings(gold, texts, n or self.n)
+        results = set()
+        for first, second in self.pairs:
+            if first in found and second in keys:
+                same = first == second and answer == gold
+                results.add(same or _same(first, found[first], keys[second], self.vocabulary))
+        right = results.pop() if len(results) == 1 else None
+        places = _place(found, {pair[0] for pair in self.pairs}), _place(keys, {pair[1] for pair in self.pairs})
+        return right, *(places if n else (None, None))
+
+
+def _place(found: dict[str, Any], kinds: set[str]) -> int | None:
+    """Return the place of an option by all readings that name one; None if they name several."""
+    values = {found[kind] for kind in kinds & found.keys() & set(OPTION)}
+    places = {value for value in values if not isinstance(value, bool)}
+    return places.pop() if len(places) == 1 else None
+
+
+@dataclass
+class _Column:
+    """Facts of one column. reads: cells by kind. only: cells that one of from0 and from1 reads alone."""
+
+    cells: int = 0
+    reads: Counter[str] = field(default_factory=Counter)
+    only: Counter[str] = field(default_factory=Counter)
+    places: Counter[tuple[str, int]] = field(default_factory=Counter)  # of letters and numbers
+    odd: dict[str, str] = field(default_factory=dict)  # the first cell that a kind does not read
+    codes: int = 0  # cells that may be numbers or letters of options
+    values: int = 0  # truth values of rows whose options are not yes and no
+    bits: int = 0  # cells that are 0 or 1
+    low: Fraction | None = None
+    high: Fraction | None = None
+
+    def add(self, text: str, found: dict[str, Any], times: int) -> None:
+        self.cells += times
+        for kind in KINDS:
+            if kind in found:
+                self.reads[kind] += times
+            else:
+                self.odd.setdefault(kind, text)
+        if ("from0" in found) != ("from1" in found):
+            self.only["from0" if "from0" in found else "from1"] += times
+        for kind in ("letter", "from0", "from1"):
+            if kind in found:
+                self.places[kind, found[kind]] += times
+        self.codes += times * ("letter" in found or is_code(found["word"]))
+        self.values += times * isinstance(found.get("truth"), bool)
+        self.bits += times * ("truth" in found and "number" in found)
+        if len(value := found.get("number", ())) == 1:
+            (number,) = value
+            self.low = number if self.low is None else min(self.low, number)
+            self.high = number if self.high is None else max(self.high, number)
+
+    def whole(self, value: int) -> int:
+        """Return how many cells are this small whole number."""
+        return self.places["from0", value] or self.places["from1", value - 1]
+
+    def range(self) -> str:
+        """Return what the column holds, in words."""
+        if self.low is not None and self.high is not None and 2 * self.reads["number"] > self.cells:
+            return f"{float(self.low):g} to {float(self.high):g}"
+        if letters := sorted(place for kind, place in self.places if kind == "letter"):
+            return f"{LETTERS[letters[0]]} to {LETTERS[letters[-1]]}"
+        return f"such as {self.odd.get('number', '')[:40]!r}"
+
+
+class Columns:
+    """Collect the cells of `answer` and `gold`, then type both columns."""
+
+    def __init__(self) -> None:
+        self.answers, self.keys = _Column(), _Column()
+        self.marks: Counter[tuple[int, int]] = Counter()  # bits of PAIRS by which a row is right, and wrong
+        self.words: set[str] = set()
+        self.counted = True  # the rows tell how many options there are
+        self.listed = False  # some rows tell their texts
+        self._rows: Counter[tuple[str | None, str | None, tuple[str, ...]]] = Counter()
+
+    def add(self, answer: str | None, gold: str | None, options: Sequence[str]) -> None:
+        """Add the cells of a row."""
+        self._rows[answer, gold, tuple(options)] += 1
+        if len(self._rows) >= _TOGETHER:
+            self._take()
+
+    def _take(self) -> None:
+        for (answer, gold, texts), times in self._rows.items():
+            n = len(texts)
+            self.counted &= n > 0
+            self.listed |= texts != tuple(LETTERS[:n])
+            if answer is not None:
+                self.answers.add(answer, readings(answer, texts, n or len(LETTERS)), times)
+            if gold is not None:
+                keys = readings(gold, texts, n or len(LETTERS))
+                self.keys.add(gold, keys, times)
+                if len(self.words) <= VOCABULARY_MAX:
+                    self.words.add(keys["word"])
+            if answer is not None and gold is not None:
+                self.marks[_marks(answer, gold, texts, n or len(LETTERS))] += times
+        self._rows.clear()
+
+    def typing(self, answer_as: str = "", gold_as: str = "", *, free: bool = False) -> Typing:
+        """Return what the columns are. free: answers are replies, of which any share may be unreadable.
+
+        Raises ConfigError if no pair of readings is possible, or several that give other scores.
+        """
+        self._take()
+        if not self.answers.cells or not self.keys.cells:
+            return Typing()
+        n = len(LETTERS) if self.counted else self._options()
+        asked = [one for one in PAIRS if answer_as in ("", one[0]) and gold_as in ("", one[1])]
+        if free:
+            asked = [one for one in asked if one[0] in ("letter", "text", "truth")]
+        fits = [one for one in asked if self._fits(one, n, bool(answer_as), bool(gold_as), free)]
+        fits = self._preferred(fits)
+        if self._contradict(fits) or not (fits or free):
+            raise ConfigError(self._refusal(fits))
+        fits.sort(key=lambda pair: -self.answers.reads[pair[0]])
+        closed = len(self.words) <= min(VOCABULARY_MAX, self.keys.cells // VOCABULARY_ROWS)
+        return Typing(tuple(fits), n, frozenset(self.words if closed else ()))
+
+    def _options(self) -> int:
+        """Return how many options there are if the keys show it, else 26."""
+        for kind in ("letter", "from0", "from1"):
+            places = {place for name, place in self.keys.places if name == kind}
+            n = len(places)
+            whole = self.keys.reads[kind] == self.keys.cells and places == set(range(n))
+            spare = kind == "from1"  # the keys could also count from 0 and never be 0
+            if n and whole and self.keys.cells >= ROWS_AN_OPTION * (n + spare):
+                return n
+        return len(LETTERS)
+
+    def _fits(self, pair: tuple[str, str], n: int, answer_told: bool, gold_told: bool, free: bool) -> bool:
+        """Return whether a pair of readings is possible. answer_told, gold_told: the user chose this reading."""
+        answer, gold = pair
+        if self.keys.reads[gold] < self.keys.cells or not self._compared(pair):
+            return False
+        if not gold_told and not self._based(self.keys, gold, n):
+            return False
+        if answer_told:
+            return True
+        if self.answers.reads[answer] < (0 if free else USUAL_MIN) * self.answers.cells:
+            return False
+        if pair == ("truth", "truth") and self.keys.values:
+            # RTE's published labels are 0 for True and 1 for False: bits may be such.
+            bits = [one.bits == one.cells for one in (self.answers, self.keys)]
+            digits = self.answers.reads["number"] > self.answers.bits  # 2 and 1 are no truth values
+            return gold_told or (bits[0] == bits[1] and not digits)
+        if answer == "number" and self.counted:  # of options from 0 or from 1, and one range does not fit
+            return self.keys.reads["from0"] + self.keys.only["from1"] < self.keys.cells
+        if answer == "word":
+            return self._wordy() and not self.listed
+        if not self.counted and "letter" in pair and not self._lettered(pair):
+            return False
+        return self._based(self.answers, answer, n)
+
+    def _lettered(self, pair: tuple[str, str]) -> bool:
+        """Return whether letters name options: the first of the alphabet, or the same in both columns (not Y and N)."""
+        places = [
+            {at for name, at in one.places if name == kind}
+            for kind, one in zip(pair, (self.answers, self.keys), strict=True)
+        ]
+        late = any(
+            kind == "letter" and max(at, default=0) >= USUAL_OPTIONS for kind, at in zip(pair, places, strict=True)
+        )
+        return not late or bool(pair == ("letter", "letter") and places[0] & places[1])
+
+    def _based(self, column: _Column, kind: str, n: int) -> bool:
+        """Return whether no cell excludes that numbers count from where this reading does."""
+        if kind == "from0":
+            return not (column.only["from1"] if self.counted else column.whole(n))
+        return kind != "from1" or not column.only["from0"]
+
+    def _wordy(self) -> bool:
+        """Return whether both columns hold words, and no more than a few letters or numbers that may be options."""
+        answers, keys = (one.codes / one.cells for one in (self.answers, self.keys))
+        plain = all(self.keys.reads[kind] < self.keys.cells for kind in ("number", "truth"))
+        return plain and keys <= CODES_MAX and answers <= keys + CODES_MAX
+
+    def _preferred(self, fits: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Return pairs without those that another one makes needless."""
+        named = [pair for pair in fits if pair[0] in OPTION]
+        if self.counted and named:
+            return named
+        if any(pair[0] != "word" for pair in fits):
+            fits = [pair for pair in fits if pair[0] != "word"]
+        same = self.answers.low == self.keys.low and self.answers.high == self.keys.high
+        if same and ("number", "number") in fits:  # of keys that name every option, another base has another range
+            fits = [pair for pair in fits if pair[0] == pair[1]]
+        return fits
+
+    def _compared(self, pair: tuple[str, str]) -> int:
+        """Return how many rows a pair of readings calls right or wrong."""
+        bit = 1 << PAIRS.index(pair)
+        return sum(times for (right, wrong), times in self.marks.items() if (right | wrong) & bit)
+
+    def _contradict(self, pairs: list[tuple[str, str]]) -> bool:
+        bits = sum(1 << PAIRS.index(pair) for pair in pairs)
+        return any(right & bits and wrong & bits for right, wrong in self.marks)
+
+    def _refusal(self, pairs: list[tuple[str, str]]) -> str:
+        found = f"The answers are {self.answers.range()} and the keys (gold) {self.keys.range()}"
+        if pairs:
+            ways = [f"--answer-as {answer} --gold-as {key}" for answer, key in pairs]
+            scores = [f"{way} (score {self._score(pair)})" for way, pair in zip(ways, pairs, strict=True)]
+            return f"{found}: they can be read in {len(ways)} ways. Expected one of: {'; '.join(scores)}."
+        usual = [kind for kind in ("letter", "number", "truth") if 2 * self.keys.reads[kind] > self.keys.cells]
+        odd = [self.keys.odd[kind] for kind in usual if kind in self.keys.odd]
+        why = f"; the key {odd[0][:40]!r} is not like the others" if odd else ""
+        return (
+            f"{found}{why}: no reading fits both columns. Expected answers in the form of the keys, or the texts of "
+            f"the options. Example: --map options=choices, or --answer-as letter --gold-as from1 (each is one of "
+            f"{', '.join(KINDS)})."
+        )
+
+    def _score(self, pair: tuple[str, str]) -> str:
+        bit = 1 << PAIRS.index(pair)
+        right = sum(count for (yes, _), count in self.marks.items() if yes & bit)
+        read = right + sum(count for (_, no), count in self.marks.items() if no & bit)
+        return f"{right / read:.3f}" if read else "none"
+
+
+@lru_cache(maxsize=1 << 11)
+def _marks(answer: str, gold: str, texts: tuple[str, ...], n: int) -> tuple[int, int]:
+    """Return (pairs by which the answer is right, pairs by which it is wrong), as bits in the order of PAIRS."""
+    answers, keys = readings(answer, texts, n), readings(gold, texts, n)
+    right = wrong = 0
+    for place, (first, second) in enumerate(PAIRS):
+        if first in answers and second in keys:
+            same = _same(first, answers[first], keys[second])
+            right |= (same is True) << place
+            wrong |= (same is False) << place
+    return right, wrong

@@ -1,0 +1,38 @@
+"""Read a free reply against its key: a letter, a number, or an answer in LaTeX (pure)."""
+
+import re
+from collections.abc import Sequence
+from string import ascii_uppercase
+
+from audit.benchmarks.answers import bare
+from audit.benchmarks.latex import boxed, one_box, same_answer
+from audit.benchmarks.reply import corrects, read_key, score_number
+from audit.prompting import strip_thinking
+from audit.records import FinishReason
+from audit.scoring.letter import read_letter
+
+
+def read_against_key(reply: str, key: str, options: Sequence[str] = ()) -> tuple[str | None, bool | None]:
+    """Return the answer that a reply gives, as text, and whether it is the key; (None, None) where it is unparsed.
+
+    A capital letter as the key is an option's; a number is compared by value; another key is LaTeX, which is compared
+    with what the reply's last box holds.
+
+    >>> read_against_key("So it is \\\\boxed{(B)}", "B"), read_against_key("That makes $1,018.", "1018")
+    (('B', True), ('1018', True))
+    """
+    key = boxed(key) or key
+    if re.fullmatch("[A-Z]", bare(key)):
+        answer = read_letter(reply, FinishReason.STOP, options or [""] * len(ascii_uppercase))
+        letter = None if answer.index is None else ascii_uppercase[answer.index]
+        return letter, None if letter is None else letter == bare(key)
+    target = read_key(key)
+    if target is not None:
+        number, right = score_number(reply, target)
+        return None if number.value is None else f"{number.value:.15g}", right
+    visible = strip_thinking(reply)
+    box = one_box(visible.text) if visible.closed else None
+    if box is None or corrects(visible.text[box[1] :]):
+        return None, None
+    same = same_answer(box[0], key)
+    return (None, None) if same is None else (box[0], same)

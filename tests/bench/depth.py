@@ -1,0 +1,61 @@
+"""`python -m bench.depth`: how soon a sweep's rows reach the disk, first come first served and by the chunk's priority.
+
+Both ways run side by side, one after the other, on the same questions: seconds from the engine being ready to the first
+row, the most work that a stop loses, the total, tokens read from the prefix cache. The work that a stop at t loses is
+t less the time that the stored rows would take at the run's own mean pace.
+"""
+
+import argparse
+import json
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from audit.shards.complete import run_cost
+from audit.shards.files import SHARDS
+from audit.shards.manifest import MANIFEST, Manifest
+from audit.shards.shard_file import shard_paths
+from audit.sweep.audit import SCHEMA
+from bench.common import run_driver
+
+EMBEDDED = "smollm2_135m"
+POLICIES = ("fcfs", "priority")
+
+
+def measured(policy: str, n: int, more: list[str]) -> dict[str, Any]:
+    """Return the figures of one sweep as `make audit` asks it."""
+    with tempfile.TemporaryDirectory() as folder:
+        run_dir = Path(folder) / "run"
+        asked = [f"n={n}", "r=1..3", "noisy_replicates=1", f"run_dir={run_dir}", *more]
+        ready = threading.Thread(target=_wait_for_engine, args=(run_dir, moments := []), daemon=True)
+        ready.start()
+        used = run_driver([*asked, f"+model.{EMBEDDED}.engine_args.scheduling_policy={policy}"])
+        stored = sorted(path.stat().st_mtime - moments[0] for path in shard_paths(run_dir / SHARDS))
+        loses = [t - stored[-1] * done / len(stored) for done, t in enumerate(stored)]
+        roles = [role for arms in run_cost(run_dir, SCHEMA).values() for arm in arms.values() for role in arm.values()]
+        tokens = {
+            kind: sum(role[kind] for role in roles) for kind in ("prompt_tokens", "cached_tokens", "completion_tokens")
+        }
+        return {
+            "policy": policy, "rows": used["rows"], "first_row_s": stored[0], "stop_loses_s": max(loses),
+            "generate_s": used["generate_s"], **tokens, "precision": Manifest.load(run_dir).precision[EMBEDDED],
+        }  # fmt: skip
+
+
+def _wait_for_engine(run_dir: Path, moments: list[float]) -> None:
+    """Append the moment at which the manifest names the precision, which it does once the engine is ready."""
+    while not ((run_dir / MANIFEST).exists() and Manifest.load(run_dir).precision):
+        time.sleep(0.05)
+    moments.append(time.time())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--n", type=int, default=100)
+    parser.add_argument("--policies", nargs="+", default=POLICIES, choices=POLICIES)
+    parser.add_argument("overrides", nargs="*", help="of the sweep, such as model.smollm2_135m.max_num_seqs=32")
+    options = parser.parse_args()
+    for one in options.policies:
+        print(json.dumps(measured(one, options.n, options.overrides)), flush=True)

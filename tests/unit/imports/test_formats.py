@@ -1,0 +1,402 @@
+"""Logs of lighteval, OpenCompass, openai/evals, EvalPlus, promptfoo; nested tables, folders, what has no outcome.
+
+The samples are small files of the shared data, made after public reports. Each names the file of the repository that
+writes such logs.
+"""
+
+import json
+import shlex
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from commands_here import import_logs as main
+from governed import Capsys
+from hypothesis import given
+from hypothesis import strategies as st
+
+from audit.commands.again import pair_of
+from audit.errors import AuditError, ConfigError, DataError
+from audit.imports.detect import read_log
+from audit.imports.folder import MAX_DEPTH, logs_in, read_logs
+from audit.imports.join import Joined, counts
+from audit.imports.nested import propose
+from audit.imports.record import Imported, Wanted
+from audit.imports.totals import NoOutcomesError
+
+
+def outcomes(path: Path, **wanted: Any) -> list[Imported]:
+    return list(read_log(path, Wanted(**wanted)).outcomes)
+
+
+def accuracy(path: Path, **wanted: Any) -> tuple[str, str, int, float, int]:
+    """(model, benchmark, items, accuracy, unparsed) of a log of one model and benchmark."""
+    joined = Joined()
+    joined.add(path.name, read_log(path, Wanted(**wanted)).outcomes)
+    (one,) = counts(joined)
+    return one.model, one.benchmark, one.items, one.accuracy, one.unparsed
+
+
+def write(path: Path, found: Any, *lines: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(json.dumps(one) for one in (found, *lines)))
+    return path
+
+
+def proposed(error: Exception) -> dict[str, Any]:
+    """The arguments that a refusal proposes."""
+    words = shlex.split(str(error).rpartition("such as --map ")[2])
+    found: dict[str, Any] = {"columns": dict(pair_of("--map", one, "") for one in words[0].split(","))}
+    return found | ({"model": "m"} if "--model" in words else {})
+
+
+# --- the samples: (folder and file, what is asked for, the score that is named, what is read), after (repository, file)
+
+READ = {
+    "openai/evals evals/record.py": (
+        "21-openai-evals-events/r1_gpt-x_arith.jsonl", {}, "correct", ("gpt-x", "arith.dev.v0", 10, 0.5, 0)),
+    "open-compass/opencompass openicl/icl_inferencer/icl_base_inferencer.py": (
+        "22-opencompass-predictions/gsm8k.json", {"model": "m"}, "reply", ("m", "gsm8k", 10, 1.0, 0)),
+    "open-compass/opencompass openicl/icl_evaluator/icl_base_evaluator.py": (
+        "22-opencompass-predictions/gsm8k_results_details.json", {"model": "m"}, "correct",
+        ("m", "gsm8k_results_details", 10, 0.5, 0)),
+    "evalplus/evalplus evalplus/evaluate.py base": (
+        "23-evalplus/humaneval_eval_results.json", {"model": "m", "metric": "base"}, "base",
+        ("m", "humaneval", 10, 1.0, 0)),
+    "evalplus/evalplus evalplus/evaluate.py plus": (
+        "23-evalplus/humaneval_eval_results.json", {"model": "m", "metric": "plus"}, "plus",
+        ("m", "humaneval", 10, 0.5, 0)),
+    "promptfoo/promptfoo src/types/index.ts": (
+        "25-promptfoo/results.json", {}, "success", ("openai:gpt-x", "results", 6, 0.5, 0)),
+    "huggingface/lighteval src/lighteval/logging/info_loggers.py": (
+        "28-lighteval-details/details_arc_0_2026-03-01T10-00-00.000000.parquet", {"model": "m"}, "extractive_match",
+        ("m", "arc|0", 20, 0.7, 0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "wanted", "score", "read"), READ.values(), ids=READ)
+def test_a_sample_is_read_with_the_name_of_its_score(
+    shared_data: Path, name: str, wanted: dict[str, str], score: str, read: tuple[Any, ...]
+) -> None:
+    path = shared_data / "public_reports" / name
+    assert read_log(path, Wanted(**wanted)).score == score
+    assert accuracy(path, **wanted) == read
+
+
+REFUSED = {
+    "openai/simple-evals simple_evals.py": "26-simple-evals/mmlu_gpt-x.json",
+    "lm-sys/FastChat fastchat/llm_judge/common.py": "24-mtbench-judgments/gpt-4_single.jsonl",
+    "evalplus/evalplus evalplus/data/utils.py": "23-evalplus/humaneval_samples.jsonl",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED.values(), ids=REFUSED)
+def test_what_holds_no_outcome_is_refused_whatever_is_mapped(shared_data: Path, name: str) -> None:
+    """MT-bench's -1 would be read as an error, and 1 of 10 as right."""
+    for columns in ({}, {"item": "question_id", "correct": "score"}):
+        with pytest.raises(NoOutcomesError):
+            outcomes(shared_data / "public_reports" / name, columns=columns)
+
+
+def test_base_and_plus_of_evalplus_differ_and_one_is_asked_for(shared_data: Path) -> None:
+    path = shared_data / "public_reports/23-evalplus/humaneval_eval_results.json"
+    with pytest.raises(DataError, match=r"base 1\.000, plus 0\.500") as refusal:
+        outcomes(path, model="m")
+    assert "--metric base" in str(refusal.value)
+    with pytest.raises(ConfigError, match="--model"):
+        outcomes(path)
+
+
+# --- lighteval
+
+
+def details(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+def doc(number: int, choices: list[str], gold: list[int], **metric: float) -> dict[str, Any]:
+    about = {"query": f"Q{number}?", "choices": choices, "gold_index": gold, "id": str(number), "task_name": "t|0"}
+    return {"doc": about, "metric": metric, "model_response": {"text": ["A"], "logprobs": []}}
+
+
+def test_lighteval_names_a_model_by_its_folder_and_asks_which_score(tmp_path: Path) -> None:
+    """acc is 2 of 3 and acc_norm 1 of 3."""
+    rows = [doc(k, ["cat", "dog"], [k % 2], acc=float(k < 2), acc_norm=float(k < 1)) for k in range(3)]
+    time = "2026-03-01T10-00-00.000000"
+    path = details(tmp_path / "details/meta/llama" / time / f"details_t|0_{time}.parquet", rows)
+    with pytest.raises(DataError, match=r"acc 0\.667, acc_norm 0\.333"):
+        outcomes(path)
+    assert accuracy(path, metric="acc_norm")[:3] == ("meta/llama", "t|0", 3)
+    read = outcomes(path, metric="acc")
+    assert [(one.right, one.options, one.gold) for one in read] == [
+        (1, ("cat", "dog"), 0), (1, ("cat", "dog"), 1), (0, ("cat", "dog"), 0),
+    ]  # fmt: skip
+
+
+def test_choices_of_lighteval_that_are_all_gold_are_answers_and_no_options(tmp_path: Path) -> None:
+    rows = [doc(0, ["18"], [0], em=1.0), doc(1, ["two", "2"], [0, 1], em=0.0)]
+    read = outcomes(details(tmp_path / "d.parquet", rows), model="m")
+    assert [(one.options, one.gold) for one in read] == [((), None), ((), None)]
+
+
+def test_several_golds_of_lighteval_are_refused(tmp_path: Path) -> None:
+    """Two of three are gold: a guess is right two times in three, and not once."""
+    rows = [doc(0, ["a", "b", "c"], [0], acc=1.0), doc(1, ["a", "b", "c"], [0, 1], acc=1.0)]
+    with pytest.raises(DataError, match="2 of 3"):
+        outcomes(details(tmp_path / "d.parquet", rows), model="m")
+
+
+def test_flat_details_of_older_lighteval_are_read(tmp_path: Path) -> None:
+    flat = {"full_prompt": "x", "choices": ["cat", "dog"], "gold_index": [1], "predictions": [-3.5, -1.0]}
+    rows = [flat | {"example": f"Q{k}?", "metrics": {"acc": float(k)}} for k in range(2)]
+    read = outcomes(details(tmp_path / "details_harness|arc|25_2023-09-03T10-57-04.2.parquet", rows), model="m")
+    assert [(one.benchmark, one.right, one.answer, one.gold) for one in read] == [
+        ("harness|arc|25", 0, "B", 1), ("harness|arc|25", 1, "B", 1),
+    ]  # fmt: skip
+
+
+# --- OpenCompass
+
+
+def test_details_of_opencompass_are_a_list_with_replicas_too(tmp_path: Path) -> None:
+    """Replicas: 2 of 2, then 1 of 2 right: .75, as the total says."""
+    each = [{"example_abbr": f"math_{k}", "pred": ["1", "2"], "answer": ["1", "1"]} for k in range(2)]
+    each = [one | {"correct": [True, k == 0]} for k, one in enumerate(each)]
+    path = write(tmp_path / "results/qwen/math.json", {"accuracy": 75.0, "details": each})
+    assert [(one.model, one.benchmark, one.sample, one.right, one.of) for one in outcomes(path)] == [
+        ("qwen", "math", "math_0", 1, 1), ("qwen", "math", "math_1", 1, 2),
+    ]  # fmt: skip
+    with pytest.raises(DataError, match=r"0\.5000 .* 0\.7500"):
+        outcomes(write(path, {"accuracy": 50.0, "details": each}))
+
+
+def test_details_of_opencompass_without_a_score_are_refused(tmp_path: Path) -> None:
+    found = {"accuracy": 100.0, "details": {"type": "GEN", "0": {"predictions": "A", "references": "A"}}}
+    with pytest.raises(DataError, match="predictions/"):
+        outcomes(write(tmp_path / "results/qwen/arc.json", found))
+    with pytest.raises(NoOutcomesError, match="dump-eval-details"):
+        outcomes(write(tmp_path / "results/qwen/arc.json", {"accuracy": 100.0}))
+
+
+def test_predictions_are_compared_as_a_table_of_replies_is(tmp_path: Path) -> None:
+    said = [("It is 2.", "#### 2"), ("So 1,000", "1000"), ("no idea", "7")]
+    found = {str(k): {"origin_prompt": f"Q{k}", "prediction": one, "gold": gold} for k, (one, gold) in enumerate(said)}
+    read = outcomes(write(tmp_path / "predictions/qwen/gsm8k.json", found))
+    assert [(one.model, one.right) for one in read] == [("qwen", 1), ("qwen", 1), ("qwen", None)]
+
+
+# --- openai/evals
+
+
+def events(path: Path, *each: dict[str, Any], report: Any = None) -> Path:
+    lines = [{"run_id": "r", "event_id": k, **one} for k, one in enumerate(each)]
+    end = [] if report is None else [{"final_report": report}]
+    return write(path, {"spec": {"completion_fns": ["gpt"], "eval_name": "e.dev.v0"}}, *lines, *end)
+
+
+def event(sample: int, kind: str, **data: Any) -> dict[str, Any]:
+    return {"sample_id": f"e.dev.{sample}", "type": kind, "data": data}
+
+
+def test_events_of_an_unfinished_run_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="unfinished"):
+        outcomes(events(tmp_path / "a.jsonl", event(0, "match", correct=True)))
+
+
+def test_metrics_of_events_are_named_and_an_error_is_no_answer(tmp_path: Path) -> None:
+    """Means of f1 over two samples with a score: (.5 + 1)/2 = .75; accuracy 1/2."""
+    found = events(
+        tmp_path / "a.jsonl", event(0, "metrics", accuracy=0.0, f1_score=0.5, length=12),
+        event(1, "metrics", accuracy=1.0, f1_score=1.0, length=7), event(2, "error", type="Timeout", message="60 s"),
+        report={"accuracy": 0.5},
+    )  # fmt: skip
+    with pytest.raises(DataError, match=r"accuracy 0\.500, f1_score 0\.750"):
+        outcomes(found)
+    read = outcomes(found, metric="accuracy")
+    assert [(one.right, one.error) for one in read] == [(0, None), (1, None), (None, "Timeout: 60 s")]
+    with pytest.raises(DataError, match=r"0\.9000 .* 0\.5000"):
+        outcomes(
+            events(found, event(0, "match", correct=True), event(1, "match", correct=False), report={"accuracy": 0.9})
+        )
+
+
+# --- EvalPlus and promptfoo
+
+
+def test_results_of_evalplus_until_0_2_and_several_solutions(tmp_path: Path) -> None:
+    """base: 2 of 2 and 1 of 2; plus needs both: 1 of 2 and 0 of 2."""
+    tasks = {
+        "Mbpp/2": {"nfiles": 2, "base": [["success", []]] * 2, "plus": [["success", []], ["failed", []]]},
+        "Mbpp/3": {
+            "nfiles": 2,
+            "base": [["success", []], ["timed out", []]],
+            "plus": [["failed", []], ["success", []]],
+        },
+    }
+    path = write(tmp_path / "org--m_vllm_temp_0.0_eval_results.json", {"hash": "h", "eval": tasks})
+    assert [(one.model, one.benchmark, one.right, one.of) for one in outcomes(path, metric="plus")] == [
+        ("org/m", "mbpp", 1, 2), ("org/m", "mbpp", 0, 2),
+    ]  # fmt: skip
+    assert [(one.right, one.of) for one in outcomes(path, metric="base")] == [(2, 2), (1, 2)]
+
+
+def result(test: int, passed: bool, **others: Any) -> dict[str, Any]:
+    return {
+        "promptIdx": 0, "testIdx": test, "provider": {"id": "p"}, "vars": {"question": f"Q{test}"},
+        "response": {"output": "y"}, "success": passed, "score": float(passed), "error": "not x", "failureReason": 1,
+    } | others  # fmt: skip
+
+
+def test_a_failed_assertion_of_promptfoo_is_wrong_and_an_error_is_no_answer(tmp_path: Path) -> None:
+    """`error` holds the reason of a failed assertion too; without an assertion every test is a success."""
+    each = [
+        result(0, False), result(1, False, failureReason=2, response={"error": "429"}),
+        result(2, True, gradingResult={"pass": True, "score": 1, "reason": "No assertions"}), result(3, True),
+    ]  # fmt: skip
+    path = write(tmp_path / "r.json", {"results": {"results": each}})
+    assert [one.right for one in outcomes(path)] == [0, None, None, 1]
+    assert [one.right for one in outcomes(write(tmp_path / "r.jsonl", *each))] == [0, None, None, 1]
+
+
+def test_prompts_of_promptfoo_are_benchmarks_and_partial_scores_are_asked_for(tmp_path: Path) -> None:
+    each = [
+        result(k, k == 0, prompt={"label": one, "raw": f"{one} {k}"}) for one in ("short", "long") for k in range(2)
+    ]
+    path = write(tmp_path / "r.json", {"results": {"results": each}})
+    assert [(one.benchmark, one.right) for one in outcomes(path)] == [
+        ("r, prompt 1", 1), ("r, prompt 1", 0), ("r, prompt 2", 1), ("r, prompt 2", 0),
+    ]  # fmt: skip
+    with pytest.raises(DataError, match=r"success 0\.500, score 0\.750"):
+        outcomes(write(path, {"results": {"results": [result(0, True), result(1, False, score=0.5)]}}))
+
+
+# --- nested tables
+
+
+def test_dotted_columns_and_list_places_are_mapped(tmp_path: Path) -> None:
+    rows = [
+        {"doc": {"id": f"q{k}", "choices": ["cat", "dog"]}, "metrics": {"acc": k}, "out": [{"text": "dog"}]}
+        for k in (0, 1)
+    ]
+    path = write(tmp_path / "a.jsonl", *rows)
+    with pytest.raises(ConfigError) as refusal:
+        outcomes(path)
+    assert proposed(refusal.value) == {
+        "columns": {"item": "doc.id", "correct": "metrics.acc", "options": "doc.choices"}, "model": "m",
+    }  # fmt: skip
+    read = outcomes(path, **proposed(refusal.value))
+    assert [(one.key, one.right, one.options) for one in read] == [("q0", 0, ("cat", "dog")), ("q1", 1, ("cat", "dog"))]
+    mapped = {"item": "doc.id", "correct": "metrics.acc", "answer": "out.0.text"}
+    assert [one.answer for one in outcomes(path, model="m", columns=mapped)] == ["dog", "dog"]
+    with pytest.raises(DataError, match="item is list"):
+        outcomes(path, model="m", columns=mapped | {"item": "doc.choices"})
+    with pytest.raises(ConfigError, match=r"no column 'doc\.nr'"):
+        outcomes(path, model="m", columns=mapped | {"item": "doc.nr"})
+
+
+def test_a_document_that_holds_one_list_of_objects_is_a_table(tmp_path: Path) -> None:
+    rows = [{"item": k, "correct": k % 2} for k in range(4)]
+    path = tmp_path / "a.json"
+    assert accuracy(write(path, {"model": "m", "n": 4, "data": {"rows": rows}})) == ("m", "a", 4, 0.5, 0)
+    path.write_text(json.dumps({"model": "m", "rows": rows}, indent=1))
+    assert accuracy(path) == ("m", "a", 4, 0.5, 0)
+    with pytest.raises(DataError, match="rows, others"):
+        outcomes(write(path, {"model": "m", "rows": rows, "others": rows}))
+    row = {"model": "m", "item": 1, "correct": 1, "messages": [{"role": "user"}]}  # a table of one row
+    assert accuracy(write(path, row)) == ("m", "a", 1, 1.0, 0)
+
+
+NAMES = st.sampled_from(["id", "doc", "acc", "score", "answer", "gold", "model", "x y", "a.b", "choices", "meta"])
+VALUES = st.one_of(st.integers(0, 3), st.booleans(), st.sampled_from(["A", "n", "", "7"]), st.none(), st.floats(0, 1))
+ROWS = st.recursive(
+    st.dictionaries(NAMES, VALUES, max_size=5),
+    lambda inner: st.dictionaries(NAMES, st.one_of(VALUES, inner), max_size=4),
+)
+
+
+@given(row=ROWS, has_model=st.booleans())
+def test_what_is_proposed_reads_the_row(tmp_path_factory: pytest.TempPathFactory, row: Any, has_model: bool) -> None:
+    """Of any nested row: a proposal that does not read it would be advice that cannot work."""
+    words = propose(row, has_model)
+    if words:
+        asked = proposed(Exception(f"such as {words}")) | ({"model": "m"} if has_model else {})
+        path = write(tmp_path_factory.mktemp("rows") / "a.jsonl", row)
+        try:
+            assert len(outcomes(path, **asked)) == 1
+        except ConfigError as error:  # answer and key of one row can be read in several ways
+            assert "correct" not in asked["columns"] and "as" in str(error)
+
+
+# --- folders
+
+
+def test_a_folder_of_opencompass_is_taken_whole(tmp_path: Path) -> None:
+    for model, right in (("a", 1), ("b", 0)):
+        entry = {"pred": "1", "answer": "1", "correct": bool(right)}
+        write(tmp_path / f"run/results/{model}/gsm8k.json", {"accuracy": 100.0 * right, "details": {"0": entry}})
+        reply = {"0": {"origin_prompt": "Q", "prediction": "1", "gold": "1"}}
+        write(tmp_path / f"run/predictions/{model}/gsm8k.json", reply)
+    (tmp_path / "run/summary").mkdir()
+    (tmp_path / "run/summary/summary.csv").write_text("dataset,version\ngsm8k,1\n")
+    found = list(read_logs(tmp_path / "run", Wanted()))
+    read = [[one.model, one.right] for _, log in found if not isinstance(log, str) for one in log.outcomes]
+    assert read == [["a", 1], ["b", 0]] and sum(isinstance(log, str) for _, log in found) == 2
+
+
+def test_totals_in_a_folder_are_left_out_and_alone_they_are_refused(tmp_path: Path, capsys: Capsys) -> None:
+    rows = [{"model": name, "item": k, "correct": k % 2} for name in "ab" for k in range(20)]
+    write(tmp_path / "logs/arc.jsonl", *rows)
+    write(tmp_path / "logs/deep/gsm8k.jsonl", *rows)
+    write(tmp_path / "logs/results.json", {"score": 0.5, "score:std": 0.5})
+    assert main([str(tmp_path / "logs"), "--benchmark", "arc", "-o", str(tmp_path / "run")]) == 0
+    said = capsys.readouterr().out
+    assert "left out: results.json" in said
+    kept = json.loads((tmp_path / "run/manifest.json").read_text())["config"]["logs"]
+    assert [one["file"] for one in kept] == ["arc.jsonl", "deep/gsm8k.jsonl"]
+    (tmp_path / "logs/arc.jsonl").unlink()
+    (tmp_path / "logs/deep/gsm8k.jsonl").unlink()
+    with pytest.raises(ConfigError, match="has no log"):
+        list(read_logs(tmp_path / "logs", Wanted()))
+
+
+def test_a_folder_has_no_links_no_pipes_and_no_endless_levels(tmp_path: Path) -> None:
+    write(tmp_path / "secret.json", {"score": 1})
+    logs = tmp_path / "logs"
+    write(logs / "a.jsonl", {"model": "m", "item": 1, "correct": 1})
+    (logs / "link.json").symlink_to(tmp_path / "secret.json")
+    (logs / "round").symlink_to(logs)
+    os.mkfifo(logs / "pipe.json")
+    assert logs_in(logs) == ([], [logs / "a.jsonl"])
+    (logs / "/".join("d" * (MAX_DEPTH + 1))).mkdir(parents=True)
+    with pytest.raises(DataError, match="levels deep"):
+        logs_in(logs)
+
+
+# --- hostile
+
+
+DEEP = '{"a":' * 100_000 + "1" + "}" * 100_000
+HOSTILE: dict[str, Callable[[], str]] = {
+    "deep document": lambda: '{"results": {"results": [' + DEEP + "]}}",
+    "deep details": lambda: '{"details": {"0": {"correct": true, "pred": ' + DEEP + "}}}",
+    "evalplus of lists": lambda: json.dumps({"eval": {"a/1": [{"base_status": "pass"}], "a/2": [[]]}}),
+    "no solution": lambda: json.dumps({"eval": {"a/1": [{"base_status": "pass"}], "a/2": []}}),
+    "promptfoo of texts": lambda: json.dumps({"results": {"results": [result(0, True), "x"]}}),
+    "spec of a number": lambda: json.dumps({"spec": {"eval_name": 1, "completion_fns": 3}}),
+    "events of texts": lambda: json.dumps({"spec": {"eval_name": "e"}}) + '\n{"sample_id": "1", "data": "x"}',
+    "details of nothing": lambda: json.dumps({"details": {"0": {"correct": None}, "1": {"pred": 3}}}),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_document_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(HOSTILE[name]())
+    with pytest.raises(AuditError):
+        outcomes(path, model="m")

@@ -1,0 +1,266 @@
+"""No score is read without its name: filters of lm-eval, metrics of HELM, scorers of Inspect; chance; unfinished logs.
+
+The inputs are shaped after symptoms in public trackers (lm-evaluation-harness, helm #793, inspect_ai #5054, #2300,
+#2104, evalscope #1583); nothing is copied from there.
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands_here import gate, import_logs
+from governed import Capsys
+
+from audit.errors import DataError
+from audit.imports.chance import check_above_guessing, check_options_known
+from audit.imports.detect import read_log
+from audit.imports.join import Joined, counts, rejoin_by_text
+from audit.imports.record import Imported, Log, Wanted
+
+REPORTS = [  # folder, file, what is asked, score, accuracy, unparsed, items: the README of the folder has the same
+    ("03-lmeval-mc2-probability-mass", "*.jsonl", {}, "acc", 0.470, 0, 100),
+    ("10-helm-gsm-exact-match-zero", "gsm*", {}, "final_number_exact_match", 0.8, 0, 40),
+    ("10b-helm-gsm-lite-as-published", "gsm*", {}, "final_number_exact_match", 0.8, 0, 40),
+    ("10c-helm-gpqa-cot", "gpqa*", {}, "chain_of_thought_correctness", 0.7, 0, 40),
+    ("11b-helm-perturbations", "boolq*", {}, "exact_match", 0.8, 0, 40),
+    ("14-inspect-limit-samples", "log.json", {}, "choice", 0.75, 8, 40),
+    ("15-inspect-two-scorers", "log.json", {"metric": "match"}, "match", 0.6, 0, 40),
+    ("16-inspect-dict-score", "log.json", {"metric": "match.accuracy"}, "match.accuracy", 0.5, 0, 10),
+    ("17-inspect-nan-unscored", "log.json", {}, "choice", 22 / 38, 2, 40),
+    ("27-inspect-scores-only-in-reductions", "log.json", {}, "bfcl_scorer", 0.7, 0, 20),
+]
+
+
+@pytest.mark.parametrize(
+    ("folder", "file", "wanted", "score", "accuracy", "unparsed", "items"), REPORTS, ids=[one[0] for one in REPORTS]
+)
+def test_a_reported_log_has_its_right_score_by_name(
+    shared_data: Path, folder: str, file: str, wanted: dict[str, str], score: str, accuracy: float, unparsed: int,
+    items: int,
+) -> None:  # fmt: skip
+    (path,) = (shared_data / "public_reports" / folder).glob(file)
+    log = read_log(path, Wanted(**{"model": "m", "benchmark": "b", **wanted}))
+    (found,) = read_joined([log])
+    assert (log.score, found.items, found.unparsed) == (score, items, unparsed)
+    assert found.accuracy == pytest.approx(accuracy, abs=5e-4)
+
+
+def read_joined(logs: Iterable[Log]) -> list[Any]:
+    joined = Joined()
+    for k, log in enumerate(logs):
+        joined.add(f"log {k}", log.outcomes)
+    return counts(joined)
+
+
+def lm_eval(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def generated(k: int, read: str, score: float, name: str = "strict-match") -> dict[str, Any]:
+    doc = {"question": f"What is {k} and one?"}
+    return {
+        "doc_id": k, "doc": doc, "target": str(k + 1), "arguments": {}, "resps": [["text"]],
+        "filtered_resps": [read], "filter": name, "metrics": ["exact_match"], "doc_hash": str(k), "exact_match": score,
+    }  # fmt: skip
+
+
+def several_filters(path: Path, strict: int, flexible: int, n: int = 40) -> Path:
+    """A log in which the first so many items are right by each filter."""
+    rows = [generated(k, str(k + 1), float(k < strict)) for k in range(n)]
+    rows += [generated(k, str(k + 1), float(k < flexible), "flexible-extract") for k in range(n)]
+    return lm_eval(path, rows)
+
+
+ASKED = {"model": "m", "benchmark": "gsm"}
+
+
+def test_filters_that_differ_by_more_than_chance_are_refused_and_one_can_be_chosen(tmp_path: Path) -> None:
+    # 8 and 32 of 40: 24 items are right by one filter alone, none by the other: p = 2 x 2^-24.
+    path = several_filters(tmp_path / "samples.jsonl", 8, 32)
+    with pytest.raises(DataError, match=r"flexible-extract 0\.800, strict-match 0\.200.*--filter strict-match"):
+        list(read_log(path, Wanted(**ASKED)).outcomes)
+    for name, accuracy in (("strict-match", 0.2), ("flexible-extract", 0.8)):
+        log = read_log(path, Wanted(**ASKED, filter=name))
+        (found,) = read_joined([log])
+        assert found.accuracy == pytest.approx(accuracy) and name in log.score
+        assert "0.200" in log.notes[0] and "0.800" in log.notes[0]
+    with pytest.raises(DataError, match=r"Expected one of samples\.jsonl: flexible-extract, strict-match"):
+        list(read_log(path, Wanted(**ASKED, filter="none")).outcomes)
+
+
+def test_filters_that_differ_by_no_more_than_chance_are_named_and_the_first_is_read(tmp_path: Path) -> None:
+    # 20 and 22 of 40: two items differ, p = 2 x 2^-2 = .5.
+    log = read_log(several_filters(tmp_path / "samples.jsonl", 20, 22), Wanted(**ASKED))
+    (found,) = read_joined([log])
+    assert found.accuracy == 0.5 and "strict-match is read" in log.notes[0]
+
+
+def test_what_a_filter_calls_invalid_counts_as_its_authors_count_it(tmp_path: Path) -> None:
+    rows = [generated(k, "[invalid]" if k < 4 else "5", float(k >= 5)) for k in range(10)]
+    log = read_log(lm_eval(tmp_path / "samples.jsonl", rows), Wanted(**ASKED))
+    (found,) = read_joined([log])
+    assert (found.accuracy, found.unparsed) == (0.5, 0)
+    assert log.notes[0].startswith("4 of 10 replies")
+
+
+def scored(k: int, right: bool, n: int, arguments: Any, **doc: Any) -> dict[str, Any]:
+    """An item whose options were scored; the key is the first option."""
+    likely = 0 if right else 1
+    read = [["-1.0" if place == likely else "-5.0", "False"] for place in range(n)]
+    return {
+        "doc_id": k, "doc": {"question": f"Item {k}?", **doc}, "target": 0, "arguments": arguments,
+        "resps": [[one] for one in read], "filtered_resps": read, "filter": "none", "metrics": ["acc"],
+        "doc_hash": str(k), "acc": float(right),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "doc", "options"),
+    [
+        ({f"gen_args_{k}": {"arg_0": "Q", "arg_1": one} for k, one in enumerate((" yes", " no"))}, {}, ("yes", "no")),
+        ([["Q", " no"], ["Q", " yes"]], {}, ("no", "yes")),  # as older versions have it
+        ([["Ann left", " home."], ["Bob left", " home."]], {}, ("Ann left", "Bob left")),  # winogrande
+        ({}, {}, ("A", "B")),  # nothing tells the texts
+        ({}, {"mc1_targets": {"choices": ["true", "false"], "labels": [1, 0]}}, ("true", "false")),
+        ({}, {"choices": ["only", "three", "here"]}, ("A", "B")),  # a field of another length is not what was scored
+    ],
+)  # fmt: skip
+def test_the_options_are_as_many_as_were_scored(tmp_path: Path, arguments: Any, doc: Any, options: Any) -> None:
+    rows = [scored(k, k < 6, 2, arguments, **doc) for k in range(10)]
+    outcomes = list(read_log(lm_eval(tmp_path / "samples.jsonl", rows), Wanted(**ASKED)).outcomes)
+    assert {one.options for one in outcomes} == {options} and {one.gold for one in outcomes} == {0}
+    assert sum(one.right or 0 for one in outcomes) == 6
+
+
+def test_a_key_that_the_score_contradicts_is_not_told(tmp_path: Path) -> None:
+    row = scored(0, True, 4, {}) | {"target": 3}  # the first option is likeliest, and the score says right
+    (one,) = read_log(lm_eval(tmp_path / "samples.jsonl", [row]), Wanted(**ASKED)).outcomes
+    assert (one.gold, one.right, len(one.options)) == (None, 1, 4)
+
+
+def test_logs_that_give_one_item_two_keys_are_refused(tmp_path: Path) -> None:
+    runs = []
+    for name, shift in (("one", 1), ("two", 2)):
+        rows = [generated(k, "5", 1.0) | {"target": str(k + shift)} for k in range(20)]
+        runs.append(read_log(lm_eval(tmp_path / f"{name}.jsonl", rows), Wanted(model=name, benchmark="gsm")))
+    joined = Joined()
+    for log in runs:
+        joined.add("log", log.outcomes)
+    assert len(joined.changed["gsm"]) == 20
+
+
+def test_options_that_were_shuffled_anew_are_put_back_and_joined_by_their_words(shared_data: Path) -> None:
+    folder = shared_data / "public_reports" / "20-lmeval-gpqa-unseeded-shuffle"
+    joined = Joined()
+    for name in ("m1", "m2"):
+        joined.add(name, read_log(folder / f"{name}.jsonl", Wanted(model=name, benchmark="gpqa")).outcomes)
+    rejoin_by_text(joined)
+    first, second = counts(joined)
+    assert (first.items, second.items, first.lacking, second.lacking) == (40, 40, 0, 0)
+    items = joined.items["gpqa"]
+    for model in ("m1", "m2"):
+        for key, (one,) in joined.answers[model, "gpqa"].items():
+            gold = items[key].gold
+            assert gold is not None and (one.answer == "ABCD"[gold]) == (one.right == 1)
+
+
+def table(path: Path, answers: Iterable[str], right: Iterable[bool], options: str = "") -> Path:
+    head = "model,item,answer,correct" + (",options" if options else "")
+    rows = [
+        f"m,{k},{answer},{int(ok)}" + (f",{options}" if options else "")
+        for k, (answer, ok) in enumerate(zip(answers, right, strict=True))
+    ]
+    path.write_text("\n".join([head, *rows]) + "\n")
+    return path
+
+
+def joined_of(path: Path) -> Joined:
+    joined = Joined()
+    joined.add(path.name, read_log(path, Wanted(benchmark="b")).outcomes)
+    return joined
+
+
+def test_a_score_far_below_guessing_is_an_alarm(tmp_path: Path) -> None:
+    # 100 items of four options, none right: .75^100 = 3e-13 by guessing. 17 right: P(X <= 17) = .038, no alarm.
+    for right, alarm in ((0, True), (17, False), (25, False), (100, False)):
+        path = table(tmp_path / "t.csv", "A" * 100, (k < right for k in range(100)), options="4")
+        if alarm:
+            with pytest.raises(DataError, match=r"(?s)guessing gives 0\.250.*(item '\d'.*){3}--below-chance-is-real"):
+                check_above_guessing(joined_of(path), ["b"])
+        else:
+            check_above_guessing(joined_of(path), ["b"])
+
+
+def test_guessing_models_raise_no_alarm() -> None:
+    rng = np.random.default_rng(1)
+    joined = Joined()
+    for model in range(30):
+        guesses = rng.random(200) < 0.25
+        items = [
+            Imported(f"m{model}", "b", str(k), str(k), int(right), options=tuple("ABCD"))
+            for k, right in enumerate(guesses)
+        ]
+        joined.add(f"log {model}", items)
+    check_above_guessing(joined, ["b"])
+
+
+def test_letters_without_options_leave_chance_unknown(tmp_path: Path) -> None:
+    for answers, known in ((["(B)", "C", "Answer: A", "d."] * 5, False), (["12", "7", "3", "18"] * 5, True)):
+        joined = joined_of(table(tmp_path / "t.csv", answers, [True] * 20))
+        if known:
+            check_options_known(joined, ["b"])
+        else:
+            with pytest.raises(DataError, match="--options 4"):
+                check_options_known(joined, ["b"])
+    check_options_known(joined_of(table(tmp_path / "t.csv", ["B"] * 20, [True] * 20, options="4")), ["b"])
+
+
+def inspect_log(path: Path, samples: list[dict[str, Any]], status: str = "success", total: int | None = None) -> Path:
+    about = {"task": "nums", "model": "m", "dataset": {"samples": total or len(samples)}, "config": {}}
+    path.write_text(json.dumps({"version": 2, "status": status, "eval": about, "samples": samples}))
+    return path
+
+
+def sample(k: int, scores: Any, **more: Any) -> dict[str, Any]:
+    return {"id": k, "epoch": 1, "input": f"Item {k}?", "target": "1", "scores": scores, **more}
+
+
+def test_scorers_that_disagree_are_refused_unless_one_is_chosen_and_parts_have_names(tmp_path: Path) -> None:
+    two = [sample(k, {"format": {"value": 1}, "match": {"value": "CI"[k % 2]}}) for k in range(10)]
+    parts = [sample(k, {"match": {"value": {"accuracy": k % 2, "brevity": 1}}}) for k in range(10)]
+    for samples, names in ((two, ("format", "match")), (parts, ("match.brevity", "match.accuracy"))):
+        path = inspect_log(tmp_path / "log.json", samples)
+        with pytest.raises(DataError, match=r"1\.000.*0\.500|0\.500.*1\.000"):
+            read_log(path, Wanted())
+        for name, accuracy in zip(names, (1.0, 0.5), strict=True):
+            (found,) = read_joined([read_log(path, Wanted(metric=name))])
+            assert found.accuracy == accuracy
+    same = [sample(k, {"a": {"value": "CI"[k % 2]}, "b": {"value": 1 - k % 2}}) for k in range(10)]
+    assert read_log(inspect_log(tmp_path / "log.json", same), Wanted()).score == "a"
+
+
+def test_invalidated_samples_are_left_out_and_counted_and_nan_is_no_score(tmp_path: Path) -> None:
+    samples = [sample(k, {"match": {"value": "C"}}) for k in range(6)]
+    samples += [
+        sample(6, {"match": {"value": float("nan")}}),
+        sample(7, {"match": {"value": "I"}}, invalidation={"author": "a"}),
+    ]
+    log = read_log(inspect_log(tmp_path / "log.json", samples), Wanted())
+    (found,) = read_joined([log])
+    assert (found.items, found.unparsed, found.accuracy) == (7, 1, 1.0)
+    assert log.notes[0].startswith("1 sample")
+
+
+def test_a_log_that_did_not_succeed_is_no_finished_run(tmp_path: Path, capsys: Capsys) -> None:
+    samples = [sample(k, {"match": {"value": "C"}}) for k in range(6)]
+    path = inspect_log(tmp_path / "log.json", samples, status="cancelled", total=400)
+    assert import_logs([str(path), "-o", str(tmp_path / "run")]) == 0
+    assert "6 of 400 samples, cancelled" in capsys.readouterr().out
+    assert gate([str(tmp_path / "run")]) == 1
+    whole = inspect_log(tmp_path / "whole.json", samples)
+    assert import_logs([str(whole), "-o", str(tmp_path / "other")]) == 0
+    assert gate([str(tmp_path / "other")]) != 1

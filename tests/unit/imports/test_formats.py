@@ -5,8 +5,8 @@ writes such logs.
 """
 
 import json
-import shlex
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

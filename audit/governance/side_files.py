@@ -40,8 +40,8 @@ def prompts_of(hashes: Mapping[str, str], config: Mapping[str, Any]) -> dict[str
 
 
 def note_text(runs: Sequence[tuple[str, str]], with_shards: bool, signed: bool) -> bytes:
-    """Return VERIFY.md. runs: audit and fingerprint of each."""
-    what = "\n".join(f"Audit {audit}, fingerprint {fingerprint}." for audit, fingerprint in runs)
+    """Return VERIFY.md. runs: audit and fingerprint of each, in any order."""
+    what = "\n".join(f"Audit {audit}, fingerprint {fingerprint}." for audit, fingerprint in sorted(runs))
     if len(runs) > 1:
         what += "\n\nSeveral runs that were judged together: of each, the files below are under `run/<its name>/`."
     shards = (

@@ -295,8 +295,9 @@ class Generation:
 class Answer:
     """An answer as read: an option's `index`, or a `number`. Unparsed is its own state and never "wrong".
 
-    `form` says how it was found: "strict", "lenient", "logprob"; "marked", "declared" or "last" of a number; what became of code
-    ("passed", "AssertionError", "cpu_limit"); "text" where the reply itself was wanted; "none": nothing was read.
+    `form` says how it was found: "strict", "lenient", "logprob"; "marked", "declared" or "last" of a number; of code
+    what became of it ("passed", "AssertionError", "cpu_limit"); "text" where the reply itself was wanted; "none":
+    nothing was read.
     """
 
     index: int | None

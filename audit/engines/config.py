@@ -33,6 +33,7 @@ DECIDED_ENGINE_ARGS: dict[str, str] = {
     "max_num_seqs": "{m}.max_num_seqs=<requests>",
     "gpu_memory_utilization": "{m}.gpu_memory_utilization=<share>",
     "seed": "seed=<number>, from which every request gets its own",
+    "scheduling_policy": "nothing: requests have the priority of their questions, which are finished in order",
     "logprobs_mode": "nothing: options are scored by the model's own log-probabilities",
 }
 

@@ -77,13 +77,19 @@ def _outcomes(path: Path, model: str, wanted: Wanted, score: str) -> Iterator[Im
 
 
 def _options(doc: Record, where: str) -> tuple[tuple[str, ...], int | None]:
-    """Return (options, place of the gold one). Where every choice is gold, they are answers to a free question."""
+    """Return (options, place of the gold one). Where every choice is gold, they are answers to a free question.
+
+    Raises DataError if several of the options are gold: guessing is right more often than once in their number.
+    """
     choices = [checked(one, where) for one in doc.get("choices") or ()]
     golds = doc.get("gold_index")
     places = set(golds if isinstance(golds, list) else [golds])
     if len(choices) < 2 or places >= set(range(len(choices))):
         return (), None
-    gold = places.pop() if len(places) == 1 else None
+    if len(places) > 1:
+        found = f"{where}: {len(places)} of {len(choices)} choices are gold"
+        raise DataError(f"{found}. Expected one, or all where they are answers. Leave such a task out.")
+    gold = places.pop()
     return tuple(choices), gold if isinstance(gold, int) and 0 <= gold < len(choices) else None
 
 

@@ -82,7 +82,7 @@ def test_a_neighbour_stops_nobodys_gate(at: str, name: str, built: Path, tmp_pat
     run, other = (Path(shutil.copytree(built, tmp_path / one)) for one in ("run", "other"))
     (other / at).unlink()
     PUT[name](other / at)
-    assert gate([str(run)]) == 4
+    assert gate([str(run)]) == 5
     assert {one.path.name for one in find_runs(tmp_path) if not one.problem} >= {"run"}
 
 
@@ -93,12 +93,12 @@ def test_a_neighbour_stops_nobodys_gate(at: str, name: str, built: Path, tmp_pat
 def test_what_stands_for_a_file_of_the_run_lets_nothing_pass(
     at: str, name: str, run_dir: Path, keys: Path, tmp_path: Path
 ) -> None:
-    """1, or 4 as before where the file is not looked at: a folder or pipe that is called like a suite is none."""
+    """1, or 5 as before where the file is not looked at: a folder or pipe that is called like a suite is none."""
     (run_dir / "decisions").mkdir()
     (run_dir / at).unlink(missing_ok=True)
     PUT[name](run_dir / at)
     words = [str(run_dir), "--trust-report", "--keys", str(keys / "trusted")]
-    assert gate(words) == (4 if at.startswith("suite") else 1)
+    assert gate(words) == (5 if at.startswith("suite") else 1)
     if not at.startswith("suite"):
         with pytest.raises((ConfigError, ShardError, SignatureError)):
             write_pack(run_dir, tmp_path / "pack.zip", with_shards=True, signer=None)
@@ -143,15 +143,15 @@ def test_no_threshold_of_a_manifest_takes_all_memory(alpha: object, run_dir: Pat
     rewrite(run_dir / "manifest.json", lambda plain: plain["analysis"].update(thresholds={"alpha": alpha}))
     with undrawn():
         assert report([str(run_dir)]) == (0 if alpha == 1e-9 else 1)
-    assert gate([str(run_dir)]) in (1, 4)
+    assert gate([str(run_dir)]) in (1, 5)
 
 
 def test_thresholds_of_the_runs_own_pass_no_gate_that_asks_for_those_that_ship(run_dir: Path, capsys: Capsys) -> None:
     words = [str(run_dir), "--trust-report", "--format", "json"]
-    assert gate([*words, "--rule", "shipped"]) == 4
+    assert gate([*words, "--rule", "shipped"]) == 5
     rewrite(run_dir / "report/verdict.json", lambda plain: plain["thresholds"].update(effect_of_interest=0.99))
     capsys.readouterr()
-    assert gate(words) == 4
+    assert gate(words) == 5
     assert gate([*words, "--rule", "shipped"]) == 1
     assert "effect_of_interest 0.99 (0.05)" in capsys.readouterr().err
 
@@ -182,7 +182,7 @@ TABLES: dict[str, Put] = {
 @pytest.mark.parametrize("name", TABLES)
 def test_questions_are_those_that_the_manifest_lists(name: str, run_dir: Path, tmp_path: Path) -> None:
     asked(run_dir, listed=True)
-    assert gate([str(run_dir), "--trust-report"]) == 4
+    assert gate([str(run_dir), "--trust-report"]) == 5
     TABLES[name](run_dir)
     assert gate([str(run_dir), "--trust-report"]) == 1
     with pytest.raises((ConfigError, ShardError)):
@@ -194,7 +194,7 @@ def test_questions_of_an_earlier_version_are_read_and_said_to_be_unhashed(
 ) -> None:
     asked(run_dir, listed=False)
     assert unhashed_tables(run_dir, Manifest.load(run_dir)) == [QUESTIONS]
-    assert gate([str(run_dir), "--trust-report"]) == 4
+    assert gate([str(run_dir), "--trust-report"]) == 5
     assert QUESTIONS in capsys.readouterr().out
     write_pack(run_dir, tmp_path / "p.zip", with_shards=True, signer=load_signer(keys / "alice.key"))
     assert evidence(["verify", str(tmp_path / "p.zip"), "--keys", str(keys / "trusted")]) == 0

@@ -99,7 +99,7 @@ def test_the_engine_is_killed_once_and_then_once_too_often(cluster, command, swe
     assert gate([str(run.run_dir)]) == 1  # the report is of the part
     assert "Build it again" in capsys.readouterr().err
     assert build_report([run.run_dir], run.run_dir / "report", n_resamples=200).incomplete == ()
-    assert gate([str(run.run_dir), "--trust-report"]) in (0, 3, 4)  # of fewer resamples than a run's own
+    assert gate([str(run.run_dir), "--trust-report"]) in (0, 3, 4, 5)  # of fewer resamples than a run's own
 
 
 def test_a_replica_dies_for_good_and_the_other_one_finishes_every_row(cluster, sweep, tmp_path):

@@ -116,7 +116,7 @@ def test_a_judge_votes_on_the_replies_and_its_labels_validate_it_also_on_object_
         assert s3.manifest(f"bucket/run/judge/{judging}")["status"] == "finished"
         working_copy.cache_clear()  # from here on as other processes, which have the objects alone
         assert rebuild([url]) == 0 and "report   s3://bucket/run/report/report.html" in capsys.readouterr().out
-        assert gate([url]) == 4 and "xstest" in capsys.readouterr().out
+        assert gate([url]) == 5 and "xstest" in capsys.readouterr().out
         done = replace(done, run_dir=run_folder(url))
     assert all(row["unread_why"] == "not judged" for row in rows_of(done.run_dir) if row["asked"])
     (cell,) = verdict_of(done)["cells"]

@@ -64,7 +64,7 @@ WORST = [
     (["sweep", "data=exam.jsonl", "benchmark.question_column=[a,b]", *PLAN], 1, "Expected a text."),
     (["sweep", "model=[scripted", "n=2"], 1, "'model=[a,b]'"),
     (["perturb", "model=scriptd"], 1, "Unknown model: 'scriptd'. Did you mean 'scripted'?"),
-    (["perturb", "seed=x"], 1, "seed=x does not fit. Expected a whole number."),
+    (["perturb", "model=scripted", "seed=x"], 1, "seed=x does not fit. Expected a whole number."),
     (
         ["sweep", "model=openai_compatible", "model.openai_compatible.endpoints=http://localhost:8000/v1"],
         1,
@@ -77,7 +77,7 @@ WORST = [
     (["sweep", "model=null"], 1, "model takes a name, and null is none"),
     (["sweep", "cost.prices.scripted={prompt: 1, generated: 2}", *PLAN], 0, "questions                     2"),
     (["sweep", "N=20", *PLAN], 1, "Did you mean 'n'?"),
-    (["sweep", "data="], 1, "data= names no file"),
+    (["sweep", "model=scripted", "data="], 1, "data= names no file"),
     (["sweep", "hydra.searchpath=[file:///nowhere]", "model=mine"], 1, "there is no folder /nowhere"),
     (["sweep", "hydra.searchpath=[file://conf]", "model=mine"], 1, "# @package model.mine"),
     (["sweep", "hydra.searchpath=[file://conf]", "model=mone"], 1, "Did you mean 'mine'?"),
@@ -158,5 +158,5 @@ def test_a_table_of_answers_has_booleans_that_may_be_missing_and_a_comparison_ha
     assert str(table["correct"].dtype) == "boolean" and table["correct"].isna().tolist() == [False, True]
     cell = Cell("m", "exam", "", "", "", 100, "excess", "", "", True, {}, None, None, ())
     figures = (("score", "", Indicator("score", 0.225), Indicator("score", 0.5)),)
-    text = page([CellChange("sweep", (cell,), (cell,), (), (), figures, 0, ())], Path("a"), Path("b"))
+    text = page([CellChange("sweep", (cell,), (cell,), None, (), (), figures, 0, ())], Path("a"), Path("b"))
     assert ">22.5 %<" in text and "points</td>" not in text

@@ -156,7 +156,7 @@ def test_the_whole_life(
     pack, signing = tmp_path / "pack.zip", ["--with-shards", "--key", str(keys / "bob.key")]
     said(evidence, first, "-o", pack, *signing, *trusted, after=2 * hour)
     found = said(evidence, "verify", pack, *trusted, after=2 * hour)
-    assert found.count("decided: approve by") == 2 and "the pack passes" in found
+    assert found.count("decided: override by") == 2 and "the pack passes" in found
     assert "the pack does not pass" in said(evidence, "verify", pack, *trusted, after=21 * day)
     assert "bob" in found
 

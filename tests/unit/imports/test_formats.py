@@ -6,6 +6,7 @@ writes such logs.
 
 import json
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,8 +49,8 @@ def write(path: Path, found: Any, *lines: Any) -> Path:
 
 def proposed(error: Exception) -> dict[str, Any]:
     """The arguments that a refusal proposes."""
-    words = str(error).rpartition("such as --map ")[2].split()
-    found: dict[str, Any] = {"columns": dict(pair_of("--map", one, "") for one in words[0].strip("'").split(","))}
+    words = shlex.split(str(error).rpartition("such as --map ")[2])
+    found: dict[str, Any] = {"columns": dict(pair_of("--map", one, "") for one in words[0].split(","))}
     return found | ({"model": "m"} if "--model" in words else {})
 
 
@@ -139,9 +140,16 @@ def test_lighteval_names_a_model_by_its_folder_and_asks_which_score(tmp_path: Pa
 
 
 def test_choices_of_lighteval_that_are_all_gold_are_answers_and_no_options(tmp_path: Path) -> None:
-    rows = [doc(0, ["18"], [0], em=1.0), doc(1, ["two", "2"], [0, 1], em=0.0), doc(2, ["a", "b", "c"], [0, 1], em=1.0)]
+    rows = [doc(0, ["18"], [0], em=1.0), doc(1, ["two", "2"], [0, 1], em=0.0)]
     read = outcomes(details(tmp_path / "d.parquet", rows), model="m")
-    assert [(one.options, one.gold) for one in read] == [((), None), ((), None), (("a", "b", "c"), None)]
+    assert [(one.options, one.gold) for one in read] == [((), None), ((), None)]
+
+
+def test_several_golds_of_lighteval_are_refused(tmp_path: Path) -> None:
+    """Two of three are gold: a guess is right two times in three, and not once."""
+    rows = [doc(0, ["a", "b", "c"], [0], acc=1.0), doc(1, ["a", "b", "c"], [0, 1], acc=1.0)]
+    with pytest.raises(DataError, match="2 of 3"):
+        outcomes(details(tmp_path / "d.parquet", rows), model="m")
 
 
 def test_flat_details_of_older_lighteval_are_read(tmp_path: Path) -> None:

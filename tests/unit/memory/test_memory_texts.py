@@ -20,7 +20,8 @@ NUMBERS = {
     "theirs": LIMITS, "needs": ("held_out", "parsed"), "error": "",
     "published": 0.8123456, "difference": 0.1234567,
 }  # fmt: skip
-CHANGED = {"headline_withheld": {"why": ["too few"]}, "few_items": {"held_out": 40}, "subtitle": {"held_out": 40}}
+CHANGED = {"headline_withheld": {"why": ["too few"]}, "few_items": {"held_out": 40}, "subtitle": {"held_out": 40},
+           "no_room": {"score": 0.9812345, "effect": 0.05}}  # fmt: skip
 
 
 @pytest.mark.parametrize("code", TEXTS)

@@ -251,7 +251,7 @@ def test_held_out_items_that_are_harder_for_every_model_are_judged_and_are_no_ga
     hard = cell(n=1000, fresh=600, references=5, harder=0.25)
     (result,) = judged(hard)
     assert result.evidence.gap.reference_pvalue < 1e-6 and result.evidence.gap.reference_gap > 0.2
-    assert result.decision.verdict == V.UNDERPOWERED and p_of(result, Name.GAP) > 0.05
+    assert result.decision.verdict in (V.UNDERPOWERED, V.NOTHING_SEEN) and p_of(result, Name.GAP) > 0.05
     (learnt,) = judged(cell(n=1000, fresh=600, references=5, harder=0.25, answers=0.6))
     assert learnt.decision.verdict == V.GAP_TO_FRESH
     assert result.without.said.code == "without_at_most" and result.without.found.at_most

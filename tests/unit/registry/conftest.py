@@ -15,6 +15,7 @@ import pytest
 from governed import keys, rewrite
 from servers_here import free_port
 
+from audit.decision import words
 from audit.registry.database import Registry, open_registry
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -44,7 +45,10 @@ def told(built_run: Path, tmp_path: Path) -> Callable[..., Path]:
         folder = Path(shutil.copytree(built_run, tmp_path / name))
         rewrite(folder / "manifest.json", lambda plain: plain.update(manifest or {}))
         rewrite(folder / "report" / "verdict.json", lambda plain: plain.update(verdict or {}))
-        rewrite(folder / "report" / "verdict.json", lambda plain: plain["cells"][0].update(cell or {}))
+        own = dict(cell or {})
+        if own.get("verdict") in words():
+            own["grade"] = str(words()[own["verdict"]].grade)
+        rewrite(folder / "report" / "verdict.json", lambda plain: plain["cells"][0].update(own))
         if suite is not None:
             (folder / "suite.json").write_text(json.dumps(suite))
         return folder

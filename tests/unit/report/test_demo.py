@@ -13,7 +13,7 @@ from notebook_cells import NOTEBOOKS, run_cells
 
 from audit.commands import demo
 from audit.decision import rule
-from audit.exits import FOUND
+from audit.judging.ladder import Decision
 from audit.memory.analyse import JUDGE, RunVerdict
 from audit.memory.report import judge
 from audit.memory.vocabulary import MemoryVerdict
@@ -90,11 +90,11 @@ def test_other_answers_give_another_verdict(judged: tuple[RunVerdict, Path], tmp
     """Without the answers of the taught model there is nothing to find."""
     run_dir = tmp_path / "run"
     shutil.copytree(demo.shipped(), run_dir)
-    assert rule(judged[0].to_dict()).exit_code == FOUND
+    assert rule(judged[0].to_dict()).decision == Decision.BLOCK
     for path in (run_dir / SHARDS).glob(f"{demo.TAUGHT}-*"):
         path.unlink()
     ruling = rule(judge([run_dir])[0].to_dict())
-    assert [cell.model for cell in ruling.cells] == [demo.BEFORE] and ruling.exit_code != FOUND
+    assert [cell.model for cell in ruling.cells] == [demo.BEFORE] and ruling.decision != Decision.BLOCK
 
 
 def test_a_notebook_reads_the_run(tmp_path: Path, monkeypatch: Patch, no_figures: None) -> None:

@@ -14,10 +14,10 @@ def test_an_item_is_predicted_from_its_other_answers():
 
 
 def test_odds_are_multiplied_or_divided():
-    """Odds of .8 are 4: times 3 is 12, 12/13; by 3 is 4/3, 4/7."""
+    """An odds ratio of 9 between two sides is 3 a side. Odds of .8 are 4: times 3 is 12, 12/13; by 3 is 4/3, 4/7."""
     values, lost, predicted = np.array([NAN, 0.0, NAN]), np.array([True, False, False]), np.array([0.8, 0.5, 0.5])
-    high = imputed(values, lost, predicted, 3.0, True)
-    low = imputed(values, lost, predicted, 3.0, False)
+    high = imputed(values, lost, predicted, 9.0, True)
+    low = imputed(values, lost, predicted, 9.0, False)
     assert (high[0], low[0]) == (pytest.approx(12 / 13), pytest.approx(4 / 7))
     assert high[1] == 0.0 and np.isnan(high[2])  # parsed stays, never asked stays missing
 

@@ -21,6 +21,7 @@ METRICS = (
     "exact_match",
     "quasi_exact_match",
 )
+_MODEL = re.compile(r"[,:-]model=[^,]*")  # in the name of a run
 _OF_ANSWERS = re.compile(r"match|correct|equiv|accuracy|pass@|\bem\b")  # names of metrics that say how many are right
 
 
@@ -36,7 +37,7 @@ def read_helm(path: Path, wanted: Wanted) -> Log:
             stats = {s["name"]["name"]: s for s in one["stats"]}
             scores.setdefault((one["instance_id"], one.get("train_trial_index")), {}).update(stats)
     model = wanted.model or str(spec["adapter_spec"]["model"])
-    benchmark = wanted.benchmark or str(spec["name"]).partition(",model=")[0].partition("-model=")[0]
+    benchmark = wanted.benchmark or _MODEL.sub("", str(spec["name"]))
     requests = [one for one in state["request_states"] if not one["instance"].get("perturbation")]
     columns = _columns(scores)
     score = wanted.score_of(columns, METRICS, str(path))

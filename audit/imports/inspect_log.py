@@ -1,7 +1,9 @@
 """Logs of Inspect (https://inspect.aisi.org.uk/eval-logs.html): one JSON document, or an `.eval` zip of them."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,10 +49,13 @@ def read_eval(path: Path, wanted: Wanted) -> Log:
     """Return the log of an .eval archive; one sample is in memory at a time."""
     archive = open_zip(path)
     names = archive.namelist()
-    header = member(archive, "header.json" if "header.json" in names else "_journal/start.json")
+    whole = "header.json" in names  # it is written when the evaluation ends
+    header = member(archive, "header.json" if whole else "_journal/start.json")
     samples = sorted(name for name in names if name.startswith("samples/") and name.endswith(".json"))
     if not is_inspect(header):
         raise DataError(f"{path}: its header names no model. Expected an .eval log of Inspect.")
+    if not whole:
+        header |= {"status": "started"}
     reductions = member(archive, "reductions.json") if "reductions.json" in names else None
 
     def each() -> Iterator[tuple[str, Any]]:
@@ -60,7 +65,7 @@ def read_eval(path: Path, wanted: Wanted) -> Log:
 
 
 Samples = Callable[[], Iterator[tuple[str, Any]]]  # (where, sample), as often as they are asked for
-Reduced = dict[tuple[str, str], Any]  # (scorer, id of a sample) -> its value
+Reduced = dict[str, dict[str, Any]]  # {id of a sample: {scorer: value}}
 
 
 def _log(path: Path, header: Record, samples: Samples, n: int, reductions: Any, wanted: Wanted) -> Log:
@@ -84,10 +89,17 @@ def _outcomes(samples: Samples, reduced: Reduced, wanted: Wanted, notes: list[st
     for where, sample in samples():
         if isinstance(sample, dict) and sample.get("invalidation"):
             invalidated += 1
-        else:
+        elif not _repeats(sample, reduced):
             yield _read(sample, reduced, wanted, where)
     if invalidated:
         notes.append(f"{invalidated} samples of {wanted.benchmark} were invalidated by their authors and are left out")
+
+
+def _repeats(sample: Any, reduced: Reduced) -> bool:
+    """Whether a sample is a later epoch that has no score but the one of all epochs, which the first epoch has."""
+    if not isinstance(sample, dict) or sample.get("scores") or sample.get("score") or sample.get("error"):
+        return False
+    return epoch(str(sample.get("epoch"))) > 1 and str(sample.get("id")) in reduced
 
 
 def _unfinished(header: Record, n: int) -> str:
@@ -103,11 +115,18 @@ def _unfinished(header: Record, n: int) -> str:
 
 
 def _reduced(reductions: Any) -> Reduced:
-    """Return the scores that stand beside the samples, reduced over epochs."""
+    """Return the scores that stand beside the samples, reduced over epochs.
+
+    A scorer with several reducers, such as mean and pass_at_2, gives a score for each: scorer.reducer.
+    """
+    listed = reductions if isinstance(reductions, list) else []
+    times = Counter(str(one.get("scorer")) for one in listed)
     found: Reduced = {}
-    for one in reductions if isinstance(reductions, list) else ():
+    for one in listed:
+        scorer = str(one.get("scorer"))
+        name = scorer if times[scorer] == 1 else f"{scorer}.{one.get('reducer')}"
         for sample in one.get("samples") or ():
-            found[str(one.get("scorer")), str(sample.get("sample_id"))] = sample.get("value")
+            found.setdefault(str(sample.get("sample_id")), {})[name] = sample.get("value")
     return found
 
 
@@ -117,13 +136,13 @@ def _scores(sample: Any, reduced: Reduced) -> dict[str, Record]:
         return {}
     scores = sample.get("scores") or ({"score": sample["score"]} if sample.get("score") else {})
     if not scores:
-        own = str(sample.get("id"))
-        scores = {scorer: {"value": value} for (scorer, id_), value in reduced.items() if id_ == own}
+        beside = reduced.get(str(sample.get("id")), {})
+        scores = {scorer: {"value": value} for scorer, value in beside.items()}
     parts: dict[str, Record] = {}
     for name, score in scores.items() if isinstance(scores, dict) else ():
         value = score.get("value") if isinstance(score, dict) else score
         if isinstance(value, dict):
-            parts |= {f"{name}.{part}": {"value": one} for part, one in value.items()}
+            parts |= {f"{name}.{part}": {**score, "value": one} for part, one in value.items()}
         elif isinstance(score, dict):
             parts[name] = score
         else:
@@ -143,7 +162,8 @@ def _chosen(path: Path, samples: Samples, reduced: Reduced, wanted: Wanted) -> s
     for where, sample in samples():
         if isinstance(sample, dict) and not sample.get("error") and not sample.get("invalidation"):
             for name, score in _scores(sample, reduced).items():
-                columns.setdefault(name, {})[f"{sample.get('id')}#{sample.get('epoch')}"] = _value(score, where)
+                with suppress(DataError):  # tokens or seconds are no share of right answers: not the score to read
+                    columns.setdefault(name, {})[f"{sample.get('id')}#{sample.get('epoch')}"] = _value(score, where)
     return choose_score(columns, wanted.metric, str(path)) if columns or wanted.metric else ""
 
 

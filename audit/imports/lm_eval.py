@@ -30,6 +30,7 @@ from audit.records import ITEM_ID
 METRICS = ("acc", "exact_match", "pass@1", "pass_at_1", "mc1", "em")  # the first that a sample has is read
 _STEMS = ("question", "problem", "query", "input", "prompt", "ctx", "sentence", "text", "goal", "premise")
 _OPTIONS = ("choices", "options", "endings", "mc1_targets", "mc2_targets")
+_SEVERAL = re.compile(r"\[\s*\d+(\s*,\s*\d+)+\s*\]")  # a list of places
 _INVALID = "[invalid]"  # what a filter gives for a reply in which it finds no answer
 _NAME = re.compile(r"samples_(?P<task>.+?)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]*\d)(\..*)?\.jsonl$")
 
@@ -94,7 +95,7 @@ def _samples(
             of=of,
             text=text,
             options=options,
-            gold=_gold(sample, doc, options, answer, right),
+            gold=_gold(sample, doc, options, answer, right, where),
             target="" if options else str(sample.get("target") or "")[:200],
             answer=answer,
             revision=revision,
@@ -155,13 +156,16 @@ def _key(sample: Record, doc: Record, text: str | None, options: tuple[str, ...]
 def _options_of(sample: Record, doc: Record, where: str) -> tuple[str, ...]:
     """Return the options of a field; else as many as were scored, by the texts that were scored or by letters."""
     many = _scored(sample)
+    requests = _requests(sample)[:many]
+    if many > 2 and _halves_agree(requests):
+        many //= 2  # mutual information: each option is asked with the question, then without it
+        requests = requests[:many]
     for value in map(doc.get, _OPTIONS):
         texts = value.get("text", value.get("choices")) if isinstance(value, dict) else value
         if isinstance(texts, list) and len(texts) > 1 and many in (0, len(texts)):
             return tuple(checked(one, where) for one in texts)
     if many < 2:
         return ()
-    requests = _requests(sample)
     for side in (1, 0):  # the continuation, or the text before one that is the same for all
         texts = [str(one[side]).strip() for one in requests if len(one) > 1]
         if len(set(texts)) == len(texts) == many:
@@ -187,12 +191,32 @@ def _requests(sample: Record) -> list[list[Any]]:
     return found
 
 
-def _gold(sample: Record, doc: Record, options: tuple[str, ...], answer: str | None, right: int | None) -> int | None:
-    """Return the place of the right option; None if it is not told, or if the score contradicts it."""
+def _halves_agree(requests: list[list[Any]]) -> bool:
+    """Whether the second half has the continuations of the first, each after one other text."""
+    half, odd = divmod(len(requests), 2)
+    if odd or half < 2 or not all(len(one) > 1 for one in requests):
+        return False
+    first, second = requests[:half], requests[half:]
+    same = [one[1] for one in first] == [one[1] for one in second]
+    return same and len({str(one[0]) for one in second}) == 1 and first[0][0] != second[0][0]
+
+
+def _gold(
+    sample: Record, doc: Record, options: tuple[str, ...], answer: str | None, right: int | None, where: str
+) -> int | None:
+    """Return the place of the right option; None if it is not told, or if the score contradicts it.
+
+    Raises DataError if the item has several keys.
+    """
     if not options:
         return None
     labels = next((doc[one].get("labels") for one in ("mc1_targets",) if isinstance(doc.get(one), dict)), None)
     target = str(sample.get("target")).strip()
+    if _SEVERAL.fullmatch(target):
+        raise DataError(
+            f"{where}: the keys of one item are {target}. Expected one key: with several, guessing is right more often "
+            "than one option in all. Example: leave such items out of the log."
+        )
     place = letter_index(target.strip("()"), len(options))
     if isinstance(labels, list) and len(labels) == len(options) and labels.count(1) == 1:
         place = labels.index(1)
@@ -208,9 +232,10 @@ def _answer(sample: Record, options: tuple[str, ...], where: str) -> str | None:
     read = sample.get("filtered_resps")
     if not isinstance(read, list) or not read:
         return None
-    if len(read) == len(options) > 1 and all(isinstance(one, list) for one in read):
+    as_options = len(options) > 1 and len(read) in (len(options), 2 * len(options))
+    if as_options and all(isinstance(one, list) for one in read):
         with suppress(TypeError, ValueError, IndexError):
-            likelihoods = [float(one[0]) for one in read]
+            likelihoods = [float(one[0]) for one in read[: len(options)]]
             if wrong := [one for one in likelihoods if not one <= _ROUNDED]:
                 found = f"{where}: the log-likelihood of an option is {wrong[0]:g}"
                 raise DataError(f"{found}; expected the logarithm of a probability, such as -12.3.")

@@ -5,6 +5,7 @@ The inputs are shaped after symptoms in public trackers (lm-evaluation-harness, 
 """
 
 import json
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,22 @@ def test_options_that_were_shuffled_anew_are_put_back_and_joined_by_their_words(
             assert gold is not None and (one.answer == "ABCD"[gold]) == (one.right == 1)
 
 
+def test_options_that_are_asked_with_and_without_the_question_are_not_twice_as_many(tmp_path: Path) -> None:
+    """acc_mutual_info: chance of two options is 1/2; four letters would make it 1/4."""
+    calls = [["Q", " no"], ["Q", " yes"], ["", " no"], ["", " yes"]]
+    rows = [scored(k, k < 6, 4, calls) for k in range(10)]
+    outcomes = list(read_log(lm_eval(tmp_path / "samples.jsonl", rows), Wanted(**ASKED)).outcomes)
+    assert {one.options for one in outcomes} == {("no", "yes")} and {one.gold for one in outcomes} == {0}
+    assert [one.answer for one in outcomes] == ["A"] * 6 + ["B"] * 4
+
+
+@pytest.mark.parametrize("target", [[0, 2], "[0, 2]"])
+def test_an_item_of_several_keys_is_refused(target: object, tmp_path: Path) -> None:
+    row = scored(0, True, 3, {}) | {"target": target}
+    with pytest.raises(DataError, match=r"\[0, 2\]"):
+        list(read_log(lm_eval(tmp_path / "samples.jsonl", [row]), Wanted(**ASKED)).outcomes)
+
+
 def table(path: Path, answers: Iterable[str], right: Iterable[bool], options: str = "") -> Path:
     head = "model,item,answer,correct" + (",options" if options else "")
     rows = [
@@ -241,6 +258,60 @@ def test_scorers_that_disagree_are_refused_unless_one_is_chosen_and_parts_have_n
             assert found.accuracy == accuracy
     same = [sample(k, {"a": {"value": "CI"[k % 2]}, "b": {"value": 1 - k % 2}}) for k in range(10)]
     assert read_log(inspect_log(tmp_path / "log.json", same), Wanted()).score == "a"
+
+
+def test_a_scorer_that_counts_something_else_refuses_nothing(tmp_path: Path) -> None:
+    """A scorer of tokens is no share of right answers: the other one is read, also where it is asked for by name."""
+    samples = [sample(k, {"tokens": {"value": 100 + k}, "match": {"value": "CI"[k % 2]}}) for k in range(10)]
+    path = inspect_log(tmp_path / "log.json", samples)
+    for metric in ("", "match"):
+        log = read_log(path, Wanted(metric=metric))
+        (found,) = read_joined([log])
+        assert (log.score, found.accuracy, found.items) == ("match", 0.5, 10)
+
+
+def test_reductions_of_one_scorer_by_several_reducers_have_names_of_their_own(tmp_path: Path) -> None:
+    """The mean of two epochs is .5 and pass_at_2 is 1: the last one was read without its name. Epochs share a score."""
+    samples = [sample(k, None) | {"epoch": epoch} for k in range(10) for epoch in (1, 2)]
+    both = {"mean": 0.5, "pass_at_2": 1.0}
+    reductions = [
+        {"scorer": "match", "reducer": name, "samples": [{"sample_id": k, "value": value} for k in range(10)]}
+        for name, value in both.items()
+    ]
+    path = inspect_log(tmp_path / "log.json", samples)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"reductions": reductions}))
+    with pytest.raises(DataError, match=r"match\.mean 0\.500, match\.pass_at_2 1\.000"):
+        read_log(path, Wanted())
+    for name, value in both.items():
+        outcomes = list(read_log(path, Wanted(metric=f"match.{name}")).outcomes)
+        assert len(outcomes) == 10 and {(one.right or 0) / one.of for one in outcomes} == {value}
+
+
+def test_an_archive_without_its_header_is_no_finished_run(tmp_path: Path) -> None:
+    """Inspect writes header.json when the evaluation ends; its journal has no status."""
+    about = {"eval": {"task": "nums", "model": "m", "dataset": {"samples": 40}, "config": {}}}
+    for name, unfinished in (("header.json", ""), ("_journal/start.json", "1 of 40 samples, started")):
+        path = tmp_path / "log.eval"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(name, json.dumps(about))
+            archive.writestr("samples/1_epoch_1.json", json.dumps(sample(1, {"match": {"value": "C"}})))
+        assert read_log(path, Wanted()).unfinished == unfinished
+
+
+def test_runs_of_two_models_in_helm_are_of_one_benchmark(tmp_path: Path) -> None:
+    """`gsm:model=a` has no argument before the model: each model had a benchmark of its own."""
+    names = {"gsm:model=a_b": "gsm", "mmlu:subject=law,model=a_b": "mmlu:subject=law", "gsm:model=a_b,k=5": "gsm,k=5"}
+    for k, (name, benchmark) in enumerate(names.items()):
+        path = tmp_path / str(k)
+        path.mkdir()
+        state = {"instance": {"id": "1", "input": {"text": "q"}}, "result": {"completions": [{"text": "a"}]}}
+        stats = [{"instance_id": "1", "stats": [{"name": {"name": "exact_match"}, "mean": 1.0}]}]
+        spec = {"name": name, "adapter_spec": {"model": "a/b"}}
+        for file, value in (("run_spec", spec), ("scenario_state", {"request_states": [state]}),
+                            ("per_instance_stats", stats)):  # fmt: skip
+            (path / f"{file}.json").write_text(json.dumps(value))
+        (one,) = read_log(path, Wanted()).outcomes
+        assert (one.benchmark, one.right) == (benchmark, 1)
 
 
 def test_invalidated_samples_are_left_out_and_counted_and_nan_is_no_score(tmp_path: Path) -> None:

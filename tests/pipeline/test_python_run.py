@@ -19,7 +19,7 @@ def test_the_first_audit_of_a_notebook(driver: None, tmp_path: Path, monkeypatch
 
 def test_what_the_command_refuses_is_an_exception() -> None:
     with pytest.raises(ConfigError, match="modle"):
-        audit.run("sweep", modle="scripted")
+        audit.run("sweep", model="scripted", modle="scripted")
     with pytest.raises(ConfigError, match="audit sweep plan=true"):
         audit.run("sweep", model="scripted", plan=True)
     with pytest.raises(ConfigError, match="sweeep"):

@@ -119,7 +119,8 @@ def _comparison(folder: Path) -> str:
     cell = Cell("m", "exam", "", "rev0", "rev1", 100, "excess", "", "", True, {}, None, None, ())
     found = PairedDifference(100, 100, 0.6, 0.7, 0.1, 0.02, 0.18, 15, 5, 0.04)
     settings = tuple(SettingChange(Setting(Arm.NOISY_REWRITE, r), found, 0.04) for r in (1, 2))
-    change = CellChange("sweep", (cell,), (cell,), settings, (), (), 1, (QuestionChange("q", "Who?", "Ann", ()),))
+    changed = (QuestionChange("q", "Who?", "Ann", ()),)
+    change = CellChange("sweep", (cell,), (cell,), None, settings, (), (), 1, changed)
     return comparison_page([change], Path("before"), Path("after"))
 
 

@@ -20,7 +20,6 @@ from audit.command_line import start
 from audit.conduct import Prepared, conduct
 from audit.errors import ConfigError
 from audit.exits import FAILED, INTERRUPTED, OK, TERMINATED, one_line, plainly, refused, run_command
-from audit.guarded_files import read_json
 from audit.judging.ladder import Decision
 from audit.shards.files import write_file
 from audit.shards.working_copy import need_folder
@@ -77,6 +76,7 @@ def _run_panel(panel: Sequence[Sequence[str]]) -> int:
 def _judge_together(done: Sequence[tuple[ValidityConfig, Path]], code: int) -> int:
     """Report several benchmarks together, or tell whether one is stable under its facets; the exit code: no decision
     where a status is not stable."""
+    from audit.decision import read_verdict
     from audit.validity.cells import load_validity
     from audit.validity.facets import UNSTABLE, facets_csv, lines, stability, variance, variance_csv
 
@@ -86,7 +86,7 @@ def _judge_together(done: Sequence[tuple[ValidityConfig, Path]], code: int) -> i
         return _report_together(run_dirs, folder)
     design = {facet: [getattr(config, facet) for config, _ in done] for facet in FACETS}
     facets = {facet: values for facet, values in design.items() if len(set(values)) > 1}
-    found = stability([read_json(one / "report" / "verdict.json") for one in run_dirs])
+    found = stability([read_verdict(one / "report" / "verdict.json") for one in run_dirs])
     parts = variance([load_validity(one) for one in run_dirs], facets)
     write_file(folder / "facets.csv", facets_csv(found).encode())
     write_file(folder / "variance.csv", variance_csv(parts).encode())

@@ -20,7 +20,7 @@ from audit.validity.record import Cell
 from audit.validity.status import PaperCell, paper_status
 from audit.validity.texts import TEXTS
 from audit.validity.vocabulary import GATES, ValidityResult
-from audit.verdict.result import Gate, Status, percent, sentence, sentences
+from audit.verdict.result import Calibration, Gate, Status, percent, sentence, sentences
 from audit.verdict.run import JudgedRun
 from audit.verdict.shipped import apart, nearest_design
 
@@ -129,14 +129,14 @@ class RunVerdict(JudgedRun[Cell, ValidityResult]):
 
 def nearest(
     table: Mapping[str, Any] | None, *, clusters: int, change: float, thresholds: Mapping[str, float] | None = None
-) -> dict[str, Any] | None:
-    """The measured design nearest in (log) independent items and in the surface families' change of response.
+) -> Calibration | None:
+    """Return the measured design nearest in (log) independent items and in the surface families' change of response.
 
     thresholds: the run's; the sentence says where its level or margin is not the table's.
     """
     if table is None or not np.isfinite(change):
         return None
-    found = nearest_design(
+    return nearest_design(
         table,
         lambda design: apart(clusters, design["clusters"]) + 3 * abs(change - design["change"]),
         inf,  # there is no cut-off: the level is kept in every design
@@ -144,9 +144,6 @@ def nearest(
         none_near="",
         thresholds=thresholds,
     )
-    if found is None:
-        return None
-    return {**found.design, **found.rates, "models": table["models"], "sentence": found.sentence}
 
 
 def rates_said(entry: Mapping[str, Any], table: Mapping[str, Any]) -> str:

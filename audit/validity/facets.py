@@ -13,6 +13,8 @@ import numpy as np
 from audit.statistics.gstudy import components
 from audit.validity.record import Cell
 from audit.validity.status import SEED_CV
+from audit.validity.vocabulary import ValidityCell
+from audit.verdict.document import AuditVerdict, Difference
 from audit.verdict.tables import columns, csv_text, digits
 
 UNSTABLE = "unstable"
@@ -39,35 +41,43 @@ class Stability:
         return self.statuses[0] if len(set(self.statuses)) == 1 else UNSTABLE
 
 
-def stability(verdicts: Sequence[Mapping[str, Any]]) -> list[Stability]:
-    """By cell; verdicts: what verdict.json holds of each run, of which all have the same cells."""
+def stability(verdicts: Sequence[AuditVerdict[ValidityCell]]) -> list[Stability]:
+    """Return an entry a cell. verdicts: one a run, of which all have the same cells."""
     cells = defaultdict(list)
-    for cell in (one for verdict in verdicts for one in verdict["cells"]):
-        name = f"{cell['model']} on {cell['benchmark']}"
-        cells[name + (f" ({cell['context']})" if cell["context"] else "")].append(cell)
+    for cell in (one for verdict in verdicts for one in verdict.cells):
+        name = f"{cell.model} on {cell.benchmark}"
+        cells[name + (f" ({cell.context})" if cell.context else "")].append(cell)
     return [_one(name, found) for name, found in cells.items()]
 
 
-def _one(name: str, cells: Sequence[Mapping[str, Any]]) -> Stability:
-    evidence = [cell["evidence"] or {} for cell in cells]
-    ratios = [e["csr"]["own key"]["estimate"] for e in evidence if "own key" in e.get("csr", ())]
-    found = [p for e in evidence if (p := e.get("primary")) and None not in (p["low"], p["high"])]
+def _one(name: str, cells: Sequence[ValidityCell]) -> Stability:
+    evidence = [cell.evidence for cell in cells if cell.evidence]
+    estimates = [e.csr["own key"].estimate for e in evidence if "own key" in e.csr]
+    ratios = [one for one in estimates if one is not None]
+    found = [p for e in evidence for p in _with_errors(e.primary)]
     whole = len(ratios) == len(cells) > 1
     mean = fmean(ratios) if ratios else None
     between = within = None
-    differences = [p["difference"] for p in found]
+    differences = [difference for difference, _ in found]
     if len(found) == len(cells) > 1:
-        within = fmean(((p["high"] - p["low"]) / 2 / _Z) ** 2 for p in found) ** 0.5
+        within = fmean(error**2 for _, error in found) ** 0.5
         between = max(0.0, stdev(differences) ** 2 - within**2) ** 0.5
     return Stability(
         cell=name,
-        statuses=tuple(cell["verdict"] for cell in cells),
+        statuses=tuple(cell.verdict for cell in cells),
         csr=mean,
         csr_cv=stdev(ratios) / mean if whole and mean else None,
         difference=fmean(differences) if found else None,
         between=between,
         within=within,
     )
+
+
+def _with_errors(one: Difference | None) -> list[tuple[float, float]]:
+    """Return (D, its standard error), if both were computed."""
+    if one is None or one.difference is None or one.low is None or one.high is None:
+        return []
+    return [(one.difference, (one.high - one.low) / 2 / _Z)]
 
 
 def facets_csv(found: Sequence[Stability]) -> str:

@@ -234,7 +234,7 @@ def _chosen(
 ) -> tuple[str, list[str], Joined]:
     """(the benchmark to judge, the judged models, the outcomes of these and the references). released: models with a
     date."""
-    from audit.imports.join import check_held_out, only
+    from audit.imports.join import leave_out_shared, only
 
     benchmark = _benchmark(asked, joined, held_out)
     for name in (*asked.judge, *asked.references, *filter(None, released)):
@@ -243,8 +243,8 @@ def _chosen(
     if twice := sorted(set(judged) & set(asked.references)):
         raise ConfigError(f"{twice[0]} is judged and a reference; expected it in --judge or --references, not in both.")
     joined = only(joined, {*judged, *asked.references} if asked.references else set(joined.models))
-    if held_out is not None:
-        check_held_out(joined, benchmark, held_out)
+    if held_out is not None and (shared := leave_out_shared(joined, benchmark, held_out)):
+        say(f"left out: {shared} held-out items that are items of {benchmark} too")
     return benchmark, judged, joined
 
 

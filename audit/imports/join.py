@@ -5,11 +5,14 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import product
+from math import lcm
 from sys import intern
+from typing import Any
 
 from audit.benchmarks.rows import text_key
 from audit.errors import DataError
-from audit.imports.record import Imported, letter_index
+from audit.imports.record import MAX_OF, Imported, letter_index
+from audit.imports.typed import numbers, undressed
 from audit.references import JOINED_MIN
 
 _NAMES_MIN = 10  # items of one name and one outcome in two sets, from which these are no chance
@@ -30,27 +33,42 @@ class Answered:
 @dataclass
 class Joined:
     """items: {benchmark: {key: the first outcome of the item}}. answers: {(model, benchmark): {key: epochs}}.
-    revisions: {model: of its weights, where a log tells}. changed: {benchmark: {key: how two logs differ}}. Filled by
-    `add`, log by log."""
+    revisions: {model: of its weights, where a log tells}. changed: {benchmark: {key: how two logs differ}}. partial: what
+    unfinished logs hold, by (model, benchmark). denominators: the least common one of the scores that a log gives as
+    decimals. measures: cells whose score counts no right answers. Filled by `add`, log by log."""
 
     items: dict[str, dict[str, Imported]] = field(default_factory=dict)
     answers: dict[tuple[str, str], dict[str, list[Answered]]] = field(default_factory=dict)
     revisions: dict[str, str] = field(default_factory=dict)
     changed: dict[str, dict[str, str]] = field(default_factory=dict)
+    partial: dict[tuple[str, str], str] = field(default_factory=dict)
+    denominators: dict[tuple[str, str], int] = field(default_factory=dict)
+    measures: set[tuple[str, str]] = field(default_factory=set)
     _seen: dict[int, str] = field(default_factory=dict)  # by hash (64 bits, salted): a million names take much memory
 
     @property
     def models(self) -> list[str]:
         return sorted({model for model, _ in self.answers})
 
-    def add(self, log: str, outcomes: Iterable[Imported]) -> None:
-        """DataError where a sample is there twice, or logs contradict each other."""
+    def add(self, log: str, outcomes: Iterable[Imported], unfinished: str = "") -> None:
+        """DataError where a sample is there twice, or logs contradict each other. unfinished: what the log lacks."""
         times: Counter[tuple[str, str, str, int]] = Counter()
         for one in outcomes:
             self._check_new(log, one)
             same = (one.model, one.benchmark, one.key, one.epoch)
             times[same] += 1  # a benchmark may hold one text twice
-            self._take(log, one.key if times[same] == 1 else f"{one.key}#{times[same]}", one)
+            key = one.key if times[same] == 1 else f"{one.key}#{times[same]}"
+            self._take(log, key, one)
+            if times[same] > 1:
+                self._compare(log, one.key, one, key)
+            if unfinished:
+                self.partial[one.model, one.benchmark] = unfinished
+            if one.measure:
+                self.measures.add((one.model, one.benchmark))
+            elif one.of > 1 and not one.counted:
+                before = self.denominators.get((one.model, one.benchmark), 1)
+                if before <= MAX_OF:
+                    self.denominators[one.model, one.benchmark] = lcm(before, one.of)
 
     def _check_new(self, log: str, one: Imported) -> None:
         name = hash((one.model, one.benchmark, one.sample, one.epoch))
@@ -65,15 +83,34 @@ class Joined:
 
     def _take(self, log: str, key: str, one: Imported) -> None:
         known = self.items.setdefault(one.benchmark, {}).setdefault(key, one)
-        if one.stratum and not known.stratum:
-            self.items[one.benchmark][key] = replace(known, stratum=one.stratum)
-        if _differ(known, one):
-            self.changed.setdefault(one.benchmark, {})[key] = (
-                f"{one.sample[:80]!r} has the key {_right_option(one)[:60]!r} of {len(one.options)} options for "
-                f"{one.model} in {log}, and {_right_option(known)[:60]!r} of {len(known.options)} for {known.model}"
-            )
+        told = _filled(known, one)
+        if told is not known:
+            self.items[one.benchmark][key] = told
+        self._compare(log, key, one, key)
         epochs = self.answers.setdefault((one.model, one.benchmark), {}).setdefault(intern(key), [])
-        epochs.append(Answered(one.right, one.of, _put_back(known, one, one.answer), one.error))
+        epochs.append(Answered(one.right, one.of, _put_back(told, one, one.answer), one.error))
+
+    def _compare(self, log: str, key: str, one: Imported, changed: str) -> None:
+        """Mark an outcome's item as changed if another log, or another row of this one, has another key for it."""
+        known = self.items[one.benchmark][key]
+        if _differ(known, one):
+            found = (
+                f"{one.sample[:80]!r} has the key {_key(one)[:60]!r} of {len(one.options)} options for "
+                f"{one.model} in {log}, and {_key(known)[:60]!r} of {len(known.options)} for {known.model}"
+            )
+            self.changed.setdefault(one.benchmark, {}).update({key: found, changed: found})
+
+
+def _filled(known: Imported, one: Imported) -> Imported:
+    """Return what is known of an item, with what another log adds: its options and key, its stratum."""
+    more: dict[str, Any] = {}
+    if one.stratum and not known.stratum:
+        more["stratum"] = one.stratum
+    if one.options and not known.options:
+        more |= {"options": one.options, "gold": one.gold}
+    if one.target and not known.target:
+        more["target"] = one.target
+    return replace(known, **more) if more else known
 
 
 def _put_back(known: Imported, one: Imported, answer: str | None) -> str | None:
@@ -87,13 +124,26 @@ def _put_back(known: Imported, one: Imported, answer: str | None) -> str | None:
 def _differ(known: Imported, one: Imported) -> bool:
     """Whether two logs tell of one item another key or number of options, or one log a single option: no question."""
     counts, keys = (len(known.options), len(one.options)), (_right_option(known), _right_option(one))
-    targets = (known.target, one.target)
-    others = (all(pair) and pair[0] != pair[1] for pair in (counts, keys, targets))
-    return 1 in counts or any(others)
+    others = (all(pair) and pair[0] != pair[1] for pair in (counts, keys))
+    return 1 in counts or any(others) or _other_target(known.target, one.target)
+
+
+def _other_target(known: str, one: str) -> bool:
+    """Return whether two keys are two: numbers are compared by value, and a word is not compared with a number."""
+    if known == one or not known or not one:
+        return False
+    values = numbers(known), numbers(one)
+    if any(values):
+        return all(values) and not values[0] & values[1]
+    return undressed(known).casefold() != undressed(one).casefold()
 
 
 def _right_option(one: Imported) -> str:
     return "" if one.gold is None else one.options[one.gold].strip()
+
+
+def _key(one: Imported) -> str:
+    return _right_option(one) or one.target
 
 
 def rejoin_by_text(joined: Joined) -> None:
@@ -167,7 +217,15 @@ def only(joined: Joined, models: set[str]) -> Joined:
     for (_, benchmark), found in answers.items():
         there.setdefault(benchmark, set()).update(found)
     items = {name: {k: one for k, one in joined.items[name].items() if k in keys} for name, keys in there.items()}
-    return Joined(items, answers, {name: one for name, one in joined.revisions.items() if name in models})
+    return replace(
+        joined,
+        items=items,
+        answers=answers,
+        revisions={name: one for name, one in joined.revisions.items() if name in models},
+        partial={cell: one for cell, one in joined.partial.items() if cell in answers},
+        denominators={cell: one for cell, one in joined.denominators.items() if cell in answers},
+        measures=joined.measures & answers.keys(),
+    )
 
 
 def check_held_out(joined: Joined, benchmark: str, held_out: str) -> None:

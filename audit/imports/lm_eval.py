@@ -70,7 +70,7 @@ def _samples(
     Raises DataError if no filter was asked for and two disagree by more than chance.
     """
     others: set[str] = set()
-    invalid = shares = found = 0
+    invalid = found = 0
     for where, sample in rows_of(path, ".jsonl"):
         doc = sample.get("doc")
         if not isinstance(doc, dict) or "doc_id" not in sample:
@@ -85,7 +85,6 @@ def _samples(
         options = _options_of(sample, doc, where)
         answer = _answer(sample, options, where)
         invalid += answer == _INVALID
-        shares += of > 1
         yield Imported(
             model=model,
             benchmark=benchmark,
@@ -99,6 +98,7 @@ def _samples(
             target="" if options else str(sample.get("target") or "")[:200],
             answer=answer,
             revision=revision,
+            measure=of > 1 and _scored(sample) > 1,
         )
     if not found:
         raise DataError(f"The filter is {chosen!r}. Expected one of {path.name}: {', '.join(sorted(others))}.")
@@ -106,10 +106,6 @@ def _samples(
         notes.append(_filters(path, {chosen, *others}, wanted, chosen))
     if invalid:
         notes.append(f"{invalid} of {found} replies of {benchmark} are {_INVALID}: they count as lm-eval counts them")
-    if shares:
-        notes.append(
-            f"{wanted.metric} of {benchmark} is a share of each item, such as a probability: no share of right answers"
-        )
 
 
 def _filters(path: Path, filters: Collection[str], wanted: Wanted, chosen: str) -> str:

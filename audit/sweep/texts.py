@@ -6,7 +6,7 @@ from typing import Any
 
 from audit.verdict.result import Reason, Texts, listed, points, pvalue, sentence
 
-# What this instrument cannot see, in every headline that finds nothing: measured (docs/calibration.md).
+# What this instrument cannot see, in every headline that finds nothing: measured (docs/findings/calibration.md).
 BLIND = "Memory that helps intact and damaged questions alike, such as an exam learnt by heart, would not be seen."
 
 _INTERVAL = "95 % interval {low:bare} to {high:bare}"

@@ -154,7 +154,7 @@ def test_the_shipped_table_meets_the_targets() -> None:
     null = [e for e in table["worlds"] if not e["name"].startswith("+") and e["world"]["grouped"]]
     for e in null:
         assert e["rates"]["any_excess"] <= 0.05 + 2 * e["rates"]["any_excess_se"], e["name"]
-    documented = (Path(__file__).resolve().parents[2] / "docs" / "calibration.md").read_text(encoding="utf-8")
+    documented = (Path(__file__).resolve().parents[2] / "docs/findings/calibration.md").read_text(encoding="utf-8")
     assert f"{FOUND_OF_10_POINTS:.1%} of 1,000".replace("%", " %") in documented
     assert markdown(table["designs"]) in documented and worlds_markdown(table["worlds"]) in documented
     missing = documented.partition("## Not simulated")[2].partition("\n## ")[0]

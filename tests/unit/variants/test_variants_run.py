@@ -65,7 +65,7 @@ def test_missing_files_and_models() -> None:
 
 
 def test_a_paraphraser_needs_a_judge_unless_it_is_said() -> None:
-    """The rules alone accepted rewordings that ask something else (docs/variants.md)."""
+    """The rules alone accepted rewordings that ask something else (docs/do/variants.md)."""
     with pytest.raises(ConfigError, match="or say judge=none"):
         compose_config(["strategy=paraphrase_llm"])
     assert compose_config(["strategy=paraphrase_llm", "judge=none"]).judge is None
@@ -155,7 +155,7 @@ def test_the_shipped_library_is_what_its_rows_give() -> None:
 @pytest.mark.long
 @needs_weights
 def test_the_window_is_a_novelty_filter() -> None:
-    """The figures of docs/variants.md: it accepts more changed meanings than kept ones."""
+    """The figures of docs/do/variants.md: it accepts more changed meanings than kept ones."""
     script = Path(__file__).resolve().parents[2] / "golden" / "variants" / "measure_pairs.py"
     found = runpy.run_path(str(script))["measure"](load_embedder())
     assert {kind: within for kind, (within, _, _) in found.items()} == pytest.approx(

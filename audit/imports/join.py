@@ -196,14 +196,29 @@ def _answered_alike(joined: Joined, benchmark: str, held_out: str, keys: Collect
 
 def check_joined(joined: Joined, benchmarks: Sequence[str]) -> None:
     """DataError where a model lacks so many items that what all models have is no longer the benchmark."""
+    for found in lacking(joined, benchmarks).values():
+        raise DataError(
+            f"{found}; expected at least {JOINED_MIN:.0%}, as only items of every model count. Leave it out, or "
+            "join by the items' words: --key text."
+        )
+
+
+def lacking(joined: Joined, benchmarks: Sequence[str]) -> dict[str, str]:
+    """Return the models that lack too many items of a benchmark, each with how many it has."""
+    found: dict[str, str] = {}
     for benchmark, model in product(benchmarks, joined.models):
         n, there = len(joined.items[benchmark]), len(joined.answers.get((model, benchmark), ()))
         if there < JOINED_MIN * n:
-            found = f"{model} has {there:,} of {n:,} items of {benchmark} ({there / n:.0%})"
-            raise DataError(
-                f"{found}; expected at least {JOINED_MIN:.0%}, as only items of every model count. Leave it out, or "
-                "join by the items' words: --key text."
-            )
+            found.setdefault(model, f"{model} has {there:,} of {n:,} items of {benchmark} ({there / n:.0%})")
+    return found
+
+
+def shares(joined: Joined, model: str, benchmark: str) -> dict[str, list[float | None]]:
+    """Return by item the share of right trials in each epoch; None if it could not be read."""
+    answers = joined.answers.get((model, benchmark), {})
+    return {
+        key: [None if one.right is None else one.right / one.of for one in epochs] for key, epochs in answers.items()
+    }
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ class TauPrior:
     """Prior on tau, the standard deviation of clean models' true differences: half-normal, or half-t with df.
 
     scale: accuracy 0-1. df: of the half-t where the scale itself is known from few sets; a half-normal's light tail
-    would then outweigh a larger spread that few references show. source: where the scale is from. between_sets: standard deviation
-    of what two sets differ by for the tested model alone, which no number of references shows. Raises DataError for a
-    scale that is not positive.
+    would then outweigh a larger spread that few references show. source: where the scale is from. between_sets:
+    standard deviation of what two sets differ by for the tested model alone, which no number of references shows.
+    Raises DataError for a scale that is not positive.
     """
 
     scale: float

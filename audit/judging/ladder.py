@@ -129,22 +129,37 @@ def grade(contrasts: Sequence[Contrast], failed: Sequence[str] = ()) -> Graded:
     missing = tuple(code for one in contrasts for code in one.missing)
     if not judged and not own_failed:
         return Graded(Grade.NOT_IDENTIFIED, codes=missing)
-    speaking = [one for one in judged if one.speaks]
-    if strong := [one.name for one in speaking if not one.open]:
-        return Graded(Grade.FOUND_STRONG, tuple(strong))
-    stated = [one for one in speaking if all(guard.stated for guard in one.open)]
-    for found, chosen in ((Grade.FOUND_SUGGESTIVE, stated), (Grade.CAUSE_UNKNOWN, speaking)):
-        if chosen:
-            codes = tuple(guard.code for one in chosen for guard in one.open)
-            return Graded(found, tuple(one.name for one in chosen), codes)
+    found = _finding([one for one in judged if one.speaks])
+    if found is not None:
+        return found
     if own_failed:
         return Graded(Grade.CHECK_FAILED, codes=own_failed)
+    return _bounded(judged, missing)
+
+
+def _finding(speaking: Sequence[Contrast]) -> Graded | None:
+    """Return the strongest finding of the contrasts that speak; None if none speaks."""
+    strong = tuple(one.name for one in speaking if not one.open)
+    if strong:
+        return Graded(Grade.FOUND_STRONG, strong)
+    stated = [one for one in speaking if all(guard.stated for guard in one.open)]
+    chosen = stated or speaking
+    if not chosen:
+        return None
+    codes = tuple(guard.code for one in chosen for guard in one.open)
+    which = Grade.FOUND_SUGGESTIVE if stated else Grade.CAUSE_UNKNOWN
+    return Graded(which, tuple(one.name for one in chosen), codes)
+
+
+def _bounded(judged: Sequence[Contrast], missing: tuple[str, ...]) -> Graded:
+    """Return what limits come to if no contrast speaks. missing: codes of contrasts that were not judged."""
     bounds = [(one.name, one.bound) for one in judged if one.bound is not None]
     if not bounds:
         return Graded(Grade.NOT_IDENTIFIED, codes=missing)
+    open_ = tuple(name for name, bound in bounds if not bound.excluded)
+    if open_:
+        return Graded(Grade.UNDECIDED, open_)
     names = tuple(name for name, _ in bounds)
-    if not all(bound.excluded for _, bound in bounds):
-        return Graded(Grade.UNDECIDED, tuple(name for name, bound in bounds if not bound.excluded))
     if not all(bound.room for _, bound in bounds):
         return Graded(Grade.NOT_IDENTIFIED, names, (NO_ROOM,))
     return Graded(Grade.CLEARED, names)

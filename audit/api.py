@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Options(TypedDict, total=False):
-    """Options that every audit takes; docs/reference/python.md names the others."""
+    """Name the options that every audit takes; docs/reference/python.md names the others."""
 
     model: str | Sequence[str]
     endpoint: str
@@ -41,7 +41,7 @@ class Options(TypedDict, total=False):
 
 
 class SweepOptions(Options, total=False):
-    """Options of the router-worker sweep."""
+    """Name the options of the router-worker sweep."""
 
     r: int | str | Sequence[int]
     arms: Sequence[str]
@@ -58,7 +58,7 @@ class SweepOptions(Options, total=False):
 
 
 class ReferencedOptions(Options, total=False):
-    """Options of the audits that compare with references and held-out items."""
+    """Name the options of the audits that compare with references and held-out items."""
 
     references: Sequence[str]
     allow_convicted: Sequence[str]
@@ -67,7 +67,7 @@ class ReferencedOptions(Options, total=False):
 
 
 class PerturbOptions(ReferencedOptions, total=False):
-    """Options of the perturbation audit."""
+    """Name the options of the perturbation audit."""
 
     variants: Path | str | None
     control_variants: Path | str | None
@@ -76,7 +76,7 @@ class PerturbOptions(ReferencedOptions, total=False):
 
 
 class MemoryOptions(ReferencedOptions, total=False):
-    """Options of the memory audit."""
+    """Name the options of the memory audit."""
 
     fresh_after: str
     orders: int
@@ -85,7 +85,7 @@ class MemoryOptions(ReferencedOptions, total=False):
 
 
 class ValidityOptions(Options, total=False):
-    """Options of the construct-validity audit."""
+    """Name the options of the construct-validity audit."""
 
     scorer: str | None
     judge: str | None
@@ -116,6 +116,11 @@ def _named(options: type) -> Callable[[Function], Function]:
 def run_sweep(**options: Unpack[SweepOptions]) -> Run:
     """Run (or resume) a router-worker sweep in this process, and load it.
 
+    Parameters
+    ----------
+    **options : SweepOptions
+        Options of the command, as of `run`.
+
     Returns
     -------
     audit.loading.Run
@@ -137,13 +142,52 @@ def run_sweep(**options: Unpack[SweepOptions]) -> Run:
 
 @_named(PerturbOptions)
 def run_perturb(**options: Unpack[PerturbOptions]) -> Run:
-    """Run (or resume) a perturbation audit in this process, and load it; errors as `run_sweep`."""
+    """Run (or resume) a perturbation audit in this process, and load it.
+
+    Parameters
+    ----------
+    **options : PerturbOptions
+        Options of the command, as of `run`.
+
+    Returns
+    -------
+    audit.loading.Run
+        The run as tables.
+
+    Raises
+    ------
+    ConfigError
+        If the command would refuse the options.
+    AuditError
+        If no model finished.
+
+    Examples
+    --------
+    >>> run = run_perturb(model="scripted", n=20)  # doctest: +SKIP
+    """
     return run("perturb", **options)
 
 
 @_named(MemoryOptions)
 def run_memory(**options: Unpack[MemoryOptions]) -> Run:
-    """Run (or resume) a memory audit in this process, and load it; errors as `run_sweep`.
+    """Run (or resume) a memory audit in this process, and load it.
+
+    Parameters
+    ----------
+    **options : MemoryOptions
+        Options of the command, as of `run`.
+
+    Returns
+    -------
+    audit.loading.Run
+        The run as tables.
+
+    Raises
+    ------
+    ConfigError
+        If the command would refuse the options.
+    AuditError
+        If no model finished.
 
     Examples
     --------
@@ -160,7 +204,29 @@ def run_memory(**options: Unpack[MemoryOptions]) -> Run:
 
 @_named(ValidityOptions)
 def run_validity(**options: Unpack[ValidityOptions]) -> Run:
-    """Run (or resume) a construct-validity audit in this process, and load it; errors as `run_sweep`."""
+    """Run (or resume) a construct-validity audit in this process, and load it.
+
+    Parameters
+    ----------
+    **options : ValidityOptions
+        Options of the command, as of `run`.
+
+    Returns
+    -------
+    audit.loading.Run
+        The run as tables.
+
+    Raises
+    ------
+    ConfigError
+        If the command would refuse the options.
+    AuditError
+        If no model finished.
+
+    Examples
+    --------
+    >>> run = run_validity(model="scripted", n=20)  # doctest: +SKIP
+    """
     return run("validity", **options)
 
 
@@ -209,6 +275,16 @@ def run(audit: str, **options: Any) -> Run:
 def load(run_dir: Path | str) -> Run:
     """Load the run of a directory as tables.
 
+    Parameters
+    ----------
+    run_dir : Path or str
+        Directory of the run.
+
+    Returns
+    -------
+    audit.loading.Run
+        The run as tables.
+
     Raises
     ------
     AuditError
@@ -220,7 +296,18 @@ def load(run_dir: Path | str) -> Run:
 
 
 def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
-    """Return every run in a folder, latest first."""
+    """Return every run in a folder, latest first.
+
+    Parameters
+    ----------
+    folder : Path or str
+        Folder to search.
+
+    Returns
+    -------
+    list of audit.loading.RunEntry
+        One entry a run.
+    """
     from audit.loading import find_runs as runs_in
 
     return runs_in(folder)

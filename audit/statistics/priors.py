@@ -1,19 +1,30 @@
-"""What is assumed where a run cannot tell: numbers for thresholds. No arrays here."""
+"""Name what is assumed if a run cannot tell: numbers for thresholds. No arrays here."""
 
 from dataclasses import dataclass
 
 from audit.errors import DataError
 
-DECIDE_AT = 3.0  # odds ratio of unparsed answers at which decisions are made: `audit.statistics.unparsed`
+DECIDE_AT = 3.0  # decisions hold up to this odds ratio of unparsed answers (`audit.statistics.unparsed`)
 
 
 @dataclass(frozen=True)
 class TauPrior:
-    """Half-normal prior on tau, the standard deviation of clean models' true differences.
+    """Hold a half-normal prior on tau, the standard deviation of clean models' true differences.
 
-    scale: accuracy 0-1, the root mean square of tau. source: where the scale is from. between_sets: standard deviation
-    of what two sets differ by for the tested model alone, which no number of references shows. Raises DataError for a
-    scale that is not positive.
+    Attributes
+    ----------
+    scale : float
+        Root mean square of tau, accuracy between 0 and 1.
+    source : str
+        Where the scale is from.
+    between_sets : float
+        Standard deviation of what two sets differ by for the tested model alone, which no number of
+        references shows.
+
+    Raises
+    ------
+    DataError
+        If the scale does not lie between 0 and 1.
     """
 
     scale: float

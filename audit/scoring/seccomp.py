@@ -1,8 +1,10 @@
-"""A seccomp filter for the sandbox, as bwrap takes it (`--seccomp FD`): a program of classic BPF, without libseccomp.
+"""Build a seccomp filter for the sandbox, as bwrap takes it (`--seccomp FD`): classic BPF, without
+libseccomp.
 
-Refused with EPERM are calls that code of a benchmark never needs and that reach deep into the kernel: io_uring, bpf,
-ptrace and reading another process's memory, the kernel's keys, userfaultfd, perf events, and new namespaces or mounts.
-A call of another architecture (32 bit on x86-64, or x32) ends the process: its numbers mean other calls.
+Refused with EPERM are calls that code of a benchmark never needs and that reach deep into the
+kernel: io_uring, bpf, ptrace and reading another process's memory, the kernel's keys, userfaultfd,
+perf events, and new namespaces or mounts. A call of another architecture (32 bit on x86-64, or x32)
+ends the process: its numbers mean other calls.
 """
 
 import errno
@@ -32,12 +34,22 @@ _ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 
 
 def seccomp_filter(machine: str = "") -> bytes:
-    """Return the filter for a machine (`platform.machine()`, the default), b"" for one whose calls are not known here.
+    """Return the filter for a machine.
+
+    Parameters
+    ----------
+    machine : str
+        As `platform.machine()`, the default.
+
+    Returns
+    -------
+    bytes
+        The filter; b"" for a machine whose calls are not known here.
 
     Notes
     -----
-    struct sock_filter is (code, jump if true, jump if false, constant); a jump counts the instructions that are
-    skipped.
+    struct sock_filter is (code, jump if true, jump if false, constant); a jump counts the
+    instructions that are skipped.
     """
     machine = machine or platform.machine()
     if machine not in REFUSED:

@@ -1,4 +1,5 @@
-"""What can be set of a construct-validity audit (schema of conf/validity.yaml), validated before an engine loads."""
+"""Define the configuration of a construct-validity audit (conf/validity.yaml), validated before an
+engine loads."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -49,7 +50,23 @@ ConfigStore.instance().store(name="validity_schema", node=ValidityConfig)
 
 
 def from_hydra(cfg: DictConfig) -> ValidityConfig:
-    """The composed config as dataclasses, validated."""
+    """Return the composed config as validated dataclasses.
+
+    Parameters
+    ----------
+    cfg : DictConfig
+        Composed by Hydra.
+
+    Returns
+    -------
+    ValidityConfig
+        The configuration.
+
+    Raises
+    ------
+    ConfigError
+        As `validate`.
+    """
     config: ValidityConfig = from_composed(cfg, ValidityConfig)
     if config.score is not None:
         return config  # nothing is asked of a model
@@ -58,7 +75,18 @@ def from_hydra(cfg: DictConfig) -> ValidityConfig:
 
 
 def validate(config: ValidityConfig) -> None:
-    """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
+    """Check what can be checked without a model or a benchmark.
+
+    Parameters
+    ----------
+    config : ValidityConfig
+        The configuration.
+
+    Raises
+    ------
+    ConfigError
+        If a value is invalid.
+    """
     design_of(config)
     check_known("value of edits", config.edits, ("run", "show"))
     for name in config.formats:
@@ -84,7 +112,8 @@ def validate(config: ValidityConfig) -> None:
 
 
 def _check_judge(config: ValidityConfig) -> None:
-    """Raises AuditError, also for a bad file of labels."""
+    """Raise AuditError if the judge, its scorer and the labels do not fit, or the file of labels is
+    bad."""
     judged = scorer_of(config).name == JUDGED
     if (config.judge is not None or config.labels is not None) and config.benchmark.format != "xstest":
         raise ConfigError(
@@ -104,7 +133,8 @@ def _check_judge(config: ValidityConfig) -> None:
 
 
 def _check_prompt(config: ValidityConfig) -> None:
-    """A template holds the prompt once; what sends no prompt, or no system prompt, has none. Raises ConfigError."""
+    """Raise ConfigError unless a template holds the prompt once, and fits the benchmark and the
+    endpoint."""
     check_known("template", config.template, config.templates)
     check_known("system prompt", config.system, config.systems)
     template, system = config.templates[config.template], config.systems[config.system]
@@ -114,7 +144,7 @@ def _check_prompt(config: ValidityConfig) -> None:
         return
     if config.benchmark.format == "crows_pairs":
         raise ConfigError("CrowS-Pairs sends two sentences and no prompt. Expected template=plain system=none.")
-    if system and any(one.infers for model in config.model.values() for one in model.endpoints):
+    if system and any(endpoint.infers for model in config.model.values() for endpoint in model.endpoints):
         raise ConfigError("An endpoint at .../infer takes a prompt alone. Expected system=none.")
 
 
@@ -123,15 +153,31 @@ def design_of(config: ValidityConfig) -> Design:
 
 
 def scorer_of(config: ValidityConfig) -> ReferenceScorer:
-    """The scorer asked for, or the benchmark's; ConfigError where it is of another benchmark or there is none. A causal
-    model reads CrowS-Pairs by the whole sentence's likelihood, which is another score than the authors'."""
+    """Return the configured scorer, or the benchmark's.
+
+    Parameters
+    ----------
+    config : ValidityConfig
+        The configuration.
+
+    Returns
+    -------
+    ReferenceScorer
+        The scorer. A causal model reads CrowS-Pairs by the whole sentence's likelihood, which is
+        another score than the authors'.
+
+    Raises
+    ------
+    ConfigError
+        If it is of another benchmark, or the benchmark has none.
+    """
     name = config.benchmark.format
     if name not in REFERENCE and config.scorer is None:
         raise ConfigError(f"No reference scorer reads {name}. Expected benchmark= one of {', '.join(REFERENCE)}.")
-    own = JUDGED if config.judge and name == "xstest" else _AUDITED.get(name, name)
+    default = JUDGED if config.judge and name == "xstest" else _AUDITED.get(name, name)
     if not any(Needs.MASKED_LM in GIVES.get(model.engine, ()) for model in config.model.values()):
-        own = _CAUSAL.get(name, own)
-    scorer = find_scorer(config.scorer or own)
+        default = _CAUSAL.get(name, default)
+    scorer = find_scorer(config.scorer or default)
     if scorer.benchmark != name:
         fits = REFERENCE.get(name, f"benchmark={scorer.benchmark}")
         raise ConfigError(f"Scorer {scorer.name} reads {scorer.benchmark}, not {name}. Expected {fits}.")
@@ -139,7 +185,7 @@ def scorer_of(config: ValidityConfig) -> ReferenceScorer:
 
 
 def _nominal(config: ValidityConfig) -> str | None:
-    """What engines are told of the reading before the scorer asks in its own way; rows say what the scorer did."""
+    """Return the reading that engines are configured with; rows record what the scorer did."""
     if any(model.engine == "openai" for model in config.model.values()):
         return Reading.LETTER if scorer_of(config).needs == Needs.TEXT else Reading.LETTER_LOGPROB
     return Reading.OPTION_TEXT

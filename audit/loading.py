@@ -160,7 +160,7 @@ class Run:
         return _as(pa.Table.from_pylist(found, pa.schema((_SETTING | _MEASURED).items())), to)
 
     def answers(self, columns: Sequence[str] | None = None, to: str = "arrow") -> Any:
-        """One row an answer, as stored; `columns` for some of them (docs/columns.md)."""
+        """One row an answer, as stored; `columns` for some of them (docs/reference/columns.md)."""
         known = self.audit.schema.columns.names
         for name in columns or ():
             check_known("column", name, known)

@@ -37,7 +37,8 @@ def run(asked: argparse.Namespace) -> int:
     released = _released(asked)
     joined, held_out, files, known = _read(asked, columns, released)
     from audit.benchmarks.fresh import Origin, check_origin
-    from audit.imports.chance import check_above_guessing, check_options_known
+    from audit.imports.chance import check_above_guessing
+    from audit.imports.checks import check_logs
     from audit.imports.join import check_joined, leave_out_changed, match_strata, rejoin_by_text
     from audit.imports.reworded import REWORDED, write_reworded
     from audit.imports.write import Asked, write_run
@@ -62,10 +63,12 @@ def run(asked: argparse.Namespace) -> int:
     _print_left_out(joined, benchmark, files, changed, spare)
     if len(names) > 1:  # alone, nothing is compared
         check_joined(joined, names)
-    if asked.options is None:
-        check_options_known(joined, names)
     if not asked.below_chance_is_real:
         check_above_guessing(joined, names)
+    checks = check_logs(joined, names, asked.options)
+    for one in checks:
+        if not one.passed:
+            say(f"no verdict: {one.name}: {one.detail}")
     options = {
         "columns": columns, "joined_by": asked.key, "metric": asked.metric, "references": asked.references,
         "left_out": {"changed": changed, "of_strata": spare}, "filter": asked.filter, "options": asked.options,
@@ -75,7 +78,8 @@ def run(asked: argparse.Namespace) -> int:
     from audit.perturb.report import REPORT as PERTURB
 
     write, report = (write_reworded, PERTURB) if asked.reworded else (write_run, MEMORY)
-    write(asked.out, joined, Asked(judged, benchmark, held_out, files, options, asked.seed, told, references | tested))
+    origins = references | tested
+    write(asked.out, joined, Asked(judged, benchmark, held_out, files, options, asked.seed, told, checks, origins))
     paths = report.build([asked.out], asked.out / "report")
     _print_verdicts(paths.content["cells"])
     alone = len(judged) == len(joined.models) and not asked.reworded
@@ -160,7 +164,7 @@ def _read(
                 say(f"left out: {shown}: {log}")
                 continue
             outcomes = with_options(log.outcomes, asked.options) if asked.options else log.outcomes
-            joined.add(shown, _prefixed(outcomes, prefix) if prefix else outcomes)
+            joined.add(shown, _prefixed(outcomes, prefix) if prefix else outcomes, log.unfinished)
             about = {
                 "tool": log.tool,
                 "version": log.version,
@@ -230,7 +234,7 @@ def _chosen(
 ) -> tuple[str, list[str], Joined]:
     """(the benchmark to judge, the judged models, the outcomes of these and the references). released: models with a
     date."""
-    from audit.imports.join import check_held_out, only
+    from audit.imports.join import leave_out_shared, only
 
     benchmark = _benchmark(asked, joined, held_out)
     for name in (*asked.judge, *asked.references, *filter(None, released)):
@@ -239,8 +243,8 @@ def _chosen(
     if twice := sorted(set(judged) & set(asked.references)):
         raise ConfigError(f"{twice[0]} is judged and a reference; expected it in --judge or --references, not in both.")
     joined = only(joined, {*judged, *asked.references} if asked.references else set(joined.models))
-    if held_out is not None:
-        check_held_out(joined, benchmark, held_out)
+    if held_out is not None and (shared := leave_out_shared(joined, benchmark, held_out)):
+        say(f"left out: {shared} held-out items that are items of {benchmark} too")
     return benchmark, judged, joined
 
 
@@ -316,7 +320,8 @@ def _print_table(joined: Joined, names: Sequence[str], judged: Sequence[str], re
     for one in counts(joined):
         if one.benchmark in names:
             counted = f"{one.items:>7,} {one.lacking:>8,} {one.accuracy:>9.3f} {one.unparsed:>9,}"
-            say(f"{one.model:<36} {one.benchmark:<28} {counted}")
+            part = joined.partial.get((one.model, one.benchmark), "")
+            say(f"{one.model:<36} {one.benchmark:<28} {counted}{f'  partial: {part}' if part else ''}")
     others = len(joined.models) - len(judged)
     what = "drop under rewording" if reworded else "score on held-out items"
     score = f"{what}, of {len(judged)} model{'s' * (len(judged) > 1)} against {others} references"

@@ -73,7 +73,7 @@ def without_memory(
     -----
     On the points scale a harder set costs every model as many points; on that of ability as many logits, and its
     difficulties may be spread differently; where answers can be guessed, the same holds of what is known. Each is wrong
-    where another holds (docs/score_without_memory.md), and the data of a few references do not tell which holds. So the
+    where another holds (docs/understand/score_without_memory.md), and a few references do not tell which holds. So the
     interval is the hull of all, which covers where any does, and the estimate the mean, which is never more wrong than
     the worst of them. Limits are cut at 0 and 1.
     """

@@ -290,7 +290,7 @@ def validate(config: VariantsConfig) -> None:
     if config.strategy == BY_MODEL and config.judge is None:
         raise ConfigError(
             f"strategy={BY_MODEL} needs a judge: the distance window and the rules alone accept rewordings that no "
-            f"longer ask the same (docs/variants.md). Name a model, such as judge=qwen3_8b, or say judge={NO_JUDGE}."
+            f"longer ask the same (docs/do/variants.md). Name a model, such as judge=qwen3_8b, or say judge={NO_JUDGE}."
         )
     if config.judge not in {None, NO_JUDGE} and config.judge not in {*config.model, *known_models()}:
         raise unknown_name("judge model", config.judge, known_models())

@@ -105,7 +105,7 @@ _EDGES = ".,;:?\"'“”‘’"  # marks that end or dress a word; "!" is a fact
 
 WINDOW_NOTE = (
     "The distance window is a novelty filter (is it reworded enough?). It does not see whether the meaning is kept: it "
-    "accepts rewordings whose meaning was changed as readily as true ones (docs/variants.md)."
+    "accepts rewordings whose meaning was changed as readily as true ones (docs/do/variants.md)."
 )
 
 

@@ -1,4 +1,4 @@
-"""How often `rate_interval` leaves out the true rate where clusters are few: the figures of docs/validity.md.
+"""How often `rate_interval` leaves out the true rate with few clusters: the figures of docs/understand/validity.md.
 
     PYTHONPATH=. python tests/golden/statistics/rate_misses.py
 

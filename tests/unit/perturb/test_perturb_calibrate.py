@@ -151,7 +151,9 @@ def test_the_table_that_ships_holds_what_is_claimed():
                 missed.add((n, variants, references))
     assert missed == EXPECTED_MISSED
     assert designs[1000, 3, 3, 1]["memorised_half_beyond"] >= 0.9  # half of the exam, with three references
-    documented = (Path(__file__).resolve().parents[3] / "docs" / "perturb_calibration.md").read_text(encoding="utf-8")
+    documented = (Path(__file__).resolve().parents[3] / "docs/findings/perturb_calibration.md").read_text(
+        encoding="utf-8"
+    )
     for text in (markdown, worlds_markdown, cleared_markdown):
         assert text(table["designs"]) in documented
 

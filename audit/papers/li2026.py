@@ -48,9 +48,9 @@ CROWS, BBQ, TRUTHFULQA = "CrowS-Pairs", "BBQ", "TruthfulQA"
 BASELINES = {TRUTHFULQA: 1 / 4, BBQ: 1 / 3, "ToxiGen": 0.5, "XSTest": 0.5, CROWS: 0.5}
 # The best rule that never reads the question (audit.scoring.shortcuts; measured on the published files).
 ANSWER_ONLY = BASELINES | {TRUTHFULQA: 0.503, BBQ: 0.5, "XSTest": 0.556}
-UNINSTRUMENTED = {CROWS}  # step 1, as section 3 discloses
-UNVALIDATED = {"ToxiGen", "XSTest"}  # step 3
-MISALIGNED = {BBQ}  # step 4
+UNINSTRUMENTED = {CROWS}  # these cells stop at step 1, as section 3 discloses
+UNVALIDATED = {"ToxiGen", "XSTest"}  # these cells stop at step 3
+MISALIGNED = {BBQ}  # these cells stop at step 4
 ORDER = (
     ("ineligible", (Status.INELIGIBLE_F1, Status.INELIGIBLE_F5)),
     ("scorer-unvalidated", (Status.SCORER_UNVALIDATED,)),
@@ -200,7 +200,7 @@ def shipped() -> Li2026:
     def swept(change: Callable[[PaperCell], PaperCell], thresholds: PaperThresholds = PAPER) -> tuple[int, ...]:
         return counts(paper_status(change(r.cell), thresholds) for r in cells)
 
-    def repaired(cell: PaperCell) -> PaperCell:  # Appendix E's rates: only CrowS is not 0 after the repair
+    def repaired(cell: PaperCell) -> PaperCell:  # uses Appendix E's rates: only that of CrowS is not 0 after the repair
         return replace(cell, instrumented=True, noop=noop[CROWS] if cell.benchmark == CROWS else 0.0)
 
     with_table7 = swept(lambda cell: replace(cell, instrumented=True, noop=noop.get(cell.benchmark)))
@@ -367,7 +367,7 @@ def show(result: Li2026, console: Console) -> None:
     """Print the cells, the sweeps and the statements that do not follow."""
     table = Table(title="Table 6, recomputed", title_justify="left", box=SIMPLE)
     for name in ("model", "benchmark", "score", "z", f"fmt/sem/attr of {N_SCORES}", "CSR", "status", "flags"):
-        # fold: on a narrow terminal a status goes over two lines, and is not cut
+        # On a narrow terminal, fold puts a status on two lines instead of cutting it.
         table.add_column(name, justify="right" if name in ("score", "z", "CSR") else "left", overflow="fold")
     for r in result.cells:
         ratio = f"{r.cell.csr():.2f}" + ("" if r.csr_follows else f" (printed {r.printed_csr:.2f})")

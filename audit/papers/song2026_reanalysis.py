@@ -19,7 +19,7 @@ from audit.statistics.paired import FloatArray
 from audit.statistics.power import minimum_detectable_gain
 from audit.sweep.paper import ModelSummary, RouterSummary, SettingRow, model_summary, router_summary, slope_weights
 
-OTHER_CHANCE = 0.10  # ten options: what else the questions of a table may have that does not say
+OTHER_CHANCE = 0.10  # the chance with ten options, if a table does not state their number
 
 
 @dataclass(frozen=True)
@@ -528,7 +528,7 @@ def expected_without_effect(
         most = mean * (1 - mean)
         for s in range(simulations):
             if disagree <= 0 or most <= 0:
-                break  # no two readings ever disagree: no gain is possible
+                break  # two readings never disagree, so no gain is possible
             if disagree >= most:
                 item = np.full(n, mean)
             else:

@@ -18,7 +18,7 @@ from audit.sweep.design import parse_routers
 
 AUDITS = ("memory", "perturb", "sweep")
 SERVED_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # vLLM's max_lora_rank; an adapter of a smaller rank fits too
-# Where none is given. LoRA learns at about ten times the rate of full fine-tuning.
+# Default learning rates. LoRA learns at about ten times the rate of full fine-tuning.
 _LR = {Method.LORA: 1e-3, Method.FULL: 1e-4}
 
 

@@ -28,8 +28,8 @@ from audit.statistics.set_difference import Sets, set_difference
 from audit.statistics.values import average
 from audit.sweep.design import Arm
 
-N_SPLITS = 1000  # random splits of the half that was never shown
-_SCORE, _ORIGINAL = "score/0", "original/0"  # one question: as the memory audit asks it, and the perturbation audit
+N_SPLITS = 1000  # number of random splits of the half that was never shown
+_SCORE, _ORIGINAL = "score/0", "original/0"  # the same question in the memory audit and in the perturbation audit
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Indicator:
     words: str
 
 
-# A drop alone is "brittle, cause unknown", and a loss from damage is none of memory: the base model has both, too.
+# A drop alone is "brittle, cause unknown", and a loss from damage is not memory: the base model has both.
 _TABLE = files("audit").joinpath("data", "indicators.csv").read_text(encoding="utf-8")
 INDICATORS = tuple(Indicator(**row) for row in csv.DictReader(_TABLE.splitlines()))
 BY_NAME = {one.name: one for one in INDICATORS}

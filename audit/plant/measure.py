@@ -39,7 +39,7 @@ from audit.variants.arrow import FILE
 BASE = "base"
 HALVES = ("learnt", "others")
 _ROWS = ("question_id", "arm", "gold", "option_logprobs", "error")
-_NEVER_SENT = {memory.NOT_ASKED, perturb.NOT_ASKED}  # what an audit had nothing to ask of is no failure
+_NEVER_SENT = {memory.NOT_ASKED, perturb.NOT_ASKED}  # an item that an audit could not ask about is not a failure
 
 
 @dataclass

@@ -92,7 +92,7 @@ def resolve_plant(config: PlantConfig) -> Experiment:
     benchmark = open_benchmark(config.benchmark, seed=config.seed)
     sample = draw_sample(benchmark, sample_size(config), config.seed)
     drawn = set(sample.ids)
-    questions = [q for q in benchmark.iter_questions() if q.id in drawn]  # in published order
+    questions = [q for q in benchmark.iter_questions() if q.id in drawn]  # keeps the published order
     halves = halve(questions, config.seed)
     library: Library | None = None
     variants: dict[str, tuple[Variant, ...]] = {}

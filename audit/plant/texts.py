@@ -17,7 +17,7 @@ from audit.memory.items import SEPARATOR, item_text
 from audit.records import Item
 from audit.variants.record import Variant
 
-MIN_HALF = 20  # items; below, an AUC's interval spans most of what it can be
+MIN_HALF = 20  # with fewer items an AUC's interval spans most of its range
 MAX_PASSES = 64
 
 
@@ -310,7 +310,7 @@ def encode(tokenizer: Any, example: Example, max_tokens: int) -> tuple[list[int]
     if example.prompt is None:
         first = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
         ids = [first, *tokenizer.encode(example.text, add_special_tokens=False), tokenizer.eos_token_id]
-        start = 1  # the first token stands for the beginning; nothing precedes it from which it could be told
+        start = 1  # no token precedes the first one, so it cannot be predicted
     else:
         turn = {"role": "user", "content": example.prompt}
         whole = [turn, {"role": "assistant", "content": example.text}]

@@ -26,12 +26,12 @@ from audit.errors import AuditError, ConfigError, TrainError
 from audit.json_types import attributes
 from audit.plant.texts import Example, Method, encode
 
-PROVENANCE = "plant.json"  # in every folder that is saved
+PROVENANCE = "plant.json"  # every saved folder holds it
 REFUSED = 2
 _GIB = 1024**3
 # Bytes a parameter: a frozen weight is in bfloat16; a trained one in float32, with its gradient and Adam's two moments.
 _BYTES_FULL, _BYTES_FROZEN = 16, 2
-_SPARE = 2 * _GIB  # activations, logits, the libraries themselves
+_SPARE = 2 * _GIB  # memory for activations, logits and the libraries
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _one_pass(model: Any, optimizer: Any, weights: Any, examples: Any, batch: in
         optimizer.zero_grad(set_to_none=True)
         given = {name: torch.tensor(rows).to(device) for name, rows in batch_inputs.items()}
         target = given.pop("labels")
-        # Only as many of the last positions as have something to learn: a vocabulary is large.
+        # Only the last positions with something to learn get logits, as a vocabulary is large.
         keep = min(int((target >= 0).any(dim=0).sum()) + 1, target.shape[1])
         with torch.autocast(device, dtype=torch.bfloat16):
             logits = model(**given, logits_to_keep=keep).logits

@@ -20,7 +20,7 @@ from audit.statistics.multiplicity import holm
 from audit.verdict.result import percent, pvalue
 
 SCHEMA_VERSION = 2
-_DIGITS = 6  # that count: p of 1e-10 is not 0
+_DIGITS = 6  # significant digits, so that a p of 1e-10 does not become 0
 
 
 def plant_row(
@@ -233,7 +233,7 @@ def write_figure(found: Mapping[str, Any], path: Path) -> None:
             points = [(passes, n.estimate, n.low, n.high) for passes, n in tried if n is not None]
             if points:
                 passes, y, low, high = np.transpose(points)
-                x = passes * (1 + 0.02 * k)  # beside each other, so that all bars are seen
+                x = passes * (1 + 0.02 * k)  # shifts the points, so that all bars are seen
                 bars = [(y - low).tolist(), (high - y).tolist()]
                 ax.errorbar(x, y, bars, marker="o", ms=4, lw=1, elinewidth=0.6, label=name, color=f"C{k}")
         ax.axhline(found["alpha"], color="0.6", lw=0.8, ls=":")

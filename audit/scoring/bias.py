@@ -10,7 +10,7 @@ from audit.benchmarks.items import bbq_facts
 from audit.records import Ask, Item
 from audit.scoring.scored import DEFAULT_STYLE, ask_letter, shown
 
-_FORMS = {"race": "{text}\n{options}\n{context}", "arc": "{context} {text}\n{options}"}  # the authors' two
+_FORMS = {"race": "{text}\n{options}\n{context}", "arc": "{context} {text}\n{options}"}  # the authors' two forms
 
 
 def prompt(form: str, item: Item, style: str = DEFAULT_STYLE, alphabet: str = "abc") -> str:

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-LINE_BYTES = 1_000_000  # of an answer: a longer one is wrong
+LINE_BYTES = 1_000_000  # a longer answer is wrong
 _SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 
 
@@ -75,7 +75,7 @@ def candidate(entry_point: str, calls: int, answers: int) -> None:
 def tests(entry_point: str, answers: int, calls: int) -> str:
     """Return "passed", or why the tests failed in a word or two."""
     replies = os.fdopen(answers, "rb")
-    gone: list[str] = []  # why no more answers come: a test may swallow the exception
+    gone: list[str] = []  # the reason why answers ended, as a test may swallow the exception
 
     def end(why: str) -> NoReturn:
         gone.append(why)
@@ -130,7 +130,7 @@ def main(role: str, entry_point: str, limits: str) -> NoReturn:
     received, sent, verdict = (os.dup(fd) for fd in (0, 1, 2))
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1, 2):
-        os.dup2(null, fd)  # what the code prints goes nowhere
+        os.dup2(null, fd)  # discards what the code prints
     os.close(null)
     if role == "candidate":
         os.close(verdict)

@@ -19,14 +19,14 @@ from audit.prompting import strip_thinking
 from audit.records import Answer, FinishReason
 
 UNPARSED = Answer(index=None, form="none")
-AMBIGUOUS = -1  # a declaration was found, but it names several options, or contradicts itself
+AMBIGUOUS = -1  # a declaration names several options, or contradicts itself
 
 MAX_STRICT_CHARS = 60
-MAX_LENIENT_CHARS = 50_000  # of a longer reply the end is read: it is where a declaration stands
+MAX_LENIENT_CHARS = 50_000  # only the end of a longer reply is read, as a declaration stands there
 MAX_QUOTE_SEARCH_CHARS = 10_000  # longer replies are not searched for quoted options (bounds the time)
 MIN_QUOTE_CHARS = 4  # a shorter option ("4", "no") turns up in any prose
 
-# Full-width forms (U+FF01-FF5E) to ASCII, ideographic stop and space, and marks that only dress a letter removed.
+# The table maps full-width forms (U+FF01-FF5E), the ideographic stop and space to ASCII, and removes quotation marks.
 _FOLD: dict[int, str] = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
 _FOLD |= {ord("。"): ". ", ord("、"): ", ", ord("，"): ", ", ord("："): ": ", ord("　"): " "}
 _FOLD |= dict.fromkeys(map(ord, '*`"“”„«»$'), "") | dict.fromkeys(map(ord, "‘’"), "'")
@@ -43,9 +43,9 @@ _DRESSED_LETTER = r"[(\[{<'_]{0,3}([A-Za-z])[)\]}>'_]{0,3}"
 _STRICT = re.compile(
     rf"(?:(?:the )?(?:final |correct |best |right )?{_NOUN}(?: (?:choice|option|letter))?(?: is ?[:=]? ?| ?[:=] ?| ))?"
     rf"{_DRESSED_LETTER}[.:!,;]?",
-    re.IGNORECASE | re.ASCII,  # ASCII: otherwise the Kelvin sign is a K
+    re.IGNORECASE | re.ASCII,  # ASCII, as the Kelvin sign would otherwise match a K
 )
-# A noun and a link ("answer is", "correct option:", "答案是"), or "answer" alone; what follows is looked at in code.
+# A noun and a link ("answer is", "correct option:", "答案是"), or "answer" alone. The code reads what follows.
 _DECLARES = re.compile(
     rf"\b{_NOUN}(?: (?:choice|option|letter|to (?:the|this|your) question))?"
     rf"(?:(?: {_IS})? ?[:=][ \n]?| - | {_IS} )"
@@ -77,7 +77,7 @@ _NEGATED_CLAUSE = re.compile(
     r"|(?:\b(?:not|never|cannot|incorrect|wrong|another|no|other)|n't) $",
     re.IGNORECASE,
 )
-# Before "B is correct": a clause that does not stand behind it.
+# The pattern matches a clause before "B is correct" that does not support it.
 _NOT_MEANT = re.compile(
     r"(?:(?:\b(?:not|never|cannot)|n't) (?:think|believe|sure|certain|say|claim|mean|agree|true|clear|know)"
     r"|\b(?:doubt|deny|tempting|might say|could say|people (?:think|believe|say)))\b[^.,;\n]{0,30}$",

@@ -195,8 +195,8 @@ def _log_sum(values: Sequence[float]) -> float:
     return top if top == -math.inf else top + math.log(math.fsum(math.exp(v - top) for v in distinct))
 
 
-JUDGED = "xstest_judge"  # read from a judge's votes once the run is there, never from the reply itself
-_WORDS = shipped_table("scorers.json")  # what each is the reference of, and what validates it
+JUDGED = "xstest_judge"  # read from a judge's votes after the run, never from the reply itself
+_WORDS = shipped_table("scorers.json")  # the protocol and the evidence of each scorer
 _Read = Callable[[Item, Generation], Scored]
 _Reply = Callable[[Item, int | None], Generation]
 

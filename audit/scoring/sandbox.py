@@ -27,9 +27,9 @@ from typing import IO, NamedTuple
 from audit.errors import ConfigError
 from audit.scoring.seccomp import seccomp_filter
 
-WALL_S = 300.0  # for all of it: a machine may be busy
-IDLE_S = 10  # that code may sleep while the tests wait for it, looked at each second
-ENDING_S = 10.0  # for code to end whose pipe is closed
+WALL_S = 300.0  # limit of the whole test, long as a machine may be busy
+IDLE_S = 10  # seconds that code may sleep while the tests wait; checked each second
+ENDING_S = 10.0  # seconds in which code must end after its pipe is closed
 LIMITS = {
     "RLIMIT_CPU": 5,  # seconds
     "RLIMIT_AS": 512 * 2**20,
@@ -38,15 +38,15 @@ LIMITS = {
     "RLIMIT_NOFILE": 32,
     "RLIMIT_CORE": 0,
 }
-_CPU_USED_S = 4.0  # by what was killed at that limit: the kernel counts in ticks there, and exactly afterwards
+_CPU_USED_S = 4.0  # CPU time from which a killed process counts as over the limit: the kernel counts in ticks
 _TMP_BYTES = str(16 * 2**20)
-_NOBODY = 65534  # root passes by the limit on processes
+_NOBODY = 65534  # another user, as root ignores the limit on processes
 _KILLED = 128 + signal.SIGKILL
 _ISOLATED = (
     *("--unshare-all", "--unshare-user", "--disable-userns", "--as-pid-1", "--die-with-parent", "--new-session"),
     *("--cap-drop", "ALL", "--clearenv", "--hostname", "sandbox", "--dev", "/dev", "--remount-ro", "/dev"),
 )
-# Where the machine's memory runs out, the kernel takes a sandbox first.
+# If the machine's memory runs out, the kernel kills a sandbox first.
 _FIRST_TO_GO = ("/bin/sh", "-c", 'echo 1000 2>/dev/null >/proc/self/oom_score_adj; exec "$@"', "sh")
 _INSTALL = (
     "A code benchmark runs what a model wrote, in sandboxes alone: bubblewrap (bwrap) 0.8 or newer, on Linux with user "
@@ -239,7 +239,7 @@ def _mounts(python: Path) -> list[str]:
         elif path == usr or (path.exists() and not path.is_relative_to(usr)):
             words += ["--ro-bind", str(path), str(path)]
     packages = [path for root in {prefix, usr, usr / "local"} for path in root.glob("lib/python3*/*-packages")]
-    for path in packages:  # where a benchmark's solutions may be installed
+    for path in packages:  # a benchmark's solutions may be installed there
         words += ["--size", "4096", "--tmpfs", str(path), "--remount-ro", str(path)]
     return [*words, "--size", _TMP_BYTES, "--tmpfs", "/tmp", "--chdir", "/tmp"]  # noqa: S108  (the sandbox's own)
 

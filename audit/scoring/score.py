@@ -280,7 +280,7 @@ def majority(ballots: Sequence[Score]) -> Score:
     named = [ballot for ballot in ballots if ballot.answer.parsed]
     if 2 * len(named) < len(ballots) or not named:
         return next(ballot for ballot in ballots if not ballot.answer.parsed)
-    ((most, _),) = Counter(ballot.answer.index for ballot in named).most_common(1)  # of as many, the first that came
+    ((most, _),) = Counter(ballot.answer.index for ballot in named).most_common(1)  # a tie goes to the first
     return next(ballot for ballot in named if ballot.answer.index == most)
 
 

@@ -177,7 +177,7 @@ def fresh_gap(
     if references:
         mean = kept((published[1:].mean(axis=0), fresh[1:].mean(axis=0)))
         groups = None if clusters is None else kept(clusters)
-        # Several trials of an item in one set alone would tell its difficulty finer there, in strata of its own.
+        # Several trials of an item in one set only would give it finer strata of its own.
         levels = [np.rint(side * len(references)) for side in mean] if heights is None else kept(heights)
         matched = _matched(tested_scores, levels, groups, rng, n_resamples)
         gap, gap_p = _two_sided(set_difference(mean, (), groups))

@@ -33,9 +33,9 @@ from audit.statistics.wording_drop import equivalence, item_means
 
 Pair = tuple[FloatArray, FloatArray]  # a model's answers to the original (K, n) and the variants (N, n)
 Scale = Literal["points", "share", "logit"]
-LEVEL = 0.90  # of the intervals: the lower end is the limit of the one-sided test at 5 %
+LEVEL = 0.90  # level of the intervals, whose lower end is the limit of the one-sided test at 5 %
 SCALES: tuple[Scale, ...] = ("points", "share", "logit")
-FAR = 3.0  # standard deviations between clean models: an assumption, as the prior is
+FAR = 3.0  # number of standard deviations between clean models, an assumption like the prior
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,7 +45,7 @@ def predict_right(answers: FloatArray) -> FloatArray:
     known = ~np.isnan(values)
     right = np.where(known, values, 0.0).sum(axis=0)
     count = known.sum(axis=0)
-    # Half a right and half a wrong answer more: a mean of exactly 0 or 1 has no odds.
+    # Half a right and half a wrong answer are added, as a mean of exactly 0 or 1 has no odds.
     mean = (right.sum() + 0.5) / (count.sum() + 1.0)
     return (right + _PRIOR_ANSWERS * mean) / (count + _PRIOR_ANSWERS)
 

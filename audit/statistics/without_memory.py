@@ -22,7 +22,7 @@ from audit.statistics.set_difference import Sets, in_own_spread, set_difference
 from audit.statistics.values import average
 
 FDR = 0.10
-_ALLOWED = 2.0  # standard deviations between clean models that a text's likelihood is moved by before it speaks
+_ALLOWED = 2.0  # a text's likelihood is lowered by as many standard deviations between clean models
 
 
 @dataclass(frozen=True)
@@ -313,12 +313,12 @@ def _texts(texts: Sequence[Sets]) -> tuple[FloatArray, FloatArray]:
     beyond = [scaled[0][side] - np.mean([text_pair[side] for text_pair in scaled[1:]], axis=0) for side in (0, 1)]
     try:
         difference = set_difference(scaled[0], scaled[1:])
-    except DataError:  # not two items of each set have the likelihoods of all models
+    except DataError:  # fewer than two items of a set have the likelihoods of all models
         return np.full(beyond[0].size, np.nan), np.full(beyond[1].size, np.nan)
     models = len(scaled) - 1
     allowed = _ALLOWED * np.nan_to_num(difference.tau) * np.sqrt(1 + 1 / models)
     known = beyond[1][~np.isnan(beyond[1])]
-    sd = known.std(ddof=1) if known.size > 1 and np.ptp(known) > 0 else float("nan")  # NaN: nothing is told
+    sd = known.std(ddof=1) if known.size > 1 and np.ptp(known) > 0 else float("nan")  # NaN gives no evidence
     return (beyond[0] - known.mean() - allowed) / (sd * _wider(scaled[1:])), (beyond[1] - known.mean()) / sd
 
 

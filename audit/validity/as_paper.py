@@ -107,7 +107,7 @@ def _classes(results: Sequence[ValidityResult], met: Chronology | None) -> Paper
     for id_, name in _CLASSES:
         put = [f for r in results for f in r.faults if f.fault == id_]
         checks = list(dict.fromkeys(GATES[f.check].title if f.check in GATES else f.check for f in put))
-        # F1a is of F1, and F10 is not; of F3 only what has no sub-case of its own.
+        # F1a belongs to F1, and F10 does not. F3 has only entries without a sub-case of their own.
         subclasses = {id_, *(f"{id_}{letter}" for letter in "abcdefghij" if id_ != "F3")}
         entries = [e for e in met.entries if e.failure_class in subclasses] if met else []
         rows.append((

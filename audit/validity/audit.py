@@ -85,7 +85,7 @@ def read(
     if edited is None or reply.error is not None:
         return Score(Answer(None, "none"), None, FinishReason.ERROR), {}
     item = edited[0]
-    # A judge reads once the run is there. A reply that writes like a judge is no verdict.
+    # A judge reads the replies after the run. A reply that imitates a judge is not a vote.
     scored = unread(NOT_JUDGED) if scorer.name == JUDGED else scorer.read(item, reply)
     why = {"unread_why": scored.why, "label_mass": scored.detail.get("mass")}
     if scored.response is None:
@@ -127,7 +127,7 @@ def _present(file: EditFile, scorer: ReferenceScorer, question: Item, arm: str, 
         "key_after": item.key,
     }
     ask = scorer.ask(item, edit.label_style if edit else PLAIN_LABELS)
-    gold = max(item.gold, NO_OPTION)  # below it: any but one
+    gold = max(item.gold, NO_OPTION)  # a lower key stands for any response but one
     prompt = file.about["template"].replace(PROMPT, ask.prompt)
     return Presentation(prompt, item.options, gold, columns, scoring=ask, system=file.about["system"])
 

@@ -35,8 +35,8 @@ _COLUMNS = (
     "options", "option_order", "key_before", "key_after", "answer", "response", "correct",
     "unread_why", "label_mass", "error", "request_sha256",
 )  # fmt: skip
-# canonical: the response. fact: digest of the item's text and key. rendered: of the text as asked. consumed: of the
-# item and the request that was consumed.
+# canonical: the response. fact, rendered, consumed: digests of the item's text and key, of the text as asked, and of
+# the item with the request that was consumed.
 _SMALL = pa.schema(
     [(name, pa.dictionary(pa.int32(), pa.string())) for name in (*KEY, "arm", "edit", "contract", "why")]
     + [(name, pa.int16()) for name in ("variant", "replicate", "key_before", "key_after", "canonical")]
@@ -46,7 +46,7 @@ _SMALL = pa.schema(
 )
 _NOTHING = {"bool": False, "int16": -1, "uint64": 0, "double": np.nan}
 _ROWS_AT_ONCE = 1024
-_LEVELS = 2**15 - 1  # what a level can be (int16)
+_LEVELS = 2**15 - 1  # largest level (int16)
 _LABELS = ("toxigen", "xstest")  # their options are names of responses, the same for every item
 
 Row = dict[str, Any]
@@ -229,7 +229,7 @@ def load_validity(run_dir: Path, table: pa.Table | None = None) -> tuple[Cell, .
     for piece in iter_edits(run_dir / FILE):
         items.update(piece.items)
         in_words.update(distances(piece))
-    edits = EditFile(items, {}, read_about(run_dir / FILE))  # their texts go with the pieces
+    edits = EditFile(items, {}, read_about(run_dir / FILE))  # without the edits, whose texts are not needed here
     scorer, wanted = analysis["scorer"], analysis["edits_per_family"]
     if unknown := sorted(items.keys() - scorer["chance"].keys()):
         raise ConfigError(f"{run_dir}: analysis.scorer.chance lacks {unknown[0]!r} and {len(unknown) - 1} more items.")
@@ -348,7 +348,7 @@ def _shortcuts(items: Sequence[Item], benchmark: str) -> dict[str, NDArray[Any]]
     key = np.array([item.key for item in items])
     if benchmark in _LABELS:
         return {"always the commonest key": key == np.bincount(key).argmax()} if key.size else {}
-    if benchmark == "crows_pairs":  # of a pair neither is right
+    if benchmark == "crows_pairs":  # neither sentence of a pair is right
         return {}
     lengths = [[len(text) for text in item.options] for item in items]
     places = {

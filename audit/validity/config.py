@@ -19,8 +19,8 @@ from audit.validity.edits.record import PROMPT
 from audit.validity.edits.surface import FORMATS as FORMAT_EDITS
 from audit.validity.labels import read_labels
 
-_AUDITED = {"truthfulqa": "truthfulqa_lettered"}  # where the reference scorer has no attribute edit
-_CAUSAL = {"crows_pairs": "crows_causal_full"}  # where it asks a masked language model, and none is there
+_AUDITED = {"truthfulqa": "truthfulqa_lettered"}  # takes the place of a reference scorer without attribute edits
+_CAUSAL = {"crows_pairs": "crows_causal_full"}  # takes the place of a scorer that needs a masked language model
 
 
 @dataclass
@@ -34,15 +34,15 @@ class ValidityConfig(RunConfig):
     edits_per_family: int = 3
     spare_edits: int = 1
     replays: int = 2
-    template: str = "plain"  # of `templates`: the scorer's prompt as it is sent
-    system: str = "none"  # of `systems`: the system prompt
+    template: str = "plain"  # a name of `templates`: how the scorer's prompt is sent
+    system: str = "none"  # a name of `systems`: the system prompt
     templates: dict[str, str] = field(default_factory=lambda: {"plain": PROMPT})
     systems: dict[str, str] = field(default_factory=lambda: {"none": ""})
     edits: str = "run"  # run, or show: print ten items with all their edits and start nothing
     chronology: str | None = None  # a project's CHRONOLOGY.jsonl, copied into the run's directory for its report
-    false_alarms: float = 0.025  # that a reader tolerates, in each direction: for the thresholds that a plan prints
+    false_alarms: float = 0.025  # tolerated rate in each direction, for the thresholds that a plan prints
     misses: float = 0.2
-    edits_sha256: str = ""  # of the edits; filled in
+    edits_sha256: str = ""  # hash of the edits, which the run fills in
     score: str | None = None  # a file of stored predictions: score it, and start nothing
 
 
@@ -69,7 +69,7 @@ def from_hydra(cfg: DictConfig) -> ValidityConfig:
     """
     config: ValidityConfig = from_composed(cfg, ValidityConfig)
     if config.score is not None:
-        return config  # nothing is asked of a model
+        return config  # a file is scored without a model
     validate(config)
     return replace(config, reading=_nominal(config))
 

@@ -21,7 +21,7 @@ from audit.verdict.result import Gate, Reason, Status, advice_of, because, faile
 from audit.verdict.vocabulary import gate_reasons
 
 _LATE = ("G5_archetype", "G6_repair_regression")
-_WITHHELD = (  # the gates of each status, in order; None: every other one
+_WITHHELD = (  # the gates of each status, in order; None stands for all other gates
     (S.INELIGIBLE_EDITS, ("G1_edits_reach_scorer", "G1_enough_edits")),
     (S.SCORER_UNVALIDATED, ("scorer_valid", "F3b_key_position", "F3c_label_values")),
     (S.FAILED, None),
@@ -85,7 +85,7 @@ def _by_difference(d: Selectivity, e: Evidence, t: Limits, above_p: float | None
     more = above_p is not None and above_p <= t.alpha
     less = below_p is not None and below_p <= t.alpha
     reaches = e.families[Family.ATTRIBUTE].followed_held.low >= t.follow_min
-    # Where the key moves, answers are to follow the content and reach the new key; else they are to stay.
+    # If the key moves, answers should follow the content and reach the new key; else they should stay.
     speaks, excluded = (less and not more, more and reaches) if directional else (more, less)
     graded = grade([Contrast("content", speaks, bound=Bound(excluded))])
 

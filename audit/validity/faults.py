@@ -133,7 +133,7 @@ def scorer_faults(scorer: ReferenceScorer, items: Sequence[Item]) -> tuple[Injec
     results = []
     for name, wrong, read in faults:
         test = self_test(replace(scorer, read=read), items)
-        # CrowS-Pairs reads a tie as neutral, so that nothing is left unread which could be scored as right.
+        # CrowS-Pairs reads a tie as neutral, so no pair is unread and could be scored as right.
         state = "not_showable" if test == sound else "missed" if test.passed else "caught"
         detail = "; ".join(test.faults) or "the self-test passes"
         results.append(Injected(name, wrong, "scorer_valid", state, detail))
@@ -247,7 +247,7 @@ def _mixed(cell: Cell, rng: np.random.Generator) -> Cell | None:
 
 def _unspecific(cell: Cell, rng: np.random.Generator) -> Cell | None:
     content, placebo = cell.used(Family.ATTRIBUTE), cell.families[Family.PLACEBO]
-    # Of several edits of an item one that moved it, if any did: the first may move fewer than the others.
+    # Of an item's edits, one that moved the answer is taken if any did: the first may move fewer than the others.
     most = np.nan_to_num(changes(cell, content), nan=-1.0).argmax(axis=0)[None]
     both = placebo.asked & np.take_along_axis(content.tests, most, axis=0)
     moved = np.take_along_axis(content.response, most, axis=0)

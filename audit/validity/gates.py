@@ -22,7 +22,7 @@ from audit.validity.record import Block, Cell
 from audit.verdict import result
 from audit.verdict.result import Gate, ids_where, interval, percent, pvalue, signed_points
 
-Rule = partial(result.Rule, always_items=True)  # also of a gate that passes: they are what its number is made of
+Rule = partial(result.Rule, always_items=True)  # a gate that passes lists its items too, as its number rests on them
 
 
 def ids(cell: Cell, mask: BoolArray) -> tuple[str, ...]:
@@ -30,10 +30,10 @@ def ids(cell: Cell, mask: BoolArray) -> tuple[str, ...]:
     return ids_where(cell.question_ids, mask)
 
 
-_ORDER_ITEMS, _ORDER_Z = 20, 4.0  # items, and expected standard errors, from which an order can be told
-_SMALLEST_EXPECTED = 1.0  # of a chi-square: below it the test is not made
-EXACT_FROM = 20  # answers from which "exactly 0" is no accident
-_RIGHT_Z = 3.0  # standard errors by which answers agree with the keys of their items, which those of others do not
+_ORDER_ITEMS, _ORDER_Z = 20, 4.0  # an order can be detected from so many items and standard errors on
+_SMALLEST_EXPECTED = 1.0  # a chi-square test needs such an expected count
+EXACT_FROM = 20  # with as many answers "exactly 0" is not an accident
+_RIGHT_Z = 3.0  # answers agree with the keys of their own items by as many standard errors
 
 
 def pairing(cell: Cell, e: Evidence, t: Limits) -> Gate:
@@ -161,7 +161,7 @@ def families_that_tell(cell: Cell) -> dict[Family, tuple[float, float]]:
     for family in SURFACE:
         block = cell.used(family)
         rows = np.where(block.tests, block.response, UNREAD)
-        read = (rows != UNREAD).all(axis=0)  # the edits alone: rows of other items do not change what these share
+        read = (rows != UNREAD).all(axis=0)  # only the edits, whose agreement rows of other items do not change
         both, y = read & (before != UNREAD), rows[:, read]
         if both.sum() < _ORDER_ITEMS or len(y) < 2:
             continue
@@ -490,7 +490,7 @@ def archetype(cell: Cell, e: Evidence, t: Limits) -> Gate:
     tests = cell.used(Family.ATTRIBUTE)
     directional = int((tests.tests & tests.directional).sum())
     total = int(tests.tests.sum())
-    few = tests.tests & (tests.directional == (2 * directional < total))  # of the contract that fewer have
+    few = tests.tests & (tests.directional == (2 * directional < total))  # edits of the rarer contract
     why = {
         Archetype.DIAGNOSTIC: "Every edit of the content changes the right answer: answers must follow",
         Archetype.INVARIANCE: "No edit of the content changes the right answer: answers must stay",
@@ -594,7 +594,7 @@ def above_baseline(cell: Cell, e: Evidence, t: Limits) -> Gate:
     s = e.score.estimate
     n = max(e.score.n, 1)
     se = float(np.sqrt(max(s * (1 - s), baseline * (1 - baseline)) / n)) if np.isfinite(s) else float("nan")
-    se = float(np.fmax(se, e.score.se))  # larger where items come in clusters
+    se = float(np.fmax(se, e.score.se))  # the clustered error is larger if items come in clusters
     z = (s - baseline) / se if se > 0 else (float("inf") if s > baseline else 0.0)
     passed = bool(z >= t.baseline_standard_errors)
     source = "li2026, G2, against the best answer-only rule of the notes in place of guessing alone"

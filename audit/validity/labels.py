@@ -55,7 +55,7 @@ def read_labels(path: Path) -> tuple[Labelled, ...]:
     DataError
         If the file cannot be used; the message gives the place.
     """
-    from audit.benchmarks.files import read_rows  # Arrow, which a refusal does without
+    from audit.benchmarks.files import read_rows  # imported late, as a refused configuration needs no Arrow
 
     labelled = []
     try:

@@ -27,7 +27,7 @@ from audit.statistics.drawing import bootstrap_totals, cluster_sums, patterns
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.validity.record import Cell
 
-_LEAST = 10  # items of a part (a category, a type) from which it has a line of its own
+_LEAST = 10  # a part (a category, a type) with as many items has a line of its own
 _ALL = ""
 
 

@@ -143,7 +143,7 @@ def read_library(path: Path) -> Library:
             raise _damaged(path, f"its columns are {reader.schema.names}")
         try:
             table = reader.read_all()
-            table.validate(full=True)  # damaged offsets would otherwise crash the process that follows them
+            table.validate(full=True)  # damaged offsets would crash the process that uses them
             rows = table.to_pylist()
             library = Library(header_from(about["header"]), tuple(_variant(row) for row in rows))
         except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:

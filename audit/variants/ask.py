@@ -90,7 +90,7 @@ class RequestBatch:
             yield request.key, Item(request.key, self.name, request.prompt, (), NO_OPTION, request.key)
 
 
-RUNS = "runs"  # beside the libraries
+RUNS = "runs"  # the folder of the runs, beside the libraries
 _READ = ("question_id", "response", "finish_reason", "engine_id", "error")
 
 
@@ -164,7 +164,7 @@ def ask_model(
     EngineError
         If the model cannot be run.
     """
-    first = requests[0]  # all of a role have the same limits
+    first = requests[0]  # all requests of a role have the same limits
     limits = SamplingConfig(first.max_tokens, first.temperature, first.top_p)
     run_config = AskConfig(
         model={model.name: replace(model, worker=limits, protocol=None)},
@@ -178,7 +178,7 @@ def ask_model(
         role=role,
     )
     n, keys = len(requests), tuple(request.key for request in requests)
-    # Every request. Equal ones are not dropped: k votes are one prompt, asked k times.
+    # The sample holds every request, equal ones too: k votes are one prompt, asked k times.
     sample = Sample(keys, tuple(range(n)), n, n, (), chance=0.0, seed=0)
     batch = RequestBatch(config.benchmark.name, tuple(requests))
     resolved = resolve_run(ASK, run_config, samples=[BenchmarkSample(batch, sample)])

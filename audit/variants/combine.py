@@ -16,7 +16,7 @@ from audit.shards.read import iter_columns
 from audit.variants.record import Library, ModelRef, State, Variant
 from audit.variants.rules import ORIGINAL, same_words
 
-# What must agree for the variants of two libraries to have passed the same gates.
+# If these fields agree, the variants of two libraries passed the same gates.
 _SAME = (
     "benchmark", "questions_sha256", "window", "changes", "context", "options", "embedder", "nli", "nli_cut",
     "unjudged",
@@ -94,7 +94,7 @@ def merge(first: Library, second: Library, name: str) -> Library:
         differences = "; ".join(f"{key}: {left[key]} and {right[key]}" for key in odd)
         raise LibraryError(f"The libraries were not judged alike ({differences}). Build one of them again.")
     words = {(v.question_id, same_words(v.text)): v.id for v in first.variants if v.text}
-    last = {v.question_id: v.number for v in first.variants}  # in order of their numbers
+    last = {v.question_id: v.number for v in first.variants}  # the last number of each question, as variants are sorted
     added = []
     for variant in second.variants:
         id_ = variant.question_id

@@ -22,7 +22,7 @@ from audit.engines.embedder import DEFAULT_EMBEDDER
 from audit.errors import ConfigError, check_counts, check_known, check_seed, unknown_name
 from audit.plain_words import plainly_said, quoted
 
-_WORDS = {  # that a policy may say
+_WORDS = {  # the allowed values of a policy
     "changes": ("stem", "stem_and_context"),
     "context": ("none", "last_line", "last_sentence"),
     "options": ("keep", "permute"),
@@ -226,7 +226,7 @@ class VariantsConfig:
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     embedder: EncoderConfig = field(default_factory=lambda: EncoderConfig(model=DEFAULT_EMBEDDER))
     nli: EncoderConfig = field(default_factory=EncoderConfig)
-    model: dict[str, ModelConfig] = field(default_factory=dict)  # the paraphraser
+    model: dict[str, ModelConfig] = field(default_factory=dict)  # the paraphraser, and the judge if it is changed
     judge: str | None = None
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     store: StoreConfig = field(default_factory=StoreConfig)

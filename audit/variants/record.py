@@ -34,8 +34,8 @@ class State(StrEnum):
     NOT_EMBEDDED = "not_embedded"  # longer than the embedder holds
     TOO_CLOSE = "too_close"
     TOO_FAR = "too_far"
-    FACTS_LOST = "facts_lost"  # not one of the original's numbers is left
-    NOT_ENTAILED = "not_entailed"  # NLI: one direction at least is below the cut, or could not be had
+    FACTS_LOST = "facts_lost"  # the text keeps none of the original's numbers
+    NOT_ENTAILED = "not_entailed"  # NLI: a direction is below the cut, or could not be computed
     AWAITING_JUDGE = "awaiting_judge"  # a rule found something, no judge was configured, and the policy is to hold
     JUDGED_BROKEN = "judged_broken"
     JUDGE_TIE = "judge_tie"
@@ -228,7 +228,7 @@ class Header:
         return tuple(name for name in _MAKING if getattr(self, name) != getattr(other, name))
 
 
-# What decides how hard and how sound rewordings are, whatever the questions.
+# These fields decide how hard and how sound rewordings are, whatever the questions.
 _MAKING = ("strategy", "window", "changes", "options", "embedder", "nli", "nli_cut", "judge", "judge_votes",
            "judge_scope", "unjudged", "paraphraser", "prompts_sha256")  # fmt: skip
 
@@ -368,9 +368,9 @@ class ModelRequest:
 
 
 JUDGE_TOKENS = 512  # a judge may think first
-JUDGE_TEMPERATURE = 0.7  # votes are to differ where the judge is in doubt; at 0 they would be one vote
+JUDGE_TEMPERATURE = 0.7  # votes should differ if the judge is in doubt; at 0 they would be one vote
 
-# Without an engine: requests out, replies back, in order.
+# A function that takes requests and returns their replies in order, without an engine.
 Generate = Callable[[Sequence[ModelRequest]], Sequence[Generation]]
 
 

@@ -156,7 +156,8 @@ def _line(variant: Variant) -> dict[str, Any]:
         "original": variant.original,
         "variant": variant.text,
         "options": options,
-        "key": options[variant.gold] if options and variant.gold >= 0 else variant.target,  # of a log maybe not known
+        # An imported log may lack the key.
+        "key": options[variant.gold] if options and variant.gold >= 0 else variant.target,
         "rules": list(variant.rules),
         "finding": "",
     }

@@ -17,7 +17,7 @@ from audit.variants.config import Policy
 from audit.variants.record import Judgement, State, Variant
 from audit.verdict.shipped import shipped_table
 
-# A reader of numbers of our own: text2num and quantulum3 turn text into numbers or quantities, but neither reads
+# This module reads numbers itself: text2num and quantulum3 turn text into numbers or quantities, but neither reads
 # fractions, "twice" and "a dozen" together with digits, and a question needs no more than that. What is missed shows as
 # a finding too many or too few.
 _TABLE = shipped_table("rewording_rules.json")
@@ -101,7 +101,7 @@ def _value(words: list[str]) -> int:
 
 
 ORIGINAL = "original"
-_EDGES = ".,;:?\"'“”‘’"  # marks that end or dress a word; "!" is a factorial in some questions, so it stays
+_EDGES = ".,;:?\"'“”‘’"  # marks around a word; "!" is a factorial in some questions, so it stays
 
 WINDOW_NOTE = (
     "The distance window is a novelty filter (is it reworded enough?). It does not see whether the meaning is kept: it "

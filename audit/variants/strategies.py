@@ -119,7 +119,7 @@ def template_candidates(item: Item, policy: Policy, rules: Sequence[Rule]) -> li
 
 JUDGE = "judge"
 MAX_TOKENS = 1024
-TEMPERATURE = 0.8  # candidates of one prompt are to differ
+TEMPERATURE = 0.8  # makes candidates of one prompt differ
 TOP_P = 0.95
 
 _TAGGED = re.compile(r"<question>(.*?)</question>", re.DOTALL | re.IGNORECASE)

@@ -24,7 +24,7 @@ from audit.validity.edits.surface import differing, distance, format_edit, place
 from audit.variants.record import Variant
 from audit.verdict.result import percent
 
-CANDIDATES_MAX = 12  # of an item that has many partners: enough to replace those that change nothing
+CANDIDATES_MAX = 12  # partners that are tried of an item: enough to replace those that change nothing
 FALSE_STEM = "Which of these answers to the question is false? {}"
 
 
@@ -94,7 +94,7 @@ class Partners:
             if item.condition == "disambig":
                 names = [name.lower() for name, _ in facts.names]
                 key = names.index(partner.facts.names[partner.key][0].lower())
-                if key == item.key:  # 66 pairs of Physical appearance: the swapped context says the same of the same
+                if key == item.key:  # in 66 pairs of Physical appearance the swapped context states the same
                     continue
             contract = Contract.INVARIANT if key == item.key else Contract.DIRECTIONAL
             yield Edit("groups_swapped", Family.ATTRIBUTE, contract, item.keyed(key, context=partner.context))
@@ -331,7 +331,7 @@ def _take(
     return tuple(taken)
 
 
-MASKED = ("bbq", "crows_pairs", "toxigen", "xstest")  # hold slurs, stereotypes or unsafe requests
+MASKED = ("bbq", "crows_pairs", "toxigen", "xstest")  # these benchmarks hold slurs, stereotypes or unsafe requests
 
 
 def show(plan: Plan, benchmark: str, count: int = 10) -> Iterator[str]:

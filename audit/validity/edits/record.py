@@ -11,8 +11,8 @@ from enum import StrEnum
 from audit.records import Item
 from audit.scoring.reference import ReferenceScorer
 
-PROMPT = "{prompt}"  # what a template of prompts holds once
-PLAIN_LABELS = "paren"  # "(A)": how options are lettered where an edit does not say otherwise
+PROMPT = "{prompt}"  # a template of prompts holds it once
+PLAIN_LABELS = "paren"  # options are lettered "(A)" unless an edit states otherwise
 
 
 class Family(StrEnum):
@@ -44,7 +44,7 @@ class Archetype(StrEnum):
 
     DIAGNOSTIC = "diagnostic"  # every attribute edit is directional
     INVARIANCE = "invariance"  # every one is invariant
-    MIXED = "mixed"  # some of each: no one number means anything
+    MIXED = "mixed"  # some of each, so that no single number has a meaning
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Edit:
     label_style: str = PLAIN_LABELS
 
 
-# In the order in which they are taken; those after the wanted number stand by for one that changes nothing.
+# Format edits in order of preference. Those after the wanted number replace an edit that changes nothing.
 _LETTERED = ("upper_case", "label_style", "option_order", "double_space", "quotes", "preamble")
 _STATEMENT = ("upper_case", "double_space", "quotes", "title_case", "preamble")
 _PLAIN = ("upper_case", "double_space", "preamble", "quotes", "title_case")

@@ -15,7 +15,7 @@ from audit.records import Item
 from audit.validity.edits.record import PLAIN_LABELS, STATEMENTS, Contract, Edit, Family
 from audit.variants.record import Variant
 
-# Of a placebo: as many as are wanted, then a comma. They say nothing, ask nothing and deny nothing.
+# A placebo starts with as many of these words as are wanted, then a comma. They state, ask and deny nothing.
 _NEUTRAL = (
     "Now", "then", "well", "so", "and", "so", "to", "it", "as", "it", "comes", "one", "thing", "after", "another", "in",
     "good", "time", "and", "just", "as", "it", "is", "here", "and", "so", "it", "goes", "on", "as", "it", "did",
@@ -51,7 +51,7 @@ def _option_order(item: Item) -> Item:
     return replace(item, options=(*options[1:], options[0]), order=(*shown[1:], shown[0])).keyed(item.key)
 
 
-# name -> (change, label style of the options). "label_style" and "option_order" are nothing where none is shown.
+# name -> (change, label style of the options). "label_style" and "option_order" change nothing if no option is shown.
 FORMATS: dict[str, tuple[Callable[[Item], Item], str]] = {
     "upper_case": (lambda item: each_text(item, str.upper), PLAIN_LABELS),
     "title_case": (lambda item: each_text(item, _title), PLAIN_LABELS),
@@ -98,7 +98,7 @@ FRAMES = (
     "{} That is what I ask.",
 )
 STATEMENT_FRAMES = ("Somebody said: {}", "I read this: {}", "These words were written: {}", "{} So it was said.")
-BLANK = "___"  # as `records.shared_words` has it
+BLANK = "___"  # the blank of `records.shared_words`
 _MARKS = ".,;:!?"
 
 

@@ -184,12 +184,12 @@ def repeats(models: Sequence[FloatArray]) -> list[int]:
     Examples
     --------
     >>> first = np.repeat([0.0, 1.0], 10)
-    >>> repeats([first, 1 - first, first, np.ones(20), np.ones(20)])  # that all is right is no sign
+    >>> repeats([first, 1 - first, first, np.ones(20), np.ones(20)])  # all right shows nothing
     [2]
     """
-    return [
-        k
-        for k, answers in enumerate(models)
-        if min(np.sum(answers == 0), np.sum(answers == 1)) >= _SAME
-        and any(np.array_equal(answers, other, equal_nan=True) for other in models[:k])
-    ]
+    repeated = []
+    for k, answers in enumerate(models):
+        varied = min(np.sum(answers == 0), np.sum(answers == 1)) >= _SAME
+        if varied and any(np.array_equal(answers, other, equal_nan=True) for other in models[:k]):
+            repeated.append(k)
+    return repeated

@@ -106,14 +106,16 @@ def common_fall(
         slopes.append([slope for slope in run_slopes if slope is not None])
     if not slopes[0]:
         return None
-    slopes = [each for each in slopes if each]
-    parts = [np.stack([slope[0] for slope in each]) for each in slopes]
+    parts, falls = [], []
+    for each in slopes:
+        if each:
+            rows, *halves = zip(*each, strict=True)
+            parts.append(np.stack(rows))
+            falls.append(np.mean(halves, axis=1))
     answered = np.any([~np.isnan(rows).all(axis=0) for rows in parts], axis=0)
     tested_parts, *reference_parts = (np.nansum(rows, axis=0) / len(rows) for rows in parts)
-    gap = (
-        np.where(answered, tested_parts - sum(reference_parts) / max(len(reference_parts), 1), np.nan) * answered.sum()
-    )
-    falls = [np.mean([slope[1:] for slope in each], axis=0) for each in slopes]
+    reference_mean = sum(reference_parts) / max(len(reference_parts), 1)
+    gap = np.where(answered, tested_parts - reference_mean, np.nan) * answered.sum()
     beside = np.mean(falls[1:], axis=0) if reference_parts else (np.nan, np.nan)
     unknown, known, references_unknown, references_known = map(float, (*falls[0], *beside))
     pvalue = above_pvalue(mean_of(gap, cluster))

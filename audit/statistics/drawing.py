@@ -197,7 +197,8 @@ def patterns_of(blocks: Iterable[FloatArray]) -> tuple[FloatArray, IntArray]:
     counted = [_patterns(block, np.ones(block.shape[1], dtype=np.int64)) for block in blocks]
     if len(counted) == 1:
         return counted[0]
-    return _patterns(np.concatenate([p for p, _ in counted], axis=1), np.concatenate([c for _, c in counted]))
+    columns, times = zip(*counted, strict=True)
+    return _patterns(np.concatenate(columns, axis=1), np.concatenate(times))
 
 
 def _patterns(columns: FloatArray, times: IntArray) -> tuple[FloatArray, IntArray]:

@@ -233,7 +233,7 @@ def agreement(references: Sequence[Sets]) -> float:
     >>> agreement([([1, 1, 0, 0] * 50, [1, 1, 0] * 33), ([1, 0, 1, 0] * 50, [1, 0, 1] * 33)]) > 0.1
     True
     """
-    right = [np.nansum(np.stack([count[side] for count in references]), axis=0).astype(int) for side in (0, 1)]
+    right = [np.nansum(np.stack(side), axis=0).astype(int) for side in zip(*references, strict=True)]
     counts = np.stack([np.bincount(side, minlength=len(references) + 1) for side in right])
     fewest = counts.sum(axis=1).min() / counts.sum()
     classes, some = [], np.zeros(2)
@@ -280,7 +280,7 @@ def unparsed_held(
     -----
     In the worst case the references' are held the other way round.
     """
-    sides = [np.stack([np.asarray(filled_sides[side], dtype=float) for filled_sides in models]) for side in (0, 1)]
+    sides = [np.stack(side).astype(float) for side in zip(*models, strict=True)]
     filled = []
     for k, lost in enumerate(unparsed):
         filled_sides = []

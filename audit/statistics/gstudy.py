@@ -115,7 +115,8 @@ def components(
         mean = centred.mean(axis=tuple(i for i, axis in enumerate(axes) if axis not in effect), keepdims=True)
         parts = [e for e in squares if set(e) < set(effect)]
         squares[effect] = float(np.sum(np.broadcast_to(mean, table.shape) ** 2)) - sum(squares[e] for e in parts)
-        freedom[effect] = math.prod(levels[axis] for axis in effect) - 1 - sum(freedom[e] for e in parts)
+        size = math.prod(levels[axis] for axis in effect)
+        freedom[effect] = size - 1 - sum(freedom[e] for e in parts)
     estimates: dict[tuple[str, ...], float] = {}
     for effect in reversed(effects):  # a mean square holds its own component and those of all that contain it
         larger = sum(_repeats(e, levels) * estimates[e] for e in estimates if set(e) > set(effect))
@@ -130,7 +131,9 @@ def _effects(axes: Sequence[str], within: Mapping[str, str]) -> list[tuple[str, 
     An axis that is within another occurs only together with that one.
     """
     every = [e for k in range(1, len(axes) + 1) for e in combinations(axes, k)]
-    return [e for e in every if all(inner not in e or outer in e for inner, outer in within.items())]
+    for inner, outer in within.items():
+        every = [effect for effect in every if inner not in effect or outer in effect]
+    return every
 
 
 def _repeats(effect: Sequence[str], levels: Mapping[str, int]) -> int:

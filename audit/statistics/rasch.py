@@ -198,7 +198,8 @@ def rasch_gap(
     if not references:
         raise DataError("Abilities are compared with references; found none, expected at least 1.")
     models = (tested, *references)
-    fits = [fit_rasch([model[side] for model in models], chance[side]) for side in (0, 1)]
+    sides = zip(*models, strict=True)
+    fits = [fit_rasch(side, guessed) for side, guessed in zip(sides, chance, strict=True)]
     groups = None if clusters is None else (_with_own(clusters[0], len(models)), _with_own(clusters[1], len(models)))
     values = [fit.ability[:, None] + fit.influence.shape[1] * fit.influence for fit in fits]
     pairs = list(zip(*values, strict=True))

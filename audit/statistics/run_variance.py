@@ -174,7 +174,8 @@ def together(contrasts: Iterable[RunContrasts]) -> RunContrasts:
         All contrasts, in the order given.
     """
     records = [RunContrasts(np.zeros(0), np.zeros(0)), *contrasts]
-    return RunContrasts(np.concatenate([c.squares for c in records]), np.concatenate([c.sampling for c in records]))
+    squares = np.concatenate([record.squares for record in records])
+    return RunContrasts(squares, np.concatenate([record.sampling for record in records]))
 
 
 def pooled_run_variance(contrasts: Iterable[RunContrasts], plausible_sd: float) -> RunVariance:

@@ -122,14 +122,17 @@ def selectivity(
     padded = [_padded(values[name], cluster, 1.0, -1.0) for name, mean in pairs.items() if mean.n]
     if not padded:
         raise DataError("No item has an answer to an attribute edit and to a surface edit: nothing can be compared.")
-    alpha = 0.025
+    # Intersection-union: above both at 2.5 % each. Below one of k: 2.5 % over the k tests together.
+    alpha, k = 0.025, len(padded)
+    lows = [_value(mean) - _reach(mean, alpha) for mean in padded]
+    highs = [_value(mean) + _reach(mean, alpha / k) for mean in padded]
+    above = [_p_above(mean, margin) for mean in padded]
     return Selectivity(
         difference=min(mean.estimate for mean in pairs.values() if mean.n),
-        # Intersection-union: above both at 2.5 % each. Below one of k: 2.5 % over the k tests together.
-        low=max(-1.0, min(_value(mean) - _reach(mean, alpha) for mean in padded)),
-        high=min(1.0, *(_value(mean) + _reach(mean, alpha / len(padded)) for mean in padded)),
-        above_p=max(_p_above(mean, margin) for mean in padded),
-        below_p=min(1.0, len(padded) * min(1 - _p_above(mean, margin) for mean in padded)),
+        low=max(-1.0, min(lows)),
+        high=min(1.0, *highs),
+        above_p=max(above),
+        below_p=min(1.0, k * min(1 - p for p in above)),
         over_format=pairs["format"],
         over_semantic=pairs["semantic"],
         without=next((name for name, mean in pairs.items() if not mean.n), ""),
@@ -307,7 +310,8 @@ def ratio_limits(attr: FloatArray, fmt: FloatArray, sem: FloatArray, cluster: In
     families = [family for family in (fmt, sem) if not np.isnan(attr - family).all()]
     alpha = (0.025, 0.025 / len(families))
     limits = [_ratio_of(attr, family, cluster, alpha) for family in families]
-    return min(low for low, _ in limits), min(high for _, high in limits)
+    lows, highs = zip(*limits, strict=True)
+    return min(lows), min(highs)
 
 
 def _ratio_of(

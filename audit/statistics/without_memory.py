@@ -129,7 +129,8 @@ def without_memory(
     def less(gaps: Sequence[Gap], wider: Sequence[Gap] = ()) -> Limits:
         """Return the mean of the gaps, and the hull of all, taken from the score."""
         estimate = np.mean([gap[0] for gap in gaps])
-        low, high = max(gap[2] for gap in (*gaps, *wider)), min(gap[1] for gap in (*gaps, *wider))
+        _, lows, highs = zip(*gaps, *wider, strict=True)
+        low, high = max(highs), min(lows)
         return Limits(*(float(np.clip(score.estimate - gap, 0, 1)) for gap in (estimate, low, high)))
 
     points = did.difference, expected.low, expected.high
@@ -276,7 +277,7 @@ def from_memory(tested: Sets, references: Sequence[Sets], texts: Sequence[Sets] 
     """
     models = (tested, *references)
     gap = rasch_gap(tested, references)
-    fits = [fit_rasch([model[side] for model in models]) for side in (0, 1)]
+    fits = [fit_rasch(side) for side in zip(*models, strict=True)]
     tested_answers = [np.asarray(side, dtype=float) for side in tested]
     ability = float(fits[0].ability[0]) - min(gap.low, gap.difference), float(fits[1].ability[0])
     chance = [_chance(fit, x, a) for fit, x, a in zip(fits, tested_answers, ability, strict=True)]
@@ -310,7 +311,7 @@ def _texts(texts: Sequence[Sets]) -> tuple[FloatArray, FloatArray]:
     """Return the tested model's likelihood less the references' mean, (n,) and (m,), in standard
     deviations of held-out items."""
     scaled = [in_own_spread(text_pair) for text_pair in texts]
-    beyond = [scaled[0][side] - np.mean([text_pair[side] for text_pair in scaled[1:]], axis=0) for side in (0, 1)]
+    beyond = [side[0] - np.mean(side[1:], axis=0) for side in zip(*scaled, strict=True)]
     try:
         difference = set_difference(scaled[0], scaled[1:])
     except DataError:  # fewer than two items of a set have the likelihoods of all models
@@ -332,7 +333,8 @@ def _wider(references: Sequence[Sets]) -> float:
     ratios = []
     for k, reference in enumerate(references):
         others = [*references[:k], *references[k + 1 :]]
-        beyond = [np.asarray(reference[side]) - average(np.stack([o[side] for o in others])) for side in (0, 1)]
+        sides = zip(reference, zip(*others, strict=True), strict=True)
+        beyond = [np.asarray(values) - average(np.stack(of_others)) for values, of_others in sides]
         published, held_out = (float(np.nanstd(side)) for side in beyond)
         ratios.append(published / held_out if held_out > 0 else 1.0)
     return max(1.0, float(np.mean(ratios)))

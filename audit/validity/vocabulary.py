@@ -1,8 +1,9 @@
-"""The statuses of the construct-validity audit, all that is said of one cell, and its words: one entry a status
-and one a gate, for page, gate and headline alike.
+"""Define the statuses of the construct-validity audit and their texts: one entry a status and one a
+gate.
 
-Last, `INSTRUMENT`: the audit as a row of the table of instruments. It sees nothing of memory, and clears none
-of it; what a cell can tell hangs on its archetype.
+Page, gate and headline share these entries. Last, `INSTRUMENT` is the audit's row of the table of
+instruments. It sees nothing of memory, and clears none of it; what a cell can show depends on its
+archetype.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ if TYPE_CHECKING:  # the words are read by commands that have no statistics to l
 
 
 class ValidityStatus(StrEnum):
-    """In the order in which they are tried: scorer validation comes before the numerical gates (finding B)."""
+    """Name the statuses, in the order in which they are tried.
+
+    Scorer validation comes before the numerical gates (finding B).
+    """
 
     INELIGIBLE_EDITS = "ineligible_edits"  # the paper's F1: edits do not reach the scorer, or too few exist
     SCORER_UNVALIDATED = "scorer_unvalidated"
@@ -43,7 +47,19 @@ Decision = Decided[ValidityStatus]
 
 @dataclass(frozen=True)
 class Injected:
-    """One known fault put into a copy of the run's data. state: caught, missed, already_failing or not_showable."""
+    """Report one known fault put into a copy of the run's data.
+
+    Attributes
+    ----------
+    fault, named : str
+        Class of the fault, and what is wrong.
+    check : str
+        Gate that must fail on it.
+    state : str
+        caught, missed, already_failing or not_showable.
+    detail : str
+        What the check reported.
+    """
 
     fault: str
     named: str
@@ -54,7 +70,23 @@ class Injected:
 
 @dataclass(frozen=True, kw_only=True)
 class ValidityResult(CellResult):
-    """The status of one cell with its evidence. above_p, below_p: after Holm over the panel; None where not tested."""
+    """Hold the status of one cell with its evidence.
+
+    Attributes
+    ----------
+    context : str
+        Context of the cell.
+    decision : Decision
+        Status, grade and reasons.
+    paper : PaperStatus or None
+        Status by the paper's own algorithm.
+    faults : tuple of Injected
+        Injected faults.
+    evidence : Evidence
+        Statistics.
+    above_p, below_p : float or None
+        p after Holm over the panel; None if not tested.
+    """
 
     texts: ClassVar[Texts] = TEXTS
 
@@ -206,12 +238,12 @@ FORMAT, ATTRIBUTE = frozenset({"format"}), frozenset({"attribute"})
 
 
 def sees(cell: Mapping[str, Any]) -> frozenset[str]:
-    """What this cell can speak of."""
+    """Return what a cell can show."""
     return ATTRIBUTE if _archetype(cell) == Archetype.INVARIANCE else FORMAT
 
 
 def measured(cell: Mapping[str, Any]) -> Measured:
-    """D with its interval; false positives: of what would be a finding here, at a true ratio of 1."""
+    """Return D with its interval, and the false positive rate at a true ratio of 1."""
     d = (cell["evidence"] or {}).get("primary") or {}
     accused = "selective" if _archetype(cell) == Archetype.INVARIANCE else "non_selective"
     alarms = (cell["calibration"] or {}).get(accused)
@@ -225,7 +257,10 @@ def _archetype(cell: Mapping[str, Any]) -> str | None:
 
 
 def tracked(cell: Mapping[str, Any]) -> tuple[Indicator, ...]:
-    """Of a cell of verdict.json. selectivity: how much more attribute edits move answers than surface edits do."""
+    """Return the tracked metrics of a cell of verdict.json.
+
+    selectivity: how much more attribute edits move answers than surface edits do.
+    """
     evidence = cell["evidence"]
     if not evidence:
         return ()

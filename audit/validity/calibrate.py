@@ -7,7 +7,7 @@ Worlds differ in what a test of means is sensitive to: one attribute edit an ite
 change or of very different ones, wordings that change answers as well or never, items by themselves or four to a
 cluster that share their propensity. The rates are those of the worst world, which is found with MODELS models and then
 measured with AGAIN times as many held-out ones: the largest of sixteen rates lies above its own mean. A rate may be up
-to a point too low, where another world is the worst (docs/understand/validity.md).
+to a point too low, where another world is the worst (docs/findings/validity_calibration.md).
 """
 
 from argparse import Namespace

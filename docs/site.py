@@ -15,6 +15,7 @@ from audit.memory.analyse import JUDGE as MEMORY
 from audit.perturb import calibrate as perturb
 from audit.perturb.analyse import JUDGE as PERTURB
 from audit.plant import words as plant
+from audit.suite import calibrate as suite
 from audit.sweep import calibrate as sweep
 from audit.sweep.analyse import JUDGE as SWEEP
 from audit.verdict.shipped import shipped_table
@@ -51,6 +52,7 @@ def _shipped() -> dict[str, str]:
         "perturb_cleared": perturb.cleared_markdown(of_perturb),
         "sweep_designs": sweep.markdown(of_sweep["designs"]),
         "sweep_worlds": sweep.worlds_markdown(of_sweep["worlds"]),
+        "suite": suite.markdown(shipped_table("calibration_suite.json")["designs"]),
         "sensitivity": plant.markdown(json.loads((ROOT / "audit/data/sensitivity.json").read_text(encoding="utf-8"))),
     }
 

@@ -79,7 +79,7 @@ else
 endif
 
 test-apart: $(STAMP)
-	nice $(PY) -m pytest tests -m 'not long' --ignore tests/pipeline --ignore tests/real --numprocesses auto --maxprocesses 8
+	nice $(PY) -m pytest tests -m 'not long' --ignore tests/pipeline --ignore tests/real --numprocesses auto --maxprocesses 8 --dist loadgroup
 
 test-pipeline: $(STAMP)
 	$(PY) -m pytest tests/pipeline -m 'not long' --numprocesses 2 --dist loadfile

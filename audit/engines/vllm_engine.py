@@ -377,9 +377,10 @@ def engine_args(config: ModelConfig, path: str, revision: str | None, on_gpu: bo
     if revision is not None:
         args |= {"revision": revision, "tokenizer_revision": revision}
     if on_gpu:
-        args["gpu_memory_utilization"] = config.gpu_memory_utilization
+        args["gpu_memory_utilization"] = config.gpu_memory_utilization * config.gpu_share
         args["tensor_parallel_size"] = config.tensor_parallel_size
-        if config.tensor_parallel_size > 1:
+        args["pipeline_parallel_size"] = config.pipeline_parallel_size
+        if config.tensor_parallel_size * config.pipeline_parallel_size > 1:
             args["distributed_executor_backend"] = config.executor
     if cpu_build:
         # A seeded request whose prompt is prefilled in chunks crashes vLLM's CPU build.

@@ -123,6 +123,7 @@ def ruling_with_decisions(
     if ruling.problem or (check is None and not decided_on):
         return ruling
     try:
+        needed = approvals_required(run_dir) if decided_on else 1  # before the suite is hashed: it may have any size
         bound = bound_to(run_dir, ruling)
         if check is not None:
             check(run_dir, bound)
@@ -133,7 +134,7 @@ def ruling_with_decisions(
         trusted = load_trusted(keys)
         decided = [one for one, _ in chain_of(run_dir, bound, trusted, now)]
         run_by = runners(run_dir, {one.signer for one in trusted.values()})
-        return reviews.honour(ruling, decided, run_by, max(approvals, approvals_required(run_dir)), now)
+        return reviews.honour(ruling, decided, run_by, max(approvals, needed), now)
     except (AuditError, OSError) as error:
         return failed(ruling.run, str(error))
 

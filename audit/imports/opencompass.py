@@ -101,6 +101,7 @@ def _graded(
             of=of,
             text=text or None,
             answer=answer[:200] or None,
+            target=gold[:200],
         )
 
 

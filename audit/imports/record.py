@@ -71,7 +71,8 @@ class Imported:
     right, of: k of n trials were right; right is None where no answer could be read, or an error stands in its place.
     gold: index into options, None where it is not known. revision: of the weights, "" where the log does not tell.
     stratum: what the item is counted with, such as its difficulty, where both sets are to have equal shares.
-    target: the key of a free-form item, "" where the log does not tell."""
+    target: the key of an item whose options are not listed, "" where the log does not tell. counted: the log gives k
+    and n themselves, not a decimal. measure: the score is no share of right answers, such as a probability."""
 
     model: str
     benchmark: str
@@ -88,6 +89,8 @@ class Imported:
     revision: str = ""
     stratum: str = ""
     target: str = ""
+    counted: bool = False
+    measure: bool = False
 
 
 @dataclass(frozen=True)

@@ -149,6 +149,8 @@ def _outcome(
         epoch=epoch(_word(found, "epoch", where)),
         error=error,
         stratum=_word(found, "stratum", where)[:200],
+        target="" if options else (cell_of(found.get("gold")) or "")[:200],
+        counted="of" in found or "/" in str(found.get("correct")),
     )
 
 

@@ -18,7 +18,7 @@ from audit.memory.texts import TEXTS
 from audit.verdict.instrument import Indicator, Instrument, Measured
 from audit.verdict.result import Texts
 from audit.verdict.run import CellResult, Decided
-from audit.verdict.vocabulary import GateWord, VerdictWord, grade_of
+from audit.verdict.vocabulary import LOG_GATES, GateWord, VerdictWord, grade_of
 
 if TYPE_CHECKING:  # which takes the verdict from here
     from audit.memory.without import ScoreWithout
@@ -102,6 +102,7 @@ VERDICTS: dict[MemoryVerdict, VerdictWord] = {
 
 
 GATES: dict[str, GateWord] = {
+    **LOG_GATES,
     "likelihoods_read": GateWord("Likelihoods read", "too many texts have no likelihood"),
     "orders_reach_model": GateWord("Orders reach the model", "the model was sent other orders as the published one"),
     "parseability": GateWord("Readable answers", "too many answers could not be read"),

@@ -16,7 +16,7 @@ from audit.perturb.texts import TEXTS
 from audit.verdict.instrument import Indicator, Instrument, Measured
 from audit.verdict.result import Texts
 from audit.verdict.run import CellResult, Decided
-from audit.verdict.vocabulary import GateWord, VerdictWord
+from audit.verdict.vocabulary import LOG_GATES, GateWord, VerdictWord
 
 if TYPE_CHECKING:  # the vocabulary is read by commands that have no statistics to load
     from audit.perturb.decide import Unparsed
@@ -106,6 +106,7 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
 }  # fmt: skip
 
 GATES: dict[str, GateWord] = {
+    **LOG_GATES,
     "parseability": GateWord("Readable answers", "too many answers could not be read"),
     "above_chance": GateWord("Score above guessing", "the model is not clearly better than guessing"),
     "order_of_items": GateWord(

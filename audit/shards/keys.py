@@ -152,10 +152,10 @@ class KeySet:
 def rows_to_table(rows: Sequence[Mapping[str, Any]], schema: RowSchema) -> pa.Table:
     """Rows, {column: value}, in order. Text that is not valid Unicode (lone surrogates) gets U+FFFD in its place.
     Raises ShardError, naming the column, when one is missing or unknown, or a value does not fit it."""
-    names = schema.columns.names
+    names = set(schema.columns.names)
     for row in rows:
-        if len(row) != len(names) or not all(name in row for name in names):
-            missing, extra = sorted(set(names) - set(row)), sorted(set(row) - set(names))
+        if row.keys() != names:
+            missing, extra = sorted(names - set(row)), sorted(set(row) - names)
             raise ShardError(
                 f"A row of audit {schema.audit} lacks {missing} and has {extra}, which its schema does not know. "
                 "Presentation.extras holds exactly the audit's own columns."

@@ -85,7 +85,9 @@ def _posterior(spread: float, sampling: float, references: int, prior: TauPrior)
     top = _REACH * max(prior.scale, float(np.sqrt(spread)) if references > 1 else 0.0)
     u = (np.arange(_GRID) + 0.5) / _GRID
     tau = top * u**2  # many values near 0, where a small spread of many references puts it
-    log = np.log(u) - 0.5 * (tau / prior.scale) ** 2
+    ratio = (tau / prior.scale) ** 2
+    density = -0.5 * ratio if np.isinf(prior.df) else -(prior.df + 1) / 2 * np.log1p(ratio / prior.df)
+    log = np.log(u) + density
     if references > 1:
         variance = tau**2 + sampling
         log = log - (references - 1) / 2 * (np.log(variance) + spread / variance)

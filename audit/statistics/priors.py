@@ -1,5 +1,6 @@
 """What is assumed where a run cannot tell: numbers for thresholds. No arrays here."""
 
+import math
 from dataclasses import dataclass
 
 from audit.errors import DataError
@@ -9,16 +10,18 @@ DECIDE_AT = 3.0  # odds ratio of unparsed answers at which decisions are made: `
 
 @dataclass(frozen=True)
 class TauPrior:
-    """Half-normal prior on tau, the standard deviation of clean models' true differences.
+    """Prior on tau, the standard deviation of clean models' true differences: half-normal, or half-t with df.
 
-    scale: accuracy 0-1, the root mean square of tau. source: where the scale is from. between_sets: standard deviation
-    of what two sets differ by for the tested model alone, which no number of references shows. Raises DataError for a
-    scale that is not positive.
+    scale: accuracy 0-1. df: of the half-t where the scale itself is known from few sets; a half-normal's light tail
+    would then outweigh a larger spread that few references show. source: where the scale is from. between_sets:
+    standard deviation of what two sets differ by for the tested model alone, which no number of references shows.
+    Raises DataError for a scale that is not positive.
     """
 
     scale: float
     source: str = "the run's configuration"
     between_sets: float = 0.0
+    df: float = math.inf
 
     def __post_init__(self) -> None:
         if not 0 < self.scale < 1:
@@ -32,7 +35,7 @@ _HELD_OUT = f"root mean square of 1.6, 3.1 and 2.8 points without sampling error
 PRIORS = {
     "rewording": TauPrior(0.03, f"spread 1.5 to 2.2 points, sampling error included, {_CONSTAT}, rewordings"),
     "halves": TauPrior(0.03, "spread 1.3 to 2.6 points, sampling error included, 10 HELM models, halves of MMLU"),
-    "held_out": TauPrior(0.026, _HELD_OUT),
+    "held_out": TauPrior(0.026, _HELD_OUT, df=4),  # the scale is that of four sets
     "score": TauPrior(0.026, f"{_HELD_OUT}; ConStat's planted models lie up to 4 points beside it at any R", 0.025),
     "other_benchmark": TauPrior(0.27, f"spread 5 to 27 points {_CONSTAT}, another benchmark"),
 }

@@ -124,9 +124,9 @@ class SweepResult(CellResult):
     """The verdict on one model and benchmark, with its evidence.
 
     p_value: of "noisy beats every control at some r" (`Reading.adjusted`); p_adjusted: after Holm over the panel.
-    largest_compatible_gain: 97.5 % upper limit of the gain, the largest over r. score: of direct where it was run, else
-    clean accuracy. share_beyond_gains: of the score above chance, what stays if the largest compatible gain is taken
-    off; null when withheld. credibility: the same with the largest compatible score gap to held-out
+    largest_compatible_gain: one-sided 95 % upper limit of the gain, the largest over r. score: of direct where it was
+    run, else clean accuracy. share_beyond_gains: of the score above chance, what stays if the largest compatible gain
+    is taken off; null when withheld. credibility: the same with the largest compatible score gap to held-out
     questions; null without a control benchmark. run_sd: standard deviation of a whole run's shift that every interval
     reckons with, of the controls, from run_sd_df comparisons of repeated runs; with 0 it is assumed. noisy_run_sd: of
     the noisy arm, as tests reckon with it. unparsed_tipping: the largest odds ratio between unparsed answers and what

@@ -100,6 +100,13 @@ class GateWord:
     reads: str = ""
 
 
+LOG_GATES: dict[str, GateWord] = {  # of every audit that an import can be
+    "log_finished": GateWord("Logs finished", "a log is not finished"),
+    "chance_known": GateWord("Number of options known", "the number of options is unknown, so chance is unknown"),
+    "counts_right": GateWord("Score counts right answers", "the score does not count right answers"),
+}
+
+
 def gate_reasons(failed: Sequence[Gate], words: Mapping[str, GateWord]) -> tuple[Reason, ...]:
     """Why gates withhold a verdict, each under the name that the page gives it."""
     return tuple(

@@ -59,6 +59,7 @@ def undisturbed(driver, tmp_path_factory) -> Path:
     return done.run_dir
 
 
+@pytest.mark.long
 def test_a_short_storm(cluster, undisturbed, tmp_path):
     """As `make storm`, whose every kind but a lost node and a full disk it has: a stage, both replicas, the driver."""
     words = ("model=scripted", *SWEEP, "report=false", "progress=false", SLOWER)

@@ -177,6 +177,7 @@ def without(made: MemoryCell, published: float, fresh: float, share: float = 0.0
     return own(made, *sides)
 
 
+@pytest.mark.long
 def test_unparsed_answers_that_hide_a_gap_clear_nobody():
     """A gap of 10 points whose right published and wrong fresh answers are unparsed: as parsed it seems refuted."""
     made = cell(n=3000, fresh=1500, references=8, answers=1 / 3, seed=1)
@@ -219,6 +220,7 @@ def test_answers_that_were_never_asked_for_are_held_for_nothing():
     assert result.evidence.held == ()
 
 
+@pytest.mark.long
 def test_four_in_a_hundred_unparsed_at_random_do_not_take_the_clearance():
     made, r = cell(n=3000, fresh=2000, references=8, seed=2), np.random.default_rng(1)
 

@@ -17,14 +17,16 @@ from typing import Any
 import yaml
 
 from audit.audits import part_of
-from audit.decision import Ruling
+from audit.decision import Ruling, read_verdict
 from audit.errors import ConfigError
 from audit.exits import FAILED, one_line
 from audit.governance.reviews import MAX_SUITE, SUITES, at
 from audit.governance.ruling import home_of, rule_run, verdict_path
-from audit.guarded_files import read_json, read_text
+from audit.guarded_files import read_text
 from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest, deciding
+from audit.verdict import document
+from audit.verdict.document import Library
 from audit.verdict.instrument import Indicator
 
 Row = Mapping[str, Any]  # JSON content, or what a table holds
@@ -217,7 +219,7 @@ def read_entry(run_dir: Path) -> Entry:
         raise ConfigError(ruling.problem or f"{run_dir}: {missing or 'it has no whole verdict'}")
     manifest = Manifest.load(run_dir)
     path = verdict_path(run_dir)
-    verdict = read_json(path)
+    verdict = read_verdict(path)
     verdict_sha256 = file_sha256(path)
     suite, suite_sha256, governance = _suite(run_dir)
     return Entry(
@@ -238,13 +240,13 @@ def read_entry(run_dir: Path) -> Entry:
         notify=tuple(governance.get("notify_on_failure") or ()),
         ruling=ruling,
         cells=tuple(
-            _cell(manifest, verdict, cell, str(ruled.decision))
-            for cell, ruled in zip(verdict["cells"], ruling.cells, strict=True)
+            _cell(manifest, verdict.library, cell, str(ruled.decision))
+            for cell, ruled in zip(verdict.cells, ruling.cells, strict=True)
         ),
     )
 
 
-def comparable(manifest: Manifest, model: str, benchmark: str, library: str | None) -> dict[str, str]:
+def comparable(manifest: Manifest, model: str, benchmark: str, library: Library | None) -> dict[str, str]:
     """Return hashes of what must be equal for two runs' figures to be compared.
 
     Parameters
@@ -253,8 +255,8 @@ def comparable(manifest: Manifest, model: str, benchmark: str, library: str | No
         Manifest of the run.
     model, benchmark : str
         Names.
-    library : str or None
-        Hash of the library of variants.
+    library : Library or None
+        Library of variants that the verdict rests on.
 
     Returns
     -------
@@ -271,7 +273,7 @@ def comparable(manifest: Manifest, model: str, benchmark: str, library: str | No
         "benchmark": str(facts.get("revision", "")),
         "questions": str(facts.get("ids_sha256", "")),
         "prompts": str(manifest.prompt_hashes.get(model, "")),
-        "library": library or "",
+        "library": library.sha256 if library else "",
         "design": digest(design(manifest, model)),
         "reading": str(manifest.models.get(model, {}).get("reading", "")),
         "control": digest([*others, *filter(None, [manifest.config.get("control_variants")])]) if others else "",
@@ -306,15 +308,8 @@ def design(manifest: Manifest, model: str) -> dict[str, Any]:
     }
 
 
-def library_of(verdict: Row) -> tuple[str | None, str | None]:
-    """Return (name, sha256) of the library of variants that a verdict rests on."""
-    library = verdict.get("library") or {}
-    return library.get("name"), library.get("sha256")
-
-
-def _cell(manifest: Manifest, verdict: Row, cell: Row, decision: str) -> Cell:
-    model, benchmark = str(cell["model"]), str(cell["benchmark"])
-    name, sha256 = library_of(verdict)
+def _cell(manifest: Manifest, library: Library | None, cell: document.Cell, decision: str) -> Cell:
+    model, benchmark = cell.model, cell.benchmark
     found = part_of(manifest.audit, "vocabulary").INSTRUMENT.tracked(cell)
     against = sorted({other for one in found for other in one.against})
     references = [(other, manifest.models.get(other, {}).get("revision")) for other in against]
@@ -323,17 +318,17 @@ def _cell(manifest: Manifest, verdict: Row, cell: Row, decision: str) -> Cell:
     return Cell(
         model=model,
         benchmark=benchmark,
-        context=str(cell.get("context") or ""),
+        context=cell.context or "",
         model_revision=str(manifest.models.get(model, {}).get("revision") or ""),
         benchmark_revision=str(facts.get("revision", "")),
         n=int(facts.get("n", 0)),
-        verdict=str(cell["verdict"]),
+        verdict=cell.verdict,
         decision=decision,
-        headline=one_line(cell.get("headline", "")),
-        sound=not any(g.get("status") == "fail" and g.get("withholds", True) for g in cell.get("gates", ())),
-        comparable=comparable(manifest, model, benchmark, sha256)
+        headline=one_line(cell.headline),
+        sound=cell.sound,
+        comparable=comparable(manifest, model, benchmark, library)
         | {"references": digest(references) if references else ""},
-        library=name,
+        library=library.name if library else None,
         ids=None if ids is None else tuple(ids),
         indicators=found,
     )

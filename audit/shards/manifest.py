@@ -44,10 +44,11 @@ NOT_RESULTS = (
     "labels", "published_order", "judge", "judge_votes", "false_alarms", "misses",
     "*.date", "*.written_by", "*.released", "*.family",
     "*.twin", "*.replicas", "*.executor", "*.tensor_parallel_size", "*.pipeline_parallel_size", "*.gpu_share",
-    "*.accelerator_type", "*.on_cpus", "*.rpm", "*.tpm", "*.max_num_seqs", "*.gpu_memory_utilization",
-    "*.cpu_kv_cache_gib", "*.load_timeout_s", "*.max_restarts", "*.retry.*", "*.circuit.*", "*.latency_s", "cost",
-    "cost.*", "*.fail_to_load", "*.on_gpu", "*.concurrency", "*.weight", "*.timeout_s", "*.api_key_env",
-    "*.reply_model",
+    "*.accelerator_type", "*.on_cpus", "*.rpm", "*.tpm", "*.engine_metrics", "*.max_num_seqs",
+    "*.gpu_memory_utilization",
+    "*.cpu_kv_cache_gib", "*.load_timeout_s", "*.max_restarts", "*.retry.*", "*.circuit.*", "*.latency_s",
+    "*.load_s", "cost", "cost.*", "*.fail_to_load", "*.on_gpu", "*.concurrency", "*.weight", "*.timeout_s",
+    "*.api_key_env", "*.reply_model",
 )  # fmt: skip
 _DIFFERENCES_SHOWN = 12
 

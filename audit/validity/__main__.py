@@ -20,7 +20,6 @@ from audit.command_line import start
 from audit.conduct import Prepared, conduct
 from audit.errors import ConfigError
 from audit.exits import FAILED, INTERRUPTED, OK, TERMINATED, one_line, plainly, refused, run_command
-from audit.guarded_files import read_json
 from audit.judging.ladder import Decision
 from audit.shards.files import write_file
 from audit.shards.working_copy import need_folder
@@ -77,11 +76,11 @@ def _run_panel(panel: Sequence[Sequence[str]]) -> int:
 
 
 def _judge_together(done: Sequence[tuple[ValidityConfig, Path]], code: int) -> int:
-    """Report several benchmarks together, or whether one is stable under its facets; return the
-    exit code.
+    """Report several benchmarks together, or whether one is stable under its facets.
 
-    It is that of no decision if a status is not stable.
+    Return the exit code, which is that of no decision if a status is not stable.
     """
+    from audit.decision import read_verdict
     from audit.validity.cells import load_validity
     from audit.validity.facets import UNSTABLE, facets_csv, lines, stability, variance, variance_csv
 
@@ -91,7 +90,7 @@ def _judge_together(done: Sequence[tuple[ValidityConfig, Path]], code: int) -> i
         return _report_together(run_dirs, folder)
     design = {facet: [getattr(config, facet) for config, _ in done] for facet in FACETS}
     facets = {facet: values for facet, values in design.items() if len(set(values)) > 1}
-    stabilities = stability([read_json(item / "report" / "verdict.json") for item in run_dirs])
+    stabilities = stability([read_verdict(item / "report" / "verdict.json") for item in run_dirs])
     parts = variance([load_validity(item) for item in run_dirs], facets)
     write_file(folder / "facets.csv", facets_csv(stabilities).encode())
     write_file(folder / "variance.csv", variance_csv(parts).encode())

@@ -20,7 +20,7 @@ from audit.validity.record import Cell
 from audit.validity.status import PaperCell, paper_status
 from audit.validity.texts import TEXTS
 from audit.validity.vocabulary import GATES, ValidityResult
-from audit.verdict.result import Gate, Status, percent, sentence, sentences
+from audit.verdict.result import Calibration, Gate, Status, percent, sentence, sentences
 from audit.verdict.run import JudgedRun
 from audit.verdict.shipped import apart, nearest_design
 
@@ -164,7 +164,7 @@ class RunVerdict(JudgedRun[Cell, ValidityResult]):
 
 def nearest(
     table: Mapping[str, Any] | None, *, clusters: int, change: float, thresholds: Mapping[str, float] | None = None
-) -> dict[str, Any] | None:
+) -> Calibration | None:
     """Return the simulated design nearest to a cell.
 
     Parameters
@@ -180,12 +180,12 @@ def nearest(
 
     Returns
     -------
-    dict or None
+    Calibration or None
         Design, rates and a sentence; None without a table or change.
     """
     if table is None or not np.isfinite(change):
         return None
-    near = nearest_design(
+    return nearest_design(
         table,
         lambda design: apart(clusters, design["clusters"]) + 3 * abs(change - design["change"]),
         inf,  # there is no cut-off: the level is kept in every design
@@ -193,9 +193,6 @@ def nearest(
         none_near="",
         thresholds=thresholds,
     )
-    if near is None:
-        return None
-    return {**near.design, **near.rates, "models": table["models"], "sentence": near.sentence}
 
 
 def rates_said(entry: Mapping[str, Any], table: Mapping[str, Any]) -> str:

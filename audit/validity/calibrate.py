@@ -10,7 +10,7 @@ one propensity to change or of very different ones, wordings that change answers
 items by themselves or four to a cluster that share their propensity. The rates are those of the
 worst world. It is found with MODELS models and then measured with AGAIN times as many held-out
 ones: the largest of sixteen rates lies above its own mean. A rate may be up to a point too low, if
-another world is the worst (docs/understand/validity.md).
+another world is the worst (docs/findings/validity_calibration.md).
 """
 
 from argparse import Namespace

@@ -7,6 +7,7 @@ it.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import NormalDist, fmean, stdev
 from typing import Any
 
@@ -15,6 +16,8 @@ import numpy as np
 from audit.statistics.gstudy import components
 from audit.validity.record import Cell
 from audit.validity.status import SEED_CV
+from audit.validity.vocabulary import ValidityCell
+from audit.verdict.document import AuditVerdict, Difference
 from audit.verdict.tables import columns, csv_text, digits
 
 UNSTABLE = "unstable"
@@ -54,13 +57,13 @@ class Stability:
         return self.statuses[0] if len(set(self.statuses)) == 1 else UNSTABLE
 
 
-def stability(verdicts: Sequence[Mapping[str, Any]]) -> list[Stability]:
+def stability(verdicts: Sequence[AuditVerdict[ValidityCell]]) -> list[Stability]:
     """Compare the statuses of each cell over runs.
 
     Parameters
     ----------
-    verdicts : sequence of mapping
-        Content of each run's verdict.json; all have the same cells.
+    verdicts : sequence of AuditVerdict
+        One a run; all have the same cells.
 
     Returns
     -------
@@ -68,33 +71,40 @@ def stability(verdicts: Sequence[Mapping[str, Any]]) -> list[Stability]:
         One a cell.
     """
     cells = defaultdict(list)
-    for cell in (cell_entry for verdict in verdicts for cell_entry in verdict["cells"]):
-        name = f"{cell['model']} on {cell['benchmark']}"
-        cells[name + (f" ({cell['context']})" if cell["context"] else "")].append(cell)
+    for cell in chain.from_iterable(verdict.cells for verdict in verdicts):
+        name = f"{cell.model} on {cell.benchmark}"
+        cells[name + (f" ({cell.context})" if cell.context else "")].append(cell)
     return [_one(name, of_cell) for name, of_cell in cells.items()]
 
 
-def _one(name: str, cells: Sequence[Mapping[str, Any]]) -> Stability:
-    evidence = [cell["evidence"] or {} for cell in cells]
-    ratios = [e["csr"]["own key"]["estimate"] for e in evidence if "own key" in e.get("csr", ())]
-    primaries = [e.get("primary") for e in evidence]
-    differing = [p for p in primaries if p and None not in (p["low"], p["high"])]
+def _one(name: str, cells: Sequence[ValidityCell]) -> Stability:
+    evidence = [cell.evidence for cell in cells if cell.evidence]
+    estimates = [e.csr["own key"].estimate for e in evidence if "own key" in e.csr]
+    ratios = [ratio for ratio in estimates if ratio is not None]
+    computed = list(chain.from_iterable(_with_errors(e.primary) for e in evidence))
     whole = len(ratios) == len(cells) > 1
     mean = fmean(ratios) if ratios else None
     between = within = None
-    differences = [p["difference"] for p in differing]
-    if len(differing) == len(cells) > 1:
-        within = fmean(((p["high"] - p["low"]) / 2 / _Z) ** 2 for p in differing) ** 0.5
+    differences = [difference for difference, _ in computed]
+    if len(computed) == len(cells) > 1:
+        within = fmean(error**2 for _, error in computed) ** 0.5
         between = max(0.0, stdev(differences) ** 2 - within**2) ** 0.5
     return Stability(
         cell=name,
-        statuses=tuple(cell["verdict"] for cell in cells),
+        statuses=tuple(cell.verdict for cell in cells),
         csr=mean,
         csr_cv=stdev(ratios) / mean if whole and mean else None,
-        difference=fmean(differences) if differing else None,
+        difference=fmean(differences) if computed else None,
         between=between,
         within=within,
     )
+
+
+def _with_errors(one: Difference | None) -> list[tuple[float, float]]:
+    """Return (D, its standard error), if both were computed."""
+    if one is None or one.difference is None or one.low is None or one.high is None:
+        return []
+    return [(one.difference, (one.high - one.low) / 2 / _Z)]
 
 
 def facets_csv(found: Sequence[Stability]) -> str:

@@ -329,7 +329,7 @@ def _sure(r: ValidityResult) -> str:
         return f"nothing is concluded; failed: {', '.join(GATES[g.name].title for g in stops) or 'no comparison'}"
     below = "within_margin" if r.evidence.archetype == Archetype.INVARIANCE else "non_selective"
     wrong = {ValidityStatus.SELECTIVE: "selective", ValidityStatus.NON_SELECTIVE: below}
-    rate = (r.calibration or {}).get(wrong.get(r.verdict))
+    rate = r.calibration.rates.get(wrong.get(r.verdict, "")) if r.calibration else None
     more = "more" if d.difference >= 0 else "less"
     text = f"content moves answers {points(abs(d.difference))} {more} than form does ({interval(d.low, d.high)})"
     if r.verdict == ValidityStatus.INDETERMINATE:

@@ -309,7 +309,7 @@ def lines(plan: Tolerated, table: Mapping[str, Any] | None) -> list[str]:
     rates = f"false alarms {plan.false_alarms:.1%}, misses {plan.misses:.0%}"
     measured = "  measured at .05: selective {selective:.1%}, non-selective {non_selective:.1%}"
     near = nearest(table, clusters=plan.items, change=PLANNED_CHANGE)
-    measured_text = "" if near is None else measured.format_map(near)
+    measured_text = "" if near is None else measured.format_map(near.rates)
     placebo = " against one placebo" if plan.placebo else ""
     return [
         f"  detectable difference  {shown} of attribute over surface edits ({rates};",

@@ -8,14 +8,14 @@ archetype.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from audit.judging.ladder import Grade
 from audit.validity.edits.record import Archetype
 from audit.validity.texts import TEXTS
+from audit.verdict.document import Cell, Difference, Interval, Section
 from audit.verdict.instrument import Indicator, Instrument, Measured
 from audit.verdict.result import Texts
 from audit.verdict.run import CellResult, Decided
@@ -237,38 +237,51 @@ LABELS = {
 FORMAT, ATTRIBUTE = frozenset({"format"}), frozenset({"attribute"})
 
 
-def sees(cell: Mapping[str, Any]) -> frozenset[str]:
-    """Return what a cell can show."""
-    return ATTRIBUTE if _archetype(cell) == Archetype.INVARIANCE else FORMAT
+class ValidityEvidence(Section):
+    """Of `Evidence`, what other programs read. csr: the paper's ratio, by estimator."""
+
+    archetype: str | None
+    score: Interval
+    primary: Difference | None
+    csr: dict[str, Interval]
 
 
-def measured(cell: Mapping[str, Any]) -> Measured:
-    """Return D with its interval, and the false positive rate at a true ratio of 1."""
-    d = (cell["evidence"] or {}).get("primary") or {}
-    accused = "selective" if _archetype(cell) == Archetype.INVARIANCE else "non_selective"
-    alarms = (cell["calibration"] or {}).get(accused)
-    return Measured(
-        "answers moved by content beyond form (D)", d.get("difference"), d.get("low"), d.get("high"), alarms
-    )
+class ValidityCell(Cell):
+    """A cell of the construct-validity audit's verdict.json."""
+
+    evidence: ValidityEvidence | None
+
+    @property
+    def archetype(self) -> str | None:
+        return self.evidence.archetype if self.evidence else None
 
 
-def _archetype(cell: Mapping[str, Any]) -> str | None:
-    return (cell["evidence"] or {}).get("archetype")
+def sees(cell: ValidityCell) -> frozenset[str]:
+    """Return what this cell can speak of."""
+    return ATTRIBUTE if cell.archetype == Archetype.INVARIANCE else FORMAT
 
 
-def tracked(cell: Mapping[str, Any]) -> tuple[Indicator, ...]:
-    """Return the tracked metrics of a cell of verdict.json.
+def measured(cell: ValidityCell) -> Measured:
+    """Return D with its interval; false positives: of what would be a finding here, at a true ratio of 1."""
+    accused = "selective" if cell.archetype == Archetype.INVARIANCE else "non_selective"
+    what, alarms = "answers moved by content beyond form (D)", cell.rates.get(accused)
+    d = cell.evidence.primary if cell.evidence else None
+    if d is None:
+        return Measured(what, None, None, None, alarms)
+    return Measured(what, d.difference, d.low, d.high, alarms)
 
-    selectivity: how much more attribute edits move answers than surface edits do.
-    """
-    evidence = cell["evidence"]
-    if not evidence:
+
+def tracked(cell: ValidityCell) -> tuple[Indicator, ...]:
+    """Return the score and the selectivity: how much more attribute edits move answers than surface edits do."""
+    if cell.evidence is None:
         return ()
-    score, primary = evidence["score"], evidence["primary"] or {}
-    return (
-        Indicator("score", score["estimate"], score["low"], score["high"]),
-        Indicator("selectivity", primary.get("difference"), primary.get("low"), primary.get("high")),
-    )
+    score, primary = cell.evidence.score, cell.evidence.primary
+    selectivity = Indicator("selectivity", None)
+    if primary is not None:
+        selectivity = Indicator("selectivity", primary.difference, primary.low, primary.high)
+    return (Indicator("score", score.estimate, score.low, score.high), selectivity)
 
 
-INSTRUMENT = Instrument("validity", "the construct-validity audit", FORMAT | ATTRIBUTE, measured, tracked, sees)
+INSTRUMENT = Instrument(
+    "validity", "the construct-validity audit", FORMAT | ATTRIBUTE, measured, tracked, sees, cell=ValidityCell
+)

@@ -1,4 +1,4 @@
-"""Grade the contrasts of a cell: the one ladder of every audit, its decisions and exit codes (pure).
+"""Grade the contrasts of a cell: the ladder of every audit, its decisions and exit codes (pure).
 
 | grade | when | decision, exit |
 |---|---|---|

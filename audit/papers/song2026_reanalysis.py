@@ -268,7 +268,7 @@ def _reversal(panels: Sequence[Panel]) -> str:
 
 
 def _positive_from(routers: Sequence[RouterSummary]) -> int | None:
-    """Return the smallest r from which on every net improve is above zero; None if the last one is not."""
+    """Return the smallest r from which on every net improve is above zero, if there is one."""
     from_here = None
     for summary in sorted(routers, key=lambda one: -one.routers):
         if summary.net_improve <= 0:
@@ -345,7 +345,7 @@ def reanalyse(
 
 
 def is_exact(row: SettingRow) -> bool:
-    """Return whether an accuracy of the row is exactly 0 or 1, which is probably unparsed output."""
+    """Return whether an accuracy is exactly 0 or 1, which is probably unparsed output."""
     return not {row.noisy_accuracy, row.clean_accuracy}.isdisjoint((0.0, 1.0))
 
 

@@ -385,7 +385,7 @@ def _score_change(
 
 
 def sentence(change: CellChange) -> str:
-    """Return what changed in one sentence: both scores, their difference, and whether chance explains it."""
+    """Return both scores, their difference, and whether chance explains it, in a sentence."""
     s = change.score
     if s is None:
         return "No question has an answer in both."
@@ -484,7 +484,10 @@ def _mean(answers: Answers, settings: Iterable[Setting]) -> FloatArray:
 
 
 def _rows(cell: CellOutcomes) -> tuple[Answers, Words]:
-    """Return values (n,) and words by setting. Replicates count once, as the mean of a question's answers."""
+    """Return values (n,) and words by setting.
+
+    Replicates count once, as the mean of a question's answers.
+    """
     replicates: dict[Setting, list[Setting]] = {}
     for setting in cell.settings:
         replicates.setdefault(replace(setting, replicate=0), []).append(setting)

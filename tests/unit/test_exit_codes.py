@@ -125,9 +125,7 @@ def test_sigterm_is_the_same_sentence_with_its_own_code(capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(
-    "words",
-    [["plan", "model=scripted", "n=10", "r=1"], ["completion", "bash"]],
-    ids=lambda w: w[0],
+    "words", [["plan", "model=scripted", "n=10", "r=1"], ["completion", "bash"]], ids=lambda w: w[0]
 )
 def test_a_reader_that_goes_away_is_met_with_silence(words: list[str]) -> None:
     """As `audit plan ... | head -0`: the pipe is closed before the first line. Tables are rich's, which ends with 1."""
@@ -138,4 +136,4 @@ def test_a_reader_that_goes_away_is_met_with_silence(words: list[str]) -> None:
     assert process.stdout is not None and process.stderr is not None
     process.stdout.close()
     assert process.stderr.read() == ""
-    assert process.wait(60) == 141
+    assert process.wait(300) == 141

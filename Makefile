@@ -89,7 +89,7 @@ test-real: $(STAMP)
 
 # What takes long and seldom breaks: levels and coverage over many draws, large files. Before a release; ARGS as above.
 test-long: $(STAMP)
-	$(PY) -m pytest tests -m long --numprocesses auto --maxprocesses 8 $(ARGS)
+	$(PY) -m pytest tests -m long --numprocesses auto --maxprocesses 8 --dist loadgroup $(ARGS)
 
 # lm-eval and Inspect ask tasks of ours by their own mock models, and their logs come home. Each has an environment of its
 # own, beside .venv; one that cannot be installed is skipped by name.

@@ -174,14 +174,16 @@ def item_scores(original: FloatArray, variants: FloatArray, rule: Rule = ARTICLE
         mean = np.nansum(answers, axis=0) / m
         variance = mean * (1 - mean) * m / (m - 1)  # of 0/1 answers, ddof 1; NaN for a single one, as in SciPy
         t = (mean - baseline) / np.sqrt(variance / m)
-        p = np.where(t < 0, scipy.stats.t.cdf(t, m - 1), 1.0)  # half the two-sided p; NaN (0 / 0) counts as no drop
+        p = np.where(t < 0, scipy.special.stdtr(m - 1, t), 1.0)  # half the two-sided p; NaN (0 / 0) counts as no drop
         cs = np.where(baseline > 0, (baseline - mean) / baseline, 0.0)
     p, cs = np.where(compared, p, np.nan), np.where(compared, cs, np.nan)
     with np.errstate(invalid="ignore"):
         return ItemScores(cs, p, (cs > rule.cs_threshold) & (p < rule.alpha))
 
 
-def article_result(original: FloatArray, variants: FloatArray, rule: Rule = ARTICLE) -> ArticleResult:
+def article_result(
+    original: FloatArray, variants: FloatArray, rule: Rule = ARTICLE, items: ItemScores | None = None
+) -> ArticleResult:
     """Return the article's numbers and triggers for one model.
 
     Parameters
@@ -192,6 +194,8 @@ def article_result(original: FloatArray, variants: FloatArray, rule: Rule = ARTI
         1, 0 or NaN.
     rule : Rule
         Thresholds.
+    items : ItemScores or None
+        `item_scores` of the same answers, if they are known.
 
     Returns
     -------
@@ -203,7 +207,7 @@ def article_result(original: FloatArray, variants: FloatArray, rule: Rule = ARTI
     DataError
         If no item can be compared.
     """
-    scores = item_scores(original, variants, rule)
+    scores = item_scores(original, variants, rule) if items is None else items
     compared = ~np.isnan(scores.cs)
     if not compared.any():
         raise DataError("Not one item has an answer under the original and a variant: no contamination score.")
@@ -279,7 +283,8 @@ def false_alarms(
         theta = draw_difficulties(n, accuracy, discordance, rng)
         original = (rng.random(n) < theta).astype(float)
         answers = (rng.random((variants, n)) < theta).astype(float)
-        items, whole = item_scores(original, answers, rule), article_result(original, answers, rule)
+        items = item_scores(original, answers, rule)
+        whole = article_result(original, answers, rule, items)
         right = items.cs[original == 1]
         rows[k] = (
             whole.flagged_share,

@@ -1,7 +1,7 @@
 """Outcomes of several logs -> items and answers of one run. Pure: items are joined by key, never by their place."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import product
@@ -33,9 +33,9 @@ class Answered:
 @dataclass
 class Joined:
     """items: {benchmark: {key: the first outcome of the item}}. answers: {(model, benchmark): {key: epochs}}.
-    revisions: {model: of its weights, where a log tells}. changed: {benchmark: {key: how two logs differ}}. partial: what
-    unfinished logs hold, by (model, benchmark). denominators: the least common one of the scores that a log gives as
-    decimals. measures: cells whose score counts no right answers. Filled by `add`, log by log."""
+    revisions: {model: of its weights, where a log tells}. changed: {benchmark: {key: how two logs differ}}. partial:
+    what unfinished logs hold, by (model, benchmark). denominators: the least common one of the scores that a log gives
+    as decimals. measures: cells whose score counts no right answers. Filled by `add`, log by log."""
 
     items: dict[str, dict[str, Imported]] = field(default_factory=dict)
     answers: dict[tuple[str, str], dict[str, list[Answered]]] = field(default_factory=dict)
@@ -149,25 +149,30 @@ def _key(one: Imported) -> str:
 def rejoin_by_text(joined: Joined) -> None:
     """Join by their words the items of a benchmark that logs name differently, as where options were shuffled anew.
 
-    A benchmark is left as it is if every model has nearly all of its items already, or if items have no words.
+    A benchmark is left as it is if every model has nearly all of its items already, or if items have no words. Words
+    that a model has in two items name neither: questions about several passages may be the same.
     """
     for benchmark, items in joined.items.items():
         cells = [answers for (_, name), answers in joined.answers.items() if name == benchmark]
         if all(len(answers) >= JOINED_MIN * len(items) for answers in cells):
             continue
-        same: dict[str, list[str]] = {}
-        for key, item in items.items():
-            if item.text:
-                same.setdefault(text_key(item.text, item.options), []).append(key)
-        for first, *others in same.values():
-            for other in others:
-                _merge(joined, benchmark, cells, first, other)
+        for first, *others in _by_words(items).values():
+            if others and all(len(answers.keys() & {first, *others}) < 2 for answers in cells):
+                for other in others:
+                    _merge(joined, benchmark, cells, first, other)
+
+
+def _by_words(items: Mapping[str, Imported]) -> dict[str, list[str]]:
+    """Return the keys of items by a hash of their text and options; items without a text are left out."""
+    found: dict[str, list[str]] = {}
+    for key, item in items.items():
+        if item.text:
+            found.setdefault(text_key(item.text, item.options), []).append(key)
+    return found
 
 
 def _merge(joined: Joined, benchmark: str, cells: Sequence[dict[str, list[Answered]]], first: str, other: str) -> None:
-    """Move the answers of one item to another of the same words, unless a model answered both."""
-    if any(first in answers and other in answers for answers in cells):
-        return  # the benchmark holds one text twice
+    """Move the answers of one item to another of the same words."""
     known, item = joined.items[benchmark][first], joined.items[benchmark].pop(other)
     if _differ(known, item):
         joined.changed.setdefault(benchmark, {})[first] = f"{item.sample[:80]!r} has another key in another log"
@@ -228,15 +233,32 @@ def only(joined: Joined, models: set[str]) -> Joined:
     )
 
 
-def check_held_out(joined: Joined, benchmark: str, held_out: str) -> None:
-    """DataError where an item of the benchmark is held out as well: of the same words, or, where logs hold none, of the
-    same name and the same answers of every model (two tables may number other items alike)."""
-    shared = joined.items[benchmark].keys() & joined.items[held_out].keys()
-    told = any(joined.items[benchmark][key].text for key in shared)
-    if told or (len(shared) >= _NAMES_MIN and _answered_alike(joined, benchmark, held_out, shared)):
-        some = joined.items[benchmark][min(shared)].sample
-        found = f"{len(shared)} items of {held_out} are items of {benchmark} too, such as {some[:80]!r}"
+def leave_out_shared(joined: Joined, benchmark: str, held_out: str) -> int:
+    """Leave out held-out items that are items of the benchmark as well, and return how many.
+
+    Items are the same if their words are. Words that a set has in several items name none of them, unless the items
+    have one key. Where logs hold no words, items are the same if their names are and every model has the same answers
+    to them: two tables may number other items alike.
+
+    Raises DataError if more than a few are shared.
+    """
+    ours, theirs = joined.items[benchmark], joined.items[held_out]
+    first, second = _by_words(ours), _by_words(theirs)
+    alike = {
+        second[words][0]
+        for words in first.keys() & second.keys()
+        if len(first[words]) == len(second[words]) == 1 or set(first[words]) & set(second[words])
+    }
+    named = {key for key in ours.keys() & theirs.keys() if not (ours[key].text and theirs[key].text)}
+    if len(named) >= _NAMES_MIN and _answered_alike(joined, benchmark, held_out, named):
+        alike |= named
+    if len(alike) > CHANGED_MAX * len(theirs):
+        some = theirs[min(alike)]
+        found = f"{len(alike)} of {len(theirs):,} items of {held_out} are items of {benchmark} too"
+        found += f", such as {(some.text or some.sample)[:80]!r}"
         raise DataError(f"{found}: they are not held out. Expected other items of the same kind.")
+    _leave_out(joined, held_out, alike)
+    return len(alike)
 
 
 def _answered_alike(joined: Joined, benchmark: str, held_out: str, keys: Collection[str]) -> bool:
@@ -254,14 +276,29 @@ def _answered_alike(joined: Joined, benchmark: str, held_out: str, keys: Collect
 
 def check_joined(joined: Joined, benchmarks: Sequence[str]) -> None:
     """DataError where a model lacks so many items that what all models have is no longer the benchmark."""
+    for found in lacking(joined, benchmarks).values():
+        raise DataError(
+            f"{found}; expected at least {JOINED_MIN:.0%}, as only items of every model count. Leave it out, or "
+            "join by the items' words: --key text."
+        )
+
+
+def lacking(joined: Joined, benchmarks: Sequence[str]) -> dict[str, str]:
+    """Return the models that lack too many items of a benchmark, each with how many it has."""
+    found: dict[str, str] = {}
     for benchmark, model in product(benchmarks, joined.models):
         n, there = len(joined.items[benchmark]), len(joined.answers.get((model, benchmark), ()))
         if there < JOINED_MIN * n:
-            found = f"{model} has {there:,} of {n:,} items of {benchmark} ({there / n:.0%})"
-            raise DataError(
-                f"{found}; expected at least {JOINED_MIN:.0%}, as only items of every model count. Leave it out, or "
-                "join by the items' words: --key text."
-            )
+            found.setdefault(model, f"{model} has {there:,} of {n:,} items of {benchmark} ({there / n:.0%})")
+    return found
+
+
+def shares(joined: Joined, model: str, benchmark: str) -> dict[str, list[float | None]]:
+    """Return by item the share of right trials in each epoch; None if it could not be read."""
+    answers = joined.answers.get((model, benchmark), {})
+    return {
+        key: [None if one.right is None else one.right / one.of for one in epochs] for key, epochs in answers.items()
+    }
 
 
 @dataclass(frozen=True)

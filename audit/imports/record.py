@@ -71,8 +71,8 @@ class Imported:
     right, of: k of n trials were right; right is None where no answer could be read, or an error stands in its place.
     gold: index into options, None where it is not known. revision: of the weights, "" where the log does not tell.
     stratum: what the item is counted with, such as its difficulty, where both sets are to have equal shares.
-    target: the key of an item whose options are not listed, "" where the log does not tell. counted: the log gives k and
-    n themselves, not a decimal. measure: the score is no share of right answers, such as a probability."""
+    target: the key of an item whose options are not listed, "" where the log does not tell. counted: the log gives k
+    and n themselves, not a decimal. measure: the score is no share of right answers, such as a probability."""
 
     model: str
     benchmark: str

@@ -431,3 +431,13 @@ def test_every_verdict_is_documented() -> None:
 
     text = (ROOT / "docs/understand/sweep.md").read_text().split("## Verdicts", 1)[1]
     assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == {str(v) for v in Verdict}
+
+
+@pytest.mark.parametrize("path", [path for path in KUBERAY_FILES if path.name.startswith("ray")], ids=lambda p: p.name)
+def test_every_pod_has_shared_memory_for_rays_object_store(path: Path) -> None:
+    """Kubernetes gives a pod 64 MiB of /dev/shm; Ray then keeps its objects on the disk."""
+    for pod in pods(load(path)):
+        (container,) = pod["spec"]["containers"]
+        mounted = {one["mountPath"]: one["name"] for one in container["volumeMounts"]}
+        (volume,) = [one for one in pod["spec"]["volumes"] if one["name"] == mounted["/dev/shm"]]
+        assert volume["emptyDir"]["medium"] == "Memory" and volume["emptyDir"]["sizeLimit"].endswith("Gi")

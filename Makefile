@@ -18,8 +18,8 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(ENGINE)
 # The model that is included: a command that names no model asks for one.
 EMBEDDED := model=smollm2_135m
-# A demonstration of four minutes on two cores: too few questions for a verdict, and one noisy run.
-AUDIT := $(EMBEDDED) n=100 r=1..3 noisy_replicates=1
+# A demonstration sized for five minutes on two cores without AVX-512: too few questions for a verdict, one noisy run.
+AUDIT := $(EMBEDDED) n=50 r=1..3 noisy_replicates=1
 
 .PHONY: gpu demo audit perturb memory validity suite sensitivity test test-long test-apart test-pipeline test-real harnesses check bench external storm calibrate docs sbom install lock clean
 

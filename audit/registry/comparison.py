@@ -207,6 +207,11 @@ def _changes_of(
     runs: Pair, models: Sequence[tuple[str, str]], benchmarks: Sequence[str], rng: np.random.Generator
 ) -> list[CellChange]:
     first, second = map(read_entry, runs)
+    if first.audit != second.audit:
+        raise ConfigError(
+            f"{runs[0]} is a {first.audit} audit, and {runs[1]} is a {second.audit} audit. Expected two runs of the "
+            f"same audit. Example: audit report {runs[0]} {runs[1]} --out JOINT shows both on one page."
+        )
     matched = []
     for one, other in models or _model_pairs(first, second):
         a, b = _cells_of(first, one), _cells_of(second, other)

@@ -33,9 +33,9 @@ class Answered:
 @dataclass
 class Joined:
     """items: {benchmark: {key: the first outcome of the item}}. answers: {(model, benchmark): {key: epochs}}.
-    revisions: {model: of its weights, where a log tells}. changed: {benchmark: {key: how two logs differ}}. partial: what
-    unfinished logs hold, by (model, benchmark). denominators: the least common one of the scores that a log gives as
-    decimals. measures: cells whose score counts no right answers. Filled by `add`, log by log."""
+    revisions: {model: of its weights, where a log tells}. changed: {benchmark: {key: how two logs differ}}. partial:
+    what unfinished logs hold, by (model, benchmark). denominators: the least common one of scores that are decimals.
+    measures: cells whose score counts no right answers. Filled by `add`, log by log."""
 
     items: dict[str, dict[str, Imported]] = field(default_factory=dict)
     answers: dict[tuple[str, str], dict[str, list[Answered]]] = field(default_factory=dict)

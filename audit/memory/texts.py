@@ -219,7 +219,8 @@ TEXTS: Texts = {
         f"are harder, or the references learnt some of the benchmark. This holds if {HOLDS_IF}."
     ),
     "not_identified": lambda score, needs, error, partial="", measure=False: (
-        f"{_score_name(partial, measure)} {_score(score)}. Without memory: not identified. It needs {listed(_NEEDS[one] for one in needs)}"
+        f"{_score_name(partial, measure)} {_score(score)}. Without memory: not identified. "
+        f"It needs {listed(_NEEDS[one] for one in needs)}"
         f"{f' ({error})' if error else ''}."
     ),
     "subtitle": "Memory audit: {items:,} items, {held_out:,} held-out ones, {rows:,} rows.",

@@ -228,9 +228,9 @@ def test_guessing_models_raise_no_alarm() -> None:
 
 def free(keys: Iterable[str], answers: Iterable[str] = (), text: str = "") -> Joined:
     """Items whose options no log lists."""
-    joined, shown = Joined(), list(answers)
+    joined, shown = Joined(), list(answers) or [""]
     joined.add("log", (
-        Imported("m", "b", str(k), str(k), 1, text=text or None, target=key, answer=shown[k % len(shown)] if shown else "")
+        Imported("m", "b", str(k), str(k), 1, text=text or None, target=key, answer=shown[k % len(shown)])
         for k, key in enumerate(keys)
     ))  # fmt: skip
     return joined
@@ -396,9 +396,7 @@ def test_invalidated_samples_are_left_out_and_counted_and_nan_is_no_score(tmp_pa
     assert log.notes[0].startswith("1 sample")
 
 
-def test_a_log_that_did_not_succeed_is_no_finished_run_and_its_score_is_partial(
-    tmp_path: Path, capsys: Capsys
-) -> None:
+def test_a_log_that_did_not_succeed_is_no_finished_run_and_its_score_is_partial(tmp_path: Path, capsys: Capsys) -> None:
     samples = [sample(k, {"match": {"value": "C"}}) | {"target": str(k)} for k in range(6)]
     path = inspect_log(tmp_path / "log.json", samples, status="cancelled", total=400)
     run = tmp_path / "run"
@@ -407,7 +405,7 @@ def test_a_log_that_did_not_succeed_is_no_finished_run_and_its_score_is_partial(
     assert "Partial score (6 of 400 samples, cancelled)" in shown and "partial: 6 of 400 samples" in shown
     assert " Score 100" not in shown
     (cell,) = json.loads((run / "report/verdict.json").read_text())["cells"]
-    assert [one["name"] for one in cell["gates"] if one["status"] == "fail"][0] == "log_finished"
+    assert next(one["name"] for one in cell["gates"] if one["status"] == "fail") == "log_finished"
     assert (cell["verdict"], cell["grade"]) == ("withheld", "check_failed")
     assert "Partial score (6 of 400 samples, cancelled)" in (run / "report/report.html").read_text()
     assert gate([str(run)]) == 1

@@ -2,10 +2,8 @@
 
 import os
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from audit.audits import part_of
@@ -18,6 +16,7 @@ from audit.report.page import render_page
 from audit.shards.files import write_file
 from audit.shards.manifest import MANIFEST
 from audit.shards.working_copy import local_folder
+from audit.verdict.document import Cell, Interval
 from audit.verdict.vocabulary import VerdictWord, word_of
 
 
@@ -57,7 +56,7 @@ class Line:
     benchmark: str = ""
     word: VerdictWord | None = None
     score: float | None = None
-    without: Mapping[str, float] | None = None
+    without: Interval | None = None
     href: str = ""
     problem: str = ""
 
@@ -97,22 +96,20 @@ def _of_run(folder: Path, run: RunEntry) -> list[Line]:
     if run.found != run.expected:
         rows = f"{run.found:,} of {'unknown' if run.expected is None else f'{run.expected:,}'}, {run.status}"
     about = Line(name, run.audit, started, rows, ", ".join(run.models), ", ".join(run.benchmarks), href=href)
-    try:
-        return [_of_cell(about, cell) for cell in run.cells] or [about]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        return [replace(about, problem=f"its verdict.json is not one of this program ({error!r})")]
+    return [_of_cell(about, cell) for cell in run.cells] or [about]
 
 
-def _of_cell(about: Line, cell: Mapping[str, Any]) -> Line:
+def _of_cell(about: Line, cell: Cell) -> Line:
     told = part_of(about.audit, "vocabulary")
     figures = {one.name: one.estimate for one in told.INSTRUMENT.tracked(cell)}
+    estimate = cell.without_memory.estimate if cell.without_memory else None
     return replace(
         about,
-        model=cell["model"],
-        benchmark=f"{cell['benchmark']} ({cell['context']})" if cell.get("context") else cell["benchmark"],
+        model=cell.model,
+        benchmark=f"{cell.benchmark} ({cell.context})" if cell.context else cell.benchmark,
         word=word_of(told.VERDICTS, cell),
         score=figures.get("score"),
-        without=((cell.get("without_memory") or {}).get("estimate") or {}).get("without"),
+        without=estimate.without if estimate else None,
     )
 
 

@@ -86,7 +86,9 @@ def unknown_chance(joined: Joined, benchmarks: Sequence[str]) -> str:
         words = Counter(undressed(word).casefold() for word in given.values() if word)
         if 1 < len(words) <= _WORDS_MAX and words.total() >= ROWS_AN_OPTION * len(words):
             listed = ", ".join(sorted(words)[:_SHOWN])
-            return f"{words.total():,} items of {benchmark} have {len(words)} keys ({listed:.60}): labels, perhaps."
+            return (
+                f"{words.total():,} items of {benchmark} have {len(words)} keys alone ({listed:.60}): labels, perhaps."
+            )
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Check what imported logs can carry: evaluations are finished, chance is known, scores count right answers (pure)."""
+"""Check imported logs: a finished evaluation, a known chance, a score that counts right answers (pure)."""
 
 from collections.abc import Sequence
 

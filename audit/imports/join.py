@@ -34,8 +34,8 @@ class Answered:
 class Joined:
     """items: {benchmark: {key: the first outcome of the item}}. answers: {(model, benchmark): {key: epochs}}.
     revisions: {model: of its weights, where a log tells}. changed: {benchmark: {key: how two logs differ}}. partial:
-    what unfinished logs hold, by (model, benchmark). denominators: the least common one of scores that are decimals.
-    measures: cells whose score counts no right answers. Filled by `add`, log by log."""
+    what unfinished logs hold, by (model, benchmark). denominators: the least common one of the scores that a log gives
+    as decimals. measures: cells whose score counts no right answers. Filled by `add`, log by log."""
 
     items: dict[str, dict[str, Imported]] = field(default_factory=dict)
     answers: dict[tuple[str, str], dict[str, list[Answered]]] = field(default_factory=dict)
@@ -276,14 +276,29 @@ def _answered_alike(joined: Joined, benchmark: str, held_out: str, keys: Collect
 
 def check_joined(joined: Joined, benchmarks: Sequence[str]) -> None:
     """DataError where a model lacks so many items that what all models have is no longer the benchmark."""
+    for found in lacking(joined, benchmarks).values():
+        raise DataError(
+            f"{found}; expected at least {JOINED_MIN:.0%}, as only items of every model count. Leave it out, or "
+            "join by the items' words: --key text."
+        )
+
+
+def lacking(joined: Joined, benchmarks: Sequence[str]) -> dict[str, str]:
+    """Return the models that lack too many items of a benchmark, each with how many it has."""
+    found: dict[str, str] = {}
     for benchmark, model in product(benchmarks, joined.models):
         n, there = len(joined.items[benchmark]), len(joined.answers.get((model, benchmark), ()))
         if there < JOINED_MIN * n:
-            found = f"{model} has {there:,} of {n:,} items of {benchmark} ({there / n:.0%})"
-            raise DataError(
-                f"{found}; expected at least {JOINED_MIN:.0%}, as only items of every model count. Leave it out, or "
-                "join by the items' words: --key text."
-            )
+            found.setdefault(model, f"{model} has {there:,} of {n:,} items of {benchmark} ({there / n:.0%})")
+    return found
+
+
+def shares(joined: Joined, model: str, benchmark: str) -> dict[str, list[float | None]]:
+    """Return by item the share of right trials in each epoch; None if it could not be read."""
+    answers = joined.answers.get((model, benchmark), {})
+    return {
+        key: [None if one.right is None else one.right / one.of for one in epochs] for key, epochs in answers.items()
+    }
 
 
 @dataclass(frozen=True)

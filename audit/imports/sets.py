@@ -6,7 +6,7 @@ A run of this program is a log too: its answers to items that were asked as publ
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -58,7 +58,7 @@ def build_set(run_dir: Path, name: str, source: str, licence: str, facts: Path |
             why = f"{model} was itself convicted: {said[0]}"
             raise ConfigError(f"{why}. It would hide the same in others: import the logs again without {model}.")
     shards = listed_shards(run_dir, manifest)
-    told = _facts_of(facts, manifest)
+    told = facts_of(facts, manifest.models)
     models = tuple(replace(one, **told[one.name]) for one in _counted(run_dir, manifest))
     made = sets_folder() / f".{name}.part"
     shutil.rmtree(made, ignore_errors=True)
@@ -108,9 +108,9 @@ def _counted(run_dir: Path, manifest: Manifest) -> list[SetModel]:
     return [SetModel(one.model, one.accuracy, one.items, one.unparsed) for one in counts(joined)]
 
 
-def _facts_of(path: Path | None, manifest: Manifest) -> dict[str, Record]:
-    """By model what is told: released, family."""
-    found: dict[str, Record] = {name: {} for name in manifest.models}
+def facts_of(path: Path | None, models: Iterable[str]) -> dict[str, Record]:
+    """Return by model what a csv tells: released, family. ConfigError if it names a model that is not there."""
+    found: dict[str, Record] = {name: {} for name in models}
     if path is None:
         return found
     file = path if path.is_file() else FACTS / f"{path.name}.csv"

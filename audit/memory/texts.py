@@ -220,8 +220,7 @@ TEXTS: Texts = {
     ),
     "not_identified": lambda score, needs, error, partial="", measure=False: (
         f"{_score_name(partial, measure)} {_score(score)}. Without memory: not identified. "
-        f"It needs {listed(_NEEDS[one] for one in needs)}"
-        f"{f' ({error})' if error else ''}."
+        f"It needs {listed(_NEEDS[one] for one in needs)}{f' ({error})' if error else ''}."
     ),
     "subtitle": "Memory audit: {items:,} items, {held_out:,} held-out ones, {rows:,} rows.",
     # what no verdict rules out

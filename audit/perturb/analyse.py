@@ -172,7 +172,7 @@ def nearest(
     if run["control"] and references:
         said += (
             " Held-out items are not in these rates: with them fewer clean models are called and less is found "
-            "(docs/perturb_calibration.md)."
+            "(docs/findings/perturb_calibration.md)."
         )
     return replace(found, sentence=said)
 

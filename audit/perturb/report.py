@@ -181,8 +181,9 @@ def judge(
     families = told_families(analysis.get("origins", {}))
     imported, checks = is_imported(manifest), checks_of(analysis)
     # of an import no request was ours, so none has a hash
-    own = {"families": families, "log_checks": checks} | ({"requests": None} if imported else {})
-    cells = tuple(replace(c, **own) for c in made)
+    cells = tuple(
+        replace(c, families=families, requests=None if imported else c.requests, log_checks=checks) for c in made
+    )
     sensitivity = load_sensitivity(read.run_dir)
     results = tuple(
         with_reservations(result, "perturb", analysis, sensitivity, Field(cell.n, 0, len(cell.references)))

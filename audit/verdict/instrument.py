@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from audit.judging.ladder import Grade
+from audit.verdict.document import Cell
 from audit.verdict.result import drop_points, with_interval
 from audit.verdict.vocabulary import VerdictWord
 
@@ -93,7 +94,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Instrument:
-    """An audit as a row of the table. sees: of KINDS. measured: a cell of its verdict.json -> its figure.
+    """An audit as a row of the table. sees: of KINDS. cell: its cells of verdict.json. measured: a cell -> its figure.
 
     tracked: the figures of a cell that a registry follows over versions of a model. of_cell: what it sees, where that
     depends on the cell. by_kind: where a finding is not of all that it sees, (cell, alpha) -> the grade of each kind.
@@ -102,10 +103,11 @@ class Instrument:
     audit: str
     name: str
     sees: frozenset[str]
-    measured: Callable[[Mapping[str, Any]], Measured]
-    tracked: Callable[[Mapping[str, Any]], tuple[Indicator, ...]]
-    of_cell: Callable[[Mapping[str, Any]], frozenset[str]] | None = None
-    by_kind: Callable[[Mapping[str, Any], float], Mapping[str, Grade]] | None = None
+    measured: Callable[[Any], Measured]
+    tracked: Callable[[Any], tuple[Indicator, ...]]
+    of_cell: Callable[[Any], frozenset[str]] | None = None
+    by_kind: Callable[[Any, float], Mapping[str, Grade]] | None = None
+    cell: type[Cell] = Cell
 
 
 @dataclass(frozen=True)
@@ -127,34 +129,33 @@ class Finding:
     kinds: Mapping[str, Seen] = field(default_factory=dict)
 
 
-def finding(instrument: Instrument, cell: Mapping[str, Any], word: VerdictWord, alpha: float = 0.05) -> Finding:
-    """The row of an instrument, from a cell of its verdict.json. alpha: that of its run."""
+def finding(instrument: Instrument, cell: Cell, word: VerdictWord, alpha: float = 0.05) -> Finding:
+    """Return the row of an instrument, from a cell of its verdict. alpha: that of its run."""
     sees = instrument.of_cell(cell) if instrument.of_cell else instrument.sees
     own = instrument.by_kind(cell, alpha) if instrument.by_kind else {}
-    context = str(cell.get("context") or "")
-    grade = Grade(cell["grade"]) if "grade" in cell else word.grade
+    context = cell.context or ""
     return Finding(
         audit=instrument.audit,
         name=f"{instrument.name} ({context})" if context else instrument.name,
         sees=tuple(kind for kind in KINDS if kind in sees),
-        verdict=cell["verdict"],
+        verdict=cell.verdict,
         word=word.name,
         tone=word.tone,
         glyph=word.glyph,
-        grade=grade,
+        grade=cell.grade,
         measured=instrument.measured(cell),
-        sensitivity=cell.get("sensitivity") or "not measured",
+        sensitivity=cell.sensitivity or "not measured",
         context=context,
-        kinds={kind: _SEEN[own.get(kind, grade)] for kind in KINDS if kind in sees},
+        kinds={kind: _SEEN[own.get(kind, cell.grade)] for kind in KINDS if kind in sees},
     )
 
 
-def looked_for(findings: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Seen, ...]]:
-    """The matrix: for each kind what each instrument says of it, and last what holds of them all.
+def looked_for(findings: Sequence[Finding]) -> dict[str, tuple[Seen, ...]]:
+    """Return for each kind what each instrument says of it, and last what holds of them all.
 
-    findings: as verdict.json has them. BLIND as the last: no instrument here looks for it.
+    BLIND as the last: no instrument here looks for it.
     """
-    rows = {kind: [Seen(one["kinds"].get(kind, Seen.BLIND)) for one in findings] for kind in KINDS}
+    rows = {kind: [one.kinds.get(kind, Seen.BLIND) for one in findings] for kind in KINDS}
     return {kind: (*row, min(row, key=list(Seen).index, default=Seen.BLIND)) for kind, row in rows.items()}
 
 
@@ -171,7 +172,7 @@ _LINES = {
 def synthesis(findings: Sequence[Finding]) -> tuple[str, ...]:
     """Of one model and benchmark a sentence a state, with the kinds in it and who says so."""
     said: dict[Seen, list[str]] = {state: [] for state in Seen}
-    for kind, row in looked_for([{"kinds": one.kinds} for one in findings]).items():
+    for kind, row in looked_for(findings).items():
         state = row[-1]
         names, not_so = (
             ", ".join(one.name for one in findings if one.kinds.get(kind) == what) for what in (state, Seen.NOT_SEEN)

@@ -218,8 +218,9 @@ def test_details_by_likelihood_have_their_labels_as_options(tmp_path: Path) -> N
         str(k): {"origin_prediction": {"A": {"PPL": 1.0}, "B": {"PPL": 2.0}, "gold": "B", "origin_prompt": f"Q{k}"},
                  "predictions": "AB"[k % 2], "references": "B", "correct": k % 2 == 1} for k in range(4)
     }  # fmt: skip
-    found = {"accuracy": 50.0, "details": {"type": "PPL", **details}}
-    read = outcomes(write(tmp_path / "results/qwen/arc.json", found))
+    read = outcomes(
+        write(tmp_path / "results/qwen/arc.json", {"accuracy": 50.0, "details": {"type": "PPL", **details}})
+    )
     assert [(one.options, one.gold, one.right) for one in read] == [(("A", "B"), 1, k % 2) for k in range(4)]
 
 

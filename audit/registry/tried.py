@@ -1,5 +1,7 @@
-"""How often a run's question was asked before: earlier runs of the same audit, model and benchmark, beside it and in
-the registry. A run that was repeated until it passed shows here."""
+"""Count earlier runs of the same audit, model and benchmark, in nearby folders and in the registry.
+
+A run that was repeated until it passed shows here.
+"""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,8 +22,25 @@ _UNTOLD = ("library", "references")  # what a manifest alone does not tell, and 
 
 
 def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
-    """Earlier runs than those of a run's or panel's folder, the oldest first; copies of one count once. place: the
-    registry's; None without one. Raises RegistryError where the registry does not answer."""
+    """Return the earlier runs of a run's or panel's question, the oldest first.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the run or panel.
+    place : str or None
+        Place of the registry.
+
+    Returns
+    -------
+    tuple of Try
+        Runs; copies of one count once.
+
+    Raises
+    ------
+    RegistryError
+        If the registry does not answer.
+    """
     folder = home_of(folder)
     own = [run for run in panel_runs(folder) or [folder] if (run / MANIFEST).is_file()]
     found: dict[tuple[str, str, tuple[str, ...]], Try] = {}
@@ -61,7 +80,7 @@ def _registered(manifest: Manifest, place: str | None) -> Iterator[_Found]:
 
 
 def _beside(run: Path) -> Iterator[_Found]:
-    """Runs in the folder that this one lies in, or its panel, and one folder deeper."""
+    """Yield runs in the folder that holds this one, or its panel, and one folder deeper."""
     audit = Manifest.load(run).audit
     top = (panel_of(run) or run.resolve()).parent
     for path in (*top.glob(f"*/{MANIFEST}"), *top.glob(f"*/*/{MANIFEST}")):

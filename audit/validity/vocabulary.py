@@ -1,8 +1,9 @@
-"""The statuses of the construct-validity audit, all that is said of one cell, and its words: one entry a status
-and one a gate, for page, gate and headline alike.
+"""Define the statuses of the construct-validity audit and their texts: one entry a status and one a
+gate.
 
-Last, `INSTRUMENT`: the audit as a row of the table of instruments. It sees nothing of memory, and clears none
-of it; what a cell can tell hangs on its archetype.
+Page, gate and headline share these entries. Last, `INSTRUMENT` is the audit's row of the table of
+instruments. It sees nothing of memory, and clears none of it; what a cell can show depends on its
+archetype.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ if TYPE_CHECKING:  # the words are read by commands that have no statistics to l
 
 
 class ValidityStatus(StrEnum):
-    """In the order in which they are tried: scorer validation comes before the numerical gates (finding B)."""
+    """Name the statuses, in the order in which they are tried.
+
+    Scorer validation comes before the numerical gates (finding B).
+    """
 
     INELIGIBLE_EDITS = "ineligible_edits"  # the paper's F1: edits do not reach the scorer, or too few exist
     SCORER_UNVALIDATED = "scorer_unvalidated"
@@ -43,7 +47,19 @@ Decision = Decided[ValidityStatus]
 
 @dataclass(frozen=True)
 class Injected:
-    """One known fault put into a copy of the run's data. state: caught, missed, already_failing or not_showable."""
+    """Report one known fault put into a copy of the run's data.
+
+    Attributes
+    ----------
+    fault, named : str
+        Class of the fault, and what is wrong.
+    check : str
+        Gate that must fail on it.
+    state : str
+        caught, missed, already_failing or not_showable.
+    detail : str
+        What the check reported.
+    """
 
     fault: str
     named: str
@@ -54,7 +70,23 @@ class Injected:
 
 @dataclass(frozen=True, kw_only=True)
 class ValidityResult(CellResult):
-    """The status of one cell with its evidence. above_p, below_p: after Holm over the panel; None where not tested."""
+    """Hold the status of one cell with its evidence.
+
+    Attributes
+    ----------
+    context : str
+        Context of the cell.
+    decision : Decision
+        Status, grade and reasons.
+    paper : PaperStatus or None
+        Status by the paper's own algorithm.
+    faults : tuple of Injected
+        Injected faults.
+    evidence : Evidence
+        Statistics.
+    above_p, below_p : float or None
+        p after Holm over the panel; None if not tested.
+    """
 
     texts: ClassVar[Texts] = TEXTS
 
@@ -206,7 +238,19 @@ FORMAT, ATTRIBUTE = frozenset({"format"}), frozenset({"attribute"})
 
 
 class ValidityEvidence(Section):
-    """Of `Evidence`, what other programs read. csr: the paper's ratio, by estimator."""
+    """Hold the part of `Evidence` that other programs read.
+
+    Attributes
+    ----------
+    archetype : str or None
+        What attribute edits should do.
+    score : Interval
+        Score of the originals.
+    primary : Difference or None
+        D.
+    csr : dict of str to Interval
+        The paper's ratio, by key convention.
+    """
 
     archetype: str | None
     score: Interval
@@ -215,7 +259,13 @@ class ValidityEvidence(Section):
 
 
 class ValidityCell(Cell):
-    """A cell of the construct-validity audit's verdict.json."""
+    """Hold a cell of the construct-validity audit's verdict.json.
+
+    Attributes
+    ----------
+    evidence : ValidityEvidence or None
+        Statistics of the cell.
+    """
 
     evidence: ValidityEvidence | None
 
@@ -225,12 +275,12 @@ class ValidityCell(Cell):
 
 
 def sees(cell: ValidityCell) -> frozenset[str]:
-    """Return what this cell can speak of."""
+    """Return what a cell can show."""
     return ATTRIBUTE if cell.archetype == Archetype.INVARIANCE else FORMAT
 
 
 def measured(cell: ValidityCell) -> Measured:
-    """Return D with its interval; false positives: of what would be a finding here, at a true ratio of 1."""
+    """Return D with its interval, and the false positive rate at a true ratio of 1."""
     accused = "selective" if cell.archetype == Archetype.INVARIANCE else "non_selective"
     what, alarms = "answers moved by content beyond form (D)", cell.rates.get(accused)
     d = cell.evidence.primary if cell.evidence else None
@@ -240,7 +290,10 @@ def measured(cell: ValidityCell) -> Measured:
 
 
 def tracked(cell: ValidityCell) -> tuple[Indicator, ...]:
-    """Return the score and the selectivity: how much more attribute edits move answers than surface edits do."""
+    """Return the tracked metrics of a cell: the score and the selectivity.
+
+    selectivity: how much more attribute edits move answers than surface edits do.
+    """
     if cell.evidence is None:
         return ()
     score, primary = cell.evidence.score, cell.evidence.primary

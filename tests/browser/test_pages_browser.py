@@ -280,7 +280,7 @@ def test_every_table_sorts_and_every_table_and_figure_can_be_kept(browser: Any, 
     assert browser.get_log("browser") == []
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
+@pytest.mark.parametrize(("width", "dark"), [pytest.param(1280, False, marks=pytest.mark.long), (390, True)])
 def test_axe_finds_nothing_serious(browser: Any, every_page: Path, width: int, dark: bool) -> None:
     _open(browser, every_page, width, dark)
     assert shut_out(browser) == []

@@ -132,4 +132,4 @@ def test_a_reader_that_goes_away_is_met_with_silence(words: list[str]) -> None:
     assert process.stdout is not None and process.stderr is not None
     process.stdout.close()
     assert process.stderr.read() == ""
-    assert process.wait(60) == 141
+    assert process.wait(300) == 141

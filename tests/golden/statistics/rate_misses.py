@@ -1,4 +1,4 @@
-"""How often `rate_interval` leaves out the true rate with few clusters: the figures of docs/understand/validity.md.
+"""How often `rate_interval` misses the true rate: a table of docs/findings/validity_calibration.md.
 
     PYTHONPATH=. python tests/golden/statistics/rate_misses.py
 

@@ -29,6 +29,16 @@ def load(name: str) -> Any:
     return yaml.safe_load((folder / name).read_text())
 
 
+def test_the_projects_workflow_runs_what_a_contributor_runs() -> None:
+    text = (ROOT / ".github/workflows/ci.yml").read_text()
+    steps = [step for job in yaml.safe_load(text)["jobs"].values() for step in job["steps"]]
+    targets = re.findall(r"\bmake (\w+)", "\n".join(step.get("run", "") for step in steps))
+    assert targets == ["check", "docs", "test"]
+    assert all(re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE) for target in targets)
+    pinned = [re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", step["uses"]) for step in steps if "uses" in step]
+    assert pinned and all(pinned)
+
+
 def shell_lines(name: str) -> tuple[str, dict[str, str]]:
     """The script of a CI file as its service runs it, and its environment."""
     document = load(name)

@@ -75,7 +75,8 @@ def _judged(asked: Namespace, panel: Panel) -> tuple[Leaderboard, Sequence[str],
     """Return the leaderboard, the named references, and whether families are known."""
     from audit.benchmarks.fresh import Origin
     from audit.commands.import_logs import print_read
-    from audit.imports.chance import check_above_guessing, check_options_known
+    from audit.imports.chance import check_above_guessing
+    from audit.imports.checks import check_logs
     from audit.imports.join import lacking, only, shares
     from audit.imports.sets import facts_of
     from audit.imports.write import question
@@ -90,8 +91,7 @@ def _judged(asked: Namespace, panel: Panel) -> tuple[Leaderboard, Sequence[str],
         few = f"Number of models with both sets is {len(models)}. Expected at least {SMALLEST}"
         raise ConfigError(f"{few}. {' '.join(short.values()) or 'Example: a csv with a row for each model and item'}")
     joined = only(joined, set(models))
-    if asked.options is None:
-        check_options_known(joined, names)
+    checks = tuple(check_logs(joined, names, asked.options))
     if not asked.below_chance_is_real:
         check_above_guessing(joined, names)
     dated = {name: panel.released.get(name, panel.released.get("")) for name in models}
@@ -108,6 +108,7 @@ def _judged(asked: Namespace, panel: Panel) -> tuple[Leaderboard, Sequence[str],
         asked.seed,
     )
     cells = tuple(_with_origin(cell, origins, names[1], asked.held_out_date) for cell in cells)
+    cells = tuple(replace(cell, log_checks=checks) for cell in cells)
     missing = [Row(model, None, why=f"{why}.") for model, why in short.items()]
     board = leaderboard(cells, seed=asked.seed, chosen=bool(chosen), unjudged=missing)
     return board, chosen, any(one.family for one in origins.values())

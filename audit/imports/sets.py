@@ -24,6 +24,7 @@ from audit.records import AS_PUBLISHED, ITEM_ID
 from audit.references import (
     ReferenceSet,
     SetModel,
+    check_logs_passed,
     choose,
     is_imported,
     known_sets,
@@ -51,6 +52,7 @@ def build_set(run_dir: Path, name: str, source: str, licence: str, facts: Path |
     manifest = Manifest.load(run_dir)
     if not is_imported(manifest) or manifest.status != "finished":
         raise ConfigError(f"{run_dir} is no finished import. Expected the directory that audit import wrote.")
+    check_logs_passed(run_dir, manifest)
     for model in manifest.models:
         if said := list(found_in(run_dir, model)):
             why = f"{model} was itself convicted: {said[0]}"
@@ -130,6 +132,7 @@ def read_own(path: Path, wanted: Wanted) -> Log:
     manifest = Manifest.load(path)
     if manifest.status != "finished":
         raise ConfigError(f"The run {path} is {manifest.status}. Expected a finished one: type its command again.")
+    check_logs_passed(path, manifest)
     for rows in cell_rows(path, count_rows(path, audit_of(path).schema)):
         if not rows.complete:
             raise ConfigError(f"The run {path} is {rows.watermark}. Expected a whole one: type its command again.")
@@ -155,5 +158,6 @@ def _read(row: Record, wanted: Wanted) -> Imported:
         answer=(row["response"] if answer is None else answer)[:200],
         epoch=int(row["replicate"]) + 1,
         error=row["error"],
+        target="" if options else str(row.get("target") or ""),
         revision=str(row["model_revision"]),
     )

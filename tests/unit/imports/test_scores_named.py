@@ -94,6 +94,23 @@ def test_filters_that_differ_by_more_than_chance_are_refused_and_one_can_be_chos
         list(read_log(path, Wanted(**ASKED, filter="none")).outcomes)
 
 
+@pytest.mark.parametrize("listed", [True, False])
+def test_scores_that_differ_from_the_one_that_is_read_are_named_and_can_be_chosen(listed: bool, tmp_path: Path) -> None:
+    """10 and 16 of 20; a score that agrees, and one that is no share, are not named."""
+    rows = [
+        scored(k, k < 10, 4, {}) | {"acc_norm": float(k < 16), "acc_bytes": float(k < 10), "tokens": 300}
+        | ({"metrics": ["acc", "acc_norm", "tokens"]} if listed else {"metrics": None})
+        for k in range(20)
+    ]  # fmt: skip
+    path = lm_eval(tmp_path / "samples.jsonl", rows)
+    for metric, read, other in (("", "acc 0.500", "(acc_norm 0.800)"), ("acc_norm", "acc_norm 0.800", "acc 0.500")):
+        log = read_log(path, Wanted(**ASKED, metric=metric))
+        (found,) = read_joined([log])
+        assert found.accuracy == float(read.split()[1]) and log.score == read.split()[0]
+        (note,) = log.notes
+        assert f"{read} is read" in note and other in note and "tokens" not in note
+
+
 def test_filters_that_differ_by_no_more_than_chance_are_named_and_the_first_is_read(tmp_path: Path) -> None:
     # 20 and 22 of 40: two items differ, p = 2 x 2^-2 = .5.
     log = read_log(several_filters(tmp_path / "samples.jsonl", 20, 22), Wanted(**ASKED))

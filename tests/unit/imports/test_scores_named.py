@@ -5,6 +5,7 @@ The inputs are shaped after symptoms in public trackers (lm-evaluation-harness, 
 """
 
 import json
+import time
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -281,6 +282,13 @@ def test_chance_is_unknown_where_keys_name_options_that_no_log_lists(joined: Joi
     assert (unknown_chance(joined, ["b"]) == "") is known
     assert {one.name: one.passed for one in check_logs(joined, ["b"], None)}["chance_known"] is known
     assert all(one.passed for one in check_logs(joined, ["b"], 4))  # --options 4
+
+
+@pytest.mark.parametrize("text", ["\n" * 400_000, "\nA. x" * 100_000, "A. " + "x" * 400_000, " " * 400_000])
+def test_a_hostile_text_is_looked_through_in_a_moment(text: str) -> None:
+    start = time.process_time()
+    assert unknown_chance(free([""], text=text), ["b"]) == ""
+    assert time.process_time() - start < 2  # a pattern of squared time takes minutes
 
 
 def test_an_unknown_chance_carries_no_verdict_and_options_give_it(tmp_path: Path) -> None:

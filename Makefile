@@ -21,7 +21,7 @@ EMBEDDED := model=smollm2_135m
 # A demonstration sized for five minutes on two cores without AVX-512: too few questions for a verdict, one noisy run.
 AUDIT := $(EMBEDDED) n=50 r=1..3 noisy_replicates=1
 
-.PHONY: gpu demo audit perturb memory validity suite sensitivity test test-long test-apart test-pipeline test-real harnesses check bench external storm calibrate docs sbom install lock clean
+.PHONY: gpu demo audit perturb memory validity suite sensitivity test test-long test-apart test-pipeline test-real harnesses check bench external findings storm calibrate docs sbom install lock clean
 
 # What the program does not say itself, once the run has ended well.
 NEXT := @printf '\nNext: %s\n      (or `. $(VENV)/bin/activate` first, then just `audit ...`)\n'
@@ -118,6 +118,10 @@ gpu: $(STAMP)
 DATA ?= ../shared/data
 external: $(STAMP)
 	PYTHONPATH=tests $(PY) -m external --data $(DATA) $(ARGS)
+
+# The pages of docs/findings that are made from published files; ARGS="--page livecodebench" makes one.
+findings: $(STAMP)
+	PYTHONPATH=tests $(PY) -m external --data $(DATA) --findings docs/findings $(ARGS)
 
 # Kills at random moments, added to docs/findings/storms.jsonl: ARGS="--seconds 600". Then an endpoint that misbehaves.
 storm: $(STAMP)

@@ -1,6 +1,7 @@
 """Run audits and read their runs from Python: the public functions of the package.
 
-Arguments are those of the commands. Heavy imports stand inside the functions, so `import audit` is fast.
+Arguments are those of the commands. Heavy imports are inside the functions, so `import audit` is
+fast.
 """
 
 from __future__ import annotations
@@ -341,8 +342,8 @@ def run(audit: str, **options: Any) -> Run:
     audit : str
         sweep, perturb, memory, validity, or an audit that another package adds.
     **options
-        Options of the command: model="qwen3_8b", n=200, references=["a", "b"]. A mapping sets the keys below a key:
-        benchmark={"path": "exam.csv"}.
+        Options of the command: model="qwen3_8b", n=200, references=["a", "b"]. A mapping sets the
+        keys below a key: benchmark={"path": "exam.csv"}.
 
     Returns
     -------

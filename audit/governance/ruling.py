@@ -95,6 +95,11 @@ def rule_run(run_dir: Path, again: Again | None = None) -> Ruling:
         problem = f"There is no folder {run_dir}. Expected a run directory, such as outputs/my_run."
         if (run_dir / PANEL).is_file():
             problem = f"{path} is missing: {_how_far(run_dir)}. The command that made it, again, goes on."
+        elif inside := _runs_inside(run_dir):
+            problem = (
+                f"{run_dir} is a folder of {len(inside)} runs. Expected one run, or a panel of them. "
+                f"Example: audit gate {inside[0]}, or audit report {inside[0]} ... --out PANEL"
+            )
         elif run_dir.exists():
             problem = (
                 f"{path} is missing: the run did not finish, or its report was not built (audit report {run_dir})."
@@ -104,6 +109,13 @@ def rule_run(run_dir: Path, again: Again | None = None) -> Ruling:
     except OSError as error:
         problem = f"{path} cannot be read ({error})."
     return failed(name, problem) if problem else ruling
+
+
+def _runs_inside(folder: Path) -> list[Path]:
+    """Return the run directories that lie in a folder which is no run itself."""
+    if (folder / MANIFEST).is_file() or not folder.is_dir():
+        return []
+    return sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
 
 
 def ruling_with_decisions(

@@ -1,4 +1,4 @@
-"""Grade the contrasts of a cell: the one ladder of every audit, its decisions and exit codes (pure).
+"""Grade the contrasts of a cell: the ladder of every audit, its decisions and exit codes (pure).
 
 | grade | when | decision, exit |
 |---|---|---|
@@ -239,23 +239,37 @@ def grade(contrasts: Sequence[Contrast], failed: Sequence[str] = ()) -> Graded:
     missing = tuple(code for contrast in contrasts for code in contrast.missing)
     if not judged and not contrast_failed:
         return Graded(Grade.NOT_IDENTIFIED, codes=missing)
-    speaking = [contrast for contrast in judged if contrast.speaks]
-    strong = [contrast.name for contrast in speaking if not contrast.open]
-    if strong:
-        return Graded(Grade.FOUND_STRONG, tuple(strong))
-    stated = [contrast for contrast in speaking if all(guard.stated for guard in contrast.open)]
-    for finding, chosen in ((Grade.FOUND_SUGGESTIVE, stated), (Grade.CAUSE_UNKNOWN, speaking)):
-        if chosen:
-            codes = tuple(guard.code for contrast in chosen for guard in contrast.open)
-            return Graded(finding, tuple(contrast.name for contrast in chosen), codes)
+    found = _finding([contrast for contrast in judged if contrast.speaks])
+    if found is not None:
+        return found
     if contrast_failed:
         return Graded(Grade.CHECK_FAILED, codes=contrast_failed)
+    return _bounded(judged, missing)
+
+
+def _finding(speaking: Sequence[Contrast]) -> Graded | None:
+    """Return the strongest finding of the contrasts that speak; None if none speaks."""
+    strong = tuple(contrast.name for contrast in speaking if not contrast.open)
+    if strong:
+        return Graded(Grade.FOUND_STRONG, strong)
+    stated = [contrast for contrast in speaking if all(guard.stated for guard in contrast.open)]
+    chosen = stated or speaking
+    if not chosen:
+        return None
+    codes = tuple(guard.code for contrast in chosen for guard in contrast.open)
+    which = Grade.FOUND_SUGGESTIVE if stated else Grade.CAUSE_UNKNOWN
+    return Graded(which, tuple(contrast.name for contrast in chosen), codes)
+
+
+def _bounded(judged: Sequence[Contrast], missing: tuple[str, ...]) -> Graded:
+    """Return what limits come to if no contrast speaks. missing: codes of contrasts that were not judged."""
     bounds = [(contrast.name, contrast.bound) for contrast in judged if contrast.bound is not None]
     if not bounds:
         return Graded(Grade.NOT_IDENTIFIED, codes=missing)
+    open_ = tuple(name for name, bound in bounds if not bound.excluded)
+    if open_:
+        return Graded(Grade.UNDECIDED, open_)
     names = tuple(name for name, _ in bounds)
-    if not all(bound.excluded for _, bound in bounds):
-        return Graded(Grade.UNDECIDED, tuple(name for name, bound in bounds if not bound.excluded))
     if not all(bound.room for _, bound in bounds):
         return Graded(Grade.NOT_IDENTIFIED, names, (NO_ROOM,))
     return Graded(Grade.CLEARED, names)

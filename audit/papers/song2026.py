@@ -288,7 +288,7 @@ PANEL_NAMES = {
 
 
 def _panel_table(panels: Sequence[Panel], table: Callable[..., Table]) -> Table:
-    """Return net improve by r and the p-values of H2 and H3, a row for each selection of settings."""
+    """Return net improve by r and the p-values of H2 and H3, a row for each selection."""
     routers = [r.routers for r in panels[0].routers]
     title = "Net improve (improve - degrade), and the paper's H2 and H3 on the printed counts"
     made: Table = table(title, "model", *(f"r={r}" for r in routers), "H2 p, at most", "H3 p")

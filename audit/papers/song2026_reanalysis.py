@@ -268,7 +268,7 @@ def _reversal(panels: Sequence[Panel]) -> str:
 
 
 def _positive_from(routers: Sequence[RouterSummary]) -> int | None:
-    """Return the smallest r from which on every net improve is above zero; None if the last one is not."""
+    """Return the smallest r from which on every net improve is above zero, if there is one."""
     from_here = None
     for summary in sorted(routers, key=lambda one: -one.routers):
         if summary.net_improve <= 0:
@@ -345,7 +345,7 @@ def reanalyse(
 
 
 def is_exact(row: SettingRow) -> bool:
-    """Return whether an accuracy of the row is exactly 0 or 1, which is probably unparsed output."""
+    """Return whether an accuracy is exactly 0 or 1, which is probably unparsed output."""
     return not {row.noisy_accuracy, row.clean_accuracy}.isdisjoint((0.0, 1.0))
 
 
@@ -412,8 +412,11 @@ def heterogeneity(rows: Sequence[SettingRow]) -> Heterogeneity:
     models = _by_model(rows)
     if len(models) < 2:
         raise DataError(f"Number of models is {len(models)}. Expected two or more to compare.")
-    gain = np.array([np.mean([row.gain for row in settings]) for settings in models.values()])
-    se = np.array([np.mean([_gain_se(row) for row in settings]) for settings in models.values()])
+    gains, errors = [], []
+    for settings in models.values():
+        gains.append(np.mean([row.gain for row in settings]))
+        errors.append(np.mean([_gain_se(row) for row in settings]))
+    gain, se = np.array(gains), np.array(errors)
     weight = 1 / np.maximum(se, 1e-12) ** 2
     mean = np.sum(weight * gain) / weight.sum()
     statistic = float(np.sum(weight * (gain - mean) ** 2))
@@ -451,9 +454,12 @@ def trend(rows: Sequence[SettingRow]) -> Trend:
     varied = [settings for settings in _by_model(rows).values() if len({row.routers for row in settings}) > 1]
     if len(varied) < 2:
         raise DataError(f"Number of models with two router counts is {len(varied)}. Expected two or more.")
-    weights = [slope_weights([row.routers for row in settings]) for settings in varied]
-    up = _slopes([[row.improve for row in settings] for settings in varied], weights)
-    down = _slopes([[row.degrade for row in settings] for settings in varied], weights)
+    rising, falling = [], []
+    for settings in varied:
+        weights = slope_weights([row.routers for row in settings])
+        rising.append(float(np.dot([row.improve for row in settings], weights)))
+        falling.append(float(np.dot([row.degrade for row in settings], weights)))
+    up, down = np.array(rising), np.array(falling)
     net = up - down
     return Trend(
         len(varied),
@@ -477,10 +483,6 @@ def _gain_se(row: SettingRow) -> float:
     """Return the standard error of a paired gain; that of one changed item if none changed."""
     changed = max(row.improve + row.degrade, 1.0)
     return float(np.sqrt(max(changed - (row.improve - row.degrade) ** 2 / row.n, 0.0))) / row.n
-
-
-def _slopes(counts: Sequence[Sequence[float]], weights: Sequence[FloatArray]) -> FloatArray:
-    return np.array([float(np.dot(model_counts, w)) for model_counts, w in zip(counts, weights, strict=True)])
 
 
 def _sign_flip(slopes: FloatArray) -> float:

@@ -76,7 +76,7 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
         Grade.FOUND_SUGGESTIVE, plain="Loses more than other models, as memory would make it",
     ),
     PerturbVerdict.BRITTLE_CAUSE_UNKNOWN: VerdictWord(
-        "Brittle, cause unknown", "▼", "v",
+        "Drop, cause unknown", "▼", "v",
         "The score falls when the questions are reworded. Memory of the wording makes it fall, and so do variants that "
         "are harder or broken and sensitivity to wording: nothing here tells which.",
         Grade.CAUSE_UNKNOWN, plain="Loses points when reworded, by memory or not",

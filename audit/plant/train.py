@@ -106,7 +106,9 @@ def train(job: Job) -> None:
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(job.path, revision=job.revision)
-        rows = [[encode(tokenizer, e, job.max_tokens) for e in examples_of_pass] for examples_of_pass in job.passes]
+        rows = []
+        for examples_of_pass in job.passes:
+            rows.append([encode(tokenizer, example, job.max_tokens) for example in examples_of_pass])
         device = "cuda" if torch.cuda.is_available() else "cpu"
         check_memory(parameters(job), job, free_memory(device))
         dtype = torch.float32 if job.method == Method.FULL else torch.bfloat16  # peft keeps an adapter in float32

@@ -207,6 +207,11 @@ def _changes_of(
     runs: Pair, models: Sequence[tuple[str, str]], benchmarks: Sequence[str], rng: np.random.Generator
 ) -> list[CellChange]:
     first, second = map(read_entry, runs)
+    if first.audit != second.audit:
+        raise ConfigError(
+            f"{runs[0]} is a {first.audit} audit, and {runs[1]} is a {second.audit} audit. Expected two runs of the "
+            f"same audit. Example: audit report {runs[0]} {runs[1]} --out JOINT shows both on one page."
+        )
     matched = []
     for one, other in models or _model_pairs(first, second):
         a, b = _cells_of(first, one), _cells_of(second, other)
@@ -385,7 +390,7 @@ def _score_change(
 
 
 def sentence(change: CellChange) -> str:
-    """Return what changed in one sentence: both scores, their difference, and whether chance explains it."""
+    """Return both scores, their difference, and whether chance explains it, in a sentence."""
     s = change.score
     if s is None:
         return "No question has an answer in both."
@@ -484,7 +489,10 @@ def _mean(answers: Answers, settings: Iterable[Setting]) -> FloatArray:
 
 
 def _rows(cell: CellOutcomes) -> tuple[Answers, Words]:
-    """Return values (n,) and words by setting. Replicates count once, as the mean of a question's answers."""
+    """Return values (n,) and words by setting.
+
+    Replicates count once, as the mean of a question's answers.
+    """
     replicates: dict[Setting, list[Setting]] = {}
     for setting in cell.settings:
         replicates.setdefault(replace(setting, replicate=0), []).append(setting)

@@ -201,7 +201,7 @@ _SAID = {
 _MARKS = {  # (glyph, tone)
     Seen.SEEN: ("▲", "bad"), Seen.SUGGESTED: ("△", "warn"), Seen.CAUSE_UNKNOWN: ("▼", "warn"),
     Seen.NOT_SEEN: ("●", "good"),
-    Seen.COULD_NOT_TELL: ("✚", "mute"), Seen.BLIND: ("–", "mute"),
+    Seen.COULD_NOT_TELL: ("✚", "mute"), Seen.BLIND: ("–", "mute"), Seen.NOT_RUN: ("○", "mute"),
 }  # fmt: skip
 
 
@@ -223,6 +223,8 @@ def page(whole: JointVerdict, links: Mapping[str, str] | None = None, drawn: Map
     }
     rows = [row for verdict in whole.audits.values() for row in verdict.rows]
     links = links or {audit: f"{audit}/report.html" for audit in whole.audits}
+    instruments = [part_of(audit, "vocabulary").INSTRUMENT for audit in every_audit()]
+    lookers = {kind: [one.name for one in instruments if kind in one.sees] for kind in KINDS}
     said = in_order(whole.joint)
     looked, ruling, suite = matrices(said), rule(whole), whole.suite
     names = {audit: part_of(audit, "vocabulary").INSTRUMENT.name for audit in whole.audits}
@@ -236,7 +238,7 @@ def page(whole: JointVerdict, links: Mapping[str, str] | None = None, drawn: Map
         marks=_marks(said, cells, links), without=_without_memory(cells.values()),
         figures={name: inline_svg(svg, name, words(name)) for name, svg in (drawn or {}).items()}, looked=looked,
         joint=whole.joint, said=said, cells=cells, kinds=KINDS, titles=TITLES, seen=_MARKS,
-        sensitivity=_sensitivity(said), suite=suite, links=links,
+        sensitivity=_sensitivity(said), suite=suite, links=links, lookers=lookers,
     )  # fmt: skip
 
 

@@ -140,8 +140,11 @@ def _runs(item: Item, side: int) -> tuple[list[tuple[int, int]], list[int]]:
 
 
 def _beginnings(item: Item) -> list[list[str]]:
-    words = [text.split() for text in item.published]
-    return [[" ".join(words[side][:end]) for end in _runs(item, side)[1]] for side in (MORE, LESS)]
+    beginnings = []
+    for side in (MORE, LESS):
+        words = item.published[side].split()
+        beginnings.append([" ".join(words[:end]) for end in _runs(item, side)[1]])
+    return beginnings
 
 
 def _shared_total(item: Item, side: int, values: Sequence[float]) -> float:

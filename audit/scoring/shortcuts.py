@@ -84,7 +84,10 @@ def shortcuts(benchmark: str, items: Sequence[Item]) -> list[Shortcut]:
     if not items:
         raise DataError(f"No items of {benchmark}: a shortcut's score needs some.")
     rules: dict[str, Callable[[Item], list[int]]] = {"guessing": lambda item: [], **RULES.get(benchmark, {})}
-    scored = [Shortcut(name, sum(_chance(rule, item) for item in items) / len(items)) for name, rule in rules.items()]
+    scored = []
+    for name, rule in rules.items():
+        total = sum(_chance(rule, item) for item in items)
+        scored.append(Shortcut(name, total / len(items)))
     return sorted(scored, key=lambda s: -s.score)
 
 

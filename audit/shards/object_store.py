@@ -1,6 +1,7 @@
-"""Store a run as objects: `run_dir=s3://bucket/my_run`. The objects are the run; a folder here is a copy.
+"""Store a run as objects (`run_dir=s3://bucket/my_run`); a folder here is a copy.
 
-A PUT shows the whole object or nothing, and a read or listing after it sees it. Exactly once rests on these alone:
+A PUT shows the whole object or nothing, and a read or listing after it sees it. Exactly once rests
+on these alone:
 
 - A stage PUTs its shard straight into the store, as
   shards/<model>-<hash of its keys>.<attempt>.arrow. A chunk that is run again replaces its own

@@ -118,10 +118,9 @@ def on_scales(
         raise DataError("A difference in differences needs at least one reference model; found none.")
     each = _beside(tested, references, chance, cluster)
     spreads = [spread_of(expected) for _, expected in each]
-    best = min(spreads, key=lambda one: one[0] - one[1])
-    return tuple(
-        _beyond(*one, scale, spread, best, prior) for one, scale, spread in zip(each, SCALES, spreads, strict=True)
-    )
+    best = min(spreads, key=lambda parts: parts[0] - parts[1])
+    by_scale = zip(each, SCALES, spreads, strict=True)
+    return tuple(_beyond(*drops, scale, spread, best, prior) for drops, scale, spread in by_scale)
 
 
 def no_larger_beside(

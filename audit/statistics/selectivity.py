@@ -280,8 +280,8 @@ def denominator_low(fmt: FloatArray, sem: FloatArray, cluster: IntArray) -> floa
     float
         The limit; NaN if neither family has a value.
     """
-    means = [clustered_mean(one, cluster) for one in (fmt, sem)]
-    return max((one for one in means if one.n), key=lambda one: one.estimate, default=means[0]).low
+    means = [clustered_mean(values, cluster) for values in (fmt, sem)]
+    return max((mean for mean in means if mean.n), key=lambda mean: mean.estimate, default=means[0]).low
 
 
 def ratio_limits(attr: FloatArray, fmt: FloatArray, sem: FloatArray, cluster: IntArray) -> tuple[float, float]:

@@ -238,7 +238,19 @@ FORMAT, ATTRIBUTE = frozenset({"format"}), frozenset({"attribute"})
 
 
 class ValidityEvidence(Section):
-    """Of `Evidence`, what other programs read. csr: the paper's ratio, by estimator."""
+    """Hold the part of `Evidence` that other programs read.
+
+    Attributes
+    ----------
+    archetype : str or None
+        What attribute edits should do.
+    score : Interval
+        Score of the originals.
+    primary : Difference or None
+        D.
+    csr : dict of str to Interval
+        The paper's ratio, by key convention.
+    """
 
     archetype: str | None
     score: Interval
@@ -247,7 +259,13 @@ class ValidityEvidence(Section):
 
 
 class ValidityCell(Cell):
-    """A cell of the construct-validity audit's verdict.json."""
+    """Hold a cell of the construct-validity audit's verdict.json.
+
+    Attributes
+    ----------
+    evidence : ValidityEvidence or None
+        Statistics of the cell.
+    """
 
     evidence: ValidityEvidence | None
 
@@ -257,12 +275,12 @@ class ValidityCell(Cell):
 
 
 def sees(cell: ValidityCell) -> frozenset[str]:
-    """Return what this cell can speak of."""
+    """Return what a cell can show."""
     return ATTRIBUTE if cell.archetype == Archetype.INVARIANCE else FORMAT
 
 
 def measured(cell: ValidityCell) -> Measured:
-    """Return D with its interval; false positives: of what would be a finding here, at a true ratio of 1."""
+    """Return D with its interval, and the false positive rate at a true ratio of 1."""
     accused = "selective" if cell.archetype == Archetype.INVARIANCE else "non_selective"
     what, alarms = "answers moved by content beyond form (D)", cell.rates.get(accused)
     d = cell.evidence.primary if cell.evidence else None
@@ -272,7 +290,10 @@ def measured(cell: ValidityCell) -> Measured:
 
 
 def tracked(cell: ValidityCell) -> tuple[Indicator, ...]:
-    """Return the score and the selectivity: how much more attribute edits move answers than surface edits do."""
+    """Return the tracked metrics of a cell: the score and the selectivity.
+
+    selectivity: how much more attribute edits move answers than surface edits do.
+    """
     if cell.evidence is None:
         return ()
     score, primary = cell.evidence.score, cell.evidence.primary

@@ -119,8 +119,9 @@ def _joined(texts: Iterable[str]) -> str:
 
 def _both(models: Sequence[ModelRef | None]) -> ModelRef | None:
     known = dict.fromkeys(filter(None, models))
-    names, revisions = (m.name for m in known), (m.revision for m in known)
-    return ModelRef("; ".join(names), "; ".join(revisions)) if known else None
+    if not known:
+        return None
+    return ModelRef("; ".join(m.name for m in known), "; ".join(m.revision for m in known))
 
 
 def _by_words(library: Library) -> dict[tuple[str, str], Variant]:

@@ -231,13 +231,18 @@ def _present(words: Mapping[str, re.Pattern[str]], text: str) -> set[str]:
     return {name for name, pattern in words.items() if pattern.search(text)}
 
 
+def _matched(groups: Sequence[str]) -> str:
+    """Return the group of a match that is not empty."""
+    return next(filter(None, groups))
+
+
 def _quotations(text: str, other: str) -> set[str]:
     """Return what the text quotes and the other text does not contain.
 
     Adding or removing quotation marks around a word changes nothing.
     """
     other_words = f" {same_words(other)} "
-    quoted = {same_words(next(part for part in match if part)) for match in _QUOTED.findall(text)}
+    quoted = {same_words(_matched(groups)) for groups in _QUOTED.findall(text)}
     return {words for words in quoted if words and f" {words} " not in other_words}
 
 
@@ -246,7 +251,7 @@ def _named(text: str, options: Sequence[str]) -> set[str]:
 
     An option is named by letter or number ("option B", "(B)", "all of the above"), or by its words.
     """
-    by_letter = {next(part for part in match if part) for match in _LETTERED.findall(text)}
+    by_letter = set(map(_matched, _LETTERED.findall(text)))
     words = f" {same_words(text)} "
     by_words = {option for option in options if len(option) >= MIN_OPTION_CHARS and f" {same_words(option)} " in words}
     return by_letter | by_words

@@ -58,6 +58,7 @@ class Seen(StrEnum):
     NOT_SEEN = "not seen"
     COULD_NOT_TELL = "could not tell"
     BLIND = "blind"
+    NOT_RUN = "not run"  # of all together: no audit that looks for it was run
 
 
 _SEEN = {
@@ -151,12 +152,14 @@ def finding(instrument: Instrument, cell: Cell, word: VerdictWord, alpha: float 
 
 
 def looked_for(findings: Sequence[Finding]) -> dict[str, tuple[Seen, ...]]:
-    """Return for each kind what each instrument says of it, and last what holds of them all.
-
-    BLIND as the last: no instrument here looks for it.
-    """
-    rows = {kind: [one.kinds.get(kind, Seen.BLIND) for one in findings] for kind in KINDS}
-    return {kind: (*row, min(row, key=list(Seen).index, default=Seen.BLIND)) for kind, row in rows.items()}
+    """Return for each kind what each instrument says of it, and last what holds of them all: NOT_RUN if every one of
+    them is blind to it, as an audit that looks for it was not run."""
+    found = {}
+    for kind in KINDS:
+        row = [one.kinds.get(kind, Seen.BLIND) for one in findings]
+        spoken = [one for one in row if one != Seen.BLIND]
+        found[kind] = (*row, min(spoken, key=list(Seen).index, default=Seen.NOT_RUN))
+    return found
 
 
 _LINES = {
@@ -165,13 +168,13 @@ _LINES = {
     Seen.CAUSE_UNKNOWN: "Seen, cause unknown: {}.",
     Seen.NOT_SEEN: "Not seen, up to the limit that the audit states: {}.",
     Seen.COULD_NOT_TELL: "Could not tell: {}.",
-    Seen.BLIND: "Not looked for: {}. Nothing here clears the model of it.",
+    Seen.NOT_RUN: "Not looked for: {}. No audit that could see it was run, so nothing here clears the model of it.",
 }
 
 
 def synthesis(findings: Sequence[Finding]) -> tuple[str, ...]:
     """Of one model and benchmark a sentence a state, with the kinds in it and who says so."""
-    said: dict[Seen, list[str]] = {state: [] for state in Seen}
+    said: dict[Seen, list[str]] = {state: [] for state in _LINES}
     for kind, row in looked_for(findings).items():
         state = row[-1]
         names, not_so = (

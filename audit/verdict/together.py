@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
 from pydantic import Field, JsonValue, PrivateAttr, TypeAdapter, ValidationError
@@ -156,11 +156,24 @@ def _short(value: Any) -> str:
 
 
 def schema() -> dict[str, JsonValue]:
-    """Return the JSON schema of verdict.json: of one audit, or of several. An audit's own figures are free in it."""
-    made: Mapping[str, Any] = TypeAdapter(AuditVerdict[Cell] | JointVerdict).json_schema(by_alias=True)
+    """Return the JSON schema of verdict.json: of one audit, or of several.
+
+    An audit's own figures are free in it. What a field means is in the docstrings of the models.
+    """
+    made = TypeAdapter(AuditVerdict[Cell] | JointVerdict).json_schema(by_alias=True)
     about = "Scores, shares and differences are 0-1; null means not computed."
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "verdict.json", "description": about}
-    return {**head, **made}
+    return {**head, **_undescribed(made)}
+
+
+def _undescribed(value: Any) -> Any:
+    """Return a schema without the docstrings of its classes."""
+    if isinstance(value, list):
+        return [_undescribed(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: one for key, one in value.items() if key != "description" or not isinstance(one, str)}
+    return {key: _undescribed(one) for key, one in kept.items()}
 
 
 if __name__ == "__main__":

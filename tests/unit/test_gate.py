@@ -244,3 +244,14 @@ def test_a_page_of_several_audits_is_as_bad_as_its_worst_and_fails_with_one_that
     empty = rule(typed(joint_of({"sweep": good, "perturb": verdict_named(audit="perturb")})))
     assert (empty.decision, empty.exit_code) == ("no decision", 1)
     assert rule(typed(joint_of({}))).exit_code == 1
+
+
+def test_a_folder_of_runs_is_named_with_a_run_of_it(tmp_path: Path, capsys: Capsys) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manifest.json").write_text("{}")
+    assert main([str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert "2 runs" in said and f"audit gate {tmp_path / 'a'}" in said
+    (tmp_path / "empty").mkdir()
+    assert main([str(tmp_path / "empty")]) == 1 and "folder of" not in capsys.readouterr().err

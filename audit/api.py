@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, get_type_hint
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from audit.decision import Ruling
     from audit.loading import Run, RunEntry
+    from audit.registry.comparison import CellChange
 
 
 class Options(TypedDict, total=False):
@@ -415,3 +417,131 @@ def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
     from audit.loading import find_runs as runs_in
 
     return runs_in(folder)
+
+
+class ImportOptions(TypedDict, total=False):
+    """Options of an import, named as those of `audit import`."""
+
+    held_out: Sequence[Path | str]
+    reworded: Sequence[Path | str]
+    judge: Sequence[str]
+    references: Sequence[str]
+    family: str
+    held_out_date: str
+    released: Sequence[str]
+    model: str
+    benchmark: str
+    map: Mapping[str, str]
+    key: str
+    metric: str
+    filter: str
+    options: int
+    below_chance_is_real: bool
+    answer_as: str
+    gold_as: str
+    seed: int
+
+
+def import_logs(logs: Sequence[Path | str], out: Path | str, **options: Unpack[ImportOptions]) -> Run:
+    """Import finished evaluations as a run, judge them, and load the run.
+
+    Parameters
+    ----------
+    logs : sequence of path
+        Logs, or folders of logs; "NAME=LOG" gives the model of one another name.
+    out : path
+        The run directory to write.
+    **options
+        Options of `audit import`: held_out=["new.eval"], judge=["tuned"], map={"correct": "right"}.
+
+    Returns
+    -------
+    audit.loading.Run
+        The run as tables.
+
+    Raises
+    ------
+    AuditError
+        If the command would refuse the logs or the options.
+
+    Examples
+    --------
+    >>> run = import_logs(["scores.csv"], "outputs/scores", held_out=["new.csv"])  # doctest: +SKIP
+    """
+    import contextlib
+    import sys
+
+    from audit.commands import tree
+
+    words = ["import", *map(str, logs), "-o", str(out)]
+    for name, value in options.items():
+        words += _option(name, value)
+    asked = tree(words).parse_args(words)
+    with contextlib.redirect_stdout(sys.stderr):
+        asked.run(asked)
+    return load(out)
+
+
+def _option(name: str, value: Any) -> list[str]:
+    """Return the words of one option of a command."""
+    from audit.errors import ConfigError, check_known
+
+    check_known("option", name, get_type_hints(ImportOptions))
+    flag = f"--{name.replace('_', '-')}"
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [flag]
+    if isinstance(value, Mapping):
+        return [flag, ",".join(f"{key}={one}" for key, one in value.items())]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        if not value:
+            raise ConfigError(f"{name} is empty. Expected one or more values. Example: {name}=['NAME']")
+        return [flag, *map(str, value)]
+    return [flag, str(value)]
+
+
+def gate(run_dir: Path | str, *, trust_report: bool = False) -> Ruling:
+    """Decide on a finished run or panel, as `audit gate` does without signed decisions.
+
+    Parameters
+    ----------
+    run_dir : path
+        A run, or the folder of a panel.
+    trust_report : bool
+        Take the word of verdict.json in place of computing the verdict again from the answers.
+
+    Returns
+    -------
+    audit.decision.Ruling
+        The decision with its exit code. `problem` says why there is no verdict to go by.
+    """
+    from audit.commands.again import verdict_again
+    from audit.governance.ruling import rule_run
+
+    return rule_run(Path(run_dir), None if trust_report else verdict_again)
+
+
+def compare(before: Path | str, after: Path | str, *, models: Mapping[str, str] | None = None) -> list[CellChange]:
+    """Compare two runs of the same questions, question by question.
+
+    Parameters
+    ----------
+    before, after : path
+        Runs of the same audit, or folders of panels.
+    models : mapping, optional
+        The model after, by the model before, if their names differ.
+
+    Returns
+    -------
+    list of audit.registry.comparison.CellChange
+        One for each model and benchmark.
+
+    Raises
+    ------
+    ConfigError
+        If the runs cannot be compared.
+    """
+    from audit.registry.comparison import compare_runs
+
+    return list(compare_runs(Path(before), Path(after), list((models or {}).items()), []))

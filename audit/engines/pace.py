@@ -17,12 +17,16 @@ _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)
 
 @dataclass(eq=False)
 class Pace:
-    """Limits of one endpoint, None without one, and the moments from which on each allows another request."""
+    """Limits of one endpoint, None without one, and the moments from which on each allows another request. most_rpm,
+    most_tpm: as configured; a server may state a smaller limit, and later a larger one again."""
 
-    rpm: float | None = None
-    tpm: float | None = None
+    most_rpm: float | None = None
+    most_tpm: float | None = None
     requests_at: float = -math.inf
     tokens_at: float = -math.inf
+
+    def __post_init__(self) -> None:
+        self.rpm, self.tpm = self.most_rpm, self.most_tpm
 
     def at(self) -> float:
         """Return the moment from which on a request may be sent."""
@@ -42,8 +46,8 @@ class Pace:
 
     def learn(self, headers: Mapping[str, str], now: float) -> None:
         """Take the limits that a reply states in `x-ratelimit-*`. A smaller configured limit stays."""
-        self.rpm = _smaller(self.rpm, _number(headers, "x-ratelimit-limit-requests"))
-        self.tpm = _smaller(self.tpm, _number(headers, "x-ratelimit-limit-tokens"))
+        self.rpm = _smaller(self.rpm, self.most_rpm, _number(headers, "x-ratelimit-limit-requests"))
+        self.tpm = _smaller(self.tpm, self.most_tpm, _number(headers, "x-ratelimit-limit-tokens"))
         for kind in ("requests", "tokens"):
             left, wait_s = _number(headers, f"x-ratelimit-remaining-{kind}"), seconds_until(headers, kind)
             if left is not None and left < 1 and wait_s is not None:
@@ -82,8 +86,8 @@ def _number(headers: Mapping[str, str], name: str) -> float | None:
     return float(text) if re.fullmatch(r"\d{1,12}(\.\d{1,12})?", text) else None
 
 
-def _smaller(configured: float | None, learnt: float | None) -> float | None:
-    """Return the smaller limit; a learnt limit of 0 says that nothing is known."""
-    if not learnt:
-        return configured
-    return learnt if configured is None else min(configured, learnt)
+def _smaller(now: float | None, configured: float | None, stated: float | None) -> float | None:
+    """Return the limit once a server has stated one; below 1 a minute it is no limit but an error."""
+    if stated is None or stated < 1:
+        return now
+    return stated if configured is None else min(configured, stated)

@@ -10,7 +10,7 @@ import json
 import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from audit.exits import FAILED, one_line
 from audit.governance.reviews import MAX_SUITE, SUITES, at
 from audit.governance.ruling import home_of, rule_run, verdict_path
 from audit.guarded_files import read_text
+from audit.guarded_yaml import parse_yaml
 from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest, deciding
 from audit.verdict import document
@@ -340,9 +341,12 @@ def _suite(run_dir: Path) -> tuple[str, str | None, Row]:
     if path is None:
         return "", None, {}
     try:
-        found = yaml.safe_load(read_text(path, MAX_SUITE))  # JSON is YAML
+        found = parse_yaml(read_text(path, MAX_SUITE))  # JSON is YAML
         governance = dict(found.get("governance") or {})
-        name = str(found.get("audit_suite_id") or found.get("name") or path.stem)
+        name = found.get("audit_suite_id") or found.get("name") or path.stem
+        if not isinstance(name, str | int | float | date):
+            raise TypeError("audit_suite_id is no name")
+        name = str(name)
     except (OSError, yaml.YAMLError, AttributeError, TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is no suite ({error}). Restore it: the run is registered under it.") from error
     for key, (holds, expected) in _GOVERNANCE.items():

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 
 from audit.imports.join import Joined, shares

@@ -62,8 +62,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         f"--port={_PORT}", "--node-ip-address=127.0.0.1", "--dashboard-host=127.0.0.1",
         f"--dashboard-port={_DASHBOARD}", f"--metrics-export-port={_METRICS}", f"--ray-client-server-port={_CLIENTS}",
         f"--dashboard-agent-grpc-port={_AGENT}", f"--dashboard-agent-listen-port={_AGENT + 1}",
-        f"--runtime-env-agent-port={_AGENT + 2}",
-        "--include-dashboard=true", "--include-log-monitor=false", "--num-cpus=4", "--disable-usage-stats",
+        f"--runtime-env-agent-port={_AGENT + 2}", "--include-dashboard=true",
+        "--include-log-monitor=false", "--num-cpus=4", "--disable-usage-stats",
         "--object-store-memory=500000000", f"--temp-dir={folder}",
     ]  # fmt: skip
     # In a session of its own, and ended as one: `ray stop` would end every Ray of this machine.

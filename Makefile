@@ -18,10 +18,10 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(ENGINE)
 # The model that is included: a command that names no model asks for one.
 EMBEDDED := model=smollm2_135m
-# A demonstration of four minutes on two cores: too few questions for a verdict, and one noisy run.
-AUDIT := $(EMBEDDED) n=100 r=1..3 noisy_replicates=1
+# A demonstration sized for five minutes on two cores without AVX-512: too few questions for a verdict, one noisy run.
+AUDIT := $(EMBEDDED) n=50 r=1..3 noisy_replicates=1
 
-.PHONY: gpu demo audit perturb memory validity suite sensitivity test test-long test-apart test-pipeline test-real harnesses check bench external storm calibrate docs sbom install lock clean
+.PHONY: gpu demo audit perturb memory validity suite sensitivity test test-long test-apart test-pipeline test-real harnesses check bench external findings storm calibrate docs sbom install lock clean
 
 # What the program does not say itself, once the run has ended well.
 NEXT := @printf '\nNext: %s\n      (or `. $(VENV)/bin/activate` first, then just `audit ...`)\n'
@@ -89,7 +89,7 @@ test-real: $(STAMP)
 
 # What takes long and seldom breaks: levels and coverage over many draws, large files. Before a release; ARGS as above.
 test-long: $(STAMP)
-	$(PY) -m pytest tests -m long --numprocesses auto --maxprocesses 8 $(ARGS)
+	$(PY) -m pytest tests -m long --numprocesses auto --maxprocesses 8 --dist loadgroup $(ARGS)
 
 # lm-eval and Inspect ask tasks of ours by their own mock models, and their logs come home. Each has an environment of its
 # own, beside .venv; one that cannot be installed is skipped by name.
@@ -118,6 +118,10 @@ gpu: $(STAMP)
 DATA ?= ../shared/data
 external: $(STAMP)
 	PYTHONPATH=tests $(PY) -m external --data $(DATA) $(ARGS)
+
+# The pages of docs/findings that are made from published files; ARGS="--page livecodebench" makes one.
+findings: $(STAMP)
+	PYTHONPATH=tests $(PY) -m external --data $(DATA) --findings docs/findings $(ARGS)
 
 # Kills at random moments, added to docs/findings/storms.jsonl: ARGS="--seconds 600". Then an endpoint that misbehaves.
 storm: $(STAMP)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from audit.benchmarks.fresh import Origin
     from audit.imports.join import Joined
     from audit.imports.record import Imported
+    from audit.verdict.document import Cell
 
 WITHHELD, MAX_TOLD = "withheld", 5  # withheld verdicts, in one line each
 _NO_OPTIONS = ("table", "opencompass", "openai-evals", "promptfoo")  # tools whose logs may not hold the options
@@ -109,12 +110,13 @@ def run(asked: argparse.Namespace) -> int:
     }  # fmt: skip
     from audit.memory.report import REPORT as MEMORY
     from audit.perturb.report import REPORT as PERTURB
+    from audit.verdict.together import parts_of
 
     write, report = (write_reworded, PERTURB) if asked.reworded else (write_run, MEMORY)
     origins = references | tested
     write(asked.out, joined, Asked(judged, benchmark, held_out, files, options, asked.seed, told, checks, origins))
     paths = report.build([asked.out], asked.out / "report")
-    _print_verdicts(paths.content["cells"])
+    _print_verdicts([cell for _, part in parts_of(paths.content) for cell in part.cells])
     alone = len(judged) == len(joined.models) and not asked.reworded
     place = shlex.quote(str(asked.out))
     become = f"references build {place} --name NAME --source WHO --licence WHICH --facts CSV   # model,released,family"
@@ -307,13 +309,13 @@ def _benchmark(asked: argparse.Namespace, joined: Joined, held_out: str | None) 
     return benchmark
 
 
-def _print_verdicts(cells: Sequence[Mapping[str, Any]]) -> None:
+def _print_verdicts(cells: Sequence[Cell]) -> None:
     """One line a verdict; many withheld ones together."""
-    withheld = [one for one in cells if one["verdict"] == WITHHELD]
+    withheld = [one for one in cells if one.verdict == WITHHELD]
     together = len(withheld) > MAX_TOLD
     for cell in cells:
-        if not together or cell["verdict"] != WITHHELD:
-            say(f"{cell['verdict']}: {cell['headline']}")
+        if not together or cell.verdict != WITHHELD:
+            say(f"{cell.verdict}: {cell.headline}")
     if together:
         print(f"{WITHHELD}: {len(withheld)} models; the report has each")
 
@@ -347,7 +349,7 @@ def _print_left_out(
     untold = any(one.get("tool") in _NO_OPTIONS for one in files)
     if untold and not any(one.options for one in joined.items[benchmark].values()):
         print("note: no options are told, so answers count as free. Where they were chosen, guesses can make a gap:")
-        print("  give the number of options, such as --map options=4")
+        print("  give the number of options, such as --options 4")
     if spare:
         print(f"left out: {spare} held-out items, so that each stratum is as large a part of both sets")
 

@@ -57,6 +57,7 @@ class ScriptedConfig:
     parse_failures: float = 0.0  # share of worker replies without an answer
     likelihood: dict[str, float] = field(default_factory=dict)  # by label: nats added to each word of a given text
     latency_s: float = 0.0
+    load_s: float = 0.0
     fail_to_load: bool = False
     on_gpu: bool = False  # hold tensor_parallel_size GPUs, as vLLM would: to try a cluster's placement and autoscaler
 
@@ -95,6 +96,7 @@ class ModelConfig:
     worker: SamplingConfig = field(default_factory=lambda: SamplingConfig(max_tokens=16))
     solver: SamplingConfig = field(default_factory=SamplingConfig)  # of answers that are worked out (reading=number)
     engine_args: dict[str, Any] = field(default_factory=dict)
+    engine_metrics: bool = False  # vLLM's own metrics in Ray's exporter, ray_vllm_*
     cpu_kv_cache_gib: int = 2
     load_timeout_s: int = 3600
     max_restarts: int = 1

@@ -52,10 +52,11 @@ def _in_folder(folder: Path) -> ModelFiles:
             files = [folder / Path(str(name)).name for name in sorted(set(map(str, named.values())))]
         else:  # Mistral's folders hold the same weights a second time, as consolidated.safetensors
             files = [path for path in folder.glob("*.safetensors") if not path.name.startswith("consolidated")]
-        sizes = [path.stat().st_size for path in files]
-    except OSError:  # a download that is not complete
-        sizes = []
-    return ModelFiles(config, sum(sizes) or None)
+        whole = all(path.is_file() for path in files)  # else it is a download that is not complete
+        stored = sum(path.stat().st_size for path in files) if whole else 0
+    except OSError:
+        stored = 0
+    return ModelFiles(config, stored or None)
 
 
 def _on_hub(path: str, revision: str) -> ModelFiles:

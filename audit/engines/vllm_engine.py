@@ -85,8 +85,12 @@ _ERROR_CHARS = 500  # of vLLM's text, which may quote the whole prompt's tokens
 class VllmEngine:
     """One AsyncLLM on the GPUs this process may use, or on its CPUs."""
 
-    def __init__(self, config: ModelConfig, path: str, revision: str | None, engine_id: str, on_gpu: bool) -> None:
+    def __init__(
+        self, config: ModelConfig, path: str, revision: str | None, engine_id: str, on_gpu: bool, metrics: Any = None
+    ) -> None:
+        """metrics: the module whose Gauge, Counter and Histogram export vLLM's own metrics; None exports none."""
         self.engine_id = engine_id
+        self._metrics = metrics
         self.precision = ""
         self._config = config
         self._path = path
@@ -114,7 +118,7 @@ class VllmEngine:
             check_batch_invariant(self._config.name, current_platform)
         try:
             args = engine_args(self._config, self._path, self._revision, self._on_gpu, is_cpu_build())
-            llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**args))
+            llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**args), stat_loggers=stat_loggers(self._metrics))
             self.serve(llm, partial(SamplingParams, output_kind=RequestOutputKind.FINAL_ONLY), LoRARequest)
             self.precision = str(llm.model_config.dtype).removeprefix("torch.")
             end_children_with_me()
@@ -320,6 +324,17 @@ class VllmEngine:
                 f"prompt too long: {prompt_tokens} tokens and {max_tokens} to generate, but {self._config.name} holds "
                 f"{limit} (max_model_len)"
             )
+
+
+def stat_loggers(metrics: Any) -> list[Any] | None:
+    """Return vLLM's logger of its metrics, which writes to the classes of this module; None without one."""
+    if metrics is None:
+        return None
+    from vllm.v1.metrics import ray_wrappers
+
+    if ray_wrappers.ray_metrics is None:  # vLLM looks for Ray Serve in the same breath, which is not installed here
+        ray_wrappers.ray_metrics = metrics
+    return [ray_wrappers.RayPrometheusStatLogger]
 
 
 class _Rest(NamedTuple):

@@ -121,10 +121,15 @@ SEAL = "converted.sha256"  # in a converted copy: `folder_sha256` of its weights
 
 
 def folder_sha256(folder: Path, patterns: Sequence[str]) -> str:
-    """Over the names and contents of the files of these patterns."""
+    """Return a hash over the names and contents of the files of these patterns. Links are followed: the hub's cache,
+    which may be named as a folder, is made of them. Raises EngineLoadError for what is no regular file."""
     digest = hashlib.sha256()
     for path in sorted({path for pattern in patterns for path in folder.glob(pattern)}):
-        digest.update(f"{path.name}\0{file_sha256(path)}\n".encode())
+        try:
+            found = file_sha256(path, follow=True)
+        except OSError as error:
+            raise EngineLoadError(f"A file of the model cannot be read: {error}. Expected regular files.") from error
+        digest.update(f"{path.name}\0{found}\n".encode())
     return digest.hexdigest()
 
 

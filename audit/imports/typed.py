@@ -11,7 +11,7 @@ Without options, the keys are taken to name every option once they are many (`RO
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -44,6 +44,7 @@ _SHORT = re.compile(r"[(\[{<'_#]{0,3}([A-Za-z]|\d{1,3}(?:\.0+)?)[)\]}>'_.:]{0,3}
 _LETTERED = re.compile(r"\(?([A-Za-z])([).:])[ \n]?(\S.*)", re.DOTALL | re.ASCII)
 _BRACKETED = re.compile(r"\((\d{1,30}(?:\.\d{1,30})?)\)", re.ASCII)  # in accounts, a number below zero
 _DIGIT, _FRAC = re.compile(r"\d"), re.compile(r"\\[dt]?frac")
+_PARTS = re.compile(r"\w+")
 _WORDS = re.compile(r"[^\W\d_eE]|(?<!\d)[eE]|[eE](?![+-]?\d)")  # a unit: 4 km is not 4 m
 _NUMERIC = re.compile(r"[^\w]{0,3}\d", re.ASCII)
 _INVISIBLE = dict.fromkeys((0xAD, *range(0x200B, 0x2010), 0x2060, 0xFEFF), None)
@@ -69,6 +70,11 @@ def cell_of(value: Any, *, literal: bool = False) -> str | None:
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     return _cell(str(value), literal)
+
+
+def same_truths(words: Set[str]) -> bool:
+    """Return whether words are of one pair of truth values, such as yes and no."""
+    return any(words <= set(pair) for pair in zip(_TRUE, _FALSE, strict=True))
 
 
 @lru_cache(maxsize=1 << 11)
@@ -190,6 +196,8 @@ def _same_word(answer: str, key: str, vocabulary: frozenset[str]) -> bool | None
     first, second = _skeleton(answer), _skeleton(key)
     if any(one and one in first for one in map(_skeleton, vocabulary)):
         return None  # a sentence about a label, whichever the key is
+    if sorted(_PARTS.findall(answer)) == sorted(_PARTS.findall(key)):
+        return None  # the same in another order: "A,C" and "C,A"
     return None if first == second or (first and first in second) or (second and second in first) else False
 
 

@@ -1,15 +1,15 @@
 """Outcomes of many models as cells of the memory audit, judged as a panel; rates with exact intervals."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy
 
 from audit.judge.record import Settings
 from audit.memory.analyse import JUDGE, analyse
-from audit.memory.cells import score_cells
+from audit.memory.cells import Answers, score_cells
 from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Name
 from audit.memory.gates import readable
@@ -28,6 +28,7 @@ class Set:
     scores: Mapping[str, np.ndarray]
     options: np.ndarray
     stratum: np.ndarray | None = None
+    name: str = "held-out items"
 
 
 @dataclass
@@ -52,12 +53,21 @@ def panel(
 ) -> tuple[MemoryResult, ...]:
     """references: {judged model: its references}. Holm's correction is over all of them, as in a run."""
     sets = {"published": published, "held_out": held_out}
-    items = {name: [_item(name, k, int(of)) for k, of in enumerate(one.options)] for name, one in sets.items()}
     names = {*references, *(name for own in references.values() for name in own)}
-    answers = {(model, name): _answers(name, one.scores[model]) for model in names for name, one in sets.items()}
     settings = Settings(MemoryThresholds(), seed, 999, shipped_table(JUDGE.shipped))
-    cells = score_cells(items, answers, references, seed)
-    return analyse([readable(one, settings.thresholds) for one in cells], settings)
+    cells = score_cells(items_of(sets), answers_of(sets, names), references, seed)
+    untexted = [replace(one, kind=None) for one in cells]  # the options are invented: their words tell nothing
+    return analyse([readable(one, settings.thresholds) for one in untexted], settings)
+
+
+def items_of(sets: Mapping[str, Set]) -> dict[str, list[Item]]:
+    """Return items without words, by set."""
+    return {name: [_item(name, k, int(of)) for k, of in enumerate(one.options)] for name, one in sets.items()}
+
+
+def answers_of(sets: Mapping[str, Set], models: Iterable[str]) -> Answers:
+    """Return the scores by model and set, an item each."""
+    return {(model, name): _answers(name, one.scores[model]) for model in models for name, one in sets.items()}
 
 
 def _item(name: str, k: int, options: int) -> Item:

@@ -207,7 +207,7 @@ def _stub_ray(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize("path", JOB_SCRIPTS, ids=lambda p: p.name)
 def test_job_scripts_submit_the_sweep(path: Path, tmp_path: Path) -> None:
     env = {**_stub_ray(tmp_path), "RUN_DIR": "/runs/x y"}
-    done = subprocess.run([path, "seed=7"], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([path, "seed=7"], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     arguments = json.loads(done.stdout)
     assert arguments[:2] == ["job", "submit"]
@@ -221,7 +221,7 @@ def test_job_scripts_submit_the_sweep(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["llama3_70b.sh", "panel.sh", "openai_endpoints.sh"])
 def test_job_scripts_ask_for_a_run_dir(name: str, tmp_path: Path) -> None:
     env = {k: v for k, v in _stub_ray(tmp_path).items() if k != "RUN_DIR"}
-    done = subprocess.run([ROOT / "jobs" / name], env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([ROOT / "jobs" / name], env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode != 0
     assert "RUN_DIR=/runs/" in done.stderr  # the message shows an example
     assert done.stdout == ""
@@ -431,3 +431,13 @@ def test_every_verdict_is_documented() -> None:
 
     text = (ROOT / "docs/understand/sweep.md").read_text().split("## Verdicts", 1)[1]
     assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == {str(v) for v in Verdict}
+
+
+@pytest.mark.parametrize("path", [path for path in KUBERAY_FILES if path.name.startswith("ray")], ids=lambda p: p.name)
+def test_every_pod_has_shared_memory_for_rays_object_store(path: Path) -> None:
+    """Kubernetes gives a pod 64 MiB of /dev/shm; Ray then keeps its objects on the disk."""
+    for pod in pods(load(path)):
+        (container,) = pod["spec"]["containers"]
+        mounted = {one["mountPath"]: one["name"] for one in container["volumeMounts"]}
+        (volume,) = [one for one in pod["spec"]["volumes"] if one["name"] == mounted["/dev/shm"]]
+        assert volume["emptyDir"]["medium"] == "Memory" and volume["emptyDir"]["sizeLimit"].endswith("Gi")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from documents import verdict_named
 from junitparser import JUnitXml
 
 from audit.commands import tree
@@ -20,8 +21,7 @@ KINDS = ("github-actions.yml", "gitlab-ci.yml", "rayjob-gate.yaml")
 
 
 def verdict_text(word: str) -> str:
-    cell = {"verdict": word, "model": "m", "benchmark": "b", "headline": "h", "reasons": ["why"]}
-    return json.dumps({"audit": "sweep", "cells": [cell], "rows": [], "runs": []})
+    return json.dumps(verdict_named(word))
 
 
 def load(name: str) -> Any:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from importlib.resources import files
 from statistics import NormalDist
 
+import documents
 import jsonschema
 import numpy as np
 import pytest
@@ -81,8 +82,8 @@ def test_each_grade_ends_in_its_exit_code() -> None:
         made = replace(e, indicators=indicators, **own)
         found = decide(made, gates, replace(limits_, effect_of_interest=effect))
         assert VERDICTS[found.verdict].grade == found.grade
-        one = {"verdict": str(found.verdict), "grade": str(found.grade), "headline": "", "evidence": {}}
-        ruling = rule({"audit": "memory", "cells": [one], "rows": []})
+        one = documents.cell_of(str(found.verdict), "memory", grade=str(found.grade))
+        ruling = rule(documents.typed(documents.verdict_of_cells([one], "memory")))
         return str(found.verdict), str(found.grade), ruling.exit_code
 
     assert of(gap) == ("nothing_seen_by_this_instrument", "cleared", 0)
@@ -383,7 +384,8 @@ def test_one_score_and_one_interval_of_the_gap_wherever_they_stand():
     numbers = said(made, result).numbers
     assert (numbers["published"], numbers["held_out"]) == tuple(float(one.score.mean()) for one in made.tested)
     assert result.evidence.gap.did.n == 300 and result.evidence.gap.did.m == 191  # what is missing is not wrong
-    plain, without = (json_ready(cell_head(r) | cell_dict(c, r)) for c, r in zip(both, (result, alone), strict=True))
+    cells = (json_ready(cell_head(r) | cell_dict(c, r)) for c, r in zip(both, (result, alone), strict=True))
+    plain, without = (documents.typed_cell(one, "memory") for one in cells)
     _, low, high = result.evidence.limits()
     found, (_, followed) = measured(plain), tracked(plain)
     for one in (found, followed):
@@ -449,7 +451,8 @@ def test_the_verdict_is_plain_fits_its_schema_and_is_the_same_to_the_byte():
     assert first["reason_codes"][0]["numbers"]["indicator"] == "order"
     assert first["advice_codes"][0]["code"] == "incomplete"
     assert second["fresh"] is None and second["evidence"]["gap"] is None
-    assert rule(replace(run, rows=()).to_dict()).exit_code == 3 and rule(run.to_dict()).exit_code == 1
+    whole, short = (documents.typed(one.to_dict()) for one in (replace(run, rows=()), run))
+    assert rule(whole).exit_code == 3 and rule(short).exit_code == 1
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**run.to_dict(), "audit": "sweep"}, schema)
 

@@ -76,6 +76,9 @@ _NEEDS = {
     "same_kind": "held-out items of the benchmark's kind",
     "fresh_drawn": "held-out items that the references' answers did not choose",
     "more_answers": "more answers",
+    "log_finished": "a log that is finished",
+    "chance_known": "the number of options",
+    "counts_right": "a score that counts right answers",
 }
 
 
@@ -109,6 +112,12 @@ def _compatible(high: float, gamma: float | None) -> str:
 
 def _score(one: Limits | None) -> str:
     return f"{percent(one.estimate)} ({interval(one.low, one.high)})" if one else "not measured"
+
+
+def _score_name(partial: str, measure: bool) -> str:
+    """Return what a score is called that is of a part of the benchmark, or that counts no right answers."""
+    name = "Mean of a measure that counts no right answers" if measure else "Partial score" if partial else "Score"
+    return f"{name}{f' ({partial})' if partial else ''}"
 
 
 TEXTS: Texts = {
@@ -209,9 +218,9 @@ TEXTS: Texts = {
         f"Their own gap is {signed_points(theirs.estimate)} ({interval(theirs.low, theirs.high)}): the held-out items "
         f"are harder, or the references learnt some of the benchmark. This holds if {HOLDS_IF}."
     ),
-    "not_identified": lambda score, needs, error: (
-        f"Score {_score(score)}. Without memory: not identified. It needs {listed(_NEEDS[one] for one in needs)}"
-        f"{f' ({error})' if error else ''}."
+    "not_identified": lambda score, needs, error, partial="", measure=False: (
+        f"{_score_name(partial, measure)} {_score(score)}. Without memory: not identified. "
+        f"It needs {listed(_NEEDS[one] for one in needs)}{f' ({error})' if error else ''}."
     ),
     "subtitle": "Memory audit: {items:,} items, {held_out:,} held-out ones, {rows:,} rows.",
     # what no verdict rules out

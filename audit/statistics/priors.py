@@ -1,24 +1,45 @@
-"""What is assumed where a run cannot tell: numbers for thresholds. No arrays here."""
+"""Name what is assumed if a run cannot tell: numbers for thresholds. No arrays here."""
 
+import math
 from dataclasses import dataclass
 
 from audit.errors import DataError
 
-DECIDE_AT = 3.0  # odds ratio of unparsed answers at which decisions are made: `audit.statistics.unparsed`
+DECIDE_AT = 3.0  # decisions hold up to this odds ratio of unparsed answers (`audit.statistics.unparsed`)
 
 
 @dataclass(frozen=True)
 class TauPrior:
-    """Half-normal prior on tau, the standard deviation of clean models' true differences.
+    """Hold a prior on tau, the standard deviation of clean models' true differences.
 
-    scale: accuracy 0-1, the root mean square of tau. source: where the scale is from. between_sets: standard deviation
-    of what two sets differ by for the tested model alone, which no number of references shows. Raises DataError for a
-    scale that is not positive.
+    Attributes
+    ----------
+    scale : float
+        Scale of the prior, accuracy between 0 and 1; for a half-normal prior the root mean square of
+        tau.
+    source : str
+        Where the scale is from.
+    between_sets : float
+        Standard deviation of what two sets differ by for the tested model alone, which no number of
+        references shows.
+    df : float
+        Degrees of freedom of a half-t prior; infinite for a half-normal one.
+
+    Raises
+    ------
+    DataError
+        If the scale does not lie between 0 and 1.
+
+    Notes
+    -----
+    A half-t prior is taken if the scale itself is known from few sets. A half-normal's light tail
+    would then outweigh a larger spread that few references show.
     """
 
     scale: float
     source: str = "the run's configuration"
     between_sets: float = 0.0
+    df: float = math.inf
 
     def __post_init__(self) -> None:
         if not 0 < self.scale < 1:
@@ -32,7 +53,7 @@ _HELD_OUT = f"root mean square of 1.6, 3.1 and 2.8 points without sampling error
 PRIORS = {
     "rewording": TauPrior(0.03, f"spread 1.5 to 2.2 points, sampling error included, {_CONSTAT}, rewordings"),
     "halves": TauPrior(0.03, "spread 1.3 to 2.6 points, sampling error included, 10 HELM models, halves of MMLU"),
-    "held_out": TauPrior(0.026, _HELD_OUT),
+    "held_out": TauPrior(0.026, _HELD_OUT, df=4),  # the scale is that of four sets
     "score": TauPrior(0.026, f"{_HELD_OUT}; ConStat's planted models lie up to 4 points beside it at any R", 0.025),
     "other_benchmark": TauPrior(0.27, f"spread 5 to 27 points {_CONSTAT}, another benchmark"),
 }

@@ -24,9 +24,11 @@ class Comparison:
     """One arm minus another, at R router counts over the same questions: arrays (R,), p-values one-sided.
 
     low, high: simultaneous, they hold for all r together. pointwise: one BCa interval a router count, no shorter than
-    `unseen_share`. mean: the gain averaged over r. family_p: one p for "any r". fall_p: for "the mean over r is below
-    zero". improve, degrade: counts, fractions where replicates were averaged. n: pairs with both answers; effective: as
-    how many independent ones they count.
+    `unseen_share`. upper: one-sided 95 % limits of the gain, at least the share of questions that could all improve
+    unseen; 1 at an r of which nothing is known, NaN where none has a limit.
+    mean: the gain averaged over r. family_p: one p for "any r".
+    fall_p: for "the mean over r is below zero". improve, degrade: counts, fractions where replicates were averaged. n:
+    pairs with both answers; effective: as how many independent ones they count.
     """
 
     routers: tuple[int, ...]
@@ -35,6 +37,7 @@ class Comparison:
     low: FloatArray
     high: FloatArray
     pointwise: tuple[Interval, ...]
+    upper: FloatArray
     mean: Interval
     family_p: float
     fall_p: float
@@ -59,21 +62,8 @@ class Comparison:
         return frozenset(r for r, low in zip(self.routers, self.low, strict=True) if low > 0)
 
     @property
-    def upper(self) -> FloatArray:
-        """(R,) 97.5 % upper limits of the gain: at least the share of questions that could all improve unseen.
-
-        None of m independent ones improves with probability 2.5 % where it is 1 - 0.025^(1/m) of them, and there a
-        bootstrap of few or no changes sees nothing. 1 at an r of which nothing is known; NaN where none has a limit.
-        """
-        high = np.array([i.high for i in self.pointwise])
-        if np.isnan(high).all():
-            return high
-        unseen = resampling.unseen_share(self.effective, self.mean.confidence)
-        return np.where(np.isnan(high), 1.0, np.maximum(high, unseen))
-
-    @property
     def largest_compatible(self) -> float:
-        """A 97.5 % upper limit of the largest gain over r: the largest of the upper limits per r, which needs no
+        """A one-sided 95 % upper limit of the largest gain over r: the largest of the limits per r, which needs no
         correction for their number (an intersection-union argument; Berger & Hsu 1996, Statistical Science 11).
         """
         return float(self.upper.max())
@@ -127,9 +117,22 @@ def compare(
         limits["low"] = np.maximum(np.minimum(limits["low"], gain - unseen), -1.0)
         limits["high"] = np.minimum(np.maximum(limits["high"], gain + unseen), 1.0)
         limits["mean"] = limits["mean"].at_least(over_all)
+        limits["upper"] = _at_least_unseen(limits["upper"], gain, counted["effective"], 2 * confidence - 1)
     return Comparison(
         routers=routers, **counted, **limits, family_p=test.pvalue, pvalues=test.pvalues, adjusted=test.adjusted
     )
+
+
+def _at_least_unseen(high: FloatArray, gain: FloatArray, effective: FloatArray, confidence: float) -> FloatArray:
+    """Return upper limits (R,) that are no lower than what could all improve unseen; see `Comparison.upper`.
+
+    None of m independent questions improves with probability 5 % where it is 1 - 0.05^(1/m) of them, and there a
+    bootstrap of few or no changes sees nothing.
+    """
+    if np.isnan(high).all():
+        return high
+    unseen = resampling.unseen_share(effective, confidence)
+    return np.where(np.isnan(high), 1.0, np.minimum(np.maximum(np.maximum(high, gain + unseen), unseen), 1.0))
 
 
 def _counted(noisy: FloatArray, base: FloatArray, d: FloatArray, cluster: IntArray) -> dict[str, Any]:
@@ -152,7 +155,8 @@ def _none(gain: FloatArray, confidence: float) -> dict[str, Any]:
     """The limits -1 and 1 of gains (R,), of which nothing more is known."""
     pointwise = tuple(Interval(g, -1.0, 1.0, confidence, "bca", float("nan")) for g in gain.tolist())
     mean = Interval(float(np.nanmean(gain)), -1.0, 1.0, confidence, "bca", float("nan"))
-    return {"pointwise": pointwise, "mean": mean, "fall_p": 1.0, "low": -np.ones_like(gain), "high": np.ones_like(gain)}
+    ones = np.ones_like(gain)
+    return {"pointwise": pointwise, "upper": ones, "mean": mean, "fall_p": 1.0, "low": -ones, "high": ones}
 
 
 def _bootstrapped(
@@ -172,6 +176,7 @@ def _bootstrapped(
     d += half
     draws = bootstrap_sweep(half, d, cluster, n_resamples=n_resamples, rng=rng)
     of_each = draws.gain.intervals(confidence, units=clusters)
+    one_sided = draws.gain.intervals(2 * confidence - 1, units=clusters)
     (of_mean,) = draws.mean_gain.intervals(confidence, units=clusters)
     (own, shared), (answered, others) = shifts.used, runs
     longer = _longer(np.array([2 * i.se for i in of_each]), own / answered + shared / others)
@@ -185,6 +190,7 @@ def _bootstrapped(
     low, high = simultaneous(draws.gain, clusters, confidence)
     return {
         "pointwise": tuple(_doubled(i, float(f)) for i, f in zip(of_each, longer, strict=True)),
+        "upper": np.array([_doubled(i, float(f)).high for i, f in zip(one_sided, longer, strict=True)]),
         "mean": mean,
         "fall_p": fall_p,
         "low": gain - 2 * (draws.gain.estimate - low) * longer,

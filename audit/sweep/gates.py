@@ -417,7 +417,7 @@ def enough_data(
     asked, needed: questions; needed is what a plan of this design says, with the arms `repeated` that were run once.
     """
     limit = limits.effect_of_interest
-    source = "97.5 % upper limit of the gain, the largest over r; conf/verdict: effect_of_interest"
+    source = "one-sided 95 % upper limit of the gain, the largest over r; conf/verdict: effect_of_interest"
     rule = Rule("enough_data", limit, source)
     if largest_compatible is None:
         return rule.absent("There is no clean and noisy pair.", withholds=False)

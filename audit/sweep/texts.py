@@ -6,7 +6,7 @@ from typing import Any
 
 from audit.verdict.result import Reason, Texts, listed, points, pvalue, sentence
 
-# What this instrument cannot see, in every headline that finds nothing: measured (docs/calibration.md).
+# What this instrument cannot see, in every headline that finds nothing: measured (docs/findings/calibration.md).
 BLIND = "Memory that helps intact and damaged questions alike, such as an exam learnt by heart, would not be seen."
 
 _INTERVAL = "95 % interval {low:bare} to {high:bare}"
@@ -62,7 +62,7 @@ def _size(limit: float) -> str:
 
 
 def _bound(limit: float, effect: float, imputed: bool, aided: bool = False) -> str:
-    how = "largest of the 97.5 % limits at each r" + ", unparsed and missing replies imputed for it" * imputed
+    how = "largest of the one-sided 95 % limits at each r" + ", unparsed and missing replies imputed for it" * imputed
     how += ", without questions of which a clean message names an answer" * aided
     against = "no more than" if limit <= effect else "above"
     matters = f"the smallest effect that matters ({points(effect)})"
@@ -122,15 +122,15 @@ TEXTS: Texts = {
     "not_above_ensemble": "It does not beat as many routers that delete nothing: on average over r the difference is "
     f"{{mean:signed}} ({_INTERVAL}).",
     "ensemble_gains": "These beat the clean baseline too, at r = {routers:listed}.",
-    "ensemble_bounds": "Noisy could be above them by {limit:points} at most (97.5 % limit), no more than the smallest "
-    "effect that matters ({effect:points}).",
-    "may_beat_ensemble": "Noisy could be above them by {limit:points} (97.5 % limit): the data cannot tell damage from "
-    "repetition.",
+    "ensemble_bounds": "Noisy could be above them by {limit:points} at most (one-sided 95 % limit), no more than the "
+    "smallest effect that matters ({effect:points}).",
+    "may_beat_ensemble": "Noisy could be above them by {limit:points} (one-sided 95 % limit): the data cannot tell "
+    "damage from repetition.",
     "few_questions": "It rests on {n:,} questions; nothing is found with fewer than {least:,}.",
     # why: no gain
     "not_above_direct": "At r = {routers:listed}, noisy beats the clean router but not the original question: it may "
     "only win back what the clean router loses.",
-    "may_beat_direct": "It could still be above the original question by {limit:points} (97.5 % limit).",
+    "may_beat_direct": "It could still be above the original question by {limit:points} (one-sided 95 % limit).",
     "interval_holds_zero": "At r = {routers:listed} the test finds a gain over the clean baseline, but its "
     "simultaneous 95 % interval includes zero: it is not counted as a finding.",
     "beats_no_control": "At no r does noisy beat every control after correction ({p:p}).",
@@ -202,9 +202,9 @@ TEXTS: Texts = {
     ),
     "headline_no_excess_detected": _headline(
         "No gain is counted for {model} on {benchmark} at its score of {score:percent}: {doubt}. It could be "
-        f"{{limit:points}} at most (97.5 % limit). {BLIND}",
+        f"{{limit:points}} at most (one-sided 95 % limit). {BLIND}",
         "Damage to its questions raises the score of {model} on {benchmark} ({score:percent}) by {limit:points} at "
-        f"most (97.5 % limit). {BLIND}",
+        f"most (one-sided 95 % limit). {BLIND}",
     ),
 }
 

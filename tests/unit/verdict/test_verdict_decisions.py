@@ -65,8 +65,8 @@ def test_ensembling_explains_a_gain_only_on_evidence() -> None:
     assert control is not None and evidence.ensemble_gain is not None
 
     def limited(high: float) -> Reading:
-        limits = tuple(replace(i, high=high) for i in control.pointwise)
-        return replace(evidence.plain, ensemble=replace(control, pointwise=limits))
+        limits = np.full_like(control.upper, high)
+        return replace(evidence.plain, ensemble=replace(control, upper=limits))
 
     def with_limits(high: float, corrected: Corrected | None = None, held: Reading | None = None) -> Decision:
         return decide(replace(evidence, plain=limited(high), favourable=held), (), SweepThresholds(), corrected)

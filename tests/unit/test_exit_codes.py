@@ -47,6 +47,7 @@ REFUSED = {
     "export": ["inspect", "nowhere"],
     "data": ["show", "nowhere.csv"],
     "import": ["nowhere.eval", "-o", "nowhere"],
+    "leaderboard": ["nowhere.eval", "-o", "nowhere"],
     "chronology": ["check", "nowhere.jsonl"],
     "calibrate": ["--n", "some"],
     "reanalyze": ["nowhere.csv"],
